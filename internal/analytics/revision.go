@@ -1,0 +1,42 @@
+package analytics
+
+import "time"
+
+// Row is the unique visitors of one page (service specification, section 2.3).
+// Total is deduplicated: it is not Human + AI.
+type Row struct {
+	Path             string
+	Human, AI, Total int64
+}
+
+// Totals is the unique visitors of the whole site (section 2.2). Total is
+// deduplicated across human and AI visitors, and totals are not sums of rows.
+type Totals struct {
+	Human int64 `json:"human"`
+	AI    int64 `json:"ai"`
+	Total int64 `json:"total"`
+}
+
+// TotalsOnlyRows is Revision.Rows where no rows were read.
+const TotalsOnlyRows = -1
+
+// Revision describes one committed reading of one window: everything but its rows.
+type Revision struct {
+	Key
+	// Number counts the readings of the window, from 1.
+	Number int32 `json:"revision"`
+	// Settled: read after the window could still change. A settled window is
+	// not requested again unless asked for by name.
+	Settled bool `json:"settled"`
+	// Verified: all pages carried the same totals, no path came twice and every
+	// page but the last was full.
+	Verified bool   `json:"verified"`
+	Totals   Totals `json:"totals"`
+	// Rows is the number of rows, or TotalsOnlyRows.
+	Rows int64 `json:"row_count"`
+	// ExportedAt is when the first page was asked for, UTC, in microseconds.
+	ExportedAt time.Time `json:"exported_at"`
+}
+
+// TotalsOnly reports whether only the site totals were read.
+func (r Revision) TotalsOnly() bool { return r.Rows == TotalsOnlyRows }
