@@ -1,0 +1,242 @@
+package schedule_test
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+var calendar = []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month}
+
+// The dates that can be written as YYYY-MM-DD, less two rolling windows at each end.
+var (
+	firstDate = analytics.NewDate(0, 1, 1) + 2*analytics.MaxRollingDays
+	lastDate  = analytics.NewDate(9999, 12, 31) - 2*analytics.MaxRollingDays
+)
+
+func date(t testing.TB, s string) analytics.Date {
+	t.Helper()
+	d, err := analytics.ParseDate(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func window(t testing.TB, from, to string) analytics.Window {
+	t.Helper()
+	return analytics.Window{From: date(t, from), To: date(t, to)}
+}
+
+func open(t rapid.TB, g analytics.Granularity, d analytics.Date) analytics.Window {
+	t.Helper()
+	w, ok := schedule.Open(g, d)
+	if !ok {
+		t.Fatalf("no open %s window on %s", g, d)
+	}
+	return w
+}
+
+func TestWindowsTile(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := rapid.SampledFrom(calendar).Draw(t, "granularity")
+		d := analytics.Date(rapid.Int32Range(int32(firstDate), int32(lastDate)).Draw(t, "date"))
+		checkTile(t, g, d)
+	})
+}
+
+// checkTile checks the window of g around d, its neighbours, and that the
+// newest complete window of d is the neighbour.
+func checkTile(t rapid.TB, g analytics.Granularity, d analytics.Date) {
+	t.Helper()
+	w := open(t, g, d)
+	before, after := schedule.Before(g, w), schedule.After(g, w)
+	if d < w.From || w.To <= d {
+		t.Fatalf("%s window of %s is %s", g, d, w)
+	}
+	if before.To != w.From || w.To != after.From {
+		t.Fatalf("%s windows leave a gap or overlap: %s %s %s", g, before, w, after)
+	}
+	if schedule.After(g, before) != w || schedule.Before(g, after) != w {
+		t.Fatalf("%s: Before and After are not inverse at %s", g, w)
+	}
+	for day := w.From; day < w.To; day++ {
+		if other := open(t, g, day); other != w {
+			t.Fatalf("%s is in the %s windows %s and %s", day, g, w, other)
+		}
+	}
+	if newest := schedule.Newest(g, d); newest != before {
+		t.Fatalf("newest complete %s window on %s is %s, want %s", g, d, newest, before)
+	}
+}
+
+func TestRollingWindowsEndOnceADay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, analytics.MaxRollingDays).Draw(t, "days")
+		g, err := analytics.ParseGranularity(strconv.Itoa(n) + "d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := analytics.Date(rapid.Int32Range(int32(firstDate), int32(lastDate)).Draw(t, "to"))
+		span := rapid.IntRange(0, 800).Draw(t, "span")
+		end := to
+		for w := range schedule.Within(g, to-analytics.Date(span), to) {
+			if w.To != end || w.Days() != n {
+				t.Fatalf("%s window %s, want %d days that end at %s", g, w, n, end)
+			}
+			if schedule.After(g, schedule.Before(g, w)) != w || schedule.Before(g, w).To != w.To-1 {
+				t.Fatalf("%s: Before and After are not inverse at %s", g, w)
+			}
+			end--
+		}
+		if got, want := int(to-end), max(0, span-n+1); got != want {
+			t.Fatalf("%d windows of %s in %d days, want %d", got, g, span, want)
+		}
+		if w, ok := schedule.Open(g, to); ok {
+			t.Fatalf("%s has an open window %s", g, w)
+		}
+	})
+}
+
+func TestWeeksAreISOWeeks(t *testing.T) {
+	weeks := map[int]int{}
+	for w := range schedule.Within(analytics.Week, date(t, "2018-12-31"), date(t, "2034-01-02")) {
+		year, week := w.From.Time().ISOWeek()
+		weeks[year]++
+		if w.From.Weekday() != time.Monday || w.Days() != 7 {
+			t.Errorf("week %s begins on a %s", w, w.From.Weekday())
+		}
+		for d := w.From; d < w.To; d++ {
+			if y, n := d.Time().ISOWeek(); y != year || n != week {
+				t.Errorf("%s is in ISO week %d-%d, its window %s in %d-%d", d, y, n, w, year, week)
+			}
+		}
+	}
+	for year := 2019; year <= 2033; year++ {
+		want := 52
+		if year == 2020 || year == 2026 || year == 2032 {
+			want = 53
+		}
+		if weeks[year] != want {
+			t.Errorf("%d has %d weeks, want %d", year, weeks[year], want)
+		}
+	}
+}
+
+func TestMonthLengths(t *testing.T) {
+	for _, tc := range []struct {
+		month string
+		days  int
+	}{
+		{"2024-02", 29}, {"2000-02", 29}, {"2026-02", 28}, {"1900-02", 28}, {"2100-02", 28},
+		{"2026-01", 31}, {"2026-04", 30}, {"2026-12", 31},
+	} {
+		first := date(t, tc.month+"-01")
+		if w := open(t, analytics.Month, first); w.From != first || w.Days() != tc.days {
+			t.Errorf("month %s is %s", tc.month, w)
+		}
+	}
+}
+
+func TestNewestAndOpen(t *testing.T) {
+	for _, tc := range []struct {
+		g            analytics.Granularity
+		today        string
+		newest, open [2]string
+	}{
+		{"day", "2024-03-01", [2]string{"2024-02-29", "2024-03-01"}, [2]string{"2024-03-01", "2024-03-02"}},
+		{"day", "2027-01-01", [2]string{"2026-12-31", "2027-01-01"}, [2]string{"2027-01-01", "2027-01-02"}},
+		{"week", "2027-01-03", [2]string{"2026-12-21", "2026-12-28"}, [2]string{"2026-12-28", "2027-01-04"}},
+		{"week", "2027-01-04", [2]string{"2026-12-28", "2027-01-04"}, [2]string{"2027-01-04", "2027-01-11"}},
+		{"month", "2027-01-31", [2]string{"2026-12-01", "2027-01-01"}, [2]string{"2027-01-01", "2027-02-01"}},
+		{"month", "2027-02-01", [2]string{"2027-01-01", "2027-02-01"}, [2]string{"2027-02-01", "2027-03-01"}},
+	} {
+		today := date(t, tc.today)
+		if got, want := schedule.Newest(tc.g, today), window(t, tc.newest[0], tc.newest[1]); got != want {
+			t.Errorf("Newest(%s, %s) = %s, want %s", tc.g, today, got, want)
+		}
+		if got, want := open(t, tc.g, today), window(t, tc.open[0], tc.open[1]); got != want {
+			t.Errorf("Open(%s, %s) = %s, want %s", tc.g, today, got, want)
+		}
+	}
+	if got, want := schedule.Newest("28d", date(t, "2027-01-10")), window(t, "2026-12-13", "2027-01-10"); got != want {
+		t.Errorf("Newest(28d) = %s, want %s", got, want)
+	}
+}
+
+func TestWithin(t *testing.T) {
+	from, to := date(t, "2026-01-02"), date(t, "2026-03-31")
+	months := schedule.Within(analytics.Month, from, to)
+	want := []analytics.Window{window(t, "2026-02-01", "2026-03-01")}
+	for range 2 { // a sequence can be ranged over again
+		if diff := cmp.Diff(want, slices.Collect(months)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	for w := range schedule.Within(analytics.Day, from, to) {
+		if w != window(t, "2026-03-30", "2026-03-31") {
+			t.Errorf("first day is %s", w)
+		}
+		break
+	}
+	for _, g := range []analytics.Granularity{"day", "week", "month", "28d", "", "fortnight"} {
+		if got := slices.Collect(schedule.Within(g, to, from)); got != nil {
+			t.Errorf("%q windows in an inverted window: %v", g, got)
+		}
+	}
+	if got := slices.Collect(schedule.Within("fortnight", from, to)); got != nil {
+		t.Errorf("windows of an unknown granularity: %v", got)
+	}
+}
+
+// FuzzCalendar checks dates that no calendar can write for panics and endless
+// walks, and the others for tiling too.
+func FuzzCalendar(f *testing.F) {
+	for _, d := range []int32{0, math.MinInt32, math.MinInt32 + 40, math.MaxInt32 - 40, math.MaxInt32} {
+		for g := range uint16(5) {
+			f.Add(d, g)
+		}
+	}
+	f.Fuzz(func(t *testing.T, day int32, kind uint16) {
+		g, d := fuzzedGranularity(kind), analytics.Date(day)
+		schedule.Open(g, d)
+		w := schedule.Newest(g, d)
+		schedule.After(g, w)
+		checkWalk(t, g, d)
+		if slices.Contains(calendar, g) && firstDate <= d && d <= lastDate {
+			checkTile(t, g, d)
+		}
+	})
+}
+
+func fuzzedGranularity(kind uint16) analytics.Granularity {
+	if int(kind) < len(calendar) {
+		return calendar[kind]
+	}
+	return analytics.Granularity(strconv.Itoa(int(kind)) + "d")
+}
+
+// checkWalk walks back from d: windows become strictly older and the walk ends
+// with time itself.
+func checkWalk(t *testing.T, g analytics.Granularity, d analytics.Date) {
+	t.Helper()
+	var last analytics.Window
+	steps := 0
+	for w := range schedule.Since(g, math.MinInt32, d) {
+		if w.From >= w.To || w.To > d || steps > 0 && (w.From >= last.From || w.To >= last.To) {
+			t.Fatalf("%s window %d..%d after %d..%d on %d", g, w.From, w.To, last.From, last.To, d)
+		}
+		last = w
+		if steps++; steps == 1000 {
+			return
+		}
+	}
+}
