@@ -1,0 +1,428 @@
+package schedule_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+// ledger is the newest revision of each window.
+type ledger map[analytics.Key]analytics.Revision
+
+func (l ledger) known(k analytics.Key) (analytics.Revision, bool) {
+	r, ok := l[k]
+	return r, ok
+}
+
+func (l ledger) provisional() []analytics.Key {
+	var keys []analytics.Key
+	for k, r := range l {
+		if !r.Settled {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+func specs(t testing.TB, names ...string) []analytics.Spec {
+	t.Helper()
+	var list []analytics.Spec
+	for _, name := range names {
+		s, err := analytics.ParseSpec(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// lines writes items as a person would read them.
+func lines(items []schedule.Item) []string {
+	var out []string
+	for _, i := range items {
+		line := string(i.Reason) + " " + i.Key.String()
+		if i.TotalsOnly {
+			line += " totals"
+		}
+		if i.Newest {
+			line += " newest"
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func diffLines(t *testing.T, got []schedule.Item, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, lines(got)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDueOrder(t *testing.T) {
+	l := ledger{}
+	in := schedule.Input{
+		Now:      time.Date(2027, 1, 5, 6, 0, 0, 0, time.UTC),
+		Projects: []string{"a", "b"},
+		Specs:    specs(t, "day", "week", "month", "3d:totals"),
+		Open:     []analytics.Granularity{"day", "3d"},
+		Since:    date(t, "2027-01-01"),
+		Settle:   72 * time.Hour,
+		Known:    l.known,
+		Rotate:   3,
+	}
+	put := func(project, g, from, to string, r analytics.Revision) {
+		r.Key = analytics.Key{Project: project, Granularity: analytics.Granularity(g), Window: window(t, from, to)}
+		l[r.Key] = r
+	}
+	for _, project := range in.Projects {
+		put(project, "day", "2027-01-03", "2027-01-04", analytics.Revision{Verified: true})                // can still change
+		put(project, "day", "2027-01-02", "2027-01-03", analytics.Revision{Settled: true, Verified: true}) // done
+		put(project, "day", "2027-01-01", "2027-01-02", analytics.Revision{})                              // drifted
+	}
+	put("a", "month", "2026-12-01", "2027-01-01", analytics.Revision{Verified: true})
+	put("a", "day", "2026-12-20", "2026-12-21", analytics.Revision{Verified: true}) // from before Since
+	put("a", "3d", "2026-12-20", "2026-12-23", analytics.Revision{Verified: true, Rows: analytics.TotalsOnlyRows})
+	put("c", "day", "2026-12-20", "2026-12-21", analytics.Revision{Verified: true})  // no such project
+	put("a", "week", "2026-12-07", "2026-12-14", analytics.Revision{Settled: true})  // nothing to do
+	put("a", "9d", "2026-12-07", "2026-12-16", analytics.Revision{Verified: true})   // no such spec
+	put("a", "day", "2027-01-05", "2027-01-06", analytics.Revision{Verified: true})  // from a clock ahead of ours
+	put("b", "month", "2026-11-01", "2026-12-01", analytics.Revision{Verified: true, // rows wanted since
+		Rows: analytics.TotalsOnlyRows})
+	in.Provisional = append(l.provisional(), l.provisional()...)
+	in.Provisional = append(in.Provisional, // no longer in the ledger
+		analytics.Key{Project: "a", Granularity: "day", Window: window(t, "2026-12-01", "2026-12-02")})
+
+	diffLines(t, schedule.Due(in),
+		"missing b day [2027-01-04,2027-01-05) newest",
+		"missing a day [2027-01-04,2027-01-05) newest",
+		"missing b week [2026-12-28,2027-01-04) newest",
+		"missing a week [2026-12-28,2027-01-04) newest",
+		"missing b month [2026-12-01,2027-01-01) newest",
+		"missing a 3d [2027-01-02,2027-01-05) totals newest",
+		"missing b 3d [2027-01-02,2027-01-05) totals newest",
+		"open b day [2027-01-05,2027-01-06) totals",
+		"open a day [2027-01-05,2027-01-06) totals",
+		"unverified b day [2027-01-01,2027-01-02)",
+		"unverified a day [2027-01-01,2027-01-02)",
+		"settle b month [2026-11-01,2026-12-01)",
+		"settle a month [2026-12-01,2027-01-01) newest",
+		"settle a day [2026-12-20,2026-12-21)",
+		"settle a 3d [2026-12-20,2026-12-23) totals",
+		"missing b 3d [2027-01-01,2027-01-04) totals",
+		"missing a 3d [2027-01-01,2027-01-04) totals",
+	)
+}
+
+func TestDueBackfillsAcrossGranularities(t *testing.T) {
+	in := schedule.Input{
+		Now:      time.Date(2026, 3, 3, 0, 0, 0, 0, time.UTC),
+		Projects: []string{"a"},
+		Specs:    specs(t, "month", "day", "day:totals", "week:totals", "week"),
+		Since:    date(t, "2026-01-28"),
+		Known:    ledger{}.known,
+	}
+	got := lines(schedule.Due(in))
+	want := []string{
+		"missing a month [2026-02-01,2026-03-01) newest",
+		"missing a day [2026-03-02,2026-03-03) newest",
+		"missing a week [2026-02-23,2026-03-02) newest",
+		"missing a day [2026-03-01,2026-03-02)",
+		"missing a day [2026-02-28,2026-03-01)",
+		"missing a day [2026-02-27,2026-02-28)",
+	}
+	if diff := cmp.Diff(want, got[:len(want)]); diff != "" {
+		t.Error(diff)
+	}
+	if i := slices.Index(got, "missing a week [2026-02-16,2026-02-23)"); got[i-1] != "missing a day [2026-02-22,2026-02-23)" {
+		t.Errorf("ties are not in spec order: %v", got)
+	}
+	if last := got[len(got)-1]; last != "missing a day [2026-01-28,2026-01-29)" {
+		t.Errorf("the backfill ends with %s", last)
+	}
+}
+
+// TestRowsAreNotTakenAway: a window that has rows keeps them after its spec
+// becomes totals only; one that has totals gets rows when they are wanted.
+func TestRowsAreNotTakenAway(t *testing.T) {
+	key := analytics.Key{Project: "a", Granularity: "day", Window: window(t, "2026-03-01", "2026-03-02")}
+	for _, tc := range []struct {
+		spec string
+		rows int64
+		want string
+	}{
+		{"day:totals", 0, "settle a day [2026-03-01,2026-03-02) newest"},
+		{"day:totals", -1, "settle a day [2026-03-01,2026-03-02) totals newest"},
+		{"day", 0, "settle a day [2026-03-01,2026-03-02) newest"},
+		{"day", -1, "missing a day [2026-03-01,2026-03-02) newest"},
+	} {
+		l := ledger{key: {Key: key, Verified: true, Rows: tc.rows}}
+		in := schedule.Input{
+			Now: key.To.Time(), Projects: []string{"a"}, Specs: specs(t, tc.spec),
+			Since: key.From, Known: l.known,
+		}
+		diffLines(t, schedule.Due(in), tc.want)
+		asked, err := schedule.Asked(in, key.From, key.To)
+		if err != nil || asked[0].TotalsOnly != (tc.spec == "day:totals" && tc.rows == -1) {
+			t.Errorf("%s with %d rows: asked %v, %v", tc.spec, tc.rows, asked, err)
+		}
+	}
+}
+
+func TestNothingIsDueOfNothing(t *testing.T) {
+	in := schedule.Input{Now: time.Unix(0, 0), Since: 1, Known: ledger{}.known, Rotate: -1}
+	if got := schedule.Due(in); got != nil {
+		t.Errorf("no project, no spec: %v", got)
+	}
+	in.Projects = []string{"a"}
+	in.Specs = []analytics.Spec{{}, {Granularity: "fortnight"}}
+	in.Open = []analytics.Granularity{"fortnight"}
+	if got := schedule.Due(in); got != nil {
+		t.Errorf("no granularity that is known: %v", got)
+	}
+}
+
+func TestSettles(t *testing.T) {
+	w := analytics.Window{From: 100, To: 101}
+	end, settle := w.To.Time(), 72*time.Hour
+	early := &analytics.Revision{ExportedAt: end.Add(settle - time.Microsecond)}
+	late := &analytics.Revision{ExportedAt: end.Add(settle)}
+	for _, tc := range []struct {
+		name     string
+		after    time.Duration
+		verified bool
+		previous *analytics.Revision
+		want     bool
+	}{
+		{"too early", settle - 1, true, late, false},
+		{"at the settle time, verified", settle, true, nil, true},
+		{"drifted at the first reading", settle, false, nil, false},
+		{"drifted at the first late reading", settle, false, early, false},
+		{"drifted at the second late reading", settle, false, late, true},
+	} {
+		if got := schedule.Settles(w, settle, end.Add(tc.after), tc.verified, tc.previous); got != tc.want {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+var allSpecs = []string{"day", "day:totals", "week", "week:totals", "month", "month:totals", "2d", "7d:totals", "28d:totals"}
+
+func drawInput(t *rapid.T) (schedule.Input, ledger) {
+	l := ledger{}
+	in := schedule.Input{
+		Now:      time.Unix(rapid.Int64Range(1.7e9, 1.9e9).Draw(t, "now"), 0),
+		Projects: rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 1, 5).Draw(t, "projects"),
+		Open:     rapid.SliceOf(rapid.SampledFrom(calendar)).Draw(t, "open"),
+		Settle:   time.Duration(rapid.IntRange(0, 240).Draw(t, "settle")) * time.Hour,
+		Rotate:   rapid.Int().Draw(t, "rotate"),
+		Known:    l.known,
+	}
+	for _, name := range rapid.SliceOfN(rapid.SampledFrom(allSpecs), 1, 6).Draw(t, "specs") {
+		s, err := analytics.ParseSpec(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Specs = append(in.Specs, s)
+	}
+	in.Since = analytics.DateOf(in.Now) - analytics.Date(rapid.IntRange(-5, 60).Draw(t, "since"))
+	fillLedger(t, in, l)
+	in.Provisional = rapid.Permutation(l.sortedProvisional()).Draw(t, "provisional")
+	return in, l
+}
+
+// fillLedger knows some of the windows of the last 90 days.
+func fillLedger(t *rapid.T, in schedule.Input, l ledger) {
+	today := analytics.DateOf(in.Now)
+	states := rapid.SliceOfN(rapid.IntRange(0, 9), 16, 16).Draw(t, "states")
+	n := 0
+	for _, project := range in.Projects {
+		for _, s := range in.Specs {
+			for w := range schedule.Since(s.Granularity, today-90, today) {
+				k := analytics.Key{Project: project, Granularity: s.Granularity, Window: w}
+				n = n*31 + 7 // spreads few drawn states over many windows
+				switch state := states[uint32(n)>>13%16]; {
+				case state < 4:
+					l[k] = analytics.Revision{Key: k, Settled: state&1 > 0, Verified: state&2 > 0}
+				case state < 6:
+					l[k] = analytics.Revision{Key: k, Settled: state == 4, Verified: true, Rows: analytics.TotalsOnlyRows}
+				}
+			}
+		}
+	}
+}
+
+func (l ledger) sortedProvisional() []analytics.Key {
+	return slices.SortedFunc(slices.Values(l.provisional()), func(a, b analytics.Key) int {
+		return strings.Compare(a.String(), b.String())
+	})
+}
+
+func TestDueIsWhatTheRulesSay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in, l := drawInput(t)
+		items := schedule.Due(in)
+		got := map[analytics.Key]schedule.Reason{}
+		for _, i := range items {
+			if _, twice := got[i.Key]; twice {
+				t.Fatalf("%s comes twice", i.Key)
+			}
+			if i.Reason != schedule.ReasonOpen && !i.Complete(in.Now) {
+				t.Fatalf("%s is not complete at %s", i.Key, in.Now)
+			}
+			got[i.Key] = i.Reason
+		}
+		if diff := cmp.Diff(expected(in, l), got); diff != "" {
+			t.Fatal(diff)
+		}
+		checkOrder(t, in, items)
+	})
+}
+
+// expected asks of each window that could be due whether it is.
+func expected(in schedule.Input, l ledger) map[analytics.Key]schedule.Reason {
+	want := map[analytics.Key]schedule.Reason{}
+	today := analytics.DateOf(in.Now)
+	for _, project := range in.Projects {
+		for _, g := range in.Open {
+			w, _ := schedule.Open(g, today)
+			want[analytics.Key{Project: project, Granularity: g, Window: w}] = schedule.ReasonOpen
+		}
+		for _, s := range in.Specs {
+			for w := range schedule.Since(s.Granularity, today-200, today) {
+				k := analytics.Key{Project: project, Granularity: s.Granularity, Window: w}
+				if reason := expectedReason(in, l, k); reason != "" {
+					want[k] = reason
+				}
+			}
+		}
+	}
+	return want
+}
+
+func expectedReason(in schedule.Input, l ledger, k analytics.Key) schedule.Reason {
+	wantsRows := slices.Contains(in.Specs, analytics.Spec{Granularity: k.Granularity})
+	newest := k.Window == schedule.Newest(k.Granularity, analytics.DateOf(in.Now))
+	r, ok := l[k]
+	has := ok && (!wantsRows || !r.TotalsOnly())
+	switch {
+	case !has && (newest || k.From >= in.Since):
+		return schedule.ReasonMissing
+	case !ok || r.Settled || in.Now.Sub(k.To.Time()) < in.Settle:
+		return ""
+	case r.Verified:
+		return schedule.ReasonSettle
+	}
+	return schedule.ReasonUnverified
+}
+
+// tierOf ranks an item as the rules do.
+func tierOf(i schedule.Item) int {
+	switch {
+	case i.Reason == schedule.ReasonOpen:
+		return 2
+	case i.Reason != schedule.ReasonMissing:
+		return 3
+	case i.Newest:
+		return 1
+	case i.Granularity.RollingDays() == 0:
+		return 4
+	}
+	return 5
+}
+
+// checkOrder checks that tiers follow each other and that within each one the
+// windows of a project are in order and the projects take turns.
+func checkOrder(t *rapid.T, in schedule.Input, items []schedule.Item) {
+	byTier := map[int][]schedule.Item{}
+	last := 0
+	for _, i := range items {
+		if tierOf(i) < last {
+			t.Fatalf("%s %s comes after tier %d", i.Reason, i.Key, last)
+		}
+		last = tierOf(i)
+		byTier[last] = append(byTier[last], i)
+	}
+	for tier, items := range byTier {
+		perProject := map[string][]schedule.Item{}
+		for _, i := range items {
+			perProject[i.Project] = append(perProject[i.Project], i)
+		}
+		for _, own := range perProject {
+			checkProjectOrder(t, in, tier, own)
+		}
+		checkTurns(t, items, perProject)
+	}
+	checkFirst(t, in, byTier)
+}
+
+func checkProjectOrder(t *rapid.T, in schedule.Input, tier int, items []schedule.Item) {
+	place := func(i schedule.Item) int {
+		return slices.IndexFunc(in.Specs, func(s analytics.Spec) bool { return s.Granularity == i.Granularity })
+	}
+	for n := 1; n < len(items); n++ {
+		a, b := items[n-1], items[n]
+		inSpecOrder := place(a) < place(b)
+		newer := a.To > b.To || a.To == b.To && inSpecOrder
+		aRolls, bRolls := a.Granularity.RollingDays() > 0, b.Granularity.RollingDays() > 0
+		ok := newer
+		switch tier {
+		case 1:
+			ok = inSpecOrder
+		case 2:
+			ok = slices.Index(in.Open, a.Granularity) < slices.Index(in.Open, b.Granularity)
+		case 3:
+			ok = !aRolls && bRolls || aRolls == bRolls && newer
+		}
+		if !ok {
+			t.Fatalf("tier %d: %s comes before %s", tier, a.Key, b.Key)
+		}
+	}
+}
+
+// checkTurns: in no prefix of a tier is a project that has work left more than
+// one item behind another, or ahead of another that has work left.
+func checkTurns(t *rapid.T, items []schedule.Item, all map[string][]schedule.Item) {
+	taken := map[string]int{}
+	for _, i := range items {
+		taken[i.Project]++
+		most := slices.Max(slices.Collect(maps.Values(taken)))
+		for project, own := range all {
+			if taken[project] < len(own) && taken[project] < most-1 {
+				t.Fatalf("%s has %d of %d items while another has %d", project, taken[project], len(own), most)
+			}
+		}
+	}
+}
+
+// checkFirst: each tier begins with the first project, in the order of this
+// run, that has work in it.
+func checkFirst(t *rapid.T, in schedule.Input, byTier map[int][]schedule.Item) {
+	var projects []string
+	for _, project := range in.Projects {
+		if !slices.Contains(projects, project) {
+			projects = append(projects, project)
+		}
+	}
+	n := len(projects)
+	for tier, items := range byTier {
+		for step := range n {
+			project := projects[((in.Rotate%n+n)%n+step)%n]
+			if project == items[0].Project {
+				break
+			}
+			if slices.ContainsFunc(items, func(i schedule.Item) bool { return i.Project == project }) {
+				t.Fatalf("tier %d begins with %s, want %s", tier, items[0].Project, project)
+			}
+		}
+	}
+}
