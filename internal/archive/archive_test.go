@@ -1,0 +1,373 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+var _ sinks.Sealed = (*File)(nil)
+
+func sample() analytics.Revision {
+	return analytics.Revision{
+		Key: analytics.Key{
+			Project:     "prj_a",
+			Granularity: analytics.Day,
+			Window:      analytics.Window{From: analytics.NewDate(2026, 10, 1), To: analytics.NewDate(2026, 10, 2)},
+		},
+		Number:     3,
+		Verified:   true,
+		Totals:     analytics.Totals{Human: 100, AI: 30, Total: 120},
+		ExportedAt: time.Date(2026, 10, 2, 3, 4, 5, 678_901_000, time.UTC),
+	}
+}
+
+func each(rows ...analytics.Row) iter.Seq2[analytics.Row, error] {
+	return func(yield func(analytics.Row, error) bool) {
+		for _, r := range rows {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// reread opens path and reads it whole.
+func reread(path string) (analytics.Revision, []analytics.Row, error) {
+	f, err := Open(path)
+	if err != nil {
+		return analytics.Revision{}, nil, err
+	}
+	var rows []analytics.Row
+	for r, err := range f.Rows() {
+		if err != nil {
+			return f.Revision(), rows, err
+		}
+		rows = append(rows, r)
+	}
+	return f.Revision(), rows, nil
+}
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	dir := t.TempDir()
+	count := rapid.Int64()
+	row := rapid.Custom(func(t *rapid.T) analytics.Row {
+		return analytics.Row{Path: rapid.String().Draw(t, "path"), Human: count.Draw(t, "human"), AI: count.Draw(t, "ai"), Total: count.Draw(t, "total")}
+	})
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		rows := rapid.SliceOfDistinct(row, func(r analytics.Row) string { return r.Path }).Draw(t, "rows")
+		slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
+		rev := sample()
+		rev.Number = rapid.Int32Min(1).Draw(t, "revision")
+		rev.Settled = rapid.Bool().Draw(t, "settled")
+		rev.Totals.Total = count.Draw(t, "total")
+		rev.ExportedAt = time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanos"))
+		n++
+		path := filepath.Join(dir, fmt.Sprint(n))
+		wrote, err := Write(path, rev, each(rows...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, gotRows, err := reread(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(wrote, got); diff != "" {
+			t.Errorf("Write returned (-) and Open reads (+):\n%s", diff)
+		}
+		if d := rev.ExportedAt.Sub(got.ExportedAt); got.Rows != int64(len(rows)) || d < 0 || d >= time.Microsecond {
+			t.Errorf("row count %d for %d rows; time off by %s", got.Rows, len(rows), d)
+		}
+		if diff := cmp.Diff(rows, gotRows); len(rows) > 0 && diff != "" {
+			t.Errorf("rows (-wrote +read):\n%s", diff)
+		}
+	})
+}
+
+func TestRowGroupsEndAtBothLimits(t *testing.T) {
+	long := strings.Repeat("p", 8<<10)
+	for name, tc := range map[string]struct {
+		n      int
+		path   func(i int) string
+		groups int
+	}{
+		"rows":  {groupRows + 1, func(i int) string { return fmt.Sprintf("/%07d", i) }, 2},
+		"bytes": {2000, func(i int) string { return fmt.Sprintf("/%s%07d", long, i) }, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "w")
+			rows := func(yield func(analytics.Row, error) bool) {
+				for i := range tc.n {
+					if !yield(analytics.Row{Path: tc.path(i), Human: int64(i), AI: 1, Total: int64(i) + 1}, nil) {
+						return
+					}
+				}
+			}
+			if _, err := Write(path, sample(), rows); err != nil {
+				t.Fatal(err)
+			}
+			_, got, err := reread(path)
+			if err != nil || len(got) != tc.n || got[tc.n-1].Path != tc.path(tc.n-1) || got[tc.n-1].Human != int64(tc.n-1) {
+				t.Fatalf("read %d rows, %v; want %d", len(got), err, tc.n)
+			}
+			if r := footer(t, path); r.NumRowGroups() != tc.groups {
+				t.Errorf("%d row groups, want %d", r.NumRowGroups(), tc.groups)
+			}
+		})
+	}
+}
+
+func footer(t *testing.T, path string) *file.Reader {
+	t.Helper()
+	r, err := file.OpenParquetFile(path, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func TestFormat(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "w")
+	if _, err := Write(path, sample(), traffic(1000)); err != nil {
+		t.Fatal(err)
+	}
+	r := footer(t, path)
+	if got := r.MetaData().GetCreatedBy(); got != createdBy {
+		t.Errorf("created by %q", got)
+	}
+	if kv := r.MetaData().KeyValueMetadata(); kv.Len() != 13 || kv.FindValue("ARROW:schema") != nil {
+		t.Errorf("metadata keys %q", kv.Keys())
+	}
+	for i := range r.MetaData().NumColumns() {
+		c, err := r.RowGroup(0).MetaData().ColumnChunk(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := c.PathInSchema().String()
+		if set, err := c.StatsSet(); !set || err != nil {
+			t.Errorf("%s: statistics %t, %v", name, set, err)
+		}
+		if c.Compression() != compress.Codecs.Zstd {
+			t.Errorf("%s: %s", name, c.Compression())
+		}
+		if c.BloomFilterOffset() != 0 || c.GetColumnIndexLocation() != nil {
+			t.Errorf("%s: has a page index or a bloom filter", name)
+		}
+		if c.HasDictionaryPage() == (name == "path" || name == "settled" || name == "verified") {
+			t.Errorf("%s: dictionary %t", name, c.HasDictionaryPage())
+		}
+	}
+}
+
+func TestTotalsFiles(t *testing.T) {
+	dir := t.TempDir()
+	only := sample()
+	only.Rows = analytics.TotalsOnlyRows
+	path := filepath.Join(dir, "only")
+	if wrote, err := Write(path, only, nil); err != nil || wrote.Rows != analytics.TotalsOnlyRows {
+		t.Fatalf("Write = %+v, %v", wrote, err)
+	}
+	if got, rows, err := reread(path); err != nil || rows != nil || !cmp.Equal(got, only) {
+		t.Errorf("read %+v, %v, %v", got, rows, err)
+	}
+
+	with := sample()
+	with.Rows = 42
+	path = filepath.Join(dir, "with rows")
+	if err := WriteTotals(path, with); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readRevision(path); err != nil || !cmp.Equal(got, with) {
+		t.Errorf("ReadRevision = %+v, %v", got, err)
+	}
+	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "visitors file") {
+		t.Errorf("Open takes the totals of a window with rows for its visitors file: %v", err)
+	}
+}
+
+func readRevision(path string) (analytics.Revision, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return analytics.Revision{}, err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return analytics.Revision{}, err
+	}
+	return ReadRevision(in, info.Size())
+}
+
+func TestWriteLeavesNothingAfterAnError(t *testing.T) {
+	boom := errors.New("boom")
+	change := func(f func(*analytics.Revision)) analytics.Revision { r := sample(); f(&r); return r }
+	for name, tc := range map[string]struct {
+		rev  analytics.Revision
+		rows iter.Seq2[analytics.Row, error]
+		want string
+	}{
+		"twice":     {sample(), each(analytics.Row{Path: "/a"}, analytics.Row{Path: "/a"}), "twice"},
+		"unsorted":  {sample(), each(analytics.Row{Path: "/b"}, analytics.Row{Path: "/a"}), "sorted"},
+		"not UTF-8": {sample(), each(analytics.Row{Path: "/\xff"}), "UTF-8"},
+		"error of the rows": {sample(), func(yield func(analytics.Row, error) bool) {
+			_ = yield(analytics.Row{Path: "/a"}, nil) && yield(analytics.Row{}, boom)
+		}, "boom"},
+		"project":  {change(func(r *analytics.Revision) { r.Project = "../a" }), each(), "project"},
+		"grain":    {change(func(r *analytics.Revision) { r.Granularity = "hour" }), each(), "granularity"},
+		"window":   {change(func(r *analytics.Revision) { r.To = r.From }), each(), "must begin before it ends"},
+		"year":     {change(func(r *analytics.Revision) { r.To = 1 << 30 }), each(), "date"},
+		"revision": {change(func(r *analytics.Revision) { r.Number = 0 }), each(), "count from 1"},
+		"time":     {change(func(r *analytics.Revision) { r.ExportedAt = time.Time{} }), each(), "exported_at"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "w")
+			_, err := Write(path, tc.rev, tc.rows)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("error %v, want one with %q and the file", err, tc.want)
+			}
+			if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("something is left: %v", err)
+			}
+		})
+	}
+}
+
+func TestWriteKeepsAFileThatIsThere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "w")
+	if _, err := Write(path, sample(), each(analytics.Row{Path: "/a"})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Write(path, sample(), each()); !errors.Is(err, os.ErrExist) {
+		t.Errorf("second Write: %v", err)
+	}
+	if _, rows, err := reread(path); err != nil || len(rows) != 1 {
+		t.Errorf("the first file reads %v, %v", rows, err)
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("no /dev/full here")
+	}
+	out, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	err = write(out, totalsSchema, func(w *file.Writer) error { return encodeTotals(w, sample()) })
+	if err == nil {
+		t.Error("a full disk is no error")
+	}
+}
+
+// TestDamage cuts a file short and flips bytes: a cut file never reads, and a
+// flipped byte never panics.
+func TestDamage(t *testing.T) {
+	dir := t.TempDir()
+	whole := filepath.Join(dir, "whole")
+	if _, err := Write(whole, sample(), traffic(50)); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "damaged")
+	for n := 0; n < len(data); n += 11 {
+		if err := os.WriteFile(path, data[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := reread(path); err == nil {
+			t.Errorf("cut at %d of %d bytes it still reads", n, len(data))
+		} else if !strings.Contains(err.Error(), path) {
+			t.Fatalf("error without the file: %v", err)
+		}
+		flipped := slices.Clone(data)
+		flipped[n] ^= 0x55
+		if err := os.WriteFile(path, flipped, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _, _ = reread(path)
+	}
+}
+
+func TestNewerSchema(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "w")
+	err := create(path, totalsSchema, func(w *file.Writer) error {
+		if err := w.AppendKeyValueMetadata(keyPrefix+"schema_version", "2"); err != nil {
+			return err
+		}
+		return encodeTotals(w, sample())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "newer") {
+		t.Errorf("Open = %v, want the remedy", err)
+	}
+}
+
+func TestRowsCanStopAndStartAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "w")
+	if _, err := Write(path, sample(), traffic(5000)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range f.Rows() {
+		break
+	}
+	n := 0
+	for _, err := range f.Rows() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 5000 {
+		t.Errorf("%d rows the second time", n)
+	}
+}
+
+func FuzzReadRevision(f *testing.F) {
+	dir := f.TempDir()
+	for i, n := range []int{0, 3} {
+		path := filepath.Join(dir, fmt.Sprint(i))
+		if _, err := Write(path, sample(), traffic(n)); err != nil {
+			f.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte("PAR1PAR1"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		rev, err := ReadRevision(strings.NewReader(string(data)), int64(len(data)))
+		if err != nil {
+			return
+		}
+		if again, err := checked(rev); err != nil || !cmp.Equal(again, rev) {
+			t.Errorf("accepts %+v: %v", rev, err)
+		}
+	})
+}
