@@ -1,0 +1,220 @@
+package sandbox
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+func line(at, visitor, kind, path string) string {
+	return `{"time":"` + at + `","visitor":"` + visitor + `","kind":"` + kind + `","path":"` + path + `"}` + "\n"
+}
+
+// logFile is an event log under test. Every change moves its modification time,
+// as time does between changes that are not made by a test.
+type logFile struct {
+	t    *testing.T
+	dir  string
+	time time.Time
+}
+
+func newLogFile(t *testing.T, content string) *logFile {
+	f := &logFile{t: t, dir: t.TempDir(), time: noon}
+	f.write(os.O_TRUNC, content)
+	return f
+}
+
+func (f *logFile) name() string { return filepath.Join(f.dir, EventLogName) }
+
+func (f *logFile) write(mode int, content string) {
+	f.t.Helper()
+	file, err := os.OpenFile(f.name(), mode|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := file.WriteString(content); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.time = f.time.Add(time.Second)
+	if err := os.Chtimes(f.name(), f.time, f.time); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *logFile) sandbox(projects ...string) *Sandbox {
+	return newTest(f.t, Config{DataDir: f.dir, Projects: projects})
+}
+
+const first = "2026-10-05T10:00:00Z"
+
+func totals(t *testing.T, s *Sandbox) analytics.Totals {
+	t.Helper()
+	return decode(t, get(s, path)).Totals
+}
+
+func TestAppendedLinesAreServed(t *testing.T) {
+	f := newLogFile(t, line(first, "a", "human", "/x"))
+	s := f.sandbox()
+	if got := totals(t, s); got != (analytics.Totals{Human: 1, Total: 1}) {
+		t.Fatalf("one line: %+v", got)
+	}
+	f.write(os.O_APPEND, line(first, "a", "ai", "/x")+line(first, "b", "ai", "/y"))
+	if got := totals(t, s); got != (analytics.Totals{Human: 1, AI: 2, Total: 2}) {
+		t.Errorf("three lines: %+v", got)
+	}
+	if n := s.log.content.lines; n != 3 || s.log.reading != 2 {
+		t.Errorf("%d lines in reading %d", n, s.log.reading)
+	}
+	half := line(first, "c", "human", "/x")
+	f.write(os.O_APPEND, half[:20])
+	if got := totals(t, s); got.Total != 2 {
+		t.Errorf("half a line: %+v", got)
+	}
+	f.write(os.O_APPEND, half[20:])
+	if got := totals(t, s); got.Total != 3 {
+		t.Errorf("the other half: %+v", got)
+	}
+	f.write(os.O_APPEND, strings.TrimSuffix(line(first, "d", "human", "/x"), "\n"))
+	if got := totals(t, s); got.Total != 4 {
+		t.Errorf("a line without an end: %+v", got)
+	}
+	f.write(os.O_APPEND, "\n\n"+line(first, "e", "human", "/x"))
+	if got := totals(t, s); got.Total != 5 {
+		t.Errorf("after its end: %+v", got)
+	}
+}
+
+func TestRewrittenLogIsReadAgain(t *testing.T) {
+	f := newLogFile(t, line(first, "a", "human", "/x")+line(first, "b", "human", "/x"))
+	s := f.sandbox()
+	totals(t, s)
+	f.write(os.O_TRUNC, line(first, "c", "ai", "/z"))
+	if got := totals(t, s); got != (analytics.Totals{AI: 1, Total: 1}) {
+		t.Errorf("shorter: %+v", got)
+	}
+	f.write(os.O_TRUNC, line(first, "d", "human", "/z")+line(first, "e", "human", "/z")+line(first, "f", "human", "/z"))
+	if got := totals(t, s); got != (analytics.Totals{Human: 3, Total: 3}) {
+		t.Errorf("longer: %+v", got)
+	}
+	if err := os.Remove(f.name()); err != nil {
+		t.Fatal(err)
+	}
+	if got := totals(t, s); got.Total < 1000 {
+		t.Errorf("without the file: %+v, want synthetic traffic", got)
+	}
+	f.write(os.O_TRUNC, line(first, "d", "human", "/z"))
+	if got := totals(t, s); got.Total != 1 {
+		t.Errorf("with the file again: %+v", got)
+	}
+}
+
+func TestLogHasProjectsAndArrivals(t *testing.T) {
+	inB := strings.Replace(line(first, "b", "human", "/x"), "{", `{"project":"b",`, 1)
+	future := line("2026-10-14T12:00:01Z", "later", "human", "/x") + line("2026-10-14T08:59:59-03:00", "now", "human", "/x")
+	s := newLogFile(t, line(first, "a", "human", "/x")+inB+inB+future).sandbox(DefaultProject, "b")
+	if got := totals(t, s); got.Total != 2 {
+		t.Errorf("first project: %+v", got)
+	}
+	if got := decode(t, get(s, "/v1/analytics/b/visitors")); got.Totals.Total != 1 || len(got.Visitors) != 1 {
+		t.Errorf("project b: %+v", got)
+	}
+}
+
+func TestDriftOnALog(t *testing.T) {
+	f := newLogFile(t, "")
+	s := newTest(t, Config{DataDir: f.dir, Faults: Faults{DriftEvery: 1}})
+	if got := totals(t, s); got.Total != 0 {
+		t.Errorf("drift without any page: %+v", got)
+	}
+	f.write(os.O_APPEND, line(first, "a", "human", "/x"))
+	if got := totals(t, s); got.Total != 1+2*2 {
+		t.Errorf("two requests later: %+v", got)
+	}
+}
+
+func TestBadLines(t *testing.T) {
+	good := line(first, "a", "human", "/x")
+	for bad, rule := range map[string]string{
+		"x\n":                                  "line: want one JSON object",
+		"[]\n":                                 "line: want one JSON object",
+		"{}\n":                                 `time "": want RFC 3339`,
+		"{\n":                                  "line: want one JSON object",
+		`{"vistor":"a"}` + "\n":                "line: want one JSON object",
+		strings.TrimSpace(good) + good:         "line: want one JSON object a line, found more",
+		line("2026-10-05", "a", "human", "/x"): `time "2026-10-05": want RFC 3339`,
+		line("2026-10-05T10:00:00", "a", "human", "/x"):          "time ",
+		line(first, "", "human", "/x"):                           "visitor: is missing or empty",
+		line(first, "a", "bot", "/x"):                            `kind "bot": want human or ai`,
+		line(first, "a", "human", ""):                            `path "": want /`,
+		line(first, "a", "human", "x"):                           `path "x": want /`,
+		line(first, "a", "human", "/"+strings.Repeat("x", 2048)): "path ",
+		strings.Replace(good, "{", `{"project":"typo",`, 1):      `project "typo": is not served`,
+		"{" + strings.Repeat(" ", maxLine) + good[1:]:            "line: want at most",
+	} {
+		f := newLogFile(t, good+"\n"+bad+good)
+		_, err := New(Config{DataDir: f.dir})
+		if err == nil || !strings.Contains(err.Error(), f.name()+":3: "+rule) {
+			t.Errorf("%.60q: %v; want %s", bad, err, rule)
+		}
+	}
+}
+
+func TestABadLineInARunningSandbox(t *testing.T) {
+	f := newLogFile(t, line(first, "a", "human", "/x"))
+	s := f.sandbox()
+	totals(t, s)
+	f.write(os.O_APPEND, line(first, "b", "robot", "/x"))
+	for range 2 {
+		w := get(s, path)
+		if w.Code != http.StatusInternalServerError || !strings.Contains(message(t, w), EventLogName+":2: kind") {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	f.write(os.O_TRUNC, line(first, "a", "human", "/x")+line(first, "b", "human", "/x")+line(first, "c", "human", "/x"))
+	if got := totals(t, s); got.Total != 3 {
+		t.Errorf("mended: %+v", got)
+	}
+}
+
+func TestDataDirectoryMustExist(t *testing.T) {
+	f := newLogFile(t, "")
+	for _, dir := range []string{filepath.Join(f.dir, "none"), f.name()} {
+		if _, err := New(Config{DataDir: dir}); err == nil || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if err := os.Remove(f.name()); err != nil {
+		t.Fatal(err)
+	}
+	if got := totals(t, f.sandbox()); got.Total < 1000 {
+		t.Errorf("no event log: %+v, want synthetic traffic", got)
+	}
+}
+
+// Readers of one reading are not disturbed by the next.
+func TestReadingWhileLinesCome(t *testing.T) {
+	f := newLogFile(t, line(first, "a", "human", "/x"))
+	s := f.sandbox()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 200 {
+			totals(t, s)
+		}
+	}()
+	for i := range 50 {
+		f.write(os.O_APPEND, line(first, string(rune('À'+i)), "ai", "/x"))
+	}
+	<-done
+	if got := totals(t, s); got.Total != 51 {
+		t.Errorf("%+v", got)
+	}
+}

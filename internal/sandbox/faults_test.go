@@ -1,0 +1,176 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// exchange is what a client sees of one request over a socket.
+type exchange struct {
+	Status     int
+	RetryAfter string
+	Cut        bool
+}
+
+func ask(t *testing.T, server *httptest.Server, n int, target string) (seen []exchange) {
+	t.Helper()
+	for range n {
+		r, err := http.NewRequest(http.MethodGet, server.URL+target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+DefaultAPIKey)
+		resp, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if err == nil && !json.Valid(body) {
+			t.Errorf("body is not JSON: %s", body)
+		}
+		seen = append(seen, exchange{resp.StatusCode, resp.Header.Get("Retry-After"), err != nil})
+	}
+	return seen
+}
+
+func start(t *testing.T, s *Sandbox) *httptest.Server {
+	server := httptest.NewServer(s.Handler())
+	t.Cleanup(server.Close)
+	return server
+}
+
+func TestFaults(t *testing.T) {
+	ok, limited, broken, cut := exchange{Status: 200}, exchange{Status: 429}, exchange{Status: 500}, exchange{Status: 200, Cut: true}
+	for name, tc := range map[string]struct {
+		faults Faults
+		want   []exchange
+	}{
+		"none":           {Faults{}, []exchange{ok, ok, ok}},
+		"error every":    {Faults{ErrorEvery: 2}, []exchange{ok, broken, ok, broken}},
+		"cut every":      {Faults{CutEvery: 3}, []exchange{ok, ok, cut, ok, ok, cut}},
+		"throttle":       {Faults{ThrottleAfter: 2}, []exchange{ok, ok, limited, limited}},
+		"rate limit":     {Faults{RateLimit: 1, RetryAfter: 1500 * time.Millisecond}, []exchange{ok, {429, "2", false}, {429, "2", false}}},
+		"429 goes first": {Faults{ThrottleAfter: 1, ErrorEvery: 2, CutEvery: 2}, []exchange{ok, {429, "", true}, limited}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := start(t, newTest(t, Config{Pages: 10, Faults: tc.faults}))
+			if diff := cmp.Diff(tc.want, ask(t, server, len(tc.want), path)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestLatencyComesBeforeEveryAnswer(t *testing.T) {
+	const latency = 5 * time.Millisecond // only its lower bound is checked
+	server := start(t, newTest(t, Config{Pages: 10, Faults: Faults{Latency: latency}}))
+	for _, target := range []string{path, "/nowhere"} {
+		begin := time.Now()
+		ask(t, server, 1, target)
+		if took := time.Since(begin); took < latency {
+			t.Errorf("%s: answered after %s", target, took)
+		}
+	}
+}
+
+func TestRateLimitIsASlidingHour(t *testing.T) {
+	now := noon
+	s := newTest(t, Config{Pages: 10, Projects: []string{DefaultProject, "b"}, Faults: Faults{RateLimit: 3}, Now: func() time.Time { return now }})
+	server := start(t, s)
+	var got []int
+	at := func(minute int, target string) {
+		now = noon.Add(time.Duration(minute) * time.Minute)
+		got = append(got, ask(t, server, 1, target)[0].Status)
+	}
+	for _, minute := range []int{0, 20, 40, 59, 60, 61, 80, 99} {
+		at(minute, path)
+	}
+	at(99, "/v1/analytics/b/visitors")
+	at(100, "/v1/analytics/b/visitors")
+	if diff := cmp.Diff([]int{200, 200, 200, 429, 200, 429, 200, 429, 429, 200}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A request that never passed authentication is in no count.
+func TestRefusedKeysAreNotCounted(t *testing.T) {
+	s := newTest(t, Config{Pages: 10, Faults: Faults{ErrorEvery: 2, RateLimit: 2, CutEvery: 7}})
+	var got []int
+	for _, key := range []string{"sbx_wrong", DefaultAPIKey, "sbx_wrong", DefaultAPIKey, DefaultAPIKey} {
+		got = append(got, get(s, path, "Bearer "+key).Code)
+	}
+	if diff := cmp.Diff([]int{401, 200, 401, 500, 429}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTooManyAtOnce(t *testing.T) {
+	s := newTest(t, Config{Pages: 10})
+	for range maxInFlight {
+		s.inFlight <- struct{}{}
+	}
+	if w := get(s, path); w.Code != http.StatusServiceUnavailable || !strings.Contains(message(t, w), "at once") {
+		t.Errorf("status %d", w.Code)
+	}
+	<-s.inFlight
+	if w := get(s, path); w.Code != http.StatusOK {
+		t.Errorf("status %d with a free slot", w.Code)
+	}
+}
+
+func TestRequestsAreLogged(t *testing.T) {
+	var out bytes.Buffer
+	s := newTest(t, Config{Pages: 10, RequestLog: &out})
+	server := start(t, s)
+	ask(t, server, 1, path+"?dateFrom=2026-10-01&dateTo=2026-10-02&limit=250&offset=500")
+	ask(t, server, 1, path)
+	ask(t, server, 1, path+"?limit=many")
+	ask(t, server, 1, "/nowhere")
+	want := []Request{
+		{noon, "GET", path, DefaultProject, "2026-10-01", "2026-10-02", 250, 500, 200},
+		{noon, "GET", path, DefaultProject, "", "", 50, 0, 200},
+		{noon, "GET", path, DefaultProject, "", "", -1, 0, 400},
+		{noon, "GET", "/nowhere", "", "", "", 50, 0, 404},
+	}
+	if diff := cmp.Diff(want, s.Requests()); diff != "" {
+		t.Error(diff)
+	}
+	var logged []Request
+	for d := json.NewDecoder(&out); d.More(); {
+		var r Request
+		if err := d.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		logged = append(logged, r)
+	}
+	if diff := cmp.Diff(want, logged); diff != "" {
+		t.Error(diff)
+	}
+	if strings.Contains(out.String(), DefaultAPIKey) {
+		t.Error("the key is in the request log")
+	}
+}
+
+func TestJournalKeepsTheNewest(t *testing.T) {
+	j := journal{logger: newTest(t, Config{}).config.Logger}
+	for i := range keptRequests + 3 {
+		j.add(Request{Offset: i})
+	}
+	kept := j.newest()
+	if len(kept) != keptRequests || kept[0].Offset != 3 || kept[keptRequests-1].Offset != keptRequests+2 {
+		t.Errorf("%d kept, from %d to %d", len(kept), kept[0].Offset, kept[len(kept)-1].Offset)
+	}
+}

@@ -1,0 +1,159 @@
+package sandbox
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"sort"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// How synthetic visitors behave. With 640 pages a working day has about 1,500
+// sessions and 7,700 events, so that most pages are visited on most days.
+const (
+	sessionsPerPage = 2.4
+	leastSessions   = 24
+	goOn            = 0.8 // probability that a session has one more page: 5 pages on average
+	popularityFall  = 0.8 // page of rank r is visited in proportion to r^-popularityFall
+	newcomers       = 0.3 // new visitors a day, in sessions of a usual day
+	poolSessions    = 8   // visitors who may come on a day, in sessions of a usual day
+	ringSessions    = 32  // visitor numbers in use; each is given anew after about 100 days
+	growthPerDay    = 0.0005
+	maxPause        = 120 // seconds between two pages of a session
+)
+
+var (
+	weekRhythm  = [7]float64{time.Sunday: 0.45, 1.0, 1.08, 1.1, 1.05, 0.92, time.Saturday: 0.4}
+	growthStart = analytics.NewDate(2026, time.January, 1)
+)
+
+// site is what all synthetic projects share: the pages, how popular they are,
+// and the cache of days.
+type site struct {
+	pages []string
+	// share rises to 1: the share of visits that pages 0 to i have together.
+	share    []float64
+	sessions int // of a usual day
+	lateDays int
+	days     *lru[dayKey, []event]
+}
+
+type dayKey struct {
+	project string
+	date    analytics.Date
+}
+
+// keptEvents bounds the cache of days: 64 MiB.
+const keptEvents = 4 << 20
+
+func newSite(pages, lateDays int) *site {
+	s := &site{
+		pages: docPaths(pages), share: make([]float64, pages), lateDays: lateDays,
+		sessions: max(leastSessions, int(sessionsPerPage*float64(pages))),
+		days:     newLRU[dayKey](keptEvents, func(e []event) int { return len(e) }),
+	}
+	sum := 0.0
+	for i := range s.share {
+		sum += math.Pow(float64(i+1), -popularityFall)
+		s.share[i] = sum
+	}
+	for i := range s.share {
+		s.share[i] /= sum
+	}
+	return s
+}
+
+// synthetic is the made-up traffic of one project from first on. Each day is
+// made independently of all others, when it is first asked for.
+type synthetic struct {
+	*site
+	seed    uint64
+	project string
+	first   analytics.Date
+}
+
+// endOfTime is later than any date the API can name.
+const endOfTime = analytics.Date(1 << 22)
+
+func (s *synthetic) bounds() (first, end analytics.Date) { return s.first, endOfTime }
+func (s *synthetic) paths() []string                     { return s.pages }
+func (s *synthetic) visitors() int                       { return s.sessions * ringSessions }
+
+func (s *synthetic) day(d analytics.Date) []event {
+	return s.days.get(dayKey{s.project, d}, func() []event { return s.generate(d) })
+}
+
+func (s *synthetic) generate(d analytics.Date) []event {
+	r := rand.New(rand.NewChaCha8(s.daySeed(d)))
+	noise := 0.95 + 0.1*r.Float64()
+	growth := min(max(1+growthPerDay*float64(d-growthStart), 0.5), 2)
+	sessions := int(float64(s.sessions) * weekRhythm[d.Weekday()] * growth * noise)
+	events := make([]event, 0, sessions*6)
+	for range sessions {
+		events = s.session(events, d, r)
+	}
+	return events
+}
+
+// daySeed makes days unrelated to each other, even of neighbouring seeds.
+func (s *synthetic) daySeed(d analytics.Date) [32]byte {
+	key := binary.BigEndian.AppendUint64(nil, s.seed)
+	key = binary.BigEndian.AppendUint32(key, uint32(d))
+	return sha256.Sum256(append(key, s.project...))
+}
+
+// session appends the page views of one visitor, one after the other.
+func (s *synthetic) session(events []event, d analytics.Date, r *rand.Rand) []event {
+	visitor := s.visitor(d, r)
+	share := aiShare(visitor)
+	at := sessionStart(r, share)
+	for {
+		kind := uint32(human)
+		if r.Float64() < share {
+			kind = ai
+		}
+		page := uint32(sort.SearchFloat64s(s.share, r.Float64()))
+		events = append(events, event{
+			who: visitor<<1 | kind, page: min(page, uint32(len(s.pages)-1)),
+			at: at, arrival: arrival(at, r.Uint32(), s.lateDays),
+		})
+		if r.Float64() >= goOn {
+			return events
+		}
+		at = min(at+1+r.Uint32N(maxPause), daySeconds-1)
+	}
+}
+
+// visitor draws who comes on d. Newcomers get rising numbers and come often;
+// the longer ago their first day, the rarer they return.
+func (s *synthetic) visitor(d analytics.Date, r *rand.Rand) uint32 {
+	u := r.Float64()
+	age := int(u * u * u * float64(s.sessions*poolSessions))
+	newest := int(float64(d) * newcomers * float64(s.sessions))
+	ring := s.visitors()
+	return uint32(((newest-age)%ring + ring) % ring)
+}
+
+// aiShare is the share of AI views of a visitor: most are people, some are
+// agents, and some are both, such as a developer who also lets an assistant read.
+func aiShare(visitor uint32) float64 {
+	switch kind := visitor % 20; {
+	case kind < 12:
+		return 0
+	case kind < 16:
+		return 1
+	default:
+		return 0.4
+	}
+}
+
+// sessionStart is around noon for people and at any hour for agents.
+func sessionStart(r *rand.Rand, aiShare float64) uint32 {
+	if aiShare == 1 {
+		return r.Uint32N(daySeconds)
+	}
+	return (r.Uint32N(daySeconds) + r.Uint32N(daySeconds)) / 2
+}
