@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -53,8 +54,11 @@ type Config struct {
 	MinInterval time.Duration
 	// Timeout of one request: how long one that was never answered can have lasted.
 	Timeout time.Duration
-	// RetryAfter reads a 429's Retry-After; false if there is none worth heeding.
-	RetryAfter func(http.Header) (time.Duration, bool)
+	// InFlight is the most requests at once; a request is in flight until its
+	// response's body is closed.
+	InFlight int
+	// RetryAfter reads a 429's Retry-After; 0 if there is none worth heeding.
+	RetryAfter func(http.Header) time.Duration
 	Now        func() time.Time
 }
 
@@ -83,11 +87,24 @@ func (e *ExhaustedError) Unwrap() error { return ErrExhausted }
 // RetryAt returns Until; the client finds it to know that retrying is useless.
 func (e *ExhaustedError) RetryAt() time.Time { return e.Until }
 
+// StoreError says that the request log could not be written, so that nothing
+// was sent, or that what was sent may not be noted as answered.
+type StoreError struct{ Err error }
+
+func (e *StoreError) Error() string { return "request log: " + e.Err.Error() }
+
+// Unwrap returns the store's error.
+func (e *StoreError) Unwrap() error { return e.Err }
+
+// RetryAt returns the zero time: trying again is useless until someone mends it.
+func (e *StoreError) RetryAt() time.Time { return time.Time{} }
+
 // Budget is one budget of this process.
 type Budget struct {
 	cfg   Config
 	store Store
 	base  http.RoundTripper
+	slots chan struct{}
 
 	mu       sync.Mutex
 	answered map[int64]time.Time // responses the store does not know yet
@@ -102,9 +119,9 @@ type Budget struct {
 func New(ctx context.Context, cfg Config, store Store, base http.RoundTripper) (*Budget, error) {
 	until, step, err := store.Throttles(ctx, cfg.Name)
 	if err != nil {
-		return nil, fmt.Errorf("%s budget: %w", cfg.Name, err)
+		return nil, &StoreError{err}
 	}
-	return &Budget{cfg: cfg, store: store, base: base, answered: map[int64]time.Time{}, closed: until, step: step}, nil
+	return &Budget{cfg: cfg, store: store, base: base, slots: make(chan struct{}, max(cfg.InFlight, 1)), answered: map[int64]time.Time{}, closed: until, step: step}, nil
 }
 
 // Sent returns how many requests this process sent, and how many of them were
@@ -118,6 +135,33 @@ func (b *Budget) Sent() (requests, foreign int) {
 // RoundTrip charges the request, waits for MinInterval, and sends it. With the
 // budget used up it sends nothing and returns an *ExhaustedError.
 func (b *Budget) RoundTrip(req *http.Request) (*http.Response, error) {
+	select {
+	case b.slots <- struct{}{}:
+	case <-req.Context().Done():
+		return nil, errors.Join(req.Context().Err(), closeBody(req))
+	}
+	release := sync.OnceFunc(func() { <-b.slots })
+	resp, err := b.send(req)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	resp.Body = &body{resp.Body, release}
+	return resp, nil
+}
+
+// body frees the place in flight when it is closed.
+type body struct {
+	io.ReadCloser
+	release func()
+}
+
+func (b *body) Close() error {
+	defer b.release()
+	return b.ReadCloser.Close()
+}
+
+func (b *Budget) send(req *http.Request) (*http.Response, error) {
 	id, err := b.charge(req.Context())
 	if err != nil {
 		return nil, errors.Join(err, closeBody(req))
@@ -154,7 +198,7 @@ func (b *Budget) charge(ctx context.Context) (int64, error) {
 	id, free, err := b.store.Charge(ctx, b.cfg.Name, b.cfg.Limit, now, Span, b.cfg.Timeout, answered)
 	if err != nil {
 		b.putBack(answered)
-		return 0, fmt.Errorf("%s budget: %w", b.cfg.Name, err)
+		return 0, &StoreError{err}
 	}
 	if id == 0 {
 		return 0, b.exhausted(ctx, free)
@@ -179,7 +223,7 @@ func (b *Budget) chargeUnlimited() error {
 func (b *Budget) exhausted(ctx context.Context, free time.Time) error {
 	closed, _, err := b.store.Throttles(ctx, b.cfg.Name)
 	if err != nil {
-		return fmt.Errorf("%s budget: %w", b.cfg.Name, err)
+		return &StoreError{err}
 	}
 	return &ExhaustedError{Budget: b.cfg.Name, Limit: b.cfg.Limit, Until: free, Throttled: closed.Equal(free)}
 }
@@ -245,7 +289,7 @@ func (b *Budget) Flush(ctx context.Context) error {
 	}
 	if err := b.store.Answered(ctx, answered); err != nil {
 		b.putBack(answered)
-		return fmt.Errorf("%s budget: %w", b.cfg.Name, err)
+		return &StoreError{err}
 	}
 	return nil
 }
@@ -268,7 +312,8 @@ func (b *Budget) heed(ctx context.Context, resp *http.Response) error {
 func (b *Budget) throttled(ctx context.Context, header http.Header) error {
 	b.throttle++
 	now := b.cfg.Now()
-	wait, asked := b.cfg.RetryAfter(header)
+	wait := b.cfg.RetryAfter(header)
+	asked := wait > 0
 	if !asked && b.closed.After(now) {
 		return nil // a request that was in flight when the budget closed
 	}
@@ -286,7 +331,7 @@ func (b *Budget) throttled(ctx context.Context, header http.Header) error {
 
 func (b *Budget) setCooldown(ctx context.Context, until time.Time, step int) error {
 	if err := b.store.Cooldown(ctx, b.cfg.Name, until, step); err != nil {
-		return fmt.Errorf("%s budget: %w", b.cfg.Name, err)
+		return &StoreError{err}
 	}
 	b.closed, b.step = until, step
 	return nil

@@ -34,12 +34,12 @@ func Labels(pairs ...string) string {
 	return b.String()
 }
 
-// Add adds to counters that go on over processes.
-func (db *DB) Add(ctx context.Context, counts ...Count) error {
-	if len(counts) == 0 {
-		return nil
-	}
-	return db.tx(ctx, func(tx *sql.Tx) error { return addAll(ctx, tx, counts) })
+// Count adds n to a counter that goes on over processes; labels are name, value
+// pairs.
+func (db *DB) Count(ctx context.Context, name string, n int64, labels ...string) error {
+	return db.tx(ctx, func(tx *sql.Tx) error {
+		return addAll(ctx, tx, []Count{{name, Labels(labels...), n}})
+	})
 }
 
 func addAll(ctx context.Context, tx *sql.Tx, counts []Count) error {

@@ -170,10 +170,11 @@ type OpenWindow struct {
 	ReadAt time.Time        `json:"read_at"`
 }
 
-// SetOpen keeps w in place of the former reading of its project and granularity.
-func (db *DB) SetOpen(ctx context.Context, w OpenWindow) error {
+// SetOpen keeps the totals of a running window, read at the given time, in place
+// of the former reading of its project and granularity.
+func (db *DB) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {
 	_, err := db.sql.ExecContext(ctx, `INSERT OR REPLACE INTO open_windows VALUES (?,?,?,?,?,?,?,?)`,
-		w.Project, w.Granularity, w.From, w.To, w.Totals.Human, w.Totals.AI, w.Totals.Total, w.ReadAt.UnixMicro())
+		k.Project, k.Granularity, k.From, k.To, t.Human, t.AI, t.Total, at.UnixMicro())
 	return wrap(db.dir, err)
 }
 

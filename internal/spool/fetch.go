@@ -1,0 +1,236 @@
+package spool
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+)
+
+// ErrDuplicate: a path came twice, so the window cannot be sealed as verified.
+var ErrDuplicate = errors.New("a path came twice")
+
+// header begins a page log and each new attempt of it.
+type header struct {
+	Key      string    `json:"key"`
+	Revision int32     `json:"revision"`
+	Attempt  int       `json:"attempt"`
+	Started  time.Time `json:"started"`
+	// Spent counts the pages of the attempts before this one.
+	Spent int `json:"spent"`
+}
+
+// Fetch is a window under way: its page log, and its rows so far, sorted in
+// bounded memory. Append may be called by several goroutines at once.
+type Fetch struct {
+	path string
+	tmp  string
+
+	mu     sync.Mutex
+	head   header
+	file   *os.File
+	pages  map[int]PageInfo
+	sorter *sorter
+	buf    []byte
+	broken error // a page was written in part: what follows would be lost
+}
+
+// PageInfo is what a page log remembers of a page, apart from its rows.
+type PageInfo struct {
+	Rows    int
+	HasMore bool
+	Totals  analytics.Totals
+}
+
+// Begin opens the page log of revision number of the window k. A log left by an
+// earlier run is gone on with if it is for the same revision and began at
+// notBefore or later; else it is begun anew at now.
+func (s *Spool) Begin(k analytics.Key, number int32, now, notBefore time.Time) (*Fetch, error) {
+	path := filepath.Join(s.fetching, name(k)+".pages")
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	f := &Fetch{path: path, tmp: s.tmp, file: file, pages: map[int]PageInfo{}, sorter: &sorter{dir: s.tmp}}
+	fresh := header{Key: k.String(), Revision: number, Attempt: 1, Started: now.UTC().Truncate(time.Microsecond)}
+	if err := f.load(fresh, notBefore); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// load replays what is sound in the log, cuts off the rest, and starts afresh
+// where the log is not one to go on with.
+func (f *Fetch) load(fresh header, notBefore time.Time) error {
+	sound, err := f.replay()
+	if err != nil {
+		return err
+	}
+	head := f.head
+	if head.Key != fresh.Key || head.Revision != fresh.Revision || head.Started.Before(notBefore) {
+		return f.begin(fresh)
+	}
+	if err := f.file.Truncate(sound); err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
+	_, err = f.file.Seek(sound, io.SeekStart)
+	return wrapErr(err)
+}
+
+// replay reads records until the end or the first that cannot be trusted, and
+// returns the length of the sound part.
+func (f *Fetch) replay() (int64, error) {
+	r := bufio.NewReaderSize(f.file, 1<<16)
+	var sound int64
+	var buf []byte
+	for {
+		payload, err := readRecord(r, buf)
+		if errors.Is(err, io.EOF) || errors.Is(err, errTorn) {
+			return sound, nil
+		}
+		if err != nil {
+			return 0, fmt.Errorf("spool: %w", err)
+		}
+		if err := f.restore(payload); errors.Is(err, errTorn) {
+			return sound, nil
+		} else if err != nil {
+			return 0, err
+		}
+		sound += recordHead + int64(len(payload))
+		buf = payload
+	}
+}
+
+func (f *Fetch) restore(payload []byte) error {
+	switch payload[0] {
+	case kindHeader:
+		if json.Unmarshal(payload[1:], &f.head) != nil {
+			return errTorn
+		}
+		return nil
+	case kindPage:
+		page, err := decodePage(payload)
+		if err != nil {
+			return err
+		}
+		return f.take(page)
+	}
+	return errTorn
+}
+
+func (f *Fetch) take(p analytics.Page) error {
+	if _, twice := f.pages[p.Offset]; twice {
+		return nil
+	}
+	f.pages[p.Offset] = PageInfo{len(p.Rows), p.HasMore, p.Totals}
+	return f.sorter.add(p.Rows)
+}
+
+func (f *Fetch) begin(h header) error {
+	clear(f.pages)
+	f.head = h
+	if err := f.sorter.reset(); err != nil {
+		return err
+	}
+	if err := f.file.Truncate(0); err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
+	if _, err := f.file.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
+	text, err := json.Marshal(h)
+	if err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
+	f.buf = append(newRecord(f.buf, kindHeader), text...)
+	return wrapErr(writeRecord(f.file, f.buf))
+}
+
+func wrapErr(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("spool: %w", err)
+}
+
+// Append adds a page; one whose offset is there already is left out.
+func (f *Fetch) Append(p analytics.Page) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.broken != nil {
+		return f.broken
+	}
+	f.buf = appendPage(newRecord(f.buf, kindPage), p)
+	f.broken = wrapErr(writeRecord(f.file, f.buf))
+	if f.broken != nil {
+		return f.broken
+	}
+	return f.take(p)
+}
+
+// Restart drops all pages and begins the next attempt at now.
+func (f *Fetch) Restart(now time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next := f.head
+	next.Spent += len(f.pages)
+	next.Attempt++
+	next.Started = now.UTC().Truncate(time.Microsecond)
+	return f.begin(next)
+}
+
+// Attempt counts the readings of the window for this revision, from 1.
+func (f *Fetch) Attempt() int { return f.head.Attempt }
+
+// Started is when this attempt's first page was asked for.
+func (f *Fetch) Started() time.Time { return f.head.Started }
+
+// Requests counts the pages read for this revision, over all attempts and runs.
+func (f *Fetch) Requests() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.head.Spent + len(f.pages)
+}
+
+// Pages returns the pages at hand, by offset.
+func (f *Fetch) Pages() map[int]PageInfo {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.pages)
+}
+
+// Close keeps the page log for a later run.
+func (f *Fetch) Close() error {
+	return errors.Join(f.sorter.reset(), f.file.Close())
+}
+
+// Discard removes the page log: its window is sealed and in the ledger.
+func (f *Fetch) Discard() error {
+	err := f.Close()
+	if rerr := os.Remove(f.path); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+		err = errors.Join(err, fmt.Errorf("spool: %w", rerr))
+	}
+	return err
+}
+
+// write writes the window file; nothing is left at path after an error.
+func (f *Fetch) write(path string, rev analytics.Revision) error {
+	duplicates := 0
+	if _, err := archive.Write(path, rev, f.sorter.sorted(&duplicates)); err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
+	if duplicates > 0 && rev.Verified {
+		return errors.Join(fmt.Errorf("%s: %w", rev.Key, ErrDuplicate), os.Remove(path))
+	}
+	return nil
+}

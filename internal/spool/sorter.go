@@ -1,0 +1,232 @@
+package spool
+
+import (
+	"bufio"
+	"container/heap"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+const (
+	// runRows and runBytes bound the rows held in memory: a full run is sorted
+	// and spilled.
+	runRows  = 1 << 15
+	runBytes = 4 << 20
+	// blockRows is the size of a block of a spilled run.
+	blockRows = 256
+	// mergeBytes bounds the read buffers of a merge, all runs together.
+	mergeBytes = 8 << 20
+)
+
+// sorter sorts rows by path in bounded memory: sorted runs in one temporary
+// file, merged when they are read. Of rows with one path the last added counts.
+type sorter struct {
+	dir  string
+	held []analytics.Row
+	size int
+	file *os.File
+	end  int64
+	runs []span
+}
+
+type span struct{ from, to int64 }
+
+func (s *sorter) add(rows []analytics.Row) error {
+	s.held = append(s.held, rows...)
+	for _, r := range rows {
+		s.size += len(r.Path)
+	}
+	if len(s.held) < runRows && s.size < runBytes {
+		return nil
+	}
+	return s.spill()
+}
+
+func (s *sorter) sortHeld() {
+	slices.SortStableFunc(s.held, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
+}
+
+func (s *sorter) spill() error {
+	if s.file == nil {
+		file, err := os.CreateTemp(s.dir, "run-*.tmp")
+		if err != nil {
+			return fmt.Errorf("spool: %w", err)
+		}
+		s.file = file
+	}
+	s.sortHeld()
+	w := &countingWriter{w: bufio.NewWriterSize(s.file, 1<<16)}
+	var record []byte
+	for block := range slices.Chunk(s.held, blockRows) {
+		record = appendRows(newRecord(record, kindRows), block)
+		if err := writeRecord(w, record); err != nil {
+			return fmt.Errorf("spool: %w", err)
+		}
+	}
+	if err := w.w.Flush(); err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
+	s.runs = append(s.runs, span{s.end, s.end + w.n})
+	s.end += w.n
+	clear(s.held)
+	s.held, s.size = s.held[:0], 0
+	return nil
+}
+
+type countingWriter struct {
+	w *bufio.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// reset forgets all rows.
+func (s *sorter) reset() error {
+	clear(s.held)
+	s.held, s.size, s.runs, s.end = s.held[:0], 0, nil, 0
+	if s.file == nil {
+		return nil
+	}
+	file := s.file
+	s.file = nil
+	if err := errors.Join(file.Close(), os.Remove(file.Name())); err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
+	return nil
+}
+
+// sorted yields the rows by path, each path once, and adds to duplicates what
+// it left out.
+func (s *sorter) sorted(duplicates *int) iter.Seq2[analytics.Row, error] {
+	return func(yield func(analytics.Row, error) bool) {
+		s.sortHeld()
+		merge, err := s.merge()
+		if err != nil {
+			yield(analytics.Row{}, err)
+			return
+		}
+		var last analytics.Row
+		pending := false
+		for {
+			row, err := merge.next()
+			if err != nil && !errors.Is(err, io.EOF) {
+				yield(analytics.Row{}, fmt.Errorf("spool: %w", err))
+				return
+			}
+			same := err == nil && pending && row.Path == last.Path
+			if same {
+				*duplicates++
+			}
+			if pending && !same && !yield(last, nil) {
+				return
+			}
+			if err != nil {
+				return
+			}
+			last, pending = row, true
+		}
+	}
+}
+
+// merge returns the runs and the held rows as one ordered source; with equal
+// paths the earlier run comes first.
+func (s *sorter) merge() (*merger, error) {
+	m := &merger{}
+	size := max(1<<12, min(1<<16, mergeBytes/(len(s.runs)+1)))
+	for i, run := range s.runs {
+		r := bufio.NewReaderSize(io.NewSectionReader(s.file, run.from, run.to-run.from), size)
+		m.sources = append(m.sources, &source{order: i, r: r})
+	}
+	m.sources = append(m.sources, &source{order: len(s.runs), block: s.held})
+	live := m.sources[:0]
+	for _, src := range m.sources {
+		ok, err := src.fill()
+		if err != nil {
+			return nil, fmt.Errorf("spool: %w", err)
+		}
+		if ok {
+			live = append(live, src)
+		}
+	}
+	m.sources = live
+	heap.Init(m)
+	return m, nil
+}
+
+// source is one sorted run: blocks read on demand, or held rows alone.
+type source struct {
+	order int
+	block []analytics.Row
+	at    int
+	r     *bufio.Reader
+	buf   []byte
+}
+
+// fill makes sure that a row is at hand; false at the end of the run.
+func (s *source) fill() (bool, error) {
+	if s.at < len(s.block) {
+		return true, nil
+	}
+	if s.r == nil {
+		return false, nil
+	}
+	payload, err := readRecord(s.r, s.buf)
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	s.buf = payload[:0]
+	s.at = 0
+	s.block, err = (&decoder{s: string(payload[1:])}).rows(s.block[:0])
+	return len(s.block) > 0, err
+}
+
+// merger is a heap of sources.
+type merger struct{ sources []*source }
+
+func (m *merger) Len() int { return len(m.sources) }
+func (m *merger) Less(i, j int) bool {
+	a, b := m.sources[i], m.sources[j]
+	if c := strings.Compare(a.block[a.at].Path, b.block[b.at].Path); c != 0 {
+		return c < 0
+	}
+	return a.order < b.order
+}
+func (m *merger) Swap(i, j int) { m.sources[i], m.sources[j] = m.sources[j], m.sources[i] }
+func (m *merger) Push(any)      {}
+func (m *merger) Pop() any {
+	m.sources = m.sources[:len(m.sources)-1]
+	return nil
+}
+
+func (m *merger) next() (analytics.Row, error) {
+	if len(m.sources) == 0 {
+		return analytics.Row{}, io.EOF
+	}
+	top := m.sources[0]
+	row := top.block[top.at]
+	top.at++
+	ok, err := top.fill()
+	if err != nil {
+		return row, err
+	}
+	if ok {
+		heap.Fix(m, 0)
+	} else {
+		heap.Pop(m)
+	}
+	return row, nil
+}

@@ -1,0 +1,176 @@
+// Package spool holds windows on their way from the API to the sinks: the pages
+// of windows under way (page logs), and sealed window files that not every sink
+// has yet.
+//
+// Layout, below the state directory:
+//
+//	spool/fetching/<project>.<granularity>.<from>_<to>.pages   page log
+//	spool/sealed/<project>.<granularity>.<from>_<to>.r<n>.parquet
+//	spool/tmp/                                                 emptied at Open
+//
+// Invariant: a file in sealed/ is whole and on disk. A page log may end in the
+// middle of a record, as its process may have died there; what is before that
+// is sound, checked by CRC. Memory does not grow with the number of rows.
+//
+// It does not know what is due or which sink wants what. One process at a time
+// uses it (the exporter's lock).
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+)
+
+const (
+	dirMode = 0o700
+	// staleAfter is the age at which a page log nobody went on with is dropped.
+	staleAfter = 7 * 24 * time.Hour
+)
+
+// Spool is an open spool directory.
+type Spool struct{ fetching, sealed, tmp string }
+
+// Open makes the spool below stateDir if it is not there, and clears away what
+// a killed process left unfinished.
+func Open(stateDir string, now time.Time) (*Spool, error) {
+	root := filepath.Join(stateDir, "spool")
+	s := &Spool{filepath.Join(root, "fetching"), filepath.Join(root, "sealed"), filepath.Join(root, "tmp")}
+	if err := os.RemoveAll(s.tmp); err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	for _, dir := range []string{s.fetching, s.sealed, s.tmp} {
+		if err := os.MkdirAll(dir, dirMode); err != nil {
+			return nil, fmt.Errorf("spool: %w", err)
+		}
+	}
+	return s, s.dropStale(now)
+}
+
+func (s *Spool) dropStale(now time.Time) error {
+	return eachFile(s.fetching, func(path string, info fs.FileInfo) error {
+		if now.Sub(info.ModTime()) < staleAfter {
+			return nil
+		}
+		return os.Remove(path)
+	})
+}
+
+func eachFile(dir string, f func(path string, info fs.FileInfo) error) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil {
+			err = f(filepath.Join(dir, e.Name()), info)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("spool: %w", err)
+		}
+	}
+	return nil
+}
+
+// name is unique for a key: project ids and granularities hold no dot.
+func name(k analytics.Key) string {
+	return fmt.Sprintf("%s.%s.%s_%s", k.Project, k.Granularity, k.From, k.To)
+}
+
+// Sealed is a sealed window file in the spool.
+type Sealed struct{ *archive.File }
+
+// Seal turns a complete page log into a sealed window file, described by rev
+// (whose Rows is counted here). ErrDuplicate if rev is to be verified and a
+// path came twice: nothing is sealed then. The page log stays until Discard.
+func (s *Spool) Seal(f *Fetch, rev analytics.Revision) (*Sealed, error) {
+	final := filepath.Join(s.sealed, fmt.Sprintf("%s.r%d.parquet", name(rev.Key), rev.Number))
+	staged := filepath.Join(s.tmp, filepath.Base(final)+".tmp")
+	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	if err := f.write(staged, rev); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(staged, final); err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	if err := syncDir(s.sealed); err != nil {
+		return nil, err
+	}
+	return open(final)
+}
+
+func open(path string) (*Sealed, error) {
+	file, err := archive.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	return &Sealed{file}, nil
+}
+
+// List returns the sealed windows, in name order. A damaged file is renamed, so
+// that it is met only once, and returned in damaged.
+func (s *Spool) List(ctx context.Context) (whole []*Sealed, damaged []error, err error) {
+	err = eachFile(s.sealed, func(path string, _ fs.FileInfo) error {
+		if !strings.HasSuffix(path, ".parquet") {
+			return ctx.Err()
+		}
+		w, err := open(path)
+		if err != nil {
+			damaged = append(damaged, err)
+			return errors.Join(os.Rename(path, path+".damaged"), ctx.Err())
+		}
+		whole = append(whole, w)
+		return ctx.Err()
+	})
+	return whole, damaged, err
+}
+
+// Requests returns what a sealed revision cost, where its page log is still
+// there because its process died before Discard; else 0. The log is removed.
+func (s *Spool) Requests(rev analytics.Revision) (int, error) {
+	f, err := s.Begin(rev.Key, rev.Number, rev.ExportedAt, time.Time{})
+	if err != nil {
+		return 0, err
+	}
+	return f.Requests(), f.Discard()
+}
+
+// Remove takes a sealed window out of the spool.
+func (s *Spool) Remove(w *Sealed) error {
+	if err := os.Remove(w.Path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("spool: %w", err)
+	}
+	return nil
+}
+
+// Size returns the bytes that sealed windows occupy.
+func (s *Spool) Size() (int64, error) {
+	var sum int64
+	err := eachFile(s.sealed, func(_ string, info fs.FileInfo) error {
+		sum += info.Size()
+		return nil
+	})
+	return sum, err
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
+	return nil
+}
