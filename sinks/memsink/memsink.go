@@ -1,0 +1,134 @@
+// Package memsink is a sink in memory, for tests of what stands before a sink.
+// A window is swapped whole under one lock, so readers see it whole. It keeps
+// nothing beyond the process, and faults can be injected before each step.
+package memsink
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// Step names a point of [Sink.Replace] at which [Sink.Fault] is asked.
+type Step string
+
+// The steps of Replace.
+const (
+	Before Step = "before" // nothing has happened
+	Read   Step = "read"   // the rows are read, nothing is visible
+	After  Step = "after"  // the window is visible: the answer is lost
+)
+
+// Sink keeps windows in memory. The zero value is empty and ready.
+type Sink struct {
+	// Fault, if set, is called at each step of Replace; an error it returns
+	// ends Replace there. Set it before the sink is used.
+	Fault func(Step, analytics.Revision) error
+
+	mu      sync.Mutex
+	windows map[analytics.Key]window
+}
+
+type window struct {
+	rev  analytics.Revision
+	rows []analytics.Row
+}
+
+// New returns an empty sink.
+func New() *Sink { return &Sink{} }
+
+// Name returns "memory".
+func (s *Sink) Name() string { return "memory" }
+
+// Replace commits w.
+func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
+	rev := w.Revision()
+	if err := s.replace(ctx, rev, w); err != nil {
+		return fmt.Errorf("memory sink: %s: %w", rev.Key, err)
+	}
+	return nil
+}
+
+func (s *Sink) replace(ctx context.Context, rev analytics.Revision, w sinks.Sealed) error {
+	if err := s.fault(Before, rev); err != nil {
+		return err
+	}
+	rows, err := collect(ctx, w)
+	if err != nil {
+		return err
+	}
+	if err := s.fault(Read, rev); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.windows == nil {
+		s.windows = map[analytics.Key]window{}
+	}
+	s.windows[rev.Key] = window{rev, rows}
+	s.mu.Unlock()
+	return s.fault(After, rev)
+}
+
+func (s *Sink) fault(step Step, rev analytics.Revision) error {
+	if s.Fault == nil {
+		return nil
+	}
+	return s.Fault(step, rev)
+}
+
+func collect(ctx context.Context, w sinks.Sealed) ([]analytics.Row, error) {
+	var rows []analytics.Row
+	for row, err := range w.Rows() {
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, ctx.Err()
+}
+
+// Revisions yields the revision of each window.
+func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
+	return func(yield func(analytics.Revision, error) bool) {
+		s.mu.Lock()
+		all := slices.Collect(maps.Values(s.windows))
+		s.mu.Unlock()
+		for _, w := range all {
+			if err := ctx.Err(); err != nil {
+				yield(analytics.Revision{}, err)
+				return
+			}
+			if !yield(w.rev, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Visitors returns the rows of a window and the revisions they come from, at
+// most one.
+func (s *Sink) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, ok := s.windows[key]
+	if !ok || w.rev.TotalsOnly() {
+		return nil, nil, nil
+	}
+	return slices.Clone(w.rows), []analytics.Revision{w.rev}, nil
+}
+
+// Totals returns the revision of a window, none where there is no such window.
+func (s *Sink) Totals(key analytics.Key) ([]analytics.Revision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w, ok := s.windows[key]; ok {
+		return []analytics.Revision{w.rev}, nil
+	}
+	return nil, nil
+}
