@@ -1,0 +1,35 @@
+// Package parquet publishes window files to a directory tree that any
+// warehouse reads (SPEC 6): visitors/v1 and totals/v1, one file a window.
+//
+// A file appears under its name whole and durable, by rename from _staging on
+// the same file system, so nothing whose name ends in .parquet is ever
+// incomplete. The package does not write Parquet itself: the visitors file is
+// the sealed window file, byte for byte.
+//
+// # Two files
+//
+// Replace of a window changes two files, and two renames are not one step:
+//
+//	rows:        stage both; publish visitors; publish totals
+//	totals only: stage totals; publish totals; remove visitors, if there is one
+//
+// The last step commits. Whoever joins both tables between the steps tells by
+// the column revision. The order lets every crash be finished from what is on
+// disk, since a visitors file carries the totals in its footer:
+//
+//	visitors            totals                 what happened, and what heals it
+//	revision a          revision a             nothing
+//	revision b          none, or a with rows   died after visitors: b's totals are written
+//	revision b          a, totals only, older  the same
+//	revision a          b, totals only, newer  died before the removal: a's file is removed
+//	none                a, totals only         nothing
+//	none                a, with rows           somebody removed a file: an error, export again
+//
+// Replace heals by doing everything again; Revisions heals as above before it
+// yields a revision, so that a ledger rebuilt from the sink tells what readers
+// see, even where state and spool were lost. Older is the smaller revision,
+// and among equals the earlier exported_at.
+//
+// Two processes must not write the same window at once; the state's lock
+// sees to that.
+package parquet

@@ -1,0 +1,57 @@
+package parquet
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+const (
+	visitorsTable = "visitors"
+	totalsTable   = "totals"
+	version       = "v1"
+	stagingName   = "_staging"
+	suffix        = ".parquet"
+	stagedSuffix  = ".tmp"
+	monthLayout   = "2006-01"
+)
+
+var projectForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+
+// place returns the name of key's file in table, relative to the root. The
+// keys of the partitions are p, g and ym: engines let a partition key hide a
+// column of the same name.
+func place(table string, key analytics.Key) (string, error) {
+	if !projectForm.MatchString(key.Project) {
+		return "", fmt.Errorf("project %q: must match %s", key.Project, projectForm)
+	}
+	if _, err := analytics.ParseGranularity(string(key.Granularity)); err != nil {
+		return "", err
+	}
+	return filepath.Join(table, version,
+		"p="+key.Project,
+		"g="+string(key.Granularity),
+		"ym="+key.From.Time().Format(monthLayout),
+		key.From.String()+"_"+key.To.String()+suffix), nil
+}
+
+// keyOf is the inverse of place; false where rel is no name of ours.
+func keyOf(rel string) (analytics.Key, bool) {
+	parts := strings.Split(filepath.ToSlash(rel), "/")
+	if len(parts) != 6 {
+		return analytics.Key{}, false
+	}
+	from, to, _ := strings.Cut(strings.TrimSuffix(parts[5], suffix), "_")
+	key := analytics.Key{
+		Project:     strings.TrimPrefix(parts[2], "p="),
+		Granularity: analytics.Granularity(strings.TrimPrefix(parts[3], "g=")),
+	}
+	if key.From.UnmarshalText([]byte(from)) != nil || key.To.UnmarshalText([]byte(to)) != nil {
+		return analytics.Key{}, false
+	}
+	again, err := place(parts[0], key)
+	return key, err == nil && again == rel
+}
