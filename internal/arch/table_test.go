@@ -1,0 +1,59 @@
+package arch
+
+// anything marks a package that may import every package of ours.
+const anything = "*"
+
+// free lists packages that no rule on imports binds: they measure, they are not shipped.
+var free = []string{"internal/bench"}
+
+// allowed says which packages of ours each package of ours may import. Entries
+// of packages that do not exist yet do no harm.
+var allowed = map[string][]string{
+	"cmd/docgauge": {anything},
+
+	"internal/analytics": {},
+	"internal/arch":      {},
+	"internal/archive":   {"internal/analytics"},
+	"internal/budget":    {"internal/analytics"},
+	"internal/docsapi":   {"internal/analytics"},
+	"internal/sandbox":   {"internal/analytics"},
+	"internal/spool":     {"internal/analytics", "internal/archive"},
+	"internal/state":     {"internal/analytics"},
+
+	"internal/pipeline": {"internal/analytics", "internal/docsapi", "internal/spool", "schedule", "sinks"},
+
+	"exporter": {"internal/analytics"},
+	"schedule": {"internal/analytics"},
+
+	"sinks":            {"internal/analytics"},
+	"sinks/clickhouse": {"internal/analytics", "internal/archive", "sinks"},
+	"sinks/memsink":    {"internal/analytics", "sinks"},
+	"sinks/parquet":    {"internal/analytics", "internal/archive", "sinks"},
+	"sinks/sinktest":   {"internal/analytics", "internal/archive", "sinks"},
+}
+
+// owner names, by the beginning of its import paths, the one package that may
+// import a third-party library.
+var owner = map[string]string{
+	"github.com/ClickHouse/clickhouse-go":    "sinks/clickhouse",
+	"github.com/apache/arrow-go":             "internal/archive",
+	"github.com/dustin/go-humanize":          "cmd/docgauge",
+	"github.com/go-json-experiment/json":     "internal/docsapi",
+	"github.com/google/go-cmp":               "sinks/sinktest",
+	"github.com/kelseyhightower/envconfig":   "cmd/docgauge",
+	"github.com/olekukonko/tablewriter":      "cmd/docgauge",
+	"github.com/prometheus/client_golang":    "exporter",
+	"github.com/prometheus/exporter-toolkit": "exporter",
+	"github.com/robfig/cron":                 "schedule",
+	"github.com/schollz/progressbar":         "cmd/docgauge",
+	"github.com/spf13/cobra":                 "cmd/docgauge",
+	"golang.org/x/term":                      "cmd/docgauge",
+	"modernc.org/sqlite":                     "internal/state",
+	"pgregory.net/rapid":                     "sinks/sinktest",
+}
+
+// shared lists libraries that extend the standard library: any package may import them.
+var shared = []string{"golang.org/x/sync", "golang.org/x/sys"}
+
+// drawers are names that say nothing about what a package is for.
+var drawers = []string{"pkg", "util", "common", "types", "models"}
