@@ -20,7 +20,7 @@ const (
 	// leftoverAge is the age at which a staging file is one of a dead process.
 	leftoverAge = time.Hour
 	// copyChunk is how many bytes are copied between two looks at ctx.
-	copyChunk = 4 << 20
+	copyChunk = 64 << 10
 	fileMode  = 0o644
 )
 

@@ -1,0 +1,230 @@
+//go:build unix
+
+package parquet
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/sinks/sinktest"
+)
+
+// fails expects Replace of w and Check to fail with words in the error, and no
+// new file under root.
+func fails(t *testing.T, s *Sink, words ...string) {
+	t.Helper()
+	before := published(s.root)
+	for call, err := range map[string]error{"Replace": s.Replace(t.Context(), seal(t, 9, 3)), "Check": s.Check(t.Context())} {
+		if err == nil {
+			t.Errorf("%s = nil", call)
+			continue
+		}
+		for _, word := range words {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s = %q, want %q in it", call, err, word)
+			}
+		}
+	}
+	if after := published(s.root); len(after) != len(before) {
+		t.Errorf("files before %q and after %q", before, after)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "data")
+	if err := newSink(t, root).Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(root, stagingName)); len(left) > 0 || err != nil {
+		t.Errorf("Check leaves %v, %v", left, err)
+	}
+}
+
+func TestRootIsAFile(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "data")
+	s := newSink(t, root)
+	if err := os.WriteFile(root, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(root); err == nil || !strings.Contains(err.Error(), "is a file") {
+		t.Errorf("New = %v", err)
+	}
+	fails(t, s, root, "is a file")
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, root := range []string{"", "s3://bucket/prefix"} {
+		if _, err := New(root); err == nil {
+			t.Errorf("New(%q) = nil", root)
+		}
+	}
+}
+
+func TestParentMissing(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "no", "data")
+	fails(t, newSink(t, root), root, "parent does not exist")
+}
+
+func TestRootRemoved(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "data")
+	s := newSink(t, root)
+	replace(t, s, seal(t, 1, 3))
+	if err := os.RemoveAll(root); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, s, root, "gone")
+	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory came back by itself: %v", err)
+	}
+}
+
+// TestRootRemovedInTheMiddle takes the directory away between staging and
+// publishing.
+func TestRootRemovedInTheMiddle(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "data")
+	s := newSink(t, root)
+	step = func(name string) {
+		if name == "totals staged" {
+			if err := os.RemoveAll(root); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	defer func() { step = nil }()
+	if err := s.Replace(t.Context(), seal(t, 1, 3)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Replace = %v", err)
+	}
+	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory came back by itself: %v", err)
+	}
+}
+
+// TestReadOnly mounts the directory read-only, since permissions do not bind root.
+func TestReadOnly(t *testing.T) {
+	root := mount(t)
+	s := newSink(t, root)
+	replace(t, s, seal(t, 1, 3))
+	remount(t, root)
+	fails(t, s, "read-only")
+	fails(t, newSink(t, root), "read-only")
+	agrees(t, s, 1)
+}
+
+func TestNotPermitted(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("permissions do not bind root; TestReadOnly stands in")
+	}
+	root := t.TempDir()
+	if err := os.Chmod(root, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, newSink(t, root), root, "permission denied")
+}
+
+// TestDiskFull fills the file system at every size up to what a window takes.
+func TestDiskFull(t *testing.T) {
+	root := mount(t)
+	s := newSink(t, root)
+	replace(t, s, seal(t, 1, 3))
+	big := sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 0), 2), sinktest.Pages(20_000))
+	fill := filepath.Join(root, "fill")
+	ballast, err := os.Create(fill)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ballast.Close()
+	for err == nil {
+		_, err = ballast.Write(make([]byte, 4096))
+	}
+	full := 0
+	for {
+		err := s.Replace(t.Context(), big)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+		agrees(t, s, 1)
+		if full++; full == 1 && s.Check(t.Context()) == nil {
+			t.Error("Check of a full disk = nil")
+		}
+		info, err := ballast.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ballast.Truncate(info.Size() - 4096); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if full == 0 {
+		t.Error("the disk was never full")
+	}
+	agrees(t, s, 2)
+}
+
+// mount returns a small file system of its own.
+func mount(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if runtime.GOOS != "linux" {
+		t.Skip("SKIPPED: needs a tmpfs, which only Linux has")
+	}
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", dir).CombinedOutput(); err != nil {
+		t.Skipf("SKIPPED: needs root to mount a tmpfs: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v: %s", err, out)
+		}
+	})
+	return dir
+}
+
+func remount(t *testing.T, dir string) {
+	t.Helper()
+	if out, err := exec.Command("mount", "-o", "remount,ro", dir).CombinedOutput(); err != nil {
+		t.Fatalf("remount: %v: %s", err, out)
+	}
+}
+
+// TestFileSizeLimit stands in for the full disk where nothing can be mounted:
+// a child process may write files of a few KiB only.
+func TestFileSizeLimit(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "data")
+	replace(t, newSink(t, root), seal(t, 1, 3))
+	big := sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 0), 2), sinktest.Pages(20_000))
+	child := exec.Command(os.Args[0], "-test.run=^TestFileSizeLimitChild$")
+	child.Env = append(os.Environ(), childRoot+"="+root, childWindow+"="+big.Path())
+	out, err := child.CombinedOutput()
+	if err != nil {
+		t.Fatalf("child: %v\n%s", err, out)
+	}
+	agrees(t, newSink(t, root), 1)
+}
+
+func TestFileSizeLimitChild(t *testing.T) {
+	root := os.Getenv(childRoot)
+	if root == "" {
+		t.Skip("run by TestFileSizeLimit as a child process")
+	}
+	limit := syscall.Rlimit{Cur: 8 << 10, Max: 8 << 10}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	w, err := archive.Open(os.Getenv(childWindow))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := newSink(t, root).Replace(t.Context(), w); !errors.Is(err, syscall.EFBIG) {
+		t.Errorf("Replace = %v, want that the file is too large", err)
+	}
+}
