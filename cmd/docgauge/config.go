@@ -1,0 +1,223 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kelseyhightower/envconfig"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/docsapi"
+)
+
+const prefix = "DOCGAUGE"
+
+// config is the configuration: one field per environment variable. The table in
+// the README and in --help is made from it. A secret has a field of the same
+// name ending in File.
+type config struct {
+	BaseURL       string     `envconfig:"BASE_URL" desc:"base URL of the service; https, http only for a loopback host"`
+	APIKey        secret     `envconfig:"API_KEY" desc:"admin key, <prefix>_<secret>; or DOCGAUGE_API_KEY_FILE, a file that holds it"`
+	APIKeyFile    string     `envconfig:"API_KEY_FILE" desc:"-"`
+	APIKeyExpires dateValue  `envconfig:"API_KEY_EXPIRES" desc:"date on which the key expires, YYYY-MM-DD"`
+	Projects      projects   `envconfig:"PROJECTS" desc:"comma-separated project ids"`
+	Windows       windows    `envconfig:"WINDOWS" default:"day,week,month,28d:totals" desc:"granularities to export: day, week (ISO, from Monday), month, Nd (rolling, N complete days); :totals reads site totals only"`
+	OpenWindows   openSet    `envconfig:"OPEN_WINDOWS" default:"day" desc:"of day, week, month: whose running window is read for the gauges; empty = none"`
+	Since         dateValue  `envconfig:"SINCE" desc:"windows that begin on or after this date are backfilled (default 30 days ago)"`
+	Settle        period     `envconfig:"SETTLE" default:"72h" desc:"how long after its end a window can still change"`
+	Budget        count      `envconfig:"BUDGET" default:"90" desc:"analytics requests per sliding hour, all projects together; 0 = unlimited"`
+	MinInterval   period     `envconfig:"MIN_INTERVAL" default:"0s" desc:"least time between two requests"`
+	Concurrency   count      `envconfig:"CONCURRENCY" default:"4" desc:"requests in flight"`
+	Timeout       period     `envconfig:"TIMEOUT" default:"60s" desc:"one request"`
+	Sinks         sinkNames  `envconfig:"SINKS" default:"parquet" desc:"where windows go: parquet"`
+	ParquetURL    string     `envconfig:"PARQUET_URL" default:"./data" desc:"directory of the Parquet sink"`
+	StateDir      string     `envconfig:"STATE_DIR" default:"./state" desc:"ledger, budget and spool; mode 0700"`
+	SpoolMax      byteSize   `envconfig:"SPOOL_MAX" default:"1GiB" desc:"spool size at which exporting pauses"`
+	LogLevel      slog.Level `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
+	LogFormat     logFormat  `envconfig:"LOG_FORMAT" default:"text" desc:"text or json"`
+}
+
+// planned are variables of later versions: naming one is not a typo, but it
+// would have no effect either, and that must not be silent.
+var planned = []string{
+	"WRITE_API_KEY", "WRITE_API_KEY_FILE", "AGENT_BUDGET", "CLICKHOUSE_DSN", "CLICKHOUSE_DSN_FILE", "CLICKHOUSE_CLUSTER",
+	"SCHEDULE", "LISTEN_ADDRESS", "WEB_CONFIG_FILE", "TEXTFILE", "PUSHGATEWAY_URL", "TOP_PAGES",
+	"PROMPTS_DIR", "PROMPTS_ON_NEW_STATE", "MAX_JOBS_PER_DAY", "MAX_ACTIVE_JOBS", "POLL_INTERVAL", "JOB_PATH",
+	"NOTIFY_URL", "NOTIFY_SECRET", "NOTIFY_SECRET_FILE",
+}
+
+// problems is a bad configuration: every problem, one a line.
+type problems []string
+
+func (p problems) Error() string {
+	return "configuration:\n  " + strings.Join(p, "\n  ")
+}
+
+func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
+
+// need says what a command cannot do without.
+type need int
+
+const (
+	needProjects need = 1 << iota
+	needAPI           // BASE_URL and API_KEY
+	needNothing  need = 0
+)
+
+// loadConfig reads the environment. The error is of type problems.
+func loadConfig(n need, now time.Time) (config, error) {
+	var c config
+	var p problems
+	checkNames(&p)
+	dropEmpty()
+	process(&c, &p)
+	c.readSecrets(&p)
+	c.require(n, &p)
+	c.validate(now, &p)
+	if len(p) > 0 {
+		return c, p
+	}
+	return c, nil
+}
+
+// process lets envconfig fill c. It stops at the first value that does not
+// parse, so that value is noted, taken out of the environment, and it is asked
+// again. Its own error would print the value, which may be a secret.
+func process(c *config, p *problems) {
+	for {
+		err := envconfig.Process(prefix, c)
+		if err == nil {
+			return
+		}
+		bad, ok := errors.AsType[*envconfig.ParseError](err)
+		if !ok || os.Unsetenv(bad.KeyName) != nil {
+			p.add("%s: cannot be read", prefix)
+			return
+		}
+		p.add("%s: %v", bad.KeyName, bad.Err)
+	}
+}
+
+// variables returns the names envconfig knows, without the prefix.
+func variables() []string {
+	t := reflect.TypeFor[config]()
+	names := make([]string, t.NumField())
+	for i := range names {
+		names[i] = t.Field(i).Tag.Get("envconfig")
+	}
+	return names
+}
+
+// checkNames finds DOCGAUGE_ variables that nothing reads. Those Kubernetes
+// makes for a Service called docgauge are not ours.
+func checkNames(p *problems) {
+	known := variables()
+	for _, pair := range os.Environ() {
+		full, _, _ := strings.Cut(pair, "=")
+		name, ours := strings.CutPrefix(full, prefix+"_")
+		switch {
+		case !ours, slices.Contains(known, name), strings.HasPrefix(name, "PORT"), strings.HasPrefix(name, "SERVICE_"):
+		case slices.Contains(planned, name):
+			p.add("%s: this version does not have what it configures; unset it", full)
+		default:
+			p.add("%s: unknown variable%s", full, didYouMean(name, known))
+		}
+	}
+}
+
+// dropEmpty takes empty variables for unset ones, so that their default counts;
+// only an empty OPEN_WINDOWS means something.
+func dropEmpty() {
+	for _, name := range variables() {
+		full := prefix + "_" + name
+		if v, set := os.LookupEnv(full); set && v == "" && name != "OPEN_WINDOWS" {
+			os.Unsetenv(full)
+		}
+	}
+}
+
+func (c *config) readSecrets(p *problems) {
+	if c.APIKeyFile == "" {
+		return
+	}
+	if c.APIKey != "" {
+		p.add("DOCGAUGE_API_KEY and DOCGAUGE_API_KEY_FILE: set one of them")
+		return
+	}
+	text, err := os.ReadFile(c.APIKeyFile)
+	if err != nil {
+		p.add("DOCGAUGE_API_KEY_FILE: %v", pathError(err))
+		return
+	}
+	if c.APIKey = secret(strings.TrimSpace(string(text))); c.APIKey == "" {
+		p.add("DOCGAUGE_API_KEY_FILE: the file is empty")
+	}
+}
+
+func pathError(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("%s: %w", pe.Path, pe.Err)
+	}
+	return err
+}
+
+func (c *config) require(n need, p *problems) {
+	if n&needAPI != 0 {
+		if c.BaseURL == "" {
+			p.add("DOCGAUGE_BASE_URL: missing; the service's base URL, like https://api.example.com")
+		}
+		if c.APIKey == "" && c.APIKeyFile == "" {
+			p.add("DOCGAUGE_API_KEY: missing; an admin key from the API keys page of the dashboard (or DOCGAUGE_API_KEY_FILE)")
+		}
+	}
+	if n&needProjects != 0 && len(c.Projects) == 0 && !problemWith(*p, "DOCGAUGE_PROJECTS") {
+		p.add("DOCGAUGE_PROJECTS: missing; comma-separated project ids from the API keys page of the dashboard")
+	}
+}
+
+func problemWith(p problems, name string) bool {
+	return slices.ContainsFunc(p, func(s string) bool { return strings.HasPrefix(s, name+":") })
+}
+
+func (c *config) validate(now time.Time, p *problems) {
+	today := analytics.DateOf(now)
+	if !c.Since.set {
+		c.Since = dateValue{today - 30, true}
+	}
+	if c.Since.date > today {
+		p.add("DOCGAUGE_SINCE: %s is after today, %s (UTC): there would be nothing to export; is the clock right?", c.Since.date, today)
+	}
+	c.validateAPI(p)
+	within(p, "DOCGAUGE_CONCURRENCY", int(c.Concurrency), 1, 64)
+	within(p, "DOCGAUGE_TIMEOUT", time.Duration(c.Timeout), time.Second, 10*time.Minute)
+	within(p, "DOCGAUGE_SETTLE", time.Duration(c.Settle), 0, 90*24*time.Hour)
+	within(p, "DOCGAUGE_MIN_INTERVAL", time.Duration(c.MinInterval), 0, time.Hour)
+	if strings.Contains(c.ParquetURL, "://") {
+		p.add("DOCGAUGE_PARQUET_URL: want a directory; this version does not write to object stores")
+	}
+}
+
+// validateAPI lets the client check what it will be given.
+func (c *config) validateAPI(p *problems) {
+	if c.BaseURL == "" && c.APIKey == "" {
+		return
+	}
+	url, key := cmp.Or(c.BaseURL, "https://unset.invalid"), cmp.Or(string(c.APIKey), "unset_unset")
+	if _, err := docsapi.New(docsapi.Config{BaseURL: url, APIKey: docsapi.StaticKey(key)}); err != nil {
+		*p = append(*p, strings.Split(err.Error(), "\n")...)
+	}
+}
+
+func within[T int | time.Duration](p *problems, name string, v, least, most T) {
+	if v < least || v > most {
+		p.add("%s: %v is not from %v to %v", name, v, least, most)
+	}
+}

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/pipeline"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+// endTimeout bounds what is written to the state after a run was interrupted.
+const endTimeout = 5 * time.Second
+
+func (a *app) exportCommand() *cobra.Command {
+	var sel selection
+	var wait, dry, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "read what is due within the budget and write it to the sinks",
+		Long: `export is one batch run: it plans, reads due windows within the request budget,
+commits each whole window to every sink, and exits. Run it every hour from cron:
+what the budget does not allow now is read by the next runs, newest first.
+
+A run that is killed at any moment loses nothing: the next one goes on with the
+pages that were read and delivers the windows that were sealed.
+
+With --from and --to exactly the windows inside [from,to) are read, again if
+need be, and nothing else.
+
+` + exitCodes,
+		Example: `  docgauge export                                     what is due, as far as the budget goes
+  docgauge export --wait                              go on across budget pauses until nothing is due
+  docgauge export --from 2026-10-01 --to 2026-11-01   read October again
+  docgauge export --windows day --project prj_a`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dry {
+				return a.plan(cmd.Context(), &sel, asJSON)
+			}
+			return a.export(cmd.Context(), &sel, wait, asJSON)
+		},
+	}
+	sel.flags(cmd, true)
+	cmd.Flags().BoolVar(&wait, "wait", false, "go on across budget pauses until nothing is due")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "the same as `docgauge plan`: send nothing")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
+	return cmd
+}
+
+// summary is what a run reports; its JSON keys are stable.
+type summary struct {
+	Outcome      string    `json:"outcome"`
+	Committed    int       `json:"windows_committed"`
+	Waiting      int       `json:"windows_waiting_for_a_sink"`
+	Recovered    int       `json:"windows_delivered_from_the_spool"`
+	Open         int       `json:"open_windows_read"`
+	Rows         int64     `json:"rows"`
+	Requests     int       `json:"requests"`
+	Throttled    int       `json:"requests_throttled"`
+	Drifted      int       `json:"readings_drifted"`
+	Mispredicted int       `json:"pages_mispredicted"`
+	Left         int       `json:"windows_left"`
+	LeftRequests int       `json:"requests_left"`
+	Resume       time.Time `json:"next_request_at,omitzero"`
+	Finish       time.Time `json:"finished_by,omitzero"`
+	Errors       []string  `json:"errors"`
+	seconds      float64
+	budgetSpent  bool
+}
+
+// The outcomes of a run.
+const (
+	outcomeSuccess     = "success"
+	outcomeDeferred    = "deferred"
+	outcomeFailed      = "failed"
+	outcomeInterrupted = "interrupted"
+)
+
+func (a *app) export(ctx context.Context, sel *selection, wait, asJSON bool) error {
+	c, err := loadConfig(needProjects|needAPI, a.now())
+	if err != nil {
+		return err
+	}
+	return a.exportWith(ctx, c, sel, wait, asJSON)
+}
+
+func (a *app) exportWith(ctx context.Context, c config, sel *selection, wait, asJSON bool) (err error) {
+	// Bad flags are found before anything is opened.
+	if _, err := sel.check(c, a.now()); err != nil {
+		return err
+	}
+	e, err := a.openExporter(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	s, err := e.run(ctx, sel, wait)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = writeJSON(a.out, s)
+	} else {
+		err = s.print(a.out, a.err)
+	}
+	if err == nil && (s.Outcome == outcomeFailed || s.Outcome == outcomeInterrupted) {
+		return errSaid
+	}
+	return err
+}
+
+// check plans against an empty ledger: it finds every mistake in the flags.
+func (s *selection) check(c config, now time.Time) (int, error) {
+	in, err := s.input(c, ledger{}, now, 0)
+	if err != nil {
+		return 0, err
+	}
+	items, err := s.items(in)
+	return len(items), err
+}
+
+// run is one run: everything due, or what the budget lets through of it.
+func (e *exporter) run(ctx context.Context, sel *selection, wait bool) (summary, error) {
+	started := e.now()
+	id, err := e.db.BeginRun(ctx, started)
+	if err != nil {
+		return summary{}, err
+	}
+	s, err := e.work(ctx, sel, wait, int(id))
+	if err != nil && ctx.Err() == nil {
+		s.Errors = append(s.Errors, err.Error())
+	}
+	s.seconds = e.now().Sub(started).Seconds()
+	// The run is over, interrupted or not: what it did must still be noted.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	s.Requests, s.Throttled = e.api.budget.Sent()
+	err = errors.Join(e.api.budget.Flush(ctx), e.db.EndRun(ctx, state.Run{
+		ID: id, Finished: e.now(), Outcome: s.Outcome, Message: strings.Join(s.Errors, "; "),
+		Windows: s.Committed + s.Waiting, Requests: s.Requests,
+	}))
+	return s, err
+}
+
+// work recovers, then reads in passes: one, or with wait as many as it takes.
+func (e *exporter) work(ctx context.Context, sel *selection, wait bool, id int) (s summary, err error) {
+	defer func() { s.Outcome = outcome(ctx, s, err) }()
+	if _, err := restoreNew(ctx, e.db, e.stores, e.log); err != nil {
+		return s, err
+	}
+	l, err := readLedger(ctx, e.db)
+	if err != nil {
+		return s, err
+	}
+	recovered, failures, err := e.pipeline.Recover(ctx, l.owed())
+	s.Recovered = recovered
+	s.say(failures)
+	if err != nil {
+		return s, err
+	}
+	for {
+		if err := e.pass(ctx, sel, id, &s); err != nil {
+			return s, err
+		}
+		if !wait || !s.budgetSpent || ctx.Err() != nil {
+			return s, nil
+		}
+		e.log.Info("waiting for the budget", "until", s.Resume.Format(time.RFC3339), "windows_left", s.Left, "finished_by", s.Finish.Format(time.RFC3339))
+		if err := sleepUntil(ctx, s.Resume.Sub(e.now())); err != nil {
+			return s, nil
+		}
+	}
+}
+
+func sleepUntil(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(max(d, time.Second))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// pass plans and reads once.
+func (e *exporter) pass(ctx context.Context, sel *selection, id int, s *summary) error {
+	l, err := readLedger(ctx, e.db)
+	if err != nil {
+		return err
+	}
+	in, err := sel.input(e.config, l, e.now(), id)
+	if err != nil {
+		return err
+	}
+	items, err := sel.items(in)
+	if err != nil {
+		return err
+	}
+	// In a later pass what was asked for, or is open, has been read once.
+	items = slices.DeleteFunc(items, e.progress.recorded)
+	budget, err := readCapacity(ctx, e.db, e.config, e.now())
+	if err != nil {
+		return err
+	}
+	e.progress.begin(items, budget.finish(costOf(items, l)))
+	result := e.pipeline.Run(ctx, pipeline.Work{Items: items, Known: l.known, Predict: l.predict(e.Budget > 0)})
+	e.progress.end()
+	s.add(result)
+	return e.rest(ctx, in, sel, s)
+}
+
+// rest notes what is still due, what it costs and when it can be done.
+func (e *exporter) rest(ctx context.Context, in schedule.Input, sel *selection, s *summary) error {
+	if s.Left == 0 {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	l, err := readLedger(ctx, e.db)
+	if err != nil {
+		return err
+	}
+	in.Known, in.Provisional = l.known, l.provisional()
+	items, err := sel.items(in)
+	if err != nil {
+		return err
+	}
+	items = slices.DeleteFunc(items, e.progress.recorded)
+	budget, err := readCapacity(ctx, e.db, e.config, e.now())
+	if err != nil {
+		return err
+	}
+	s.LeftRequests = costOf(items, l)
+	s.Resume, s.Finish = budget.Next, budget.finish(s.LeftRequests)
+	return nil
+}
+
+// costOf is how many requests the items will probably take.
+func costOf(items []schedule.Item, l ledger) int {
+	sum := 0
+	for _, item := range items {
+		n, _ := l.expected(item)
+		sum += n
+	}
+	return sum
+}
+
+func (s *summary) add(r pipeline.Result) {
+	s.Committed += r.Committed
+	s.Waiting += r.Waiting
+	s.Open += r.Open
+	s.Rows += r.Rows
+	s.Drifted += r.Drifted
+	s.Mispredicted += r.Mispredicted
+	s.Left, s.budgetSpent = r.Left, r.BudgetSpent
+	s.say(r.Errors)
+}
+
+func (s *summary) say(errs []error) {
+	for _, err := range errs {
+		s.Errors = append(s.Errors, err.Error())
+	}
+}
+
+func outcome(ctx context.Context, s summary, err error) string {
+	switch {
+	case ctx.Err() != nil:
+		return outcomeInterrupted
+	case err != nil || len(s.Errors) > 0:
+		return outcomeFailed
+	case s.Left > 0:
+		return outcomeDeferred
+	}
+	return outcomeSuccess
+}
+
+// print writes the result to out, and what went wrong to log.
+func (s *summary) print(out, log io.Writer) error {
+	for _, text := range s.Errors {
+		fmt.Fprintln(log, "docgauge: "+text)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s, %s rows, %s in %.1f s\n", s.Outcome, plural(s.Committed, "window"), commas(s.Rows), plural(s.Requests, "request"), s.seconds)
+	if s.Recovered > 0 {
+		fmt.Fprintf(&b, "delivered %s that an earlier run had read\n", plural(s.Recovered, "window"))
+	}
+	if s.Waiting > 0 {
+		fmt.Fprintf(&b, "%s in the spool: a sink is down; the next run delivers first, without a request\n", plural(s.Waiting, "window"))
+	}
+	if s.Drifted > 0 {
+		fmt.Fprintf(&b, "%s begun again because the numbers changed meanwhile\n", plural(s.Drifted, "reading"))
+	}
+	if s.Throttled > 0 {
+		fmt.Fprintf(&b, "the service throttled %s although our budget had room: something else uses the same quota, or DOCGAUGE_BUDGET is above it\n", plural(s.Throttled, "request"))
+	}
+	s.printLeft(&b)
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func (s *summary) printLeft(b *strings.Builder) {
+	if s.Left == 0 {
+		return
+	}
+	fmt.Fprintf(b, "left: %s, about %s", plural(s.Left, "window"), plural(s.LeftRequests, "request"))
+	switch {
+	case s.Outcome == outcomeInterrupted:
+		b.WriteString("; interrupted, the next run goes on")
+	case !s.budgetSpent:
+		b.WriteString("; the next run tries again")
+	default:
+		fmt.Fprintf(b, "; the budget opens at %s and lets the rest be done by %s", clock(s.Resume), clock(s.Finish))
+	}
+	b.WriteString("\n")
+}

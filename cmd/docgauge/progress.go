@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/docgauge/docgauge/internal/pipeline"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+// switchWriter is a writer whose target can be exchanged: log lines go in front
+// of a progress bar while there is one.
+type switchWriter struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (w *switchWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
+}
+
+func (w *switchWriter) set(to io.Writer) {
+	w.mu.Lock()
+	w.to = to
+	w.mu.Unlock()
+}
+
+// progress counts what a run has done, and shows it where standard error is a
+// terminal.
+type progress struct {
+	app *app
+
+	mu                  sync.Mutex
+	bar                 *progressbar.ProgressBar
+	finish              time.Time
+	pages, mispredicted int
+	rows                int64
+	done                map[string]bool // windows that are in the ledger
+}
+
+func newProgress(a *app) *progress { return &progress{app: a, done: map[string]bool{}} }
+
+// begin shows a bar for the items, with the time at which the budget lets the
+// last of them be read.
+func (p *progress) begin(items []schedule.Item, finish time.Time) {
+	if !isTerminal(p.app.err) || len(items) == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.finish = finish
+	p.bar = progressbar.NewOptions(len(items),
+		progressbar.OptionSetWriter(p.app.err),
+		progressbar.OptionSetWidth(24),
+		progressbar.OptionSetPredictTime(false),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetRenderBlankState(true),
+		progressbar.OptionShowCount(),
+		progressbar.OptionSetTheme(progressbar.ThemeASCII),
+		progressbar.OptionShowDescriptionAtLineEnd(),
+	)
+	p.describe()
+	p.app.logTo.set(&aboveBar{p})
+}
+
+// aboveBar writes log lines so that the bar stays below them.
+type aboveBar struct{ p *progress }
+
+func (w *aboveBar) Write(b []byte) (int, error) {
+	w.p.mu.Lock()
+	defer w.p.mu.Unlock()
+	if w.p.bar == nil {
+		return w.p.app.err.Write(b)
+	}
+	if err := w.p.bar.Clear(); err != nil {
+		return 0, err
+	}
+	n, err := w.p.app.err.Write(b)
+	if err != nil {
+		return n, err
+	}
+	return n, w.p.bar.RenderBlank()
+}
+
+// end takes the bar away.
+func (p *progress) end() {
+	p.app.logTo.set(p.app.err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar != nil {
+		_ = p.bar.Clear()
+		p.bar = nil
+	}
+}
+
+func (p *progress) describe() {
+	text := fmt.Sprintf("windows · %s · %s rows", plural(p.pages, "request"), commas(p.rows))
+	if left := p.finish.Sub(p.app.now()); left > time.Minute {
+		text += " · the budget lets the rest finish at " + clock(p.finish)
+	}
+	p.bar.Describe(text)
+}
+
+// observe is told each step by the pipeline, from many goroutines.
+func (p *progress) observe(ev pipeline.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	step := 0
+	switch ev.Step {
+	case pipeline.StepPage:
+		p.pages++
+		p.rows += ev.Rows
+	case pipeline.StepMispredicted:
+		p.pages++
+		p.mispredicted++
+	case pipeline.StepOpen:
+		p.pages++
+		step = 1
+	case pipeline.StepRecorded:
+		p.done[ev.Key.String()] = true
+		step = 1
+	}
+	if p.bar != nil {
+		p.describe()
+		_ = p.bar.Add(step)
+	}
+}
+
+// recorded reports whether this process has read the window.
+func (p *progress) recorded(item schedule.Item) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.done[item.Key.String()]
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/sandbox"
+)
+
+func (a *app) sandboxCommand() *cobra.Command {
+	c := sandbox.Config{}
+	var listen, requestLog string
+	var remote bool
+	cmd := &cobra.Command{
+		Use:   "sandbox",
+		Short: "run the service itself, locally",
+		Long: `sandbox serves the documentation platform's analytics API on this machine, with
+synthetic traffic that is deterministic from --seed, or over the event log
+DIR/events.ndjson (one JSON object a line: time, visitor, kind human|ai, path).
+Visitors are counted exactly.
+
+It prints the variables that point docgauge at it; paste them into another
+terminal and run docgauge export there.`,
+		Example: `  docgauge sandbox
+  docgauge sandbox --rate-limit 100 --late-days 2      as strict as the real service
+  docgauge sandbox --latency 50ms --error-every 20     as unreliable as a bad day`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.sandbox(cmd.Context(), c, listen, remote, requestLog)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&listen, "listen", "127.0.0.1:8787", "address; port 0 takes a free one")
+	f.BoolVar(&remote, "allow-remote", false, "let --listen be an address beyond this machine")
+	f.StringVar(&c.DataDir, "data", "", "directory with the event log events.ndjson")
+	f.StringVar(&requestLog, "request-log", "", "file that gets one JSON line a request")
+	f.Uint64Var(&c.Seed, "seed", 1, "of the synthetic traffic")
+	f.IntVar(&c.Days, "days", sandbox.DefaultDays, "of synthetic traffic before today")
+	f.IntVar(&c.Pages, "pages", sandbox.DefaultPages, "of the synthetic site")
+	f.StringSliceVar(&c.Projects, "project", []string{sandbox.DefaultProject}, "project ids")
+	f.StringVar(&c.APIKey, "api-key", sandbox.DefaultAPIKey, "key that may do everything")
+	f.StringVar(&c.ExpiredKey, "expired-key", "", "key refused with 401")
+	f.StringVar(&c.WriteOnlyKey, "write-only-key", "", "key refused with 403 for reads")
+	f.DurationVar(&c.Faults.Latency, "latency", 0, "before every answer")
+	f.IntVar(&c.Faults.RateLimit, "rate-limit", 0, "requests per sliding hour; 0 = none")
+	f.DurationVar(&c.Faults.RetryAfter, "retry-after", 0, "sent with a 429; 0 = none")
+	f.IntVar(&c.Faults.ThrottleAfter, "throttle-after", 0, "429 after this many requests; 0 = never")
+	f.IntVar(&c.Faults.ErrorEvery, "error-every", 0, "500 on every Nth request; 0 = none")
+	f.IntVar(&c.Faults.CutEvery, "cut-every", 0, "cut every Nth body; 0 = none")
+	f.IntVar(&c.Faults.DriftEvery, "drift-every", 0, "a new visitor yesterday and today with every Nth request; 0 = none")
+	f.IntVar(&c.Faults.LateDays, "late-days", 0, "a closed window changes until it is this many days old")
+	return cmd
+}
+
+func (a *app) sandbox(ctx context.Context, c sandbox.Config, listen string, remote bool, requestLog string) (err error) {
+	c.Now = a.now
+	if requestLog != "" {
+		file, err := os.OpenFile(requestLog, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return usageError{fmt.Errorf("--request-log: %w", err)}
+		}
+		defer file.Close()
+		c.RequestLog = file
+	}
+	s, err := sandbox.New(c)
+	if err != nil {
+		return usageError{err}
+	}
+	ln, err := sandbox.Listen(listen, remote)
+	if err != nil {
+		return usageError{err}
+	}
+	if err := printExports(a.out, "http://"+ln.Addr().String(), c.Projects, c.APIKey); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	fmt.Fprintln(a.err, "docgauge: sandbox is listening; stop it with Ctrl-C")
+	return s.Serve(ctx, ln)
+}
+
+func printExports(w io.Writer, url string, projects []string, key string) error {
+	_, err := fmt.Fprintf(w, "export DOCGAUGE_BASE_URL=%s\nexport DOCGAUGE_PROJECTS=%s\nexport DOCGAUGE_API_KEY=%s\n", url, strings.Join(projects, ","), key)
+	return err
+}

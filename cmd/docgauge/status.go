@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	var sel selection
+	var asJSON, rebuild bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "show the newest windows, gaps, what is provisional, and the budget",
+		Long: `status shows per project and granularity the newest window in the ledger and its
+site totals, how many windows are known, missing (gaps since DOCGAUGE_SINCE),
+provisional (will be read once more) and unverified, then the running windows,
+the budget, and the last run. It sends nothing and works while an export runs.
+
+--rebuild reads the ledger back from the sinks. Use it when the state directory
+was lost or its database is damaged: exported windows are then not read again.
+A damaged database is put aside, not deleted.
+
+Unique visitors are not additive: do not sum days to weeks, or pages to a site.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if rebuild {
+				if err := a.rebuild(cmd.Context()); err != nil {
+					return err
+				}
+			}
+			return a.status(cmd.Context(), &sel, asJSON)
+		},
+	}
+	sel.flags(cmd, false)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the status as JSON")
+	cmd.Flags().BoolVar(&rebuild, "rebuild", false, "read the ledger back from the sinks first")
+	return cmd
+}
+
+// coverageReport is one row of status; its JSON keys are stable.
+type coverageReport struct {
+	Project     string              `json:"project"`
+	Window      string              `json:"window"`
+	Newest      *analytics.Revision `json:"newest"`
+	Known       int                 `json:"windows_known"`
+	Gaps        []analytics.Window  `json:"gaps"`
+	Provisional int                 `json:"windows_provisional"`
+	Unverified  int                 `json:"windows_unverified"`
+}
+
+type statusReport struct {
+	Coverage []coverageReport   `json:"coverage"`
+	Open     []state.OpenWindow `json:"open_windows"`
+	Budget   capacity           `json:"budget"`
+	// Owed counts windows that a sink lacks, by sink.
+	Owed    map[string]int `json:"windows_owed"`
+	LastRun *state.Run     `json:"last_run"`
+}
+
+func (a *app) status(ctx context.Context, sel *selection, asJSON bool) error {
+	c, err := loadConfig(needProjects, a.now())
+	if err != nil {
+		return err
+	}
+	return a.statusOf(ctx, c, sel, asJSON)
+}
+
+func (a *app) statusOf(ctx context.Context, c config, sel *selection, asJSON bool) (err error) {
+	db, err := state.OpenExisting(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	report, err := newStatusReport(ctx, db, c, sel, a.now())
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(a.out, report)
+	}
+	return a.printStatus(report)
+}
+
+func newStatusReport(ctx context.Context, db *state.DB, c config, sel *selection, now time.Time) (r statusReport, err error) {
+	l, err := readLedger(ctx, db)
+	if err != nil {
+		return r, err
+	}
+	in, err := sel.input(c, l, now, 0)
+	if err != nil {
+		return r, err
+	}
+	for _, project := range in.Projects {
+		for _, spec := range in.Specs {
+			cover := schedule.Cover(in, project, spec)
+			r.Coverage = append(r.Coverage, coverageReport{
+				Project: project, Window: string(spec.Granularity), Newest: cover.Newest, Known: cover.Known,
+				Gaps: append([]analytics.Window{}, cover.Gaps...), Provisional: cover.Provisional, Unverified: cover.Unverified,
+			})
+		}
+	}
+	r.Owed = l.owing(c.Sinks)
+	if r.Open, err = db.OpenWindows(ctx); err != nil {
+		return r, err
+	}
+	if r.Budget, err = readCapacity(ctx, db, c, now); err != nil {
+		return r, err
+	}
+	runs, err := db.LastRuns(ctx, 1)
+	if len(runs) > 0 {
+		r.LastRun = &runs[0]
+	}
+	return r, err
+}
+
+// owing counts the windows that each sink lacks.
+func (l ledger) owing(sinks []string) map[string]int {
+	out := map[string]int{}
+	for _, name := range sinks {
+		out[name] = 0
+		for _, e := range l.entries {
+			if e.Sinks[name].IsZero() {
+				out[name]++
+			}
+		}
+	}
+	return out
+}
+
+func (a *app) printStatus(r statusReport) error {
+	var rows [][]string
+	for _, c := range r.Coverage {
+		row := []string{c.Project, c.Window, "-", "-", "-", "-", "-", "-"}
+		if n := c.Newest; n != nil {
+			pages := "-"
+			if !n.TotalsOnly() {
+				pages = commas(n.Rows)
+			}
+			row = []string{c.Project, c.Window, n.Window.String(), commas(n.Totals.Human), commas(n.Totals.AI), commas(n.Totals.Total), pages, stateOf(*n)}
+		}
+		rows = append(rows, append(row, commas(int64(c.Known)), orDash(len(c.Gaps)), orDash(c.Provisional), orDash(c.Unverified)))
+	}
+	header := []string{"project", "window", "newest", "human", "ai", "total", "pages", "state", "known", "gaps", "provisional", "unverified"}
+	if err := table(a.out, header, rows, 3, 4, 5, 6, 8, 9, 10, 11); err != nil {
+		return err
+	}
+	for _, w := range r.Open {
+		fmt.Fprintf(a.out, "\nrunning %s of %s: %s human, %s ai, %s total so far (%s)", w.Granularity, w.Project,
+			commas(w.Totals.Human), commas(w.Totals.AI), commas(w.Totals.Total), clock(w.ReadAt))
+	}
+	for sink, n := range r.Owed {
+		if n > 0 {
+			fmt.Fprintf(a.out, "\nsink %s lacks %s", sink, plural(n, "window"))
+		}
+	}
+	fmt.Fprintf(a.out, "\nbudget: %s\n", r.Budget)
+	return a.printLastRun(r.LastRun)
+}
+
+func stateOf(r analytics.Revision) string {
+	text := "provisional"
+	if r.Settled {
+		text = "settled"
+	}
+	if !r.Verified {
+		text += ", unverified"
+	}
+	return text
+}
+
+func (a *app) printLastRun(r *state.Run) error {
+	if r == nil {
+		_, err := fmt.Fprintln(a.out, "no run yet")
+		return err
+	}
+	outcome := r.Outcome
+	if outcome == "" {
+		outcome = "running, or killed"
+	}
+	_, err := fmt.Fprintf(a.out, "last run: %s at %s, %s, %s", outcome, clock(r.Started), plural(r.Windows, "window"), plural(r.Requests, "request"))
+	if r.Message != "" {
+		fmt.Fprintf(a.out, "\n  %s", r.Message)
+	}
+	fmt.Fprintln(a.out)
+	return err
+}
+
+// rebuild makes the ledger anew from the sinks.
+func (a *app) rebuild(ctx context.Context) (err error) {
+	c, err := loadConfig(needProjects, a.now())
+	if err != nil {
+		return err
+	}
+	lock, err := state.LockExport(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	db, err := state.Open(c.StateDir)
+	if errors.Is(err, state.ErrCorrupt) {
+		aside, serr := state.SetAside(c.StateDir, a.now())
+		if serr != nil {
+			return errors.Join(err, serr)
+		}
+		fmt.Fprintf(a.err, "docgauge: the damaged database is now %s\n", aside)
+		db, err = state.Open(c.StateDir)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	stores, err := newSinks(c)
+	if err != nil {
+		return err
+	}
+	n, err := restore(ctx, db, stores, a.logger(c))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.err, "docgauge: %s read back from the sinks\n", plural(n, "window"))
+	return err
+}

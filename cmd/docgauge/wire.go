@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/budget"
+	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/pipeline"
+	"github.com/docgauge/docgauge/internal/spool"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/parquet"
+)
+
+// api is the client with the budget below it.
+type api struct {
+	*docsapi.Client
+	budget *budget.Budget
+}
+
+func newAPI(ctx context.Context, c config, db *state.DB, log *slog.Logger, now func() time.Time) (api, error) {
+	transport := docsapi.NewTransport(int(c.Concurrency), time.Duration(c.Timeout))
+	b, err := budget.New(ctx, budget.Config{
+		Name: analyticsBudget, Limit: int(c.Budget), MinInterval: time.Duration(c.MinInterval),
+		Timeout: time.Duration(c.Timeout), InFlight: int(c.Concurrency), RetryAfter: docsapi.RetryAfter, Now: now,
+	}, db, transport)
+	if err != nil {
+		return api{}, err
+	}
+	client, err := docsapi.New(docsapi.Config{
+		BaseURL: c.BaseURL, APIKey: docsapi.StaticKey(string(c.APIKey)), Transport: b,
+		Timeout: time.Duration(c.Timeout), UserAgent: "docgauge/" + version, Logger: log,
+	})
+	if err != nil {
+		return api{}, problems{err.Error()}
+	}
+	return api{client, b}, nil
+}
+
+// store is a sink as the commands use it: they can also ask whether it works.
+type store interface {
+	sinks.Sink
+	Check(ctx context.Context) error
+}
+
+func newSinks(c config) ([]store, error) {
+	var out []store
+	for _, name := range c.Sinks {
+		switch name {
+		case "parquet":
+			s, err := parquet.New(c.ParquetURL)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, s)
+		default:
+			return nil, fmt.Errorf("sink %q: not in this version", name)
+		}
+	}
+	return out, nil
+}
+
+// exporter is everything a run needs, held for this process alone.
+type exporter struct {
+	config
+	log      *slog.Logger
+	now      func() time.Time
+	db       *state.DB
+	api      api
+	stores   []store
+	pipeline *pipeline.Pipeline
+	progress *progress
+	close    []func() error
+}
+
+// openExporter takes the exporter's lock and opens what a run needs, in order.
+func (a *app) openExporter(ctx context.Context, c config) (_ *exporter, err error) {
+	e := &exporter{config: c, log: a.logger(c), now: a.now, progress: newProgress(a)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.Close())
+		}
+	}()
+	lock, err := state.LockExport(c.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	e.close = append(e.close, lock.Release)
+	if e.db, err = state.Open(c.StateDir); err != nil {
+		return nil, err
+	}
+	e.close = append(e.close, e.db.Close)
+	if e.stores, err = newSinks(c); err != nil {
+		return nil, err
+	}
+	if e.api, err = newAPI(ctx, c, e.db, e.log, a.now); err != nil {
+		return nil, err
+	}
+	sp, err := spool.Open(c.StateDir, a.now())
+	if err != nil {
+		return nil, err
+	}
+	e.pipeline = pipeline.New(pipeline.Config{
+		Concurrency: int(c.Concurrency), Settle: time.Duration(c.Settle), SpoolMax: int64(c.SpoolMax),
+		Now: a.now, Logger: e.log, Observe: observers(e.progress.observe, testHook),
+	}, e.api, e.db, e.db, sp, asSinks(e.stores))
+	return e, nil
+}
+
+// testHook lets tests of the real binary stop it at a step; nil outside them.
+var testHook func(pipeline.Event)
+
+func observers(fs ...func(pipeline.Event)) func(pipeline.Event) {
+	return func(ev pipeline.Event) {
+		for _, f := range fs {
+			if f != nil {
+				f(ev)
+			}
+		}
+	}
+}
+
+func asSinks(stores []store) []sinks.Sink {
+	out := make([]sinks.Sink, len(stores))
+	for i, s := range stores {
+		out[i] = s
+	}
+	return out
+}
+
+// Close gives everything up, in reverse order.
+func (e *exporter) Close() error {
+	var errs []error
+	for i := len(e.close) - 1; i >= 0; i-- {
+		errs = append(errs, e.close[i]())
+	}
+	e.close = nil
+	return errors.Join(errs...)
+}
+
+// restoreNew fills a ledger that knows nothing from what the sinks hold, so
+// that a lost state directory costs no request. It returns how many windows.
+func restoreNew(ctx context.Context, db *state.DB, stores []store, log *slog.Logger) (int, error) {
+	entries, err := db.Entries(ctx)
+	if err != nil || len(entries) > 0 {
+		return 0, err
+	}
+	return restore(ctx, db, stores, log)
+}
+
+// restore reads the ledger back from every sink. Damaged files are reported and
+// passed over: their windows are due again.
+func restore(ctx context.Context, db *state.DB, stores []store, log *slog.Logger) (int, error) {
+	total := 0
+	for _, s := range stores {
+		var revs []analytics.Revision
+		for rev, err := range s.Revisions(ctx) {
+			if ctx.Err() != nil {
+				return total, ctx.Err()
+			}
+			if err != nil {
+				log.Warn("window not restored", "sink", s.Name(), "error", err)
+				continue
+			}
+			revs = append(revs, rev)
+		}
+		if err := db.Restore(ctx, s.Name(), revs); err != nil {
+			return total, err
+		}
+		total += len(revs)
+		if len(revs) > 0 {
+			log.Info("ledger restored from sink", "sink", s.Name(), "windows", len(revs))
+		}
+	}
+	return total, nil
+}
