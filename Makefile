@@ -1,0 +1,59 @@
+# make help lists the targets.
+SHELL       := /bin/sh
+.DEFAULT_GOAL := help
+GO          ?= go
+TOOLS       := $(CURDIR)/.tools
+LINT        := $(TOOLS)/bin/golangci-lint
+LINT_VERSION := v2.15.0
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null)
+LDFLAGS     := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+
+.PHONY: help demo build test check lint bench torture fuzz readers docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build ## export a month from the built-in sandbox into Parquet files (needs only Go)
+	@bin/docgauge demo
+
+build: ## build the static binary bin/docgauge
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/docgauge ./cmd/docgauge
+
+test: readers ## install what is missing and run every test
+	$(GO) test -timeout 20m ./...
+
+check: lint test race demo ## what CI runs: lint, every test, the race detector, the demo
+
+race: ## the concurrent packages under the race detector
+	$(GO) test -short -race ./internal/budget ./internal/pipeline ./internal/spool ./internal/docsapi ./sinks/...
+.PHONY: race
+
+lint: $(LINT) ## golangci-lint and go mod tidy
+	$(LINT) run ./...
+	$(GO) mod tidy -diff
+
+$(LINT): Makefile
+	@mkdir -p $(TOOLS)/bin
+	GOBIN=$(TOOLS)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	@touch $(LINT)
+
+readers: # DuckDB and pyarrow, which read our files back in the tests
+	@sh sinks/parquet/testdata/install-readers.sh
+
+bench: ## speed, memory and requests, against a plain sequential client
+	$(GO) run ./internal/bench
+
+torture: ## kill the real binary at least 200 times and compare every row; the simulated year
+	$(GO) test -count=1 -timeout 60m -run 'TestTorture' -v ./cmd/docgauge -torture 200
+
+fuzz: ## each fuzz target for 30 seconds
+	@for p in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
+
+docs: ## write the generated parts of the README
+	$(GO) test ./cmd/docgauge -run TestREADME -update
+
+clean: ## remove what was built
+	rm -rf bin dist
