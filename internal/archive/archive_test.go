@@ -347,6 +347,28 @@ func TestRowsCanStopAndStartAgain(t *testing.T) {
 	}
 }
 
+func TestRowsOfAnExchangedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "w")
+	if _, err := Write(path, sample(), traffic(10)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Write(path, sample(), traffic(9)); err != nil {
+		t.Fatal(err)
+	}
+	for _, err = range f.Rows() {
+	}
+	if err == nil || !strings.Contains(err.Error(), "9 rows") {
+		t.Errorf("Rows end with %v", err)
+	}
+}
+
 func FuzzReadRevision(f *testing.F) {
 	dir := f.TempDir()
 	for i, n := range []int{0, 3} {

@@ -142,4 +142,3 @@ func isOneOf(rev analytics.Revision, windows ...*archive.File) bool {
 	}
 	return false
 }
-

@@ -308,3 +308,21 @@ func agrees(t *testing.T, s *Sink, want int32) {
 		t.Errorf("totals show %+v, %v; want %+v", totals, err, got)
 	}
 }
+
+// other is a sealed window whose file is that of another revision.
+type other struct {
+	sinks.Sealed
+	rev analytics.Revision
+}
+
+func (o other) Revision() analytics.Revision { return o.rev }
+
+func TestSealedFileOfAnotherRevision(t *testing.T) {
+	s := newSink(t, t.TempDir())
+	replace(t, s, seal(t, 1, 3))
+	w := other{seal(t, 2, 3), seal(t, 3, 3).Revision()}
+	if err := s.Replace(t.Context(), w); err == nil || !strings.Contains(err.Error(), "revision 2") {
+		t.Errorf("Replace = %v", err)
+	}
+	agrees(t, s, 1)
+}

@@ -1,0 +1,249 @@
+package parquet
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks/sinktest"
+)
+
+const (
+	installReaders = "sh sinks/parquet/testdata/install-readers.sh"
+	repository     = "../.."
+)
+
+// tree publishes four windows: with rows over two months and two projects,
+// an empty one, and totals only.
+func tree(t *testing.T) *Sink {
+	t.Helper()
+	s := newSink(t, filepath.Join(t.TempDir(), "data"))
+	for _, w := range []struct {
+		rev  analytics.Revision
+		rows int
+	}{
+		{sinktest.Revision(sinktest.Key("prj_a", 0), 3), 1500},
+		{sinktest.Revision(sinktest.Key("prj_b", 31), 2), 10},
+		{sinktest.Revision(sinktest.Key("prj_a", 1), 1), 0},
+		{sinktest.TotalsOnly(sinktest.Revision(sinktest.Key("prj_a", 2), 4)), 0},
+	} {
+		replace(t, s, sinktest.Seal(t, w.rev, sinktest.Pages(w.rows)))
+	}
+	return s
+}
+
+// missing ends the test: the engine must be there in CI.
+func missing(t *testing.T, engine string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("%s is not installed: %s", engine, installReaders)
+	}
+	t.Skipf("SKIPPED: %s is not installed: %s", engine, installReaders)
+}
+
+// script runs a reader's script and decodes the JSON it prints into result.
+func script(t *testing.T, result any, cmd *exec.Cmd) {
+	t.Helper()
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd.Path, err, stderr.String())
+	}
+	if err := json.Unmarshal(out, result); err != nil {
+		t.Fatalf("%s prints %q: %v", cmd.Path, out, err)
+	}
+}
+
+type table struct {
+	Columns []string   `json:"columns"`
+	Types   []string   `json:"types"`
+	Rows    [][]string `json:"rows"`
+}
+
+// duckdb answers queries; NULL is the empty string.
+func duckdb(t *testing.T, queries ...string) (tables []table) {
+	t.Helper()
+	modules, err := filepath.Abs(filepath.Join(repository, ".tools/node/node_modules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := exec.LookPath("node")
+	if _, absent := os.Stat(filepath.Join(modules, "@duckdb/node-api")); err != nil || absent != nil {
+		missing(t, "DuckDB")
+	}
+	text, err := json.Marshal(queries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(node, "testdata/read_duckdb.cjs", string(text))
+	cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
+	script(t, &tables, cmd)
+	return tables
+}
+
+func TestDuckDB(t *testing.T) {
+	s := tree(t)
+	all := func(name string) string { return fmt.Sprintf("'%s/%s/**/*.parquet'", s.root, name) }
+	const order = " ORDER BY window_start, path LIMIT 2"
+	got := duckdb(t,
+		"SELECT * FROM read_parquet("+all("visitors")+", hive_partitioning = false)"+order,
+		"SELECT * FROM read_parquet("+all("visitors")+", hive_partitioning = true)"+order,
+		"SELECT project, window_start, count(*), min(path), max(path), sum(human), max(revision) FROM "+all("visitors")+" GROUP BY ALL ORDER BY ALL",
+		"SELECT * FROM read_parquet("+all("totals")+", hive_partitioning = false) ORDER BY window_start",
+		"SELECT count(*) FROM read_parquet('"+s.root+"/**/*.parquet', union_by_name = true) WHERE ym = '2026-10'",
+		"SELECT name, type, repetition_type, logical_type FROM parquet_schema("+all("visitors")+") WHERE name <> 'schema' GROUP BY ALL ORDER BY ALL",
+		"SELECT count(*), count(stats_min_value), count(stats_max_value), min(compression), max(compression) FROM parquet_metadata("+all("*")+")",
+		"SELECT count(*) FROM "+all("visitors")+" WHERE path = '/docs/page-0001234' AND exported_at >= TIMESTAMPTZ '2026-11-01 00:00:03+00'",
+	)
+
+	columns := []string{"project", "granularity", "window_start", "window_end", "path", "human", "ai", "total", "revision", "settled", "verified", "exported_at"}
+	types := []string{"VARCHAR", "VARCHAR", "DATE", "DATE", "VARCHAR", "BIGINT", "BIGINT", "BIGINT", "INTEGER", "BOOLEAN", "BOOLEAN", "TIMESTAMP WITH TIME ZONE"}
+	rows := [][]string{
+		{"prj_a", "day", "2026-10-01", "2026-10-02", "/docs/page-0000000", "1000000", "7", "1000003", "3", "false", "false", "2026-11-01 00:00:03.123456+00"},
+		{"prj_a", "day", "2026-10-01", "2026-10-02", "/docs/page-0000001", "1000001", "7", "1000004", "3", "false", "false", "2026-11-01 00:00:03.123456+00"},
+	}
+	equal(t, "visitors", table{columns, types, rows}, got[0])
+
+	hive := func(row []string) []string { return append(slices.Clone(row), "day", "prj_a", "2026-10") }
+	equal(t, "visitors with partition keys", table{
+		append(slices.Clone(columns), "g", "p", "ym"),
+		append(slices.Clone(types), "VARCHAR", "VARCHAR", "VARCHAR"),
+		[][]string{hive(rows[0]), hive(rows[1])},
+	}, got[1])
+
+	equal(t, "windows", [][]string{
+		{"prj_a", "2026-10-01", "1500", "/docs/page-0000000", "/docs/page-0001499", "1501124250", "3"},
+		{"prj_b", "2026-11-01", "10", "/docs/page-0000000", "/docs/page-0000009", "10000045", "2"},
+	}, got[2].Rows)
+
+	equal(t, "totals", table{
+		append(slices.Concat(columns[:4], columns[5:]), "page_count"),
+		append(slices.Concat(types[:4], types[5:]), "BIGINT"),
+		[][]string{
+			{"prj_a", "day", "2026-10-01", "2026-10-02", "3000", "300", "3150", "3", "false", "false", "2026-11-01 00:00:03.123456+00", "1500"},
+			{"prj_a", "day", "2026-10-02", "2026-10-03", "1000", "100", "1050", "1", "false", "true", "2026-11-01 00:00:01.123456+00", "0"},
+			{"prj_a", "day", "2026-10-03", "2026-10-04", "4000", "400", "4200", "4", "true", "true", "2026-11-01 00:00:04.123456+00", "-1"},
+			{"prj_b", "day", "2026-11-01", "2026-11-02", "2000", "200", "2100", "2", "true", "true", "2026-11-01 00:00:02.123456+00", "10"},
+		},
+	}, got[3])
+	equal(t, "rows of a month in both tables", [][]string{{"1503"}}, got[4].Rows)
+	for _, row := range got[5].Rows {
+		if row[2] != "REQUIRED" {
+			t.Errorf("column %s is %s", row[0], row[2])
+		}
+	}
+	if len(got[5].Rows) != len(columns) {
+		t.Errorf("schemas differ between files: %v", got[5].Rows)
+	}
+	equal(t, "chunks, with minimum, with maximum, compression", [][]string{{"72", "72", "72", "ZSTD", "ZSTD"}}, got[6].Rows)
+	equal(t, "a row found by its path and time", [][]string{{"1"}}, got[7].Rows)
+}
+
+func equal[T any](t *testing.T, what string, want, got T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// TestDuckDBMetadata reads the key-value metadata of a file of each kind.
+func TestDuckDBMetadata(t *testing.T) {
+	s := tree(t)
+	for day, want := range map[int]string{0: "1500", 1: "0", 2: "-1"} {
+		path, err := s.path(totalsTable, sinktest.Key("prj_a", day))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := duckdb(t, "SELECT decode(key), decode(value) FROM parquet_kv_metadata('"+path+"')")
+		kv := map[string]string{}
+		for _, row := range got[0].Rows {
+			kv[row[0]] = row[1]
+		}
+		if kv["docgauge.row_count"] != want || kv["docgauge.project"] != "prj_a" || len(kv) != 13 {
+			t.Errorf("metadata of day %d: %v", day, kv)
+		}
+	}
+}
+
+type description struct {
+	CreatedBy string `json:"created_by"`
+	RowGroups []int  `json:"row_groups"`
+	Columns   []struct {
+		Name, Type string
+		Nullable   bool
+	}
+	Metadata          map[string]string
+	Compression       []string
+	WithoutStatistics []string            `json:"without_statistics"`
+	WithIndex         bool                `json:"with_index"`
+	MinMax            map[string][]string `json:"min_max"`
+	Rows              [][]string
+}
+
+func pyarrow(t *testing.T, paths ...string) (files []description) {
+	t.Helper()
+	python, err := filepath.Abs(filepath.Join(repository, ".tools/venv/bin/python"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exec.Command(python, "-c", "import pyarrow").Run() != nil {
+		missing(t, "pyarrow")
+	}
+	script(t, &files, exec.Command(python, append([]string{"testdata/read_pyarrow.py"}, paths...)...))
+	return files
+}
+
+func TestPyarrow(t *testing.T) {
+	s := tree(t)
+	path := func(table string, day int) string {
+		p, err := s.path(table, sinktest.Key("prj_a", day))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	files := pyarrow(t, path(visitorsTable, 0), path(visitorsTable, 1), path(totalsTable, 0), path(totalsTable, 2))
+	full, empty, totals, only := files[0], files[1], files[2], files[3]
+
+	var columns []string
+	for _, c := range full.Columns {
+		if c.Nullable {
+			t.Errorf("column %s is nullable", c.Name)
+		}
+		columns = append(columns, c.Name+" "+c.Type)
+	}
+	equal(t, "columns", []string{
+		"project string", "granularity string", "window_start date32[day]", "window_end date32[day]", "path string",
+		"human int64", "ai int64", "total int64", "revision int32", "settled bool", "verified bool", "exported_at timestamp[us, tz=UTC]",
+	}, columns)
+	equal(t, "columns of an empty window", full.Columns, empty.Columns)
+	equal(t, "metadata", map[string]string{
+		"docgauge.schema_version": "1", "docgauge.project": "prj_a", "docgauge.granularity": "day",
+		"docgauge.window_start": "2026-10-01", "docgauge.window_end": "2026-10-02", "docgauge.revision": "3",
+		"docgauge.settled": "false", "docgauge.verified": "false", "docgauge.row_count": "1500",
+		"docgauge.totals_human": "3000", "docgauge.totals_ai": "300", "docgauge.totals_total": "3150",
+		"docgauge.exported_at": "2026-11-01T00:00:03.123456Z",
+	}, full.Metadata)
+	equal(t, "row groups", []int{1500}, full.RowGroups)
+	equal(t, "compression", []string{"ZSTD"}, full.Compression)
+	equal(t, "columns without statistics", []string{}, full.WithoutStatistics)
+	equal(t, "paths between", []string{"/docs/page-0000000", "/docs/page-0001499"}, full.MinMax["path"])
+	equal(t, "last row", []string{"prj_a", "day", "2026-10-01", "2026-10-02", "/docs/page-0001499", "1001499", "7", "1001502", "3", "False", "False", "2026-11-01 00:00:03.123456+00:00"}, full.Rows[1499])
+	if full.WithIndex || !strings.HasPrefix(full.CreatedBy, "docgauge ") {
+		t.Errorf("page index %t, created by %q", full.WithIndex, full.CreatedBy)
+	}
+	if len(empty.Rows) != 0 || empty.Metadata["docgauge.row_count"] != "0" {
+		t.Errorf("the empty window has %d rows, metadata %v", len(empty.Rows), empty.Metadata)
+	}
+	equal(t, "totals", [][]string{{"prj_a", "day", "2026-10-01", "2026-10-02", "3000", "300", "3150", "3", "False", "False", "2026-11-01 00:00:03.123456+00:00", "1500"}}, totals.Rows)
+	equal(t, "page_count of totals only", "-1", only.Rows[0][11])
+}
