@@ -1,0 +1,69 @@
+package docsapi
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+const (
+	keyVariable = "DOCGAUGE_API_KEY"
+	redacted    = "[redacted]"
+	// maxMessage caps what is shown of the service's own words, in characters.
+	maxMessage = 300
+	// minSecret is the shortest secret part that is also redacted on its own.
+	minSecret = 6
+)
+
+var errBadKey = errors.New(keyVariable + ": want <prefix>_<secret>, printable ASCII without spaces, as the API keys page of the dashboard shows it")
+
+// currentKey returns the key to send now (specification, section 5).
+func currentKey(provider func() string) (string, error) {
+	key := provider()
+	prefix, secret, _ := strings.Cut(key, "_")
+	if prefix == "" || secret == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", errBadKey
+	}
+	return key, nil
+}
+
+// tokenShape finds what may be a key, this one or another: a Bearer token, or a
+// prefix, an underscore and at least 16 characters.
+var tokenShape = regexp.MustCompile(`(?i)\bbearer\s+[^\s"'<>,;]+|[A-Za-z0-9]+_[A-Za-z0-9_\-]{16,}`)
+
+// redact makes text of others fit for messages: without key and without
+// anything that looks like one, on one line, printable, capped.
+// Unprintable characters go first: they could hide a key from the search.
+func redact(text, key string) string {
+	text = strings.Join(strings.FieldsFunc(strings.Map(printable, text), unicode.IsSpace), " ")
+	if key != "" {
+		text = strings.ReplaceAll(text, key, redacted)
+		if _, secret, _ := strings.Cut(key, "_"); len(secret) >= minSecret {
+			text = strings.ReplaceAll(text, secret, redacted)
+		}
+	}
+	return capped(tokenShape.ReplaceAllString(text, redacted))
+}
+
+func printable(r rune) rune {
+	switch {
+	case unicode.IsSpace(r):
+		return ' '
+	case unicode.IsGraphic(r) && r != unicode.ReplacementChar:
+		return r
+	}
+	return -1
+}
+
+func capped(text string) string {
+	n := 0
+	for i := range text {
+		if n++; n == maxMessage {
+			if rest := text[i:]; len([]rune(rest)) > 1 {
+				return text[:i] + "…"
+			}
+		}
+	}
+	return text
+}

@@ -1,0 +1,131 @@
+package docsapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestKeyNeverLeaks lets a service and a transport quote the key in every way
+// they can fail, and looks for it in all that can be printed.
+func TestKeyNeverLeaks(t *testing.T) {
+	quoted := `{"error":"bad key ` + testKey + `"}`
+	for name, answer := range map[string]func(*http.Request) (*http.Response, error){
+		"success":         status(200, onePage),
+		"400":             status(400, quoted),
+		"401":             status(401, "Bearer "+testKey+" has expired"),
+		"403":             status(403, strings.Replace(quoted, "_", "\\u005f", 1)),
+		"403, text":       status(403, "mint\\u005f"+strings.TrimPrefix(testKey, "mint_")),
+		"302":             status(302, quoted, "Location", "https://example.com/?key="+testKey),
+		"429":             status(429, quoted),
+		"500":             status(500, `{"message":"`+testKey+testKey+`"}`),
+		"500, hidden":     status(500, "mint_s3\x00cret\u200bPart-01\x1b23456789"),
+		"500, at the cap": status(500, strings.Repeat("x ", maxMessage/2-10)+testKey),
+		"duplicate name":  status(200, `{"`+testKey+`":1,"`+testKey+`":1}`),
+		"syntax":          status(200, `{"`+testKey+`":x}`),
+		"cut":             status(200, `{"`+testKey+`":{"`),
+		"content type":    status(200, "<", "Content-Type", "text/"+testKey),
+		"transport":       breaks(fmt.Errorf("malformed HTTP response %q", testKey)),
+		"budget":          breaks(fmt.Errorf("%s: %w", testKey, notBefore{time.Now()})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				var log bytes.Buffer
+				cfg := Config{
+					BaseURL: "https://api.example.com", APIKey: StaticKey(testKey), Transport: &scripted{answers: []func(*http.Request) (*http.Response, error){answer}},
+					Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+				}
+				c, err := New(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = c.VisitorsPage(t.Context(), query())
+				if (err == nil) != (name == "success") || log.Len() == 0 {
+					t.Fatalf("error %v, log %q", err, log.String())
+				}
+				for _, v := range []any{c, *c, cfg, &cfg} {
+					cfg.Logger.Info("value", "v", v)
+					slog.New(slog.NewTextHandler(&log, nil)).Info("value", "v", v)
+				}
+				checkForKey(t, log.String())
+				checkForKey(t, printed(c, *c, cfg, &cfg, err))
+				for e := err; e != nil; e = errors.Unwrap(e) {
+					checkForKey(t, printed(e))
+				}
+			})
+		})
+	}
+}
+
+// printed returns values in every form that fmt and json have.
+func printed(values ...any) string {
+	var b strings.Builder
+	for _, v := range values {
+		fmt.Fprintf(&b, "%v %+v %#v %s %q\n", v, v, v, v, v)
+		text, err := json.Marshal(v)
+		fmt.Fprintln(&b, string(text), err)
+	}
+	return b.String()
+}
+
+func checkForKey(t *testing.T, text string) {
+	t.Helper()
+	_, secret, _ := strings.Cut(testKey, "_")
+	for _, hidden := range []string{testKey, secret, secret[:10]} {
+		if i := strings.Index(text, hidden); i >= 0 {
+			t.Errorf("the key is in %q", text[max(0, i-60):min(len(text), i+60)])
+			return
+		}
+	}
+}
+
+func TestRedact(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                                 "",
+		"no secret here":                   "no secret here",
+		"a\r\n\t b\x00\x1b[1mc\u202ed\xff": "a b[1mcd",
+		"key " + testKey + "!":             "key [redacted]!",
+		"s3cretPart-0123456789":            "[redacted]",
+		"other_0123456789abcdef-x":         "[redacted]",
+		"short_word, under_score":          "short_word, under_score",
+		`{"Authorization":"bearer abc"}`:   `{"Authorization":"[redacted]"}`,
+		strings.Repeat("é", 300):           strings.Repeat("é", 300),
+		strings.Repeat("é", 301):           strings.Repeat("é", 299) + "…",
+	} {
+		if got := redact(in, testKey); got != want {
+			t.Errorf("redact(%q) = %q, want %q", in, got, want)
+		}
+	}
+	if got := redact("a b", "x_b"); got != "a b" {
+		t.Errorf("a secret of one letter: %q", got)
+	}
+}
+
+func TestLogLines(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var log bytes.Buffer
+		c, _ := scriptedClient(t, status(500, `{"error":"oh"}`), status(200, onePage))
+		c.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		q := query()
+		q.Offset = 250
+		if _, err := c.VisitorsPage(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		for i, want := range []string{
+			`level=DEBUG msg="api request" method=GET project=prj_a offset=250 status=500 duration=0s reason="the service says: oh"`,
+			`level=WARN msg="api request will be retried" project=prj_a offset=250 attempt=1 wait=`,
+			`level=DEBUG msg="api request" method=GET project=prj_a offset=250 status=200 duration=0s`,
+		} {
+			if i >= len(lines) || !strings.Contains(lines[i], want) {
+				t.Errorf("line %d of %q: want %q", i, lines, want)
+			}
+		}
+	})
+}

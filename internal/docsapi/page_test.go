@@ -1,0 +1,253 @@
+package docsapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// onePage is a whole answer with one row.
+const onePage = `{"totals":{"human":3,"ai":2,"total":4},"visitors":[{"path":"/a","human":1,"ai":2,"total":2}],"hasMore":true}`
+
+var onePageWant = analytics.Page{
+	Totals:  analytics.Totals{Human: 3, AI: 2, Total: 4},
+	Rows:    []analytics.Row{{Path: "/a", Human: 1, AI: 2, Total: 2}},
+	HasMore: true,
+}
+
+func TestDecodePage(t *testing.T) {
+	longest := "/" + strings.Repeat("é", maxPath/2-1) + "a"
+	for name, tc := range map[string]struct {
+		body string
+		want analytics.Page
+	}{
+		"plain":          {onePage, onePageWant},
+		"spaces":         {" \n" + strings.ReplaceAll(onePage, ",", " ,\t") + "\r\n ", onePageWant},
+		"escaped name":   {strings.Replace(onePage, `"path"`, `"p\u0061th"`, 1), onePageWant},
+		"unknown fields": {strings.ReplaceAll(onePage, `"human"`, `"x":[{"human":-1}],"path2":null,"human"`), onePageWant},
+		"path in totals": {strings.Replace(onePage, `{"human"`, `{"path":7,"human"`, 1), onePageWant},
+		"other case":     {strings.Replace(onePage, `"hasMore"`, `"HasMore":7,"hasMore"`, 1), onePageWant},
+		"longest path": {strings.Replace(onePage, "/a", longest, 1), analytics.Page{
+			Totals: onePageWant.Totals, HasMore: true, Rows: []analytics.Row{{Path: longest, Human: 1, AI: 2, Total: 2}}}},
+		"no row": {`{"hasMore":false,"visitors":[],"totals":{"total":0,"ai":0,"human":0}}`,
+			analytics.Page{Rows: []analytics.Row{}}},
+		"greatest count, odd paths": {
+			`{"totals":{"human":9223372036854775807,"ai":0,"total":0},"hasMore":false,"visitors":[` +
+				`{"path":"","human":0,"ai":0,"total":0},{"path":"/é\n\ud83d\ude00\u0000","human":0,"ai":0,"total":0}]}`,
+			analytics.Page{Totals: analytics.Totals{Human: math.MaxInt64}, Rows: []analytics.Row{{}, {Path: "/é\n😀\x00"}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := decodePage([]byte(tc.body), MaxLimit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestDecodePageRefuses(t *testing.T) {
+	swap := func(old, replacement string) string { return strings.Replace(onePage, old, replacement, 1) }
+	row := `{"path":"/a","human":1,"ai":2,"total":2}`
+	for name, tc := range map[string]struct{ body, says string }{
+		"hasMore missing":   {swap(`,"hasMore":true`, ``), "missing: hasMore"},
+		"all missing":       {`{}`, "missing: totals, visitors, hasMore"},
+		"hasMore null":      {swap(`true`, `null`), "/hasMore, before byte 107: want true or false"},
+		"hasMore string":    {swap(`true`, `"true"`), "want true or false"},
+		"totals null":       {swap(`{"human":3,"ai":2,"total":4}`, `null`), "/totals, before byte 14: want an object"},
+		"totals incomplete": {swap(`"ai":2,"total":4`, `"total":4`), "/totals, before byte 31: missing: ai"},
+		"visitors null":     {swap(`[`+row+`]`, `null`), "/visitors, before byte"},
+		"visitors object":   {swap(`[`+row+`]`, row), "want an array"},
+		"row null":          {swap(row, `null`), "/visitors/0, before byte"},
+		"row incomplete":    {swap(row, row+`,{"human":1,"ai":1}`), "/visitors/1, before byte 110: missing: total, path"},
+		"path null":         {swap(`"/a"`, `null`), "/visitors/0/path, before byte 63: want a string"},
+		"path number":       {swap(`"/a"`, `1`), "want a string"},
+		"path too long":     {swap(`/a`, strings.Repeat("a", maxPath+1)), "a path over 8192 bytes"},
+		"escapes too long":  {swap(`/a`, `\n`+strings.Repeat("a", maxPath)), "a path over 8192 bytes"},
+		"negative":          {swap(`"human":1`, `"human":-1`), "/visitors/0/human, before byte 74: want an integer from 0 to 2^63-1"},
+		"minus zero":        {swap(`"human":1`, `"human":-0`), "want an integer"},
+		"fraction":          {swap(`"human":1`, `"human":1.0`), "want an integer"},
+		"exponent":          {swap(`"human":1`, `"human":1e3`), "want an integer"},
+		"too large":         {swap(`"human":1`, `"human":9223372036854775808`), "want an integer"},
+		"much too large":    {swap(`"human":1`, `"human":100000000000000000000`), "want an integer"},
+		"count string":      {swap(`"human":1`, `"human":"1"`), "want an integer"},
+		"count null":        {swap(`"human":1`, `"human":null`), "want an integer"},
+		"count object":      {swap(`"human":1`, `"human":{}`), "want an integer"},
+		"duplicate name":    {swap(`"human":1`, `"human":1,"human":1`), "duplicate"},
+		"duplicate escaped": {swap(`"human":1`, `"human":1,"hum\u0061n":1`), "duplicate"},
+		"duplicate unknown": {swap(`"human":1`, `"human":1,"x":{"y":1,"y":2}`), "duplicate"},
+		"invalid UTF-8":     {swap(`/a`, "/\xff"), "UTF-8"},
+		"lone surrogate":    {swap(`/a`, `/\ud800`), "surrogate"},
+		"control character": {swap(`/a`, "/\n"), "invalid character"},
+		"trailing value":    {onePage + ` {}`, "more data after the page"},
+		"trailing garbage":  {onePage + `x`, "invalid character"},
+		"HTML":              {"<!doctype html><title>no</title>", "invalid character"},
+		"array":             {`[` + onePage + `]`, "the answer, before byte 1: want an object"},
+		"byte order mark":   {"\ufeff" + onePage, "invalid character"},
+		"trailing comma":    {swap(`true}`, `true,}`), "invalid character"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			page, err := decodePage([]byte(tc.body), MaxLimit)
+			if !errors.Is(err, errShape) || errors.Is(err, errCut) || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got %v, %v; want errShape with %q", page, err, tc.says)
+			}
+		})
+	}
+	if _, err := decodePage([]byte(swap(row, row+","+row)), 1); err == nil || !strings.Contains(err.Error(), "more rows than the 1 asked for") {
+		t.Errorf("two rows for limit 1: %v", err)
+	}
+}
+
+func TestDecodePageCutAnywhereIsCut(t *testing.T) {
+	for n := range len(onePage) {
+		if _, err := decodePage([]byte(onePage[:n]), MaxLimit); !errors.Is(err, errCut) {
+			t.Errorf("first %d bytes: %v", n, err)
+		}
+	}
+}
+
+// TestDecodePageDoesNotKeepItsInput guards the pooled buffers: a page stays as
+// it was when its body's memory and the decoder's are used again.
+func TestDecodePageDoesNotKeepItsInput(t *testing.T) {
+	body := []byte(onePage)
+	page, err := decodePage(body, MaxLimit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range body {
+		body[i] = 'x'
+	}
+	if _, err := decodePage([]byte(strings.Replace(onePage, "/a", "/b", 1)), MaxLimit); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(onePageWant, page); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDecodePageReadsWhatEncodingJSONWrites(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		count := rapid.Int64Range(0, math.MaxInt64)
+		want := analytics.Page{
+			Totals:  analytics.Totals{Human: count.Draw(t, "human"), AI: count.Draw(t, "ai"), Total: count.Draw(t, "total")},
+			HasMore: rapid.Bool().Draw(t, "hasMore"),
+			Rows: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) analytics.Row {
+				return analytics.Row{Path: rapid.String().Draw(t, "path"), Human: count.Draw(t, "h"), AI: count.Draw(t, "a"), Total: count.Draw(t, "t")}
+			}), 0, 20).Draw(t, "rows"),
+		}
+		for i := range want.Rows {
+			want.Rows[i].Path = strings.ToValidUTF8(want.Rows[i].Path, "?")
+		}
+		got, err := decodePage(encodePage(want), MaxLimit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+// encodePage writes an answer the way a service would.
+func encodePage(page analytics.Page) []byte {
+	rows := make([]map[string]any, len(page.Rows))
+	for i, r := range page.Rows {
+		rows[i] = map[string]any{"path": r.Path, "human": r.Human, "ai": r.AI, "total": r.Total}
+	}
+	body, err := json.Marshal(map[string]any{"totals": page.Totals, "visitors": rows, "hasMore": page.HasMore})
+	if err != nil {
+		panic(err)
+	}
+	return body
+}
+
+// FuzzDecodePage holds every accepted answer against encoding/json: the same
+// values, and nothing that a second reader would refuse.
+func FuzzDecodePage(f *testing.F) {
+	f.Add([]byte(onePage))
+	f.Add([]byte(`{"hasMore":false,"x":[1,{"a":null}],"visitors":[],"totals":{"total":0,"ai":0,"human":0}}`))
+	f.Add([]byte(strings.Replace(onePage, "/a", `\ud83d\ude00\n`, 1)))
+	f.Add([]byte(strings.Replace(onePage, "3", "9223372036854775807", 1)))
+	f.Add([]byte(strings.Replace(onePage, `"path"`, `"p\u0061th"`, 1)))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		got, err := decodePage(body, MaxLimit)
+		if err != nil {
+			if !errors.Is(err, errShape) && !errors.Is(err, errCut) {
+				t.Fatalf("an error of neither kind: %v", err)
+			}
+			return
+		}
+		want, err := decodeReference(body)
+		if err != nil {
+			t.Fatalf("accepted, but encoding/json says: %v", err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+// decodeReference reads a page through encoding/json and maps, since its
+// structs would also take names that differ in case.
+func decodeReference(body []byte) (page analytics.Page, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	var top map[string]any
+	if err := decoder.Decode(&top); err != nil {
+		return page, err
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("of another shape: %v", r)
+		}
+	}()
+	entry := func(v any) analytics.Row {
+		m := v.(map[string]any)
+		number := func(name string) int64 {
+			n, err := strconv.ParseUint(m[name].(json.Number).String(), 10, 63)
+			if err != nil {
+				panic(err)
+			}
+			return int64(n)
+		}
+		return analytics.Row{Human: number("human"), AI: number("ai"), Total: number("total")}
+	}
+	all := entry(top["totals"])
+	page.Totals = analytics.Totals{Human: all.Human, AI: all.AI, Total: all.Total}
+	page.HasMore = top["hasMore"].(bool)
+	page.Rows = []analytics.Row{}
+	for _, v := range top["visitors"].([]any) {
+		row := entry(v)
+		row.Path = v.(map[string]any)["path"].(string)
+		page.Rows = append(page.Rows, row)
+	}
+	return page, nil
+}
+
+func BenchmarkDecodePage(b *testing.B) {
+	page := analytics.Page{Totals: analytics.Totals{Human: 90210, AI: 4711, Total: 91000}, HasMore: true}
+	for i := range MaxLimit {
+		page.Rows = append(page.Rows, analytics.Row{Path: fmt.Sprintf("/guides/section-%d/page-%d", i%17, i), Human: int64(1000 - i), AI: int64(i), Total: 1000})
+	}
+	body := encodePage(page)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := decodePage(body, MaxLimit); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*MaxLimit), "ns/row")
+}

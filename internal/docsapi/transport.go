@@ -1,0 +1,40 @@
+package docsapi
+
+import (
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	dialTimeout      = 10 * time.Second
+	handshakeTimeout = 10 * time.Second
+	idleTimeout      = 90 * time.Second
+	maxHeader        = 64 << 10
+	readBuffer       = 32 << 10
+)
+
+// NewTransport returns the base transport for reads: it keeps one idle
+// connection for each of concurrency requests in flight, asks for gzip and
+// unpacks it, uses the proxy of the environment, and waits timeout for the
+// header of an answer.
+//
+// It speaks HTTP/1.1 only. There, with the bodies [Client] gives its requests,
+// net/http sends each request once; over HTTP/2 the same body would make each
+// GET carry an empty data frame.
+func NewTransport(concurrency int, timeout time.Duration) *http.Transport {
+	http1 := new(http.Protocols)
+	http1.SetHTTP1(true)
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSHandshakeTimeout:    handshakeTimeout,
+		ResponseHeaderTimeout:  timeout,
+		IdleConnTimeout:        idleTimeout,
+		MaxIdleConns:           max(concurrency, 1),
+		MaxIdleConnsPerHost:    max(concurrency, 1),
+		MaxResponseHeaderBytes: maxHeader,
+		ReadBufferSize:         readBuffer,
+		Protocols:              http1,
+	}
+}

@@ -1,0 +1,111 @@
+package docsapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// MaxLimit is the most rows one page can have (specification, section 8).
+const MaxLimit = 250
+
+// VisitorsQuery asks for unique visitors (section 4.3).
+type VisitorsQuery struct {
+	Project string
+	// Window becomes dateFrom and dateTo, which are both half-open.
+	Window analytics.Window
+	// Limit is the most rows per page, 1 to MaxLimit; 0 means MaxLimit.
+	Limit int
+	// Offset is how many rows are skipped before the first page.
+	Offset int
+}
+
+// errTwiceEmpty ends a walk that gets no further: one empty page that promises
+// more can be a row deleted between two requests, a second cannot.
+var errTwiceEmpty = fmt.Errorf("%w: a second empty page with hasMore true", errShape)
+
+// VisitorsPage reads the page at q.Offset, with retries. Errors are *Error, or
+// the context's. The paths of one page share memory: keeping one path keeps all
+// paths of its page.
+func (c *Client) VisitorsPage(ctx context.Context, q VisitorsQuery) (analytics.Page, error) {
+	q.Limit = cmp.Or(q.Limit, MaxLimit)
+	r := c.visitorsCall(q)
+	if err := q.check(); err != nil {
+		return analytics.Page{}, r.fail(err)
+	}
+	var page analytics.Page
+	r.decode = func(body []byte) (err error) {
+		page, err = decodePage(body, q.Limit)
+		return err
+	}
+	if err := c.read(ctx, r); err != nil {
+		return analytics.Page{}, err
+	}
+	page.Offset = q.Offset
+	return page, nil
+}
+
+// Visitors yields the pages from q.Offset on, while hasMore is true: the page
+// after the last is never asked for, and no page before the former one was
+// consumed. At most one page may be empty and promise more; the second ends the
+// walk with an error. After an error nothing more is yielded.
+func (c *Client) Visitors(ctx context.Context, q VisitorsQuery) iter.Seq2[analytics.Page, error] {
+	q.Limit = cmp.Or(q.Limit, MaxLimit)
+	return func(yield func(analytics.Page, error) bool) {
+		q, empty := q, 0
+		for {
+			page, err := c.VisitorsPage(ctx, q)
+			if err == nil && page.HasMore && len(page.Rows) == 0 {
+				if empty++; empty > 1 {
+					page, err = analytics.Page{}, c.twiceEmpty(q)
+				}
+			}
+			if !yield(page, err) || err != nil || !page.HasMore {
+				return
+			}
+			q.Offset += q.Limit
+		}
+	}
+}
+
+func (c *Client) twiceEmpty(q VisitorsQuery) error {
+	e := c.visitorsCall(q).fail(errTwiceEmpty)
+	e.Status = http.StatusOK
+	return e
+}
+
+func (c *Client) visitorsCall(q VisitorsQuery) call {
+	return call{
+		op:      "visitors at offset " + strconv.Itoa(q.Offset),
+		project: q.Project,
+		offset:  q.Offset,
+		url:     c.base + "/v1/analytics/" + url.PathEscape(q.Project) + "/visitors",
+		query: url.Values{
+			"dateFrom": {q.Window.From.String()},
+			"dateTo":   {q.Window.To.String()},
+			"limit":    {strconv.Itoa(q.Limit)},
+			"offset":   {strconv.Itoa(q.Offset)},
+		}.Encode(),
+	}
+}
+
+func (q VisitorsQuery) check() error {
+	switch {
+	case q.Project == "" || q.Project == "." || q.Project == "..":
+		return errors.New("no project id: copy it from the API keys page of the dashboard")
+	case q.Window.From >= q.Window.To:
+		return fmt.Errorf("window %v: want from before to", q.Window)
+	case q.Limit < 1 || q.Limit > MaxLimit:
+		return fmt.Errorf("limit %d: want 1 to %d", q.Limit, MaxLimit)
+	case q.Offset < 0:
+		return fmt.Errorf("offset %d: want 0 or more", q.Offset)
+	}
+	return nil
+}
