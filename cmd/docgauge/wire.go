@@ -23,15 +23,12 @@ type api struct {
 	budget *budget.Budget
 }
 
-func newAPI(ctx context.Context, c config, db *state.DB, log *slog.Logger, now func() time.Time) (api, error) {
+func newAPI(c config, db *state.DB, log *slog.Logger, now func() time.Time) (api, error) {
 	transport := docsapi.NewTransport(int(c.Concurrency), time.Duration(c.Timeout))
-	b, err := budget.New(ctx, budget.Config{
+	b := budget.New(budget.Config{
 		Name: analyticsBudget, Limit: int(c.Budget), MinInterval: time.Duration(c.MinInterval),
 		Timeout: time.Duration(c.Timeout), InFlight: int(c.Concurrency), RetryAfter: docsapi.RetryAfter, Now: now,
 	}, db, transport)
-	if err != nil {
-		return api{}, err
-	}
 	client, err := docsapi.New(docsapi.Config{
 		BaseURL: c.BaseURL, APIKey: docsapi.StaticKey(string(c.APIKey)), Transport: b,
 		Timeout: time.Duration(c.Timeout), UserAgent: "docgauge/" + version, Logger: log,
@@ -98,7 +95,7 @@ func (a *app) openExporter(ctx context.Context, c config) (_ *exporter, err erro
 	if e.stores, err = newSinks(c); err != nil {
 		return nil, err
 	}
-	if e.api, err = newAPI(ctx, c, e.db, e.log, a.now); err != nil {
+	if e.api, err = newAPI(c, e.db, e.log, a.now); err != nil {
 		return nil, err
 	}
 	sp, err := spool.Open(c.StateDir, a.now())

@@ -105,13 +105,18 @@ func (db *DB) BeginRun(ctx context.Context, now time.Time) (int64, error) {
 	return id, err
 }
 
-// EndRun enters how the run ended, and counts its outcome.
+// EndRun enters how the run ended, and counts its outcome; a repetition changes
+// nothing.
 func (db *DB) EndRun(ctx context.Context, r Run) error {
 	return db.tx(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `
-			UPDATE runs SET finished_at = ?, outcome = ?, message = ?, windows = ?, requests = ? WHERE id = ?`,
+		res, err := tx.ExecContext(ctx, `
+			UPDATE runs SET finished_at = ?, outcome = ?, message = ?, windows = ?, requests = ?
+			WHERE id = ? AND finished_at IS NULL`,
 			r.Finished.UnixMicro(), r.Outcome, r.Message, r.Windows, r.Requests, r.ID)
 		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
 			return err
 		}
 		return addAll(ctx, tx, []Count{{"export_runs_total", Labels("outcome", r.Outcome), 1}})

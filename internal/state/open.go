@@ -77,6 +77,9 @@ func makeDir(dir string) error {
 	if err != nil {
 		return fmt.Errorf("state directory %s: %w", dir, err)
 	}
+	if info.Mode()&fs.ModeSticky != 0 {
+		return fmt.Errorf("state directory %s is shared by all users: set DOCGAUGE_STATE_DIR to a directory of its own", dir)
+	}
 	if info.Mode().Perm()&0o077 == 0 {
 		return nil
 	}
@@ -204,16 +207,19 @@ func wrap(dir string, err error) error {
 
 // SetAside renames a damaged database (and its journals) so that a new one can
 // take its place, and returns the new name. It is for status --rebuild.
+//
+// The database goes last: a journal that stayed behind after a crash would be
+// played into the new database.
 func SetAside(dir string, now time.Time) (string, error) {
 	file := filepath.Join(dir, FileName)
-	aside := file + ".damaged-" + now.UTC().Format("20060102T150405Z")
-	if err := os.Rename(file, aside); err != nil {
-		return "", fmt.Errorf("state %s: %w", file, err)
-	}
-	for _, suffix := range []string{"-wal", "-shm"} {
+	aside := file + ".damaged-" + now.UTC().Format("20060102T150405.000Z")
+	for _, suffix := range []string{"-shm", "-wal"} {
 		if err := os.Rename(file+suffix, aside+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("state %s: %w", file+suffix, err)
 		}
+	}
+	if err := os.Rename(file, aside); err != nil {
+		return "", fmt.Errorf("state %s: %w", file, err)
 	}
 	return aside, nil
 }

@@ -7,18 +7,14 @@ import (
 	"time"
 )
 
-const (
-	// clockSkew is how far ahead of a caller's now another caller's entry may
-	// lie without the clock having been set back.
-	clockSkew = time.Minute
-	// MaxCooldown is the longest a budget stays closed at one go, whatever the
-	// service or the clock says.
-	MaxCooldown = 24 * time.Hour
-)
+// MaxCooldown is the longest a budget stays closed at one go, whatever the
+// service or the clock says.
+const MaxCooldown = 24 * time.Hour
 
-// Charge enters a request of the budget at now, before it is sent, if fewer
-// than limit slots are occupied and no cooldown is on; it returns the entry's
-// id. Otherwise id is 0, nothing is entered, and free is when to ask again.
+// Charge enters a request of the budget, before it is sent, if fewer than limit
+// slots are occupied and no cooldown is on; it returns the entry's id. Otherwise
+// id is 0, nothing is entered, and free is when to ask again. With a limit of 0
+// only a cooldown closes the budget, and nothing is ever entered.
 //
 // A slot is occupied until span after the response; a request whose response
 // was never entered, because it is in flight or its process died, counts as
@@ -27,29 +23,43 @@ const (
 // answered maps earlier entries to the time of their response; they are entered
 // in the same transaction.
 //
-// A clock set back never frees a slot early: entries from the future are
-// taken to have happened now.
-func (db *DB) Charge(ctx context.Context, budget string, limit int, now time.Time, span, unanswered time.Duration, answered map[int64]time.Time) (id int64, free time.Time, err error) {
+// A clock set back never frees a slot early: what lies in the future is taken
+// to have happened now. That is why now is asked for inside the transaction: a
+// time taken before the wait for the lock would put entries of others, made
+// during that wait, into the future. A clock set forward does free slots;
+// nothing here could tell it from time that passed.
+func (db *DB) Charge(ctx context.Context, budget string, limit int, now func() time.Time, span, unanswered time.Duration, answered map[int64]time.Time) (id int64, free time.Time, err error) {
 	err = db.tx(ctx, func(tx *sql.Tx) error {
-		if err := settleLog(ctx, tx, now, span, unanswered, answered); err != nil {
+		if err := enterAnswers(ctx, tx, answered); err != nil {
 			return err
 		}
-		u, err := usage(ctx, tx, budget, now, span, unanswered)
+		at := now()
+		if err := settleLog(ctx, tx, budget, at, span, unanswered); err != nil {
+			return err
+		}
+		u, err := usage(ctx, tx, budget, at, span, unanswered)
 		if err != nil {
 			return err
 		}
-		if free = u.Free(limit, now); !free.IsZero() {
+		if free = u.Free(limit, at); !free.IsZero() || limit == 0 {
 			return nil
 		}
-		res, err := tx.ExecContext(ctx, `INSERT INTO requests (budget, sent_at) VALUES (?, ?)`, budget, now.UnixMicro())
+		res, err := tx.ExecContext(ctx, `INSERT INTO requests (budget, sent_at) VALUES (?, ?)`, budget, ceilMicro(at))
 		if err != nil {
 			return err
 		}
 		id, err = res.LastInsertId()
 		return err
 	})
-	return id, free, err
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	return id, free, nil
 }
+
+// ceilMicro returns the first whole microsecond at or after t: a slot must not
+// free a fraction of one too early.
+func ceilMicro(t time.Time) int64 { return t.Add(time.Microsecond - 1).UnixMicro() }
 
 // Answered enters when responses came.
 func (db *DB) Answered(ctx context.Context, answered map[int64]time.Time) error {
@@ -58,30 +68,29 @@ func (db *DB) Answered(ctx context.Context, answered map[int64]time.Time) error 
 
 func enterAnswers(ctx context.Context, tx *sql.Tx, answered map[int64]time.Time) error {
 	for id, at := range answered {
-		if _, err := tx.ExecContext(ctx, `UPDATE requests SET done_at = ? WHERE id = ?`, at.UnixMicro(), id); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE requests SET done_at = ? WHERE id = ?`, ceilMicro(at), id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// settleLog enters answers, pulls entries from the future to now and drops
-// entries whose slot is free.
-func settleLog(ctx context.Context, tx *sql.Tx, now time.Time, span, unanswered time.Duration, answered map[int64]time.Time) error {
-	if err := enterAnswers(ctx, tx, answered); err != nil {
-		return err
-	}
-	t := now.UnixMicro()
-	if _, err := tx.ExecContext(ctx, `
+// settleLog pulls what lies in the future to now, and drops the entries whose
+// slot is free.
+func settleLog(ctx context.Context, tx *sql.Tx, budget string, now time.Time, span, unanswered time.Duration) error {
+	_, err := tx.ExecContext(ctx, `
 		UPDATE requests SET sent_at = min(sent_at, ?1), done_at = min(done_at, ?1)
-		WHERE sent_at > ?2 OR done_at > ?2`, t, now.Add(clockSkew).UnixMicro()); err != nil {
+		WHERE budget = ?2 AND (sent_at > ?1 OR done_at > ?1)`, ceilMicro(now), budget)
+	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, `UPDATE cooldowns SET until = ?1 WHERE until > ?1`, now.Add(MaxCooldown).UnixMicro()); err != nil {
+	_, err = tx.ExecContext(ctx, `UPDATE cooldowns SET until = ?1 WHERE budget = ?2 AND until > ?1`,
+		now.Add(MaxCooldown).UnixMicro(), budget)
+	if err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, `DELETE FROM requests WHERE coalesce(done_at, sent_at + ?) + ? <= ?`,
-		unanswered.Microseconds(), span.Microseconds(), t)
+	_, err = tx.ExecContext(ctx, `DELETE FROM requests WHERE budget = ? AND coalesce(done_at, sent_at + ?) + ? <= ?`,
+		budget, unanswered.Microseconds(), span.Microseconds(), now.UnixMicro())
 	return err
 }
 
@@ -120,9 +129,9 @@ type querier interface {
 
 func usage(ctx context.Context, q querier, budget string, now time.Time, span, unanswered time.Duration) (u Usage, err error) {
 	rows, err := q.QueryContext(ctx, `
-		SELECT coalesce(iif(done_at > ?3, ?2, done_at), iif(sent_at > ?3, ?2, sent_at) + ?1) + ?4 AS frees
+		SELECT coalesce(min(done_at, ?3), min(sent_at, ?3) + ?1) + ?4 AS frees
 		FROM requests WHERE budget = ?5 AND frees > ?2 ORDER BY frees`,
-		unanswered.Microseconds(), now.UnixMicro(), now.Add(clockSkew).UnixMicro(), span.Microseconds(), budget)
+		unanswered.Microseconds(), now.UnixMicro(), ceilMicro(now), span.Microseconds(), budget)
 	if err != nil {
 		return u, err
 	}
@@ -166,7 +175,7 @@ func (db *DB) Throttles(ctx context.Context, budget string) (time.Time, int, err
 func (db *DB) Cooldown(ctx context.Context, budget string, until time.Time, step int) error {
 	var micros int64
 	if !until.IsZero() {
-		micros = until.UnixMicro()
+		micros = ceilMicro(until)
 	}
 	_, err := db.sql.ExecContext(ctx, `INSERT OR REPLACE INTO cooldowns VALUES (?,?,?)`, budget, micros, step)
 	return wrap(db.dir, err)

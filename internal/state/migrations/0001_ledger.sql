@@ -42,9 +42,10 @@ CREATE TABLE open_windows (
   PRIMARY KEY (project, granularity)
 ) STRICT, WITHOUT ROWID;
 
--- The sliding log: a row is written before its request is sent.
+-- The sliding log: a row is written before its request is sent. An id is never
+-- used again: an answer that comes late must not meet another request's row.
 CREATE TABLE requests (
-  id      INTEGER PRIMARY KEY,
+  id      INTEGER PRIMARY KEY AUTOINCREMENT,
   budget  TEXT    NOT NULL,
   sent_at INTEGER NOT NULL,
   done_at INTEGER

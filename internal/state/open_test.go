@@ -1,0 +1,258 @@
+package state_test
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+func TestOpenMakesAPrivateDirectory(t *testing.T) {
+	for _, before := range []os.FileMode{0, 0o755, 0o700} {
+		dir := filepath.Join(t.TempDir(), "a", "state")
+		if before != 0 {
+			check(t, os.MkdirAll(dir, before))
+		}
+		open(t, dir)
+		info, err := os.Stat(dir)
+		check(t, err)
+		if info.Mode().Perm() != 0o700 {
+			t.Errorf("directory that was %o before is %o", before, info.Mode().Perm())
+		}
+	}
+}
+
+// TestOpenLeavesSharedDirectoriesAlone: setting /tmp to 0700 would shut
+// everybody else out of it.
+func TestOpenLeavesSharedDirectoriesAlone(t *testing.T) {
+	dir := t.TempDir()
+	check(t, os.Chmod(dir, 0o777|os.ModeSticky))
+	_, err := state.Open(dir)
+	wantMessage(t, err, dir, "shared", "DOCGAUGE_STATE_DIR")
+	info, err := os.Stat(dir)
+	check(t, err)
+	if info.Mode().Perm() != 0o777 {
+		t.Errorf("its mode is %o now", info.Mode().Perm())
+	}
+}
+
+func TestOpenDirectoryNames(t *testing.T) {
+	for _, name := range []string{"with space", "a?b=c", "a#b", "a%20b", "a%", "ü", "a&b;c", "file:x", "-"} {
+		dir := filepath.Join(t.TempDir(), name)
+		check(t, open(t, dir).Count(t.Context(), "n", 1))
+		if _, err := os.Stat(filepath.Join(dir, state.FileName)); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+		db, err := state.OpenExisting(dir)
+		check(t, err)
+		if got := counter(t, db, "n", ""); got != 1 {
+			t.Errorf("%q: counter is %d after opening again", name, got)
+		}
+		db.Close()
+	}
+	t.Chdir(t.TempDir())
+	check(t, open(t, "rel?ative").Count(t.Context(), "n", 1))
+	if _, err := os.Stat("rel?ative/" + state.FileName); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOpenExistingMakesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	db, err := state.OpenExisting(dir)
+	check(t, err)
+	defer db.Close()
+	entries, err := db.Entries(t.Context())
+	if err != nil || len(entries) != 0 {
+		t.Errorf("entries %v, %v", entries, err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("stat %s: %v", dir, err)
+	}
+}
+
+func TestOpenAgain(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	check(t, db.Count(t.Context(), "n", 3, "project", "prj_a"))
+	check(t, db.Close())
+	if got := counter(t, open(t, dir), "n", `{project="prj_a"}`); got != 3 {
+		t.Errorf("counter is %d after opening again", got)
+	}
+	if got := userVersion(t, dir); got != state.Version() {
+		t.Errorf("schema version %d, want %d", got, state.Version())
+	}
+}
+
+// raw opens the database without this package.
+func raw(t *testing.T, dir string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(dir, state.FileName))
+	check(t, err)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func userVersion(t *testing.T, dir string) (version int) {
+	t.Helper()
+	check(t, raw(t, dir).QueryRow("PRAGMA user_version").Scan(&version))
+	return version
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	check(t, open(t, dir).Close())
+	_, err := raw(t, dir).Exec("PRAGMA user_version = 999")
+	check(t, err)
+	for name, opens := range map[string]func(string) (*state.DB, error){"Open": state.Open, "OpenExisting": state.OpenExisting} {
+		_, err := opens(dir)
+		if !errors.Is(err, state.ErrNewer) {
+			t.Errorf("%s: %v", name, err)
+		}
+		wantMessage(t, err, dir, "999", "use the newer docgauge", "DOCGAUGE_STATE_DIR")
+	}
+	if got := userVersion(t, dir); got != 999 {
+		t.Errorf("the version is %d now", got)
+	}
+}
+
+// filled returns a directory with a closed database of many pages.
+func filled(t *testing.T) (dir, file string) {
+	t.Helper()
+	dir = t.TempDir()
+	db := open(t, dir)
+	for d := range 300 {
+		check(t, db.Record(t.Context(), revision(day(1+d), 1), 1, []string{"parquet", "clickhouse"}))
+	}
+	check(t, db.Close())
+	return dir, filepath.Join(dir, state.FileName)
+}
+
+func TestDamageIsNamed(t *testing.T) {
+	junk := bytes.Repeat([]byte("docgauge"), 1024)
+	for name, damage := range map[string]func([]byte) []byte{
+		"bytes in the middle": func(b []byte) []byte { copy(b[len(b)/2:], junk[:4096]); return b },
+		"bytes at the end":    func(b []byte) []byte { copy(b[len(b)-4096:], junk); return b },
+		"second page":         func(b []byte) []byte { copy(b[4096:8192], junk); return b },
+		"cut in half":         func(b []byte) []byte { return b[:len(b)/2/4096*4096] },
+		"cut inside a page":   func(b []byte) []byte { return b[:len(b)/2/4096*4096+100] },
+		"cut in the header":   func(b []byte) []byte { return b[:50] },
+		"not a database":      func([]byte) []byte { return []byte(strings.Repeat("notes of mine\n", 1000)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, file := filled(t)
+			content, err := os.ReadFile(file)
+			check(t, err)
+			check(t, os.WriteFile(file, damage(content), 0o600))
+			err = readAll(t, dir)
+			if !errors.Is(err, state.ErrCorrupt) {
+				t.Fatalf("got %v, want ErrCorrupt", err)
+			}
+			wantMessage(t, err, file, "status --rebuild")
+		})
+	}
+}
+
+func readAll(t *testing.T, dir string) error {
+	db, err := state.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	_, err = db.Entries(t.Context())
+	return err
+}
+
+func TestSetAside(t *testing.T) {
+	dir, file := filled(t)
+	content, err := os.ReadFile(file)
+	check(t, err)
+	for _, suffix := range []string{"-wal", "-shm"} {
+		check(t, os.WriteFile(file+suffix, []byte(suffix), 0o600))
+	}
+	aside, err := state.SetAside(dir, now)
+	check(t, err)
+	if got, err := os.ReadFile(aside); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("%s is not the old database: %v", aside, err)
+	}
+	for _, suffix := range []string{"-wal", "-shm"} {
+		if got, err := os.ReadFile(aside + suffix); err != nil || string(got) != suffix {
+			t.Errorf("%s: %q, %v", aside+suffix, got, err)
+		}
+	}
+	if entries, err := open(t, dir).Entries(t.Context()); err != nil || len(entries) != 0 {
+		t.Errorf("the new database holds %d entries, %v", len(entries), err)
+	}
+	if _, err := state.SetAside(t.TempDir(), now); err == nil {
+		t.Error("nothing to set aside is no error")
+	}
+}
+
+// mount mounts a tmpfs at a new directory, or skips the test.
+func mount(t *testing.T, options string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, options); err != nil {
+		t.Skipf("NOT TESTED: mounting a small file system: %v (needs root)", err)
+	}
+	t.Cleanup(func() { check(t, syscall.Unmount(dir, 0)) })
+	return dir
+}
+
+func TestDiskFull(t *testing.T) {
+	root := mount(t, "size=400k,mode=0700")
+	db, err := state.Open(root)
+	check(t, err)
+	defer db.Close()
+	acknowledged := 0
+	for err == nil && acknowledged < 10_000 {
+		if err = db.Record(t.Context(), revision(day(1+acknowledged), 1), 1, []string{"parquet", "clickhouse"}); err == nil {
+			acknowledged++
+		}
+	}
+	wantMessage(t, err, root, "disk is full", "free space")
+	if acknowledged == 0 {
+		t.Fatal("not even one window fits")
+	}
+	entries, err := db.Entries(t.Context())
+	check(t, err)
+	if len(entries) != acknowledged {
+		t.Errorf("%d entries, %d were acknowledged", len(entries), acknowledged)
+	}
+	for _, e := range entries {
+		if len(e.Sinks) != 2 {
+			t.Errorf("%s is recorded in half: sinks %v", e.Key, e.Sinks)
+		}
+	}
+	check(t, syscall.Mount("none", root, "tmpfs", syscall.MS_REMOUNT, "size=4m,mode=0700"))
+	check(t, db.Record(t.Context(), revision(day(1+acknowledged), 1), 1, []string{"parquet"}))
+}
+
+func TestReadOnlyDirectory(t *testing.T) {
+	root := mount(t, "size=1m,mode=0700")
+	check(t, open(t, root).Close())
+	check(t, syscall.Mount("none", root, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+	db, err := state.Open(root)
+	if err == nil {
+		err = db.Count(t.Context(), "n", 1)
+		db.Close()
+	}
+	wantMessage(t, err, root, "cannot be written", "DOCGAUGE_STATE_DIR")
+	_, err = state.Open(filepath.Join(root, "new"))
+	wantMessage(t, err, root, "DOCGAUGE_STATE_DIR", "can be written")
+}
+
+func TestStateDirIsAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	check(t, os.WriteFile(file, nil, 0o600))
+	_, err := state.Open(file)
+	wantMessage(t, err, file, "DOCGAUGE_STATE_DIR")
+	_, err = state.OpenExisting(file)
+	wantMessage(t, err, file, "DOCGAUGE_STATE_DIR")
+}
