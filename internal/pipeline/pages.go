@@ -3,7 +3,9 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -18,23 +20,30 @@ var errDrift = errors.New("the window changed while it was read")
 
 // pages checks, page by page and in any order, that what is read are parts of
 // one unchanged window: the same totals on all, every page full but the last,
-// none after the last. That holds for some of the pages as for all.
+// no row after the last. That holds for some of the pages as for all.
+//
+// An empty page beyond the first is no part of the window: it only says that
+// the window ends before it.
 type pages struct {
 	mu   sync.Mutex
 	have map[int]bool
-	// totals of the first page that came, and of the furthest.
-	totals, furthestTotals analytics.Totals
-	// furthest is the highest offset at hand, -1 with none.
-	furthest int
-	// end is the lowest offset that said hasMore false.
-	end   int
-	drift error
+	// totals of the first page that came, and of the one at the highest offset.
+	totals, newest analytics.Totals
+	// furthest is the highest offset with rows (or 0), -1 with none at hand;
+	// highest also counts empty pages.
+	furthest, highest int
+	// promised is the highest offset that a page before it says has rows.
+	promised int
+	// end is the lowest offset that said hasMore false, beyond the lowest that
+	// had no rows.
+	end, beyond int
+	drift       error
 }
 
 func newPages(at map[int]spool.PageInfo) *pages {
-	p := &pages{have: map[int]bool{}, furthest: -1, end: math.MaxInt}
-	for offset, page := range at {
-		p.add(offset, page)
+	p := &pages{have: map[int]bool{}, furthest: -1, highest: -1, end: math.MaxInt, beyond: math.MaxInt}
+	for _, offset := range slices.Sorted(maps.Keys(at)) {
+		_ = p.add(offset, at[offset]) // kept in p.drift
 	}
 	return p
 }
@@ -47,16 +56,29 @@ func (p *pages) add(offset int, page spool.PageInfo) error {
 		p.totals = page.Totals
 	}
 	p.have[offset] = true
-	if offset > p.furthest {
-		p.furthest, p.furthestTotals = offset, page.Totals
+	if offset > p.highest {
+		p.highest, p.newest = offset, page.Totals
 	}
-	if !page.HasMore {
-		p.end = min(p.end, offset)
-	}
+	p.place(offset, page)
 	if p.drift == nil {
 		p.drift = p.check(offset, page)
 	}
 	return p.drift
+}
+
+// place notes what the page says about where the window ends.
+func (p *pages) place(offset int, page spool.PageInfo) {
+	if page.HasMore {
+		p.promised = max(p.promised, offset+pageRows)
+	}
+	switch {
+	case page.Rows == 0 && offset > 0 && !page.HasMore:
+		p.beyond = min(p.beyond, offset)
+		return
+	case !page.HasMore:
+		p.end = min(p.end, offset)
+	}
+	p.furthest = max(p.furthest, offset)
 }
 
 func (p *pages) check(offset int, page spool.PageInfo) error {
@@ -65,8 +87,8 @@ func (p *pages) check(offset int, page spool.PageInfo) error {
 		return fmt.Errorf("%w: its totals were %+v, and %+v at offset %d", errDrift, p.totals, page.Totals, offset)
 	case page.HasMore && page.Rows != pageRows:
 		return fmt.Errorf("%w: %d rows at offset %d although more follow", errDrift, page.Rows, offset)
-	case page.Rows == 0 && offset > 0:
-		return fmt.Errorf("%w: no rows at offset %d although the page before promised some", errDrift, offset)
+	case p.beyond <= max(p.promised, p.furthest):
+		return fmt.Errorf("%w: no rows at offset %d, but a page says that there are", errDrift, p.beyond)
 	case p.furthest > p.end:
 		return fmt.Errorf("%w: no more rows after offset %d, but a page at offset %d", errDrift, p.end, p.furthest)
 	}
@@ -74,7 +96,13 @@ func (p *pages) check(offset int, page spool.PageInfo) error {
 }
 
 // ended returns the offset of the last page, if it is known.
-func (p *pages) ended() (int, bool) { return p.end, p.end < math.MaxInt }
+func (p *pages) ended() (int, bool) {
+	if p.end < math.MaxInt {
+		return p.end, true
+	}
+	next := p.next()
+	return next, p.have[next]
+}
 
 // next returns the offset after the furthest page at hand.
 func (p *pages) next() int {

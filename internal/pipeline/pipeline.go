@@ -83,7 +83,7 @@ type Pipeline struct {
 	sealing sync.Mutex
 
 	mu   sync.Mutex
-	down map[string]error // sinks that failed in this run
+	down map[string]bool // sinks that failed in this run
 }
 
 // New returns a pipeline. The spool is used by no other process.
@@ -92,7 +92,7 @@ func New(cfg Config, source Source, ledger Ledger, gauges Gauges, sp *spool.Spoo
 	if cfg.Observe == nil {
 		cfg.Observe = func(Event) {}
 	}
-	return &Pipeline{cfg: cfg, source: source, ledger: ledger, gauges: gauges, spool: sp, sinks: to, down: map[string]error{}}
+	return &Pipeline{cfg: cfg, source: source, ledger: ledger, gauges: gauges, spool: sp, sinks: to, down: map[string]bool{}}
 }
 
 // Step is what just happened to a window.

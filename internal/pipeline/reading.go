@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -12,19 +13,25 @@ import (
 	"github.com/docgauge/docgauge/internal/spool"
 )
 
-// reading brings the pages of one window. Requests in flight are never
-// cancelled because another failed: they are paid for, and their pages are kept.
+// reading brings the pages of one window. Requests in flight are not cancelled
+// because a page of the same window failed: they are paid for, and their pages
+// are kept.
 type reading struct {
 	*window
 	pages *pages
+	seen  repeats
 	// tolerant: the last reading goes through whatever it meets.
 	tolerant bool
 	// failed keeps the other goroutines from sending more.
 	failed atomic.Bool
 }
 
-// errShorter: the window has no page where the prediction expected its last.
-var errShorter = errors.New("the window is shorter than predicted")
+var (
+	// errShorter: the window has no page where the prediction expected its last.
+	errShorter = errors.New("the window is shorter than predicted")
+	// errRepeats ends a reading that would go on for ever.
+	errRepeats = errors.New("the service sends the same rows again at another offset")
+)
 
 // all brings every page that is not in the page log yet. The page after the
 // last is never asked for; with a prediction at most one page is asked for that
@@ -39,8 +46,7 @@ func (r *reading) all(ctx context.Context) error {
 	if end, known := r.pages.ended(); known {
 		return r.ahead(ctx, r.pages.missing(end))
 	}
-	from := r.pages.next()
-	if n := r.Predict(r.item.Key); from == 0 && n > 1 {
+	if n := r.predicted(); n > 1 {
 		err := r.from(ctx, (n-1)*pageRows)
 		if !errors.Is(err, errShorter) {
 			return err
@@ -49,16 +55,28 @@ func (r *reading) all(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.from(ctx, from)
+	return r.from(ctx, r.pages.next())
+}
+
+// predicted returns how many pages to expect, 0 where nothing is to be built on
+// it: a window is mispredicted once, not again when it is begun again.
+func (r *reading) predicted() int {
+	if !r.predictable || r.tolerant || len(r.pages.have) > 0 {
+		return 0
+	}
+	return r.Predict(r.item.Key)
 }
 
 func (r *reading) mispredicted(ctx context.Context) error {
-	r.wasted++
+	r.predictable = false
 	r.tell(StepMispredicted, r.item.Key, 0)
+	r.count(func(res *Result) { res.Mispredicted++ })
 	return r.gauges.Count(ctx, "pages_mispredicted_total", 1, "project", r.item.Project)
 }
 
 // totals reads one row, because none cannot be asked for, and keeps the totals.
+// The page says that rows follow, so that a reading of rows that finds it in
+// the page log does not take the window for an empty one.
 func (r *reading) totals(ctx context.Context) error {
 	if r.pages.furthest >= 0 {
 		return nil
@@ -67,8 +85,12 @@ func (r *reading) totals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	page.Rows, page.HasMore = nil, false
-	return r.keep(page)
+	page.Rows, page.HasMore = nil, true
+	if _, err := r.store(page); err != nil {
+		return err
+	}
+	r.tell(StepPage, r.item.Key, 0)
+	return nil
 }
 
 func (r *reading) query(offset, limit int) docsapi.VisitorsQuery {
@@ -83,16 +105,14 @@ func (r *reading) from(ctx context.Context, offset int) error {
 	guess := offset > 0 && r.pages.furthest < 0
 	var group errgroup.Group
 	group.Go(func() error {
-		first := true
 		for page, err := range r.source.Visitors(ctx, r.query(offset, pageRows)) {
-			if err == nil && first && guess && len(page.Rows) == 0 && !page.HasMore {
-				return errShorter
+			if err == nil && guess && page.Offset == offset && len(page.Rows) == 0 && !page.HasMore {
+				return r.shorter(page)
 			}
 			if err = r.take(page, err); err != nil {
 				return err
 			}
-			if first {
-				first = false
+			if page.Offset == offset {
 				group.Go(func() error { return r.ahead(ctx, before) })
 			}
 			if page.HasMore && r.halted() {
@@ -102,6 +122,14 @@ func (r *reading) from(ctx context.Context, offset int) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// shorter keeps a page that does not exist, so that it is not asked for again.
+func (r *reading) shorter(page analytics.Page) error {
+	if _, err := r.store(page); err != nil {
+		return err
+	}
+	return errShorter
 }
 
 // halted reports whether no further request is to be sent for this reading.
@@ -133,16 +161,30 @@ func (r *reading) take(page analytics.Page, err error) error {
 	return err
 }
 
-// keep logs a page and ends a reading that has drifted, so that no request is
+// keep stores a page and ends a reading that has drifted, so that no request is
 // spent on the rest of it.
 func (r *reading) keep(page analytics.Page) error {
-	if err := r.fetch.Append(page); err != nil {
+	drift, err := r.store(page)
+	if err != nil {
 		return err
 	}
 	r.tell(StepPage, r.item.Key, int64(len(page.Rows)))
-	drift := r.pages.add(page.Offset, spool.PageInfo{Rows: len(page.Rows), HasMore: page.HasMore, Totals: page.Totals})
-	if r.tolerant {
+	former, again := r.seen.before(page)
+	switch {
+	case again && r.tolerant:
+		return fmt.Errorf("offsets %d and %d: %w", former, page.Offset, errRepeats)
+	case again:
+		return fmt.Errorf("%w: offsets %d and %d: %w", errDrift, former, page.Offset, errRepeats)
+	case r.tolerant:
 		return nil
 	}
 	return drift
+}
+
+// store puts a page into the page log, and says whether it fits the others.
+func (r *reading) store(page analytics.Page) (drift, err error) {
+	if err := r.fetch.Append(page); err != nil {
+		return nil, err
+	}
+	return r.pages.add(page.Offset, spool.PageInfo{Rows: len(page.Rows), HasMore: page.HasMore, Totals: page.Totals}), nil
 }

@@ -2,7 +2,7 @@ package pipeline
 
 import (
 	"context"
-	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -21,7 +21,8 @@ type Owed struct {
 // sealed windows the ledger does not know are entered, windows a sink lacks are
 // delivered, and revisions that are owed but whose file is gone are forgotten,
 // so that their windows are due again. It returns how many windows it delivered
-// everywhere, and the failures of single sinks; other errors end it.
+// everywhere, and the failures of single sinks; other errors end it. Sinks that
+// were down in an earlier run are tried again.
 //
 // newest holds the newest revision of each window in the ledger.
 func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (delivered int, failures []error, err error) {
@@ -39,18 +40,22 @@ func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (
 	for _, w := range waiting {
 		held[w.Revision().Key] = max(held[w.Revision().Key], w.Revision().Number)
 	}
-	if err := p.forgetLost(ctx, newest, held); err != nil {
+	newest, err = p.forgetLost(ctx, newest, held)
+	if err != nil {
 		return 0, nil, err
 	}
 	for _, w := range waiting {
+		if err := ctx.Err(); err != nil {
+			return delivered, failures, err
+		}
 		done, failed, err := p.takeUp(ctx, w, newest[w.Revision().Key], held[w.Revision().Key])
+		failures = append(failures, failed...)
 		if err != nil {
 			return delivered, failures, err
 		}
 		if done {
 			delivered++
 		}
-		failures = append(failures, failed...)
 	}
 	return delivered, failures, nil
 }
@@ -61,27 +66,29 @@ func (p *Pipeline) takeUp(ctx context.Context, w *spool.Sealed, newest Owed, hel
 	if rev.Number < max(newest.Number, held) {
 		return false, nil, p.spool.Remove(w) // a newer revision has taken its place
 	}
+	ctx, cancel := lingering(ctx)
+	defer cancel()
 	if newest.Number < rev.Number {
 		if err := p.enterLate(ctx, rev); err != nil {
 			return false, nil, err
 		}
 	}
-	var lacking []sinks.Sink
-	for _, s := range p.sinks {
-		if newest.Number != rev.Number || !slices.Contains(newest.Has, s.Name()) {
-			lacking = append(lacking, s)
-		}
+	lacking := p.lacking(rev, newest)
+	everywhere, failures, err := p.deliver(ctx, w, lacking)
+	if err != nil || !everywhere {
+		return false, failures, err
 	}
-	ctx, cancel := lingering(ctx)
-	defer cancel()
-	failures = p.deliver(ctx, w, lacking)
-	for _, s := range lacking {
-		if p.isDown(s.Name()) {
-			return false, failures, nil
-		}
+	if len(lacking) > 0 {
+		p.cfg.Logger.Info("window delivered from the spool", "window", rev.Key.String(), "revision", rev.Number)
 	}
-	p.cfg.Logger.Info("window delivered from the spool", "window", rev.Key.String(), "revision", rev.Number)
 	return len(lacking) > 0, failures, p.spool.Remove(w)
+}
+
+// lacking returns the sinks that do not have the revision, as far as the ledger knows.
+func (p *Pipeline) lacking(rev analytics.Revision, newest Owed) []sinks.Sink {
+	return slices.DeleteFunc(slices.Clone(p.sinks), func(s sinks.Sink) bool {
+		return newest.Number == rev.Number && slices.Contains(newest.Has, s.Name())
+	})
 }
 
 // enterLate records a window whose process died between sealing and recording.
@@ -94,24 +101,30 @@ func (p *Pipeline) enterLate(ctx context.Context, rev analytics.Revision) error 
 }
 
 // forgetLost makes windows due again whose sealed file is gone although no sink
-// has it. Where some sink has it, the others can be filled from there.
-func (p *Pipeline) forgetLost(ctx context.Context, newest map[analytics.Key]Owed, held map[analytics.Key]int32) error {
+// has it, and returns what is left of newest. Where some sink has it, the
+// others can be filled from there.
+func (p *Pipeline) forgetLost(ctx context.Context, newest map[analytics.Key]Owed, held map[analytics.Key]int32) (map[analytics.Key]Owed, error) {
+	left := maps.Clone(newest)
+	elsewhere := map[string]int{}
 	for k, o := range newest {
-		if held[k] >= o.Number {
+		lacking := p.lacking(o.Revision, o)
+		switch {
+		case held[k] >= o.Number || len(lacking) == 0:
 			continue
-		}
-		lacking := slices.DeleteFunc(p.sinkNames(), func(s string) bool { return slices.Contains(o.Has, s) })
-		if len(lacking) == 0 {
-			continue
-		}
-		if len(o.Has) > 0 {
-			p.cfg.Logger.Warn("window is not in every sink and no longer in the spool", "window", k.String(), "lacking", lacking)
+		case len(o.Has) > 0:
+			for _, s := range lacking {
+				elsewhere[s.Name()]++
+			}
 			continue
 		}
 		p.cfg.Logger.Warn("window is in no sink and no longer in the spool: it will be read again", "window", k.String())
 		if err := p.ledger.Forget(ctx, o.Revision); err != nil {
-			return fmt.Errorf("recover: %w", err)
+			return nil, err
 		}
+		delete(left, k)
 	}
-	return nil
+	for sink, n := range elsewhere {
+		p.cfg.Logger.Warn("sink lacks windows that are no longer in the spool: another sink has them", "sink", sink, "windows", n)
+	}
+	return left, nil
 }

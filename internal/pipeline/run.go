@@ -9,13 +9,8 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/schedule"
 )
-
-// maxFailures is how many windows may fail in a row, each after its retries,
-// before the service is taken to be down and the run ends.
-const maxFailures = 2
 
 // Work is what a run is to do.
 type Work struct {
@@ -52,6 +47,8 @@ type run struct {
 	*Pipeline
 	Work
 	log *slog.Logger
+	// cut ends every request, those in flight and those that wait to be sent.
+	cut context.CancelCauseFunc
 
 	mu     sync.Mutex
 	result Result
@@ -68,63 +65,92 @@ var errStopped = errors.New("the run has stopped")
 // Run reads the windows of w. It returns when all are done, refused by the
 // budget or failed, or soon after ctx ended; what was fetched by then stays.
 func (p *Pipeline) Run(ctx context.Context, w Work) Result {
-	r := &run{Pipeline: p, Work: w, log: p.cfg.Logger, barred: map[string]bool{}}
+	sending, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
+	r := &run{Pipeline: p, Work: w, log: p.cfg.Logger, cut: cut, barred: map[string]bool{}}
 	queue := make(chan schedule.Item)
 	var workers sync.WaitGroup
 	for range p.cfg.Concurrency {
 		workers.Go(func() {
 			for item := range queue {
-				r.do(ctx, item)
+				r.do(ctx, sending, item)
 			}
 		})
 	}
-	begun := 0
-	for _, item := range w.Items {
-		if !r.goesOn(ctx) {
-			break
-		}
-		select {
-		case queue <- item:
-			begun++
-		case <-ctx.Done():
-		}
-	}
+	begun := r.hand(ctx, queue)
 	close(queue)
 	workers.Wait()
 	r.result.Left += len(w.Items) - begun
 	return r.result
 }
 
+// hand gives the items out, in order, and returns how many it gave.
+func (r *run) hand(ctx context.Context, queue chan<- schedule.Item) (begun int) {
+	for _, item := range r.Items {
+		if !r.goesOn(ctx) {
+			return begun
+		}
+		select {
+		case queue <- item:
+			begun++
+		case <-ctx.Done():
+			return begun
+		}
+	}
+	return begun
+}
+
 // goesOn reports whether another window may begin.
 func (r *run) goesOn(ctx context.Context) bool {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || !r.begins() {
 		return false
 	}
-	if err := r.room(); err != nil {
+	full, err := r.full()
+	switch {
+	case err != nil:
 		r.halt(err)
+	case full != nil:
+		r.end(full)
 	}
+	return r.begins()
+}
+
+func (r *run) begins() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.ended && r.stop == nil
 }
 
-// room returns an error when the spool is full.
-func (r *run) room() error {
-	size, err := r.spool.Size()
-	if err != nil || r.cfg.SpoolMax == 0 || size < r.cfg.SpoolMax {
-		return err
+// full says that the spool has no room, and why that is.
+func (r *run) full() (full, err error) {
+	if r.cfg.SpoolMax == 0 {
+		return nil, nil
 	}
-	return fmt.Errorf("the spool holds %d bytes of windows that a sink still lacks, DOCGAUGE_SPOOL_MAX is %d: exporting pauses until the sink takes them", size, r.cfg.SpoolMax)
+	size, err := r.spool.Size()
+	if err != nil || size < r.cfg.SpoolMax {
+		return nil, err
+	}
+	return fmt.Errorf("the spool holds %d bytes of windows that a sink still lacks, DOCGAUGE_SPOOL_MAX is %d: exporting pauses until the sink takes them", size, r.cfg.SpoolMax), nil
 }
 
-// halt ends the run for good; the first cause is reported.
+// end lets the windows under way finish, and no other begin.
+func (r *run) end(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	r.result.Errors = append(r.result.Errors, cause)
+}
+
+// halt ends the run at once: nothing more is sent. The first cause is reported.
 func (r *run) halt(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stop == nil {
-		r.stop = errStopped
-		r.result.Errors = append(r.result.Errors, cause)
+	if r.stop != nil {
+		return
 	}
+	r.stop = errStopped
+	r.result.Errors = append(r.result.Errors, cause)
+	r.cut(errStopped)
 }
 
 // stopped returns an error once nothing may be sent any more.
@@ -135,96 +161,35 @@ func (r *run) stopped() error {
 }
 
 // do reads one window and sorts what came of it.
-func (r *run) do(ctx context.Context, item schedule.Item) {
+func (r *run) do(ctx, sending context.Context, item schedule.Item) {
 	if r.skips(ctx, item) {
 		return
 	}
 	r.tell(StepStarted, item.Key, 0)
 	started := r.cfg.Now()
-	err := r.export(ctx, item)
-	if err == nil {
-		r.log.Info("window exported", "window", item.Key.String(), "reason", item.Reason, "took", r.cfg.Now().Sub(started).Round(time.Millisecond))
-		r.mu.Lock()
-		r.streak = 0
-		r.mu.Unlock()
+	if err := r.export(ctx, sending, item); err != nil {
+		r.sort(sending, item, fmt.Errorf("export %s: %w", item.Key, err))
 		return
 	}
-	r.sort(ctx, item, fmt.Errorf("export %s: %w", item.Key, err))
+	r.log.Info("window exported", "window", item.Key.String(), "reason", item.Reason, "took", r.cfg.Now().Sub(started).Round(time.Millisecond))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.streak = 0
 }
 
 // skips reports whether the window is not to be begun after all.
 func (r *run) skips(ctx context.Context, item schedule.Item) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ctx.Err() != nil || r.ended || r.stop != nil {
-		r.result.Left++
-		return true
+	if ctx.Err() == nil && !r.ended && r.stop == nil && !r.barred[item.Project] {
+		return false
 	}
-	return r.barred[item.Project]
-}
-
-// sort decides what a window's failure means for the run: nothing but a delay,
-// the end of its project's windows, or the end of the run.
-func (r *run) sort(ctx context.Context, item schedule.Item, err error) {
-	switch {
-	case ctx.Err() != nil || errors.Is(err, errStopped):
-		r.count(func(res *Result) { res.Left++ })
-	case refused(err) || docsapi.IsThrottled(err):
-		r.count(func(res *Result) { res.Left++; res.BudgetSpent = true; r.ended = true })
-	case docsapi.IsUnauthorized(err):
-		r.halt(err)
-	case fromService(err):
-		r.failed(item, err)
-	default:
-		r.halt(err)
-	}
+	r.result.Left++
+	return true
 }
 
 func (r *run) count(f func(*Result)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f(&r.result)
-}
-
-// refused reports whether the budget did not let a request through until a
-// known time.
-func refused(err error) bool {
-	r, ok := errors.AsType[interface {
-		error
-		RetryAt() time.Time
-	}](err)
-	return ok && !r.RetryAt().IsZero()
-}
-
-// fromService reports whether the failure is the service's or the network's,
-// rather than our own state's.
-func fromService(err error) bool {
-	_, ok := errors.AsType[*docsapi.Error](err)
-	_, local := errors.AsType[interface {
-		error
-		RetryAt() time.Time
-	}](err)
-	return ok && !local
-}
-
-// failed notes a window the service did not give. A refusal of the project's
-// request (4xx) bars the project; two windows in a row that failed after their
-// retries mean that the service is down. A window the service answers with
-// nonsense fails alone.
-func (r *run) failed(item schedule.Item, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if docsapi.OutcomeOf(err) == docsapi.Transient {
-		r.streak++
-	} else if e, _ := errors.AsType[*docsapi.Error](err); e.Status >= 400 {
-		if r.barred[item.Project] {
-			return // said once
-		}
-		r.barred[item.Project] = true
-	}
-	r.result.Left++
-	r.result.Errors = append(r.result.Errors, err)
-	if r.streak >= maxFailures {
-		r.ended = true
-	}
 }
