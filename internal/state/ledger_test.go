@@ -1,0 +1,287 @@
+package state_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+// model is the ledger as maps.
+type model struct {
+	revisions map[analytics.Key]map[int32]analytics.Revision
+	requests  map[analytics.Key]map[int32]int
+	sinks     map[analytics.Key]map[int32]map[string]time.Time
+	committed map[string]int64 // by labels
+	rows      map[string]int64
+}
+
+func newModel() *model {
+	return &model{
+		map[analytics.Key]map[int32]analytics.Revision{}, map[analytics.Key]map[int32]int{},
+		map[analytics.Key]map[int32]map[string]time.Time{}, map[string]int64{}, map[string]int64{},
+	}
+}
+
+func (m *model) insert(r analytics.Revision, requests int) {
+	if m.revisions[r.Key] == nil {
+		m.revisions[r.Key], m.requests[r.Key] = map[int32]analytics.Revision{}, map[int32]int{}
+	}
+	if _, known := m.revisions[r.Key][r.Number]; !known {
+		m.revisions[r.Key][r.Number], m.requests[r.Key][r.Number] = r, requests
+	}
+}
+
+// delivery returns the sinks of a revision, with this one owed at least.
+func (m *model) delivery(r analytics.Revision, sink string) map[string]time.Time {
+	if m.sinks[r.Key] == nil {
+		m.sinks[r.Key] = map[int32]map[string]time.Time{}
+	}
+	if m.sinks[r.Key][r.Number] == nil {
+		m.sinks[r.Key][r.Number] = map[string]time.Time{}
+	}
+	d := m.sinks[r.Key][r.Number]
+	d[sink] = d[sink]
+	return d
+}
+
+func (m *model) record(r analytics.Revision, requests int, sinks []string) {
+	m.insert(r, requests)
+	for _, sink := range sinks {
+		m.delivery(r, sink)
+	}
+}
+
+func (m *model) commit(r analytics.Revision, sink string, at time.Time) {
+	if d := m.delivery(r, sink); d[sink].IsZero() {
+		d[sink] = at
+		m.committed[state.Labels("project", r.Project, "sink", sink)]++
+		m.rows[state.Labels("sink", sink)] += max(r.Rows, 0)
+	}
+}
+
+func (m *model) restore(sink string, revs []analytics.Revision) {
+	for _, r := range revs {
+		m.insert(r, 0)
+		if d := m.delivery(r, sink); d[sink].IsZero() {
+			d[sink] = r.ExportedAt
+		}
+	}
+}
+
+// forget reports whether the revision may be forgotten.
+func (m *model) forget(r analytics.Revision) bool {
+	for _, at := range m.sinks[r.Key][r.Number] {
+		if !at.IsZero() {
+			return false
+		}
+	}
+	delete(m.revisions[r.Key], r.Number)
+	delete(m.sinks[r.Key], r.Number)
+	return true
+}
+
+func (m *model) entries() []state.Entry {
+	var out []state.Entry
+	for k, revs := range m.revisions {
+		if len(revs) == 0 {
+			continue
+		}
+		n := slices.Max(slices.Collect(maps.Keys(revs)))
+		e := state.Entry{Revision: revs[n], Requests: m.requests[k][n], Sinks: map[string]time.Time{}}
+		maps.Copy(e.Sinks, m.sinks[k][n])
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b state.Entry) int {
+		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.Granularity, b.Granularity),
+			cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+	})
+	return out
+}
+
+var sinkNames = []string{"clickhouse", "memory", "parquet"}
+
+func drawKey(t *rapid.T) analytics.Key {
+	from := analytics.Date(rapid.IntRange(-2, 1).Draw(t, "from"))
+	return analytics.Key{
+		Project:     rapid.SampledFrom([]string{"a", "b'"}).Draw(t, "project"),
+		Granularity: rapid.SampledFrom([]analytics.Granularity{analytics.Day, "28d"}).Draw(t, "granularity"),
+		Window:      analytics.Window{From: from, To: from + analytics.Date(rapid.IntRange(1, 2).Draw(t, "days"))},
+	}
+}
+
+func drawRevision(t *rapid.T) analytics.Revision {
+	count := func(name string) int64 { return rapid.Int64Range(0, 1<<62).Draw(t, name) }
+	return analytics.Revision{
+		Key: drawKey(t), Number: rapid.Int32Range(1, 3).Draw(t, "number"),
+		Settled: rapid.Bool().Draw(t, "settled"), Verified: rapid.Bool().Draw(t, "verified"),
+		Totals:     analytics.Totals{Human: count("human"), AI: count("ai"), Total: count("total")},
+		Rows:       rapid.Int64Range(analytics.TotalsOnlyRows, 1000).Draw(t, "rows"),
+		ExportedAt: drawTime(t),
+	}
+}
+
+func drawTime(t *rapid.T) time.Time {
+	return now.Add(time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "time")) * time.Microsecond)
+}
+
+// TestLedgerIsAMap holds every step of the ledger against maps, over closing
+// and opening again.
+func TestLedgerIsAMap(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		db, err := state.OpenExisting("nowhere") // in memory
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer db.Close()
+		m := newModel()
+		rt.Repeat(ledgerActions(t, db, m))
+	})
+}
+
+func ledgerActions(t *testing.T, db *state.DB, m *model) map[string]func(*rapid.T) {
+	ctx := t.Context()
+	must := func(rt *rapid.T, err error) {
+		if err != nil {
+			rt.Fatal(err)
+		}
+	}
+	return map[string]func(*rapid.T){
+		"record": func(rt *rapid.T) {
+			r, requests := drawRevision(rt), rapid.IntRange(0, 100).Draw(rt, "requests")
+			owed := rapid.SliceOfDistinct(rapid.SampledFrom(sinkNames), rapid.ID[string]).Draw(rt, "sinks")
+			must(rt, db.Record(ctx, r, requests, owed))
+			m.record(r, requests, owed)
+		},
+		"commit": func(rt *rapid.T) {
+			r, sink, at := drawRevision(rt), rapid.SampledFrom(sinkNames).Draw(rt, "sink"), drawTime(rt)
+			for range rapid.IntRange(1, 2).Draw(rt, "times") {
+				must(rt, db.Committed(ctx, r, sink, at))
+				m.commit(r, sink, at)
+			}
+		},
+		"forget": func(rt *rapid.T) {
+			r := drawRevision(rt)
+			if err := db.Forget(ctx, r); (err == nil) != m.forget(r) {
+				rt.Fatalf("forget %s: %v", r.Key, err)
+			}
+		},
+		"restore": func(rt *rapid.T) {
+			sink, revs := rapid.SampledFrom(sinkNames).Draw(rt, "sink"), rapid.SliceOfN(rapid.Custom(drawRevision), 0, 3).Draw(rt, "revisions")
+			must(rt, db.Restore(ctx, sink, revs))
+			m.restore(sink, revs)
+		},
+		"": func(rt *rapid.T) {
+			got, err := db.Entries(ctx)
+			must(rt, err)
+			if d := gocmp.Diff(m.entries(), got); d != "" {
+				rt.Fatalf("entries (-want +got):\n%s", d)
+			}
+			counts, err := db.Counters(ctx)
+			must(rt, err)
+			if d := gocmp.Diff(m.counts(), counts); d != "" {
+				rt.Fatalf("counters (-want +got):\n%s", d)
+			}
+		},
+	}
+}
+
+func (m *model) counts() []state.Count {
+	var out []state.Count
+	for _, of := range []struct {
+		name   string
+		values map[string]int64
+	}{{"rows_written_total", m.rows}, {"windows_committed_total", m.committed}} {
+		for _, labels := range slices.Sorted(maps.Keys(of.values)) {
+			out = append(out, state.Count{Name: of.name, Labels: labels, Value: of.values[labels]})
+		}
+	}
+	return out
+}
+
+func TestForgetRefusesWhatASinkHas(t *testing.T) {
+	db := open(t, t.TempDir())
+	rev := revision(day(1), 1)
+	check(t, db.Record(t.Context(), rev, 4, []string{"parquet", "clickhouse"}))
+	check(t, db.Committed(t.Context(), rev, "parquet", now))
+	wantMessage(t, db.Forget(t.Context(), rev), rev.Key.String(), "revision 1", "committed")
+	if got, _ := db.Entries(t.Context()); len(got) != 1 || len(got[0].Sinks) != 2 {
+		t.Errorf("entries after the refusal: %+v", got)
+	}
+}
+
+func TestRuns(t *testing.T) {
+	db := open(t, t.TempDir())
+	var ids []int64
+	for i := range 3 {
+		id, err := db.BeginRun(t.Context(), now.Add(time.Duration(i)*time.Hour))
+		check(t, err)
+		ids = append(ids, id)
+	}
+	if !slices.IsSorted(ids) || ids[0] == ids[1] {
+		t.Errorf("run ids %v do not grow", ids)
+	}
+	end := state.Run{ID: ids[1], Finished: now.Add(2 * time.Hour), Outcome: "done", Message: "m", Windows: 3, Requests: 9}
+	for range 2 { // a repetition is not counted twice
+		check(t, db.EndRun(t.Context(), end))
+	}
+	end.Started = now.Add(time.Hour)
+	got, err := db.LastRuns(t.Context(), 2)
+	check(t, err)
+	if d := gocmp.Diff([]state.Run{{ID: ids[2], Started: now.Add(2 * time.Hour)}, end}, got); d != "" {
+		t.Errorf("last runs (-want +got):\n%s", d)
+	}
+	if got := counter(t, db, "export_runs_total", `{outcome="done"}`); got != 1 {
+		t.Errorf("%d runs counted", got)
+	}
+}
+
+func TestRunHistoryIsBounded(t *testing.T) {
+	db, err := state.OpenExisting("nowhere")
+	check(t, err)
+	defer db.Close()
+	for range 1010 {
+		_, err := db.BeginRun(t.Context(), now)
+		check(t, err)
+	}
+	runs, err := db.LastRuns(t.Context(), 5000)
+	check(t, err)
+	if len(runs) != 1000 || runs[0].ID != 1010 {
+		t.Errorf("%d runs kept, the newest is %d", len(runs), runs[0].ID)
+	}
+}
+
+func TestOpenWindows(t *testing.T) {
+	db := open(t, t.TempDir())
+	month := day(1)
+	month.Granularity, month.To = analytics.Month, month.From+31
+	for i, k := range []analytics.Key{day(4), month, day(5)} { // the day goes on, the month stays
+		check(t, db.SetOpen(t.Context(), k, analytics.Totals{Total: int64(i)}, now))
+	}
+	got, err := db.OpenWindows(t.Context())
+	check(t, err)
+	want := []state.OpenWindow{{Key: day(5), Totals: analytics.Totals{Total: 2}, ReadAt: now}, {Key: month, Totals: analytics.Totals{Total: 1}, ReadAt: now}}
+	if d := gocmp.Diff(want, got); d != "" {
+		t.Errorf("open windows (-want +got):\n%s", d)
+	}
+}
+
+func TestLabels(t *testing.T) {
+	for want, pairs := range map[string][]string{
+		"":                     nil,
+		`{a="x"}`:              {"a", "x"},
+		`{a="x \"q\"",b="\n"}`: {"a", `x "q"`, "b", "\n"},
+	} {
+		if got := state.Labels(pairs...); got != want {
+			t.Errorf("Labels(%q) = %s, want %s", fmt.Sprint(pairs), got, want)
+		}
+	}
+}
