@@ -94,9 +94,7 @@ func (l *eventLog) take() error {
 		return err
 	}
 	l.reading++
-	if l.err = l.content.append(f, l.path); l.err != nil {
-		l.content = nil
-	}
+	l.err = l.content.append(f, l.path)
 	return l.err
 }
 

@@ -66,12 +66,16 @@ func TestAppendedLinesAreServed(t *testing.T) {
 	if got := totals(t, s); got != (analytics.Totals{Human: 1, Total: 1}) {
 		t.Fatalf("one line: %+v", got)
 	}
+	view, content := *s.log.content.projects[DefaultProject], s.log.content
 	f.write(os.O_APPEND, line(first, "a", "ai", "/x")+line(first, "b", "ai", "/y"))
 	if got := totals(t, s); got != (analytics.Totals{Human: 1, AI: 2, Total: 2}) {
 		t.Errorf("three lines: %+v", got)
 	}
-	if n := s.log.content.lines; n != 3 || s.log.reading != 2 {
-		t.Errorf("%d lines in reading %d", n, s.log.reading)
+	if s.log.content != content || content.lines != 3 || s.log.reading != 2 {
+		t.Errorf("%d lines in reading %d; want the two new ones read alone", content.lines, s.log.reading)
+	}
+	if n := len(view.day(date("2026-10-05"))); n != 1 {
+		t.Errorf("an earlier view has %d events", n)
 	}
 	half := line(first, "c", "human", "/x")
 	f.write(os.O_APPEND, half[:20])
@@ -167,6 +171,17 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
+// Only a last line that could still be finished is waited for.
+func TestLastLineWithoutEnd(t *testing.T) {
+	good := line(first, "a", "human", "/x")
+	for last, ok := range map[string]bool{`{"time":"2026-`: true, "{": true, "x": false, `{"kind":"bot"}`: false} {
+		_, err := New(Config{DataDir: newLogFile(t, good+last).dir})
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", last, err)
+		}
+	}
+}
+
 func TestABadLineInARunningSandbox(t *testing.T) {
 	f := newLogFile(t, line(first, "a", "human", "/x"))
 	s := f.sandbox()
@@ -177,6 +192,10 @@ func TestABadLineInARunningSandbox(t *testing.T) {
 		if w.Code != http.StatusInternalServerError || !strings.Contains(message(t, w), EventLogName+":2: kind") {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
+	}
+	f.write(os.O_APPEND, line(first, "c", "human", "/x"))
+	if w := get(s, path); w.Code != http.StatusInternalServerError || !strings.Contains(message(t, w), EventLogName+":2: kind") {
+		t.Errorf("one more line: %d %s", w.Code, w.Body)
 	}
 	f.write(os.O_TRUNC, line(first, "a", "human", "/x")+line(first, "b", "human", "/x")+line(first, "c", "human", "/x"))
 	if got := totals(t, s); got.Total != 3 {

@@ -126,8 +126,10 @@ func TestTooManyAtOnce(t *testing.T) {
 		t.Errorf("status %d", w.Code)
 	}
 	<-s.inFlight
-	if w := get(s, path); w.Code != http.StatusOK {
-		t.Errorf("status %d with a free slot", w.Code)
+	for range 2 {
+		if w := get(s, path); w.Code != http.StatusOK {
+			t.Errorf("status %d with a free slot", w.Code)
+		}
 	}
 }
 

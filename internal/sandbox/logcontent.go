@@ -37,7 +37,8 @@ func newLogContent(projects []string, lateDays int) *logContent {
 }
 
 // append reads lines from r to its end. A last line that is not finished yet is
-// left for the next reading. Errors name file, line and rule.
+// left for the next reading, and so is a line with an error, which names file,
+// line and rule.
 func (c *logContent) append(r io.Reader, name string) error {
 	for _, t := range c.projects {
 		t.unshare()

@@ -115,6 +115,24 @@ func TestCountsAreExactSets(t *testing.T) {
 	})
 }
 
+// A late event is in no answer before the minute that begins after its arrival.
+func TestLateEventArrivesOnTime(t *testing.T) {
+	e := modelEvent{at: noon.AddDate(0, 0, -3), kind: "human", path: "/x"}
+	for i := 0; e.arrived(2).Sub(e.at) < 24*time.Hour || e.arrived(2).Second() == 0; i++ {
+		e.visitor = fmt.Sprint("visitor ", i)
+	}
+	now := e.arrived(2).Truncate(time.Minute).Add(59 * time.Second)
+	f := newLogFile(t, e.line()+"\n")
+	s := newTest(t, Config{DataDir: f.dir, Faults: Faults{LateDays: 2}, Now: func() time.Time { return now }})
+	if got := totals(t, s); got.Total != 0 {
+		t.Errorf("visible at %s, arrives at %s", now, e.arrived(2))
+	}
+	now = now.Add(time.Second)
+	if got := totals(t, s); got.Total != 1 {
+		t.Errorf("not visible at %s, arrived at %s", now, e.arrived(2))
+	}
+}
+
 func TestLRUKeepsTheNewestAndComputesOnce(t *testing.T) {
 	computed := map[int]int{}
 	l := newLRU[int](10, func(v int) int { return 1 })

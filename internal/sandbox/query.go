@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -106,5 +105,5 @@ func normalizeTimestamp(value string) string {
 			zone += "00"
 		}
 	}
-	return m[1] + strings.Replace(seconds, ",", ".", 1) + zone
+	return m[1] + seconds + zone
 }

@@ -153,6 +153,19 @@ func TestDriftLandsInYesterdayAndToday(t *testing.T) {
 	}
 }
 
+// A counted answer never sees the drift that comes while it is counted.
+func TestDriftLeavesTheDayAlone(t *testing.T) {
+	d := date("2026-10-14")
+	s := newTest(t, Config{})
+	base := s.projects[DefaultProject].synthetic
+	one := withDrift(base, []drift{{d, human}}).day(d)
+	two := withDrift(base, []drift{{d, ai}}).day(d)
+	n := len(base.day(d))
+	if len(one) != n+1 || one[n].who&1 != human || two[n].who&1 != ai {
+		t.Errorf("%d events, %v and %v after %d", len(one), one[n], two[n], n)
+	}
+}
+
 func TestPathsAreDifferent(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range docPaths(2000) {

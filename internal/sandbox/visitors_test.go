@@ -22,6 +22,10 @@ func TestPagesOfAWindowAddUp(t *testing.T) {
 			t.Errorf("limit %d: %s", limit, diff)
 		}
 	}
+	truth(t, s, "2026-10-05", "2026-10-12").rows[0].Path = "changed by a caller"
+	if got := truth(t, s, "2026-10-05", "2026-10-12").rows[0].Path; got != "/" {
+		t.Errorf("a caller changed the rows kept: %s", got)
+	}
 	for i, row := range want.rows[1:] {
 		previous := want.rows[i]
 		if previous.Total < row.Total || previous.Total == row.Total && previous.Path >= row.Path {
@@ -147,6 +151,14 @@ func TestRouting(t *testing.T) {
 		}
 		if allow := w.Header().Get("Allow"); (tc.status == 405) != (allow == "GET") {
 			t.Errorf("%s %s: Allow %q", tc.method, tc.path, allow)
+		}
+	}
+}
+
+func TestMatch(t *testing.T) {
+	for path, want := range map[string]bool{"/a/x/c": true, "/a/x%2Fy/c": true, "/a//c": false, "/a/x": false, "/a/x/c/": false, "/a/x/d": false} {
+		if params, ok := match("/a/{b}/c", path); ok != want || ok && params["b"] == "" {
+			t.Errorf("%s: %v, %v", path, params, ok)
 		}
 	}
 }
