@@ -1,0 +1,189 @@
+package budget_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/budget"
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+const timeout = time.Minute
+
+// clock is the wall clock of this machine; the service has time.Now.
+type clock struct {
+	mu  sync.Mutex
+	off time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.off)
+}
+
+func (c *clock) set(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.off += d
+}
+
+// service answers after a way there and a way back, and notes who came when.
+type service struct {
+	mu      sync.Mutex
+	arrived []time.Time
+	// there and back are how long a request and its response take.
+	there, back time.Duration
+	// status and header of the next response; 0 is 200.
+	status int
+	header http.Header
+	bodies []*body
+}
+
+type body struct {
+	io.Reader
+	closed bool
+}
+
+func (b *body) Close() error { b.closed = true; return nil }
+
+type waysKey struct{}
+
+// ways is how one request goes, in its context; else as the service has it.
+type ways struct {
+	there, back time.Duration
+	status      int
+	header      http.Header
+}
+
+func (s *service) ways(ctx context.Context) ways {
+	if w, ok := ctx.Value(waysKey{}).(ways); ok {
+		return w
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ways{s.there, s.back, s.status, s.header}
+}
+
+func (s *service) RoundTrip(req *http.Request) (*http.Response, error) {
+	w, sent := s.ways(req.Context()), time.Now()
+	if err := sleep(req.Context(), w.there); err != nil {
+		time.AfterFunc(w.there-time.Since(sent), s.arrive) // although its sender gave up
+		return nil, err
+	}
+	s.arrive()
+	if err := sleep(req.Context(), w.back); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := &body{Reader: strings.NewReader("")}
+	s.bodies = append(s.bodies, b)
+	return &http.Response{StatusCode: max(w.status, 200), Header: w.header, Body: b}, nil
+}
+
+func (s *service) arrive() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.arrived = append(s.arrived, time.Now())
+}
+
+func (s *service) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.arrived)
+}
+
+// answers sets what the next responses are; after is Retry-After, 0 for none.
+func (s *service) answers(status int, after time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status, s.header = status, http.Header{}
+	if after > 0 {
+		s.header.Set("Retry-After", after.String())
+	}
+}
+
+func retryAfter(h http.Header) time.Duration {
+	d, err := time.ParseDuration(h.Get("Retry-After"))
+	if err != nil {
+		return 0
+	}
+	return d
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// openStore opens the request log in memory. It begins at an odd moment.
+func openStore(t *testing.T) *state.DB {
+	t.Helper()
+	time.Sleep(17*time.Minute + 123456789*time.Nanosecond)
+	db, err := state.OpenExisting("nowhere")
+	check(t, err)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func newBudget(limit int, store budget.Store, s http.RoundTripper) *budget.Budget {
+	return budget.New(config(limit, time.Now), store, s)
+}
+
+func config(limit int, now func() time.Time) budget.Config {
+	return budget.Config{Name: "b", Limit: limit, Timeout: timeout, InFlight: 100, RetryAfter: retryAfter, Now: now}
+}
+
+// send sends a request and closes the response.
+func send(ctx context.Context, b *budget.Budget) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := b.RoundTrip(req)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+func wantStatus(t *testing.T, b *budget.Budget, want int) {
+	t.Helper()
+	if got, err := send(t.Context(), b); got != want || err != nil {
+		t.Errorf("status %d, %v; want %d", got, err, want)
+	}
+}
+
+// wantRefusal returns when the budget opens again, from now.
+func wantRefusal(t *testing.T, b *budget.Budget, throttled bool, after time.Duration) {
+	t.Helper()
+	_, err := send(t.Context(), b)
+	var e *budget.ExhaustedError
+	if !errors.As(err, &e) || !errors.Is(err, budget.ErrExhausted) {
+		t.Fatalf("got %v, want an ExhaustedError", err)
+	}
+	got := time.Until(e.RetryAt())
+	if diff := got - after; e.Throttled != throttled || diff < 0 || diff > time.Microsecond {
+		t.Errorf("refused for %v, throttled %v; want %v, %v", got, e.Throttled, after, throttled)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

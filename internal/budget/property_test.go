@@ -1,0 +1,230 @@
+package budget_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/budget"
+)
+
+// event is something that happens after a pause.
+type event struct {
+	Pause time.Duration
+	// Process is who sends; Crash replaces it by a new one that knows nothing.
+	Process int
+	Crash   bool
+	// SetBack sets the clock back.
+	SetBack time.Duration
+	// Burst is how many requests are sent at once.
+	Burst  int
+	Ways   ways
+	GiveUp time.Duration // the sender gives up after it, 0: it does not
+}
+
+type story struct {
+	Limit, Processes int
+	Events           []event
+}
+
+func drawStory(t *rapid.T) story {
+	s := story{Limit: rapid.IntRange(1, 6).Draw(t, "limit"), Processes: rapid.IntRange(1, 3).Draw(t, "processes")}
+	s.Events = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) event { return drawEvent(t, s) }), 5, 60).Draw(t, "events")
+	return s
+}
+
+func drawEvent(t *rapid.T, s story) event {
+	d := func(name string, limit time.Duration) time.Duration {
+		return time.Duration(rapid.Int64Range(0, int64(limit)).Draw(t, name))
+	}
+	e := event{
+		Pause:   rapid.SampledFrom([]time.Duration{0, time.Second, 10 * time.Minute, 59 * time.Minute, 61 * time.Minute}).Draw(t, "pause"),
+		Process: rapid.IntRange(0, s.Processes-1).Draw(t, "process"),
+		Crash:   rapid.IntRange(0, 9).Draw(t, "crash") == 0,
+		Burst:   rapid.IntRange(1, s.Limit+2).Draw(t, "burst"),
+		Ways:    ways{there: d("there", timeout/2), back: d("back", timeout/2)},
+	}
+	e.Pause += d("more pause", time.Second)
+	if rapid.IntRange(0, 5).Draw(t, "clock") == 0 {
+		e.SetBack = rapid.SampledFrom([]time.Duration{time.Millisecond, 30 * time.Second, 2 * time.Minute, 3 * time.Hour, 9000 * time.Hour}).Draw(t, "set back")
+	}
+	if rapid.IntRange(0, 3).Draw(t, "gives up") == 0 {
+		e.GiveUp = 1 + d("after", timeout)
+	}
+	if rapid.IntRange(0, 9).Draw(t, "throttled") == 0 {
+		e.Ways.status = 429
+	}
+	return e
+}
+
+// TestNeverMoreThanLimitInAnyHour lets several processes send at random, crash,
+// give up and have their clock set back, and counts at the service.
+func TestNeverMoreThanLimitInAnyHour(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := drawStory(rt)
+		var arrived []time.Time
+		synctest.Test(t, func(t *testing.T) { arrived = s.play(t) })
+		if err := withinLimit(arrived, s.Limit); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+// play returns when requests reached the service, in order.
+func (s story) play(t *testing.T) []time.Time {
+	store, wall, svc := openStore(t), new(clock), new(service)
+	start := func() *budget.Budget { return budget.New(config(s.Limit, wall.now), store, svc) }
+	processes := make([]*budget.Budget, s.Processes)
+	for i := range processes {
+		processes[i] = start()
+	}
+	var senders sync.WaitGroup
+	for _, e := range s.Events {
+		time.Sleep(e.Pause)
+		wall.set(-e.SetBack)
+		if e.Crash {
+			processes[e.Process] = start()
+		}
+		b := processes[e.Process]
+		for range e.Burst {
+			senders.Go(func() { e.send(t, b) })
+		}
+	}
+	senders.Wait()
+	time.Sleep(timeout) // those whose sender gave up arrive as well
+	slices.SortFunc(svc.arrived, time.Time.Compare)
+	return svc.arrived
+}
+
+func (e event) send(t *testing.T, b *budget.Budget) {
+	ctx := context.WithValue(t.Context(), waysKey{}, e.Ways)
+	if e.GiveUp > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, e.GiveUp)
+		defer cancel()
+	}
+	_, err := send(ctx, b)
+	if err != nil && !errors.Is(err, budget.ErrExhausted) && !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+func withinLimit(arrived []time.Time, limit int) error {
+	for i := range arrived[min(limit, len(arrived)):] {
+		if d := arrived[i+limit].Sub(arrived[i]); d < budget.Span {
+			return fmt.Errorf("%d requests reached the service within %v from %v", limit+1, d, arrived[i])
+		}
+	}
+	return nil
+}
+
+// TestWholeBudgetIsUsed keeps work waiting for a day: each slot is used again
+// at the moment it frees, so every hour sends the whole limit.
+func TestWholeBudgetIsUsed(t *testing.T) {
+	const limit, hours = 100, 24
+	for _, workers := range []int{1, 8} {
+		for _, latency := range []time.Duration{0, 100 * time.Millisecond} {
+			synctest.Test(t, func(t *testing.T) {
+				svc := &service{there: latency / 2, back: latency / 2}
+				b := newBudget(limit, openStore(t), svc)
+				begin := time.Now()
+				busy(t, b, workers, begin.Add(hours*time.Hour))
+				slices.SortFunc(svc.arrived, time.Time.Compare)
+				if err := withinLimit(svc.arrived, limit); err != nil {
+					t.Error(err)
+				}
+				for h := range hours {
+					// Each round begins later by one latency, and by what a worker in
+					// turn needs for its share of the first burst.
+					late := time.Duration(h+1)*(latency+time.Microsecond) + limit*latency/time.Duration(workers)
+					got := sentBefore(svc.arrived, begin.Add(time.Duration(h)*time.Hour+late))
+					if got < (h+1)*limit {
+						t.Errorf("%d workers, latency %v: %d requests sent %v into hour %d, want %d", workers, latency, got, late, h, (h+1)*limit)
+					}
+				}
+			})
+		}
+	}
+}
+
+// busy sends without a pause, but for those the budget asks for.
+func busy(t *testing.T, b *budget.Budget, workers int, end time.Time) {
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for time.Now().Before(end) {
+				_, err := send(t.Context(), b)
+				if e, ok := errors.AsType[*budget.ExhaustedError](err); ok {
+					time.Sleep(time.Until(e.Until))
+				} else if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func sentBefore(arrived []time.Time, end time.Time) int {
+	n := 0
+	for _, at := range arrived {
+		if !at.After(end) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestRefusedOnlyWhenFull: of two processes that enter their answers at once,
+// neither is refused while fewer than limit requests are in flight or were
+// answered within the hour; and the moment named is the first at which a slot frees.
+func TestRefusedOnlyWhenFull(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		limit := rapid.IntRange(1, 5).Draw(rt, "limit")
+		pauses := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) time.Duration {
+			return time.Duration(rapid.Int64Range(0, int64(40*time.Minute)).Draw(t, "pause"))
+		}), 1, 40).Draw(rt, "pauses")
+		var wrong error
+		synctest.Test(t, func(t *testing.T) {
+			store, svc := openStore(t), &service{there: time.Second, back: 2 * time.Second}
+			processes := []*budget.Budget{newBudget(limit, store, svc), newBudget(limit, store, svc)}
+			var done []time.Time
+			for i, pause := range pauses {
+				time.Sleep(pause)
+				b := processes[i%2]
+				_, err := send(t.Context(), b)
+				wrong = errors.Join(wrong, b.Flush(t.Context()), judge(done, limit, err))
+				if err == nil {
+					done = append(done, time.Now())
+				}
+			}
+		})
+		if wrong != nil {
+			rt.Fatal(wrong)
+		}
+	})
+}
+
+// judge holds err, of a request sent now, against when the former were answered.
+func judge(done []time.Time, limit int, err error) error {
+	var free time.Time
+	if len(done) >= limit {
+		free = done[len(done)-limit].Add(budget.Span)
+	}
+	e, refused := errors.AsType[*budget.ExhaustedError](err)
+	if !refused {
+		return err
+	}
+	if early := free.Sub(e.Until); early > 0 || early < -time.Microsecond {
+		return fmt.Errorf("refused until %v, a slot frees at %v", e.Until, free)
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package budget_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/budget"
+)
+
+// throttle lets the service answer the next request with 429.
+func throttle(t *testing.T, b *budget.Budget, svc *service, after time.Duration) {
+	t.Helper()
+	svc.answers(429, after)
+	wantStatus(t, b, 429)
+	svc.answers(200, 0)
+}
+
+func TestRetryAfterIsHeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, svc := openStore(t), new(service)
+		b := newBudget(10, store, svc)
+		throttle(t, b, svc, 42*time.Second)
+		wantRefusal(t, b, true, 42*time.Second)
+		wantRefusal(t, newBudget(10, store, svc), true, 42*time.Second)
+		time.Sleep(42*time.Second + time.Microsecond)
+		wantStatus(t, b, 200)
+		if sent, foreign := b.Sent(); sent != 2 || foreign != 1 {
+			t.Errorf("sent %d, foreign %d", sent, foreign)
+		}
+	})
+}
+
+// TestBackOffDoubles from 5 minutes to an hour, is shared by processes however
+// long they run already, and begins anew after a success of any of them.
+func TestBackOffDoubles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, svc := openStore(t), new(service)
+		processes := []*budget.Budget{newBudget(100, store, svc), newBudget(100, store, svc)}
+		for round := range 2 {
+			for i, minutes := range []int{5, 10, 20, 40, 60, 60} {
+				b := processes[(i+round)%2]
+				if i == 4 {
+					b = newBudget(100, store, svc) // one that has just begun
+				}
+				throttle(t, b, svc, 0)
+				wantRefusal(t, b, true, time.Duration(minutes)*time.Minute)
+				time.Sleep(time.Duration(minutes)*time.Minute + time.Microsecond)
+			}
+			wantStatus(t, processes[round], 200)
+			if until, step, err := store.Throttles(t.Context(), "b"); err != nil || step != 0 || !until.IsZero() {
+				t.Errorf("after a success: until %v, step %d, %v", until, step, err)
+			}
+		}
+	})
+}
+
+// TestThrottledInFlightIsOneStep: requests that were all on their way when the
+// service closed say the same thing once.
+func TestThrottledInFlightIsOneStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, svc := openStore(t), &service{there: time.Second, back: time.Second}
+		processes := []*budget.Budget{newBudget(100, store, svc), newBudget(100, store, svc)}
+		svc.answers(429, 0)
+		done := make(chan struct{})
+		for i := range 10 {
+			go func() {
+				wantStatus(t, processes[i%2], 429)
+				done <- struct{}{}
+			}()
+		}
+		for range 10 {
+			<-done
+		}
+		if _, step, err := store.Throttles(t.Context(), "b"); err != nil || step != 1 {
+			t.Errorf("step %d, %v", step, err)
+		}
+		for _, b := range processes {
+			wantRefusal(t, b, true, 5*time.Minute)
+		}
+	})
+}
+
+// TestSuccessInFlightDoesNotOpen what a 429 has closed meanwhile.
+func TestSuccessInFlightDoesNotOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, svc := openStore(t), new(service)
+		b := newBudget(100, store, svc)
+		throttle(t, b, svc, 0)
+		time.Sleep(5*time.Minute + time.Microsecond)
+		svc.back = 10 * time.Second
+		slow := make(chan struct{})
+		go func() {
+			wantStatus(t, b, 200)
+			close(slow)
+		}()
+		synctest.Wait()
+		svc.back = 0
+		throttle(t, b, svc, 0)
+		<-slow
+		wantRefusal(t, b, true, 10*time.Minute-10*time.Second)
+	})
+}
+
+// TestRetryAfterWhileClosed: of several answers the latest end counts, whatever
+// comes last, and they are one step.
+func TestRetryAfterWhileClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, svc := openStore(t), new(service)
+		b := newBudget(100, store, svc)
+		done := make(chan struct{})
+		for i, after := range []string{"1m", "", "10m", "30s", ""} {
+			w := ways{back: time.Duration(i+1) * time.Second, status: 429, header: http.Header{"Retry-After": {after}}}
+			go func() {
+				_, err := send(context.WithValue(t.Context(), waysKey{}, w), b)
+				if err != nil {
+					t.Error(err)
+				}
+				done <- struct{}{}
+			}()
+		}
+		for range 5 {
+			<-done
+		}
+		wantRefusal(t, b, true, 10*time.Minute-2*time.Second)
+		if _, step, err := store.Throttles(t.Context(), "b"); err != nil || step != 1 {
+			t.Errorf("step %d, %v", step, err)
+		}
+	})
+}
+
+func TestCooldownIsSharedOverRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, svc := openStore(t), new(service)
+		throttle(t, newBudget(10, store, svc), svc, 0)
+		for range 3 { // each restart alone
+			wantRefusal(t, newBudget(10, store, svc), true, 5*time.Minute)
+		}
+		if svc.count() != 1 {
+			t.Errorf("%d requests reached the service", svc.count())
+		}
+	})
+}
+
+// TestFullLogIsNotThrottled: both close the budget, and the later one is named.
+func TestFullLogIsNotThrottled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, svc := openStore(t), new(service)
+		b := newBudget(1, store, svc)
+		throttle(t, b, svc, time.Minute)
+		wantRefusal(t, b, false, budget.Span)
+		throttled := newBudget(2, store, svc)
+		wantRefusal(t, throttled, true, time.Minute)
+	})
+}
