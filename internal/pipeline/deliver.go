@@ -22,13 +22,13 @@ func (r *run) enter(ctx context.Context, fetch *spool.Fetch, sealed *spool.Seale
 	defer cancel()
 	rev := sealed.Revision()
 	r.tell(StepSealed, rev.Key, rev.Rows)
-	if err := r.ledger.Record(ctx, rev, fetch.Requests(), r.sinkNames()); err != nil {
-		return joinClose(err, fetch.Close)
-	}
-	r.tell(StepRecorded, rev.Key, rev.Rows)
 	if err := fetch.Discard(); err != nil {
 		return err
 	}
+	if err := r.ledger.Record(ctx, rev, fetch.Requests(), r.sinkNames()); err != nil {
+		return err
+	}
+	r.tell(StepRecorded, rev.Key, rev.Rows)
 	everywhere, failures, err := r.deliver(ctx, sealed, r.sinks)
 	r.count(func(res *Result) {
 		res.Rows += max(rev.Rows, 0)

@@ -23,6 +23,7 @@ const settle = 72 * time.Hour
 
 // tb is what a test and a property share.
 type tb interface {
+	Context() context.Context
 	Helper()
 	Fatal(...any)
 	Fatalf(string, ...any)
@@ -108,7 +109,7 @@ func (w *world) work(items []schedule.Item) Work {
 // run is one process that reads the items without looking at the spool first.
 func (w *world) run(items ...schedule.Item) Result {
 	w.Helper()
-	return w.process().Run(context.Background(), w.work(items))
+	return w.process().Run(w.Context(), w.work(items))
 }
 
 // failing makes the nth call of that name go wrong, in one process.
@@ -125,7 +126,7 @@ func (w *world) failing(call string, nth int, f fault) {
 func (w *world) recovered() (*Pipeline, int) {
 	w.Helper()
 	p := w.process()
-	n, failures, err := p.Recover(context.Background(), w.ledger.owed())
+	n, failures, err := p.Recover(w.Context(), w.ledger.owed())
 	if err != nil || len(failures) > 0 {
 		w.Fatalf("Recover: %v %v", failures, err)
 	}

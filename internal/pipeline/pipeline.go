@@ -6,9 +6,9 @@
 // next run without a request for what was fetched already:
 //
 //  1. pages go to the page log            (crash: the log is gone on with)
-//  2. the log is sealed as a window file  (crash: Recover enters it, step 3)
-//  3. the revision enters the ledger, owed to every sink
-//  4. the page log is removed             (crash: it is for an old revision, and begun anew)
+//  2. the log is sealed as a window file  (crash: Recover goes on with step 3)
+//  3. the page log is removed             (crash: Recover goes on with step 4)
+//  4. the revision enters the ledger, owed to every sink
 //  5. each sink replaces the window       (crash: Recover delivers again; Replace is idempotent)
 //  6. the ledger notes each sink's commit (crash: as 5)
 //  7. the window file leaves the spool    (crash: Recover removes it)

@@ -29,7 +29,7 @@ const (
 
 // The calls, as faults name them; a step of Observe is named by itself.
 const (
-	callPage      = "page"
+	callAsk       = "ask for page"
 	callRecord    = "record"
 	callReplace   = "replace"
 	callCommitted = "committed in ledger"
@@ -154,7 +154,7 @@ func (p *power) observe(ev Event) {
 type wire struct{ p *power }
 
 func (w wire) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (page analytics.Page, err error) {
-	err = w.p.do(callPage, func() (err error) {
+	err = w.p.do(callAsk, func() (err error) {
 		page, err = w.p.service.VisitorsPage(ctx, q)
 		return err
 	})

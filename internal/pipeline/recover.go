@@ -7,6 +7,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/spool"
+	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -92,12 +93,13 @@ func (p *Pipeline) lacking(rev analytics.Revision, newest Owed) []sinks.Sink {
 }
 
 // enterLate records a window whose process died between sealing and recording.
+// Where its page log is gone it counts as the fewest requests it can have cost.
 func (p *Pipeline) enterLate(ctx context.Context, rev analytics.Revision) error {
 	requests, err := p.spool.Requests(rev)
 	if err != nil {
 		return err
 	}
-	return p.ledger.Record(ctx, rev, requests, p.sinkNames())
+	return p.ledger.Record(ctx, rev, max(requests, schedule.Requests(rev.Rows)), p.sinkNames())
 }
 
 // forgetLost makes windows due again whose sealed file is gone although no sink
