@@ -76,9 +76,9 @@ func recycle(buffer *bytes.Buffer) {
 	}
 }
 
-// exchange sends one request and reads its answer's body. The
-// transport is called directly: no redirect, no cookie, no retry can come from
-// an http.Client.
+// exchange sends one request and reads its answer's body. The transport
+// is called directly: no redirect, no cookie, no retry can come from an
+// http.Client.
 func (c *Client) exchange(ctx context.Context, r call, key string, body *bytes.Buffer) (answer, error) {
 	ctx, watch := newWatch(ctx, c.timeout)
 	defer watch.stop()
