@@ -54,6 +54,7 @@ type world struct {
 	// told is told each step; faults says what goes wrong with the nth call (or
 	// step) of a process, from 1. Both may be nil.
 	told   func(Event)
+	source Source // in place of service; may be nil
 	faults func(call string, nth int) fault
 }
 

@@ -155,10 +155,17 @@ type wire struct{ p *power }
 
 func (w wire) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (page analytics.Page, err error) {
 	err = w.p.do(callAsk, func() (err error) {
-		page, err = w.p.service.VisitorsPage(ctx, q)
+		page, err = w.p.api().VisitorsPage(ctx, q)
 		return err
 	})
 	return page, err
+}
+
+func (w *world) api() Source {
+	if w.source != nil {
+		return w.source
+	}
+	return w.service
 }
 
 func (w wire) Visitors(ctx context.Context, q docsapi.VisitorsQuery) iter.Seq2[analytics.Page, error] {
