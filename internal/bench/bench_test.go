@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain lets the test binary be the bench's children, as the bench itself is.
+func TestMain(m *testing.M) {
+	is, err := playRole()
+	if !is {
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// TestShort builds and runs the real binary: no request more than needed, in
+// any scenario.
+func TestShort(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	if err := bench(ctx, []string{"-short", "-json"}, &out, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	var rep report
+	if err := json.Unmarshal(out.Bytes(), &rep); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, r := range rep.Results {
+		seen[r.Scenario] = true
+		if r.RequestRatio != 1 {
+			t.Errorf("%s: %s sent %d requests, %.4f of the fewest possible", r.Scenario, r.Client, r.Requests, r.RequestRatio)
+		}
+		if r.MaxRSS <= 0 || r.CPUSeconds <= 0 || r.Seconds <= 0 {
+			t.Errorf("%s: %s has a cost of %+v", r.Scenario, r.Client, r.cost)
+		}
+	}
+	for _, name := range []string{daysScenario, largeScenario, firstReading, secondReading, smallScenario} {
+		if !seen[name] {
+			t.Errorf("no result for %q", name)
+		}
+	}
+}
+
+// TestPages reads windows of awkward sizes as a client does.
+func TestPages(t *testing.T) {
+	srv := httptest.NewServer(newServer().handler())
+	defer srv.Close()
+	var fewest int64
+	for _, rows := range []int{0, 1, 249, 250, 251, 1000} {
+		w := workload{Windows: 1, Rows: rows}
+		fewest += w.fewest()
+		paths := readWindow(t, srv.URL, w)
+		if len(paths) != rows {
+			t.Errorf("a window of %d rows served %d", rows, len(paths))
+		}
+		if rows > 1 && slices.IsSorted(paths) {
+			t.Errorf("a window of %d rows came sorted: sorting it would be no work", rows)
+		}
+		slices.Sort(paths)
+		if n := len(slices.Compact(slices.Clone(paths))); n != rows {
+			t.Errorf("a window of %d rows has %d paths", rows, n)
+		}
+		for _, p := range paths {
+			if len(p) < 30 || len(p) > 40 {
+				t.Errorf("path %s has %d bytes, want 30 to 40", p, len(p))
+			}
+		}
+	}
+	stats, err := readStats(srv.URL)
+	if err != nil || stats.Requests != 10 || fewest != 10 {
+		t.Errorf("the server counted %d requests (%v), %d are the fewest; want 10", stats.Requests, err, fewest)
+	}
+}
+
+// readWindow reads one window page by page and returns its paths.
+func readWindow(t *testing.T, base string, w workload) (paths []string) {
+	t.Helper()
+	from, to := w.span()
+	var first json.RawMessage
+	for more, offset := true, 0; more; offset += pageRows {
+		if offset > w.Rows+pageRows {
+			t.Fatalf("a window of %d rows does not end", w.Rows)
+		}
+		var page struct {
+			Totals json.RawMessage
+			answer
+		}
+		get(t, fmt.Sprintf("%s/v1/analytics/%s/visitors?dateFrom=%s&dateTo=%s&limit=%d&offset=%d", base, w.project(), from, to, pageRows, offset), &page)
+		for _, v := range page.Visitors {
+			if v.Total < max(v.Human, v.AI) || v.Total > v.Human+v.AI {
+				t.Errorf("%+v cannot be: total is of the union", v)
+			}
+			paths = append(paths, v.Path)
+		}
+		if first == nil {
+			first = page.Totals
+		}
+		if !bytes.Equal(first, page.Totals) {
+			t.Errorf("totals %s at offset %d, before %s", page.Totals, offset, first)
+		}
+		more = page.HasMore
+	}
+	return paths
+}
+
+func get(t *testing.T, url string, into any) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil {
+		err = json.Unmarshal(body, into)
+	}
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s: %v: %s", url, resp.Status, err, body)
+	}
+}
+
+func TestServerRefuses(t *testing.T) {
+	srv := httptest.NewServer(newServer().handler())
+	defer srv.Close()
+	for _, path := range []string{
+		"/nonsense/visitors?dateFrom=2025-01-01&limit=250&offset=0",
+		"/5rows_0ms/visitors?dateFrom=yesterday&limit=250&offset=0",
+		"/5rows_0ms/visitors?dateFrom=2025-01-01&limit=251&offset=0",
+		"/5rows_0ms/visitors?dateFrom=2025-01-01&limit=250&offset=-1",
+		"/5rows_0ms/visitors?dateFrom=2025-01-01&limit=250",
+	} {
+		resp, err := http.Get(srv.URL + "/v1/analytics" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %s, want 400", path, resp.Status)
+		}
+	}
+}
+
+// TestWrongCount: a client that says other than what was served is an error.
+func TestWrongCount(t *testing.T) {
+	srv := httptest.NewServer(newServer().handler())
+	defer srv.Close()
+	liar := t.TempDir() + "/docgauge"
+	if err := os.WriteFile(liar, []byte("#!/bin/sh\necho '{\"rows\": 9, \"requests\": 0}'\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{binary: liar, server: srv.URL, dir: t.TempDir()}
+	_, err := l.run(t.Context(), contestant{docgaugeClient, 1}, workload{Windows: 1, Rows: 10}, t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "Rows:9") || !strings.Contains(err.Error(), "Rows:10") {
+		t.Errorf("error %v, want both numbers of rows", err)
+	}
+}
+
+func TestAims(t *testing.T) {
+	r := func(scenario string, inFlight int, w workload, seconds float64, rss, requests int64) result {
+		res := newResult(contestant{docgaugeClient, inFlight}, w, cost{Seconds: seconds, MaxRSS: rss}, stats{Requests: requests})
+		res.Scenario, res.TimesPlain = scenario, 20/seconds
+		return res
+	}
+	good := []result{
+		r(daysScenario, 4, workload{40, dayRows, 0}, 3, 0, 4000),
+		r(daysScenario, 16, workload{40, 2_500, usualLatency}, 2, 0, 400),
+		r(largeScenario, 4, workload{1, middleRows, 0}, 4, 100<<20, 4000),
+		r(largeScenario, 4, workload{1, largeRows, 0}, 40, 105<<20, 40000),
+	}
+	bad := []result{
+		r(daysScenario, 4, workload{40, dayRows, 0}, 4, 0, 4001),
+		r(daysScenario, 16, workload{40, 2_500, usualLatency}, 3, 0, 400),
+		r(largeScenario, 4, workload{1, middleRows, 0}, 4, 100<<20, 4000),
+		r(largeScenario, 4, workload{1, largeRows, 0}, 40, 129<<20, 40000),
+	}
+	for _, tc := range []struct {
+		results []result
+		met     bool
+	}{{good, true}, {bad, false}} {
+		got := aims(tc.results)
+		if len(got) != 5 {
+			t.Errorf("%d aims, want 5: %v", len(got), got)
+		}
+		for _, a := range got {
+			if a.Met != tc.met {
+				t.Errorf("%s: %s met: %v, want %v", a.Aim, a.Measured, a.Met, tc.met)
+			}
+		}
+	}
+	if got := aims(nil); len(got) > 0 {
+		t.Errorf("nothing was measured, aims are %v", got)
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	got := markdown([][]string{{"a", "× b"}, {"long", "1"}})
+	want := "| a    | × b |\n|------|-----|\n| long | 1   |\n"
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := commas(n); got != want {
+			t.Errorf("commas(%d) = %s, want %s", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	is, err := playRole()
+	if !is {
+		err = bench(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	}
+	if errors.Is(err, flag.ErrHelp) {
+		os.Exit(2)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the command line.
+type options struct {
+	short, json bool
+	only        string
+	binary      string
+}
+
+func parse(args []string, log io.Writer) (o options, err error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(log)
+	flags.BoolVar(&o.short, "short", false, "a smoke run of a few seconds: its speeds mean nothing")
+	flags.BoolVar(&o.json, "json", false, "print JSON instead of Markdown")
+	flags.StringVar(&o.only, "only", "", "only scenarios whose name contains this")
+	flags.StringVar(&o.binary, "binary", "", "measure this docgauge instead of building one")
+	return o, flags.Parse(args)
+}
+
+// bench is the whole program: the table goes to out, progress to log.
+func bench(ctx context.Context, args []string, out, log io.Writer) (err error) {
+	o, err := parse(args, log)
+	if err != nil {
+		return flag.ErrHelp
+	}
+	dir, err := os.MkdirTemp("", "docgauge-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	rep, err := o.measure(ctx, dir, log)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return rep.writeJSON(out)
+	}
+	return rep.writeMarkdown(out)
+}
+
+// measure sets the lab up in dir, runs the suite, and takes the lab down.
+func (o options) measure(ctx context.Context, dir string, log io.Writer) (rep report, err error) {
+	l := &lab{dir: dir, binary: o.binary}
+	if l.binary == "" {
+		fmt.Fprintln(log, "building docgauge")
+		if l.binary, err = build(ctx, dir); err != nil {
+			return rep, err
+		}
+	}
+	if rep.Machine, err = inspectMachine(dir); err != nil {
+		return rep, err
+	}
+	base, stop, err := startServer(ctx)
+	if err != nil {
+		return rep, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	l.server = base
+	rep.Results, err = l.runAll(ctx, o.suite(), func(r result) { fmt.Fprintln(log, strings.Join(r.cells(), "  ")) })
+	rep.Aims = aims(rep.Results)
+	return rep, cmp.Or(ctx.Err(), err)
+}
+
+func (o options) suite() []scenario {
+	suite := fullSuite()
+	if o.short {
+		suite = shortSuite()
+	}
+	var chosen []scenario
+	for _, s := range suite {
+		if strings.Contains(s.name, o.only) {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen
+}

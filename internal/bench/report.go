@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// report is everything that is printed.
+type report struct {
+	Machine machine  `json:"machine"`
+	Results []result `json:"results"`
+	Aims    []aim    `json:"aims"`
+}
+
+func (r report) writeJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+func (r report) writeMarkdown(w io.Writer) error {
+	lines := [][]string{{"scenario", "windows × rows", "latency", "client", "in flight", "seconds", "rows/s", "windows/s", "CPU s/Mrow", "peak RSS", "requests", "ratio", "× plain"}}
+	for _, res := range r.Results {
+		lines = append(lines, res.cells())
+	}
+	aimLines := [][]string{{"aim", "measured", "met"}}
+	for _, a := range r.Aims {
+		aimLines = append(aimLines, []string{a.Aim, a.Measured, map[bool]string{true: "yes", false: "no"}[a.Met]})
+	}
+	_, err := fmt.Fprintf(w, "%s\n\n%s\n%s", r.Machine, markdown(lines), markdown(aimLines))
+	return err
+}
+
+func (r result) cells() []string {
+	load := workload{Windows: r.Windows, Rows: r.WindowRows}
+	times := "-"
+	if r.TimesPlain > 0 {
+		times = fmt.Sprintf("%.2f", r.TimesPlain)
+	}
+	return []string{
+		r.Scenario, load.String(), fmt.Sprintf("%d ms", r.LatencyMillis), r.Client, fmt.Sprint(r.InFlight),
+		fmt.Sprintf("%.2f", r.Seconds), commas(int64(r.RowsPerSecond)), fmt.Sprintf("%.1f", r.WindowsPerSecond),
+		r.cpuCell(), fmt.Sprintf("%.0f MiB", mebibytes(r.MaxRSS)), commas(r.Requests), fmt.Sprintf("%.2f", r.RequestRatio), times,
+	}
+}
+
+// cpuCell leaves out what a few rows say little about.
+func (r result) cpuCell() string {
+	if r.Windows*r.WindowRows < 10_000 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", r.CPUPerMillion)
+}
+
+// markdown renders a table whose first line is its head, columns aligned.
+func markdown(lines [][]string) string {
+	widths := make([]int, len(lines[0]))
+	for _, line := range lines {
+		for i, cell := range line {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for n, line := range lines {
+		for i, cell := range line {
+			fmt.Fprintf(&b, "| %s%s ", cell, strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)))
+		}
+		b.WriteString("|\n")
+		if n > 0 {
+			continue
+		}
+		for _, width := range widths {
+			b.WriteString("|" + strings.Repeat("-", width+2))
+		}
+		b.WriteString("|\n")
+	}
+	return b.String()
+}
