@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -139,7 +138,7 @@ func (w *world) lacking(items []schedule.Item) (keys []analytics.Key) {
 // After a refused key nothing is sent: not what waits for its turn, not what
 // waits to be tried again.
 func TestNothingIsSentAfterARefusedKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t, t.TempDir())
 		w.concurrency = 16
 		w.predict = 3
@@ -181,7 +180,7 @@ func (g *turnstile) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (
 // With windows in flight at once, an outage is said twice and not once for
 // each of them. One window may begin between the first and the second failure.
 func TestOutageIsSaidTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t, t.TempDir())
 		w.concurrency = 16
 		w.answers(func(int, docsapi.VisitorsQuery) error {
@@ -420,7 +419,7 @@ func TestCancelledCommit(t *testing.T) {
 		committed int
 	}{{grace - time.Second, 1}, {grace + time.Minute, 0}} {
 		t.Run(c.takes.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				w := newWorld(t, t.TempDir())
 				w.sink = slow{w.sink, c.takes}
 				ctx, cancel := context.WithCancel(t.Context())

@@ -14,13 +14,13 @@ import (
 	"github.com/docgauge/docgauge/sinks/parquet"
 )
 
-// state is how far a revision has come.
-type state string
+// progress is how far a revision has come.
+type progress string
 
 const (
-	former    state = "former"    // the ledger has the former revision, or none
-	owed      state = "owed"      // it has the new one, owed to the sink
-	committed state = "committed" // and the sink has it
+	former    progress = "former"    // the ledger has the former revision, or none
+	owed      progress = "owed"      // it has the new one, owed to the sink
+	committed progress = "committed" // and the sink has it
 )
 
 // faultCase is one step of the export of a window of three pages that one fault
@@ -32,14 +32,14 @@ type faultCase struct {
 	// shown reports whether readers see the new revision then; ledger is what
 	// the ledger says; logged is how many pages need not be asked for again.
 	shown  bool
-	ledger state
+	ledger progress
 	logged int
 }
 
 // faultCases lists every step of one export with every fault that can befall it.
 func faultCases() []faultCase {
 	var all []faultCase
-	add := func(call string, nth int, shown [2]bool, ledger [2]state, logged int) {
+	add := func(call string, nth int, shown [2]bool, ledger [2]progress, logged int) {
 		for _, f := range []fault{requestLost, killedBefore} {
 			all = append(all, faultCase{call, nth, f, shown[0], ledger[0], logged})
 		}
@@ -48,11 +48,11 @@ func faultCases() []faultCase {
 		}
 	}
 	for n := range 3 {
-		add(callAsk, n+1, [2]bool{}, [2]state{former, former}, n)
+		add(callAsk, n+1, [2]bool{}, [2]progress{former, former}, n)
 	}
-	add(callRecord, 1, [2]bool{}, [2]state{former, owed}, 3)
-	add(callReplace, 1, [2]bool{false, true}, [2]state{owed, owed}, 3)
-	add(callCommitted, 1, [2]bool{true, true}, [2]state{owed, committed}, 3)
+	add(callRecord, 1, [2]bool{}, [2]progress{former, owed}, 3)
+	add(callReplace, 1, [2]bool{false, true}, [2]progress{owed, owed}, 3)
+	add(callCommitted, 1, [2]bool{true, true}, [2]progress{owed, committed}, 3)
 	for _, at := range []faultCase{
 		{string(StepStarted), 1, killedAfter, false, former, 0},
 		{string(StepPage), 1, killedAfter, false, former, 1},
@@ -163,7 +163,7 @@ func (w *world) heal() {
 }
 
 // says fails unless the ledger has the window in the given state.
-func (w *world) says(k analytics.Key, before int32, want state) {
+func (w *world) says(k analytics.Key, before int32, want progress) {
 	w.Helper()
 	e, known := w.ledger.newest(k)
 	got := former

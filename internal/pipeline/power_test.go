@@ -137,6 +137,16 @@ func copyEntry(to, from string, dir bool) error {
 	return errors.Join(err, out.Close())
 }
 
+// check returns an error once the process is dead.
+func (p *power) check() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return errKilled
+	}
+	return nil
+}
+
 func (p *power) observe(ev Event) {
 	f, err := p.strike(string(ev.Step))
 	if err != nil {
@@ -161,6 +171,19 @@ func (w wire) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (page a
 	return page, err
 }
 
+// book is a ledger and its gauges.
+type book interface {
+	Ledger
+	Gauges
+}
+
+func (w *world) books() book {
+	if w.book != nil {
+		return w.book
+	}
+	return w.ledger
+}
+
 func (w *world) api() Source {
 	if w.source != nil {
 		return w.source
@@ -181,23 +204,23 @@ func local(err error) error {
 }
 
 func (w wire) Record(ctx context.Context, rev analytics.Revision, requests int, sinks []string) error {
-	return local(w.p.do(callRecord, func() error { return w.p.ledger.Record(ctx, rev, requests, sinks) }))
+	return local(w.p.do(callRecord, func() error { return w.p.books().Record(ctx, rev, requests, sinks) }))
 }
 
 func (w wire) Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error {
-	return local(w.p.do(callCommitted, func() error { return w.p.ledger.Committed(ctx, rev, sink, at) }))
+	return local(w.p.do(callCommitted, func() error { return w.p.books().Committed(ctx, rev, sink, at) }))
 }
 
 func (w wire) Forget(ctx context.Context, rev analytics.Revision) error {
-	return local(w.p.do(callForget, func() error { return w.p.ledger.Forget(ctx, rev) }))
+	return local(w.p.do(callForget, func() error { return w.p.books().Forget(ctx, rev) }))
 }
 
 func (w wire) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {
-	return local(w.p.do(callOpen, func() error { return w.p.ledger.SetOpen(ctx, k, t, at) }))
+	return local(w.p.do(callOpen, func() error { return w.p.books().SetOpen(ctx, k, t, at) }))
 }
 
 func (w wire) Count(ctx context.Context, name string, n int64, labels ...string) error {
-	return local(w.p.do(callCount, func() error { return w.p.ledger.Count(ctx, name, n, labels...) }))
+	return local(w.p.do(callCount, func() error { return w.p.books().Count(ctx, name, n, labels...) }))
 }
 
 // wiredSink is a sink behind a power.

@@ -87,7 +87,7 @@ func (p *Pipeline) Run(ctx context.Context, w Work) Result {
 // hand gives the items out, in order, and returns how many it gave.
 func (r *run) hand(ctx context.Context, queue chan<- schedule.Item) (begun int) {
 	for _, item := range r.Items {
-		if !r.goesOn(ctx) {
+		if !r.begins(ctx) {
 			return begun
 		}
 		select {
@@ -100,11 +100,15 @@ func (r *run) hand(ctx context.Context, queue chan<- schedule.Item) (begun int) 
 	return begun
 }
 
-// goesOn reports whether another window may begin.
-func (r *run) goesOn(ctx context.Context) bool {
-	if ctx.Err() != nil || !r.begins() {
-		return false
-	}
+// begins reports whether another window may begin.
+func (r *run) begins(ctx context.Context) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return ctx.Err() == nil && !r.ended && r.stop == nil
+}
+
+// checkRoom ends the run where the spool has no room for another window.
+func (r *run) checkRoom() {
 	full, err := r.full()
 	switch {
 	case err != nil:
@@ -112,13 +116,6 @@ func (r *run) goesOn(ctx context.Context) bool {
 	case full != nil:
 		r.end(full)
 	}
-	return r.begins()
-}
-
-func (r *run) begins() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return !r.ended && r.stop == nil
 }
 
 // full says that the spool has no room, and why that is.
@@ -137,6 +134,9 @@ func (r *run) full() (full, err error) {
 func (r *run) end(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.ended {
+		return
+	}
 	r.ended = true
 	r.result.Errors = append(r.result.Errors, cause)
 }
@@ -179,13 +179,20 @@ func (r *run) do(ctx, sending context.Context, item schedule.Item) {
 
 // skips reports whether the window is not to be begun after all.
 func (r *run) skips(ctx context.Context, item schedule.Item) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if ctx.Err() == nil && !r.ended && r.stop == nil && !r.barred[item.Project] {
+	if r.begins(ctx) {
+		r.checkRoom()
+	}
+	if r.begins(ctx) && !r.bars(item.Project) {
 		return false
 	}
-	r.result.Left++
+	r.count(func(res *Result) { res.Left++ })
 	return true
+}
+
+func (r *run) bars(project string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.barred[project]
 }
 
 func (r *run) count(f func(*Result)) {
