@@ -34,7 +34,6 @@ type header struct {
 // bounded memory. Append may be called by several goroutines at once.
 type Fetch struct {
 	path string
-	tmp  string
 
 	mu     sync.Mutex
 	head   header
@@ -42,7 +41,7 @@ type Fetch struct {
 	pages  map[int]PageInfo
 	sorter *sorter
 	buf    []byte
-	broken error // a page was written in part: what follows would be lost
+	broken error // a page was written or sorted in part: only a new attempt mends it
 }
 
 // PageInfo is what a page log remembers of a page, apart from its rows.
@@ -61,7 +60,7 @@ func (s *Spool) Begin(k analytics.Key, number int32, now, notBefore time.Time) (
 	if err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
-	f := &Fetch{path: path, tmp: s.tmp, file: file, pages: map[int]PageInfo{}, sorter: &sorter{dir: s.tmp}}
+	f := &Fetch{path: path, file: file, pages: map[int]PageInfo{}, sorter: &sorter{dir: s.tmp}}
 	fresh := header{Key: k.String(), Revision: number, Attempt: 1, Started: now.UTC().Truncate(time.Microsecond)}
 	if err := f.load(fresh, notBefore); err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -111,14 +110,16 @@ func (f *Fetch) replay() (int64, error) {
 	}
 }
 
+// restore takes in one record: the header first, then pages.
 func (f *Fetch) restore(payload []byte) error {
-	switch payload[0] {
-	case kindHeader:
+	begun := f.head.Attempt > 0
+	switch {
+	case payload[0] == kindHeader && !begun:
 		if json.Unmarshal(payload[1:], &f.head) != nil {
 			return errTorn
 		}
 		return nil
-	case kindPage:
+	case payload[0] == kindPage && begun:
 		page, err := decodePage(payload)
 		if err != nil {
 			return err
@@ -136,24 +137,30 @@ func (f *Fetch) take(p analytics.Page) error {
 	return f.sorter.add(p.Rows)
 }
 
+// begin empties the log and writes its header. What was broken is whole again.
 func (f *Fetch) begin(h header) error {
 	clear(f.pages)
 	f.head = h
-	if err := f.sorter.reset(); err != nil {
+	f.broken = f.sorter.reset()
+	if f.broken == nil {
+		f.broken = wrapErr(f.writeHeader())
+	}
+	return f.broken
+}
+
+func (f *Fetch) writeHeader() error {
+	if err := f.file.Truncate(0); err != nil {
 		return err
 	}
-	if err := f.file.Truncate(0); err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
 	if _, err := f.file.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("spool: %w", err)
+		return err
 	}
-	text, err := json.Marshal(h)
+	text, err := json.Marshal(f.head)
 	if err != nil {
-		return fmt.Errorf("spool: %w", err)
+		return err
 	}
 	f.buf = append(newRecord(f.buf, kindHeader), text...)
-	return wrapErr(writeRecord(f.file, f.buf))
+	return writeRecord(f.file, f.buf)
 }
 
 func wrapErr(err error) error {
@@ -163,19 +170,24 @@ func wrapErr(err error) error {
 	return fmt.Errorf("spool: %w", err)
 }
 
-// Append adds a page; one whose offset is there already is left out.
+// Append adds a page; one whose offset is there already is left out. After an
+// error nothing can be appended or sealed until Restart or the next Begin, which
+// finds the pages before this one.
 func (f *Fetch) Append(p analytics.Page) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.broken != nil {
 		return f.broken
 	}
+	if _, twice := f.pages[p.Offset]; twice {
+		return nil
+	}
 	f.buf = appendPage(newRecord(f.buf, kindPage), p)
 	f.broken = wrapErr(writeRecord(f.file, f.buf))
-	if f.broken != nil {
-		return f.broken
+	if f.broken == nil {
+		f.broken = f.take(p)
 	}
-	return f.take(p)
+	return f.broken
 }
 
 // Restart drops all pages and begins the next attempt at now.
@@ -190,10 +202,18 @@ func (f *Fetch) Restart(now time.Time) error {
 }
 
 // Attempt counts the readings of the window for this revision, from 1.
-func (f *Fetch) Attempt() int { return f.head.Attempt }
+func (f *Fetch) Attempt() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.head.Attempt
+}
 
 // Started is when this attempt's first page was asked for.
-func (f *Fetch) Started() time.Time { return f.head.Started }
+func (f *Fetch) Started() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.head.Started
+}
 
 // Requests counts the pages read for this revision, over all attempts and runs.
 func (f *Fetch) Requests() int {
@@ -211,7 +231,7 @@ func (f *Fetch) Pages() map[int]PageInfo {
 
 // Close keeps the page log for a later run.
 func (f *Fetch) Close() error {
-	return errors.Join(f.sorter.reset(), f.file.Close())
+	return errors.Join(f.sorter.reset(), wrapErr(f.file.Close()))
 }
 
 // Discard removes the page log: its window is sealed and in the ledger.
@@ -225,6 +245,11 @@ func (f *Fetch) Discard() error {
 
 // write writes the window file; nothing is left at path after an error.
 func (f *Fetch) write(path string, rev analytics.Revision) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.broken != nil {
+		return f.broken
+	}
 	duplicates := 0
 	if _, err := archive.Write(path, rev, f.sorter.sorted(&duplicates)); err != nil {
 		return fmt.Errorf("spool: %w", err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
@@ -19,8 +20,7 @@ const (
 	kindRows   = 'R' // rows: a block of a sorted run
 
 	recordHead = 8
-	// maxRecord bounds what a damaged length can make us allocate. A page comes
-	// from a body of at most 16 MiB.
+	// maxRecord is the longest payload. A page comes from a body of at most 16 MiB.
 	maxRecord = 32 << 20
 )
 
@@ -33,6 +33,9 @@ var errTorn = errors.New("torn record")
 // and then the payload.
 func writeRecord(w io.Writer, record []byte) error {
 	payload := record[recordHead:]
+	if len(payload) > maxRecord {
+		return fmt.Errorf("a record of %d bytes: at most %d can be read back", len(payload), maxRecord)
+	}
 	binary.LittleEndian.PutUint32(record[:4], uint32(len(payload)))
 	binary.LittleEndian.PutUint32(record[4:], crc32.Checksum(payload, castagnoli))
 	_, err := w.Write(record)
@@ -58,18 +61,30 @@ func readRecord(r *bufio.Reader, buf []byte) ([]byte, error) {
 	if n == 0 || n > maxRecord {
 		return nil, errTorn
 	}
-	if cap(buf) < int(n) {
-		buf = make([]byte, n)
+	buf, err := readBytes(r, buf[:0], int(n))
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, errTorn
 	}
-	buf = buf[:n]
-	if _, err := io.ReadFull(r, buf); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, errTorn
-		}
+	if err != nil {
 		return nil, err
 	}
 	if crc32.Checksum(buf, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
 		return nil, errTorn
+	}
+	return buf, nil
+}
+
+// readBytes appends n bytes of r to buf. It asks for memory as bytes come, so
+// that a damaged length costs no more than the file holds.
+func readBytes(r io.Reader, buf []byte, n int) ([]byte, error) {
+	for have := 0; have < n; {
+		step := min(n-have, max(have, 1<<16))
+		buf = slices.Grow(buf, step)[:have+step]
+		m, err := io.ReadFull(r, buf[have:])
+		have += m
+		if err != nil {
+			return buf[:have], err
+		}
 	}
 	return buf, nil
 }
@@ -135,16 +150,17 @@ func (d *decoder) totals() analytics.Totals {
 	return analytics.Totals{Human: int64(d.uvarint()), AI: int64(d.uvarint()), Total: int64(d.uvarint())}
 }
 
+// rows reads rows to the end of the payload.
 func (d *decoder) rows(into []analytics.Row) ([]analytics.Row, error) {
 	n := d.uvarint()
 	if d.bad || n > uint64(len(d.s)) {
 		return into, errTorn
 	}
-	for range n {
+	for i := uint64(0); i < n && !d.bad; i++ {
 		path := d.take(d.uvarint())
 		into = append(into, analytics.Row{Path: path, Human: int64(d.uvarint()), AI: int64(d.uvarint()), Total: int64(d.uvarint())})
 	}
-	if d.bad {
+	if d.bad || d.s != "" {
 		return into, errTorn
 	}
 	return into, nil

@@ -14,11 +14,14 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-const (
-	// runRows and runBytes bound the rows held in memory: a full run is sorted
-	// and spilled.
+// runRows and runBytes bound the rows held in memory: a full run is sorted and
+// spilled. Tests make them small.
+var (
 	runRows  = 1 << 15
 	runBytes = 4 << 20
+)
+
+const (
 	// blockRows is the size of a block of a spilled run.
 	blockRows = 256
 	// mergeBytes bounds the read buffers of a merge, all runs together.
@@ -53,6 +56,8 @@ func (s *sorter) sortHeld() {
 	slices.SortStableFunc(s.held, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
 }
 
+// spill writes the held rows as one run. After an error the sorter is of no
+// more use until it is reset.
 func (s *sorter) spill() error {
 	if s.file == nil {
 		file, err := os.CreateTemp(s.dir, "run-*.tmp")
@@ -62,22 +67,28 @@ func (s *sorter) spill() error {
 		s.file = file
 	}
 	s.sortHeld()
+	n, err := s.writeRun()
+	if err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
+	s.runs = append(s.runs, span{s.end, s.end + n})
+	s.end += n
+	clear(s.held)
+	s.held, s.size = s.held[:0], 0
+	return nil
+}
+
+// writeRun returns how many bytes the held rows take in the file.
+func (s *sorter) writeRun() (int64, error) {
 	w := &countingWriter{w: bufio.NewWriterSize(s.file, 1<<16)}
 	var record []byte
 	for block := range slices.Chunk(s.held, blockRows) {
 		record = appendRows(newRecord(record, kindRows), block)
 		if err := writeRecord(w, record); err != nil {
-			return fmt.Errorf("spool: %w", err)
+			return 0, err
 		}
 	}
-	if err := w.w.Flush(); err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
-	s.runs = append(s.runs, span{s.end, s.end + w.n})
-	s.end += w.n
-	clear(s.held)
-	s.held, s.size = s.held[:0], 0
-	return nil
+	return w.n, w.w.Flush()
 }
 
 type countingWriter struct {
@@ -116,25 +127,19 @@ func (s *sorter) sorted(duplicates *int) iter.Seq2[analytics.Row, error] {
 			yield(analytics.Row{}, err)
 			return
 		}
-		var last analytics.Row
-		pending := false
-		for {
-			row, err := merge.next()
-			if err != nil && !errors.Is(err, io.EOF) {
-				yield(analytics.Row{}, fmt.Errorf("spool: %w", err))
-				return
-			}
-			same := err == nil && pending && row.Path == last.Path
-			if same {
+		last, err := merge.next()
+		for err == nil {
+			var row analytics.Row
+			row, err = merge.next()
+			if err == nil && row.Path == last.Path {
 				*duplicates++
-			}
-			if pending && !same && !yield(last, nil) {
+			} else if !yield(last, nil) {
 				return
 			}
-			if err != nil {
-				return
-			}
-			last, pending = row, true
+			last = row
+		}
+		if !errors.Is(err, io.EOF) {
+			yield(analytics.Row{}, fmt.Errorf("spool: %w", err))
 		}
 	}
 }
@@ -188,8 +193,10 @@ func (s *source) fill() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	s.buf = payload[:0]
-	s.at = 0
+	if payload[0] != kindRows {
+		return false, errTorn
+	}
+	s.buf, s.at = payload[:0], 0
 	s.block, err = (&decoder{s: string(payload[1:])}).rows(s.block[:0])
 	return len(s.block) > 0, err
 }

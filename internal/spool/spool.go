@@ -93,7 +93,7 @@ type Sealed struct{ *archive.File }
 // (whose Rows is counted here). ErrDuplicate if rev is to be verified and a
 // path came twice: nothing is sealed then. The page log stays until Discard.
 func (s *Spool) Seal(f *Fetch, rev analytics.Revision) (*Sealed, error) {
-	final := filepath.Join(s.sealed, fmt.Sprintf("%s.r%d.parquet", name(rev.Key), rev.Number))
+	final := filepath.Join(s.sealed, fmt.Sprintf("%s.r%d%s", name(rev.Key), rev.Number, sealedSuffix))
 	staged := filepath.Join(s.tmp, filepath.Base(final)+".tmp")
 	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("spool: %w", err)
@@ -118,14 +118,21 @@ func open(path string) (*Sealed, error) {
 	return &Sealed{file}, nil
 }
 
+// sealedSuffix tells sealed windows from damaged ones put aside.
+const sealedSuffix = ".parquet"
+
 // List returns the sealed windows, in name order. A damaged file is renamed, so
-// that it is met only once, and returned in damaged.
+// that it is met only once, and returned in damaged. One that cannot be opened
+// or read at all is no damage but an error.
 func (s *Spool) List(ctx context.Context) (whole []*Sealed, damaged []error, err error) {
 	err = eachFile(s.sealed, func(path string, _ fs.FileInfo) error {
-		if !strings.HasSuffix(path, ".parquet") {
+		if !strings.HasSuffix(path, sealedSuffix) {
 			return ctx.Err()
 		}
 		w, err := open(path)
+		if _, unread := errors.AsType[*fs.PathError](err); unread {
+			return err
+		}
 		if err != nil {
 			damaged = append(damaged, err)
 			return errors.Join(os.Rename(path, path+".damaged"), ctx.Err())
@@ -154,11 +161,13 @@ func (s *Spool) Remove(w *Sealed) error {
 	return nil
 }
 
-// Size returns the bytes that sealed windows occupy.
+// Size returns the bytes that sealed windows occupy, without damaged ones.
 func (s *Spool) Size() (int64, error) {
 	var sum int64
-	err := eachFile(s.sealed, func(_ string, info fs.FileInfo) error {
-		sum += info.Size()
+	err := eachFile(s.sealed, func(path string, info fs.FileInfo) error {
+		if strings.HasSuffix(path, sealedSuffix) {
+			sum += info.Size()
+		}
 		return nil
 	})
 	return sum, err

@@ -109,6 +109,9 @@ func TestClockSetBack(t *testing.T) {
 		if d := gocmp.Diff(want, u.Slots); d != "" {
 			t.Errorf("set back %v: slots (-want +got):\n%s", back, d)
 		}
+		// From then on time passes for them as for any other.
+		wantFree(t, db, 2, span-back-time.Microsecond, span-back)
+		wantSlot(t, db, 2, span-back)
 	}
 }
 

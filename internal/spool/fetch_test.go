@@ -1,0 +1,312 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+func TestPageLogGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	pages := []analytics.Page{page(0, 3), page(2, 0), page(1, 250)}
+	want := map[int]PageInfo{}
+	for i, p := range pages {
+		f := begin(t, openSpool(t, dir))
+		check(t, f.Append(p))
+		want[p.Offset] = info(p)
+		if d := cmp.Diff(want, f.Pages()); d != "" {
+			t.Errorf("pages (-want +got):\n%s", d)
+		}
+		if f.Attempt() != 1 || f.Requests() != i+1 || !f.Started().Equal(now) {
+			t.Errorf("attempt %d, requests %d, started %v", f.Attempt(), f.Requests(), f.Started())
+		}
+		check(t, f.Close())
+	}
+	rows, duplicates := collect(t, begin(t, openSpool(t, dir)).sorter)
+	if d := cmp.Diff(sortedRows(pages...), rows); d != "" || duplicates != 0 {
+		t.Errorf("%d duplicates; rows (-want +got):\n%s", duplicates, d)
+	}
+}
+
+// TestHeaderRules: which log is gone on with.
+func TestHeaderRules(t *testing.T) {
+	for name, tc := range map[string]struct {
+		number    int32
+		notBefore time.Time
+		on        bool
+	}{
+		"the same":               {1, time.Time{}, true},
+		"begun at notBefore":     {1, now, true},
+		"begun before notBefore": {1, now.Add(time.Microsecond), false},
+		"another revision":       {2, time.Time{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openSpool(t, t.TempDir())
+			f := begin(t, s)
+			check(t, f.Append(page(0, 2)))
+			check(t, f.Close())
+			later := now.Add(time.Hour)
+			for range 2 { // what began anew is gone on with as such
+				g, err := s.Begin(key, tc.number, later, tc.notBefore)
+				check(t, err)
+				want, started := 0, later
+				if tc.on {
+					want, started = 1, now
+				}
+				if rows, _ := collect(t, g.sorter); g.Requests() != want || len(rows) != 2*want || !g.Started().Equal(started) || g.Attempt() != 1 {
+					t.Errorf("requests %d, rows %d, started %v", g.Requests(), len(rows), g.Started())
+				}
+				check(t, g.Close())
+			}
+		})
+	}
+}
+
+func TestLogOfAnotherKeyIsNotGoneOnWith(t *testing.T) {
+	s := openSpool(t, t.TempDir())
+	f := begin(t, s)
+	check(t, f.Append(page(0, 2)))
+	check(t, f.Close())
+	other := key
+	other.Project = "prj_b"
+	check(t, os.Rename(f.path, filepath.Join(s.fetching, name(other)+".pages")))
+	g, err := s.Begin(other, 1, now, time.Time{})
+	check(t, err)
+	defer g.Close()
+	if g.Requests() != 0 {
+		t.Errorf("%d pages of another window", g.Requests())
+	}
+}
+
+func TestRestart(t *testing.T) {
+	smallRuns(t, 3, 1<<20)
+	s := openSpool(t, t.TempDir())
+	f := begin(t, s)
+	check(t, f.Append(page(0, 5)))
+	check(t, f.Append(page(1, 5)))
+	later := now.Add(time.Minute)
+	check(t, f.Restart(later))
+	check(t, f.Append(page(0, 4)))
+	for range 2 {
+		if f.Attempt() != 2 || f.Requests() != 3 || !f.Started().Equal(later) {
+			t.Errorf("attempt %d, requests %d, started %v", f.Attempt(), f.Requests(), f.Started())
+		}
+		rows, _ := collect(t, f.sorter)
+		if d := cmp.Diff(sortedRows(page(0, 4)), rows); d != "" {
+			t.Errorf("rows (-want +got):\n%s", d)
+		}
+		check(t, f.Close())
+		f = begin(t, s)
+	}
+}
+
+func TestAppendTwiceCountsOnce(t *testing.T) {
+	dir := t.TempDir()
+	f := begin(t, openSpool(t, dir))
+	check(t, f.Append(page(0, 3)))
+	before, err := os.Stat(f.path)
+	check(t, err)
+	second := page(0, 2)
+	check(t, f.Append(second))
+	if after, err := os.Stat(f.path); err != nil || after.Size() != before.Size() {
+		t.Errorf("the log grew from %d to %d bytes, %v", before.Size(), after.Size(), err)
+	}
+	if rows, duplicates := collect(t, f.sorter); len(rows) != 3 || duplicates != 0 || f.Requests() != 1 {
+		t.Errorf("%d rows, %d duplicates, %d requests", len(rows), duplicates, f.Requests())
+	}
+}
+
+func TestConcurrentAppend(t *testing.T) {
+	smallRuns(t, 50, 1<<20)
+	dir := t.TempDir()
+	f := begin(t, openSpool(t, dir))
+	var all sync.WaitGroup
+	var pages []analytics.Page
+	for i := range 40 {
+		pages = append(pages, page(i, 20))
+		all.Go(func() {
+			if err := errors.Join(f.Append(pages[i]), f.Append(pages[i])); err != nil {
+				t.Error(err)
+			}
+			f.Pages()
+			f.Requests()
+			f.Attempt()
+		})
+	}
+	all.Wait()
+	want := sortedRows(pages...)
+	for range 2 {
+		rows, duplicates := collect(t, f.sorter)
+		if d := cmp.Diff(want, rows); d != "" || duplicates != 0 {
+			t.Fatalf("%d duplicates; rows (-want +got):\n%s", duplicates, d)
+		}
+		check(t, f.Close())
+		f = begin(t, openSpool(t, dir))
+	}
+}
+
+// logOf returns a page log of three pages, and where its records end.
+func logOf(t *testing.T) (content []byte, ends []int, pages []analytics.Page) {
+	t.Helper()
+	f := begin(t, openSpool(t, t.TempDir()))
+	note := func() {
+		stat, err := f.file.Stat()
+		check(t, err)
+		ends = append(ends, int(stat.Size()))
+	}
+	note()
+	for i := range 3 {
+		pages = append(pages, page(i, 2-i))
+		check(t, f.Append(pages[i]))
+		note()
+	}
+	content, err := os.ReadFile(f.path)
+	check(t, err)
+	return content, ends, pages
+}
+
+// resume puts a log in place, begins, and checks that the pages at hand are the
+// first of those that were written; it returns how many.
+func resume(t *testing.T, s *Spool, content []byte, pages []analytics.Page) int {
+	t.Helper()
+	check(t, os.WriteFile(filepath.Join(s.fetching, name(key)+".pages"), content, 0o600))
+	f, err := s.Begin(key, 1, now, time.Time{})
+	check(t, err)
+	defer f.Close()
+	n := f.Requests()
+	want := map[int]PageInfo{}
+	for _, p := range pages[:n] {
+		want[p.Offset] = info(p)
+	}
+	if d := cmp.Diff(want, f.Pages()); d != "" {
+		t.Fatalf("pages (-want +got):\n%s", d)
+	}
+	if rows, _ := collect(t, f.sorter); !cmp.Equal(rows, sortedRows(pages[:n]...)) {
+		t.Fatalf("rows are wrong: %v", rows)
+	}
+	// What is missing can be appended, and is there the next time.
+	for _, p := range pages[n:] {
+		check(t, f.Append(p))
+	}
+	g, err := s.Begin(key, 1, now, time.Time{})
+	check(t, err)
+	defer g.Close()
+	if rows, _ := collect(t, g.sorter); g.Requests() != len(pages) || !cmp.Equal(rows, sortedRows(pages...)) {
+		t.Fatalf("after appending: %d pages, rows %v", g.Requests(), rows)
+	}
+	return n
+}
+
+func TestTornAtEveryByte(t *testing.T) {
+	content, ends, pages := logOf(t)
+	s := openSpool(t, t.TempDir())
+	for cut := range len(content) + 1 {
+		want := 0
+		for _, end := range ends[1:] {
+			if cut >= end {
+				want++
+			}
+		}
+		if got := resume(t, s, content[:cut], pages); got != want {
+			t.Errorf("cut at %d of %d: %d pages, want %d", cut, len(content), got, want)
+		}
+	}
+}
+
+func TestBitFlipsAreFound(t *testing.T) {
+	content, ends, pages := logOf(t)
+	s := openSpool(t, t.TempDir())
+	for at := range content {
+		flipped := append([]byte{}, content...)
+		flipped[at] ^= 1 << (at % 8)
+		want := 0
+		for _, end := range ends[1:] {
+			if at >= end {
+				want++
+			}
+		}
+		if got := resume(t, s, flipped, pages); got != want {
+			t.Errorf("flip at %d: %d pages, want %d", at, got, want)
+		}
+	}
+	// A hole, as a machine's crash can leave it.
+	if got := resume(t, s, append(content[:ends[1]:ends[1]], make([]byte, 5000)...), pages); got != 1 {
+		t.Errorf("zeros after one page: %d pages", got)
+	}
+}
+
+// mount mounts a tmpfs at a new directory, or skips the test.
+func mount(t *testing.T, options string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, options); err != nil {
+		t.Skipf("NOT TESTED: mounting a small file system: %v (needs root)", err)
+	}
+	t.Cleanup(func() { check(t, syscall.Unmount(dir, 0)) })
+	return dir
+}
+
+// TestDiskFull while pages are written, with and without runs spilled.
+func TestDiskFull(t *testing.T) {
+	for _, run := range []int{1 << 20, 100} {
+		t.Run(fmt.Sprint(run), func(t *testing.T) {
+			smallRuns(t, run, 1<<30)
+			dir := mount(t, "size=256k")
+			f := begin(t, openSpool(t, dir))
+			var pages []analytics.Page
+			var err error
+			for i := 0; err == nil; i++ {
+				pages = append(pages, page(i, 100))
+				err = f.Append(pages[i])
+			}
+			if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "spool:") {
+				t.Errorf("got %v", err)
+			}
+			if again := f.Append(page(99, 1)); again == nil {
+				t.Error("a page is appended after one in part")
+			}
+			check(t, f.Close())
+			s := openSpool(t, dir) // the next run; the disk has room again
+			check(t, syscall.Mount("none", dir, "tmpfs", syscall.MS_REMOUNT, "size=4m"))
+			g := begin(t, s)
+			n := g.Requests()
+			if n < len(pages)-1 || n == 0 {
+				t.Errorf("%d pages are left of %d", n, len(pages))
+			}
+			for _, p := range pages[n:] {
+				check(t, g.Append(p))
+			}
+			if rows, _ := collect(t, g.sorter); !cmp.Equal(rows, sortedRows(pages...)) {
+				t.Error("rows are wrong")
+			}
+			check(t, g.Close())
+		})
+	}
+}
+
+// TestBroken: what was written in part is neither gone on with nor sealed,
+// until the attempt begins anew.
+func TestBroken(t *testing.T) {
+	s := openSpool(t, t.TempDir())
+	f := begin(t, s)
+	check(t, f.Append(page(0, 2)))
+	f.broken = errors.New("broken")
+	if err := f.Append(page(1, 2)); !errors.Is(err, f.broken) {
+		t.Errorf("append: %v", err)
+	}
+	if _, err := s.Seal(f, analytics.Revision{Key: key, Number: 1, ExportedAt: now}); !errors.Is(err, f.broken) {
+		t.Errorf("seal: %v", err)
+	}
+	check(t, f.Restart(now))
+	check(t, f.Append(page(1, 2)))
+}

@@ -1,0 +1,107 @@
+package spool
+
+import (
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// now is an odd moment: nothing below may depend on full hours.
+var now = time.Date(2026, 10, 5, 13, 37, 11, 123456000, time.UTC)
+
+var key = analytics.Key{
+	Project: "prj_a", Granularity: analytics.Day,
+	Window: analytics.Window{From: analytics.NewDate(2026, 10, 1), To: analytics.NewDate(2026, 10, 2)},
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openSpool(t testing.TB, dir string) *Spool {
+	t.Helper()
+	s, err := Open(dir, now)
+	check(t, err)
+	return s
+}
+
+func begin(t testing.TB, s *Spool) *Fetch {
+	t.Helper()
+	f, err := s.Begin(key, 1, now, time.Time{})
+	check(t, err)
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// page returns page number i, with n rows.
+func page(i, n int) analytics.Page {
+	p := analytics.Page{Offset: i * 250, HasMore: i%2 == 0, Totals: analytics.Totals{Human: int64(i), AI: 1 << 40, Total: -1}}
+	for j := range n {
+		p.Rows = append(p.Rows, analytics.Row{Path: fmt.Sprintf("/%d/%d é\x00", (i*7919+j*31)%1000, i), Human: int64(i), AI: int64(j), Total: 1 << 62})
+	}
+	return p
+}
+
+func info(p analytics.Page) PageInfo {
+	return PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Totals: p.Totals}
+}
+
+// collect returns the rows of a fetch as they would be sealed, and how many
+// were left out.
+func collect(t testing.TB, s *sorter) ([]analytics.Row, int) {
+	t.Helper()
+	duplicates := 0
+	return all(t, s.sorted(&duplicates)), duplicates
+}
+
+func all(t testing.TB, rows iter.Seq2[analytics.Row, error]) []analytics.Row {
+	t.Helper()
+	out := []analytics.Row{}
+	for row, err := range rows {
+		check(t, err)
+		out = append(out, row)
+	}
+	return out
+}
+
+// sortedRows returns the rows of the pages as they must be sealed.
+func sortedRows(pages ...analytics.Page) []analytics.Row {
+	out := []analytics.Row{}
+	for _, p := range pages {
+		out = append(out, p.Rows...)
+	}
+	slices.SortStableFunc(out, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}
+
+// files lists what lies below the spool, without directories.
+func files(t testing.TB, dir string) []string {
+	t.Helper()
+	out := []string{}
+	check(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			rel, _ := filepath.Rel(filepath.Join(dir, "spool"), path)
+			out = append(out, rel)
+		}
+		return err
+	}))
+	return out
+}
+
+// smallRuns makes the sorter spill early.
+func smallRuns(t testing.TB, rows, bytes int) {
+	t.Helper()
+	oldRows, oldBytes := runRows, runBytes
+	runRows, runBytes = rows, bytes
+	t.Cleanup(func() { runRows, runBytes = oldRows, oldBytes })
+}

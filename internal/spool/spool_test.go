@@ -1,0 +1,223 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+func revisionOf(k analytics.Key, number int32) analytics.Revision {
+	return analytics.Revision{
+		Key: k, Number: number, Verified: true, ExportedAt: now,
+		Totals: analytics.Totals{Human: 7, AI: 5, Total: 11},
+	}
+}
+
+// seal seals a window of 10 rows.
+func seal(t *testing.T, s *Spool, k analytics.Key, number int32) *Sealed {
+	t.Helper()
+	f, err := s.Begin(k, number, now, time.Time{})
+	check(t, err)
+	check(t, f.Append(page(0, 10)))
+	w, err := s.Seal(f, revisionOf(k, number))
+	check(t, err)
+	check(t, f.Discard())
+	return w
+}
+
+func TestSeal(t *testing.T) {
+	smallRuns(t, 7, 1<<20)
+	dir := t.TempDir()
+	s := openSpool(t, dir)
+	f := begin(t, s)
+	pages := []analytics.Page{page(0, 20), page(2, 5), page(1, 20)}
+	for _, p := range pages {
+		check(t, f.Append(p))
+	}
+	rev := revisionOf(key, 1)
+	for range 2 { // once more after a crash before the ledger knew
+		w, err := s.Seal(f, rev)
+		check(t, err)
+		want := rev
+		want.Rows = 45
+		if d := cmp.Diff(want, w.Revision()); d != "" {
+			t.Errorf("revision (-want +got):\n%s", d)
+		}
+		if d := cmp.Diff(sortedRows(pages...), all(t, w.Rows())); d != "" {
+			t.Errorf("rows (-want +got):\n%s", d)
+		}
+	}
+	sealed, log := "sealed/prj_a.day.2026-10-01_2026-10-02.r1.parquet", "fetching/prj_a.day.2026-10-01_2026-10-02.pages"
+	check(t, f.Close())
+	if d := cmp.Diff([]string{log, sealed}, files(t, dir)); d != "" {
+		t.Errorf("files (-want +got):\n%s", d)
+	}
+	f = begin(t, s)
+	check(t, f.Discard())
+	if d := cmp.Diff([]string{sealed}, files(t, dir)); d != "" {
+		t.Errorf("files after Discard (-want +got):\n%s", d)
+	}
+}
+
+func TestSealTotalsOnly(t *testing.T) {
+	s := openSpool(t, t.TempDir())
+	f := begin(t, s)
+	check(t, f.Append(page(0, 0)))
+	rev := revisionOf(key, 1)
+	rev.Rows = analytics.TotalsOnlyRows
+	w, err := s.Seal(f, rev)
+	check(t, err)
+	if d := cmp.Diff(rev, w.Revision()); d != "" {
+		t.Errorf("revision (-want +got):\n%s", d)
+	}
+}
+
+func TestSealDuplicates(t *testing.T) {
+	dir := t.TempDir()
+	s := openSpool(t, dir)
+	f := begin(t, s)
+	second := page(1, 3)
+	second.Rows[1] = page(0, 3).Rows[2]
+	second.Rows[1].Human = 4711
+	check(t, f.Append(page(0, 3)))
+	check(t, f.Append(second))
+	rev := revisionOf(key, 1)
+	_, err := s.Seal(f, rev)
+	if !errors.Is(err, ErrDuplicate) || !strings.Contains(err.Error(), key.String()) {
+		t.Errorf("got %v, want ErrDuplicate", err)
+	}
+	if got := files(t, dir); len(got) != 1 || !strings.HasPrefix(got[0], "fetching/") {
+		t.Errorf("files after ErrDuplicate: %v", got)
+	}
+	rev.Verified = false
+	w, err := s.Seal(f, rev)
+	check(t, err)
+	found := 0
+	for _, row := range all(t, w.Rows()) {
+		if row.Path == second.Rows[1].Path && row.Human == 4711 {
+			found++
+		}
+	}
+	if w.Revision().Rows != 5 || found != 1 {
+		t.Errorf("%d rows, the last added comes %d times", w.Revision().Rows, found)
+	}
+}
+
+func TestListWithADamagedFile(t *testing.T) {
+	dir := t.TempDir()
+	s := openSpool(t, dir)
+	other := key
+	other.Project = "prj_b"
+	whole, damaged := seal(t, s, key, 2), seal(t, s, other, 1)
+	size, err := os.Stat(whole.Path())
+	check(t, err)
+	check(t, os.Truncate(damaged.Path(), 100))
+	for round := range 2 {
+		got, bad, err := s.List(t.Context())
+		check(t, err)
+		if len(got) != 1 || got[0].Path() != whole.Path() || got[0].Revision() != whole.Revision() {
+			t.Errorf("round %d: whole %v", round, got)
+		}
+		if len(bad) != 1-round { // it is met only once
+			t.Errorf("round %d: damaged %v", round, bad)
+		}
+	}
+	if _, err := os.Stat(damaged.Path() + ".damaged"); err != nil {
+		t.Error(err)
+	}
+	if got, err := s.Size(); err != nil || got != size.Size() {
+		t.Errorf("size %d, %v; want %d", got, err, size.Size())
+	}
+	for range 2 { // again is harmless
+		check(t, s.Remove(whole))
+	}
+	if got, err := s.Size(); err != nil || got != 0 {
+		t.Errorf("size %d after Remove, %v", got, err)
+	}
+}
+
+// TestListUnreadable: what cannot be read now may be whole.
+func TestListUnreadable(t *testing.T) {
+	s := openSpool(t, t.TempDir())
+	w := seal(t, s, key, 1)
+	check(t, os.Remove(w.Path()))
+	check(t, os.Mkdir(w.Path(), 0o700)) // reading it is an I/O error
+	_, damaged, err := s.List(t.Context())
+	if err == nil || len(damaged) != 0 {
+		t.Errorf("damaged %v, %v", damaged, err)
+	}
+	if _, err := os.Stat(w.Path()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestListIsCancelled(t *testing.T) {
+	s := openSpool(t, t.TempDir())
+	seal(t, s, key, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := s.List(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestOpenClearsAway what a killed process left, and nothing else.
+func TestOpenClearsAway(t *testing.T) {
+	dir := t.TempDir()
+	s := openSpool(t, dir)
+	seal(t, s, key, 1)
+	for i, age := range []time.Duration{staleAfter, staleAfter - time.Second, -time.Hour} {
+		k := key
+		k.Project = string(rune('a' + i))
+		f, err := s.Begin(k, 1, now, time.Time{})
+		check(t, err)
+		check(t, f.Close())
+		check(t, os.Chtimes(f.path, now, now.Add(-age)))
+	}
+	check(t, os.WriteFile(filepath.Join(s.tmp, "run-1.tmp"), []byte("x"), 0o600))
+	openSpool(t, dir)
+	want := []string{
+		"fetching/b.day.2026-10-01_2026-10-02.pages", "fetching/c.day.2026-10-01_2026-10-02.pages",
+		"sealed/prj_a.day.2026-10-01_2026-10-02.r1.parquet",
+	}
+	if d := cmp.Diff(want, files(t, dir)); d != "" {
+		t.Errorf("files (-want +got):\n%s", d)
+	}
+}
+
+func TestRequests(t *testing.T) {
+	dir := t.TempDir()
+	s := openSpool(t, dir)
+	f := begin(t, s)
+	check(t, f.Append(page(0, 1)))
+	check(t, f.Restart(now.Add(time.Second)))
+	check(t, f.Append(page(0, 1)))
+	check(t, f.Append(page(1, 1)))
+	check(t, f.Close())
+	rev := revisionOf(key, 1)
+	rev.ExportedAt = now.Add(time.Second)
+	for _, want := range []int{3, 0} {
+		if got, err := s.Requests(rev); err != nil || got != want {
+			t.Errorf("%d requests, %v; want %d", got, err, want)
+		}
+	}
+	if got := files(t, dir); len(got) != 0 {
+		t.Errorf("files are left: %v", got)
+	}
+}
+
+func TestOpenWhereItCannot(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	check(t, os.WriteFile(file, nil, 0o600))
+	if _, err := Open(file, now); err == nil || !strings.Contains(err.Error(), "spool: ") || !strings.Contains(err.Error(), file) {
+		t.Errorf("got %v", err)
+	}
+}
