@@ -134,6 +134,8 @@ func TestConcurrentAppend(t *testing.T) {
 	var pages []analytics.Page
 	for i := range 40 {
 		pages = append(pages, page(i, 20))
+	}
+	for i := range pages {
 		all.Go(func() {
 			if err := errors.Join(f.Append(pages[i]), f.Append(pages[i])); err != nil {
 				t.Error(err)
