@@ -260,3 +260,77 @@ func TestOffsetIgnored(t *testing.T) {
 		})
 	}
 }
+
+// A page that says it is the last, before one that is known to exist, is drift.
+func TestEndBeforeKnownPage(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	k := day("prj_a", 0)
+	w.service.put(k, 700, 1)
+	w.predict = 3
+	spoiled := false
+	w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+		if q.Offset != 250 || spoiled {
+			return nil, nil
+		}
+		spoiled = true
+		p := w.service.page(q)
+		p.HasMore = false
+		return &p, nil
+	}
+	if r := w.clean(w.run(asked(k)...)); r.Drifted != 1 {
+		t.Errorf("result %+v", r)
+	}
+	w.shows(k, 1)
+}
+
+// The last reading takes what comes and so builds on no prediction: rows that
+// came after a page was found empty would be lost.
+func TestLastReadingIsNotPredicted(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	k := day("prj_a", 0)
+	w.service.put(k, 700, 1)
+	w.predict = 3
+	w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+		if nth != 2 && nth != 4 {
+			return nil, nil
+		}
+		p := w.service.page(q)
+		p.Totals.AI++
+		if nth == 4 {
+			w.service.put(k, 400, 1)
+		}
+		return &p, nil
+	}
+	// The first page that comes with others of the window ends a reading.
+	r := w.clean(w.run(asked(k)...))
+	if r.Drifted != 2 || r.Mispredicted != 0 {
+		t.Errorf("%d requests, %+v", w.service.requests(), r)
+	}
+	w.shows(k, 1)
+}
+
+// A window that was mispredicted, drifted, and then met the end of the budget
+// is not mispredicted again by the next run.
+func TestMispredictedOnceOverRuns(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	k := day("prj_a", 0)
+	w.service.put(k, 700, 1)
+	w.predict = 9
+	w.service.limited, w.service.budget = true, 3
+	w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+		if nth != 3 {
+			return nil, nil
+		}
+		p := w.service.page(q)
+		p.Totals.AI++
+		return &p, nil
+	}
+	if r := w.clean(w.run(asked(k)...)); r.Drifted != 1 || r.Mispredicted != 1 || !r.BudgetSpent {
+		t.Fatalf("result %+v", r)
+	}
+	w.service.budget = 9
+	if r := w.clean(w.run(asked(k)...)); r.Mispredicted != 0 || w.service.requests() != 3+3 {
+		t.Errorf("%d requests, %+v", w.service.requests(), r)
+	}
+	w.shows(k, 1)
+}
