@@ -85,7 +85,7 @@ func TestUnlimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := openStore(t), new(service)
 		a, b := newBudget(0, store, svc), newBudget(0, store, svc)
-		for range 500 {
+		for range 50 {
 			wantStatus(t, a, 200)
 		}
 		if u, err := store.Usage(t.Context(), "b", time.Now(), budget.Span, timeout); err != nil || len(u.Slots) != 0 {
@@ -96,7 +96,7 @@ func TestUnlimited(t *testing.T) {
 		svc.answers(200, 0)
 		wantRefusal(t, a, true, 5*time.Minute)
 		wantRefusal(t, b, true, 5*time.Minute)
-		if svc.count() != 501 {
+		if svc.count() != 51 {
 			t.Errorf("%d requests reached the service", svc.count())
 		}
 		time.Sleep(5*time.Minute + time.Microsecond)
@@ -228,8 +228,9 @@ func TestMinInterval(t *testing.T) {
 			time.Sleep(interval / 2)
 			_, err := send(t.Context(), b)
 			check(t, err)
-			for i := range svc.arrived[1:] {
-				if d := svc.arrived[i+1].Sub(svc.arrived[i]); d != interval {
+			arrived := svc.arrivals()
+			for i := range arrived[1:] {
+				if d := arrived[i+1].Sub(arrived[i]); d != interval {
 					t.Errorf("interval %v: request %d came after %v", interval, i+1, d)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -94,11 +95,14 @@ func (s *service) arrive() {
 	s.arrived = append(s.arrived, time.Now())
 }
 
-func (s *service) count() int {
+// arrivals returns when requests came, in order.
+func (s *service) arrivals() []time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.arrived)
+	return slices.SortedFunc(slices.Values(s.arrived), time.Time.Compare)
 }
+
+func (s *service) count() int { return len(s.arrivals()) }
 
 // answers sets what the next responses are; after is Retry-After, 0 for none.
 func (s *service) answers(status int, after time.Duration) {

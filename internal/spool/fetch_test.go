@@ -247,6 +247,21 @@ func TestBitFlipsAreFound(t *testing.T) {
 	}
 }
 
+// TestNothingComesBack: what follows damage is gone for good, also when other
+// pages of the same length take the place of the damaged one.
+func TestNothingComesBack(t *testing.T) {
+	content, ends, _ := logOf(t)
+	content[ends[0]+recordHead] ^= 1 // the first page
+	s := openSpool(t, t.TempDir())
+	check(t, os.WriteFile(filepath.Join(s.fetching, name(key)+".pages"), content, 0o600))
+	f := begin(t, s)
+	check(t, f.Append(page(0, 2)))
+	check(t, f.Close())
+	if g := begin(t, s); g.Requests() != 1 {
+		t.Errorf("%d pages, one was appended", g.Requests())
+	}
+}
+
 // mount mounts a tmpfs at a new directory, or skips the test.
 func mount(t *testing.T, options string) string {
 	t.Helper()
@@ -293,6 +308,28 @@ func TestDiskFull(t *testing.T) {
 			}
 			check(t, g.Close())
 		})
+	}
+}
+
+// TestSpillFailure: rows that could not be spilled are not sealed without.
+func TestSpillFailure(t *testing.T) {
+	smallRuns(t, 3, 1<<20)
+	s := openSpool(t, t.TempDir())
+	f := begin(t, s)
+	check(t, os.Remove(s.tmp))
+	if err := f.Append(page(0, 5)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("append: %v", err)
+	}
+	check(t, os.Mkdir(s.tmp, dirMode))
+	if err := f.Append(page(1, 1)); err == nil {
+		t.Error("append goes on")
+	}
+	if _, err := s.Seal(f, analytics.Revision{Key: key, Number: 1, ExportedAt: now}); err == nil {
+		t.Error("it is sealed")
+	}
+	check(t, f.Close())
+	if rows, _ := collect(t, begin(t, s).sorter); len(rows) != 5 {
+		t.Errorf("%d rows in the log", len(rows))
 	}
 }
 
