@@ -32,7 +32,7 @@ const timeout = time.Minute
 func TestYear(t *testing.T) {
 	days, seeds := 40, 1
 	if *long {
-		days, seeds = 320, 5
+		days, seeds = 320, 2
 	}
 	for _, limit := range []int{10, 90} {
 		for seed := range seeds {
