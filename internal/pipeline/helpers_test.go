@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -224,16 +223,6 @@ func (w *world) emptySpool() {
 	if left := w.files(); len(left) > 0 {
 		w.Fatalf("left in the spool: %v", left)
 	}
-}
-
-// bubble runs f with a clock of its own. The compression library keeps channels
-// for ever, which must not belong to a bubble: a window is written and read
-// before it begins.
-func bubble(t *testing.T, f func(*testing.T)) {
-	w := newWorld(t, t.TempDir())
-	w.service.put(day("prj_a", 0), 300, 1)
-	w.clean(w.run(asked(day("prj_a", 0))...))
-	synctest.Test(t, f)
 }
 
 func pagesOf(rows int) int { return schedule.Requests(int64(rows)) }

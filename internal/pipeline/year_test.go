@@ -31,8 +31,11 @@ const timeout = time.Minute
 // No window of 2000 has the dates of another granularity's window.
 func TestYear(t *testing.T) {
 	days, seeds := 40, 1
-	if *long {
+	switch {
+	case *long:
 		days, seeds = 320, 2
+	case testing.Short():
+		days = 10
 	}
 	for _, limit := range []int{10, 90} {
 		for seed := range seeds {
