@@ -91,6 +91,7 @@ func TestFaults(t *testing.T) {
 		for _, before := range []int32{0, 1} {
 			for _, c := range faultCases() {
 				t.Run(fmt.Sprintf("%s/revision %d/%s %d/%s", kind, before+1, c.call, c.nth, c.fault), func(t *testing.T) {
+					t.Parallel() // most of its time is waiting for the disk
 					w := newWorld(t, t.TempDir())
 					w.sink, w.reader = open(t)
 					testFault(t, w, before, c)
