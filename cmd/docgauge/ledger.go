@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -133,7 +134,6 @@ func (s *selection) flags(cmd *cobra.Command, dates bool) {
 	if dates {
 		cmd.Flags().StringVar(&s.from, "from", "", "with --to: read exactly the windows inside [from,to), again if need be (YYYY-MM-DD)")
 		cmd.Flags().StringVar(&s.to, "to", "", "end of the windows to read, exclusive (YYYY-MM-DD)")
-		cmd.MarkFlagsRequiredTogether("from", "to")
 	}
 	cmd.Flags().StringVar(&s.windows, "windows", "", "only these of DOCGAUGE_WINDOWS, comma-separated")
 	cmd.Flags().StringVar(&s.project, "project", "", "only these of DOCGAUGE_PROJECTS, comma-separated")
@@ -179,8 +179,11 @@ func (s *selection) narrow(in schedule.Input) (schedule.Input, error) {
 
 // items returns the windows to read: those due, or those asked for.
 func (s *selection) items(in schedule.Input) ([]schedule.Item, error) {
-	if s.from == "" {
+	if s.from == "" && s.to == "" {
 		return schedule.Due(in), nil
+	}
+	if s.from == "" || s.to == "" {
+		return nil, usageError{errors.New("--from and --to go together: the windows inside [from,to) are read")}
 	}
 	from, err := analytics.ParseDate(s.from)
 	if err != nil {

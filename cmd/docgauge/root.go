@@ -32,8 +32,11 @@ func (a *app) root() *cobra.Command {
 		Long:          about + "\n\nConfiguration is by environment:\n" + variableHelp() + "\n" + exitCodes,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          noArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		// How many letters of a mistyped command may be wrong for a suggestion.
+		SuggestionsMinimumDistance: 2,
+
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w\n`%s --help` lists the flags", err, cmd.CommandPath())}

@@ -3,6 +3,7 @@ package archive
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/parquet/file"
@@ -26,13 +27,33 @@ type encoder struct {
 	rows   int64
 	last   string
 
+	*columns
+}
+
+// columns are the rows of one group.
+type columns struct {
 	paths            []byte // the paths of the group, one after the other
 	ends             []int  // where each of them ends
 	human, ai, total []int64
 }
 
+// spare keeps the memory of the last file's group for the next file.
+var spare = sync.Pool{New: func() any { return new(columns) }}
+
 func newEncoder(w *file.Writer, rev analytics.Revision) *encoder {
-	return &encoder{w: w, before: keyFills(rev), after: readingFills(rev)}
+	return &encoder{w: w, before: keyFills(rev), after: readingFills(rev), columns: spare.Get().(*columns)}
+}
+
+// release gives the memory back; the encoder is of no use any more.
+func (e *encoder) release() {
+	e.clear()
+	spare.Put(e.columns)
+	e.columns = nil
+}
+
+func (c *columns) clear() {
+	c.paths, c.ends = c.paths[:0], c.ends[:0]
+	c.human, c.ai, c.total = c.human[:0], c.ai[:0], c.total[:0]
 }
 
 // add takes one row, which must sort after the former one.
@@ -73,8 +94,7 @@ func (e *encoder) finish(rev analytics.Revision) error {
 func (e *encoder) flush() error {
 	own := []fill{texts(e.paths, e.ends), values(e.human), values(e.ai), values(e.total)}
 	err := writeGroup(e.w, len(e.ends), slices.Concat(e.before, own, e.after))
-	e.paths, e.ends = e.paths[:0], e.ends[:0]
-	e.human, e.ai, e.total = e.human[:0], e.ai[:0], e.total[:0]
+	e.clear()
 	return err
 }
 

@@ -37,6 +37,7 @@ func Write(path string, rev analytics.Revision, rows iter.Seq2[analytics.Row, er
 	}
 	err = create(path, visitorsSchema, func(w *file.Writer) error {
 		enc := newEncoder(w, rev)
+		defer enc.release()
 		for row, err := range rows {
 			if err != nil {
 				return err

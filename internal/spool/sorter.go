@@ -2,6 +2,7 @@ package spool
 
 import (
 	"bufio"
+	"cmp"
 	"container/heap"
 	"errors"
 	"fmt"
@@ -23,16 +24,17 @@ var (
 
 const (
 	// blockRows is the size of a block of a spilled run.
-	blockRows = 256
-	// mergeBytes bounds the read buffers of a merge, all runs together.
-	mergeBytes = 8 << 20
+	blockRows = 64
+	// readBuffer of one run in a merge: enough for a record's head; what is
+	// longer is read past it.
+	readBuffer = 1 << 10
 )
 
 // sorter sorts rows by path in bounded memory: sorted runs in one temporary
 // file, merged when they are read. Of rows with one path the last added counts.
 type sorter struct {
 	dir  string
-	held []analytics.Row
+	held []arrival
 	size int
 	file *os.File
 	end  int64
@@ -41,9 +43,19 @@ type sorter struct {
 
 type span struct{ from, to int64 }
 
+// arrival is a row and its place among the held: an unstable sort with it is
+// three times as fast as a stable one without.
+type arrival struct {
+	analytics.Row
+	seq int
+}
+
 func (s *sorter) add(rows []analytics.Row) error {
-	s.held = append(s.held, rows...)
+	if cap(s.held)-len(s.held) < len(rows) {
+		s.held = slices.Grow(s.held, max(len(rows), len(s.held))) // append alone would grow by a quarter
+	}
 	for _, r := range rows {
+		s.held = append(s.held, arrival{r, len(s.held)})
 		s.size += len(r.Path)
 	}
 	if len(s.held) < runRows && s.size < runBytes {
@@ -53,7 +65,12 @@ func (s *sorter) add(rows []analytics.Row) error {
 }
 
 func (s *sorter) sortHeld() {
-	slices.SortStableFunc(s.held, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(s.held, func(a, b arrival) int {
+		if c := strings.Compare(a.Path, b.Path); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.seq, b.seq)
+	})
 }
 
 // spill writes the held rows as one run. After an error the sorter is of no
@@ -83,12 +100,20 @@ func (s *sorter) writeRun() (int64, error) {
 	w := &countingWriter{w: bufio.NewWriterSize(s.file, 1<<16)}
 	var record []byte
 	for block := range slices.Chunk(s.held, blockRows) {
-		record = appendRows(newRecord(record, kindRows), block)
+		record = appendRows(newRecord(record, kindRows), rowsOf(block))
 		if err := writeRecord(w, record); err != nil {
 			return 0, err
 		}
 	}
 	return w.n, w.w.Flush()
+}
+
+func rowsOf(held []arrival) []analytics.Row {
+	rows := make([]analytics.Row, len(held))
+	for i, a := range held {
+		rows[i] = a.Row
+	}
+	return rows
 }
 
 type countingWriter struct {
@@ -148,15 +173,14 @@ func (s *sorter) sorted(duplicates *int) iter.Seq2[analytics.Row, error] {
 // paths the earlier run comes first.
 func (s *sorter) merge() (*merger, error) {
 	m := &merger{}
-	size := max(1<<12, min(1<<16, mergeBytes/(len(s.runs)+1)))
 	for i, run := range s.runs {
-		r := bufio.NewReaderSize(io.NewSectionReader(s.file, run.from, run.to-run.from), size)
+		r := bufio.NewReaderSize(io.NewSectionReader(s.file, run.from, run.to-run.from), readBuffer)
 		m.sources = append(m.sources, &source{order: i, r: r})
 	}
-	m.sources = append(m.sources, &source{order: len(s.runs), block: s.held})
+	m.sources = append(m.sources, &source{order: len(s.runs), block: rowsOf(s.held)})
 	live := m.sources[:0]
 	for _, src := range m.sources {
-		ok, err := src.fill()
+		ok, err := src.fill(m)
 		if err != nil {
 			return nil, fmt.Errorf("spool: %w", err)
 		}
@@ -175,18 +199,17 @@ type source struct {
 	block []analytics.Row
 	at    int
 	r     *bufio.Reader
-	buf   []byte
 }
 
 // fill makes sure that a row is at hand; false at the end of the run.
-func (s *source) fill() (bool, error) {
+func (s *source) fill(m *merger) (bool, error) {
 	if s.at < len(s.block) {
 		return true, nil
 	}
 	if s.r == nil {
 		return false, nil
 	}
-	payload, err := readRecord(s.r, s.buf)
+	payload, err := readRecord(s.r, m.buf)
 	if errors.Is(err, io.EOF) {
 		return false, nil
 	}
@@ -196,13 +219,16 @@ func (s *source) fill() (bool, error) {
 	if payload[0] != kindRows {
 		return false, errTorn
 	}
-	s.buf, s.at = payload[:0], 0
+	m.buf, s.at = payload[:0], 0
 	s.block, err = (&decoder{s: string(payload[1:])}).rows(s.block[:0])
 	return len(s.block) > 0, err
 }
 
 // merger is a heap of sources.
-type merger struct{ sources []*source }
+type merger struct {
+	sources []*source
+	buf     []byte // of the record read last
+}
 
 func (m *merger) Len() int { return len(m.sources) }
 func (m *merger) Less(i, j int) bool {
@@ -226,7 +252,7 @@ func (m *merger) next() (analytics.Row, error) {
 	top := m.sources[0]
 	row := top.block[top.at]
 	top.at++
-	ok, err := top.fill()
+	ok, err := top.fill(m)
 	if err != nil {
 		return row, err
 	}

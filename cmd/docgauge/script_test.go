@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/pipeline"
+)
+
+// TestMain makes the test binary the docgauge of the scripts and kill tests.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"docgauge": func() {
+			testHook = stopAt(os.Getenv("STOP_AT"))
+			main()
+		},
+	})
+}
+
+// stopAt kills the process, with SIGKILL, at the nth step of a kind: "sealed:2".
+func stopAt(spec string) func(pipeline.Event) {
+	step, nth, ok := strings.Cut(spec, ":")
+	n, err := strconv.ParseInt(nth, 10, 64)
+	if !ok || err != nil {
+		return nil
+	}
+	var seen atomic.Int64
+	return func(ev pipeline.Event) {
+		if string(ev.Step) == step && seen.Add(1) == n {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {} // until the signal comes
+		}
+	}
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"sandbox":  scriptSandbox,
+			"exits":    scriptExits,
+			"requests": scriptRequests,
+			"await":    scriptAwait,
+			"poke":     scriptPoke,
+			"parquets": scriptParquets,
+			"sigterm":  scriptSigterm,
+		},
+		Setup: func(env *testscript.Env) error {
+			for i := range 120 {
+				env.Setenv(fmt.Sprintf("D%d", i), (analytics.DateOf(time.Now()) - analytics.Date(i)).String())
+			}
+			env.Setenv("TOMORROW", (analytics.DateOf(time.Now()) + 1).String())
+			env.Setenv("HOME", env.WorkDir)
+			return nil
+		},
+	})
+}
+
+// scriptSandbox starts the real `docgauge sandbox` on a free port, with a
+// request log in $WORK/requests.jsonl, and sets the variables it prints.
+func scriptSandbox(ts *testscript.TestScript, _ bool, args []string) {
+	path, err := exec.LookPath("docgauge")
+	ts.Check(err)
+	cmd := exec.Command(path, append([]string{"sandbox", "--listen", "127.0.0.1:0", "--request-log", ts.MkAbs("requests.jsonl")}, args...)...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	ts.Defer(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	lines := bufio.NewScanner(out)
+	for range 3 {
+		if !lines.Scan() {
+			ts.Fatalf("sandbox printed too little: %s", said.String())
+		}
+		name, value, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "export "), "=")
+		ts.Setenv(name, value)
+	}
+}
+
+// scriptExits runs a command and checks its exit code: exits 2 docgauge plan.
+func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// scriptRequests checks how many requests the sandbox has had: requests 20, or
+// requests 1 8 for from 1 to 8.
+func scriptRequests(ts *testscript.TestScript, _ bool, args []string) {
+	least, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	most, err := strconv.Atoi(args[len(args)-1])
+	ts.Check(err)
+	if got := logged(ts); got < least || got > most {
+		ts.Fatalf("the sandbox has had %d requests, want %s", got, strings.Join(args, " to "))
+	}
+}
+
+func logged(ts *testscript.TestScript) int {
+	text, err := os.ReadFile(ts.MkAbs("requests.jsonl"))
+	ts.Check(err)
+	return bytes.Count(text, []byte("\n"))
+}
+
+// scriptAwait waits until the sandbox has had so many requests.
+func scriptAwait(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	for deadline := time.Now().Add(30 * time.Second); logged(ts) < n; {
+		if time.Now().After(deadline) {
+			ts.Fatalf("the sandbox has had %d requests, waited for %d", logged(ts), n)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// scriptPoke overwrites bytes of a file: poke FILE OFFSET HEX.
+func scriptPoke(ts *testscript.TestScript, _ bool, args []string) {
+	offset, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	data, err := hex.DecodeString(args[2])
+	ts.Check(err)
+	f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_WRONLY, 0)
+	ts.Check(err)
+	_, err = f.WriteAt(data, offset)
+	ts.Check(errors.Join(err, f.Close()))
+}
+
+// scriptParquets checks how many .parquet files there are below a directory.
+func scriptParquets(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	got := 0
+	err = filepath.WalkDir(ts.MkAbs(args[0]), func(path string, _ os.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".parquet") {
+			got++
+		}
+		return err
+	})
+	ts.Check(err)
+	if got != want {
+		ts.Fatalf("%d .parquet files below %s, want %d", got, args[0], want)
+	}
+}
+
+// scriptSigterm sends SIGTERM to the background commands.
+func scriptSigterm(ts *testscript.TestScript, _ bool, _ []string) {
+	for _, cmd := range ts.BackgroundCmds() {
+		ts.Check(cmd.Process.Signal(syscall.SIGTERM))
+	}
+}
