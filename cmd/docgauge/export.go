@@ -156,17 +156,10 @@ func (e *exporter) work(ctx context.Context, sel *selection, wait bool, id int) 
 	if _, err := restoreNew(ctx, e.db, e.stores, e.log); err != nil {
 		return s, err
 	}
-	l, err := readLedger(ctx, e.db)
-	if err != nil {
-		return s, err
-	}
-	recovered, failures, err := e.pipeline.Recover(ctx, l.owed())
-	s.Recovered = recovered
-	s.say(failures)
-	if err != nil {
-		return s, err
-	}
 	for {
+		if err := e.recover(ctx, &s); err != nil {
+			return s, err
+		}
 		if err := e.pass(ctx, sel, id, &s); err != nil {
 			return s, err
 		}
@@ -174,13 +167,26 @@ func (e *exporter) work(ctx context.Context, sel *selection, wait bool, id int) 
 			return s, nil
 		}
 		e.log.Info("waiting for the budget", "until", s.Resume.Format(time.RFC3339), "windows_left", s.Left, "finished_by", s.Finish.Format(time.RFC3339))
-		if err := sleepUntil(ctx, s.Resume.Sub(e.now())); err != nil {
+		if err := sleep(ctx, s.Resume.Sub(e.now())); err != nil {
 			return s, nil
 		}
 	}
 }
 
-func sleepUntil(ctx context.Context, d time.Duration) error {
+// recover delivers what earlier runs, or an earlier pass whose sink was down,
+// left in the spool.
+func (e *exporter) recover(ctx context.Context, s *summary) error {
+	l, err := readLedger(ctx, e.db)
+	if err != nil {
+		return err
+	}
+	delivered, failures, err := e.pipeline.Recover(ctx, l.owed())
+	s.Recovered += delivered
+	s.say(failures)
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(max(d, time.Second))
 	defer timer.Stop()
 	select {

@@ -87,17 +87,3 @@ func variableHelp() string {
 	}
 	return b.String()
 }
-
-// variableMarkdown is the README's table.
-func variableMarkdown() string {
-	var b strings.Builder
-	b.WriteString("| variable | default | meaning |\n|---|---|---|\n")
-	for _, v := range variableTable() {
-		def := "—"
-		if v.standard != "" {
-			def = "`" + v.standard + "`"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", v.name, def, strings.ReplaceAll(v.meaning, "<prefix>_<secret>", "`<prefix>_<secret>`"))
-	}
-	return b.String()
-}

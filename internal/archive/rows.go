@@ -26,7 +26,7 @@ func (f *File) Rows() iter.Seq2[analytics.Row, error] {
 			return
 		}
 		err := f.walk(func(r analytics.Row) bool { return yield(r, nil) })
-		if err != nil && err != errStop {
+		if err != nil && !errors.Is(err, errStop) {
 			yield(analytics.Row{}, fmt.Errorf("window file %s: %w", f.path, err))
 		}
 	}
@@ -46,7 +46,7 @@ func (f *File) walk(yield func(analytics.Row) bool) error {
 	}
 	for {
 		batch, err := s.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return s.finish(f.rev.Rows)
 		}
 		if err != nil {

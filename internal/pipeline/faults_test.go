@@ -53,7 +53,7 @@ func faultCases() []faultCase {
 	add(callRecord, 1, [2]bool{}, [2]progress{former, owed}, 3)
 	add(callReplace, 1, [2]bool{false, true}, [2]progress{owed, owed}, 3)
 	add(callCommitted, 1, [2]bool{true, true}, [2]progress{owed, committed}, 3)
-	for _, at := range []faultCase{
+	return append(all, []faultCase{
 		{string(StepStarted), 1, killedAfter, false, former, 0},
 		{string(StepPage), 1, killedAfter, false, former, 1},
 		{string(StepPage), 2, killedAfter, false, former, 2},
@@ -64,10 +64,7 @@ func faultCases() []faultCase {
 		{string(StepReplaced), 1, killedAfter, true, owed, 3},
 		{string(StepCommitted), 1, killedAfter, true, committed, 3},
 		{string(StepDone), 1, killedAfter, true, committed, 3},
-	} {
-		all = append(all, at)
-	}
-	return all
+	}...)
 }
 
 // sinkKinds are the sinks a fault table is run over.

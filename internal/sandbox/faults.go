@@ -41,7 +41,7 @@ func (f Faults) tooMany(format string, limit int) error {
 	r := fail(http.StatusTooManyRequests, format, limit)
 	if f.RetryAfter > 0 {
 		seconds := (f.RetryAfter + time.Second - 1) / time.Second
-		r.with("Retry-After", strconv.FormatInt(int64(seconds), 10))
+		return r.with("Retry-After", strconv.FormatInt(int64(seconds), 10))
 	}
 	return r
 }

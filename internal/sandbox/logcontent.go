@@ -44,7 +44,7 @@ func (c *logContent) append(r io.Reader, name string) error {
 		t.unshare()
 	}
 	lines := bufio.NewReaderSize(r, maxLine)
-	for {
+	for atEnd := false; !atEnd; {
 		line, err := lines.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
 			return fmt.Errorf("%s:%d: line: want at most %d bytes", name, c.lines+1, maxLine)
@@ -53,18 +53,16 @@ func (c *logContent) append(r io.Reader, name string) error {
 			return err
 		}
 		problem := c.add(line)
-		atEnd := err != nil
+		atEnd = err != nil
 		if atEnd && errors.Is(problem, io.ErrUnexpectedEOF) {
-			return nil
+			return nil //nolint:nilerr // the half line is read again when it has grown
 		}
 		if problem != nil {
 			return fmt.Errorf("%s:%d: %w", name, c.lines+1, problem)
 		}
 		c.consumed(line)
-		if atEnd {
-			return nil
-		}
 	}
+	return nil
 }
 
 func (c *logContent) consumed(line []byte) {

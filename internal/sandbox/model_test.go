@@ -82,7 +82,7 @@ func TestCountsAreExactSets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := rapid.SliceOfN(rapid.Custom(drawEvent), 0, 60).Draw(t, "events")
 		lateDays := rapid.IntRange(0, 2).Draw(t, "late days")
-		dir, err := os.MkdirTemp("", "sandbox")
+		dir, err := os.MkdirTemp("", "sandbox") //nolint:usetesting // rapid's T has no TempDir
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,9 @@ func (m *model) delivery(r analytics.Revision, sink string) map[string]time.Time
 		m.sinks[r.Key][r.Number] = map[string]time.Time{}
 	}
 	d := m.sinks[r.Key][r.Number]
-	d[sink] = d[sink]
+	if _, known := d[sink]; !known {
+		d[sink] = time.Time{}
+	}
 	return d
 }
 

@@ -2,7 +2,6 @@ package state_test
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"testing"
@@ -108,7 +107,7 @@ func compare(t *testing.T, dir string, round, said int) int {
 		t.Errorf("round %d: %d windows are committed, %d counted", round, committed, counted)
 	}
 	if len(entries)-committed > 1 {
-		t.Error(fmt.Sprintf("round %d: %d windows are half way", round, len(entries)-committed))
+		t.Errorf("round %d: %d windows are half way", round, len(entries)-committed)
 	}
 	return done
 }

@@ -65,7 +65,7 @@ func copyAll(ctx context.Context, out io.Writer, in io.Reader) error {
 			return err
 		}
 		_, err := io.CopyN(out, in, copyChunk)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
