@@ -44,8 +44,9 @@ readers: # DuckDB and pyarrow, which read our files back in the tests
 bench: ## speed, memory and requests, against a plain sequential client
 	$(GO) run ./internal/bench
 
-torture: ## kill the real binary at least 200 times and compare every row; the simulated year
-	$(GO) test -count=1 -timeout 60m -run 'TestTorture' -v ./cmd/docgauge -torture 200
+torture: ## kill the real binary 200 times and compare every row; the simulated year
+	$(GO) test -count=1 -timeout 30m -run TestTorture -v ./cmd/docgauge -torture 200
+	$(GO) test -count=1 -timeout 40m -run TestYear -v ./internal/pipeline -long
 
 fuzz: ## each fuzz target for 30 seconds
 	@for p in $$($(GO) list ./...); do \

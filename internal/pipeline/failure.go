@@ -13,6 +13,11 @@ import (
 // before the service is taken to be down and the run ends.
 const maxFailures = 2
 
+// maxNonsense is how many windows may be answered with nonsense in a row before
+// it is taken to be no answer of the service at all: a wrong base URL must not
+// cost the whole budget.
+const maxNonsense = 8
+
 // sort decides what a window's failure means for the run: nothing but a delay,
 // the end of its project's windows, or the end of the run.
 func (r *run) sort(sending context.Context, item schedule.Item, err error) {
@@ -57,7 +62,7 @@ func fromService(err error) bool {
 // failed notes a window the service did not give. A refusal of the project's
 // request (4xx) bars the project; two windows in a row that failed after their
 // retries mean that the service is down. A window the service answers with
-// nonsense fails alone.
+// nonsense fails alone, but many in a row end the run too.
 func (r *run) failed(item schedule.Item, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +73,11 @@ func (r *run) failed(item schedule.Item, err error) {
 		r.streak++
 		said = r.streak > maxFailures
 		r.ended = r.ended || r.streak >= maxFailures
-	case !nonsense(err):
+	case nonsense(err):
+		r.nonsense++
+		said = r.nonsense > maxNonsense
+		r.ended = r.ended || r.nonsense >= maxNonsense
+	default:
 		said = r.barred[item.Project]
 		r.barred[item.Project] = true
 	}

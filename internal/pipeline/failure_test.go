@@ -518,3 +518,14 @@ func TestRecoverCancelled(t *testing.T) {
 		t.Errorf("Recover: %d, %v, %v", n, failures, err)
 	}
 }
+
+// TestNonsenseWithoutEnd: a wrong base URL, answered by some web server, costs
+// a few requests and not the budget.
+func TestNonsenseWithoutEnd(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	w.answers(func(int, docsapi.VisitorsQuery) error { return shapeError() })
+	r := w.run(turns(w.days("prj_a", 20), w.days("prj_b", 20))...)
+	if n := w.service.requests(); n != maxNonsense || r.Left != 40 || len(r.Errors) != maxNonsense {
+		t.Errorf("%d requests, %d left, %d errors; want %d, 40, %[4]d", n, r.Left, len(r.Errors), maxNonsense)
+	}
+}

@@ -56,7 +56,9 @@ type run struct {
 	ended  bool
 	stop   error
 	barred map[string]bool // projects the service refuses
-	streak int             // windows failed since the last that went well
+	// streak and nonsense count windows that failed, each in its way, since the
+	// last that went well.
+	streak, nonsense int
 }
 
 // errStopped is in the error of a window that was given up because of another's failure.
@@ -174,7 +176,7 @@ func (r *run) do(ctx, sending context.Context, item schedule.Item) {
 	r.log.Info("window exported", "window", item.Key.String(), "reason", item.Reason, "took", r.cfg.Now().Sub(started).Round(time.Millisecond))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.streak = 0
+	r.streak, r.nonsense = 0, 0
 }
 
 // skips reports whether the window is not to be begun after all.
