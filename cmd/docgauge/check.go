@@ -36,7 +36,7 @@ func (a *app) check(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	a.finding("configuration", fmt.Sprintf("%s, %s", plural(len(c.Projects), "project"), plural(len(c.Windows), "granularity")), nil)
+	a.finding("configuration", plural(len(c.Projects), "project")+", "+plural(len(c.Windows), "kind")+" of window", nil)
 	failed := a.checkSinks(ctx, c)
 	db, err := state.Open(c.StateDir)
 	failed = a.finding("state", c.StateDir, err) || failed

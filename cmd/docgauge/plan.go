@@ -127,11 +127,11 @@ func (a *app) printPlan(r planReport) error {
 	if err := table(a.out, []string{"#", "project", "window", "from", "to (exclusive)", "reason", "requests"}, rows, 0, 6); err != nil {
 		return err
 	}
-	least := ""
+	least, earliest := "", ""
 	if r.Unknown > 0 {
-		least = "at least "
+		least, earliest = "at least ", " at the earliest"
 	}
-	_, err := fmt.Fprintf(a.out, "\n%s, %s%s; %s; done by %s\n", plural(len(r.Windows), "window"), least, plural(r.Requests, "request"), r.Budget, clock(r.Finish))
+	_, err := fmt.Fprintf(a.out, "\n%s, %s%s; %s; done by %s%s\n", plural(len(r.Windows), "window"), least, plural(r.Requests, "request"), r.Budget, clock(r.Finish), earliest)
 	return err
 }
 

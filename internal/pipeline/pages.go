@@ -25,8 +25,9 @@ var errDrift = errors.New("the window changed while it was read")
 // An empty page beyond the first is no part of the window: it only says that
 // the window ends before it.
 type pages struct {
-	mu   sync.Mutex
-	have map[int]bool
+	mu sync.Mutex
+	// has reports whether the page at an offset is at hand.
+	has func(offset int) bool
 	// totals of the first page that came, and of the one at the highest offset.
 	totals, newest analytics.Totals
 	// furthest is the highest offset with rows (or 0), -1 with none at hand;
@@ -40,8 +41,9 @@ type pages struct {
 	drift       error
 }
 
-func newPages(at map[int]spool.PageInfo) *pages {
-	p := &pages{have: map[int]bool{}, furthest: -1, highest: -1, end: math.MaxInt, beyond: math.MaxInt}
+func newPages(f *spool.Fetch) *pages {
+	at := f.Pages()
+	p := &pages{has: f.Has, furthest: -1, highest: -1, end: math.MaxInt, beyond: math.MaxInt}
 	for _, offset := range slices.Sorted(maps.Keys(at)) {
 		_ = p.add(offset, at[offset]) // kept in p.drift
 	}
@@ -52,10 +54,9 @@ func newPages(at map[int]spool.PageInfo) *pages {
 func (p *pages) add(offset int, page spool.PageInfo) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.have) == 0 {
+	if p.highest < 0 {
 		p.totals = page.Totals
 	}
-	p.have[offset] = true
 	if offset > p.highest {
 		p.highest, p.newest = offset, page.Totals
 	}
@@ -101,7 +102,7 @@ func (p *pages) ended() (int, bool) {
 		return p.end, true
 	}
 	next := p.next()
-	return next, p.have[next]
+	return next, p.has(next)
 }
 
 // next returns the offset after the furthest page at hand.
@@ -116,7 +117,7 @@ func (p *pages) next() int {
 func (p *pages) missing(limit int) []int {
 	var out []int
 	for o := 0; o < limit; o += pageRows {
-		if !p.have[o] {
+		if !p.has(o) {
 			out = append(out, o)
 		}
 	}

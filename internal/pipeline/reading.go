@@ -61,7 +61,7 @@ func (r *reading) all(ctx context.Context) error {
 // predicted returns how many pages to expect, 0 where nothing is to be built on
 // it: a window is mispredicted once, not again when it is begun again.
 func (r *reading) predicted() int {
-	if !r.predictable || r.tolerant || len(r.pages.have) > 0 {
+	if !r.predictable || r.tolerant || r.pages.highest >= 0 {
 		return 0
 	}
 	return r.Predict(r.item.Key)

@@ -124,7 +124,7 @@ func (w *window) drifted(ctx context.Context, reason error) error {
 
 // attempt is one reading: errDrift unless it is tolerant.
 func (w *window) attempt(ctx, sending context.Context, tolerant bool) (*spool.Sealed, error) {
-	r := &reading{window: w, pages: newPages(w.fetch.Pages()), tolerant: tolerant}
+	r := &reading{window: w, pages: newPages(w.fetch), tolerant: tolerant}
 	if err := r.all(sending); err != nil {
 		return nil, err
 	}
@@ -139,15 +139,16 @@ func (w *window) attempt(ctx, sending context.Context, tolerant bool) (*spool.Se
 	return w.seal(ctx, r.pages, false)
 }
 
-// seal waits for its turn; a window that is not at it when ctx ends is left to
-// the next run, which needs no request for it.
+// seal waits for its turn; a window that is not at it, or a large one that is in
+// the middle of it, when ctx ends is left to the next run, which needs no request
+// for it.
 func (w *window) seal(ctx context.Context, p *pages, verified bool) (*spool.Sealed, error) {
 	w.sealing.Lock()
 	defer w.sealing.Unlock()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return w.spool.Seal(w.fetch, w.revision(p, verified))
+	return w.spool.Seal(ctx, w.fetch, w.revision(p, verified))
 }
 
 // revision describes the reading. Its totals are those of the page at the

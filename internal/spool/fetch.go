@@ -2,12 +2,13 @@ package spool
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
+	"iter"
 	"os"
 	"path/filepath"
 	"sync"
@@ -38,7 +39,7 @@ type Fetch struct {
 	mu     sync.Mutex
 	head   header
 	file   *os.File
-	pages  map[int]PageInfo
+	pages  pageSet
 	sorter *sorter
 	buf    []byte
 	broken error // a page was written or sorted in part: only a new attempt mends it
@@ -60,7 +61,7 @@ func (s *Spool) Begin(k analytics.Key, number int32, now, notBefore time.Time) (
 	if err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
-	f := &Fetch{path: path, file: file, pages: map[int]PageInfo{}, sorter: &sorter{dir: s.tmp}}
+	f := &Fetch{path: path, file: file, sorter: &sorter{dir: s.tmp}}
 	fresh := header{Key: k.String(), Revision: number, Attempt: 1, Started: now.UTC().Truncate(time.Microsecond)}
 	if err := f.load(fresh, notBefore); err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -130,16 +131,16 @@ func (f *Fetch) restore(payload []byte) error {
 }
 
 func (f *Fetch) take(p analytics.Page) error {
-	if _, twice := f.pages[p.Offset]; twice {
+	if f.pages.has(p.Offset) {
 		return nil
 	}
-	f.pages[p.Offset] = PageInfo{len(p.Rows), p.HasMore, p.Totals}
+	f.pages.put(p.Offset, PageInfo{len(p.Rows), p.HasMore, p.Totals})
 	return f.sorter.add(p.Rows)
 }
 
 // begin empties the log and writes its header. What was broken is whole again.
 func (f *Fetch) begin(h header) error {
-	clear(f.pages)
+	f.pages = pageSet{}
 	f.head = h
 	f.broken = f.sorter.reset()
 	if f.broken == nil {
@@ -179,7 +180,7 @@ func (f *Fetch) Append(p analytics.Page) error {
 	if f.broken != nil {
 		return f.broken
 	}
-	if _, twice := f.pages[p.Offset]; twice {
+	if f.pages.has(p.Offset) {
 		return nil
 	}
 	f.buf = appendPage(newRecord(f.buf, kindPage), p)
@@ -195,7 +196,7 @@ func (f *Fetch) Restart(now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next := f.head
-	next.Spent += len(f.pages)
+	next.Spent += f.pages.n
 	next.Attempt++
 	next.Started = now.UTC().Truncate(time.Microsecond)
 	return f.begin(next)
@@ -219,14 +220,21 @@ func (f *Fetch) Started() time.Time {
 func (f *Fetch) Requests() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.head.Spent + len(f.pages)
+	return f.head.Spent + f.pages.n
 }
 
 // Pages returns the pages at hand, by offset.
 func (f *Fetch) Pages() map[int]PageInfo {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return maps.Clone(f.pages)
+	return f.pages.all()
+}
+
+// Has reports whether the page at offset is at hand.
+func (f *Fetch) Has(offset int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pages.has(offset)
 }
 
 // Close keeps the page log for a later run.
@@ -243,19 +251,35 @@ func (f *Fetch) Discard() error {
 	return err
 }
 
-// write writes the window file; nothing is left at path after an error.
-func (f *Fetch) write(path string, rev analytics.Revision) error {
+// write writes the window file; nothing is left at path after an error, of which
+// the end of ctx is one.
+func (f *Fetch) write(ctx context.Context, path string, rev analytics.Revision) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.broken != nil {
 		return f.broken
 	}
 	duplicates := 0
-	if _, err := archive.Write(path, rev, f.sorter.sorted(&duplicates)); err != nil {
+	if _, err := archive.Write(path, rev, until(ctx, f.sorter.sorted(&duplicates))); err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
 	if duplicates > 0 && rev.Verified {
 		return errors.Join(fmt.Errorf("%s: %w", rev.Key, ErrDuplicate), os.Remove(path))
 	}
 	return nil
+}
+
+// until yields rows as long as ctx lasts; it looks at it now and then.
+func until(ctx context.Context, rows iter.Seq2[analytics.Row, error]) iter.Seq2[analytics.Row, error] {
+	return func(yield func(analytics.Row, error) bool) {
+		n := 0
+		for row, err := range rows {
+			if n++; n%runRows == 0 && err == nil {
+				err = ctx.Err()
+			}
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -324,7 +325,7 @@ func TestSpillFailure(t *testing.T) {
 	if err := f.Append(page(1, 1)); err == nil {
 		t.Error("append goes on")
 	}
-	if _, err := s.Seal(f, analytics.Revision{Key: key, Number: 1, ExportedAt: now}); err == nil {
+	if _, err := s.Seal(context.Background(), f, analytics.Revision{Key: key, Number: 1, ExportedAt: now}); err == nil {
 		t.Error("it is sealed")
 	}
 	check(t, f.Close())
@@ -343,7 +344,7 @@ func TestBroken(t *testing.T) {
 	if err := f.Append(page(1, 2)); !errors.Is(err, f.broken) {
 		t.Errorf("append: %v", err)
 	}
-	if _, err := s.Seal(f, analytics.Revision{Key: key, Number: 1, ExportedAt: now}); !errors.Is(err, f.broken) {
+	if _, err := s.Seal(context.Background(), f, analytics.Revision{Key: key, Number: 1, ExportedAt: now}); !errors.Is(err, f.broken) {
 		t.Errorf("seal: %v", err)
 	}
 	check(t, f.Restart(now))

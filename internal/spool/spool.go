@@ -92,13 +92,13 @@ type Sealed struct{ *archive.File }
 // Seal turns a complete page log into a sealed window file, described by rev
 // (whose Rows is counted here). ErrDuplicate if rev is to be verified and a
 // path came twice: nothing is sealed then. The page log stays until Discard.
-func (s *Spool) Seal(f *Fetch, rev analytics.Revision) (*Sealed, error) {
+func (s *Spool) Seal(ctx context.Context, f *Fetch, rev analytics.Revision) (*Sealed, error) {
 	final := filepath.Join(s.sealed, fmt.Sprintf("%s.r%d%s", name(rev.Key), rev.Number, sealedSuffix))
 	staged := filepath.Join(s.tmp, filepath.Base(final)+".tmp")
 	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
-	if err := f.write(staged, rev); err != nil {
+	if err := f.write(ctx, staged, rev); err != nil {
 		return nil, err
 	}
 	if err := os.Rename(staged, final); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func seal(t *testing.T, s *Spool, k analytics.Key, number int32) *Sealed {
 	f, err := s.Begin(k, number, now, time.Time{})
 	check(t, err)
 	check(t, f.Append(page(0, 10)))
-	w, err := s.Seal(f, revisionOf(k, number))
+	w, err := s.Seal(context.Background(), f, revisionOf(k, number))
 	check(t, err)
 	check(t, f.Discard())
 	return w
@@ -44,7 +45,7 @@ func TestSeal(t *testing.T) {
 	}
 	rev := revisionOf(key, 1)
 	for range 2 { // once more after a crash before the ledger knew
-		w, err := s.Seal(f, rev)
+		w, err := s.Seal(context.Background(), f, rev)
 		check(t, err)
 		want := rev
 		want.Rows = 45
@@ -67,13 +68,36 @@ func TestSeal(t *testing.T) {
 	}
 }
 
+// TestSealEndsWithContext: a large window that is being sealed when the process
+// is asked to stop does not hold it up.
+func TestSealEndsWithContext(t *testing.T) {
+	smallRuns(t, 4, 1<<20)
+	dir := t.TempDir()
+	s := openSpool(t, dir)
+	f := begin(t, s)
+	check(t, f.Append(page(0, 20)))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := s.Seal(ctx, f, revisionOf(key, 1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want the context's error", err)
+	}
+	if got := files(t, dir); slices.ContainsFunc(got, func(name string) bool { return strings.HasPrefix(name, "sealed/") }) {
+		t.Errorf("files after a cancelled seal: %v", got)
+	}
+	w, err := s.Seal(context.Background(), f, revisionOf(key, 1))
+	check(t, err)
+	if w.Revision().Rows != 20 {
+		t.Errorf("%d rows, want 20", w.Revision().Rows)
+	}
+}
+
 func TestSealTotalsOnly(t *testing.T) {
 	s := openSpool(t, t.TempDir())
 	f := begin(t, s)
 	check(t, f.Append(page(0, 0)))
 	rev := revisionOf(key, 1)
 	rev.Rows = analytics.TotalsOnlyRows
-	w, err := s.Seal(f, rev)
+	w, err := s.Seal(context.Background(), f, rev)
 	check(t, err)
 	if d := cmp.Diff(rev, w.Revision()); d != "" {
 		t.Errorf("revision (-want +got):\n%s", d)
@@ -90,7 +114,7 @@ func TestSealDuplicates(t *testing.T) {
 	check(t, f.Append(page(0, 3)))
 	check(t, f.Append(second))
 	rev := revisionOf(key, 1)
-	_, err := s.Seal(f, rev)
+	_, err := s.Seal(context.Background(), f, rev)
 	if !errors.Is(err, ErrDuplicate) || !strings.Contains(err.Error(), key.String()) {
 		t.Errorf("got %v, want ErrDuplicate", err)
 	}
@@ -98,7 +122,7 @@ func TestSealDuplicates(t *testing.T) {
 		t.Errorf("files after ErrDuplicate: %v", got)
 	}
 	rev.Verified = false
-	w, err := s.Seal(f, rev)
+	w, err := s.Seal(context.Background(), f, rev)
 	check(t, err)
 	found := 0
 	for _, row := range all(t, w.Rows()) {
