@@ -199,54 +199,47 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // pass plans and reads once.
 func (e *exporter) pass(ctx context.Context, sel *selection, id int, s *summary) error {
-	l, err := readLedger(ctx, e.db)
+	d, err := e.due(ctx, sel, id)
 	if err != nil {
 		return err
 	}
-	in, err := sel.input(e.config, l, e.now(), id)
-	if err != nil {
-		return err
-	}
-	items, err := sel.items(in)
-	if err != nil {
-		return err
-	}
-	// In a later pass what was asked for, or is open, has been read once.
-	items = slices.DeleteFunc(items, e.progress.recorded)
-	budget, err := readCapacity(ctx, e.db, e.config, e.now())
-	if err != nil {
-		return err
-	}
-	e.progress.begin(items, budget.finish(costOf(items, l)))
-	result := e.pipeline.Run(ctx, pipeline.Work{Items: items, Known: l.known, Predict: l.predict(e.Budget > 0)})
+	e.progress.begin(d.items, d.budget.finish(costOf(d.items, d.ledger)))
+	result := e.pipeline.Run(ctx, pipeline.Work{Items: d.items, Known: d.ledger.known, Predict: d.ledger.predict(e.Budget > 0)})
 	e.progress.end()
 	s.add(result)
-	return e.rest(ctx, in, sel, s)
-}
-
-// rest notes what is still due, what it costs and when it can be done.
-func (e *exporter) rest(ctx context.Context, in schedule.Input, sel *selection, s *summary) error {
 	if s.Left == 0 {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx)
-	l, err := readLedger(ctx, e.db)
-	if err != nil {
+	if d, err = e.due(context.WithoutCancel(ctx), sel, id); err != nil {
 		return err
 	}
-	in.Known, in.Provisional = l.known, l.provisional()
-	items, err := sel.items(in)
-	if err != nil {
-		return err
-	}
-	items = slices.DeleteFunc(items, e.progress.recorded)
-	budget, err := readCapacity(ctx, e.db, e.config, e.now())
-	if err != nil {
-		return err
-	}
-	s.LeftRequests = costOf(items, l)
-	s.Resume, s.Finish = budget.Next, budget.finish(s.LeftRequests)
+	s.LeftRequests = costOf(d.items, d.ledger)
+	s.Resume, s.Finish = d.budget.Next, d.budget.finish(s.LeftRequests)
 	return nil
+}
+
+// outlook is what is to be read now, and what the budget allows.
+type outlook struct {
+	items  []schedule.Item
+	ledger ledger
+	budget capacity
+}
+
+func (e *exporter) due(ctx context.Context, sel *selection, id int) (d outlook, err error) {
+	now := e.now()
+	if d.ledger, err = readLedger(ctx, e.db); err != nil {
+		return d, err
+	}
+	in, err := sel.input(e.config, d.ledger, now, id)
+	if err != nil {
+		return d, err
+	}
+	if d.items, err = sel.items(in); err != nil {
+		return d, err
+	}
+	d.items = slices.DeleteFunc(d.items, e.progress.readOnce)
+	d.budget, err = readCapacity(ctx, e.db, e.config, now)
+	return d, err
 }
 
 // costOf is how many requests the items will probably take.

@@ -41,7 +41,7 @@ type progress struct {
 	finish              time.Time
 	pages, mispredicted int
 	rows                int64
-	done                map[string]bool // windows that are in the ledger
+	done                map[string]bool // windows this run has read
 }
 
 func newProgress(a *app) *progress { return &progress{app: a, done: map[string]bool{}} }
@@ -122,6 +122,7 @@ func (p *progress) observe(ev pipeline.Event) {
 		p.mispredicted++
 	case pipeline.StepOpen:
 		p.pages++
+		p.done[ev.Key.String()] = true
 		step = 1
 	case pipeline.StepRecorded:
 		p.done[ev.Key.String()] = true
@@ -133,9 +134,10 @@ func (p *progress) observe(ev pipeline.Event) {
 	}
 }
 
-// recorded reports whether this process has read the window.
-func (p *progress) recorded(item schedule.Item) bool {
+// readOnce reports whether the item is of the kind that is read once in a run,
+// asked for or open, and this run has read it.
+func (p *progress) readOnce(item schedule.Item) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.done[item.Key.String()]
+	return (item.Reason == schedule.ReasonAsked || item.Reason == schedule.ReasonOpen) && p.done[item.Key.String()]
 }
