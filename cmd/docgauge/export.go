@@ -94,7 +94,7 @@ func (a *app) export(ctx context.Context, sel *selection, wait, asJSON bool) err
 
 func (a *app) exportWith(ctx context.Context, c config, sel *selection, wait, asJSON bool) (err error) {
 	// Bad flags are found before anything is opened.
-	if _, err := sel.check(c, a.now()); err != nil {
+	if err := sel.check(c, a.now()); err != nil {
 		return err
 	}
 	e, err := a.openExporter(ctx, c)
@@ -118,13 +118,13 @@ func (a *app) exportWith(ctx context.Context, c config, sel *selection, wait, as
 }
 
 // check plans against an empty ledger: it finds every mistake in the flags.
-func (s *selection) check(c config, now time.Time) (int, error) {
+func (s *selection) check(c config, now time.Time) error {
 	in, err := s.input(c, ledger{}, now, 0)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	items, err := s.items(in)
-	return len(items), err
+	_, err = s.items(in)
+	return err
 }
 
 // run is one run: everything due, or what the budget lets through of it.

@@ -36,12 +36,12 @@ func (w *switchWriter) set(to io.Writer) {
 type progress struct {
 	app *app
 
-	mu                  sync.Mutex
-	bar                 *progressbar.ProgressBar
-	finish              time.Time
-	pages, mispredicted int
-	rows                int64
-	done                map[string]bool // windows this run has read
+	mu     sync.Mutex
+	bar    *progressbar.ProgressBar
+	finish time.Time
+	pages  int
+	rows   int64
+	done   map[string]bool // windows this run has read
 }
 
 func newProgress(a *app) *progress { return &progress{app: a, done: map[string]bool{}} }
@@ -119,7 +119,6 @@ func (p *progress) observe(ev pipeline.Event) {
 		p.rows += ev.Rows
 	case pipeline.StepMispredicted:
 		p.pages++
-		p.mispredicted++
 	case pipeline.StepOpen:
 		p.pages++
 		p.done[ev.Key.String()] = true
