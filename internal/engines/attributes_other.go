@@ -1,0 +1,9 @@
+//go:build unix && !linux
+
+package engines
+
+import "syscall"
+
+// attributes put a child into its own process group; where there is no
+// parent-death signal it outlives us if we are killed.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -1,0 +1,61 @@
+package engines
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// installer is the command that installs every engine.
+const installer = "make engines"
+
+// Missing says that an engine is not installed.
+type Missing struct {
+	Engine  string // the engine, "clickhouse-server"
+	Install string // the command that installs it
+}
+
+func (m Missing) Error() string {
+	return fmt.Sprintf("%s is not installed: run %s", m.Engine, m.Install)
+}
+
+// Need ends the test unless err is nil: an engine that is [Missing] skips it,
+// or fails it where the environment has CI=true; any other error fails it.
+func Need(t testing.TB, err error) {
+	t.Helper()
+	var missing Missing
+	switch {
+	case err == nil:
+	case errors.As(err, &missing) && os.Getenv("CI") != "true":
+		t.Skip(missing.Error())
+	default:
+		t.Fatal(err)
+	}
+}
+
+// program finds an executable in .tools/bin at the top of the repository, in
+// PATH, or in /usr/sbin, which the PATH of ordinary users often lacks.
+func program(name string) (string, error) {
+	for _, path := range []string{filepath.Join(Tools(), "bin", name), name, "/usr/sbin/" + name} {
+		if found, err := exec.LookPath(path); err == nil {
+			return filepath.Abs(found)
+		}
+	}
+	return "", Missing{Engine: name, Install: installer}
+}
+
+// Tools returns the directory .tools at the top of the repository, that is
+// beside the go.mod above the working directory, whether it exists or not.
+func Tools() string {
+	dir, err := os.Getwd()
+	for err == nil && dir != filepath.Dir(dir) {
+		if _, none := os.Stat(filepath.Join(dir, "go.mod")); none == nil {
+			return filepath.Join(dir, ".tools")
+		}
+		dir = filepath.Dir(dir)
+	}
+	return ".tools"
+}
