@@ -17,6 +17,24 @@ func RunClickHouse(t testing.TB, options ...Option) *ClickHouse {
 	return server
 }
 
+// RunCluster starts a cluster for one test, as [StartClusterOf] does.
+func RunCluster(t testing.TB, shards, replicas int, options ...Option) *Cluster {
+	t.Helper()
+	cluster, err := StartClusterOf(t.TempDir(), shards, replicas, options...)
+	Need(t, err)
+	cleanup(t, cluster)
+	return cluster
+}
+
+// RunS3 starts a server for one test, as [StartS3] does.
+func RunS3(t testing.TB) *S3 {
+	t.Helper()
+	server, err := StartS3(t.TempDir())
+	Need(t, err)
+	cleanup(t, server)
+	return server
+}
+
 // cleanup ends the engine with the test, and shows its error log if the test
 // failed. The directory goes with the test, so nothing is lost by a kill.
 func cleanup(t testing.TB, e engine) {
