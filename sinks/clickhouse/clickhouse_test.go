@@ -1,0 +1,14 @@
+package clickhouse
+
+import (
+	"testing"
+
+	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/sinktest"
+)
+
+func TestContract(t *testing.T) {
+	both(t, func(t *testing.T, e engine) {
+		sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) { return newSink(t, e) })
+	})
+}

@@ -1,0 +1,173 @@
+package clickhouse
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+const (
+	// KeepSuperseded is how long the rows of an attempt stay after no view
+	// shows them any more: longer than any query or any commit takes.
+	KeepSuperseded = 24 * time.Hour
+	// atOnce bounds the attempts that one statement deletes.
+	atOnce = 500
+	// mutationPoll is how often is asked whether the server has deleted.
+	mutationPoll = 200 * time.Millisecond
+)
+
+// Superseded is an attempt whose rows no view shows, since KeepSuperseded or longer.
+type Superseded struct {
+	analytics.Key
+	Attempt uint64 `json:"attempt"`
+	Rows    uint64 `json:"rows"`
+	// Since is when a later attempt took its place, or, for one that was never
+	// committed, when its last row was written. By the server's clock.
+	Since time.Time `json:"since"`
+}
+
+// Superseded lists what Collect would delete now.
+func (s *Sink) Superseded(ctx context.Context) ([]Superseded, error) {
+	ses, err := s.open(ctx)
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	found, err := ses.superseded(ctx)
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	return found, nil
+}
+
+// Collect deletes the rows of superseded attempts and waits until the server
+// has done so. Markers stay: they are the history of the windows. What a view
+// shows is never touched: an attempt below a committed one can not be shown
+// again, and one never committed is abandoned long before KeepSuperseded.
+func (s *Sink) Collect(ctx context.Context) ([]Superseded, error) {
+	found, err := s.Superseded(ctx)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	ses, err := s.open(ctx)
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	for rest := found; len(rest) > 0; rest = rest[min(atOnce, len(rest)):] {
+		if err := ses.remove(ctx, rest[:min(atOnce, len(rest))]); err != nil {
+			return nil, s.explain(err)
+		}
+	}
+	return found, s.explain(ses.awaitMutations(ctx))
+}
+
+// superseded asks per attempt with rows that is not the newest of its window
+// when the first marker after it came. Times are compared by the server's clock.
+func (ses *session) superseded(ctx context.Context) ([]Superseded, error) {
+	rows, err := ses.conn.Query(ctx, fmt.Sprintf(`
+SELECT %[1]s, attempt, toUInt64(count()), max(written_at), now()
+FROM %[2]s WHERE (%[3]s) NOT IN (SELECT %[1]s, max(attempt) FROM %[4]s GROUP BY %[1]s)
+GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, ses.in(windowsTable)))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var found []Superseded
+	var now time.Time
+	for rows.Next() {
+		var a Superseded
+		var granularity string
+		var from, to time.Time
+		if err := rows.Scan(&a.Project, &granularity, &from, &to, &a.Attempt, &a.Rows, &a.Since, &now); err != nil {
+			return nil, err
+		}
+		a.Granularity = analytics.Granularity(granularity)
+		a.From, a.To = analytics.NewDate(from.Date()), analytics.NewDate(to.Date())
+		found = append(found, a)
+	}
+	if err := rows.Err(); err != nil || len(found) == 0 {
+		return nil, err
+	}
+	commits, err := ses.commits(ctx)
+	return due(found, commits, now.Add(-KeepSuperseded)), err
+}
+
+// commit is a marker: an attempt, and when it was committed.
+type commit struct {
+	attempt uint64
+	at      time.Time
+}
+
+// commits returns the markers of each window, in the order of their attempts.
+func (ses *session) commits(ctx context.Context) (map[analytics.Key][]commit, error) {
+	rows, err := ses.conn.Query(ctx, fmt.Sprintf("SELECT %s, committed_at FROM %s ORDER BY %s", attemptColumns, ses.in(windowsTable), attemptColumns))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[analytics.Key][]commit{}
+	for rows.Next() {
+		var k analytics.Key
+		var granularity string
+		var from, to time.Time
+		var c commit
+		if err := rows.Scan(&k.Project, &granularity, &from, &to, &c.attempt, &c.at); err != nil {
+			return nil, err
+		}
+		k.Granularity = analytics.Granularity(granularity)
+		k.From, k.To = analytics.NewDate(from.Date()), analytics.NewDate(to.Date())
+		out[k] = append(out[k], c)
+	}
+	return out, rows.Err()
+}
+
+// due returns those of the attempts that no view has shown since before.
+func due(attempts []Superseded, commits map[analytics.Key][]commit, before time.Time) (out []Superseded) {
+	for _, a := range attempts {
+		committed := false
+		for _, c := range commits[a.Key] {
+			committed = committed || c.attempt == a.Attempt
+			if committed && c.attempt > a.Attempt {
+				a.Since = later(a.Since, c.at)
+				break
+			}
+		}
+		if a.Since.Before(before) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// remove deletes the rows of the attempts. Servers do it in the background.
+func (ses *session) remove(ctx context.Context, attempts []Superseded) error {
+	tuples := make([]string, len(attempts))
+	for i, a := range attempts {
+		tuples[i] = fmt.Sprintf("('%s', '%s', toDate('%s'), toDate('%s'), toUInt64(%d))", a.Project, a.Granularity, a.From, a.To, a.Attempt)
+	}
+	return ses.conn.Exec(ctx, fmt.Sprintf("ALTER TABLE %s%s DELETE WHERE (%s) IN (%s)",
+		ses.in(ses.local(rowsTable)), ses.onCluster(), attemptColumns, strings.Join(tuples, ", ")))
+}
+
+// awaitMutations waits until this server has no deletion under way.
+func (ses *session) awaitMutations(ctx context.Context) error {
+	for {
+		n, err := ses.number(ctx, fmt.Sprintf("SELECT toUInt64(count()) FROM system.mutations WHERE database = '%s' AND table = '%s' AND NOT is_done",
+			ses.database, ses.local(rowsTable)))
+		if err != nil || n == 0 {
+			return err
+		}
+		if err := wait(ctx, mutationPoll); err != nil {
+			return err
+		}
+	}
+}

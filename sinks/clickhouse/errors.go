@@ -1,0 +1,128 @@
+package clickhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
+)
+
+// fault is what a code of the server means to whoever runs docgauge.
+type fault struct {
+	rule string
+	// passes: the same may succeed a moment later.
+	passes bool
+}
+
+const (
+	wrongLogin = "the server refuses user or password: check those of the DSN"
+	noRight    = "the user lacks a right: the documentation lists the grants, or let an administrator run `docgauge check` once to make the tables"
+	readOnly   = "the user may only read: give it a profile without readonly, and the right to insert"
+	noSpace    = "the server's disk is full: free space there; the window is written again by the next run"
+	overloaded = "the server is overloaded"
+	replicas   = "a replica does not answer: every replica of the shard must confirm an insert; start it, or take it out of the cluster"
+	keeper     = "the server has no connection to its ZooKeeper or Keeper"
+	cut        = "the connection broke"
+)
+
+// faults by code; see ErrorCodes.cpp of ClickHouse.
+var faults = map[int32]fault{
+	81:  {rule: "the database does not exist: CREATE DATABASE it, or name another one in the DSN"},
+	192: {rule: wrongLogin}, 193: {rule: wrongLogin}, 194: {rule: wrongLogin}, 516: {rule: wrongLogin},
+	291: {rule: noRight}, 497: {rule: noRight}, 392: {rule: noRight},
+	164: {rule: readOnly},
+	243: {rule: noSpace},
+	115: {rule: "the server does not know a setting: over http(s) docgauge needs server 22.3 or newer, use clickhouse://host:9000 for older ones; otherwise check the settings in the DSN"},
+	170: {rule: "the cluster is not in the server's configuration (remote_servers)"},
+	16:  {rule: "a table is not as docgauge made it: drop or rename the docgauge_ tables and views, then `docgauge load --sink clickhouse`"},
+	60:  {rule: "a table is gone that was there at the start: drop docgauge_migrations, then `docgauge load --sink clickhouse` makes and fills all of them"},
+	47:  {rule: "a table is not as docgauge made it: drop or rename the docgauge_ tables and views, then `docgauge load --sink clickhouse`"},
+	202: {rule: overloaded, passes: true}, 241: {rule: "the server is out of memory", passes: true}, 252: {rule: "the table has too many parts: merges lag behind", passes: true},
+	159: {rule: "the server took too long", passes: true}, 209: {rule: cut, passes: true}, 210: {rule: cut, passes: true}, 279: {rule: replicas, passes: true},
+	225: {rule: keeper, passes: true}, 242: {rule: keeper, passes: true}, 999: {rule: keeper, passes: true},
+	285: {rule: replicas, passes: true}, 286: {rule: replicas, passes: true}, 289: {rule: replicas, passes: true}, 319: {rule: replicas, passes: true},
+}
+
+// transient reports whether the same window may be committed a moment later. A
+// server that cannot be reached at all is left to the next run.
+func transient(err error) bool {
+	if e, ok := errors.AsType[*clickhouse.Exception](err); ok {
+		return faults[e.Code].passes
+	}
+	if _, short := errors.AsType[errShort](err); short || errors.Is(err, errOvertaken) {
+		return true
+	}
+	return broken(err) && !unreachable(err)
+}
+
+func unreachable(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// broken reports whether the connection failed.
+func broken(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return (network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) && !errors.Is(err, context.Canceled)
+}
+
+// explain says where it happened, what it means and what to do about it.
+func (s *Sink) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("ClickHouse at %s: %w", s.Location(), s.meaning(err))
+}
+
+func (s *Sink) meaning(err error) error {
+	e, ok := errors.AsType[*clickhouse.Exception](err)
+	switch {
+	case ok && full(e):
+		return explained{noSpace, e.Code, e.Message, err}
+	case ok && faults[e.Code].rule != "":
+		return explained{faults[e.Code].rule, e.Code, e.Message, err}
+	case unreachable(err):
+		return fmt.Errorf("no server answers there: is it running, and is it the port of %s? %w", s.portHint(), err)
+	case strings.Contains(err.Error(), "[handshake] unexpected packet"):
+		return fmt.Errorf("this is not the port of the native protocol: it is 9000, or 9440 with ?secure=true: %w", err)
+	case broken(err):
+		return fmt.Errorf("%s: %w", cut, err)
+	}
+	return err
+}
+
+func (s *Sink) portHint() string {
+	if s.options.Protocol == clickhouse.HTTP {
+		return "HTTP (8123, or 8443 with TLS)"
+	}
+	return "the native protocol (9000, or 9440 with TLS)"
+}
+
+// full reports whether a server's disk is full, which some versions say only in words.
+func full(e *clickhouse.Exception) bool {
+	return strings.Contains(e.Message, "No space left on device")
+}
+
+// explained puts the meaning before what the server says, of which only the
+// first line is shown.
+type explained struct {
+	rule string
+	code int32
+	said string
+	err  error
+}
+
+func (e explained) Error() string {
+	const most = 300
+	said, _, _ := strings.Cut(e.said, "\n")
+	if len(said) > most {
+		said = strings.ToValidUTF8(said[:most], "") + "…"
+	}
+	return fmt.Sprintf("%s (code %d: %s)", e.rule, e.code, said)
+}
+
+func (e explained) Unwrap() error { return e.err }

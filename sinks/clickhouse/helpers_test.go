@@ -1,0 +1,228 @@
+package clickhouse
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/engines"
+)
+
+// engine is a running server, of whichever version.
+type engine interface {
+	DSN(database string) string
+	Exec(ctx context.Context, sql string) (string, error)
+}
+
+// shared servers serve every test of the package; each test has a database.
+var shared struct {
+	sync.Mutex
+	dir    string
+	old    *engines.ClickHouse
+	modern *engines.Engine26
+	count  atomic.Int64
+}
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "clickhouse-test-")
+	if err != nil {
+		panic(err)
+	}
+	shared.dir = dir
+	code := m.Run()
+	if shared.old != nil {
+		_ = shared.old.Stop()
+	}
+	if shared.modern != nil {
+		_ = shared.modern.Stop()
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// old returns the server 18.16, started at the first call.
+func old(t *testing.T) engine {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.old == nil {
+		s, err := engines.StartClickHouse(subdir(t, "old"))
+		engines.Need(t, err)
+		shared.old = s
+	}
+	return shared.old
+}
+
+// modern returns the engine 26, started at the first call.
+func modern(t *testing.T) engine {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.modern == nil {
+		s, err := engines.StartEngine26(subdir(t, "modern"))
+		engines.Need(t, err)
+		shared.modern = s
+	}
+	return shared.modern
+}
+
+func subdir(t *testing.T, name string) string {
+	t.Helper()
+	dir := fmt.Sprintf("%s/%s", shared.dir, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// both runs f against either server.
+func both(t *testing.T, f func(t *testing.T, e engine)) {
+	t.Run("18.16", func(t *testing.T) { f(t, old(t)) })
+	t.Run("26", func(t *testing.T) { f(t, modern(t)) })
+}
+
+// database makes an empty database, dropped at the end.
+func database(t *testing.T, e engine) string {
+	t.Helper()
+	name := fmt.Sprintf("t%d", shared.count.Add(1))
+	must(t, e, "CREATE DATABASE "+name)
+	t.Cleanup(func() {
+		if _, err := e.Exec(context.Background(), "DROP DATABASE "+name); err != nil {
+			t.Log(err)
+		}
+	})
+	return name
+}
+
+func must(t *testing.T, e engine, sql string) string {
+	t.Helper()
+	out, err := e.Exec(t.Context(), sql)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// newSink returns a sink on an empty database, and a reader of its views.
+func newSink(t *testing.T, e engine) (*Sink, reader) {
+	t.Helper()
+	dsn := e.DSN(database(t, e))
+	return open(t, dsn), newReader(t, dsn)
+}
+
+func open(t *testing.T, dsn string) *Sink {
+	t.Helper()
+	s, err := New(Config{DSN: dsn, Version: "test", Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// reader queries the views, as users do.
+type reader struct {
+	t    *testing.T
+	conn driver.Conn
+}
+
+func newReader(t *testing.T, dsn string) reader {
+	t.Helper()
+	o, err := parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := clickhouse.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return reader{t, conn}
+}
+
+const unknownTable = 60
+
+func (r reader) query(view string, key analytics.Key, columns string) (driver.Rows, error) {
+	return r.conn.Query(context.Background(), fmt.Sprintf("SELECT %s FROM %s WHERE %s", columns, view, is(key)))
+}
+
+// missing reports whether the views were not made yet.
+func missing(err error) bool {
+	e, ok := err.(*clickhouse.Exception)
+	if h, isHTTP := err.(*clickhouse.HTTPError); isHTTP {
+		e, ok = h.Err.(*clickhouse.Exception)
+	}
+	return ok && e.Code == unknownTable
+}
+
+func (r reader) Visitors(key analytics.Key) (rows []analytics.Row, revs []analytics.Revision, err error) {
+	result, err := r.query(visitorsView, key, "path, human, ai, total, "+r.described())
+	if missing(err) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	defer result.Close()
+	for result.Next() {
+		var row analytics.Row
+		rev := analytics.Revision{Key: key}
+		var settled, verified uint8
+		var exported int64
+		if err := result.Scan(&row.Path, &row.Human, &row.AI, &row.Total, &rev.Number, &settled, &verified, &exported); err != nil {
+			return nil, nil, err
+		}
+		rev.Settled, rev.Verified, rev.ExportedAt = isTrue(settled), isTrue(verified), time.UnixMicro(exported).UTC()
+		rows = append(rows, row)
+		if !slices.Contains(revs, rev) {
+			revs = append(revs, rev)
+		}
+	}
+	return rows, revs, result.Err()
+}
+
+func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error) {
+	result, err := r.query(totalsView, key, "human, ai, total, page_count, "+r.described())
+	if missing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer result.Close()
+	for result.Next() {
+		rev := analytics.Revision{Key: key}
+		var settled, verified uint8
+		var exported int64
+		if err := result.Scan(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number, &settled, &verified, &exported); err != nil {
+			return nil, err
+		}
+		rev.Settled, rev.Verified, rev.ExportedAt = isTrue(settled), isTrue(verified), time.UnixMicro(exported).UTC()
+		revs = append(revs, rev)
+	}
+	return revs, result.Err()
+}
+
+// described selects the last columns of both views in the types scanned here.
+func (r reader) described() string {
+	const columns = "revision, settled = 1, verified = 1, "
+	v, err := r.conn.ServerVersion()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if serverOf(v).modern() {
+		return columns + "toUnixTimestamp64Micro(exported_at)"
+	}
+	return columns + "exported_at_us"
+}
+
+func isTrue(n uint8) bool { return n == 1 }

@@ -1,0 +1,153 @@
+package clickhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+const (
+	// pause is the time between the rows and their marker. A query takes the
+	// states of both tables within milliseconds of each other, while it is
+	// planned; this is a hundred times as long. Windows of a run overlap, so it
+	// costs little.
+	pause = 100 * time.Millisecond
+	// tries is how often a window is written before its error is returned.
+	tries = 3
+	// between is the wait before the second try; it doubles.
+	between = 500 * time.Millisecond
+)
+
+// step lets tests stop the process between two steps of a commit; nil outside them.
+var step func(name string)
+
+func at(name string) {
+	if step != nil {
+		step(name)
+	}
+}
+
+// Replace commits w; see the package documentation for the protocol. Errors
+// that may pass by themselves are tried again, each time as a new attempt.
+func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
+	rev := w.Revision()
+	err := checkRange(rev)
+	for try := 0; err == nil; try++ {
+		if err = s.commit(ctx, w); err == nil {
+			return nil
+		}
+		if try+1 < tries && transient(err) && wait(ctx, between<<try) == nil {
+			err = nil
+		}
+	}
+	return fmt.Errorf("%s: %w", rev.Key, s.explain(err))
+}
+
+// checkRange refuses what the column types cannot hold.
+func checkRange(rev analytics.Revision) error {
+	const last = analytics.Date(1<<16 - 1)
+	if rev.From < 0 || rev.To > last {
+		return fmt.Errorf("window %s: ClickHouse's Date holds %s to %s", rev.Window, analytics.Date(0), last)
+	}
+	return nil
+}
+
+// errOvertaken is the error of an attempt that a greater one has overtaken.
+var errOvertaken = errors.New("another process has committed this window meanwhile: let one process write it")
+
+// commit writes w as one attempt.
+func (s *Sink) commit(ctx context.Context, w sinks.Sealed) error {
+	ses, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.alone(ses)()
+	rev, attempt := w.Revision(), s.attempts.next()
+	n, err := ses.insertRows(ctx, w, attempt)
+	if err != nil {
+		return err
+	}
+	at("rows inserted")
+	if want := max(rev.Rows, 0); n != want {
+		return fmt.Errorf("the window file has %d rows, its revision says %d", n, want)
+	}
+	if err := ses.verify(ctx, rev.Key, attempt, n); err != nil {
+		return err
+	}
+	if n > 0 {
+		if err := wait(ctx, pause); err != nil {
+			return err
+		}
+	}
+	at("rows verified")
+	if err := ses.insertMarker(ctx, rev, attempt); err != nil {
+		return err
+	}
+	at("marker inserted")
+	return s.confirm(ctx, ses, rev.Key, attempt)
+}
+
+// alone keeps inserts with a quorum apart on servers that take only one at a
+// time, and returns what ends that.
+func (s *Sink) alone(ses *session) (release func()) {
+	if ses.cluster == "" || ses.server.modern() {
+		return func() {}
+	}
+	s.inserting.Lock()
+	return s.inserting.Unlock
+}
+
+// verify counts the attempt's rows on the server. The driver has been seen to
+// report success for an insert that failed.
+func (ses *session) verify(ctx context.Context, key analytics.Key, attempt uint64, want int64) error {
+	if want == 0 {
+		return nil
+	}
+	got, err := ses.number(ctx, fmt.Sprintf("SELECT toUInt64(count()) FROM %s WHERE %s AND attempt = %d", ses.in(rowsTable), is(key), attempt))
+	if err == nil && got != uint64(want) {
+		err = errShort{got, want}
+	}
+	return err
+}
+
+type errShort struct {
+	got  uint64
+	want int64
+}
+
+func (e errShort) Error() string {
+	return fmt.Sprintf("the server has %d of %d rows after an insert without error", e.got, e.want)
+}
+
+// confirm finds out whether views show the attempt: the clock of another
+// process may have been ahead of ours.
+func (s *Sink) confirm(ctx context.Context, ses *session, key analytics.Key, attempt uint64) error {
+	newest, err := ses.number(ctx, fmt.Sprintf("SELECT max(attempt) FROM %s WHERE %s", ses.in(windowsTable), is(key)))
+	if err != nil || newest == attempt {
+		return err
+	}
+	s.attempts.past(newest)
+	return errOvertaken
+}
+
+// is is the condition that selects key. Its values are checked: no quote can
+// be in them.
+func is(key analytics.Key) string {
+	return fmt.Sprintf("project = '%s' AND granularity = '%s' AND window_start = toDate('%s') AND window_end = toDate('%s')",
+		key.Project, key.Granularity, key.From, key.To)
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,178 @@
+package clickhouse
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The names of tables and views in the database of the DSN.
+const (
+	rowsTable      = "docgauge_visitors_rows"
+	windowsTable   = "docgauge_windows"
+	versionsTable  = "docgauge_migrations"
+	visitorsView   = "docgauge_visitors"
+	totalsView     = "docgauge_totals"
+	localSuffix    = "_local"
+	keyColumns     = "project, granularity, window_start, window_end"
+	attemptColumns = keyColumns + ", attempt"
+)
+
+// rowColumns are inserted in this order; written_at is the server's.
+var rowColumns = []column{
+	{"project", "String"}, {"granularity", "String"}, {"window_start", "Date"}, {"window_end", "Date"}, {"attempt", "UInt64"},
+	{"path", "String"}, {"human", "Int64"}, {"ai", "Int64"}, {"total", "Int64"},
+	{"revision", "Int32"}, {"settled", "UInt8"}, {"verified", "UInt8"}, {"exported_at_us", "Int64"},
+}
+
+// windowColumns are those of a marker; committed_at is the server's.
+var windowColumns = []column{
+	{"project", "String"}, {"granularity", "String"}, {"window_start", "Date"}, {"window_end", "Date"}, {"attempt", "UInt64"},
+	{"human", "Int64"}, {"ai", "Int64"}, {"total", "Int64"}, {"page_count", "Int64"},
+	{"revision", "Int32"}, {"settled", "UInt8"}, {"verified", "UInt8"}, {"exported_at_us", "Int64"},
+}
+
+type column struct{ name, kind string }
+
+func names(columns []column) string {
+	out := make([]string, len(columns))
+	for i, c := range columns {
+		out[i] = c.name
+	}
+	return strings.Join(out, ", ")
+}
+
+func definitions(columns []column) string {
+	out := make([]string, len(columns))
+	for i, c := range columns {
+		out[i] = c.name + " " + c.kind
+	}
+	return strings.Join(out, ", ")
+}
+
+// layout makes statements for a server, alone or in a cluster.
+type layout struct {
+	database, cluster string
+	server            server
+}
+
+// local is the name of the table or view that holds name's data on one server.
+func (l layout) local(name string) string {
+	if l.cluster == "" {
+		return name
+	}
+	return name + localSuffix
+}
+
+// in qualifies name with the database.
+func (l layout) in(name string) string { return "`" + l.database + "`." + name }
+
+func (l layout) onCluster() string {
+	if l.cluster == "" {
+		return ""
+	}
+	return " ON CLUSTER `" + l.cluster + "`"
+}
+
+// engine is that of a table whose data lies here; shards of replicated tables
+// differ by the macro shard.
+func (l layout) engine(name string) string {
+	if l.cluster == "" {
+		return "MergeTree"
+	}
+	return fmt.Sprintf("ReplicatedMergeTree('/clickhouse/tables/{shard}/%s/%s', '{replica}')", l.database, name)
+}
+
+// everywhere is the engine of a table that is the same on every shard.
+func (l layout) everywhere(name string) string {
+	if l.cluster == "" {
+		return "MergeTree"
+	}
+	return fmt.Sprintf("ReplicatedMergeTree('/clickhouse/tables/all/%s/%s', '{shard}-{replica}')", l.database, name)
+}
+
+// versions makes the table that records which migrations were done.
+func (l layout) versions() string {
+	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (version UInt32, views String, applied_at DateTime DEFAULT now()) ENGINE = %s ORDER BY version",
+		l.in(versionsTable), l.onCluster(), l.everywhere(versionsTable))
+}
+
+// tables makes the two tables. The attempt is part of the sorting key of a
+// plain MergeTree: an engine that replaces rows would lose committed ones to an
+// attempt that never commits.
+func (l layout) tables() []string {
+	return append(l.table(rowsTable, rowColumns, "written_at", "project, granularity, window_start, attempt, path"),
+		l.table(windowsTable, windowColumns, "committed_at", attemptColumns)...)
+}
+
+func (l layout) table(name string, columns []column, stamp, order string) []string {
+	out := []string{fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (%s, %s DateTime DEFAULT now()) ENGINE = %s PARTITION BY toYYYYMM(window_start) ORDER BY (%s)",
+		l.in(l.local(name)), l.onCluster(), definitions(columns), stamp, l.engine(name), order)}
+	if l.cluster != "" {
+		out = append(out, l.distributed(name, ", cityHash64("+keyColumns+")"))
+	}
+	return out
+}
+
+// distributed makes name over the local tables or views of the cluster.
+func (l layout) distributed(name, sharding string) string {
+	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s AS %s ENGINE = Distributed(`%s`, `%s`, %s%s)",
+		l.in(name), l.onCluster(), l.in(l.local(name)), l.cluster, l.database, l.local(name), sharding)
+}
+
+// views makes the two views, over those that are there.
+func (l layout) views() []string {
+	out := []string{l.view(visitorsView, l.visitors()), l.view(totalsView, l.totals())}
+	if l.cluster != "" {
+		out = append(out, l.distributed(visitorsView, ""), l.distributed(totalsView, ""))
+	}
+	return out
+}
+
+func (l layout) view(name, query string) string {
+	create := "CREATE VIEW IF NOT EXISTS "
+	if l.server.modern() {
+		create = "CREATE OR REPLACE VIEW "
+	}
+	return create + l.in(l.local(name)) + l.onCluster() + " AS " + query
+}
+
+// flavour names the form of the views, which depends on the server: they are
+// made anew after an upgrade to a server that has better types.
+func (l layout) flavour() string {
+	if l.server.modern() {
+		return "modern"
+	}
+	return "classic"
+}
+
+func (l layout) visitors() string {
+	return fmt.Sprintf("SELECT %s, path, human, ai, total, %s FROM %s WHERE (%s) IN (%s)",
+		keyColumns, l.described(""), l.in(l.local(rowsTable)), attemptColumns, l.newest())
+}
+
+// newest selects the attempt that each window shows.
+func (l layout) newest() string {
+	return fmt.Sprintf("SELECT %s, max(attempt) FROM %s GROUP BY %s", keyColumns, l.in(l.local(windowsTable)), keyColumns)
+}
+
+// described are the columns that both views have last, in the server's types,
+// from stored columns whose names begin with prefix. Servers without DateTime64
+// show exported_at in whole seconds, and exactly in a column more.
+func (l layout) described(prefix string) string {
+	form := "%[1]srevision AS revision, %[1]ssettled AS settled, %[1]sverified AS verified, toDateTime(intDiv(%[1]sexported_at_us, 1000000), 'UTC') AS exported_at, %[1]sexported_at_us AS exported_at_us"
+	if l.server.modern() {
+		form = "%[1]srevision AS revision, toBool(%[1]ssettled) AS settled, toBool(%[1]sverified) AS verified, fromUnixTimestamp64Micro(%[1]sexported_at_us, 'UTC') AS exported_at"
+	}
+	return fmt.Sprintf(form, prefix)
+}
+
+// totals aggregates, so that a marker that came twice is one row.
+func (l layout) totals() string {
+	var newest []string
+	for _, c := range windowColumns[5:] {
+		newest = append(newest, fmt.Sprintf("argMax(%s, attempt) AS newest_%s", c.name, c.name))
+	}
+	inner := fmt.Sprintf("SELECT %s, %s FROM %s GROUP BY %s", keyColumns, strings.Join(newest, ", "), l.in(l.local(windowsTable)), keyColumns)
+	return fmt.Sprintf("SELECT %s, newest_human AS human, newest_ai AS ai, newest_total AS total, newest_page_count AS page_count, %s FROM (%s)",
+		keyColumns, l.described("newest_"), inner)
+}

@@ -1,0 +1,150 @@
+package clickhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// Config is where the sink writes.
+type Config struct {
+	// DSN is clickhouse://[user:password@]host:port/database[?secure=true] for
+	// the native protocol, https://… for HTTP. Other parameters of the query are
+	// those of clickhouse-go, or settings of the server.
+	DSN string
+	// Cluster names a cluster of the server's configuration: tables are then
+	// Replicated and Distributed. Empty means one server.
+	Cluster string
+	// Version is that of this program; the server logs it.
+	Version string
+	Now     func() time.Time
+}
+
+// Sink writes to ClickHouse. It connects, and brings the schema up to date, at
+// its first use, and again after that failed. Many goroutines may use it.
+type Sink struct {
+	options  *clickhouse.Options
+	cluster  string
+	attempts attempts
+	// inserting is held where inserts with a quorum must not overlap.
+	inserting sync.Mutex
+
+	mu      sync.Mutex
+	session *session
+}
+
+var _ sinks.Sink = (*Sink)(nil)
+
+// New checks the configuration; it does not connect. No error shows a password.
+func New(c Config) (*Sink, error) {
+	o, err := parse(c.DSN)
+	if err != nil {
+		return nil, fmt.Errorf("ClickHouse DSN: %w", err)
+	}
+	if c.Cluster != "" && !clusterForm.MatchString(c.Cluster) {
+		return nil, fmt.Errorf("ClickHouse cluster %.80q: must match %s", c.Cluster, clusterForm)
+	}
+	o.ClientInfo.Products = append(o.ClientInfo.Products, struct{ Name, Version string }{"docgauge", c.Version})
+	return &Sink{options: o, cluster: c.Cluster, attempts: attempts{now: c.Now}}, nil
+}
+
+// Name returns "clickhouse".
+func (s *Sink) Name() string { return "clickhouse" }
+
+// Location says where the sink writes, without user or password.
+func (s *Sink) Location() string {
+	place := strings.Join(s.options.Addr, ",") + "/" + s.options.Auth.Database
+	if s.cluster != "" {
+		place += " (cluster " + s.cluster + ")"
+	}
+	return place
+}
+
+// Close gives the connections up.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session == nil {
+		return nil
+	}
+	err := s.session.conn.Close()
+	s.session = nil
+	return err
+}
+
+// session is a connected server whose schema is up to date.
+type session struct {
+	layout
+	conn driver.Conn
+	http bool
+	// replicas is the number of replicas of each shard; 1 without a cluster.
+	replicas int
+}
+
+// open returns the session, made at the first call.
+func (s *Sink) open(ctx context.Context) (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session != nil {
+		return s.session, nil
+	}
+	conn, err := clickhouse.Open(s.options)
+	if err != nil {
+		return nil, err
+	}
+	ses, err := s.prepare(ctx, conn)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	s.session = ses
+	return ses, nil
+}
+
+func (s *Sink) prepare(ctx context.Context, conn driver.Conn) (*session, error) {
+	if err := conn.Ping(ctx); err != nil {
+		return nil, err
+	}
+	v, err := conn.ServerVersion()
+	if err != nil {
+		return nil, err
+	}
+	ses := &session{layout: layout{s.options.Auth.Database, s.cluster, serverOf(v)}, conn: conn, http: s.options.Protocol == clickhouse.HTTP, replicas: 1}
+	if err := ses.server.check(); err != nil {
+		return nil, err
+	}
+	if s.cluster != "" {
+		if ses.replicas, err = ses.countReplicas(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := ses.migrate(ctx); err != nil {
+		return nil, err
+	}
+	newest, err := ses.number(ctx, "SELECT max(attempt) FROM "+ses.in(windowsTable))
+	s.attempts.past(newest)
+	return ses, err
+}
+
+// countReplicas returns how many replicas the cluster's largest shard has.
+func (ses *session) countReplicas(ctx context.Context) (int, error) {
+	n, err := ses.number(ctx, "SELECT toUInt64(max(replica_num)) FROM system.clusters WHERE cluster = '"+ses.cluster+"'")
+	if err == nil && n == 0 {
+		err = fmt.Errorf("cluster %q is not in the server's configuration (remote_servers): see SELECT DISTINCT cluster FROM system.clusters", ses.cluster)
+	}
+	return int(n), err
+}
+
+// number runs a query whose answer is one UInt64.
+func (ses *session) number(ctx context.Context, query string) (uint64, error) {
+	var n uint64
+	err := ses.conn.QueryRow(ctx, query).Scan(&n)
+	return n, err
+}
