@@ -16,6 +16,7 @@ var allowed = map[string][]string{
 	"internal/archive":   {"internal/analytics"},
 	"internal/budget":    {"internal/analytics"},
 	"internal/docsapi":   {"internal/analytics"},
+	"internal/load":      {"internal/analytics", "sinks"},
 	"internal/engines":   {},
 	"internal/sandbox":   {"internal/analytics"},
 	"internal/spool":     {"internal/analytics", "internal/archive"},

@@ -1,0 +1,147 @@
+// Package load is the use case behind `docgauge load`: it fills a sink from the
+// archive, the windows a Parquet sink has published, without asking the API.
+//
+// A window that the sink has, or has a later reading of, is passed over, so
+// loading again does nothing, and a load that was cut goes on where it was. It
+// does not know what is due or what a ledger is; whoever calls it keeps other
+// writers of the sink away.
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+const (
+	// rowsAtOnce bounds the rows of the windows that are loaded at the same
+	// time, and so memory; every window counts as at least windowWeight rows.
+	rowsAtOnce   = 256_000
+	windowWeight = 8_000
+	// windowTimeout bounds the loading of one window.
+	windowTimeout = 10 * time.Minute
+)
+
+// Archive is where windows come from.
+type Archive interface {
+	// Revisions yields the windows that are there. An error concerns one window
+	// and does not end it.
+	Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error]
+	// Window opens one of them; done ends its use.
+	Window(ctx context.Context, rev analytics.Revision) (w sinks.Sealed, done func() error, err error)
+}
+
+// Plan is what loading would do.
+type Plan struct {
+	// Lacking lists the windows the sink does not have, by project, granularity
+	// and window.
+	Lacking []analytics.Revision
+	// Present is the number of windows the sink has already, or has a later
+	// reading of.
+	Present int
+	// Errors are of windows of the archive that cannot be read.
+	Errors []error
+}
+
+// Rows returns how many rows the windows have together.
+func (p Plan) Rows() (n int64) {
+	for _, rev := range p.Lacking {
+		n += max(rev.Rows, 0)
+	}
+	return n
+}
+
+// NewPlan compares the windows of the archive that want says yes to with what
+// the sink shows.
+func NewPlan(ctx context.Context, from Archive, to sinks.Sink, want func(analytics.Key) bool) (Plan, error) {
+	shown := map[analytics.Key]time.Time{}
+	for rev, err := range to.Revisions(ctx) {
+		if err != nil {
+			return Plan{}, fmt.Errorf("%s sink: %w", to.Name(), err)
+		}
+		shown[rev.Key] = rev.ExportedAt
+	}
+	var p Plan
+	for rev, err := range from.Revisions(ctx) {
+		at, there := shown[rev.Key]
+		switch {
+		case err != nil:
+			p.Errors = append(p.Errors, err)
+		case !want(rev.Key):
+		case there && !rev.ExportedAt.After(at):
+			p.Present++
+		default:
+			p.Lacking = append(p.Lacking, rev)
+		}
+	}
+	slices.SortFunc(p.Lacking, func(a, b analytics.Revision) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	return p, ctx.Err()
+}
+
+// Run loads the windows of the plan, several at once, and tells committed of
+// each one; its error ends the run. So does the first failure of the sink:
+// windows not loaded are loaded by the next run. Windows that the archive cannot
+// give are passed over; their errors are returned with the others, joined.
+func Run(ctx context.Context, from Archive, to sinks.Sink, p Plan, committed func(analytics.Revision) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	l := loader{from: from, to: to, committed: committed, stop: stop}
+	room := semaphore.NewWeighted(rowsAtOnce)
+	var wait sync.WaitGroup
+	for _, rev := range p.Lacking {
+		weight := min(max(rev.Rows, windowWeight), rowsAtOnce)
+		if room.Acquire(ctx, weight) != nil {
+			break
+		}
+		wait.Go(func() {
+			defer room.Release(weight)
+			l.window(ctx, rev)
+		})
+	}
+	wait.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		l.damaged = append(l.damaged, cause)
+	}
+	return errors.Join(l.damaged...)
+}
+
+type loader struct {
+	from      Archive
+	to        sinks.Sink
+	committed func(analytics.Revision) error
+	stop      context.CancelCauseFunc
+
+	mu      sync.Mutex
+	damaged []error
+}
+
+// window loads one window.
+func (l *loader) window(ctx context.Context, rev analytics.Revision) {
+	w, done, err := l.from.Window(ctx, rev)
+	if err != nil {
+		l.mu.Lock()
+		l.damaged = append(l.damaged, fmt.Errorf("%s: %w", rev.Key, err))
+		l.mu.Unlock()
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, windowTimeout)
+	defer cancel()
+	if err = l.to.Replace(ctx, w); err == nil {
+		l.mu.Lock()
+		err = l.committed(w.Revision())
+		l.mu.Unlock()
+	}
+	if err = errors.Join(err, done()); err != nil {
+		l.stop(fmt.Errorf("%s sink: %w", l.to.Name(), err))
+	}
+}
