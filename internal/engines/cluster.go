@@ -1,7 +1,6 @@
 package engines
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -13,7 +12,8 @@ import (
 const clusterName = "docgauge"
 
 // Cluster is ClickHouse servers that share one ZooKeeper. Each has the macros
-// {shard} ("1", "2", …) and {replica} ("r1", "r2", …).
+// {shard} ("1", "2", …) and {replica} ("r1", "r2", …). Restart of one of them
+// waits until its tables replicate, which needs ZooKeeper.
 type Cluster struct {
 	Name      string        // "docgauge", for ON CLUSTER
 	Nodes     []*ClickHouse // shard by shard: the replicas of shard 1 come first
@@ -123,15 +123,6 @@ func (c *Cluster) start() error {
 		node.ready = node.replicates
 	}
 	return c.each((*ClickHouse).Restart)
-}
-
-// replicates says whether the server answers and has a session with ZooKeeper.
-func (c *ClickHouse) replicates(ctx context.Context) bool {
-	if !c.answers(ctx) {
-		return false
-	}
-	_, err := c.Exec(ctx, "SELECT count() FROM system.zookeeper WHERE path = '/'")
-	return err == nil
 }
 
 // each does one thing to all servers at once.

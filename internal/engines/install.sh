@@ -1,0 +1,71 @@
+#!/bin/sh
+# Installs the engines that tests and benchmarks run against, where they are not
+# there already: ClickHouse 18.16 and ZooKeeper from Debian's packages (as root;
+# otherwise it prints the command), the engine of ClickHouse 26.7 from npm, and
+# an S3 server with go install; the latter two into .tools at the top of the
+# repository. Needs Go and npm. No service is started or left enabled.
+set -eu
+
+clickhouse=18.16.1
+chdb=26.7.3-stable.1
+versitygw=v1.8.0
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+node=$root/.tools/node
+bin=$root/.tools/bin
+mkdir -p "$node" "$bin"
+
+# Saved in package.json, so that installing another package does not remove it.
+install_chdb() {
+	grep -qs "\"version\": \"$chdb\"" "$node/node_modules/@chdb/lib-linux-x64-gnu/package.json" && return
+	if [ "$(uname -sm)" != "Linux x86_64" ]; then
+		echo "engines: ClickHouse $chdb is for Linux on x86-64 only: its tests are skipped here" >&2
+		return
+	fi
+	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "@chdb/lib-linux-x64-gnu@$chdb"
+}
+
+install_versitygw() {
+	go version -m "$bin/versitygw" 2>/dev/null | grep -q "versitygw[[:space:]]$versitygw" && return
+	GOBIN=$bin go install "github.com/versity/versitygw/cmd/versitygw@$versitygw"
+}
+
+# The jars are in libzookeeper-java; the package zookeeper adds only scripts.
+missing_packages() {
+	PATH=$PATH:/usr/sbin
+	command -v clickhouse-server >/dev/null || echo "clickhouse-server=$clickhouse*"
+	command -v clickhouse-client >/dev/null || echo "clickhouse-client=$clickhouse*"
+	[ -e /usr/share/java/zookeeper.jar ] || echo libzookeeper-java
+	[ -e /usr/share/java/slf4j-simple.jar ] || echo libslf4j-java
+	command -v java >/dev/null || echo default-jre-headless
+}
+
+# Debian starts a service when its package is installed, unless this file says no.
+forbid_services() {
+	policy=/usr/sbin/policy-rc.d
+	[ -e $policy ] && return
+	trap 'rm -f $policy' EXIT
+	trap 'exit 1' HUP INT TERM
+	printf '#!/bin/sh\nexit 101\n' >$policy
+	chmod 755 $policy
+}
+
+install_packages() {
+	set -f # the * of a version is for apt
+	packages=$(missing_packages)
+	[ -n "$packages" ] || return 0
+	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+		echo "engines: missing $(echo $packages); on Debian 12 run: sudo sh $root/internal/engines/install.sh" >&2
+		return 1
+	fi
+	forbid_services
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $packages
+	case $packages in
+	*clickhouse-server*) deb-systemd-helper disable clickhouse-server.service >/dev/null 2>&1 || true ;;
+	esac
+}
+
+install_chdb
+install_versitygw
+install_packages
