@@ -152,7 +152,7 @@ func later(a, b time.Time) time.Time {
 func (ses *session) remove(ctx context.Context, attempts []Superseded) error {
 	tuples := make([]string, len(attempts))
 	for i, a := range attempts {
-		tuples[i] = fmt.Sprintf("('%s', '%s', toDate('%s'), toDate('%s'), toUInt64(%d))", a.Project, a.Granularity, a.From, a.To, a.Attempt)
+		tuples[i] = fmt.Sprintf("(%s, %s, toDate('%s'), toDate('%s'), toUInt64(%d))", quote(a.Project), quote(string(a.Granularity)), a.From, a.To, a.Attempt)
 	}
 	return ses.conn.Exec(ctx, fmt.Sprintf("ALTER TABLE %s%s DELETE WHERE (%s) IN (%s)",
 		ses.in(ses.local(rowsTable)), ses.onCluster(), attemptColumns, strings.Join(tuples, ", ")))

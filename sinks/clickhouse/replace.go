@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -134,11 +135,15 @@ func (s *Sink) confirm(ctx context.Context, ses *session, key analytics.Key, att
 	return errOvertaken
 }
 
-// is is the condition that selects key. Its values are checked: no quote can
-// be in them.
+// is is the condition that selects key.
 func is(key analytics.Key) string {
-	return fmt.Sprintf("project = '%s' AND granularity = '%s' AND window_start = toDate('%s') AND window_end = toDate('%s')",
-		key.Project, key.Granularity, key.From, key.To)
+	return fmt.Sprintf("project = %s AND granularity = %s AND window_start = toDate('%s') AND window_end = toDate('%s')",
+		quote(key.Project), quote(string(key.Granularity)), key.From, key.To)
+}
+
+// quote writes s as a literal of SQL.
+func quote(s string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'"
 }
 
 func wait(ctx context.Context, d time.Duration) error {
