@@ -1,6 +1,8 @@
 package engines_test
 
 import (
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -46,4 +48,27 @@ func exec(t *testing.T, server *engines.ClickHouse, sql string) string {
 		t.Fatal(err)
 	}
 	return body
+}
+
+func TestClickHouseWithUsers(t *testing.T) {
+	server := engines.RunClickHouse(t, engines.WithUsers(`
+		<profiles><looking><readonly>1</readonly></looking></profiles>
+		<users><reader>
+			<password>secret</password>
+			<networks><ip>127.0.0.1</ip></networks>
+			<profile>looking</profile>
+			<quota>default</quota>
+		</reader></users>`))
+	exec(t, server, "CREATE TABLE t (n Int64) ENGINE = Memory")
+	for sql, want := range map[string]int{"SELECT 1": http.StatusOK, "INSERT INTO t VALUES (1)": http.StatusInternalServerError} {
+		query := url.Values{"user": {"reader"}, "password": {"secret"}}
+		response, err := http.Post("http://"+server.HTTPAddr()+"/?"+query.Encode(), "", strings.NewReader(sql))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s as a read-only user: status %d, want %d", sql, response.StatusCode, want)
+		}
+	}
 }

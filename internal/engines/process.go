@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,8 @@ import (
 
 const (
 	startTimeout = 60 * time.Second // until an engine answers
-	stopTimeout  = 10 * time.Second // from SIGTERM to SIGKILL
+	stopDefault  = 10 * time.Second // from SIGTERM to SIGKILL
+	probeTimeout = 2 * time.Second  // one question whether it answers: a stranger on its port may keep silent
 	pollInterval = 20 * time.Millisecond
 	tailBytes    = 4 << 10 // of a log, in messages
 )
@@ -31,6 +33,8 @@ type process struct {
 	log   string   // the file that tells why it failed, if not its output
 	ports []int    // all it listens on
 	ready func(context.Context) bool
+
+	stopTimeout time.Duration // from SIGTERM to SIGKILL; 0 is the default
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -100,7 +104,7 @@ func (p *process) await() error {
 	defer cancel()
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
-	for !p.ready(ctx) {
+	for !p.probe(ctx) {
 		select {
 		case <-tick.C:
 		case <-p.done:
@@ -110,6 +114,12 @@ func (p *process) await() error {
 		}
 	}
 	return nil
+}
+
+func (p *process) probe(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	return p.ready(ctx)
 }
 
 func (p *process) failure(what string) error {
@@ -131,7 +141,7 @@ func (p *process) end(signal syscall.Signal) error {
 	select {
 	case <-p.done:
 		return nil
-	case <-time.After(stopTimeout):
+	case <-time.After(cmp.Or(p.stopTimeout, stopDefault)):
 	}
 	if err := p.signal(syscall.SIGKILL); err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // ZooKeeper is a running standalone server, which a cluster of ClickHouse
@@ -70,7 +69,9 @@ func (z *ZooKeeper) answers(ctx context.Context) bool {
 		return false
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(time.Second)) // a connection without deadlines does not answer either
+	if end, ok := ctx.Deadline(); ok && conn.SetDeadline(end) != nil {
+		return false
+	}
 	if _, err := io.WriteString(conn, "conf"); err != nil {
 		return false
 	}
