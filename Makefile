@@ -9,21 +9,25 @@ VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 
 COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS     := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: help demo build test check lint bench torture fuzz readers docs clean
+.PHONY: help demo build test check lint bench torture fuzz engines docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Without optimisation the first build on a new machine takes half the time.
+# DOCGAUGE_SINKS=parquet,clickhouse make demo writes to ClickHouse too: the one
+# of DOCGAUGE_CLICKHOUSE_DSN, or without that a temporary one.
 demo: ## export a month from the built-in sandbox into Parquet files (needs only Go)
 	@echo 'building (a minute or two the first time)'
 	@CGO_ENABLED=0 $(GO) build -gcflags='all=-N -l' -ldflags='-s -w' -o bin/docgauge-demo ./cmd/docgauge
-	@bin/docgauge-demo demo
+	@case "$$DOCGAUGE_SINKS,$$DOCGAUGE_CLICKHOUSE_DSN$$DOCGAUGE_CLICKHOUSE_DSN_FILE" in \
+	  *clickhouse*,) $(GO) run ./internal/engines/with bin/docgauge-demo demo ;; \
+	  *) bin/docgauge-demo demo ;; esac
 
 build: ## build the static binary bin/docgauge
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/docgauge ./cmd/docgauge
 
-test: readers ## install what is missing and run every test
+test: engines ## install what is missing and run every test
 	$(GO) test -timeout 20m ./...
 
 check: lint test race demo ## what CI runs: lint, every test, the race detector, the demo
@@ -41,8 +45,9 @@ $(LINT): Makefile
 	GOBIN=$(TOOLS)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@touch $(LINT)
 
-readers: # DuckDB and pyarrow, which read our files back in the tests
+engines: # what the tests run against: ClickHouse, ZooKeeper, an S3 server, DuckDB, pyarrow
 	@sh sinks/parquet/testdata/install-readers.sh
+	@sh internal/engines/install.sh
 
 bench: ## speed, memory and requests, against a plain sequential client
 	$(GO) run ./internal/bench

@@ -142,6 +142,6 @@ func (l *loader) window(ctx context.Context, rev analytics.Revision) {
 		l.mu.Unlock()
 	}
 	if err = errors.Join(err, done()); err != nil {
-		l.stop(fmt.Errorf("%s sink: %w", l.to.Name(), err))
+		l.stop(fmt.Errorf("%s sink: %s: %w", l.to.Name(), rev.Key, err))
 	}
 }

@@ -126,7 +126,8 @@ func (p *Pipeline) forgetLost(ctx context.Context, newest map[analytics.Key]Owed
 		delete(left, k)
 	}
 	for sink, n := range elsewhere {
-		p.cfg.Logger.Warn("sink lacks windows that are no longer in the spool: another sink has them", "sink", sink, "windows", n)
+		p.cfg.Logger.Warn("sink lacks windows that are no longer in the spool: another sink has them", "sink", sink, "windows", n,
+			"remedy", "docgauge load --sink "+sink+", or docgauge export --from --to")
 	}
 	return left, nil
 }

@@ -45,7 +45,7 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 			err = nil
 		}
 	}
-	return fmt.Errorf("%s: %w", rev.Key, s.explain(err))
+	return s.explain(err)
 }
 
 // checkRange refuses what the column types cannot hold.
