@@ -55,8 +55,8 @@ install_packages() {
 	packages=$(missing_packages)
 	[ -n "$packages" ] || return 0
 	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-		echo "engines: missing $(echo $packages); on Debian 12 run: sudo sh $root/internal/engines/install.sh" >&2
-		return 1
+		echo "engines: missing $(echo $packages); on Debian 12 run: sudo sh $root/internal/engines/install.sh; their tests are skipped" >&2
+		return 0
 	fi
 	forbid_services
 	apt-get update -qq
