@@ -21,7 +21,7 @@ import (
 // new file under root.
 func fails(t *testing.T, s *Sink, words ...string) {
 	t.Helper()
-	before := published(s.root)
+	before := published(s.Location())
 	for call, err := range map[string]error{"Replace": s.Replace(t.Context(), seal(t, 9, 3)), "Check": s.Check(t.Context())} {
 		if err == nil {
 			t.Errorf("%s = nil", call)
@@ -33,7 +33,7 @@ func fails(t *testing.T, s *Sink, words ...string) {
 			}
 		}
 	}
-	if after := published(s.root); len(after) != len(before) {
+	if after := published(s.Location()); len(after) != len(before) {
 		t.Errorf("files before %q and after %q", before, after)
 	}
 }

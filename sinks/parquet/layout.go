@@ -2,7 +2,7 @@ package parquet
 
 import (
 	"fmt"
-	"path/filepath"
+	"path"
 	"regexp"
 	"strings"
 
@@ -31,7 +31,7 @@ func place(table string, key analytics.Key) (string, error) {
 	if _, err := analytics.ParseGranularity(string(key.Granularity)); err != nil {
 		return "", err
 	}
-	return filepath.Join(table, version,
+	return path.Join(table, version,
 		"p="+key.Project,
 		"g="+string(key.Granularity),
 		"ym="+key.From.Time().Format(monthLayout),
@@ -40,7 +40,7 @@ func place(table string, key analytics.Key) (string, error) {
 
 // keyOf is the inverse of place; false where rel is no name of ours.
 func keyOf(rel string) (analytics.Key, bool) {
-	parts := strings.Split(filepath.ToSlash(rel), "/")
+	parts := strings.Split(rel, "/")
 	if len(parts) != 6 {
 		return analytics.Key{}, false
 	}
@@ -54,4 +54,10 @@ func keyOf(rel string) (analytics.Key, bool) {
 	}
 	again, err := place(parts[0], key)
 	return key, err == nil && again == rel
+}
+
+// tableOf returns the table that the file called name is of.
+func tableOf(name string) string {
+	table, _, _ := strings.Cut(name, "/")
+	return table
 }

@@ -260,14 +260,14 @@ func TestHalfWindows(t *testing.T) {
 			s := newSink(t, t.TempDir())
 			if tc.totals != nil {
 				replace(t, s, tc.totals)
-				if err := s.removeVisitors(tc.totals.Revision().Key); err != nil {
+				if err := s.removeVisitors(t.Context(), tc.totals.Revision().Key); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if tc.visitors != nil {
-				staged := s.stagingFile()
-				err := errors.Join(s.prepare(), stageVisitors(t.Context(), staged, tc.visitors),
-					s.publish(staged, visitorsTable, tc.visitors.Revision().Key))
+				staged := s.tree.stagingFile()
+				err := errors.Join(s.tree.prepare(t.Context()), stageVisitors(t.Context(), staged, tc.visitors),
+					s.publish(t.Context(), staged, visitorsTable, tc.visitors.Revision().Key))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -296,7 +296,7 @@ func agrees(t *testing.T, s *Sink, want int32) {
 	if len(got) != 1 || got[0].Number != want {
 		t.Fatalf("Revisions yields %+v, want revision %d", got, want)
 	}
-	r := reader{root: s.root, scratch: t.TempDir()}
+	r := reader{root: s.Location(), scratch: t.TempDir()}
 	rows, carried, err := r.Visitors(got[0].Key)
 	if err != nil || len(rows) != int(max(0, got[0].Rows)) {
 		t.Errorf("readers see %d rows, %v; want %d", len(rows), err, got[0].Rows)
@@ -325,4 +325,10 @@ func TestSealedFileOfAnotherRevision(t *testing.T) {
 		t.Errorf("Replace = %v", err)
 	}
 	agrees(t, s, 1)
+}
+
+// path returns the full name of key's file in table.
+func (s *Sink) path(table string, key analytics.Key) (string, error) {
+	name, err := place(table, key)
+	return filepath.Join(s.Location(), filepath.FromSlash(name)), err
 }

@@ -23,7 +23,7 @@ const (
 
 // tree publishes four windows: with rows over two months and two projects,
 // an empty one, and totals only.
-func tree(t *testing.T) *Sink {
+func makeTree(t *testing.T) *Sink {
 	t.Helper()
 	s := newSink(t, filepath.Join(t.TempDir(), "data"))
 	for _, w := range []struct {
@@ -91,15 +91,15 @@ func duckdb(t *testing.T, queries ...string) (tables []table) {
 }
 
 func TestDuckDB(t *testing.T) {
-	s := tree(t)
-	all := func(name string) string { return fmt.Sprintf("'%s/%s/**/*.parquet'", s.root, name) }
+	s := makeTree(t)
+	all := func(name string) string { return fmt.Sprintf("'%s/%s/**/*.parquet'", s.Location(), name) }
 	const order = " ORDER BY window_start, path LIMIT 2"
 	got := duckdb(t,
 		"SELECT * FROM read_parquet("+all("visitors")+", hive_partitioning = false)"+order,
 		"SELECT * FROM read_parquet("+all("visitors")+", hive_partitioning = true)"+order,
 		"SELECT project, window_start, count(*), min(path), max(path), sum(human), max(revision) FROM "+all("visitors")+" GROUP BY ALL ORDER BY ALL",
 		"SELECT * FROM read_parquet("+all("totals")+", hive_partitioning = false) ORDER BY window_start",
-		"SELECT count(*) FROM read_parquet('"+s.root+"/**/*.parquet', union_by_name = true) WHERE ym = '2026-10'",
+		"SELECT count(*) FROM read_parquet('"+s.Location()+"/**/*.parquet', union_by_name = true) WHERE ym = '2026-10'",
 		"SELECT name, type, repetition_type, logical_type FROM parquet_schema("+all("visitors")+") WHERE name <> 'schema' GROUP BY ALL ORDER BY ALL",
 		"SELECT count(*), count(stats_min_value), count(stats_max_value), min(compression), max(compression) FROM parquet_metadata("+all("*")+")",
 		"SELECT count(*) FROM "+all("visitors")+" WHERE path = '/docs/page-0001234' AND exported_at >= TIMESTAMPTZ '2026-11-01 00:00:03+00'",
@@ -157,7 +157,7 @@ func equal[T any](t *testing.T, what string, want, got T) {
 
 // TestDuckDBMetadata reads the key-value metadata of a file of each kind.
 func TestDuckDBMetadata(t *testing.T) {
-	s := tree(t)
+	s := makeTree(t)
 	for day, want := range map[int]string{0: "1500", 1: "0", 2: "-1"} {
 		path, err := s.path(totalsTable, sinktest.Key("prj_a", day))
 		if err != nil {
@@ -203,7 +203,7 @@ func pyarrow(t *testing.T, paths ...string) (files []description) {
 }
 
 func TestPyarrow(t *testing.T) {
-	s := tree(t)
+	s := makeTree(t)
 	path := func(table string, day int) string {
 		p, err := s.path(table, sinktest.Key("prj_a", day))
 		if err != nil {

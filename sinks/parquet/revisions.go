@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
+	"sync"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
@@ -19,24 +18,65 @@ import (
 // error that names it, and the other windows follow.
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return func(yield func(analytics.Revision, error) bool) {
-		keys, err := s.keys()
+		keys, err := s.keys(ctx)
 		if err != nil && !yield(analytics.Revision{}, fmt.Errorf("parquet sink: %w", err)) {
 			return
 		}
+		within, stop := context.WithCancel(ctx)
+		all, enough := s.readAll(within, keys), false
+		for f := range all {
+			if (f.err != nil || f.rev != nil) && !yield(deref(f.rev), f.err) {
+				enough = true
+				break
+			}
+		}
+		stop()
+		for range all {
+			// until its goroutines have ended
+		}
+		if err := ctx.Err(); err != nil && !enough {
+			yield(analytics.Revision{}, fmt.Errorf("parquet sink: %w", err))
+		}
+	}
+}
+
+// found is what reading one window came to.
+type found struct {
+	rev *analytics.Revision
+	err error
+}
+
+// readAll reads windows, several at once where the tree is far away, until all
+// are read or ctx is done.
+func (s *Sink) readAll(ctx context.Context, keys map[analytics.Key]bool) <-chan found {
+	todo, out := make(chan analytics.Key), make(chan found)
+	go func() {
+		defer close(todo)
 		for key := range keys {
-			if err := ctx.Err(); err != nil {
-				yield(analytics.Revision{}, fmt.Errorf("parquet sink: %w", err))
-				return
-			}
-			rev, err := s.revision(key)
-			if err != nil {
-				err = fmt.Errorf("parquet sink: %s: %w", key, err)
-			}
-			if (err != nil || rev != nil) && !yield(deref(rev), err) {
+			select {
+			case todo <- key:
+			case <-ctx.Done():
 				return
 			}
 		}
+	}()
+	var wait sync.WaitGroup
+	for range s.tree.readers() {
+		wait.Go(func() {
+			for key := range todo {
+				rev, err := s.revision(ctx, key)
+				if err != nil {
+					err = fmt.Errorf("parquet sink: %s: %w", key, err)
+				}
+				select {
+				case out <- found{rev, err}:
+				case <-ctx.Done():
+				}
+			}
+		})
 	}
+	go func() { wait.Wait(); close(out) }()
+	return out
 }
 
 func deref(rev *analytics.Revision) analytics.Revision {
@@ -47,24 +87,14 @@ func deref(rev *analytics.Revision) analytics.Revision {
 }
 
 // keys returns the windows that have a file in either table.
-func (s *Sink) keys() (map[analytics.Key]bool, error) {
+func (s *Sink) keys(ctx context.Context) (map[analytics.Key]bool, error) {
 	keys := map[analytics.Key]bool{}
 	var errs []error
 	for _, table := range []string{visitorsTable, totalsTable} {
-		top := filepath.Join(s.root, table, version)
-		errs = append(errs, filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
+		errs = append(errs, s.tree.list(ctx, table+"/"+version, func(name string) {
+			if key, ours := keyOf(name); ours {
+				keys[key] = true
 			}
-			if err != nil {
-				return err
-			}
-			if rel, err := filepath.Rel(s.root, path); err == nil {
-				if key, ours := keyOf(rel); ours {
-					keys[key] = true
-				}
-			}
-			return nil
 		}))
 	}
 	return keys, errors.Join(errs...)
@@ -103,10 +133,10 @@ func newer(a, b analytics.Revision) bool {
 }
 
 // revision returns the revision of key that readers see, nil if there is none.
-func (s *Sink) revision(key analytics.Key) (*analytics.Revision, error) {
-	p, err := s.read(key)
+func (s *Sink) revision(ctx context.Context, key analytics.Key) (*analytics.Revision, error) {
+	p, err := s.read(ctx, key)
 	if err == nil && p.remedy() != none {
-		p, err = s.heal(key)
+		p, err = s.heal(ctx, key)
 	}
 	if err != nil {
 		return nil, err
@@ -118,52 +148,52 @@ func (s *Sink) revision(key analytics.Key) (*analytics.Revision, error) {
 }
 
 // heal looks again, when no Replace is under way, and applies the remedy.
-func (s *Sink) heal(key analytics.Key) (pair, error) {
+func (s *Sink) heal(ctx context.Context, key analytics.Key) (pair, error) {
 	s.healing.Lock()
 	defer s.healing.Unlock()
-	p, err := s.read(key)
+	p, err := s.read(ctx, key)
 	if err != nil {
 		return p, err
 	}
 	switch p.remedy() {
 	case writeTotals:
-		return p, s.writeTotals(*p.visitors)
+		return p, s.writeTotals(ctx, *p.visitors)
 	case removeVisitors:
 		p.visitors = nil
-		return p, s.removeVisitors(key)
+		return p, s.removeVisitors(ctx, key)
 	case exportAgain:
 		return p, fmt.Errorf("the visitors file of revision %d with %d rows is missing: export the window again", p.totals.Number, p.totals.Rows)
 	}
 	return p, nil
 }
 
-func (s *Sink) writeTotals(rev analytics.Revision) error {
-	if err := s.prepare(); err != nil {
+func (s *Sink) writeTotals(ctx context.Context, rev analytics.Revision) error {
+	if err := s.tree.prepare(ctx); err != nil {
 		return err
 	}
-	staged := s.stagingFile()
+	staged := s.tree.stagingFile()
 	defer discard(staged)
 	if err := archive.WriteTotals(staged, rev); err != nil {
 		return err
 	}
-	return s.publish(staged, totalsTable, rev.Key)
+	return s.publish(ctx, staged, totalsTable, rev.Key)
 }
 
-func (s *Sink) read(key analytics.Key) (p pair, err error) {
-	if p.totals, err = s.footer(totalsTable, key); err != nil {
+func (s *Sink) read(ctx context.Context, key analytics.Key) (p pair, err error) {
+	if p.totals, err = s.footer(ctx, totalsTable, key); err != nil {
 		return p, err
 	}
-	p.visitors, err = s.footer(visitorsTable, key)
+	p.visitors, err = s.footer(ctx, visitorsTable, key)
 	return p, err
 }
 
 // footer reads the revision of key's file in table, nil if there is no file.
-func (s *Sink) footer(table string, key analytics.Key) (*analytics.Revision, error) {
-	path, err := s.path(table, key)
+func (s *Sink) footer(ctx context.Context, table string, key analytics.Key) (_ *analytics.Revision, err error) {
+	name, err := place(table, key)
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path)
+	f, err := s.tree.open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -171,16 +201,12 @@ func (s *Sink) footer(table string, key analytics.Key) (*analytics.Revision, err
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	rev, err := archive.ReadRevision(f, info.Size())
+	rev, err := archive.ReadRevision(f, f.Size())
 	if err == nil && rev.Key != key {
 		err = fmt.Errorf("holds %s", rev.Key)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("file %s: %w", path, err)
+		return nil, fmt.Errorf("file %s/%s: %w", s.Location(), name, err)
 	}
 	return &rev, nil
 }

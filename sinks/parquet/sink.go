@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -15,34 +13,37 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Sink publishes windows under one directory.
+// Sink publishes windows under one directory, or one prefix of a bucket.
 type Sink struct {
-	root string
+	tree tree
 
 	// healing is shared by all Replace and held alone by a repair, which must
 	// not take a window in the middle of Replace for one left by a crash.
 	healing sync.RWMutex
-
-	mu     sync.Mutex
-	opened bool            // root was there or made by this process
-	synced map[string]bool // directories whose entries are known to be durable
 }
 
-// New returns a sink on the directory root. The directory is made by the first
-// Replace or Check if its parent exists; New itself writes nothing.
+// New returns a sink on a directory, or on s3://bucket/prefix with the options
+// region, endpoint and path_style as a query. The directory is made by the first
+// Replace or Check if its parent exists; New writes nothing and asks nobody.
 func New(root string) (*Sink, error) {
-	if root == "" || strings.Contains(root, "://") {
-		return nil, fmt.Errorf("parquet directory %q: must be the name of a directory", root)
+	var t tree
+	var err error
+	switch scheme, _, remote := strings.Cut(root, "://"); {
+	case !remote:
+		t, err = newDirectory(root)
+	case scheme == "s3":
+		t, err = newBucket(root)
+	default:
+		err = errors.New("want a directory or s3://bucket/prefix")
 	}
-	abs, err := filepath.Abs(root)
 	if err != nil {
-		return nil, fmt.Errorf("parquet directory %q: %w", root, err)
+		return nil, err
 	}
-	if info, err := os.Stat(abs); err == nil && !info.IsDir() {
-		return nil, fmt.Errorf("parquet directory %s: is a file, must be a directory", abs)
-	}
-	return &Sink{root: abs, synced: map[string]bool{}}, nil
+	return &Sink{tree: t}, nil
 }
+
+// Location names the directory or bucket, without secrets.
+func (s *Sink) Location() string { return s.tree.location() }
 
 // Name returns "parquet".
 func (s *Sink) Name() string { return "parquet" }
@@ -62,10 +63,10 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 
 func (s *Sink) replace(ctx context.Context, w sinks.Sealed) error {
 	rev := w.Revision()
-	if err := s.prepare(); err != nil {
+	if err := s.tree.prepare(ctx); err != nil {
 		return err
 	}
-	visitors, totals := s.stagingFile(), s.stagingFile()
+	visitors, totals := s.tree.stagingFile(), s.tree.stagingFile()
 	defer discard(visitors, totals)
 	if !rev.TotalsOnly() {
 		if err := stageVisitors(ctx, visitors, w); err != nil {
@@ -77,43 +78,49 @@ func (s *Sink) replace(ctx context.Context, w sinks.Sealed) error {
 		return err
 	}
 	at("totals staged")
-	// Later ctx is not asked: giving up between two renames gains nothing.
+	// Later ctx is not asked: giving up between the two files gains nothing.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.commit(rev, visitors, totals)
+	return s.commit(context.WithoutCancel(ctx), rev, visitors, totals)
 }
 
 // commit publishes the staged files of rev in the order that a crash can be
 // finished from.
-func (s *Sink) commit(rev analytics.Revision, visitors, totals string) error {
+func (s *Sink) commit(ctx context.Context, rev analytics.Revision, visitors, totals string) error {
 	if !rev.TotalsOnly() {
-		if err := s.publish(visitors, visitorsTable, rev.Key); err != nil {
+		if err := s.publish(ctx, visitors, visitorsTable, rev.Key); err != nil {
 			return err
 		}
 	}
-	if err := s.publish(totals, totalsTable, rev.Key); err != nil {
+	if err := s.publish(ctx, totals, totalsTable, rev.Key); err != nil {
 		return err
 	}
 	if rev.TotalsOnly() {
-		return s.removeVisitors(rev.Key)
+		return s.removeVisitors(ctx, rev.Key)
 	}
 	return nil
 }
 
-// removeVisitors removes the visitors file of key, if there is one, for good.
-func (s *Sink) removeVisitors(key analytics.Key) error {
-	path, err := s.path(visitorsTable, key)
+func (s *Sink) publish(ctx context.Context, staged, table string, key analytics.Key) error {
+	name, err := place(table, key)
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(path); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
+	if err := s.tree.publish(ctx, staged, name); err != nil {
 		return err
 	}
-	at("visitors removed")
-	return syncDir(filepath.Dir(path))
+	at(table + " published")
+	return nil
+}
+
+// removeVisitors removes the visitors file of key, if there is one, for good.
+func (s *Sink) removeVisitors(ctx context.Context, key analytics.Key) error {
+	name, err := place(visitorsTable, key)
+	if err != nil {
+		return err
+	}
+	return s.tree.remove(ctx, name)
 }
 
 // discard removes staging files; those that were published are not there.
@@ -121,12 +128,6 @@ func discard(staged ...string) {
 	for _, path := range staged {
 		_ = os.Remove(path)
 	}
-}
-
-// path returns the full name of key's file in table.
-func (s *Sink) path(table string, key analytics.Key) (string, error) {
-	name, err := place(table, key)
-	return filepath.Join(s.root, name), err
 }
 
 // step is called by name after each step of Replace: a test's place to die.

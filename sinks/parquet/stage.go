@@ -2,13 +2,10 @@ package parquet
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -16,18 +13,8 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-const (
-	// leftoverAge is the age at which a staging file is one of a dead process.
-	leftoverAge = time.Hour
-	// copyChunk is how many bytes are copied between two looks at ctx.
-	copyChunk = 64 << 10
-	fileMode  = 0o644
-)
-
-func (s *Sink) staging() string { return filepath.Join(s.root, stagingName) }
-
-// stagingFile returns a new name that no other process has.
-func (s *Sink) stagingFile() string { return filepath.Join(s.staging(), rand.Text()+stagedSuffix) }
+// copyChunk is how many bytes are copied between two looks at ctx.
+const copyChunk = 64 << 10
 
 // stageVisitors copies the sealed file of w to path, durably, and reads its
 // footer back: what is published is a whole window file of this revision.
@@ -80,16 +67,4 @@ func same(a, b analytics.Revision) bool {
 	sameTime := a.ExportedAt.Truncate(time.Microsecond).Equal(b.ExportedAt.Truncate(time.Microsecond))
 	a.ExportedAt, b.ExportedAt = time.Time{}, time.Time{}
 	return sameTime && a == b
-}
-
-// sweep removes staging files of processes that died. Those of a process that
-// lives are younger; one that cannot be removed takes room but does no harm.
-func (s *Sink) sweep() {
-	entries, _ := os.ReadDir(s.staging())
-	for _, e := range entries {
-		info, err := e.Info()
-		if err == nil && strings.HasSuffix(e.Name(), stagedSuffix) && time.Since(info.ModTime()) > leftoverAge {
-			_ = os.Remove(filepath.Join(s.staging(), e.Name()))
-		}
-	}
 }
