@@ -68,7 +68,10 @@ func (a *app) checkSinks(ctx context.Context, c config) (failed bool) {
 		return a.finding("sinks", "", err)
 	}
 	for _, s := range stores {
-		failed = a.finding("sink "+s.Name(), c.ParquetURL, s.Check(ctx)) || failed
+		failed = a.finding("sink "+s.Name(), s.Location(), s.Check(ctx)) || failed
+	}
+	if err := closeStores(stores); err != nil {
+		return a.finding("sinks", "", err)
 	}
 	return failed
 }

@@ -24,31 +24,34 @@ const prefix = "DOCGAUGE"
 // the README and in --help is made from it. A secret has a field of the same
 // name ending in File.
 type config struct {
-	BaseURL       string     `envconfig:"BASE_URL" desc:"base URL of the service; https, http only for a loopback host"`
-	APIKey        secret     `envconfig:"API_KEY" desc:"admin key, <prefix>_<secret>; or DOCGAUGE_API_KEY_FILE, a file that holds it"`
-	APIKeyFile    string     `envconfig:"API_KEY_FILE" desc:"-"`
-	APIKeyExpires dateValue  `envconfig:"API_KEY_EXPIRES" desc:"date on which the key expires, YYYY-MM-DD"`
-	Projects      projects   `envconfig:"PROJECTS" desc:"comma-separated project ids"`
-	Windows       windows    `envconfig:"WINDOWS" default:"day,week,month,28d:totals" desc:"granularities to export: day, week (ISO, from Monday), month, Nd (rolling, N complete days); :totals reads site totals only"`
-	OpenWindows   openSet    `envconfig:"OPEN_WINDOWS" default:"day" desc:"of day, week, month: whose running window is read for the gauges; empty = none"`
-	Since         dateValue  `envconfig:"SINCE" desc:"windows that begin on or after this date are backfilled (default 30 days ago)"`
-	Settle        period     `envconfig:"SETTLE" default:"72h" desc:"how long after its end a window can still change"`
-	Budget        count      `envconfig:"BUDGET" default:"90" desc:"analytics requests per sliding hour, all projects together; 0 = unlimited"`
-	MinInterval   period     `envconfig:"MIN_INTERVAL" default:"0s" desc:"least time between two requests"`
-	Concurrency   count      `envconfig:"CONCURRENCY" default:"4" desc:"requests in flight"`
-	Timeout       period     `envconfig:"TIMEOUT" default:"60s" desc:"one request"`
-	Sinks         sinkNames  `envconfig:"SINKS" default:"parquet" desc:"where windows go: parquet"`
-	ParquetURL    string     `envconfig:"PARQUET_URL" default:"./data" desc:"directory of the Parquet sink"`
-	StateDir      string     `envconfig:"STATE_DIR" default:"./state" desc:"ledger, budget and spool; mode 0700"`
-	SpoolMax      byteSize   `envconfig:"SPOOL_MAX" default:"1GiB" desc:"spool size at which exporting pauses"`
-	LogLevel      slog.Level `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
-	LogFormat     logFormat  `envconfig:"LOG_FORMAT" default:"text" desc:"text or json"`
+	BaseURL           string     `envconfig:"BASE_URL" desc:"base URL of the service; https, http only for a loopback host"`
+	APIKey            secret     `envconfig:"API_KEY" desc:"admin key, <prefix>_<secret>; or DOCGAUGE_API_KEY_FILE, a file that holds it"`
+	APIKeyFile        string     `envconfig:"API_KEY_FILE" desc:"-"`
+	APIKeyExpires     dateValue  `envconfig:"API_KEY_EXPIRES" desc:"date on which the key expires, YYYY-MM-DD"`
+	Projects          projects   `envconfig:"PROJECTS" desc:"comma-separated project ids"`
+	Windows           windows    `envconfig:"WINDOWS" default:"day,week,month,28d:totals" desc:"granularities to export: day, week (ISO, from Monday), month, Nd (rolling, N complete days); :totals reads site totals only"`
+	OpenWindows       openSet    `envconfig:"OPEN_WINDOWS" default:"day" desc:"of day, week, month: whose running window is read for the gauges; empty = none"`
+	Since             dateValue  `envconfig:"SINCE" desc:"windows that begin on or after this date are backfilled (default 30 days ago)"`
+	Settle            period     `envconfig:"SETTLE" default:"72h" desc:"how long after its end a window can still change"`
+	Budget            count      `envconfig:"BUDGET" default:"90" desc:"analytics requests per sliding hour, all projects together; 0 = unlimited"`
+	MinInterval       period     `envconfig:"MIN_INTERVAL" default:"0s" desc:"least time between two requests"`
+	Concurrency       count      `envconfig:"CONCURRENCY" default:"4" desc:"requests in flight"`
+	Timeout           period     `envconfig:"TIMEOUT" default:"60s" desc:"one request"`
+	Sinks             sinkNames  `envconfig:"SINKS" default:"parquet" desc:"where windows go: parquet, clickhouse, or both"`
+	ParquetURL        string     `envconfig:"PARQUET_URL" default:"./data" desc:"directory, or s3://bucket/prefix[?region=&endpoint=&path_style=]; S3 credentials as the AWS CLI finds them"`
+	ClickHouseDSN     secret     `envconfig:"CLICKHOUSE_DSN" desc:"clickhouse://[user:password@]host:9000/database[?secure=true] or https://…:8443/database; or DOCGAUGE_CLICKHOUSE_DSN_FILE"`
+	ClickHouseDSNFile string     `envconfig:"CLICKHOUSE_DSN_FILE" desc:"-"`
+	ClickHouseCluster string     `envconfig:"CLICKHOUSE_CLUSTER" desc:"cluster of the server's configuration: Replicated and Distributed tables"`
+	StateDir          string     `envconfig:"STATE_DIR" default:"./state" desc:"ledger, budget and spool; mode 0700"`
+	SpoolMax          byteSize   `envconfig:"SPOOL_MAX" default:"1GiB" desc:"spool size at which exporting pauses"`
+	LogLevel          slog.Level `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
+	LogFormat         logFormat  `envconfig:"LOG_FORMAT" default:"text" desc:"text or json"`
 }
 
 // planned are variables of later versions: naming one is not a typo, but it
 // would have no effect either, and that must not be silent.
 var planned = []string{
-	"WRITE_API_KEY", "WRITE_API_KEY_FILE", "AGENT_BUDGET", "CLICKHOUSE_DSN", "CLICKHOUSE_DSN_FILE", "CLICKHOUSE_CLUSTER",
+	"WRITE_API_KEY", "WRITE_API_KEY_FILE", "AGENT_BUDGET",
 	"SCHEDULE", "LISTEN_ADDRESS", "WEB_CONFIG_FILE", "TEXTFILE", "PUSHGATEWAY_URL", "TOP_PAGES",
 	"PROMPTS_DIR", "PROMPTS_ON_NEW_STATE", "MAX_JOBS_PER_DAY", "MAX_ACTIVE_JOBS", "POLL_INTERVAL", "JOB_PATH",
 	"NOTIFY_URL", "NOTIFY_SECRET", "NOTIFY_SECRET_FILE",
@@ -144,21 +147,27 @@ func dropEmpty() {
 	}
 }
 
+// readSecrets reads the secrets that are given as files.
 func (c *config) readSecrets(p *problems) {
-	if c.APIKeyFile == "" {
+	readSecret(p, "DOCGAUGE_API_KEY", &c.APIKey, c.APIKeyFile)
+	readSecret(p, "DOCGAUGE_CLICKHOUSE_DSN", &c.ClickHouseDSN, c.ClickHouseDSNFile)
+}
+
+func readSecret(p *problems, name string, value *secret, file string) {
+	if file == "" {
 		return
 	}
-	if c.APIKey != "" {
-		p.add("DOCGAUGE_API_KEY and DOCGAUGE_API_KEY_FILE: set one of them")
+	if *value != "" {
+		p.add("%s and %s_FILE: set one of them", name, name)
 		return
 	}
-	text, err := os.ReadFile(c.APIKeyFile)
+	text, err := os.ReadFile(file)
 	if err != nil {
-		p.add("DOCGAUGE_API_KEY_FILE: %v", pathError(err))
+		p.add("%s_FILE: %v", name, pathError(err))
 		return
 	}
-	if c.APIKey = secret(strings.TrimSpace(string(text))); c.APIKey == "" {
-		p.add("DOCGAUGE_API_KEY_FILE: the file is empty")
+	if *value = secret(strings.TrimSpace(string(text))); *value == "" {
+		p.add("%s_FILE: the file is empty", name)
 	}
 }
 
@@ -200,8 +209,26 @@ func (c *config) validate(now time.Time, p *problems) {
 	within(p, "DOCGAUGE_TIMEOUT", time.Duration(c.Timeout), time.Second, 10*time.Minute)
 	within(p, "DOCGAUGE_SETTLE", time.Duration(c.Settle), 0, 90*24*time.Hour)
 	within(p, "DOCGAUGE_MIN_INTERVAL", time.Duration(c.MinInterval), 0, time.Hour)
+	c.validateSinks(p)
+}
+
+// validateSinks lets each sink check what it will be given, also one that is
+// not in use: load can fill it.
+func (c *config) validateSinks(p *problems) {
 	if strings.Contains(c.ParquetURL, "://") {
-		p.add("DOCGAUGE_PARQUET_URL: want a directory; this version does not write to object stores")
+		if _, err := newStore(*c, sinkParquet); err != nil {
+			p.add("DOCGAUGE_PARQUET_URL: %v", err)
+		}
+	}
+	switch {
+	case c.ClickHouseDSN != "":
+		if _, err := newStore(*c, sinkClickHouse); err != nil {
+			p.add("DOCGAUGE_CLICKHOUSE_DSN, DOCGAUGE_CLICKHOUSE_CLUSTER: %v", err)
+		}
+	case slices.Contains(c.Sinks, sinkClickHouse) && c.ClickHouseDSNFile == "":
+		p.add("DOCGAUGE_CLICKHOUSE_DSN: missing; where the sink clickhouse writes, like clickhouse://localhost:9000/default (or DOCGAUGE_CLICKHOUSE_DSN_FILE)")
+	case c.ClickHouseCluster != "":
+		p.add("DOCGAUGE_CLICKHOUSE_CLUSTER: without DOCGAUGE_CLICKHOUSE_DSN it has no effect")
 	}
 }
 

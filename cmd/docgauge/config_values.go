@@ -124,14 +124,20 @@ func (b *byteSize) Decode(s string) error {
 	return nil
 }
 
+// The names of the sinks.
+const (
+	sinkParquet    = "parquet"
+	sinkClickHouse = "clickhouse"
+)
+
 type sinkNames []string
 
 func (n *sinkNames) Decode(s string) error {
 	*n = nil
 	for part := range strings.SplitSeq(s, ",") {
 		name := strings.TrimSpace(part)
-		if name != "parquet" {
-			return fmt.Errorf("sink %.40q: this version has parquet", name)
+		if name != sinkParquet && name != sinkClickHouse {
+			return fmt.Errorf("sink %.40q: want parquet, clickhouse or both", name)
 		}
 		if slices.Contains(*n, name) {
 			return fmt.Errorf("sink %q: listed twice", name)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -22,7 +23,9 @@ func (a *app) demoCommand() *cobra.Command {
 		Short: "run the sandbox, export a month from it, and show what there is now",
 		Long: `demo starts the sandbox on a free port of this machine, exports the last 30 days
 from it over HTTP into Parquet files, and prints a summary. Nothing else is
-needed. Without --dir the files lie in a new temporary directory, which stays.`,
+needed. Without --dir the files lie in a new temporary directory, which stays.
+With DOCGAUGE_SINKS=parquet,clickhouse and DOCGAUGE_CLICKHOUSE_DSN it writes to
+that ClickHouse as well, as project prj_sandbox.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir) },
 	}
@@ -56,7 +59,7 @@ func (a *app) demo(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	fmt.Fprintf(a.out, "sandbox  %s  (120 days of synthetic traffic, 640 pages)\n\nexport   ", c.BaseURL)
-	if err := a.exportWith(ctx, c, &selection{}, false, false); err != nil {
+	if err := a.exportWith(ctx, c, &selection{}, runOptions{anew: true}); err != nil {
 		return err
 	}
 	return a.demoSummary(ctx, c, len(s.Requests()))
@@ -84,21 +87,72 @@ func (a *app) demoSummary(ctx context.Context, c config, served int) error {
 	if err := a.statusOf(ctx, c, &selection{}, false); err != nil {
 		return err
 	}
-	files, size, err := measure(c.ParquetURL)
+	fmt.Fprintln(a.out)
+	if err := a.demoSinks(ctx, c); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out, "\nservice  %s answered\n", plural(served, "request"))
+	if slices.Contains(c.Sinks, sinkParquet) {
+		if err := a.demoFiles(c.ParquetURL); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(c.Sinks, sinkClickHouse) {
+		fmt.Fprintf(a.out, "Query it:   SELECT path, human, ai, total FROM docgauge_visitors WHERE granularity = 'week' ORDER BY total DESC LIMIT 10   (ClickHouse)\n")
+	}
+	fmt.Fprintln(a.out, "Your own:   set DOCGAUGE_BASE_URL, DOCGAUGE_API_KEY and DOCGAUGE_PROJECTS, then: docgauge check && docgauge export")
+	return nil
+}
+
+func (a *app) demoFiles(root string) error {
+	files, size, err := measure(root)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, `
-files    %s, %s, in %s
-         %s
-service  %s answered
+	fmt.Fprintf(a.out, `files    %s, %s: visitors/v1/p=…/g=day|week|month/ym=…/<from>_<to>.parquet, totals/v1/… alike
 
 Query it:   SELECT path, human, ai, total FROM '%s' ORDER BY total DESC LIMIT 10   (DuckDB)
-Your own:   set DOCGAUGE_BASE_URL, DOCGAUGE_API_KEY and DOCGAUGE_PROJECTS, then: docgauge check && docgauge export
-`, plural(files, "Parquet file"), humanize.IBytes(uint64(size)), c.ParquetURL,
-		"visitors/v1/p=…/g=day|week|month/ym=…/<from>_<to>.parquet, totals/v1/… alike", plural(served, "request"),
-		filepath.Join(c.ParquetURL, "visitors/v1/*/g=week/*/*.parquet"))
+`, plural(files, "Parquet file"), humanize.IBytes(uint64(size)), filepath.Join(root, "visitors/v1/*/g=week/*/*.parquet"))
 	return nil
+}
+
+// demoSinks counts what readers of each sink see.
+func (a *app) demoSinks(ctx context.Context, c config) (err error) {
+	stores, err := newSinks(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeStores(stores)) }()
+	var rows [][]string
+	for _, s := range stores {
+		windows, n, err := countIn(ctx, s, c.Projects[0])
+		if err != nil {
+			return err
+		}
+		rows = append(rows, []string{s.Name(), commas(windows), commas(n), s.Location()})
+	}
+	return table(a.out, []string{"sink", "windows", "rows", "where"}, rows, 1, 2)
+}
+
+// counter is a sink that can count what readers see.
+type counter interface {
+	Count(ctx context.Context, project string) (windows, rows int64, err error)
+}
+
+func countIn(ctx context.Context, s store, project string) (windows, rows int64, err error) {
+	if c, ok := s.(counter); ok {
+		return c.Count(ctx, project)
+	}
+	for rev, err := range s.Revisions(ctx) {
+		if err != nil {
+			return 0, 0, err
+		}
+		if rev.Project == project {
+			windows++
+			rows += max(rev.Rows, 0)
+		}
+	}
+	return windows, rows, nil
 }
 
 func measure(root string) (files int, size int64, err error) {

@@ -21,7 +21,8 @@ const endTimeout = 5 * time.Second
 
 func (a *app) exportCommand() *cobra.Command {
 	var sel selection
-	var wait, dry, asJSON bool
+	var o runOptions
+	var dry bool
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "read what is due within the budget and write it to the sinks",
@@ -43,16 +44,24 @@ need be, and nothing else.
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dry {
-				return a.plan(cmd.Context(), &sel, asJSON)
+				return a.plan(cmd.Context(), &sel, o.json)
 			}
-			return a.export(cmd.Context(), &sel, wait, asJSON)
+			return a.export(cmd.Context(), &sel, o)
 		},
 	}
 	sel.flags(cmd, true)
-	cmd.Flags().BoolVar(&wait, "wait", false, "go on across budget pauses until nothing is due")
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "go on across budget pauses until nothing is due")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "the same as `docgauge plan`: send nothing")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print the summary as JSON")
 	return cmd
+}
+
+// runOptions say how a run goes.
+type runOptions struct {
+	wait bool // go on across budget pauses
+	json bool
+	// anew takes an empty ledger for what it is, whatever the sinks hold.
+	anew bool
 }
 
 // summary is what a run reports; its JSON keys are stable.
@@ -84,29 +93,29 @@ const (
 	outcomeInterrupted = "interrupted"
 )
 
-func (a *app) export(ctx context.Context, sel *selection, wait, asJSON bool) error {
+func (a *app) export(ctx context.Context, sel *selection, o runOptions) error {
 	c, err := loadConfig(needProjects|needAPI, a.now())
 	if err != nil {
 		return err
 	}
-	return a.exportWith(ctx, c, sel, wait, asJSON)
+	return a.exportWith(ctx, c, sel, o)
 }
 
-func (a *app) exportWith(ctx context.Context, c config, sel *selection, wait, asJSON bool) (err error) {
+func (a *app) exportWith(ctx context.Context, c config, sel *selection, o runOptions) (err error) {
 	// Bad flags are found before anything is opened.
 	if err := sel.check(c, a.now()); err != nil {
 		return err
 	}
-	e, err := a.openExporter(ctx, c)
+	e, err := a.openExporter(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	s, err := e.run(ctx, sel, wait)
+	s, err := e.run(ctx, sel, o)
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if o.json {
 		err = writeJSON(a.out, s)
 	} else {
 		err = s.print(a.out, a.err)
@@ -128,15 +137,20 @@ func (s *selection) check(c config, now time.Time) error {
 }
 
 // run is one run: everything due, or what the budget lets through of it.
-func (e *exporter) run(ctx context.Context, sel *selection, wait bool) (summary, error) {
+func (e *exporter) run(ctx context.Context, sel *selection, o runOptions) (summary, error) {
 	started := e.now()
 	id, err := e.db.BeginRun(ctx, started)
 	if err != nil {
 		return summary{}, err
 	}
-	s, err := e.work(ctx, sel, wait, int(id))
+	s, err := e.work(ctx, sel, o, int(id))
 	if err != nil && ctx.Err() == nil {
 		s.Errors = append(s.Errors, err.Error())
+	}
+	if s.Outcome == outcomeSuccess || s.Outcome == outcomeDeferred {
+		if err := e.collect(ctx); err != nil {
+			return s, err
+		}
 	}
 	s.seconds = e.now().Sub(started).Seconds()
 	// The run is over, interrupted or not: what it did must still be noted.
@@ -151,10 +165,12 @@ func (e *exporter) run(ctx context.Context, sel *selection, wait bool) (summary,
 }
 
 // work recovers, then reads in passes: one, or with wait as many as it takes.
-func (e *exporter) work(ctx context.Context, sel *selection, wait bool, id int) (s summary, err error) {
+func (e *exporter) work(ctx context.Context, sel *selection, o runOptions, id int) (s summary, err error) {
 	defer func() { s.Outcome = outcome(ctx, s, err) }()
-	if _, err := restoreNew(ctx, e.db, e.stores, e.log); err != nil {
-		return s, err
+	if !o.anew {
+		if _, err := restoreNew(ctx, e.db, e.stores, e.log); err != nil {
+			return s, err
+		}
 	}
 	for {
 		if err := e.recover(ctx, &s); err != nil {
@@ -163,7 +179,7 @@ func (e *exporter) work(ctx context.Context, sel *selection, wait bool, id int) 
 		if err := e.pass(ctx, sel, id, &s); err != nil {
 			return s, err
 		}
-		if !wait || !s.budgetSpent || ctx.Err() != nil {
+		if !o.wait || !s.budgetSpent || ctx.Err() != nil {
 			return s, nil
 		}
 		e.log.Info("waiting for the budget", "until", s.Resume.Format(time.RFC3339), "windows_left", s.Left, "finished_by", s.Finish.Format(time.RFC3339))

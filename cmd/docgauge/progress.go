@@ -55,10 +55,37 @@ func (p *progress) begin(items []schedule.Item, finish time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.finish = finish
-	p.bar = progressbar.NewOptions(len(items),
+	p.show(len(items), false)
+	p.describe()
+}
+
+// beginLoad shows a bar for n windows, with the time that is left.
+func (p *progress) beginLoad(n int) {
+	if !isTerminal(p.app.err) || n == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.show(n, true)
+	p.bar.Describe("windows")
+}
+
+// loaded counts a window of so many rows.
+func (p *progress) loaded(rows int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rows += max(rows, 0)
+	if p.bar != nil {
+		p.bar.Describe(fmt.Sprintf("windows · %s rows", commas(p.rows)))
+		_ = p.bar.Add(1)
+	}
+}
+
+func (p *progress) show(n int, predict bool) {
+	p.bar = progressbar.NewOptions(n,
 		progressbar.OptionSetWriter(p.app.err),
 		progressbar.OptionSetWidth(24),
-		progressbar.OptionSetPredictTime(false),
+		progressbar.OptionSetPredictTime(predict),
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
 		progressbar.OptionSetRenderBlankState(true),
@@ -66,7 +93,6 @@ func (p *progress) begin(items []schedule.Item, finish time.Time) {
 		progressbar.OptionSetTheme(progressbar.ThemeASCII),
 		progressbar.OptionShowDescriptionAtLineEnd(),
 	)
-	p.describe()
 	p.app.logTo.set(&aboveBar{p})
 }
 

@@ -221,6 +221,7 @@ func (a *app) rebuild(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, closeStores(stores)) }()
 	n, err := restore(ctx, db, stores, a.logger(c))
 	if err != nil {
 		return err

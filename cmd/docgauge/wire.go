@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/clickhouse"
 	"github.com/docgauge/docgauge/sinks/parquet"
 )
 
@@ -39,27 +41,49 @@ func newAPI(c config, db *state.DB, log *slog.Logger, now func() time.Time) (api
 	return api{client, b}, nil
 }
 
-// store is a sink as the commands use it: they can also ask whether it works.
+// store is a sink as the commands use it: they can also ask whether it works,
+// and where it is.
 type store interface {
 	sinks.Sink
 	Check(ctx context.Context) error
+	// Location names the place, without secrets.
+	Location() string
+}
+
+// newStore makes a sink; it does not connect.
+func newStore(c config, name string) (store, error) {
+	switch name {
+	case sinkParquet:
+		return parquet.New(c.ParquetURL)
+	case sinkClickHouse:
+		return clickhouse.New(clickhouse.Config{
+			DSN: string(c.ClickHouseDSN), Cluster: c.ClickHouseCluster, Version: version, Now: time.Now,
+		})
+	}
+	return nil, fmt.Errorf("sink %q: want parquet or clickhouse", name)
 }
 
 func newSinks(c config) ([]store, error) {
 	var out []store
 	for _, name := range c.Sinks {
-		switch name {
-		case "parquet":
-			s, err := parquet.New(c.ParquetURL)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, s)
-		default:
-			return nil, fmt.Errorf("sink %q: not in this version", name)
+		s, err := newStore(c, name)
+		if err != nil {
+			return nil, err
 		}
+		out = append(out, s)
 	}
 	return out, nil
+}
+
+// closeStores gives up the connections of those that have any.
+func closeStores(stores []store) error {
+	var errs []error
+	for _, s := range stores {
+		if c, ok := s.(io.Closer); ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // exporter is everything a run needs, held for this process alone.
@@ -76,7 +100,7 @@ type exporter struct {
 }
 
 // openExporter takes the exporter's lock and opens what a run needs, in order.
-func (a *app) openExporter(ctx context.Context, c config) (_ *exporter, err error) {
+func (a *app) openExporter(c config) (_ *exporter, err error) {
 	e := &exporter{config: c, log: a.logger(c), now: a.now, progress: newProgress(a)}
 	defer func() {
 		if err != nil {
@@ -95,6 +119,7 @@ func (a *app) openExporter(ctx context.Context, c config) (_ *exporter, err erro
 	if e.stores, err = newSinks(c); err != nil {
 		return nil, err
 	}
+	e.close = append(e.close, func() error { return closeStores(e.stores) })
 	if e.api, err = newAPI(c, e.db, e.log, a.now); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/load"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/parquet"
+)
+
+// loading are the flags of load.
+type loading struct {
+	sink, archive, from, to, project string
+	dryRun, json                     bool
+}
+
+func (a *app) loadCommand() *cobra.Command {
+	var l loading
+	cmd := &cobra.Command{
+		Use:   "load --sink S",
+		Short: "fill a sink from the Parquet archive, without a request to the service",
+		Long: `load copies windows from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive,
+into a sink: a new ClickHouse server, or with --sink parquet another directory or
+bucket. No request is sent to the service. Windows the sink has, or has a later
+reading of, are passed over: load can be run again at any time, and goes on where
+it was cut. Each window is committed whole.
+
+  docgauge load --sink clickhouse
+  docgauge load --sink clickhouse --from 2026-01-01 --to 2026-07-01
+  DOCGAUGE_PARQUET_URL=s3://bucket/docs docgauge load --sink parquet --archive ./data
+
+` + exitCodes,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.load(cmd.Context(), l) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&l.sink, "sink", "", "sink to fill: clickhouse or parquet")
+	f.StringVar(&l.archive, "archive", "", "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
+	f.StringVar(&l.from, "from", "", "load only windows inside [from,to): YYYY-MM-DD")
+	f.StringVar(&l.to, "to", "", "the first day after them")
+	f.StringVar(&l.project, "project", "", "comma-separated projects (default: all that the archive has)")
+	f.BoolVar(&l.dryRun, "dry-run", false, "only say what would be loaded")
+	f.BoolVar(&l.json, "json", false, "print the summary as JSON")
+	return cmd
+}
+
+// loadSummary is what load reports; its JSON keys are stable.
+type loadSummary struct {
+	Sink    string   `json:"sink"`
+	Archive string   `json:"archive"`
+	Loaded  int      `json:"windows_loaded"`
+	Rows    int64    `json:"rows"`
+	Present int      `json:"windows_present"`
+	Left    int      `json:"windows_left"`
+	Errors  []string `json:"errors"`
+	seconds float64
+}
+
+func (a *app) load(ctx context.Context, l loading) (err error) {
+	c, err := loadConfig(needNothing, a.now())
+	if err != nil {
+		return err
+	}
+	want, err := l.selects()
+	if err != nil {
+		return err
+	}
+	to, from, err := l.open(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeStores([]store{to, from})) }()
+	lock, err := state.LockExport(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	s, err := a.loadInto(ctx, c, l, to, from, want)
+	if err != nil {
+		return err
+	}
+	if l.json {
+		err = writeJSON(a.out, s)
+	} else {
+		err = a.printLoad(s, l.dryRun)
+	}
+	if err == nil && len(s.Errors) > 0 {
+		return errSaid
+	}
+	return err
+}
+
+// open makes both ends. They must be different places.
+func (l loading) open(c config) (to store, from *parquet.Sink, err error) {
+	if l.sink != sinkParquet && l.sink != sinkClickHouse {
+		return nil, nil, usageError{fmt.Errorf("--sink %.40q: want clickhouse or parquet", l.sink)}
+	}
+	if l.sink == sinkClickHouse && c.ClickHouseDSN == "" {
+		return nil, nil, problems{"DOCGAUGE_CLICKHOUSE_DSN: missing; where the sink clickhouse writes, like clickhouse://localhost:9000/default (or DOCGAUGE_CLICKHOUSE_DSN_FILE)"}
+	}
+	if from, err = parquet.New(cmp.Or(l.archive, c.ParquetURL)); err != nil {
+		return nil, nil, usageError{fmt.Errorf("--archive: %w", err)}
+	}
+	if to, err = newStore(c, l.sink); err != nil {
+		return nil, nil, err
+	}
+	if to.Location() == from.Location() {
+		return nil, nil, usageError{fmt.Errorf("archive and sink are the same place, %s: name another one with --archive", from.Location())}
+	}
+	return to, from, nil
+}
+
+// selects returns which windows are wanted.
+func (l loading) selects() (func(analytics.Key) bool, error) {
+	var all analytics.Window
+	if (l.from == "") != (l.to == "") {
+		return nil, usageError{errors.New("--from and --to go together: the windows inside [from,to) are loaded")}
+	}
+	if l.from != "" {
+		from, err := analytics.ParseDate(l.from)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--from: %w", err)}
+		}
+		to, err := analytics.ParseDate(l.to)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--to: %w", err)}
+		}
+		if all = (analytics.Window{From: from, To: to}); from >= to {
+			return nil, usageError{fmt.Errorf("--from, --to: %s is empty; --to is the first day after the windows", all)}
+		}
+	}
+	var projects []string
+	if l.project != "" {
+		projects = strings.Split(l.project, ",")
+	}
+	return func(k analytics.Key) bool {
+		inside := l.from == "" || k.From >= all.From && k.To <= all.To
+		return inside && (projects == nil || slices.Contains(projects, k.Project))
+	}, nil
+}
+
+// loadInto compares, and loads what the sink lacks.
+func (a *app) loadInto(ctx context.Context, c config, l loading, to store, from *parquet.Sink, want func(analytics.Key) bool) (s loadSummary, err error) {
+	started := a.now()
+	s = loadSummary{Sink: to.Name(), Archive: from.Location(), Errors: []string{}}
+	dir, err := os.MkdirTemp(c.StateDir, "load-")
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	archive := archiveOf{from, dir}
+	plan, err := load.NewPlan(ctx, archive, to, want)
+	if err != nil {
+		return s, err
+	}
+	s.Present, s.Left = plan.Present, len(plan.Lacking)
+	for _, err := range plan.Errors {
+		s.Errors = append(s.Errors, err.Error())
+	}
+	if l.dryRun {
+		s.Rows = plan.Rows()
+		return s, nil
+	}
+	if err := a.loadPlan(ctx, c, to, archive, plan, &s); err != nil {
+		s.Errors = append(s.Errors, err.Error())
+	}
+	s.seconds = a.now().Sub(started).Seconds()
+	return s, nil
+}
+
+// loadPlan loads, and enters each window in the ledger.
+func (a *app) loadPlan(ctx context.Context, c config, to store, from load.Archive, plan load.Plan, s *loadSummary) (err error) {
+	db, err := state.Open(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := a.restoreFrom(ctx, c, db, to); err != nil {
+		return err
+	}
+	p := newProgress(a)
+	p.beginLoad(len(plan.Lacking))
+	defer p.end()
+	return load.Run(ctx, from, to, plan, func(rev analytics.Revision) error {
+		s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
+		p.loaded(rev.Rows)
+		if err := db.Record(ctx, rev, 0, nil); err != nil {
+			return err
+		}
+		return db.Committed(ctx, rev, to.Name(), a.now())
+	})
+}
+
+// restoreFrom enters in the ledger what the sinks have, so that a ledger that
+// was empty does not afterwards know only what was loaded.
+func (a *app) restoreFrom(ctx context.Context, c config, db *state.DB, to store) (err error) {
+	stores, err := newSinks(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeStores(stores)) }()
+	if _, err := restoreNew(ctx, db, stores, a.logger(c)); err != nil {
+		return err
+	}
+	_, err = restore(ctx, db, []store{to}, a.logger(c))
+	return err
+}
+
+// archiveOf is a Parquet sink as a source of windows.
+type archiveOf struct {
+	*parquet.Sink
+	dir string // for windows fetched from a bucket
+}
+
+func (f archiveOf) Window(ctx context.Context, rev analytics.Revision) (sinks.Sealed, func() error, error) {
+	return f.Sink.Window(ctx, rev, f.dir)
+}
+
+func (a *app) printLoad(s loadSummary, dryRun bool) error {
+	for _, text := range s.Errors {
+		fmt.Fprintln(a.err, "docgauge: "+text)
+	}
+	if dryRun {
+		_, err := fmt.Fprintf(a.out, "would load %s, %s rows, from %s into %s; %s there already\n",
+			plural(s.Left, "window"), commas(s.Rows), s.Archive, s.Sink, plural(s.Present, "window"))
+		return err
+	}
+	fmt.Fprintf(a.out, "loaded %s, %s rows, from %s into %s in %.1f s; %s there already\n",
+		plural(s.Loaded, "window"), commas(s.Rows), s.Archive, s.Sink, s.seconds, plural(s.Present, "window"))
+	if s.Left > 0 {
+		fmt.Fprintf(a.out, "left: %s; run it again to go on\n", plural(s.Left, "window"))
+	}
+	return nil
+}
