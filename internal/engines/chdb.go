@@ -15,8 +15,8 @@ import (
 )
 
 // Engine26 is ClickHouse 26.7 as a library, behind an adapter that speaks the
-// HTTP interface of a server. It has one user without rights to check, no
-// cluster and no native protocol.
+// HTTP interface of a server. It has one user, "default", no cluster and no
+// native protocol.
 type Engine26 struct {
 	process
 	port  int
@@ -25,7 +25,10 @@ type Engine26 struct {
 
 // StartEngine26 starts the engine with its storage in dir, which is made if it
 // is not there, and waits until it answers. Flags go to the adapter:
-// "--password=…" makes it refuse requests with another password.
+// "--password=…" makes it refuse requests with another password;
+// "--grant=GRANT SELECT ON db.*", any number of times, leaves the user only
+// these rights. Where a test needs tables first, it makes them without the flag
+// and starts the engine again over the same dir.
 func StartEngine26(dir string, flags ...string) (*Engine26, error) {
 	var e *Engine26
 	err := withPorts(1, func(ports []int) (err error) {
@@ -92,7 +95,7 @@ var chdbAdapter = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(cache, "chdb")
 	fresh := path + "." + rand.Text()
 	build := exec.Command("go", "build", "-o", fresh, "./internal/engines/chdb")
-	build.Dir, build.Env = filepath.Dir(Tools()), append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	build.Dir, build.Env = filepath.Dir(Tools()), append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the chdb adapter: %w\n%s", err, out)
 	}

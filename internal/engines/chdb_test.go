@@ -147,14 +147,18 @@ func TestEngine26RefusesBrokenData(t *testing.T) {
 	engine := engines.RunEngine26(t)
 	query(t, engine, "CREATE TABLE t (u UInt64) ENGINE = MergeTree ORDER BY u")
 	block := nativeBlock(1000)
+	inserting := func() bool {
+		return query(t, engine, "SELECT count() FROM system.processes WHERE query LIKE 'INSERT%'") != "0\n"
+	}
 	for name, body := range map[string]io.Reader{
 		"garbage":           strings.NewReader("\x01\x02no block at all"),
 		"short":             bytes.NewReader(block[:len(block)-1]),
-		"cut after a block": io.MultiReader(bytes.NewReader(block), brokenReader{}),
+		"cut after a block": io.MultiReader(bytes.NewReader(block), brokenReader(func() { waitFor(t, inserting) })),
 	} {
 		if err := post(t, engine, "INSERT INTO t FORMAT Native", body); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+		waitFor(t, func() bool { return !inserting() })
 		if got := query(t, engine, "SELECT count() FROM t"); got != "0\n" {
 			t.Errorf("%s: %s rows", name, got)
 		}
@@ -176,9 +180,13 @@ func nativeBlock(n int) []byte {
 	return b
 }
 
-type brokenReader struct{}
+// brokenReader is the end of a body whose client breaks off after a moment.
+type brokenReader func()
 
-func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("the client broke off") }
+func (wait brokenReader) Read([]byte) (int, error) {
+	wait()
+	return 0, errors.New("the client broke off")
+}
 
 func TestEngine26ReadsWhileItWrites(t *testing.T) {
 	engine := engines.RunEngine26(t)
@@ -222,8 +230,8 @@ func readUntil(ctx context.Context, conn driver.Conn, done <-chan struct{}) erro
 	}
 }
 
-// TestEngine26RunsQueriesAtOnce finishes a query while another one runs: the
-// first waits on a table function that a lock would keep waiting for ever.
+// TestEngine26RunsQueriesAtOnce finishes queries while another one runs that
+// has no end of its own.
 func TestEngine26RunsQueriesAtOnce(t *testing.T) {
 	engine := engines.RunEngine26(t)
 	conn := connect(t, engine, nil)
@@ -284,6 +292,35 @@ func TestEngine26ChecksThePassword(t *testing.T) {
 	with := connect(t, engine, func(o *clickhouse.Options) { o.Auth.Username, o.Auth.Password = "default", "secret" })
 	if err := with.Ping(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestEngine26ChecksGrants makes tables with every right and uses them with few.
+func TestEngine26ChecksGrants(t *testing.T) {
+	dir := t.TempDir()
+	admin, err := engines.StartEngine26(dir)
+	engines.Need(t, err)
+	query(t, admin, "CREATE DATABASE db")
+	for _, table := range []string{"mine", "other"} {
+		query(t, admin, "CREATE TABLE db."+table+" (u UInt64) ENGINE = MergeTree ORDER BY u")
+	}
+	if err := admin.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	engine, err := engines.StartEngine26(dir, "--grant=GRANT SELECT, INSERT ON db.mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Kill() })
+	conn := connect(t, engine, func(o *clickhouse.Options) { o.Auth.Database = "db" })
+	run(t, conn, "INSERT INTO mine VALUES (7)")
+	if got := number(t, conn, "SELECT sum(u) FROM mine"); got != 7 {
+		t.Errorf("sum %d, want 7", got)
+	}
+	for _, sql := range []string{"SELECT * FROM other", "INSERT INTO other VALUES (1)", "DROP TABLE mine", "CREATE TABLE more (u UInt64) ENGINE = Memory"} {
+		if err := drain(t.Context(), conn, sql); errorCode(err) != 497 {
+			t.Errorf("%s: %v, want code 497", sql, err)
+		}
 	}
 }
 

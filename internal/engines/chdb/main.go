@@ -9,7 +9,7 @@
 // revision. Its invariant: a request runs on a connection of its own, and an
 // INSERT whose body was cut off is cancelled, not committed.
 //
-// It has no users, no ON CLUSTER, no sessions, no external tables and no HTTP
+// It has one user, default, no ON CLUSTER, no sessions, no external tables and no HTTP
 // compression. It listens on loopback and belongs to tests only.
 package main
 
@@ -41,13 +41,19 @@ func run() error {
 	listen := flag.String("listen", "127.0.0.1:0", "loopback address")
 	password := flag.String("password", "", "password that every request must carry; empty: none is checked")
 	pong := flag.String("pong", "Ok.", "answer to GET /ping")
+	var rights grants
+	flag.Var(&rights, "grant", "GRANT statement for the user default, who then has no other right; may come several times")
 	flag.Parse()
 
 	l, err := load(*lib)
 	if err != nil {
 		return err
 	}
-	e, err := openEngine(l, *path)
+	arguments, err := rights.configure(*path)
+	if err != nil {
+		return err
+	}
+	e, err := openEngine(l, *path, arguments...)
 	if err != nil {
 		return err
 	}

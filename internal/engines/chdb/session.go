@@ -18,9 +18,11 @@ type engine struct {
 	base unsafe.Pointer
 }
 
-func openEngine(lib *library, path string) (*engine, error) {
+// openEngine opens the storage at path; arguments go to the engine, which reads
+// them at the first connection only.
+func openEngine(lib *library, path string, arguments ...string) (*engine, error) {
 	lib.setSignalHandlers(0)
-	base, err := lib.open("--path=" + path)
+	base, err := lib.open(append([]string{"--path=" + path}, arguments...)...)
 	if err != nil {
 		return nil, err
 	}
