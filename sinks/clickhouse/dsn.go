@@ -15,8 +15,8 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	// readTimeout is how long the server may say nothing. A quorum or a merge
-	// under load takes long, so it is generous.
+	// readTimeout is how long the server may say nothing, or take nothing. A
+	// quorum or a merge under load takes long, so it is generous.
 	readTimeout     = 2 * time.Minute
 	defaultDatabase = "default"
 	// connections bounds those to the server: one window uses one.
@@ -31,30 +31,54 @@ var (
 // schemes of a DSN, and whether they are encrypted.
 var schemes = []string{"clickhouse", "tcp", "http", "https"}
 
-// parse reads a DSN. No error shows a password.
+const wantedDSN = "want clickhouse://[user:password@]host:9000/database (native) or https://…:8443/database (HTTP); ?secure=true encrypts the native protocol"
+
+// parse reads a DSN. No error shows a part of it that may be a secret in the
+// wrong place.
 func parse(dsn string) (*driver.Options, error) {
 	scheme, rest, ok := strings.Cut(dsn, "://")
 	if !ok || !slices.Contains(schemes, scheme) {
-		return nil, errors.New("want clickhouse://[user:password@]host:9000/database (native) or https://…:8443/database (HTTP); ?secure=true encrypts the native protocol")
+		return nil, errors.New(wantedDSN)
+	}
+	if err := checkForm(rest); err != nil {
+		return nil, err
 	}
 	if scheme == "https" && !strings.Contains(rest, "secure=") {
 		dsn += separator(rest) + "secure=true"
 	}
 	o, err := driver.ParseDSN(dsn)
 	if err != nil {
-		return nil, plainURLError(err)
+		return nil, withoutValues(err)
 	}
 	if o.Auth.Database == "" {
 		o.Auth.Database = defaultDatabase
 	}
 	if !databaseForm.MatchString(o.Auth.Database) {
-		return nil, fmt.Errorf("database %q: must match %s", o.Auth.Database, databaseForm)
-	}
-	if slices.Contains(o.Addr, "") {
-		return nil, errors.New("a host is missing")
+		return nil, fmt.Errorf("the database, which follows host and slash, must match %s", databaseForm)
 	}
 	fill(o)
 	return o, nil
+}
+
+// checkForm refuses what a URL parser would take for something else than was
+// meant: a password with a raw / ? or # ends the host too early, and the rest
+// of it would be shown as database or parameter.
+func checkForm(rest string) error {
+	authority := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		if strings.ContainsAny(rest[end:], "@#") {
+			return errors.New("write special characters of user, password and parameters as %40 for @, %2F for /, %3F for ?, %23 for #")
+		}
+		authority = rest[:end]
+	}
+	if host := authority[strings.LastIndex(authority, "@")+1:]; host == "" || strings.ContainsRune(":,", rune(host[0])) {
+		return errors.New("a host is missing: " + wantedDSN)
+	}
+	_, query, _ := strings.Cut(rest, "?")
+	if _, err := url.ParseQuery(query); err != nil {
+		return errors.New("the parameters after ? are not name=value&name=value, with special characters written as %…")
+	}
+	return nil
 }
 
 func separator(rest string) string {
@@ -64,12 +88,22 @@ func separator(rest string) string {
 	return "?"
 }
 
-// plainURLError drops the URL, of which the driver masks the password only.
-func plainURLError(err error) error {
-	if ue, ok := errors.AsType[*url.Error](err); ok {
-		return fmt.Errorf("not a URL: %w", ue.Err)
+// withoutValues cuts what an error of the driver quotes from the DSN.
+func withoutValues(err error) error {
+	if _, ok := errors.AsType[*url.Error](err); ok {
+		return errors.New("not a URL: is the port a number, and are special characters of user and password written as %40 for @, %2F for /? " + wantedDSN)
 	}
-	return err
+	rule := strings.TrimPrefix(err.Error(), "clickhouse [dsn parse]:")
+	if strings.Contains(rule, "with TLS") || strings.Contains(rule, "without TLS") {
+		return errors.New("https:// is encrypted and http:// is not: leave the parameter secure out")
+	}
+	for _, value := range []string{"\"", "strconv.", "time:", "invalid value"} {
+		rule, _, _ = strings.Cut(rule, value)
+	}
+	if rule = strings.Trim(rule, " :"); rule == "" {
+		rule = "want a number"
+	}
+	return fmt.Errorf("a parameter has a wrong value: %s", rule)
 }
 
 // fill sets what the DSN leaves open.
@@ -86,18 +120,6 @@ func fill(o *driver.Options) {
 	if o.Compression == nil {
 		o.Compression = &driver.Compression{Method: driver.CompressionLZ4}
 	}
-	o.TransportFunc = func(t *http.Transport) (http.RoundTripper, error) { return noRedirects{t}, nil }
-}
-
-// noRedirects refuses redirects: the headers carry the password, and the HTTP
-// client would send them along.
-type noRedirects struct{ base http.RoundTripper }
-
-func (n noRedirects) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := n.base.RoundTrip(r)
-	if err == nil && resp.StatusCode >= 300 && resp.StatusCode < 400 {
-		_ = resp.Body.Close()
-		return nil, fmt.Errorf("the server redirects to another address (HTTP %d): name that address in the DSN", resp.StatusCode)
-	}
-	return resp, err
+	o.DialContext = dialer(o)
+	o.TransportFunc = func(t *http.Transport) (http.RoundTripper, error) { return guard{t, o.ReadTimeout}, nil }
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 
 	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
 )
@@ -32,11 +33,12 @@ const (
 // faults by code; see ErrorCodes.cpp of ClickHouse.
 var faults = map[int32]fault{
 	81:  {rule: "the database does not exist: CREATE DATABASE it, or name another one in the DSN"},
+	195: {rule: "the user may not log in from this address: see <networks> in users.xml, or HOST of CREATE USER"},
 	192: {rule: wrongLogin}, 193: {rule: wrongLogin}, 194: {rule: wrongLogin}, 516: {rule: wrongLogin},
 	291: {rule: noRight}, 497: {rule: noRight}, 392: {rule: noRight},
 	164: {rule: readOnly},
 	243: {rule: noSpace},
-	115: {rule: "the server does not know a setting: over http(s) docgauge needs server 22.3 or newer, use clickhouse://host:9000 for older ones; otherwise check the settings in the DSN"},
+	115: {rule: "the server does not know a setting: check the parameters of the DSN"},
 	170: {rule: "the cluster is not in the server's configuration (remote_servers)"},
 	16:  {rule: "a table is not as docgauge made it: drop or rename the docgauge_ tables and views, then `docgauge load --sink clickhouse`"},
 	60:  {rule: "a table is gone that was there at the start: drop docgauge_migrations, then `docgauge load --sink clickhouse` makes and fills all of them"},
@@ -48,15 +50,16 @@ var faults = map[int32]fault{
 }
 
 // transient reports whether the same window may be committed a moment later. A
-// server that cannot be reached at all is left to the next run.
+// server that lets nobody in is left to the next run.
 func transient(err error) bool {
+	if _, outside := errors.AsType[errConnect](err); outside || unreachable(err) {
+		return false
+	}
 	if e, ok := errors.AsType[*clickhouse.Exception](err); ok {
 		return faults[e.Code].passes
 	}
-	if _, short := errors.AsType[errShort](err); short || errors.Is(err, errOvertaken) {
-		return true
-	}
-	return broken(err) && !unreachable(err)
+	_, short := errors.AsType[errShort](err)
+	return short || errors.Is(err, errOvertaken) || broken(err)
 }
 
 func unreachable(err error) bool {
@@ -66,8 +69,11 @@ func unreachable(err error) bool {
 
 // broken reports whether the connection failed.
 func broken(err error) bool {
+	if errors.Is(err, context.Canceled) {
+		return false
+	}
 	_, network := errors.AsType[net.Error](err)
-	return (network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) && !errors.Is(err, context.Canceled)
+	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
 }
 
 // explain says where it happened, what it means and what to do about it.
@@ -79,41 +85,38 @@ func (s *Sink) explain(err error) error {
 }
 
 func (s *Sink) meaning(err error) error {
-	e, ok := errors.AsType[*clickhouse.Exception](err)
+	if e, ok := errors.AsType[*clickhouse.Exception](err); ok {
+		return meaningOf(e, err)
+	}
+	if c, ok := errors.AsType[errConnect](err); ok {
+		return s.meaningOfConnect(c.err)
+	}
 	switch {
-	case ok && full(e):
-		return explained{noSpace, e.Code, e.Message, err}
-	case ok && faults[e.Code].rule != "":
-		return explained{faults[e.Code].rule, e.Code, e.Message, err}
 	case unreachable(err):
-		return fmt.Errorf("no server answers there: is it running, and is it the port of %s? %w", s.portHint(), err)
-	case strings.Contains(err.Error(), "[handshake] unexpected packet"):
-		return fmt.Errorf("this is not the port of the native protocol: it is 9000, or 9440 with ?secure=true: %w", err)
+		return s.noServer(err)
 	case broken(err):
-		return fmt.Errorf("%s: %w", cut, err)
+		return explained{cut, withoutURL(err).Error(), err}
 	}
 	return err
 }
 
-func (s *Sink) portHint() string {
-	if s.options.Protocol == clickhouse.HTTP {
-		return "HTTP (8123, or 8443 with TLS)"
+// meaningOf explains what the server answered.
+func meaningOf(e *clickhouse.Exception, err error) error {
+	rule := faults[e.Code].rule
+	if strings.Contains(e.Message, "No space left on device") { // some versions say it only in words
+		rule = noSpace
 	}
-	return "the native protocol (9000, or 9440 with TLS)"
+	if rule == "" {
+		return err
+	}
+	return explained{rule, fmt.Sprintf("code %d: %s", e.Code, e.Message), err}
 }
 
-// full reports whether a server's disk is full, which some versions say only in words.
-func full(e *clickhouse.Exception) bool {
-	return strings.Contains(e.Message, "No space left on device")
-}
-
-// explained puts the meaning before what the server says, of which only the
-// first line is shown.
+// explained puts the meaning before what was said, of which only the first
+// line is shown.
 type explained struct {
-	rule string
-	code int32
-	said string
-	err  error
+	rule, said string
+	err        error
 }
 
 func (e explained) Error() string {
@@ -122,7 +125,7 @@ func (e explained) Error() string {
 	if len(said) > most {
 		said = strings.ToValidUTF8(said[:most], "") + "…"
 	}
-	return fmt.Sprintf("%s (code %d: %s)", e.rule, e.code, said)
+	return fmt.Sprintf("%s (%s)", e.rule, said)
 }
 
 func (e explained) Unwrap() error { return e.err }

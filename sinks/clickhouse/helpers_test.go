@@ -2,7 +2,9 @@ package clickhouse
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"sync"
@@ -14,7 +16,9 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/engines"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // engine is a running server, of whichever version.
@@ -157,10 +161,7 @@ func (r reader) query(view string, key analytics.Key, columns string) (driver.Ro
 
 // missing reports whether the views were not made yet.
 func missing(err error) bool {
-	e, ok := err.(*clickhouse.Exception)
-	if h, isHTTP := err.(*clickhouse.HTTPError); isHTTP {
-		e, ok = h.Err.(*clickhouse.Exception)
-	}
+	e, ok := errors.AsType[*clickhouse.Exception](err)
 	return ok && e.Code == unknownTable
 }
 
@@ -226,3 +227,60 @@ func (r reader) described() string {
 }
 
 func isTrue(n uint8) bool { return n == 1 }
+
+// seal seals n rows as a revision of the first day of prj_a.
+func seal(t *testing.T, number int32, n int) *archive.File {
+	t.Helper()
+	return sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 0), number), pages(number, n))
+}
+
+// pages yields n rows whose counts tell the revision they belong to.
+func pages(number int32, n int) iter.Seq2[analytics.Row, error] {
+	return func(yield func(analytics.Row, error) bool) {
+		for i := range n {
+			if !yield(analytics.Row{Path: fmt.Sprintf("/docs/page-%07d", i), Human: int64(number), AI: 7, Total: int64(number) + 3}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// shows replaces w and expects readers to see it.
+func shows(t *testing.T, s *Sink, r reader, w *archive.File) {
+	t.Helper()
+	if err := s.Replace(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.shown(w.Revision().Key); got != w.Revision().Number {
+		t.Errorf("readers see revision %d, want %d", got, w.Revision().Number)
+	}
+}
+
+// shown returns which revision of a window both views show, whole; 0 if none.
+func (r reader) shown(key analytics.Key) int32 {
+	r.t.Helper()
+	totals, err := r.Totals(key)
+	if err != nil || len(totals) > 1 {
+		r.t.Fatalf("readers see totals %v, %v", totals, err)
+	}
+	rows, revs, err := r.Visitors(key)
+	if err != nil || len(revs) > 1 {
+		r.t.Fatalf("readers see revisions %v, %v", revs, err)
+	}
+	if len(totals) == 0 {
+		if len(rows) > 0 {
+			r.t.Fatalf("readers see %d rows and no totals", len(rows))
+		}
+		return 0
+	}
+	number := totals[0].Number
+	if int64(len(rows)) != max(totals[0].Rows, 0) || len(revs) == 1 && revs[0].Number != number {
+		r.t.Fatalf("readers see %d rows of %v, the totals are %v", len(rows), revs, totals[0])
+	}
+	for _, row := range rows {
+		if row.Human != int64(number) {
+			r.t.Fatalf("readers see %+v in revision %d", row, number)
+		}
+	}
+	return number
+}

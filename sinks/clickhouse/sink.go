@@ -110,7 +110,7 @@ func (s *Sink) open(ctx context.Context) (*session, error) {
 
 func (s *Sink) prepare(ctx context.Context, conn driver.Conn) (*session, error) {
 	if err := conn.Ping(ctx); err != nil {
-		return nil, err
+		return nil, errConnect{err}
 	}
 	v, err := conn.ServerVersion()
 	if err != nil {
