@@ -4,9 +4,9 @@
 // ClickHouse has no transactions over several inserts, so a window is committed
 // by a marker:
 //
-//	1. its rows are inserted under a fresh attempt id: no view shows them
-//	2. the rows of the attempt are counted on the server
-//	3. after a pause, one row in docgauge_windows names the attempt: the marker
+//  1. its rows are inserted under a fresh attempt id: no view shows them
+//  2. the rows of the attempt are counted on the server
+//  3. one row in docgauge_windows names the attempt: the marker
 //
 // The views show, per window, the rows of the greatest attempt that has a
 // marker. Step 3 is one row and so one step. Attempt ids grow, and none is used
@@ -19,13 +19,15 @@
 //	3 sent, answer lost          the former or this one     takes a new attempt,
 //	                             whole                      which supersedes both
 //
-// # The pause
+// # The order of reading
 //
-// A query over docgauge_visitors reads two tables and takes their states one
-// after the other, on servers of today the rows first. If rows and marker came
-// between the two, the query would know the marker and not the rows. So the
-// marker waits until queries that began before the rows were complete have
-// taken both states; see pause.
+// A query over docgauge_visitors reads two tables, and takes the state of one
+// after the other. If rows and marker came between the two, and the state of the
+// rows was taken first, the query would know the marker and not its rows. The
+// views are made so that the markers come first: a marker that is too old is
+// harmless, since the rows it names stay for a day (see layout.visitors). On
+// servers between the versions this was tried with, the marker waits a moment
+// for queries that began before it (see pause).
 //
 // # Cluster
 //

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// pause is the time between the rows and their marker. A query takes the
-	// states of both tables within milliseconds of each other, while it is
-	// planned; this is a hundred times as long. Windows of a run overlap, so it
-	// costs little.
+	// pause is the time between the rows and their marker on servers that may
+	// read the marker after the rows. A query takes the states of both tables
+	// within milliseconds of each other, while it is planned; this is a hundred
+	// times as long.
 	pause = 100 * time.Millisecond
 	// tries is how often a window is written before its error is returned.
 	tries = 3
@@ -79,7 +79,7 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) error {
 	if err := ses.verify(ctx, rev.Key, attempt, n); err != nil {
 		return err
 	}
-	if n > 0 {
+	if !ses.server.ordered() {
 		if err := wait(ctx, pause); err != nil {
 			return err
 		}

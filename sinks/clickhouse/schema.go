@@ -12,6 +12,7 @@ const (
 	versionsTable  = "docgauge_migrations"
 	visitorsView   = "docgauge_visitors"
 	totalsView     = "docgauge_totals"
+	attemptsView   = "docgauge_visitors_attempts"
 	localSuffix    = "_local"
 	keyColumns     = "project, granularity, window_start, window_end"
 	attemptColumns = keyColumns + ", attempt"
@@ -121,7 +122,11 @@ func (l layout) distributed(name, sharding string) string {
 
 // views makes the two views, over those that are there.
 func (l layout) views() []string {
-	out := []string{l.view(visitorsView, l.visitors()), l.view(totalsView, l.totals())}
+	var out []string
+	if l.server.modern() {
+		out = append(out, l.view(attemptsView, "SELECT * FROM "+l.in(l.local(rowsTable))))
+	}
+	out = append(out, l.view(visitorsView, l.visitors()), l.view(totalsView, l.totals()))
 	if l.cluster != "" {
 		out = append(out, l.distributed(visitorsView, ""), l.distributed(totalsView, ""))
 	}
@@ -145,9 +150,19 @@ func (l layout) flavour() string {
 	return "classic"
 }
 
+// visitors shows the rows of the newest markers. The query must not know a
+// marker newer than its rows: of that window it would see nothing. Old servers
+// evaluate the markers before they look which parts the table has. Servers of
+// today take the state of every table that the query itself names first, and
+// of those inside a view when that is planned, which is later: so the rows are
+// read through a view of their own.
 func (l layout) visitors() string {
+	rows := rowsTable
+	if l.server.modern() {
+		rows = attemptsView
+	}
 	return fmt.Sprintf("SELECT %s, path, human, ai, total, %s FROM %s WHERE (%s) IN (%s)",
-		keyColumns, l.described(""), l.in(l.local(rowsTable)), attemptColumns, l.newest())
+		keyColumns, l.described(""), l.in(l.local(rows)), attemptColumns, l.newest())
 }
 
 // newest selects the attempt that each window shows.

@@ -1,0 +1,71 @@
+package clickhouse
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/sinks/sinktest"
+)
+
+// TestOrderOfReading stretches the time between the two tables' states in a
+// query over the view to half a second, in which a revision is committed: the
+// query must see the former revision or the new one, not a marker without rows.
+func TestOrderOfReading(t *testing.T) {
+	both(t, func(t *testing.T, e engine) {
+		s, r := newSink(t, e)
+		key := sinktest.Key("prj_a", 0)
+		sizes := map[int32]int{1: 300, 2: 700}
+		seal := func(number int32) error {
+			return s.Replace(t.Context(), sinktest.Seal(t, sinktest.Revision(key, number), sinktest.Pages(sizes[number])))
+		}
+		if err := seal(1); err != nil {
+			t.Fatal(err)
+		}
+		slow := stretched(t, s)
+		number := int32(1)
+		for range 2 {
+			counted := make(chan string)
+			go func() { counted <- count(r, slow) }()
+			time.Sleep(200 * time.Millisecond) // inside the stretch
+			number = 3 - number
+			if err := seal(number); err != nil {
+				t.Error(err)
+			}
+			got := <-counted
+			if got != "300 of revision 1" && got != "700 of revision 2" {
+				t.Errorf("the query sees %s", got)
+			}
+		}
+	})
+}
+
+// stretched is the query of the view, which sleeps before it comes to the
+// markers, and again before it reads them.
+func stretched(t *testing.T, s *Sink) string {
+	t.Helper()
+	ses, err := s.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := "FROM " + ses.in(windowsTable)
+	query := strings.NewReplacer(
+		" WHERE (", " WHERE (SELECT sleep(0.6)) = 0 AND (",
+		from, "FROM (SELECT * "+from+" WHERE (SELECT sleep(0.4)) = 0)",
+	).Replace(ses.visitors())
+	if strings.Count(query, "sleep") != 2 {
+		t.Fatal("the view is not what this test takes it for")
+	}
+	return query
+}
+
+func count(r reader, query string) string {
+	var n uint64
+	var revision int32
+	err := r.conn.QueryRow(r.t.Context(), "SELECT toUInt64(count()), max(revision) FROM ("+query+")").Scan(&n, &revision)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%d of revision %d", n, revision)
+}
