@@ -38,6 +38,7 @@ var allowed = map[string][]string{
 // import a third-party library.
 var owner = map[string]string{
 	"github.com/ClickHouse/clickhouse-go":    "sinks/clickhouse",
+	"github.com/aws":                         "sinks/parquet",
 	"github.com/apache/arrow-go":             "internal/archive",
 	"github.com/dustin/go-humanize":          "cmd/docgauge",
 	"github.com/go-json-experiment/json":     "internal/docsapi",

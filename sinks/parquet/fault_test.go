@@ -61,7 +61,7 @@ func TestRootIsAFile(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	for _, root := range []string{"", "s3://bucket/prefix"} {
+	for _, root := range []string{"", "gs://bucket/prefix"} {
 		if _, err := New(root); err == nil {
 			t.Errorf("New(%q) = nil", root)
 		}

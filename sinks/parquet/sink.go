@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -78,11 +79,11 @@ func (s *Sink) replace(ctx context.Context, w sinks.Sealed) error {
 		return err
 	}
 	at("totals staged")
-	// Later ctx is not asked: giving up between the two files gains nothing.
+	// A directory does not ask ctx later: giving up between the two files gains nothing.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.commit(context.WithoutCancel(ctx), rev, visitors, totals)
+	return s.commit(ctx, rev, visitors, totals)
 }
 
 // commit publishes the staged files of rev in the order that a crash can be
@@ -137,4 +138,12 @@ func at(name string) {
 	if step != nil {
 		step(name)
 	}
+}
+
+// Close gives up what the tree holds.
+func (s *Sink) Close() error {
+	if c, ok := s.tree.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }
