@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
+
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -23,11 +25,11 @@ func TestOrderOfReading(t *testing.T) {
 		if err := seal(1); err != nil {
 			t.Fatal(err)
 		}
-		slow := stretched(t, s)
+		slow, settings := stretched(t, s)
 		number := int32(1)
 		for range 2 {
 			counted := make(chan string)
-			go func() { counted <- count(r, slow) }()
+			go func() { counted <- count(r, slow, settings) }()
 			time.Sleep(200 * time.Millisecond) // inside the stretch
 			number = 3 - number
 			if err := seal(number); err != nil {
@@ -42,28 +44,31 @@ func TestOrderOfReading(t *testing.T) {
 }
 
 // stretched is the query of the view, which sleeps before it comes to the
-// markers, and again before it reads them.
-func stretched(t *testing.T, s *Sink) string {
+// markers, and again before it reads them, and settings that could upset it.
+func stretched(t *testing.T, s *Sink) (query string, settings clickhouse.Settings) {
 	t.Helper()
 	ses, err := s.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	from := "FROM " + ses.in(windowsTable)
-	query := strings.NewReplacer(
+	query = strings.NewReplacer(
 		" WHERE (", " WHERE (SELECT sleep(0.6)) = 0 AND (",
 		from, "FROM (SELECT * "+from+" WHERE (SELECT sleep(0.4)) = 0)",
 	).Replace(ses.visitors())
 	if strings.Count(query, "sleep") != 2 {
 		t.Fatal("the view is not what this test takes it for")
 	}
-	return query
+	if ses.inlines {
+		settings = clickhouse.Settings{inlineViews: 1}
+	}
+	return query, settings
 }
 
-func count(r reader, query string) string {
+func count(r reader, query string, settings clickhouse.Settings) string {
 	var n uint64
 	var revision int32
-	err := r.conn.QueryRow(r.t.Context(), "SELECT toUInt64(count()), max(revision) FROM ("+query+")").Scan(&n, &revision)
+	err := r.conn.QueryRow(clickhouse.Context(r.t.Context(), clickhouse.WithSettings(settings)), "SELECT toUInt64(count()), max(revision) FROM ("+query+")").Scan(&n, &revision)
 	if err != nil {
 		return err.Error()
 	}

@@ -14,6 +14,7 @@ const (
 	totalsView     = "docgauge_totals"
 	attemptsView   = "docgauge_visitors_attempts"
 	localSuffix    = "_local"
+	inlineViews    = "analyzer_inline_views" // a setting of servers from 26.4
 	keyColumns     = "project, granularity, window_start, window_end"
 	attemptColumns = keyColumns + ", attempt"
 )
@@ -54,6 +55,8 @@ func definitions(columns []column) string {
 type layout struct {
 	database, cluster string
 	server            server
+	// inlines: a user of the server can let it plan views as part of the query.
+	inlines bool
 }
 
 // local is the name of the table or view that holds name's data on one server.
@@ -144,7 +147,10 @@ func (l layout) view(name, query string) string {
 // flavour names the form of the views, which depends on the server: they are
 // made anew after an upgrade to a server that has better types.
 func (l layout) flavour() string {
-	if l.server.modern() {
+	switch {
+	case l.inlines:
+		return "modern, not inlined"
+	case l.server.modern():
 		return "modern"
 	}
 	return "classic"
@@ -155,14 +161,17 @@ func (l layout) flavour() string {
 // evaluate the markers before they look which parts the table has. Servers of
 // today take the state of every table that the query itself names first, and
 // of those inside a view when that is planned, which is later: so the rows are
-// read through a view of their own.
+// read through a view of their own, which must not be planned inline.
 func (l layout) visitors() string {
-	rows := rowsTable
+	rows, settings := rowsTable, ""
 	if l.server.modern() {
 		rows = attemptsView
 	}
-	return fmt.Sprintf("SELECT %s, path, human, ai, total, %s FROM %s WHERE (%s) IN (%s)",
-		keyColumns, l.described(""), l.in(l.local(rows)), attemptColumns, l.newest())
+	if l.inlines {
+		settings = " SETTINGS " + inlineViews + " = 0"
+	}
+	return fmt.Sprintf("SELECT %s, path, human, ai, total, %s FROM %s WHERE (%s) IN (%s)%s",
+		keyColumns, l.described(""), l.in(l.local(rows)), attemptColumns, l.newest(), settings)
 }
 
 // newest selects the attempt that each window shows.

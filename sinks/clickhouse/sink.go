@@ -116,7 +116,7 @@ func (s *Sink) prepare(ctx context.Context, conn driver.Conn) (*session, error) 
 	if err != nil {
 		return nil, err
 	}
-	ses := &session{layout: layout{s.options.Auth.Database, s.cluster, serverOf(v)}, conn: conn, http: s.options.Protocol == clickhouse.HTTP, replicas: 1}
+	ses := &session{layout: layout{database: s.options.Auth.Database, cluster: s.cluster, server: serverOf(v)}, conn: conn, http: s.options.Protocol == clickhouse.HTTP, replicas: 1}
 	if err := ses.server.check(); err != nil {
 		return nil, err
 	}
@@ -125,6 +125,11 @@ func (s *Sink) prepare(ctx context.Context, conn driver.Conn) (*session, error) 
 			return nil, err
 		}
 	}
+	inlines, err := ses.number(ctx, "SELECT toUInt64(count()) FROM system.settings WHERE name = '"+inlineViews+"'")
+	if err != nil {
+		return nil, err
+	}
+	ses.inlines = inlines > 0
 	if err := ses.migrate(ctx); err != nil {
 		return nil, err
 	}
