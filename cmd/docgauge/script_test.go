@@ -53,6 +53,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Condition:           scriptCondition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"sandbox":  scriptSandbox,
 			"exits":    scriptExits,
@@ -61,10 +62,16 @@ func TestScripts(t *testing.T) {
 			"poke":     scriptPoke,
 			"parquets": scriptParquets,
 			"sigterm":  scriptSigterm,
+
+			"clickhouse": scriptClickHouse,
+			"query":      scriptQuery,
+			"s3":         scriptS3,
 		},
 		Setup: func(env *testscript.Env) error {
 			for i := range 120 {
-				env.Setenv(fmt.Sprintf("D%d", i), (analytics.DateOf(time.Now()) - analytics.Date(i)).String())
+				day := analytics.DateOf(time.Now()) - analytics.Date(i)
+				env.Setenv(fmt.Sprintf("D%d", i), day.String())
+				env.Setenv(fmt.Sprintf("M%d", i), day.Time().Format("2006-01"))
 			}
 			env.Setenv("TOMORROW", (analytics.DateOf(time.Now()) + 1).String())
 			env.Setenv("HOME", env.WorkDir)

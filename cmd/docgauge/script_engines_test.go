@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/docgauge/docgauge/internal/engines"
+)
+
+// servers are the ClickHouse servers of the scripts, by working directory.
+var servers = map[string]*engines.ClickHouse{}
+
+// scriptCondition tells whether an engine is here, for [!clickhouse] skip. In CI
+// it says yes: the script then fails where the engine is missing.
+func scriptCondition(name string) (bool, error) {
+	programs := map[string]string{"clickhouse": "clickhouse-server", "s3": filepath.Join(engines.Tools(), "bin", "versitygw")}
+	program, ok := programs[name]
+	if !ok {
+		return false, fmt.Errorf("unknown condition %q", name)
+	}
+	_, err := exec.LookPath(program)
+	return err == nil || os.Getenv("CI") == "true", nil
+}
+
+// scriptClickHouse runs ClickHouse 18.16: clickhouse start sets
+// DOCGAUGE_CLICKHOUSE_DSN; clickhouse kill, and clickhouse start again.
+func scriptClickHouse(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs("clickhouse")
+	server := servers[dir]
+	switch {
+	case args[0] == "kill":
+		ts.Check(server.Kill())
+	case server != nil:
+		ts.Check(server.Restart())
+	default:
+		ts.Check(os.MkdirAll(dir, 0o755))
+		server, err := engines.StartClickHouse(dir)
+		ts.Check(err)
+		servers[dir] = server
+		ts.Defer(func() { _ = server.Kill() })
+		ts.Setenv("DOCGAUGE_CLICKHOUSE_DSN", server.DSN("default"))
+	}
+}
+
+// scriptQuery compares the answer of a query, in TSV: query 'SELECT 1, 2' '1 2'.
+func scriptQuery(ts *testscript.TestScript, neg bool, args []string) {
+	server := servers[ts.MkAbs("clickhouse")]
+	out, err := server.Exec(context.Background(), args[0])
+	ts.Check(err)
+	got := strings.Join(strings.Fields(out), " ")
+	if len(args) > 1 && (got == args[1]) == neg {
+		ts.Fatalf("%s = %s, want %s", args[0], got, args[1])
+	}
+	ts.Logf("%s", got)
+}
+
+// scriptS3 starts an S3 server with the bucket docs: s3 VARIABLE sets the
+// variable to its address.
+func scriptS3(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs("s3")
+	ts.Check(os.MkdirAll(dir, 0o755))
+	server, err := engines.StartS3(dir)
+	ts.Check(err)
+	ts.Defer(func() { _ = server.Kill() })
+	ts.Check(server.CreateBucket(context.Background(), "docs"))
+	ts.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)
+	ts.Setenv("AWS_SECRET_ACCESS_KEY", server.SecretKey)
+	ts.Setenv("AWS_REGION", server.Region)
+	ts.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	ts.Setenv(args[0], "s3://docs/gauge?endpoint="+server.Endpoint)
+}
+
