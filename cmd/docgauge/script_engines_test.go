@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -19,13 +17,12 @@ var servers = map[string]*engines.ClickHouse{}
 // scriptCondition tells whether an engine is here, for [!clickhouse] skip. In CI
 // it says yes: the script then fails where the engine is missing.
 func scriptCondition(name string) (bool, error) {
-	programs := map[string]string{"clickhouse": "clickhouse-server", "s3": filepath.Join(engines.Tools(), "bin", "versitygw")}
+	programs := map[string]string{"clickhouse": "clickhouse-server", "s3": "versitygw"}
 	program, ok := programs[name]
 	if !ok {
 		return false, fmt.Errorf("unknown condition %q", name)
 	}
-	_, err := exec.LookPath(program)
-	return err == nil || os.Getenv("CI") == "true", nil
+	return engines.Has(program) || os.Getenv("CI") == "true", nil
 }
 
 // scriptClickHouse runs ClickHouse 18.16: clickhouse start sets

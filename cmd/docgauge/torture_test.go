@@ -27,29 +27,31 @@ import (
 var tortureKills = flag.Int("torture", 12, "how often TestTorture kills the real binary; `make torture` uses 200")
 
 // TestTorture kills the real binary at random moments and at each named step,
-// while a reader opens every .parquet file it sees; then one run must finish
+// while readers open every .parquet file and poll ClickHouse; then one run must finish
 // the work: every window exactly once, each row equal to the service's.
 func TestTorture(t *testing.T) {
 	s, url := tortureService(t)
 	dir := t.TempDir()
 	watch := watchFiles(t, filepath.Join(dir, "data"))
+	h := newHouse(t, s)
+	stopWatching := h.watch()
 	killed, rounds, windows, rows := 0, 0, 0, 0
 	for i := 1; killed < *tortureKills; i++ {
 		if i > 20**tortureKills {
 			t.Fatalf("only %d of %d runs could be killed", killed, i)
 		}
-		if killOnce(t, dir, url, i) {
+		if killOnce(t, h, dir, url, i) {
 			killed++
 		}
 		// A round ends before the work is done for good: there must be
 		// something to kill.
 		if i%roundRuns == 0 || killed == *tortureKills {
-			w, r := healed(t, s, dir, url)
+			w, r := healed(t, s, h, dir, url)
 			windows, rows, rounds = windows+w, rows+r, rounds+1
 		}
 	}
-	t.Logf("%d kills in %d rounds, one run after each: %d windows and %d rows equal to the service's, each once; %d files opened meanwhile, none unreadable",
-		killed, rounds, windows, rows, watch.stop())
+	t.Logf("%d kills in %d rounds, one run after each: %d windows and %d rows equal to the service's, each once; %d files opened meanwhile, none unreadable; ClickHouse looked at %d times, never half a window",
+		killed, rounds, windows, rows, watch.stop(), stopWatching())
 }
 
 // roundRuns is how many runs are killed before one is let through.
@@ -57,15 +59,16 @@ const roundRuns = 12
 
 // healed lets one run through, compares everything with the service, and clears
 // the table for the next round.
-func healed(t *testing.T, s *sandbox.Sandbox, dir, url string) (windows, rows int) {
-	if out, err := docgauge(dir, url, "").CombinedOutput(); err != nil {
+func healed(t *testing.T, s *sandbox.Sandbox, h *house, dir, url string) (windows, rows int) {
+	if out, err := docgauge(h, dir, url, "").CombinedOutput(); err != nil {
 		t.Fatalf("the run after the kills: %v\n%s", err, out)
 	}
-	out, err := docgauge(dir, url, "").CombinedOutput()
+	out, err := docgauge(h, dir, url, "").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "0 windows, 0 rows, 0 requests") {
 		t.Fatalf("a second run found work: %v\n%s", err, out)
 	}
 	windows, rows = compareAll(t, s, filepath.Join(dir, "data"))
+	h.compare(windows, rows)
 	if err := errors.Join(os.RemoveAll(filepath.Join(dir, "state")), os.RemoveAll(filepath.Join(dir, "data"))); err != nil {
 		t.Fatal(err)
 	}
@@ -90,25 +93,26 @@ func tortureService(t *testing.T) (*sandbox.Sandbox, string) {
 }
 
 // docgauge is one export by the real binary.
-func docgauge(dir, url, stop string) *exec.Cmd {
+func docgauge(h *house, dir, url, stop string) *exec.Cmd {
 	cmd := exec.Command("docgauge", "export")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "STOP_AT="+stop,
 		"DOCGAUGE_BASE_URL="+url, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject, "DOCGAUGE_API_KEY="+sandbox.DefaultAPIKey,
 		"DOCGAUGE_SINCE="+(analytics.DateOf(time.Now())-14).String(), "DOCGAUGE_OPEN_WINDOWS=", "DOCGAUGE_BUDGET=0",
 		"DOCGAUGE_WINDOWS=day,week,3d:totals")
+	cmd.Env = append(cmd.Env, h.sinks()...)
 	return cmd
 }
 
 // killOnce runs the binary and kills it: at a random moment, or every other
 // time at a step of its own. It reports whether the kill came in time.
-func killOnce(t *testing.T, dir, url string, i int) bool {
+func killOnce(t *testing.T, h *house, dir, url string, i int) bool {
 	steps := []string{"started", "page", "fetched", "sealed", "recorded", "replaced", "committed", "done"}
 	stop := ""
 	if i%2 == 0 {
 		stop = fmt.Sprintf("%s:%d", steps[(i/2)%len(steps)], 1+rand.IntN(3))
 	}
-	cmd := docgauge(dir, url, stop)
+	cmd := docgauge(h, dir, url, stop)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {

@@ -47,6 +47,12 @@ func program(name string) (string, error) {
 	return "", Missing{Engine: name, Install: installer}
 }
 
+// Has reports whether the program of an engine is here.
+func Has(name string) bool {
+	_, err := program(name)
+	return err == nil
+}
+
 // Tools returns the directory .tools at the top of the repository, that is
 // beside the go.mod above the working directory, whether it exists or not.
 func Tools() string {
