@@ -29,7 +29,7 @@ func newHouse(t *testing.T, service *sandbox.Sandbox) *house {
 		t.Log("ClickHouse is not here: only Parquet is tortured; `make engines` installs it")
 		return nil
 	}
-	return &house{t, engines.RunClickHouse(t), service}
+	return &house{t: t, server: engines.RunClickHouse(t), service: service}
 }
 
 // sinks are the variables that let docgauge write there too.
