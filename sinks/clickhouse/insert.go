@@ -29,7 +29,7 @@ func (ses *session) inserting(ctx context.Context) context.Context {
 	if ses.cluster != "" {
 		settings["insert_distributed_sync"] = 1
 		settings["insert_quorum"] = ses.replicas
-		settings["insert_quorum_timeout"] = quorumTimeout.Milliseconds()
+		settings["insert_quorum_timeout"] = int(quorumTimeout.Milliseconds())
 	}
 	return clickhouse.Context(ctx, clickhouse.WithSettings(settings))
 }
