@@ -1,0 +1,243 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
+)
+
+// shelf is an archive in memory.
+type shelf struct {
+	windows map[analytics.Key]sinks.Sealed
+	damaged map[analytics.Key]error
+
+	mu         sync.Mutex
+	open, most int64 // rows of the windows in use, now and at most
+	fetched    int
+}
+
+func newShelf(t *testing.T, windows ...analytics.Revision) *shelf {
+	s := &shelf{windows: map[analytics.Key]sinks.Sealed{}, damaged: map[analytics.Key]error{}}
+	for _, rev := range windows {
+		s.windows[rev.Key] = sinktest.Seal(t, rev, sinktest.Pages(10))
+	}
+	return s
+}
+
+func (s *shelf) Revisions(context.Context) iter.Seq2[analytics.Revision, error] {
+	return func(yield func(analytics.Revision, error) bool) {
+		for _, w := range s.windows {
+			if !yield(w.Revision(), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *shelf) Window(_ context.Context, rev analytics.Revision) (sinks.Sealed, func() error, error) {
+	if err := s.damaged[rev.Key]; err != nil {
+		return nil, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fetched++
+	s.open += rev.Rows
+	s.most = max(s.most, s.open)
+	return s.windows[rev.Key], func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.open -= rev.Rows
+		return nil
+	}, nil
+}
+
+func days(n int) (out []analytics.Revision) {
+	for day := range n {
+		out = append(out, sinktest.Revision(sinktest.Key("prj_a", day), 1))
+	}
+	return out
+}
+
+func every(analytics.Key) bool { return true }
+
+func plan(t *testing.T, from Archive, to sinks.Sink, want func(analytics.Key) bool) Plan {
+	t.Helper()
+	p, err := NewPlan(t.Context(), from, to, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func run(t *testing.T, from Archive, to sinks.Sink) (loaded []analytics.Key, err error) {
+	t.Helper()
+	err = Run(t.Context(), from, to, plan(t, from, to, every), func(rev analytics.Revision) error {
+		loaded = append(loaded, rev.Key)
+		return nil
+	})
+	return loaded, err
+}
+
+func TestLoad(t *testing.T) {
+	from, to := newShelf(t, days(20)...), memsink.New()
+	loaded, err := run(t, from, to)
+	if err != nil || len(loaded) != 20 {
+		t.Fatalf("loaded %v, %v", loaded, err)
+	}
+	for key, w := range from.windows {
+		rows, revs, err := to.Visitors(key)
+		if err != nil || len(rows) != 10 || !cmp.Equal(revs, []analytics.Revision{w.Revision()}) {
+			t.Errorf("%s: %d rows of %v, %v", key, len(rows), revs, err)
+		}
+	}
+	if from.open != 0 {
+		t.Errorf("windows of %d rows are still in use", from.open)
+	}
+	if again, err := run(t, from, to); err != nil || len(again) != 0 || from.fetched != 20 {
+		t.Errorf("loading again loads %v, %v; %d windows fetched", again, err, from.fetched)
+	}
+}
+
+func TestPlan(t *testing.T) {
+	from := newShelf(t, days(6)...)
+	to := memsink.New()
+	put := func(day int, number int32, at time.Time) {
+		rev := sinktest.Revision(sinktest.Key("prj_a", day), number)
+		rev.ExportedAt = at
+		if err := to.Replace(t.Context(), sinktest.Seal(t, rev, sinktest.Pages(1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := days(1)[0].ExportedAt
+	put(0, 1, at)                  // the same reading
+	put(1, 1, at.Add(time.Second)) // a later one, counted anew after a lost ledger
+	put(2, 7, at.Add(-time.Hour))  // an earlier one with a greater number
+	p := plan(t, from, to, func(k analytics.Key) bool { return k.From < sinktest.Key("", 5).From })
+	var lacking []string
+	for _, rev := range p.Lacking {
+		lacking = append(lacking, rev.From.String())
+	}
+	if diff := cmp.Diff([]string{"2026-10-03", "2026-10-04", "2026-10-05"}, lacking); diff != "" || p.Present != 2 || p.Rows() != 30 {
+		t.Errorf("present %d, rows %d, lacking (-want +got):\n%s", p.Present, p.Rows(), diff)
+	}
+}
+
+func TestPlanOfASinkThatIsDown(t *testing.T) {
+	down := errors.New("down")
+	if _, err := NewPlan(t.Context(), newShelf(t), failing{memsink.New(), down}, every); !errors.Is(err, down) {
+		t.Errorf("NewPlan = %v", err)
+	}
+}
+
+// failing is a sink that cannot tell what it has.
+type failing struct {
+	*memsink.Sink
+	err error
+}
+
+func (f failing) Revisions(context.Context) iter.Seq2[analytics.Revision, error] {
+	return func(yield func(analytics.Revision, error) bool) { yield(analytics.Revision{}, f.err) }
+}
+
+// TestSinkFails: the first failure ends the run, and the next run goes on.
+func TestSinkFails(t *testing.T) {
+	from, to := newShelf(t, days(70)...), memsink.New()
+	full := errors.New("full")
+	var mu sync.Mutex
+	left := 20
+	to.Fault = func(step memsink.Step, _ analytics.Revision) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if step == memsink.Before {
+			if left--; left < 0 {
+				return full
+			}
+		}
+		return nil
+	}
+	loaded, err := run(t, from, to)
+	if !errors.Is(err, full) || !strings.Contains(err.Error(), "memory sink: prj_a day") || len(loaded) > 20 {
+		t.Fatalf("loaded %d, %v", len(loaded), err)
+	}
+	if from.fetched > 20+rowsAtOnce/windowWeight+1 {
+		t.Errorf("%d windows were fetched after the sink had failed", from.fetched-20)
+	}
+	left = 1000
+	again, err := run(t, from, to)
+	if err != nil || len(again)+len(loaded) != 70 {
+		t.Errorf("the next run loads %d after %d, %v", len(again), len(loaded), err)
+	}
+}
+
+// TestDamagedWindows are passed over and named.
+func TestDamagedWindows(t *testing.T) {
+	from, to := newShelf(t, days(10)...), memsink.New()
+	cut := errors.New("cut short")
+	from.damaged[sinktest.Key("prj_a", 3)] = cut
+	loaded, err := run(t, from, to)
+	if len(loaded) != 9 || !errors.Is(err, cut) || !strings.Contains(err.Error(), "2026-10-04") {
+		t.Errorf("loaded %d, %v", len(loaded), err)
+	}
+}
+
+func TestLedgerFails(t *testing.T) {
+	from, to := newShelf(t, days(50)...), memsink.New()
+	lost := errors.New("ledger lost")
+	n := 0
+	err := Run(t.Context(), from, to, plan(t, from, to, every), func(analytics.Revision) error { n++; return lost })
+	if !errors.Is(err, lost) || n > rowsAtOnce/windowWeight {
+		t.Errorf("Run = %v after %d windows", err, n)
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	from, to := newShelf(t, days(50)...), memsink.New()
+	ctx, cancel := context.WithCancel(t.Context())
+	p := plan(t, from, to, every)
+	err := Run(ctx, from, to, p, func(analytics.Revision) error { cancel(); return nil })
+	if !errors.Is(err, context.Canceled) || from.fetched == 50 {
+		t.Errorf("Run = %v, %d windows fetched", err, from.fetched)
+	}
+}
+
+// TestRoom: the rows of the windows in use stay below the bound, and one window
+// larger than it is loaded alone.
+func TestRoom(t *testing.T) {
+	from, to := newShelf(t), memsink.New()
+	for day, rows := range []int64{rowsAtOnce * 3, 90_000, 90_000, 90_000, 90_000, 200_000, 5, 5, 5} {
+		rev := sinktest.Revision(sinktest.Key("prj_a", day), 1)
+		w := sinktest.Seal(t, rev, sinktest.Pages(1))
+		rev.Rows = rows // said, not held: it is the weight that counts
+		from.windows[rev.Key] = heavy{w, rev}
+	}
+	loaded, err := run(t, from, to)
+	if err != nil || len(loaded) != 9 {
+		t.Fatalf("loaded %v, %v", loaded, err)
+	}
+	if from.most > rowsAtOnce*3 {
+		t.Errorf("%d rows were in use at once", from.most)
+	}
+	delete(from.windows, sinktest.Key("prj_a", 0))
+	from.most, to = 0, memsink.New()
+	if _, err := run(t, from, to); err != nil || from.most > rowsAtOnce {
+		t.Errorf("%d rows were in use at once, %v", from.most, err)
+	}
+}
+
+type heavy struct {
+	sinks.Sealed
+	rev analytics.Revision
+}
+
+func (h heavy) Revision() analytics.Revision { return h.rev }
