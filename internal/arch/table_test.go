@@ -21,6 +21,7 @@ var allowed = map[string][]string{
 	"internal/sandbox":   {"internal/analytics"},
 	"internal/spool":     {"internal/analytics", "internal/archive"},
 	"internal/state":     {"internal/analytics"},
+	"internal/warehouse": {},
 
 	"internal/pipeline": {"internal/analytics", "internal/docsapi", "internal/spool", "schedule", "sinks"},
 

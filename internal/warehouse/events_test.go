@@ -1,0 +1,144 @@
+package warehouse
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// The story that the event log tells: a page goes after its last day, another
+// comes, one becomes popular and one is forgotten in the last week, of which
+// the Sunday sees nobody; and on one day a page is counted that is later
+// withdrawn.
+var (
+	firstDay  = analytics.NewDate(2026, 10, 1)
+	lastDay   = analytics.NewDate(2026, 11, 1)
+	lastWeek  = analytics.NewDate(2026, 10, 26)
+	emptyDay  = lastDay
+	betaEnds  = analytics.NewDate(2026, 10, 23)
+	hooksCome = analytics.NewDate(2026, 10, 27)
+	botDay    = analytics.NewDate(2026, 10, 30)
+)
+
+const botPage = "/docs/wp-login.php"
+
+// projects are two that only a filter tells apart; the second is not a number.
+var projects = []string{"docs", "0042"}
+
+// popularity is how often a page is read on day.
+func popularity(day analytics.Date) map[string]float64 {
+	pages := map[string]float64{
+		"/docs": 10, "/docs/quickstart": 4, "/docs/api/authentication": 4, "/docs/api/errors": 3,
+		"/docs/guides/faq": 6, "/docs/agents/mcp": 3,
+	}
+	if day <= betaEnds {
+		pages["/docs/beta/preview"] = 2
+	}
+	if day >= hooksCome {
+		pages["/docs/guides/webhooks"] = 3
+	}
+	if day >= lastWeek {
+		pages["/docs/quickstart"], pages["/docs/guides/faq"] = 8, 2
+	}
+	return pages
+}
+
+type line struct {
+	Time    time.Time `json:"time"`
+	Visitor string    `json:"visitor"`
+	Kind    string    `json:"kind"`
+	Path    string    `json:"path"`
+	Project string    `json:"project"`
+}
+
+// eventLog is the log of the story, with or without the visits of a bot.
+func eventLog(withBot bool) []byte {
+	var out bytes.Buffer
+	w := json.NewEncoder(&out)
+	r := rand.New(rand.NewPCG(2026, 10))
+	for _, project := range projects {
+		for day := firstDay; day <= lastDay; day++ {
+			for _, l := range linesOf(project, day, r) {
+				_ = w.Encode(l) // a buffer takes everything
+			}
+		}
+	}
+	if withBot {
+		for i := range 9 {
+			_ = w.Encode(line{botDay.Time(), fmt.Sprintf("bot%d", i), "ai", botPage, projects[0]})
+		}
+	}
+	return out.Bytes()
+}
+
+func linesOf(project string, day analytics.Date, r *rand.Rand) (lines []line) {
+	const visitors = 240
+	if day == emptyDay {
+		return nil
+	}
+	weights := popularity(day)
+	for v := range visitors {
+		for range visits(day, v, r) {
+			lines = append(lines, line{day.Time().Add(12 * time.Hour), fmt.Sprintf("v%d", v), kind(v, r), draw(weights, r), project})
+		}
+	}
+	return lines
+}
+
+// visits is how many pages visitor v reads on day: some come often, most rarely.
+func visits(day analytics.Date, v int, r *rand.Rand) int {
+	often := 0.06 + 0.5/float64(1+v/8)
+	if wd := day.Weekday(); wd == time.Saturday || wd == time.Sunday {
+		often /= 2
+	}
+	if r.Float64() > often {
+		return 0
+	}
+	return 1 + r.IntN(4)
+}
+
+// kind is that of one visit: of five visitors three are people, one is an
+// agent, and one is both.
+func kind(v int, r *rand.Rand) string {
+	if v%5 == 3 || v%5 == 4 && r.IntN(2) == 0 {
+		return "ai"
+	}
+	return "human"
+}
+
+// draw picks a page, in the order of the paths, so that it only depends on r.
+func draw(weights map[string]float64, r *rand.Rand) string {
+	sum := 0.0
+	for _, w := range weights {
+		sum += w
+	}
+	at := r.Float64() * sum
+	paths := sorted(weights)
+	for _, path := range paths {
+		if at -= weights[path]; at < 0 {
+			return path
+		}
+	}
+	return paths[len(paths)-1]
+}
+
+// distinct counts who came to the first project in w, by the final log.
+func distinct(t *testing.T, w analytics.Window) int64 {
+	t.Helper()
+	who := map[string]bool{}
+	for d := json.NewDecoder(bytes.NewReader(eventLog(false))); d.More(); {
+		var l line
+		if err := d.Decode(&l); err != nil {
+			t.Fatal(err)
+		}
+		if day := analytics.DateOf(l.Time); l.Project == projects[0] && day >= w.From && day < w.To {
+			who[l.Visitor] = true
+		}
+	}
+	return int64(len(who))
+}

@@ -1,0 +1,87 @@
+package warehouse
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// check compares what an engine answered to a recipe with the true answer.
+func check(t *testing.T, h history, b block, got table) {
+	t.Helper()
+	want := answers[b.name](h)
+	if len(want.Rows) == 0 {
+		t.Fatalf("%s: the story has no answer: it shows nothing", b.name)
+	}
+	if diff := cmp.Diff(want, alike(want, got)); diff != "" {
+		t.Errorf("%s (-true +answered):\n%s\n%s", b.name, diff, b.body)
+	}
+}
+
+// alike writes the values of got as those of want are written: engines show
+// booleans as 1 or true, and 24.0 as 24.
+func alike(want, got table) table {
+	out := table{Columns: got.Columns}
+	for i, row := range got.Rows {
+		next := append([]string(nil), row...)
+		for j := range next {
+			if i < len(want.Rows) && j < len(want.Rows[i]) {
+				next[j] = like(want.Rows[i][j], next[j])
+			}
+		}
+		out.Rows = append(out.Rows, next)
+	}
+	return out
+}
+
+func like(want, got string) string {
+	switch {
+	case want == "true" && got == "1", want == "false" && got == "0":
+		return want
+	case strings.Contains(want, "."):
+		if f, err := strconv.ParseFloat(got, 64); err == nil {
+			return strconv.FormatFloat(f, 'f', 1, 64)
+		}
+	}
+	return got
+}
+
+// recipe is what a script of testdata gets.
+type recipe struct {
+	Name string `json:"name"`
+	Code string `json:"code"`
+}
+
+// script gives the setup and the recipes to a program that runs them in dir and
+// prints a table for each, and checks them.
+func script(t *testing.T, h history, dir string, cmd *exec.Cmd, setup string, blocks []block) {
+	t.Helper()
+	input := struct {
+		Setup   string   `json:"setup"`
+		Recipes []recipe `json:"recipes"`
+	}{Setup: setup}
+	for _, b := range blocks {
+		input.Recipes = append(input.Recipes, recipe{b.name, b.body})
+	}
+	text, err := json.Marshal(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	cmd.Dir, cmd.Stdin, cmd.Stderr = dir, strings.NewReader(string(text)), &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd.Path, err, stderr.String())
+	}
+	var got []table
+	if err := json.Unmarshal(out, &got); err != nil || len(got) != len(blocks) {
+		t.Fatalf("%s answers %q: %v", cmd.Path, out, err)
+	}
+	for i, b := range blocks {
+		t.Run(b.name, func(t *testing.T) { check(t, h, b, got[i]) })
+	}
+}
