@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 var (
-	bucketForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
+	bucketForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$`)
+	regionForm = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 	prefixForm = regexp.MustCompile(`^[A-Za-z0-9!_.*'()=-]+(/[A-Za-z0-9!_.*'()=-]+)*$`)
 )
 
@@ -22,29 +24,49 @@ type address struct {
 	pathStyle        *bool
 }
 
-// parseAddress reads s3://bucket/prefix?region=&endpoint=&path_style=.
+var (
+	errForm        = errors.New("s3: want a URL like s3://bucket/prefix?region=eu-west-1&endpoint=https://minio.example:9000")
+	errCredentials = errors.New("s3: credentials do not belong in the URL: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role")
+)
+
+// parseAddress reads s3://bucket/prefix?region=&endpoint=&path_style=. What may
+// be a secret in the wrong place is not repeated by errors.
 func parseAddress(raw string) (a address, err error) {
+	if place, _, _ := strings.Cut(raw, "?"); strings.Contains(place, "@") {
+		return a, errCredentials
+	}
 	u, err := url.Parse(raw)
-	if err != nil {
-		return a, errors.New("s3: not a URL like s3://bucket/prefix")
+	if err != nil || u.Opaque != "" {
+		return a, errForm
 	}
 	a = address{name: u.Host, prefix: strings.Trim(u.Path, "/")}
 	switch {
-	case u.User != nil:
-		return a, errors.New("s3: credentials do not belong in the URL: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role")
+	case u.Port() != "":
+		return a, errors.New("s3: the URL begins with the bucket: name the server with ?endpoint=")
 	case !bucketForm.MatchString(a.name):
 		return a, fmt.Errorf("s3: bucket %.80q: must match %s", a.name, bucketForm)
-	case a.prefix != "" && !prefixForm.MatchString(a.prefix) || strings.Contains("/"+a.prefix+"/", "/../") || strings.Contains("/"+a.prefix+"/", "/./"):
-		return a, fmt.Errorf("s3: prefix %.80q: its parts must match %s", a.prefix, prefixForm)
+	case a.prefix != "" && !prefixForm.MatchString(a.prefix) || dots(a.prefix):
+		return a, fmt.Errorf("s3: prefix %.80q: must match %s, without . and .. as parts", a.prefix, prefixForm)
 	case u.Fragment != "":
-		return a, errors.New("s3: a # has no meaning in the URL")
+		return a, errors.New("s3: a # has no meaning in the URL: leave it out")
 	}
-	for name, values := range u.Query() {
-		if err := a.set(name, values[len(values)-1]); err != nil {
-			return a, fmt.Errorf("s3: %w", err)
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return a, errForm
+	}
+	for name, values := range query {
+		if len(values) > 1 {
+			return a, errors.New("s3: a parameter is given twice: name it once")
+		}
+		if err := a.set(strings.ToLower(name), values[0]); err != nil {
+			return a, err
 		}
 	}
 	return a, nil
+}
+
+func dots(prefix string) bool {
+	return slices.ContainsFunc(strings.Split(prefix, "/"), func(part string) bool { return part == "." || part == ".." })
 }
 
 // set takes one parameter of the query. Plain http is allowed: signatures do
@@ -52,21 +74,24 @@ func parseAddress(raw string) (a address, err error) {
 func (a *address) set(name, value string) error {
 	switch name {
 	case "region":
+		if !regionForm.MatchString(value) {
+			return fmt.Errorf("s3: region: want one like eu-west-1, which matches %s", regionForm)
+		}
 		a.region = value
 	case "endpoint":
 		u, err := url.Parse(value)
-		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
-			return errors.New("endpoint: want a URL like https://minio.example:9000, without credentials")
+		if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return errors.New("s3: endpoint: want a URL like https://minio.example:9000, without credentials or parameters")
 		}
-		a.endpoint = value
+		a.endpoint = strings.TrimRight(value, "/")
 	case "path_style":
-		b, err := strconv.ParseBool(value)
+		b, err := strconv.ParseBool(strings.ToLower(value))
 		if err != nil {
-			return fmt.Errorf("path_style %.20q: want true or false", value)
+			return errors.New("s3: path_style: want true or false")
 		}
 		a.pathStyle = &b
 	default:
-		return fmt.Errorf("parameter %.40q: there are region, endpoint and path_style", name)
+		return errors.New("s3: a parameter is not known: there are region, endpoint and path_style")
 	}
 	return nil
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/md5"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,35 +19,43 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
 const (
-	// transferTimeout bounds one object sent or fetched, with its retries.
-	transferTimeout = 5 * time.Minute
-	// callTimeout bounds every other call, with its retries.
-	callTimeout = time.Minute
-	// answerTimeout is how long the server may take to answer one request.
-	answerTimeout = 30 * time.Second
-	// requestTries and maxBackoff bound the retries of one call.
+	// requestTries is how often one request is sent.
 	requestTries = 5
-	maxBackoff   = 5 * time.Second
 	// maxObject is the most that S3 takes in one PUT.
 	maxObject = 5 << 30
 	// defaultRegion is what servers that know no regions take.
 	defaultRegion = "us-east-1"
 	// bucketReaders is how many objects are read at once.
 	bucketReaders = 16
+	// sumKey is the metadata that holds the SHA-256 of an object.
+	sumKey = "sha256"
 )
 
+// patience is how long things may take.
+type patience struct {
+	transfer    time.Duration // one object sent or fetched, with its retries
+	call        time.Duration // every other call, with its retries
+	answer      time.Duration // the server, to begin its answer to one request
+	credentials time.Duration // all places where credentials can be
+	backoff     time.Duration // between two tries, at most
+}
+
+var usualPatience = patience{
+	transfer: 5 * time.Minute, call: time.Minute, answer: 30 * time.Second,
+	credentials: 15 * time.Second, backoff: 5 * time.Second,
+}
+
 // bucket is a tree of objects below a prefix. An object appears whole, by one
-// PUT, whose body the server checks against its MD5 and its signed SHA-256. A
-// PUT whose answer is lost is sent again: the same bytes under the same name.
+// PUT, whose body the server checks against its MD5. A PUT whose answer is lost
+// is sent again: the same bytes under the same name. The SHA-256 goes along as
+// metadata, so that whoever reads all of an object knows that it is whole.
 type bucket struct {
 	address
+	patience
 
 	mu     sync.Mutex
 	client *s3.Client
@@ -57,7 +67,7 @@ func newBucket(url string) (*bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bucket{address: a}, nil
+	return &bucket{address: a, patience: usualPatience}, nil
 }
 
 func (b *bucket) location() string { return b.address.String() }
@@ -66,13 +76,27 @@ func (b *bucket) readers() int { return bucketReaders }
 
 func (b *bucket) key(name string) *string { return aws.String(path.Join(b.prefix, name)) }
 
-// prepare finds region and credentials where the AWS SDK finds them, and makes
-// the directory for staging files, which only this user can read.
+// prepare finds region and credentials, and makes the directory of staging
+// files, which only this user can read. Systems that tidy up may have removed it.
 func (b *bucket) prepare(ctx context.Context) error {
-	_, err := b.connect(ctx)
-	return err
+	if _, err := b.connect(ctx); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, err := os.Stat(b.temp); err == nil {
+		return nil
+	}
+	temp, err := os.MkdirTemp("", "docgauge-s3-staging-")
+	if err != nil {
+		return fmt.Errorf("no place for staging files, TMPDIR names another: %w", err)
+	}
+	b.temp = temp
+	return nil
 }
 
+// connect finds region and credentials where the AWS SDK finds them. It asks
+// nothing of the bucket.
 func (b *bucket) connect(ctx context.Context) (*s3.Client, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,55 +107,16 @@ func (b *bucket) connect(ctx context.Context) (*s3.Client, error) {
 	if err != nil {
 		return nil, b.explain(err)
 	}
-	if b.temp, err = os.MkdirTemp("", "docgauge-"); err != nil {
-		return nil, err
-	}
 	b.client = client
 	return client, nil
 }
 
-func (b *bucket) newClient(ctx context.Context) (*s3.Client, error) {
-	base := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-		t.ResponseHeaderTimeout = answerTimeout
-		t.MaxIdleConnsPerHost = bucketReaders
-	})
-	c, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(base),
-		config.WithRetryer(func() aws.Retryer {
-			return retry.NewStandard(func(o *retry.StandardOptions) { o.MaxAttempts, o.MaxBackoff = requestTries, maxBackoff })
-		}))
-	if err != nil {
-		return nil, err
-	}
-	if built, ok := c.HTTPClient.(*awshttp.BuildableClient); ok { // with AWS_CA_BUNDLE
-		base = built
-	}
-	return s3.NewFromConfig(c, func(o *s3.Options) {
-		o.HTTPClient = &http.Client{Transport: base.GetTransport(), CheckRedirect: noRedirect}
-		if b.region != "" {
-			o.Region = b.region
-		}
-		if b.endpoint != "" {
-			o.BaseEndpoint = aws.String(b.endpoint)
-		}
-		other := o.BaseEndpoint != nil
-		if o.Region == "" && other {
-			o.Region = defaultRegion
-		}
-		o.UsePathStyle = other
-		if b.pathStyle != nil {
-			o.UsePathStyle = *b.pathStyle
-		}
-		// The body is checked by the MD5 that is sent with it: every server knows that.
-		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
-		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-	}), nil
-}
-
-// noRedirect keeps requests, which are signed, where they were meant to go.
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
 // stagingFile is a local file: an object needs no staging in the bucket.
-func (b *bucket) stagingFile() string { return filepath.Join(b.temp, rand.Text()+stagedSuffix) }
+func (b *bucket) stagingFile() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return filepath.Join(b.temp, rand.Text()+stagedSuffix)
+}
 
 func (b *bucket) publish(ctx context.Context, staged, name string) (err error) {
 	f, err := os.Open(staged)
@@ -139,46 +124,53 @@ func (b *bucket) publish(ctx context.Context, staged, name string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	sum := md5.New() //nolint:gosec // detects damage on the way, not an attack
-	size, err := io.Copy(sum, f)
-	if err != nil {
-		return err
-	}
-	if size > maxObject {
-		return fmt.Errorf("%s: %d bytes are more than the %d that S3 takes in one PUT: use a directory for windows as large as this", name, size, maxObject)
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	if err := b.put(ctx, name, f, size, sum.Sum(nil)); err != nil {
+	if err := b.put(ctx, name, f); err != nil {
 		return err
 	}
 	at(tableOf(name) + " renamed")
 	return nil
 }
 
-func (b *bucket) put(ctx context.Context, name string, body io.ReadSeeker, size int64, sum []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+// put sends an object, whole or not at all.
+func (b *bucket) put(ctx context.Context, name string, body io.ReadSeeker) error {
+	ctx, cancel := context.WithTimeout(ctx, b.transfer)
 	defer cancel()
+	short, long := md5.New(), sha256.New() //nolint:gosec // detects damage on the way, not an attack
+	size, err := io.Copy(io.MultiWriter(short, long), body)
+	if err != nil {
+		return err
+	}
+	if size > maxObject {
+		return fmt.Errorf("%s: %d bytes are more than the %d that S3 takes in one PUT: use a directory for windows as large as this", name, size, maxObject)
+	}
+	if _, err := body.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
 	client, err := b.connect(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = client.PutObject(ctx, &s3.PutObjectInput{
+	answer, err := client.PutObject(ctx, &s3.PutObjectInput{
 		Bucket: &b.name, Key: b.key(name), Body: body, ContentLength: &size,
-		ContentMD5: aws.String(base64.StdEncoding.EncodeToString(sum)), ContentType: aws.String("application/vnd.apache.parquet"),
+		ContentMD5:  aws.String(base64.StdEncoding.EncodeToString(short.Sum(nil))),
+		ContentType: aws.String("application/vnd.apache.parquet"),
+		Metadata:    map[string]string{sumKey: hex.EncodeToString(long.Sum(nil))},
 	})
+	if err == nil && answer.ETag == nil {
+		err = errNotS3
+	}
 	return b.explain(err)
 }
 
 func (b *bucket) remove(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.call)
 	defer cancel()
 	client, err := b.connect(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: b.key(name)}); err != nil {
+	_, err = client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: b.key(name)})
+	if err != nil && !absent(err) {
 		return b.explain(err)
 	}
 	at(tableOf(name) + " removed")
@@ -200,9 +192,12 @@ func (b *bucket) list(ctx context.Context, dir string, found func(name string)) 
 }
 
 func (b *bucket) page(ctx context.Context, pages *s3.ListObjectsV2Paginator, found func(name string)) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.call)
 	defer cancel()
 	page, err := pages.NextPage(ctx)
+	if err == nil && page.IsTruncated == nil && page.Name == nil {
+		err = errNotS3
+	}
 	if err != nil {
 		return b.explain(err)
 	}
@@ -212,27 +207,44 @@ func (b *bucket) page(ctx context.Context, pages *s3.ListObjectsV2Paginator, fou
 	return nil
 }
 
-// check puts, lists and deletes an object below _staging.
+// check puts, lists, reads and deletes an object below _staging.
 func (b *bucket) check(ctx context.Context) error {
-	name := stagingName + "/" + rand.Text() + stagedSuffix
-	empty := md5.Sum(nil) //nolint:gosec // see publish
-	if err := b.put(ctx, name, strings.NewReader(""), 0, empty[:]); err != nil {
+	if err := b.prepare(ctx); err != nil {
 		return err
 	}
-	seen := false
-	err := b.list(ctx, stagingName, func(found string) { seen = seen || found == name })
-	if err == nil && !seen {
-		err = fmt.Errorf("bucket %s: an object that was put is not listed", b.name)
+	name := stagingName + "/" + rand.Text() + stagedSuffix
+	if err := b.put(ctx, name, strings.NewReader(name)); err != nil {
+		return err
 	}
-	return errors.Join(err, b.remove(ctx, name))
+	err := b.checkRead(ctx, name)
+	if rerr := b.remove(context.WithoutCancel(ctx), name); err == nil {
+		err = rerr
+	}
+	return err
+}
+
+func (b *bucket) checkRead(ctx context.Context, name string) error {
+	seen := false
+	if err := b.list(ctx, stagingName, func(found string) { seen = seen || found == name }); err != nil {
+		return err
+	}
+	if !seen {
+		return fmt.Errorf("%s: an object that was put is not listed: docgauge needs a server that lists what it holds", b.location())
+	}
+	_, err := b.open(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: an object that was put cannot be read: %w", b.location(), err)
+	}
+	return err
 }
 
 // Close removes the directory of staging files.
 func (b *bucket) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.client = nil; b.temp == "" {
+	temp := b.temp
+	if b.client, b.temp = nil, ""; temp == "" {
 		return nil
 	}
-	return os.RemoveAll(b.temp)
+	return os.RemoveAll(temp)
 }

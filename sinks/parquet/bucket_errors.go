@@ -3,72 +3,173 @@ package parquet
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"net/url"
+	"os"
 	"strings"
 
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
+)
+
+const (
+	denied        = "the credentials may not do this: they need s3:PutObject, s3:GetObject and s3:DeleteObject below the prefix, and s3:ListBucket"
+	elsewhere     = "the bucket is in another region or at another endpoint: name it, ?region= or ?endpoint="
+	failing       = "the server failed at every retry: the next run tries again"
+	noCredentials = "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile (AWS_PROFILE), or a role"
+	strange       = "what answered is not an S3 server: check the endpoint, and whether a proxy is between"
 )
 
 // rules says what an error code of S3 means to whoever runs docgauge.
 var rules = map[string]string{
 	"NoSuchBucket":                 "there is no such bucket: create it, or check name, region and endpoint",
-	"AccessDenied":                 "the credentials may not do this: they need s3:PutObject, s3:GetObject and s3:DeleteObject below the prefix, and s3:ListBucket",
-	"Forbidden":                    "the credentials may not do this: they need s3:PutObject, s3:GetObject and s3:DeleteObject below the prefix, and s3:ListBucket",
-	"InvalidAccessKeyId":           "the access key is not known there: check AWS_ACCESS_KEY_ID or the profile",
+	"AccessDenied":                 denied,
+	"InvalidAccessKeyId":           "the access key is not known there: check AWS_ACCESS_KEY_ID or the profile, and the endpoint",
 	"SignatureDoesNotMatch":        "the secret key is wrong: check AWS_SECRET_ACCESS_KEY or the profile",
 	"ExpiredToken":                 "the session token has expired: renew the credentials",
 	"InvalidToken":                 "the session token is not valid: check AWS_SESSION_TOKEN",
-	"RequestTimeTooSkewed":         "the clock of this machine is wrong",
-	"PermanentRedirect":            "the bucket is in another region: name it, ?region=",
-	"TemporaryRedirect":            "the bucket is in another region: name it, ?region=",
-	"MovedPermanently":             "the bucket is in another region or at another endpoint: name it, ?region= or ?endpoint=",
-	"AuthorizationHeaderMalformed": "the bucket is in another region: name it, ?region=",
-	"IllegalLocationConstraint":    "the bucket is in another region: name it, ?region=",
-	"SlowDown":                     "the server asks to slow down, and did so at every retry: the next run tries again",
-	"ServiceUnavailable":           "the server is not available, at no retry: the next run tries again",
-	"InternalError":                "the server failed, at every retry: the next run tries again",
-	"BadDigest":                    "the body was damaged on the way, at every retry",
-	"XAmzContentSHA256Mismatch":    "the body was damaged on the way, at every retry",
+	"RequestTimeTooSkewed":         "the clock of this machine is wrong: set it",
+	"AuthorizationHeaderMalformed": elsewhere,
+	"IllegalLocationConstraint":    elsewhere,
+	"PermanentRedirect":            elsewhere,
+	"TemporaryRedirect":            elsewhere,
+	"MovedPermanently":             elsewhere,
+	"SlowDown":                     "the server asked to slow down at every retry: the next run tries again",
+	"BadDigest":                    "the body was damaged on the way at every retry: check network and proxies",
+	"XAmzContentSHA256Mismatch":    "the body was damaged on the way at every retry: check network and proxies",
 	"QuotaExceeded":                "the bucket is full: raise its quota or free space",
+	"InvalidRange":                 "the object is empty: export the window again",
+	"PreconditionFailed":           "the object was replaced while it was read: try again",
 }
 
+var (
+	errNotS3   = errors.New(strange)
+	errDamaged = errors.New("an object is not what was published, by its SHA-256: export the window again")
+)
+
+// brokenOff is an answer that ended early or came damaged: another try can help.
+type brokenOff struct{ error }
+
+func (e brokenOff) Unwrap() error { return e.error }
+
+// credentialsError is what came of looking for credentials.
+type credentialsError struct{ error }
+
+func (e credentialsError) Unwrap() error { return e.error }
+
+// bucketError is an error of a bucket in plain words.
+type bucketError struct {
+	place, text string
+	err         error
+}
+
+func (e bucketError) Error() string { return e.place + ": " + e.text }
+
+func (e bucketError) Unwrap() error { return e.err }
+
 // explain says which bucket, what the error means and what to do, without the
-// wrappings of the SDK. An object that is not there is fs.ErrNotExist.
+// wrappings of the SDK. Errors of local files speak for themselves.
 func (b *bucket) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	api, ok := errors.AsType[smithy.APIError](err)
-	if ok && (api.ErrorCode() == "NoSuchKey" || api.ErrorCode() == "NotFound") {
-		return fs.ErrNotExist
+	if _, said := errors.AsType[bucketError](err); said {
+		return err
 	}
-	return bucketError{b.location(), meaning(err, api), err}
+	if _, ours := err.(*fs.PathError); ours { //nolint:errorlint // those that the SDK wraps are not ours
+		return err
+	}
+	return bucketError{b.location(), meaning(err), err}
 }
 
-func meaning(err error, api smithy.APIError) string {
-	if api != nil {
-		said := api.ErrorCode()
-		if message := api.ErrorMessage(); message != "" {
-			said += ": " + message
+// absent reports whether err is of an object that is not there.
+func absent(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && api.ErrorCode() == "NoSuchKey"
+}
+
+func meaning(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "stopped: " + context.Canceled.Error()
+	}
+	for _, own := range []error{errNotS3, errNoRegion, errDamaged} {
+		if errors.Is(err, own) {
+			return own.Error()
 		}
-		if rule := rules[api.ErrorCode()]; rule != "" {
-			return fmt.Sprintf("%s (%s)", rule, said)
-		}
+	}
+	if c, ok := errors.AsType[credentialsError](err); ok {
+		return ofCredentials(c.error)
+	}
+	if said, ok := answered(err); ok {
 		return said
 	}
+	return ofNetwork(err)
+}
+
+// ofCredentials tells where none are from where some are wrong.
+func ofCredentials(err error) string {
 	text := innermost(err)
+	none := strings.Contains(text, "no EC2 IMDS role found") || strings.Contains(text, "failed to refresh cached credentials, ")
+	if none || errors.Is(err, context.DeadlineExceeded) {
+		return noCredentials
+	}
+	return "the credentials cannot be used: " + text
+}
+
+// answered says what the server's answer means; false where there was none.
+func answered(err error) (string, bool) {
+	code, message := "", ""
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		code, message = api.ErrorCode(), oneLine(api.ErrorMessage())
+	}
+	status := 0
+	if r, ok := errors.AsType[*awshttp.ResponseError](err); ok {
+		status = r.HTTPStatusCode()
+	}
+	rule := rules[code]
+	if rule == "" {
+		rule = ofStatus(status)
+	}
 	switch {
-	case strings.Contains(err.Error(), "get credentials:"):
-		return "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role"
-	case strings.Contains(err.Error(), "Missing Region") || strings.Contains(err.Error(), "missing region") || strings.Contains(err.Error(), "Invalid Configuration: Missing"):
-		return "the region is not known: set AWS_REGION or ?region="
-	case errors.Is(err, context.DeadlineExceeded):
-		return "the server takes too long: " + text
+	case code == "" && status == 0:
+		return "", false
+	case code == "" || code == "UnknownError":
+		return rule + " (it answered " + http.StatusText(status) + ")", true
+	case message == "" || message == code:
+		return rule + " (" + code + ")", true
+	}
+	return rule + " (" + code + ": " + message + ")", true
+}
+
+func ofStatus(status int) string {
+	switch {
+	case status >= 300 && status < 400:
+		return elsewhere
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return denied
+	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
+		return rules["SlowDown"]
+	case status >= 500:
+		return failing
+	case status == http.StatusOK || status == http.StatusNotFound:
+		return strange
+	}
+	return "the server refuses"
+}
+
+func ofNetwork(err error) string {
+	text := innermost(err)
+	_, timeout := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) || timeout && os.IsTimeout(err):
+		return "the server takes too long: check it and the network, the next run tries again (" + text + ")"
 	case network(err):
-		return "the server cannot be reached: " + text
+		return "the server cannot be reached: check the endpoint, the region and the network (" + text + ")"
+	}
+	if _, ok := errors.AsType[brokenOff](err); ok {
+		return "the answer broke off at every try: the next run tries again (" + text + ")"
 	}
 	return text
 }
@@ -83,20 +184,22 @@ func network(err error) bool {
 // URL, which is signed.
 func innermost(err error) string {
 	if ue, ok := errors.AsType[*url.Error](err); ok {
-		return ue.Err.Error()
+		return oneLine(ue.Err.Error())
 	}
 	if oe, ok := errors.AsType[*smithy.OperationError](err); ok {
-		return oe.Err.Error()
+		return oneLine(oe.Err.Error())
 	}
-	return err.Error()
+	return oneLine(err.Error())
 }
 
-// bucketError is an error of a bucket in plain words.
-type bucketError struct {
-	place, text string
-	err         error
+// oneLine keeps a text of somebody else's short.
+func oneLine(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > maxSaid {
+		text = strings.ToValidUTF8(text[:maxSaid], "") + "…"
+	}
+	return text
 }
 
-func (e bucketError) Error() string { return e.place + ": " + e.text }
-
-func (e bucketError) Unwrap() error { return e.err }
+// maxSaid is how much of a foreign text is passed on, in bytes.
+const maxSaid = 200

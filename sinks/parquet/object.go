@@ -3,14 +3,14 @@ package parquet
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -21,16 +21,23 @@ const (
 	tailBytes = 64 << 10
 	// fetchTries is how often an object is fetched that breaks off.
 	fetchTries = 3
+	// maxRange bounds what is read into memory, if a server ignores ranges.
+	maxRange = 256 << 20
 )
 
 // object is an open object: its end is here, the rest is fetched when asked for.
 type object struct {
+	part
 	ctx    context.Context
 	bucket *bucket
 	name   string
-	size   int64
-	etag   *string
-	tail   []byte
+}
+
+// part is some of an object: data begins at off of the size bytes in all.
+type part struct {
+	data      []byte
+	off, size int64
+	etag      *string
 }
 
 func (o *object) Size() int64 { return o.size }
@@ -40,105 +47,148 @@ func (o *object) Close() error { return nil }
 // ReadAt reads from the end that is here, or asks for the range, of the same
 // version of the object.
 func (o *object) ReadAt(p []byte, off int64) (int, error) {
-	if off < 0 || off > o.size {
+	if off < 0 || off >= o.size {
 		return 0, io.EOF
 	}
-	if start := o.size - int64(len(o.tail)); off >= start {
-		n := copy(p, o.tail[off-start:])
-		if n < len(p) {
-			return n, io.EOF
+	from := o.part
+	if off < from.off {
+		var err error
+		end := min(off+int64(len(p)), o.size)
+		if from, err = o.bucket.get(o.ctx, o.name, fmt.Sprintf("bytes=%d-%d", off, end-1), o.etag); err != nil {
+			return 0, err
 		}
-		return n, nil
 	}
-	end := min(off+int64(len(p)), o.size)
-	got, _, err := o.bucket.get(o.ctx, o.name, fmt.Sprintf("bytes=%d-%d", off, end-1), o.etag)
-	n := copy(p, got)
-	if err == nil && n < len(p) {
-		err = io.EOF
+	if off < from.off || off-from.off > int64(len(from.data)) {
+		return 0, o.bucket.explain(errNotS3)
 	}
-	return n, err
+	n := copy(p, from.data[off-from.off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
 }
 
 // open fetches the end of an object.
 func (b *bucket) open(ctx context.Context, name string) (file, error) {
-	tail, answer, err := b.get(ctx, name, fmt.Sprintf("bytes=-%d", tailBytes), nil)
+	tail, err := b.get(ctx, name, fmt.Sprintf("bytes=-%d", tailBytes), nil)
 	if err != nil {
 		return nil, err
 	}
-	size := int64(len(tail))
-	if answer.ContentRange != nil {
-		_, total, _ := strings.Cut(*answer.ContentRange, "/")
-		if size, err = strconv.ParseInt(total, 10, 64); err != nil || size < int64(len(tail)) {
-			return nil, fmt.Errorf("%s: the server says that bytes %.60q were sent", name, *answer.ContentRange)
-		}
+	if tail.off+int64(len(tail.data)) != tail.size {
+		return nil, b.explain(errNotS3)
 	}
-	return &object{ctx: ctx, bucket: b, name: name, size: size, etag: answer.ETag, tail: tail}, nil
+	return &object{part: tail, ctx: ctx, bucket: b, name: name}, nil
 }
 
 // get fetches a range of an object into memory.
-func (b *bucket) get(ctx context.Context, name, bytes string, etag *string) ([]byte, *s3.GetObjectOutput, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+func (b *bucket) get(ctx context.Context, name, bytes string, etag *string) (p part, err error) {
+	ctx, cancel := context.WithTimeout(ctx, b.call)
 	defer cancel()
+	err = b.untilWhole(ctx, func() (err error) {
+		p, err = b.getOnce(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: b.key(name), Range: aws.String(bytes), IfMatch: etag})
+		return err
+	})
+	return p, err
+}
+
+func (b *bucket) getOnce(ctx context.Context, in *s3.GetObjectInput) (p part, err error) {
 	client, err := b.connect(ctx)
 	if err != nil {
-		return nil, nil, err
+		return p, err
 	}
+	answer, err := client.GetObject(ctx, in)
+	if err != nil {
+		return p, err
+	}
+	defer answer.Body.Close()
+	if p.data, err = io.ReadAll(io.LimitReader(answer.Body, maxRange)); err != nil {
+		return p, brokenOff{err}
+	}
+	p.etag, p.size = answer.ETag, int64(len(p.data))
+	if answer.ContentRange != nil {
+		var end int64
+		if _, err := fmt.Sscanf(*answer.ContentRange, "bytes %d-%d/%d", &p.off, &end, &p.size); err != nil || p.off < 0 || end >= p.size || end-p.off+1 != int64(len(p.data)) {
+			return p, errNotS3
+		}
+	}
+	if int64(len(p.data)) < p.size {
+		return p, nil
+	}
+	sum := sha256.Sum256(p.data)
+	return p, verify(answer, sum[:])
+}
+
+// verify compares the SHA-256 of a whole object with the one it was published
+// with. Objects that came otherwise have none, unless their metadata came along.
+func verify(answer *s3.GetObjectOutput, sum []byte) error {
+	if want := answer.Metadata[sumKey]; want != "" && want != hex.EncodeToString(sum) {
+		return brokenOff{errDamaged}
+	}
+	return nil
+}
+
+// untilWhole repeats fetch while bodies break off or are damaged. The SDK
+// repeats requests, but not the reading of their answers.
+func (b *bucket) untilWhole(ctx context.Context, fetch func() error) error {
 	for try := 1; ; try++ {
-		answer, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: b.key(name), Range: aws.String(bytes), IfMatch: etag})
-		if err != nil {
-			return nil, nil, b.explain(err)
+		err := fetch()
+		if absent(err) {
+			return fs.ErrNotExist
 		}
-		data, err := io.ReadAll(io.LimitReader(answer.Body, maxRange))
-		_ = answer.Body.Close()
-		if err == nil {
-			return data, answer, nil
-		}
-		if try == fetchTries || ctx.Err() != nil {
-			return nil, nil, b.explain(err)
+		if _, again := errors.AsType[brokenOff](err); !again || try == fetchTries || ctx.Err() != nil {
+			return b.explain(err)
 		}
 	}
 }
 
-// maxRange bounds what is read into memory, if a server ignores ranges.
-const maxRange = 256 << 20
-
-// fetch copies an object to a file in dir. One that breaks off is fetched again.
+// fetch copies an object to a file in dir.
 func (b *bucket) fetch(ctx context.Context, name, dir string) (string, func() error, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.transfer)
+	defer cancel()
 	path := filepath.Join(dir, rand.Text()+suffix)
-	done := func() error { return os.Remove(path) }
-	for try := 1; ; try++ {
-		err := b.copyTo(ctx, name, path)
-		if err == nil {
-			return path, done, nil
-		}
-		if rerr := done(); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
-			err = errors.Join(err, rerr)
-		}
-		if !errors.Is(err, io.ErrUnexpectedEOF) || try == fetchTries || ctx.Err() != nil {
-			return "", nil, err
-		}
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", nil, err
 	}
+	done := func() error { return os.Remove(path) }
+	err = b.untilWhole(ctx, func() error { return b.copyTo(ctx, name, out) })
+	if err = errors.Join(err, out.Close()); err != nil {
+		return "", nil, errors.Join(err, done())
+	}
+	return path, done, nil
 }
 
-func (b *bucket) copyTo(ctx context.Context, name, path string) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
-	defer cancel()
+// copyTo makes out what the object is.
+func (b *bucket) copyTo(ctx context.Context, name string, out *os.File) error {
 	client, err := b.connect(ctx)
 	if err != nil {
 		return err
 	}
 	answer, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: b.key(name)})
 	if err != nil {
-		return b.explain(err)
-	}
-	defer answer.Body.Close()
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
 		return err
 	}
-	n, err := io.Copy(out, answer.Body)
-	if err == nil && answer.ContentLength != nil && n != *answer.ContentLength {
-		err = io.ErrUnexpectedEOF
+	defer answer.Body.Close()
+	if err := out.Truncate(0); err != nil {
+		return err
 	}
-	return errors.Join(b.explain(err), out.Close())
+	if _, err := out.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(out, sum), body{answer.Body}); err != nil {
+		return err
+	}
+	return verify(answer, sum.Sum(nil))
+}
+
+// body tells the errors of an answer from those of what it is copied to.
+type body struct{ io.Reader }
+
+func (b body) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = brokenOff{err}
+	}
+	return n, err
 }

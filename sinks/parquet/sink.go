@@ -29,11 +29,11 @@ type Sink struct {
 func New(root string) (*Sink, error) {
 	var t tree
 	var err error
-	switch scheme, _, remote := strings.Cut(root, "://"); {
-	case !remote:
-		t, err = newDirectory(root)
-	case scheme == "s3":
+	switch scheme, _, remote := strings.Cut(root, ":"); {
+	case remote && strings.EqualFold(scheme, "s3"):
 		t, err = newBucket(root)
+	case !strings.Contains(root, "://"):
+		t, err = newDirectory(root)
 	default:
 		err = errors.New("want a directory or s3://bucket/prefix")
 	}
