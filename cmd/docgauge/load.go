@@ -51,6 +51,8 @@ it was cut. Each window is committed whole.
 	f.StringVar(&l.project, "project", "", "comma-separated projects (default: all that the archive has)")
 	f.BoolVar(&l.dryRun, "dry-run", false, "only say what would be loaded")
 	f.BoolVar(&l.json, "json", false, "print the summary as JSON")
+	// It fails only for a flag that is not there.
+	_ = cmd.RegisterFlagCompletionFunc("sink", cobra.FixedCompletions([]string{sinkClickHouse, sinkParquet}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -185,7 +187,10 @@ func (a *app) loadPlan(ctx context.Context, c config, to store, from load.Archiv
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := a.restoreFrom(ctx, c, db, to); err != nil {
+	if err := a.restoreForLoad(ctx, c, db); err != nil {
+		return err
+	}
+	if err := db.Restore(ctx, to.Name(), plan.Shown); err != nil {
 		return err
 	}
 	p := newProgress(a)
@@ -201,18 +206,15 @@ func (a *app) loadPlan(ctx context.Context, c config, to store, from load.Archiv
 	})
 }
 
-// restoreFrom enters in the ledger what the sinks have, so that a ledger that
-// was empty does not afterwards know only what was loaded.
-func (a *app) restoreFrom(ctx context.Context, c config, db *state.DB, to store) (err error) {
+// restoreForLoad fills a ledger that knows nothing from the sinks, so that it
+// does not afterwards know only what was loaded.
+func (a *app) restoreForLoad(ctx context.Context, c config, db *state.DB) (err error) {
 	stores, err := newSinks(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStores(stores)) }()
-	if _, err := restoreNew(ctx, db, stores, a.logger(c)); err != nil {
-		return err
-	}
-	_, err = restore(ctx, db, []store{to}, a.logger(c))
+	_, err = restoreNew(ctx, db, stores, a.logger(c))
 	return err
 }
 

@@ -10,8 +10,8 @@ import (
 
 const about = `docgauge exports unique-visitor analytics of a documentation platform: it reads
 half-open date windows page by page, verifies them, and writes each complete
-window to Parquet, inside an hourly request budget. Nothing is lost, nothing is
-written twice, no request is wasted.
+window to Parquet and ClickHouse, inside an hourly request budget. Nothing is
+lost, nothing is written twice, no request is wasted.
 
 Try it without an account:
   docgauge demo                 a local service, an export from it, and a summary

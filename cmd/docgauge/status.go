@@ -158,7 +158,7 @@ func (a *app) printStatus(r statusReport) error {
 	}
 	for sink, n := range r.Owed {
 		if n > 0 {
-			fmt.Fprintf(a.out, "\nsink %s lacks %s", sink, plural(n, "window"))
+			fmt.Fprintf(a.out, "\nsink %[1]s lacks %[2]s: the next export delivers what is in the spool, `docgauge load --sink %[1]s` what the files have", sink, plural(n, "window"))
 		}
 	}
 	fmt.Fprintf(a.out, "\nbudget: %s\n", r.Budget)

@@ -49,6 +49,8 @@ type Plan struct {
 	// Present is the number of windows the sink has already, or has a later
 	// reading of.
 	Present int
+	// Shown lists everything the sink shows.
+	Shown []analytics.Revision
 	// Errors are of windows of the archive that cannot be read.
 	Errors []error
 }
@@ -64,14 +66,15 @@ func (p Plan) Rows() (n int64) {
 // NewPlan compares the windows of the archive that want says yes to with what
 // the sink shows.
 func NewPlan(ctx context.Context, from Archive, to sinks.Sink, want func(analytics.Key) bool) (Plan, error) {
+	var p Plan
 	shown := map[analytics.Key]time.Time{}
 	for rev, err := range to.Revisions(ctx) {
 		if err != nil {
 			return Plan{}, fmt.Errorf("%s sink: %w", to.Name(), err)
 		}
 		shown[rev.Key] = rev.ExportedAt
+		p.Shown = append(p.Shown, rev)
 	}
-	var p Plan
 	for rev, err := range from.Revisions(ctx) {
 		at, there := shown[rev.Key]
 		switch {

@@ -128,7 +128,7 @@ func TestPlan(t *testing.T) {
 	for _, rev := range p.Lacking {
 		lacking = append(lacking, rev.From.String())
 	}
-	if diff := cmp.Diff([]string{"2026-10-03", "2026-10-04", "2026-10-05"}, lacking); diff != "" || p.Present != 2 || p.Rows() != 30 {
+	if diff := cmp.Diff([]string{"2026-10-03", "2026-10-04", "2026-10-05"}, lacking); diff != "" || p.Present != 2 || len(p.Shown) != 3 || p.Rows() != 30 {
 		t.Errorf("present %d, rows %d, lacking (-want +got):\n%s", p.Present, p.Rows(), diff)
 	}
 }
