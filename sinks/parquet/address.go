@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -98,11 +99,11 @@ func (a *address) set(name, value string) error {
 
 // String is the address without its parameters, but for the endpoint, which
 // tells places of the same name apart.
-func (a address) String() string {
-	s := "s3://" + a.name
-	if a.prefix != "" {
-		s += "/" + a.prefix
-	}
+func (a address) String() string { return a.of("") }
+
+// of is the address of an object below the prefix.
+func (a address) of(name string) string {
+	s := "s3://" + path.Join(a.name, a.prefix, name)
 	if a.endpoint != "" {
 		s += " at " + a.endpoint
 	}

@@ -2,11 +2,7 @@ package parquet
 
 import (
 	"context"
-	"crypto/md5"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -31,8 +27,9 @@ const (
 	defaultRegion = "us-east-1"
 	// bucketReaders is how many objects are read at once.
 	bucketReaders = 16
-	// sumKey is the metadata that holds the SHA-256 of an object.
-	sumKey = "sha256"
+	// sumKey and tailSumKey are the metadata of an object that hold the SHA-256
+	// of all of it, and of its last tailBytes.
+	sumKey, tailSumKey = "sha256", "sha256-last-64k"
 )
 
 // patience is how long things may take.
@@ -46,13 +43,13 @@ type patience struct {
 
 var usualPatience = patience{
 	transfer: 5 * time.Minute, call: time.Minute, answer: 30 * time.Second,
-	credentials: 15 * time.Second, backoff: 5 * time.Second,
+	credentials: 10 * time.Second, backoff: 5 * time.Second,
 }
 
 // bucket is a tree of objects below a prefix. An object appears whole, by one
 // PUT, whose body the server checks against its MD5. A PUT whose answer is lost
-// is sent again: the same bytes under the same name. The SHA-256 goes along as
-// metadata, so that whoever reads all of an object knows that it is whole.
+// is sent again: the same bytes under the same name. Sums go along as metadata,
+// so that a file or a footer that is read is known to be the one published.
 type bucket struct {
 	address
 	patience
@@ -71,6 +68,8 @@ func newBucket(url string) (*bucket, error) {
 }
 
 func (b *bucket) location() string { return b.address.String() }
+
+func (b *bucket) describe(name string) string { return b.of(name) }
 
 func (b *bucket) readers() int { return bucketReaders }
 
@@ -135,26 +134,20 @@ func (b *bucket) publish(ctx context.Context, staged, name string) (err error) {
 func (b *bucket) put(ctx context.Context, name string, body io.ReadSeeker) error {
 	ctx, cancel := context.WithTimeout(ctx, b.transfer)
 	defer cancel()
-	short, long := md5.New(), sha256.New() //nolint:gosec // detects damage on the way, not an attack
-	size, err := io.Copy(io.MultiWriter(short, long), body)
+	sent, err := sumsOf(body)
 	if err != nil {
 		return err
 	}
-	if size > maxObject {
-		return fmt.Errorf("%s: %d bytes are more than the %d that S3 takes in one PUT: use a directory for windows as large as this", name, size, maxObject)
-	}
-	if _, err := body.Seek(0, io.SeekStart); err != nil {
-		return err
+	if sent.size > maxObject {
+		return fmt.Errorf("%s: %d bytes are more than the %d that S3 takes in one PUT: use a directory for windows as large as this", name, sent.size, maxObject)
 	}
 	client, err := b.connect(ctx)
 	if err != nil {
 		return err
 	}
 	answer, err := client.PutObject(ctx, &s3.PutObjectInput{
-		Bucket: &b.name, Key: b.key(name), Body: body, ContentLength: &size,
-		ContentMD5:  aws.String(base64.StdEncoding.EncodeToString(short.Sum(nil))),
-		ContentType: aws.String("application/vnd.apache.parquet"),
-		Metadata:    map[string]string{sumKey: hex.EncodeToString(long.Sum(nil))},
+		Bucket: &b.name, Key: b.key(name), Body: body, ContentLength: &sent.size,
+		ContentMD5: &sent.md5, ContentType: aws.String("application/vnd.apache.parquet"), Metadata: sent.metadata,
 	})
 	if err == nil && answer.ETag == nil {
 		err = errNotS3
@@ -233,7 +226,7 @@ func (b *bucket) checkRead(ctx context.Context, name string) error {
 	}
 	_, err := b.open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: an object that was put cannot be read: %w", b.location(), err)
+		return fmt.Errorf("%s: an object that was put cannot be read: %w", b.describe(name), err)
 	}
 	return err
 }

@@ -7,11 +7,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
 const (
@@ -27,6 +27,7 @@ var rules = map[string]string{
 	"NoSuchBucket":                 "there is no such bucket: create it, or check name, region and endpoint",
 	"AccessDenied":                 denied,
 	"InvalidAccessKeyId":           "the access key is not known there: check AWS_ACCESS_KEY_ID or the profile, and the endpoint",
+	"XAdminUserNotFound":           "the access key is not known there: check AWS_ACCESS_KEY_ID or the profile, and the endpoint",
 	"SignatureDoesNotMatch":        "the secret key is wrong: check AWS_SECRET_ACCESS_KEY or the profile",
 	"ExpiredToken":                 "the session token has expired: renew the credentials",
 	"InvalidToken":                 "the session token is not valid: check AWS_SESSION_TOKEN",
@@ -46,7 +47,7 @@ var rules = map[string]string{
 
 var (
 	errNotS3   = errors.New(strange)
-	errDamaged = errors.New("an object is not what was published, by its SHA-256: export the window again")
+	errDamaged = errors.New("the object is not what was published, by its SHA-256: export the window again")
 )
 
 // brokenOff is an answer that ended early or came damaged: another try can help.
@@ -69,9 +70,11 @@ func (e bucketError) Error() string { return e.place + ": " + e.text }
 
 func (e bucketError) Unwrap() error { return e.err }
 
-// explain says which bucket, what the error means and what to do, without the
-// wrappings of the SDK. Errors of local files speak for themselves.
-func (b *bucket) explain(err error) error {
+func (b *bucket) explain(err error) error { return explain(b.location(), err) }
+
+// explain says where, what the error means and what to do, without the wrappings
+// of the SDK. Errors of local files speak for themselves.
+func explain(place string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -81,7 +84,7 @@ func (b *bucket) explain(err error) error {
 	if _, ours := err.(*fs.PathError); ours { //nolint:errorlint // those that the SDK wraps are not ours
 		return err
 	}
-	return bucketError{b.location(), meaning(err), err}
+	return bucketError{place, meaning(err), err}
 }
 
 // absent reports whether err is of an object that is not there.
@@ -111,7 +114,7 @@ func meaning(err error) string {
 // ofCredentials tells where none are from where some are wrong.
 func ofCredentials(err error) string {
 	text := innermost(err)
-	none := strings.Contains(text, "no EC2 IMDS role found") || strings.Contains(text, "failed to refresh cached credentials, ")
+	none := strings.Contains(text, "no EC2 IMDS role found") || strings.Contains(text, "access disabled to EC2 IMDS")
 	if none || errors.Is(err, context.DeadlineExceeded) {
 		return noCredentials
 	}
@@ -128,14 +131,16 @@ func answered(err error) (string, bool) {
 	if r, ok := errors.AsType[*awshttp.ResponseError](err); ok {
 		status = r.HTTPStatusCode()
 	}
+	if code == "" && status == 0 {
+		return "", false
+	}
+	known := code != "" && code != "UnknownError"
 	rule := rules[code]
 	if rule == "" {
-		rule = ofStatus(status)
+		rule = ofStatus(status, known)
 	}
 	switch {
-	case code == "" && status == 0:
-		return "", false
-	case code == "" || code == "UnknownError":
+	case !known:
 		return rule + " (it answered " + http.StatusText(status) + ")", true
 	case message == "" || message == code:
 		return rule + " (" + code + ")", true
@@ -143,7 +148,9 @@ func answered(err error) (string, bool) {
 	return rule + " (" + code + ": " + message + ")", true
 }
 
-func ofStatus(status int) string {
+// ofStatus says what a status means whose code, known to be one of S3 or not,
+// says nothing to us.
+func ofStatus(status int, known bool) string {
 	switch {
 	case status >= 300 && status < 400:
 		return elsewhere
@@ -153,17 +160,17 @@ func ofStatus(status int) string {
 		return rules["SlowDown"]
 	case status >= 500:
 		return failing
-	case status == http.StatusOK || status == http.StatusNotFound:
+	case !known:
 		return strange
 	}
-	return "the server refuses"
+	return "the server refuses, for a reason of its own"
 }
 
 func ofNetwork(err error) string {
 	text := innermost(err)
-	_, timeout := errors.AsType[net.Error](err)
+	timeout, ok := errors.AsType[net.Error](err)
 	switch {
-	case errors.Is(err, context.DeadlineExceeded) || timeout && os.IsTimeout(err):
+	case errors.Is(err, context.DeadlineExceeded) || ok && timeout.Timeout():
 		return "the server takes too long: check it and the network, the next run tries again (" + text + ")"
 	case network(err):
 		return "the server cannot be reached: check the endpoint, the region and the network (" + text + ")"
@@ -185,6 +192,9 @@ func network(err error) bool {
 func innermost(err error) string {
 	if ue, ok := errors.AsType[*url.Error](err); ok {
 		return oneLine(ue.Err.Error())
+	}
+	if re, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
+		return oneLine(re.Err.Error())
 	}
 	if oe, ok := errors.AsType[*smithy.OperationError](err); ok {
 		return oneLine(oe.Err.Error())

@@ -39,7 +39,7 @@ func s3server(t *testing.T) *engines.S3 {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil {
-		dir, err := os.MkdirTemp("", "s3-test-")
+		dir, err := os.MkdirTemp("", "s3-test-") //nolint:usetesting // outlives the test
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,6 +48,8 @@ func newDirectory(root string) (*directory, error) {
 
 func (d *directory) location() string { return d.root }
 
+func (d *directory) describe(name string) string { return d.path(name) }
+
 func (d *directory) readers() int { return 1 }
 
 func (d *directory) path(name string) string { return filepath.Join(d.root, filepath.FromSlash(name)) }

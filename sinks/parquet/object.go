@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -59,7 +58,7 @@ func (o *object) ReadAt(p []byte, off int64) (int, error) {
 		}
 	}
 	if off < from.off || off-from.off > int64(len(from.data)) {
-		return 0, o.bucket.explain(errNotS3)
+		return 0, explain(o.bucket.describe(o.name), errNotS3)
 	}
 	n := copy(p, from.data[off-from.off:])
 	if n < len(p) {
@@ -75,7 +74,7 @@ func (b *bucket) open(ctx context.Context, name string) (file, error) {
 		return nil, err
 	}
 	if tail.off+int64(len(tail.data)) != tail.size {
-		return nil, b.explain(errNotS3)
+		return nil, explain(b.describe(name), errNotS3)
 	}
 	return &object{part: tail, ctx: ctx, bucket: b, name: name}, nil
 }
@@ -84,19 +83,27 @@ func (b *bucket) open(ctx context.Context, name string) (file, error) {
 func (b *bucket) get(ctx context.Context, name, bytes string, etag *string) (p part, err error) {
 	ctx, cancel := context.WithTimeout(ctx, b.call)
 	defer cancel()
-	err = b.untilWhole(ctx, func() (err error) {
+	err = b.untilWhole(ctx, name, func() (err error) {
 		p, err = b.getOnce(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: b.key(name), Range: aws.String(bytes), IfMatch: etag})
 		return err
 	})
 	return p, err
 }
 
-func (b *bucket) getOnce(ctx context.Context, in *s3.GetObjectInput) (p part, err error) {
+func (b *bucket) getObject(ctx context.Context, in *s3.GetObjectInput) (*s3.GetObjectOutput, error) {
 	client, err := b.connect(ctx)
 	if err != nil {
-		return p, err
+		return nil, err
 	}
 	answer, err := client.GetObject(ctx, in)
+	if err == nil && answer.ETag == nil {
+		return nil, errors.Join(errNotS3, answer.Body.Close())
+	}
+	return answer, err
+}
+
+func (b *bucket) getOnce(ctx context.Context, in *s3.GetObjectInput) (p part, err error) {
+	answer, err := b.getObject(ctx, in)
 	if err != nil {
 		return p, err
 	}
@@ -111,32 +118,33 @@ func (b *bucket) getOnce(ctx context.Context, in *s3.GetObjectInput) (p part, er
 			return p, errNotS3
 		}
 	}
-	if int64(len(p.data)) < p.size {
-		return p, nil
-	}
-	sum := sha256.Sum256(p.data)
-	return p, verify(answer, sum[:])
+	return p, p.verify(answer)
 }
 
-// verify compares the SHA-256 of a whole object with the one it was published
-// with. Objects that came otherwise have none, unless their metadata came along.
-func verify(answer *s3.GetObjectOutput, sum []byte) error {
-	if want := answer.Metadata[sumKey]; want != "" && want != hex.EncodeToString(sum) {
-		return brokenOff{errDamaged}
+// verify can tell of the end of an object, and of all of it.
+func (p part) verify(answer *s3.GetObjectOutput) error {
+	sum := sha256.Sum256(p.data)
+	switch int64(len(p.data)) {
+	case p.size:
+		return verify(answer, sumKey, sum[:])
+	case p.size - p.off:
+		if len(p.data) == tailBytes {
+			return verify(answer, tailSumKey, sum[:])
+		}
 	}
 	return nil
 }
 
 // untilWhole repeats fetch while bodies break off or are damaged. The SDK
 // repeats requests, but not the reading of their answers.
-func (b *bucket) untilWhole(ctx context.Context, fetch func() error) error {
+func (b *bucket) untilWhole(ctx context.Context, name string, fetch func() error) error {
 	for try := 1; ; try++ {
 		err := fetch()
 		if absent(err) {
 			return fs.ErrNotExist
 		}
 		if _, again := errors.AsType[brokenOff](err); !again || try == fetchTries || ctx.Err() != nil {
-			return b.explain(err)
+			return explain(b.describe(name), err)
 		}
 	}
 }
@@ -151,7 +159,7 @@ func (b *bucket) fetch(ctx context.Context, name, dir string) (string, func() er
 		return "", nil, err
 	}
 	done := func() error { return os.Remove(path) }
-	err = b.untilWhole(ctx, func() error { return b.copyTo(ctx, name, out) })
+	err = b.untilWhole(ctx, name, func() error { return b.copyTo(ctx, name, out) })
 	if err = errors.Join(err, out.Close()); err != nil {
 		return "", nil, errors.Join(err, done())
 	}
@@ -160,11 +168,7 @@ func (b *bucket) fetch(ctx context.Context, name, dir string) (string, func() er
 
 // copyTo makes out what the object is.
 func (b *bucket) copyTo(ctx context.Context, name string, out *os.File) error {
-	client, err := b.connect(ctx)
-	if err != nil {
-		return err
-	}
-	answer, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: b.key(name)})
+	answer, err := b.getObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: b.key(name)})
 	if err != nil {
 		return err
 	}
@@ -179,7 +183,7 @@ func (b *bucket) copyTo(ctx context.Context, name string, out *os.File) error {
 	if _, err := io.Copy(io.MultiWriter(out, sum), body{answer.Body}); err != nil {
 		return err
 	}
-	return verify(answer, sum.Sum(nil))
+	return verify(answer, sumKey, sum.Sum(nil))
 }
 
 // body tells the errors of an answer from those of what it is copied to.

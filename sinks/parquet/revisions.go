@@ -86,18 +86,21 @@ func deref(rev *analytics.Revision) analytics.Revision {
 	return *rev
 }
 
-// keys returns the windows that have a file in either table.
+// keys returns the windows that have a file in either table, also with an error
+// those found until then.
 func (s *Sink) keys(ctx context.Context) (map[analytics.Key]bool, error) {
 	keys := map[analytics.Key]bool{}
-	var errs []error
 	for _, table := range []string{visitorsTable, totalsTable} {
-		errs = append(errs, s.tree.list(ctx, table+"/"+version, func(name string) {
+		err := s.tree.list(ctx, table+"/"+version, func(name string) {
 			if key, ours := keyOf(name); ours {
 				keys[key] = true
 			}
-		}))
+		})
+		if err != nil {
+			return keys, err
+		}
 	}
-	return keys, errors.Join(errs...)
+	return keys, nil
 }
 
 // pair is what the two tables hold of one window; nil is no file.
@@ -206,7 +209,7 @@ func (s *Sink) footer(ctx context.Context, table string, key analytics.Key) (_ *
 		err = fmt.Errorf("holds %s", rev.Key)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("file %s/%s: %w", s.Location(), name, err)
+		return nil, fmt.Errorf("file %s: %w", s.tree.describe(name), err)
 	}
 	return &rev, nil
 }

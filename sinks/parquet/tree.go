@@ -10,6 +10,8 @@ import (
 type tree interface {
 	// location names the root for people, without secrets.
 	location() string
+	// describe names a file for people.
+	describe(name string) string
 	// prepare makes sure that files can be published, as far as that needs doing.
 	prepare(ctx context.Context) error
 	// stagingFile returns a new name of a local file to write a file to first.

@@ -26,7 +26,7 @@ func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (
 	}
 	path, done, err := s.tree.fetch(ctx, name, dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s/%s is gone since it was listed: %w", s.Location(), name, err)
+		err = fmt.Errorf("%s is gone since it was listed: %w", s.tree.describe(name), err)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -36,7 +36,7 @@ func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (
 		err = fmt.Errorf("holds %s", file.Revision().Key)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("%s/%s: %w", s.Location(), name, err), done())
+		return nil, nil, errors.Join(fmt.Errorf("%s: %w", s.tree.describe(name), err), done())
 	}
 	return file, done, nil
 }

@@ -1,0 +1,215 @@
+package parquet
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+)
+
+// behindProxy returns a sink on a new bucket that is reached through a proxy,
+// and another on the same bucket that is not.
+func behindProxy(t *testing.T) (*Sink, *Sink, *proxy) {
+	t.Helper()
+	p := newProxy(t)
+	s, name := newBucketSink(t, p.URL)
+	return impatient(s), openBucket(t, name), p
+}
+
+func openBucket(t *testing.T, name string) *Sink {
+	t.Helper()
+	server := s3server(t)
+	s := newSink(t, fmt.Sprintf("s3://%s/docs/gauge?endpoint=%s", name, server.Endpoint))
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// whole fails unless every .parquet object is a whole file of one of the
+// windows, at most one in each table, and returns the revision of each table.
+func whole(t *testing.T, s *Sink, windows ...*archive.File) map[string]int32 {
+	t.Helper()
+	got := map[string]int32{}
+	if err := s.tree.list(t.Context(), "", func(name string) {
+		if strings.HasSuffix(name, suffix) {
+			got[name] = 0
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	tables := map[string]int32{}
+	for name := range got {
+		rev, err := readWhole(t, s, name)
+		if err != nil || !isOneOf(rev, windows...) {
+			t.Errorf("%s is %+v, %v", name, rev, err)
+		}
+		if _, twice := tables[tableOf(name)]; twice {
+			t.Errorf("a second file, %s", name)
+		}
+		tables[tableOf(name)] = rev.Number
+	}
+	return tables
+}
+
+func readWhole(t *testing.T, s *Sink, name string) (rev analytics.Revision, err error) {
+	path, done, err := s.tree.fetch(t.Context(), name, t.TempDir())
+	if err != nil {
+		return rev, err
+	}
+	defer func() { _ = done() }()
+	if tableOf(name) == totalsTable {
+		in, err := os.Open(path)
+		if err != nil {
+			return rev, err
+		}
+		defer in.Close()
+		info, err := in.Stat()
+		if err != nil {
+			return rev, err
+		}
+		return archive.ReadRevision(in, info.Size())
+	}
+	f, err := archive.Open(path)
+	if err != nil {
+		return rev, err
+	}
+	for _, err := range f.Rows() {
+		if err != nil {
+			return rev, err
+		}
+	}
+	return f.Revision(), nil
+}
+
+// agreed fails unless Revisions yields just one revision, one of the windows,
+// and both tables then show it.
+func agreed(t *testing.T, s *Sink, windows ...*archive.File) {
+	t.Helper()
+	var revs []analytics.Revision
+	for rev, err := range s.Revisions(t.Context()) {
+		if err != nil || !isOneOf(rev, windows...) {
+			t.Errorf("Revisions yields %+v, %v", rev, err)
+		}
+		revs = append(revs, rev)
+	}
+	if len(revs) != 1 {
+		t.Fatalf("Revisions yields %d windows, want 1", len(revs))
+	}
+	want := map[string]int32{totalsTable: revs[0].Number}
+	if !revs[0].TotalsOnly() {
+		want[visitorsTable] = revs[0].Number
+	}
+	if got := whole(t, s, windows...); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the tables show %v, Revisions says %v", got, want)
+	}
+}
+
+// TestBucketFaults does each harm to each request of Replace, once and for
+// ever. One fault is survived; if it stays, readers see whole files, and
+// Revisions and the next Replace heal what was left.
+func TestBucketFaults(t *testing.T) {
+	windows := map[string]struct{ former, next *archive.File }{
+		"first":                 {nil, seal(t, 2, 80)},
+		"over rows":             {seal(t, 1, 50), seal(t, 2, 80)},
+		"over totals only":      {sealTotals(t, 1), seal(t, 2, 80)},
+		"totals only over rows": {seal(t, 1, 50), sealTotals(t, 2)},
+	}
+	faults := map[string]meddler{
+		"reset before the body": resetBefore, "reset in the body": resetMiddle, "answer lost": resetAfter,
+		"slow down": says(503, "SlowDown", "Please reduce your request rate."), "500": says(500, "InternalError", "We failed."),
+		"flipped byte": flipUpload,
+	}
+	for _, request := range []string{"PUT " + visitorsTable, "PUT " + totalsTable, "DELETE " + visitorsTable} {
+		for fault, m := range faults {
+			for name, w := range windows {
+				method, table, _ := strings.Cut(request, " ")
+				if w.next.Revision().TotalsOnly() == (request == "PUT "+visitorsTable) || !w.next.Revision().TotalsOnly() && method == "DELETE" ||
+					method == "DELETE" && fault == "flipped byte" {
+					continue // no such request, or no body
+				}
+				t.Run(request+"/"+fault+"/"+name, func(t *testing.T) {
+					survives(t, w.former, w.next, func(times int) meddler { return when(method, "/"+table+"/", times, m) })
+				})
+			}
+		}
+	}
+}
+
+func survives(t *testing.T, former, next *archive.File, fault func(times int) meddler) {
+	s, direct, p := behindProxy(t)
+	begin := func() {
+		if former != nil {
+			replace(t, direct, former)
+		}
+	}
+	begin()
+	p.set(fault(2))
+	replace(t, s, next)
+	agreed(t, direct, next)
+
+	for _, heal := range []func(){
+		func() { agreed(t, direct, former, next) },
+		func() { replace(t, direct, next); agreed(t, direct, next) },
+	} {
+		empty(t, direct)
+		begin()
+		p.set(fault(-1))
+		err := s.Replace(t.Context(), next)
+		if err == nil {
+			t.Fatal("Replace = nil")
+		}
+		clean(t, err.Error())
+		if requests, _ := p.seen(); len(requests) > 2*requestTries {
+			t.Errorf("%d requests", len(requests))
+		}
+		if left := whole(t, direct, former, next); len(left) > 0 {
+			heal()
+		}
+	}
+}
+
+// empty removes every object of s.
+func empty(t *testing.T, s *Sink) {
+	t.Helper()
+	var names []string
+	if err := s.tree.list(t.Context(), "", func(name string) { names = append(names, name) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if err := s.tree.remove(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// clean fails if text is not one sentence for people.
+func clean(t *testing.T, text string) {
+	t.Helper()
+	for _, bad := range []string{"\n", "operation error", "X-Amz-", "https response error", "RequestID", "exceeded maximum", shared.server.SecretKey} {
+		if strings.Contains(text, bad) {
+			t.Errorf("the message has %q in it: %s", bad, text)
+		}
+	}
+}
+
+// TestFlippedUploadLeavesNothing sends a damaged body into an empty bucket.
+func TestFlippedUploadLeavesNothing(t *testing.T) {
+	s, direct, p := behindProxy(t)
+	p.set(when("PUT", "", -1, flipUpload))
+	if err := s.Replace(t.Context(), seal(t, 1, 50)); err == nil || !strings.Contains(err.Error(), "damaged on the way") {
+		t.Errorf("Replace = %v", err)
+	}
+	if left := whole(t, direct); len(left) > 0 {
+		t.Errorf("the bucket holds %v", left)
+	}
+	if left, err := filepath.Glob(filepath.Join(s.tree.(*bucket).temp, "*")); len(left) > 0 || err != nil {
+		t.Errorf("staging holds %v, %v", left, err)
+	}
+}
