@@ -72,4 +72,3 @@ func scriptS3(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	ts.Setenv(args[0], "s3://docs/gauge?endpoint="+server.Endpoint)
 }
-

@@ -137,4 +137,3 @@ func collectFrom(ctx context.Context, s store, g collector, log *slog.Logger) er
 	}
 	return err
 }
-
