@@ -78,7 +78,7 @@ func weekOverWeek(h history) table {
 func share(h history) table {
 	t := table{Columns: []string{"granularity", "window_start", "human_percent", "ai_percent"}}
 	for _, w := range h.site("", 0) {
-		if w.Granularity != "28d" && w.To > analytics.NewDate(2026, 10, 30) {
+		if w.Granularity.RollingDays() == 0 && w.To > analytics.NewDate(2026, 10, 30) {
 			t.add(w.Granularity, w.From, percent(w.Totals.Human, w.Totals.Total), percent(w.Totals.AI, w.Totals.Total))
 		}
 	}
@@ -186,7 +186,7 @@ func restated(h history) table {
 	for _, now := range h.shown() {
 		var revisions []window
 		for _, w := range h {
-			if w.Key == now.Key && (len(revisions) == 0 || w.Number > revisions[len(revisions)-1].Number) {
+			if w.Key == now.Key {
 				revisions = append(revisions, w)
 			}
 		}

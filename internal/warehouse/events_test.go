@@ -11,18 +11,20 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// The story that the event log tells: a page goes after its last day, another
-// comes, one becomes popular and one is forgotten in the last week, of which
-// the Sunday sees nobody; and on one day a page is counted that is later
-// withdrawn.
+// The story that the event log tells of the first project: a page goes after its
+// last day, another comes, one becomes popular and one is forgotten in the last
+// week, of which the Sunday sees nobody; one is read on Thursdays only, one on a
+// single day; and on one day a page is counted that is later withdrawn. The other
+// project differs.
 var (
 	firstDay  = analytics.NewDate(2026, 10, 1)
 	lastDay   = analytics.NewDate(2026, 11, 1)
 	lastWeek  = analytics.NewDate(2026, 10, 26)
 	emptyDay  = lastDay
+	launch    = analytics.NewDate(2026, 10, 7)
 	betaEnds  = analytics.NewDate(2026, 10, 23)
 	hooksCome = analytics.NewDate(2026, 10, 27)
-	botDay    = analytics.NewDate(2026, 10, 30)
+	botDay    = analytics.NewDate(2026, 10, 25)
 )
 
 const botPage = "/docs/wp-login.php"
@@ -31,19 +33,26 @@ const botPage = "/docs/wp-login.php"
 var projects = []string{"docs", "0042"}
 
 // popularity is how often a page is read on day.
-func popularity(day analytics.Date) map[string]float64 {
+func popularity(project string, day analytics.Date) map[string]float64 {
 	pages := map[string]float64{
 		"/docs": 10, "/docs/quickstart": 4, "/docs/api/authentication": 4, "/docs/api/errors": 3,
 		"/docs/guides/faq": 6, "/docs/agents/mcp": 3,
 	}
-	if day <= betaEnds {
+	other := project != projects[0]
+	if day <= betaEnds || other {
 		pages["/docs/beta/preview"] = 2
 	}
-	if day >= hooksCome {
+	if day >= hooksCome || other {
 		pages["/docs/guides/webhooks"] = 3
 	}
 	if day >= lastWeek {
 		pages["/docs/quickstart"], pages["/docs/guides/faq"] = 8, 2
+	}
+	if day.Weekday() == time.Thursday {
+		pages["/docs/changelog"] = 2
+	}
+	if day == launch {
+		pages["/docs/launch"] = 5
 	}
 	return pages
 }
@@ -81,7 +90,7 @@ func linesOf(project string, day analytics.Date, r *rand.Rand) (lines []line) {
 	if day == emptyDay {
 		return nil
 	}
-	weights := popularity(day)
+	weights := popularity(project, day)
 	for v := range visitors {
 		for range visits(day, v, r) {
 			lines = append(lines, line{day.Time().Add(12 * time.Hour), fmt.Sprintf("v%d", v), kind(v, r), draw(weights, r), project})
