@@ -33,11 +33,14 @@ var (
 // parseAddress reads s3://bucket/prefix?region=&endpoint=&path_style=. What may
 // be a secret in the wrong place is not repeated by errors.
 func parseAddress(raw string) (a address, err error) {
+	if len(raw) < len("s3://") || !strings.EqualFold(raw[:len("s3://")], "s3://") {
+		return a, errForm
+	}
 	if place, _, _ := strings.Cut(raw, "?"); strings.Contains(place, "@") {
 		return a, errCredentials
 	}
 	u, err := url.Parse(raw)
-	if err != nil || u.Opaque != "" {
+	if err != nil {
 		return a, errForm
 	}
 	a = address{name: u.Host, prefix: strings.Trim(u.Path, "/")}

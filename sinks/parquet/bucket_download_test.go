@@ -100,6 +100,24 @@ func TestDamagedFooter(t *testing.T) {
 	agreed(t, direct, w)
 }
 
+// TestDamagedTotals flips each byte of a totals file, on its way at every read.
+func TestDamagedTotals(t *testing.T) {
+	s, direct, p := behindProxy(t)
+	w := sealTotals(t, 1)
+	replace(t, direct, w)
+	for at := 7; at < 2000; at += 41 {
+		p.set(when("GET", "/totals/", -1, func(p *proxy, rw http.ResponseWriter, r *http.Request) bool {
+			p.pass(rw, r, func(data []byte) []byte { data[at%len(data)] ^= 2; return data })
+			return true
+		}))
+		for rev, err := range s.Revisions(t.Context()) {
+			if err == nil {
+				t.Errorf("byte %d flipped, Revisions yields %+v", at, rev)
+			}
+		}
+	}
+}
+
 // TestServerIgnoresRanges gives whole objects where a part was asked for.
 func TestServerIgnoresRanges(t *testing.T) {
 	s, _, p := behindProxy(t)

@@ -1,14 +1,21 @@
 package parquet
 
 import (
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // behindProxy returns a sink on a new bucket that is reached through a proxy,
@@ -150,7 +157,7 @@ func survives(t *testing.T, former, next *archive.File, fault func(times int) me
 		}
 	}
 	begin()
-	p.set(fault(2))
+	p.set(fault(requestTries - 1))
 	replace(t, s, next)
 	agreed(t, direct, next)
 
@@ -211,5 +218,62 @@ func TestFlippedUploadLeavesNothing(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(s.tree.(*bucket).temp, "*")); len(left) > 0 || err != nil {
 		t.Errorf("staging holds %v, %v", left, err)
+	}
+}
+
+// TestPutCarriesSums looks at what a server and a reader can check.
+func TestPutCarriesSums(t *testing.T) {
+	s, _, p := behindProxy(t)
+	w := seal(t, 1, 50)
+	data, err := os.ReadFile(w.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, long := md5.Sum(data), sha256.Sum256(data) //nolint:gosec // what Content-MD5 is
+	var got http.Header
+	p.set(when("PUT", "/visitors/", 1, func(_ *proxy, _ http.ResponseWriter, r *http.Request) bool {
+		got = r.Header.Clone()
+		return false
+	}))
+	replace(t, s, w)
+	for name, want := range map[string]string{
+		"Content-MD5":                base64.StdEncoding.EncodeToString(short[:]),
+		"X-Amz-Content-Sha256":       hex.EncodeToString(long[:]),
+		"X-Amz-Meta-Sha256":          hex.EncodeToString(long[:]),
+		"X-Amz-Meta-Sha256-Last-64k": hex.EncodeToString(long[:]),
+	} {
+		if got.Get(name) != want {
+			t.Errorf("%s: %q, want %q", name, got.Get(name), want)
+		}
+	}
+}
+
+// TestManyRetries has the first request for each object fail: no window takes
+// the tries of another.
+func TestManyRetries(t *testing.T) {
+	s, direct, p := behindProxy(t)
+	const windows = 150
+	for day := range windows {
+		replace(t, direct, sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", day), 1), sinktest.Pages(1)))
+	}
+	var tries sync.Map
+	p.set(func(p *proxy, w http.ResponseWriter, r *http.Request) bool {
+		if _, again := tries.LoadOrStore(r.URL.Path, true); again {
+			return false
+		}
+		return says(503, "SlowDown", "")(p, w, r)
+	})
+	n := 0
+	for _, err := range s.Revisions(t.Context()) {
+		if err != nil {
+			t.Error(err)
+		}
+		n++
+	}
+	if n != windows {
+		t.Errorf("Revisions yields %d windows, want %d", n, windows)
+	}
+	if requests, connections := p.seen(); connections > 2*bucketReaders {
+		t.Errorf("%d connections for %d requests", connections, len(requests))
 	}
 }

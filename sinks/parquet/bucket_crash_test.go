@@ -1,0 +1,90 @@
+//go:build unix
+
+package parquet
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/archive"
+)
+
+// TestBucketCrash kills a process at each step of Replace into a bucket. Then
+// readers see whole files, and Revisions, or else the next Replace, heals.
+func TestBucketCrash(t *testing.T) {
+	const long = 40_000 // rows whose file takes more than one chunk to copy
+	server := s3server(t)
+	t.Setenv("TMPDIR", t.TempDir()) // what dies leaves its staging files
+	for name, tc := range map[string]struct {
+		former, next *archive.File
+		reached      int // how many of the steps next comes to
+	}{
+		"first":                 {nil, seal(t, 2, long), 7},
+		"over rows":             {seal(t, 1, 50), seal(t, 2, long), 7},
+		"over totals only":      {sealTotals(t, 1), seal(t, 2, long), 7},
+		"totals only over rows": {seal(t, 1, 50), sealTotals(t, 2), 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reached := 0
+			for _, step := range steps {
+				s, bucket := newBucketSink(t, "")
+				if tc.former != nil {
+					replace(t, s, tc.former)
+				}
+				if !killed(t, fmt.Sprintf("s3://%s/docs/gauge?endpoint=%s", bucket, server.Endpoint), step, tc.next) {
+					continue
+				}
+				reached++
+				t.Run(step, func(t *testing.T) {
+					if left := whole(t, s, tc.former, tc.next); len(left) > 0 {
+						agreed(t, s, tc.former, tc.next)
+					}
+					replace(t, s, tc.next)
+					agreed(t, s, tc.next)
+				})
+			}
+			if reached != tc.reached {
+				t.Errorf("died at %d steps, want %d", reached, tc.reached)
+			}
+		})
+	}
+}
+
+// TestStagingFull has no room for staging files: the message names the place,
+// and the bucket stays as it was.
+func TestStagingFull(t *testing.T) {
+	dir := mount(t)
+	t.Setenv("TMPDIR", dir)
+	s, _ := newBucketSink(t, "")
+	former := seal(t, 1, 3)
+	replace(t, s, former)
+	ballast, err := os.Create(dir + "/ballast")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ballast.Close()
+	for err == nil {
+		_, err = ballast.Write(make([]byte, 4096))
+	}
+	err = s.Replace(t.Context(), seal(t, 2, 80))
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), dir+"/docgauge-s3-staging-") {
+		t.Errorf("Replace = %v", err)
+	}
+	agreed(t, s, former)
+	t.Setenv("TMPDIR", dir+"/none")
+	other := newSink(t, "s3://bucket/x?endpoint=http://127.0.0.1:1")
+	if err := other.Replace(t.Context(), seal(t, 2, 80)); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("Replace without a place for staging files = %v", err)
+	}
+}
+
+// TestWindowOfDirectory gives a second name to a file, or a copy of it on
+// another file system.
+func TestWindowOfDirectory(t *testing.T) {
+	t.Run("same file system", func(t *testing.T) { stays(t, newSink(t, t.TempDir())) })
+	t.Run("another", func(t *testing.T) { stays(t, newSink(t, mount(t))) })
+}
