@@ -1,0 +1,79 @@
+package clickhouse
+
+import (
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestMigrationsAtOnce lets eight sinks find an empty database.
+func TestMigrationsAtOnce(t *testing.T) {
+	both(t, func(t *testing.T, e engine) {
+		dsn := e.DSN(database(t, e))
+		var wait sync.WaitGroup
+		for day := range 8 {
+			s := open(t, dsn)
+			wait.Go(func() {
+				if err := s.Check(t.Context()); err != nil {
+					t.Errorf("Check = %v", err)
+				} else if err := s.Replace(t.Context(), windowOf(day, 1, 10)); err != nil {
+					t.Errorf("Replace = %v", err)
+				}
+			})
+		}
+		wait.Wait()
+		r := newReader(t, dsn)
+		for day := range 8 {
+			if got := r.shown(windowOf(day, 1, 0).rev.Key); got != 1 {
+				t.Errorf("day %d shows revision %d", day, got)
+			}
+		}
+	})
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	both(t, func(t *testing.T, e engine) {
+		name := database(t, e)
+		if err := open(t, e.DSN(name)).Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		must(t, e, "INSERT INTO "+name+"."+versionsTable+" (version, views) VALUES (2, 'modern')")
+		refused(t, e.DSN(name), "schema version 2, this program knows 1", "use the release of docgauge that made them")
+	})
+}
+
+// TestMigratesOnce opens a schema twice: the second time nothing is made.
+func TestMigratesOnce(t *testing.T) {
+	both(t, func(t *testing.T, e engine) {
+		name := database(t, e)
+		for range 3 {
+			if err := open(t, e.DSN(name)).Check(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := must(t, e, "SELECT count() FROM "+name+"."+versionsTable); strings.TrimSpace(got) != "1" {
+			t.Errorf("%s migrations", got)
+		}
+	})
+}
+
+// TestViewsAfterUpgrade finds the views that an old server was given.
+func TestViewsAfterUpgrade(t *testing.T) {
+	e := modern(t)
+	name := database(t, e)
+	l := layout{database: name, server: oldest}
+	for _, statement := range append(append([]string{l.versions()}, l.tables()...), l.views()...) {
+		must(t, e, statement)
+	}
+	must(t, e, "INSERT INTO "+name+"."+versionsTable+" (version, views) VALUES (1, '"+l.flavour()+"')")
+	s, r := open(t, e.DSN(name)), newReader(t, e.DSN(name))
+	w := windowOf(0, 1, 10)
+	if err := s.Replace(t.Context(), w); err != nil || r.shown(w.rev.Key) != 1 {
+		t.Errorf("Replace = %v", err)
+	}
+	for _, view := range []string{visitorsView, totalsView} {
+		if got := must(t, e, "SELECT toTypeName(settled), toTypeName(exported_at) FROM "+name+"."+view+" LIMIT 1"); !strings.HasPrefix(got, "Bool\tDateTime64(6") {
+			t.Errorf("%s has the types %s", view, got)
+		}
+	}
+}
