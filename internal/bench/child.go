@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// roleVariable makes this program a child of the bench: the server or the plain
-// client, with its arguments after the name.
+// roleVariable makes this program a child of the bench: the server, a plain or
+// bare client, or what makes their data, with its arguments after the name.
 const roleVariable = "BENCH_ROLE"
 
 // playRole runs the child's part, if this process is one.
@@ -28,6 +28,10 @@ func playRole() (is bool, err error) {
 		return true, serve(os.Stdin, os.Stdout)
 	case role == "plain" && len(args) == 4:
 		return true, plain(os.Stdout, args[0], args[1], args[2], args[3])
+	case role == "seal" && len(args) == 3:
+		return true, seal(args[0], args[1], args[2])
+	case (role == bareClient || role == bareWindowsClient) && len(args) == 3:
+		return true, bare(args[0], args[1], args[2], role == bareWindowsClient)
 	}
 	return true, fmt.Errorf("%s: not a role, or not its arguments: %q", roleVariable, args)
 }

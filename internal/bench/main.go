@@ -11,6 +11,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/docgauge/docgauge/internal/engines"
 )
 
 func main() {
@@ -41,7 +43,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	flags.SetOutput(log)
 	flags.BoolVar(&o.short, "short", false, "a smoke run of a few seconds: its speeds mean nothing")
 	flags.BoolVar(&o.json, "json", false, "print JSON instead of Markdown")
-	flags.StringVar(&o.only, "only", "", "only scenarios whose name contains this")
+	flags.StringVar(&o.only, "only", "", "only scenarios whose name contains this; clickhouse")
 	flags.StringVar(&o.binary, "binary", "", "measure this docgauge instead of building one")
 	return o, flags.Parse(args)
 }
@@ -86,8 +88,35 @@ func (o options) measure(ctx context.Context, dir string, log io.Writer) (rep re
 	defer func() { err = errors.Join(err, stop()) }()
 	l.server = base
 	rep.Results, err = l.runAll(ctx, o.suite(), func(r result) { fmt.Fprintln(log, strings.Join(r.cells(), "  ")) })
-	rep.Aims = aims(rep.Results)
+	if err == nil {
+		rep.Loads, err = o.loads(ctx, l, log)
+	}
+	rep.Aims = append(aims(rep.Results), loadAims(rep.Loads)...)
 	return rep, cmp.Or(ctx.Err(), err)
+}
+
+// clickHouseScenarios is what -only calls the loads.
+const clickHouseScenarios = "clickhouse"
+
+// loads measures ClickHouse, where it is installed and asked for.
+func (o options) loads(ctx context.Context, l *lab, log io.Writer) (_ []loadResult, err error) {
+	if !strings.Contains(clickHouseScenarios, o.only) {
+		return nil, nil
+	}
+	houses, err := startHouses(l.dir)
+	if missing, ok := errors.AsType[engines.Missing](err); ok && os.Getenv("CI") != "true" {
+		fmt.Fprintln(log, "not measured:", missing)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stopHouses(houses)) }()
+	loadings := fullLoadings()
+	if o.short {
+		loadings = shortLoadings()
+	}
+	return l.loadAll(ctx, houses, loadings, func(r loadResult) { fmt.Fprintln(log, strings.Join(r.cells(), "  ")) })
 }
 
 func (o options) suite() []scenario {

@@ -12,7 +12,9 @@ import (
 type report struct {
 	Machine machine  `json:"machine"`
 	Results []result `json:"results"`
-	Aims    []aim    `json:"aims"`
+	// Loads are those into ClickHouse.
+	Loads []loadResult `json:"loads,omitempty"`
+	Aims  []aim        `json:"aims"`
 }
 
 func (r report) writeJSON(w io.Writer) error {
@@ -26,11 +28,22 @@ func (r report) writeMarkdown(w io.Writer) error {
 	for _, res := range r.Results {
 		lines = append(lines, res.cells())
 	}
+	loads := [][]string{{"server", "rows", "windows × rows", "client", "seconds", "rows/s", "windows/s", "CPU s/Mrow", "peak RSS", "× bare"}}
+	for _, res := range r.Loads {
+		loads = append(loads, res.cells())
+	}
+	tables := markdown(lines)
+	if len(r.Results) == 0 {
+		tables = ""
+	}
+	if len(r.Loads) > 0 {
+		tables = strings.TrimPrefix(tables+"\n"+markdown(loads), "\n")
+	}
 	aimLines := [][]string{{"aim", "measured", "met"}}
 	for _, a := range r.Aims {
 		aimLines = append(aimLines, []string{a.Aim, a.Measured, map[bool]string{true: "yes", false: "no"}[a.Met]})
 	}
-	_, err := fmt.Fprintf(w, "%s\n\n%s\n%s", r.Machine, markdown(lines), markdown(aimLines))
+	_, err := fmt.Fprintf(w, "%s\n\n%s\n%s", r.Machine, tables, markdown(aimLines))
 	return err
 }
 
@@ -44,6 +57,15 @@ func (r result) cells() []string {
 		r.Scenario, load.String(), fmt.Sprintf("%d ms", r.LatencyMillis), r.Client, fmt.Sprint(r.InFlight),
 		fmt.Sprintf("%.2f", r.Seconds), commas(int64(r.RowsPerSecond)), fmt.Sprintf("%.1f", r.WindowsPerSecond),
 		r.cpuCell(), fmt.Sprintf("%.0f MiB", mebibytes(r.MaxRSS)), commas(r.Requests), fmt.Sprintf("%.2f", r.RequestRatio), times,
+	}
+}
+
+func (r loadResult) cells() []string {
+	windows := workload{Windows: r.Rows / r.WindowRows, Rows: r.WindowRows}
+	return []string{
+		r.Server, commas(int64(r.Rows)), windows.String(), r.Client, fmt.Sprintf("%.2f", r.Seconds),
+		commas(int64(r.RowsPerSecond)), fmt.Sprintf("%.1f", r.WindowsPerSecond),
+		fmt.Sprintf("%.2f", r.CPUSeconds/(float64(r.Rows)/1e6)), fmt.Sprintf("%.0f MiB", mebibytes(r.MaxRSS)), fmt.Sprintf("%.2f", r.TimesBare),
 	}
 }
 

@@ -93,6 +93,26 @@ func aims(rs []result) []aim {
 	return out
 }
 
+// loadAims judges the loads of windows of 20,000 rows and more.
+func loadAims(rs []loadResult) []aim {
+	ours := slices.DeleteFunc(slices.Clone(rs), func(r loadResult) bool { return r.Client != docgaugeClient || r.WindowRows < 20_000 })
+	if len(ours) == 0 {
+		return nil
+	}
+	slowest := slices.MinFunc(ours, func(a, b loadResult) int { return cmp.Compare(a.TimesBare, b.TimesBare) }).TimesBare
+	largest := mebibytes(slices.MaxFunc(ours, func(a, b loadResult) int { return cmp.Compare(a.MaxRSS, b.MaxRSS) }).MaxRSS)
+	return []aim{
+		{"into ClickHouse at 0.8 of the bare insert, in windows of 20,000 rows and more", fmt.Sprintf("%.2f at worst", slowest), slowest >= 0.8},
+		{"peak RSS under 160 MiB into ClickHouse", fmt.Sprintf("%.0f MiB at most", largest), largest < 160},
+	}
+}
+
+func medianCost(all []cost) cost {
+	sorted := slices.Clone(all)
+	slices.SortFunc(sorted, func(a, b cost) int { return cmp.Compare(a.Seconds, b.Seconds) })
+	return sorted[len(sorted)/2]
+}
+
 // exact reports whether no run sent one request more or less than needed.
 func exact(rs []result) bool {
 	return !slices.ContainsFunc(rs, func(r result) bool { return r.RequestRatio != 1 })
