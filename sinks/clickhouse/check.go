@@ -26,6 +26,9 @@ func (s *Sink) check(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := ses.inStep(ctx); err != nil {
+		return err
+	}
 	for _, view := range []string{visitorsView, totalsView} {
 		if err := ses.conn.Exec(ctx, "SELECT * FROM "+ses.in(view)+" WHERE project = '' LIMIT 1"); err != nil {
 			return fmt.Errorf("view %s: %w", view, err)

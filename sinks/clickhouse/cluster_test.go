@@ -3,52 +3,227 @@ package clickhouse
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/engines"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// clusterDatabase makes an empty database on every node, dropped at the end.
-func clusterDatabase(t *testing.T, c *engines.Cluster) string {
+// cluster is a cluster with one empty database.
+type cluster struct {
+	*engines.Cluster
+	t        *testing.T
+	database string
+}
+
+func newCluster(t *testing.T, shards, replicas int, options ...engines.Option) cluster {
 	t.Helper()
-	name := fmt.Sprintf("c%d", shared.count.Add(1))
+	c := cluster{engines.RunCluster(t, shards, replicas, options...), t, ""}
+	return c.fresh(t)
+}
+
+// fresh makes an empty database on every node, dropped at the end.
+func (c cluster) fresh(t *testing.T) cluster {
+	t.Helper()
+	c.t, c.database = t, fmt.Sprintf("c%d", shared.count.Add(1))
 	for _, node := range c.Nodes {
-		must(t, node, "CREATE DATABASE "+name)
+		must(t, node, "CREATE DATABASE "+c.database)
 	}
 	t.Cleanup(func() {
 		for _, node := range c.Nodes {
-			if _, err := node.Exec(context.Background(), "DROP DATABASE "+name); err != nil {
+			if _, err := node.Exec(context.Background(), "DROP DATABASE "+c.database); err != nil {
 				t.Log(err)
 			}
 		}
 	})
-	return name
+	return c
 }
 
-func openOn(t *testing.T, c *engines.Cluster, node int, database string) *Sink {
-	t.Helper()
-	s, err := New(Config{DSN: c.Nodes[node].DSN(database), Cluster: c.Name, Version: "test", Now: time.Now})
+// sink is one connected to a node, whose servers wait less for each other than usual.
+func (c cluster) sink(node int) *Sink {
+	c.t.Helper()
+	s, err := New(Config{DSN: c.Nodes[node].DSN(c.database), Cluster: c.Name, Version: "test", Now: time.Now})
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
+	s.timeout = 8 * time.Second
+	c.t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
-func TestClusterContract(t *testing.T) {
-	for _, form := range []struct {
-		name             string
-		shards, replicas int
-	}{{"one shard of two replicas", 1, 2}, {"two shards", 2, 1}} {
-		t.Run(form.name, func(t *testing.T) {
-			c := engines.RunCluster(t, form.shards, form.replicas)
-			sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
-				name := clusterDatabase(t, c)
-				return openOn(t, c, 0, name), newReader(t, c.Nodes[1].DSN(name))
-			})
-		})
+func (c cluster) reader(node int) reader { return newReader(c.t, c.Nodes[node].DSN(c.database)) }
+
+// agree expects readers of every node to see w.
+func (c cluster) agree(w *archive.File) {
+	c.t.Helper()
+	for i := range c.Nodes {
+		if got := c.reader(i).shown(w.Revision().Key); got != w.Revision().Number {
+			c.t.Errorf("readers of node %d see revision %d, want %d", i+1, got, w.Revision().Number)
+		}
 	}
 }
+
+// forms are the clusters that two servers can be.
+func forms(t *testing.T, f func(t *testing.T, c cluster)) {
+	t.Run("two replicas", func(t *testing.T) { f(t, newCluster(t, 1, 2)) })
+	t.Run("two shards", func(t *testing.T) { f(t, newCluster(t, 2, 1)) })
+}
+
+// TestClusterContract writes through the first node and reads from the second.
+func TestClusterContract(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes two minutes")
+	}
+	forms(t, func(t *testing.T, c cluster) {
+		sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
+			c := c.fresh(t)
+			return c.sink(0), c.reader(1)
+		})
+	})
+}
+
+// TestClusterShards sees each window on one shard, and all of them everywhere.
+func TestClusterShards(t *testing.T) {
+	c := newCluster(t, 2, 1)
+	s := c.sink(0)
+	for day := range 12 {
+		w := sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", day), 1), pages(1, 40))
+		if err := s.Replace(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		c.agree(w)
+	}
+	count := func(node int, of string) string {
+		return strings.TrimSpace(must(t, c.Nodes[node], fmt.Sprintf("SELECT count(), uniq(window_start), count() %% 40 FROM %s.%s", c.database, of)))
+	}
+	for node := range c.Nodes {
+		if got := count(node, visitorsView); got != "480\t12\t0" {
+			t.Errorf("node %d shows rows, windows, broken: %s", node+1, got)
+		}
+		local := count(node, rowsTable+localSuffix)
+		if !strings.HasSuffix(local, "\t0") || local == "0\t0\t0" || local == "480\t12\t0" {
+			t.Errorf("node %d holds rows, windows, broken: %s", node+1, local)
+		}
+	}
+}
+
+// TestClusterReaders polls both nodes while revisions of different length take turns.
+func TestClusterReaders(t *testing.T) {
+	c := newCluster(t, 1, 2)
+	s := c.sink(0)
+	sizes := map[int32]uint64{1: 20_000, 2: 300}
+	windows := map[int32]*archive.File{1: seal(t, 1, int(sizes[1])), 2: seal(t, 2, int(sizes[2]))}
+	if err := s.Replace(t.Context(), windows[1]); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var polls sync.WaitGroup
+	for i := range 4 {
+		r := c.reader(i % 2)
+		polls.Go(func() { poll(ctx, r, sizes) })
+	}
+	for i := range 50 {
+		if err := s.Replace(t.Context(), windows[int32(2-i%2)]); err != nil {
+			t.Error(err)
+		}
+	}
+	stop()
+	polls.Wait()
+	c.agree(windows[1])
+}
+
+// poll expects a whole revision each time, until ctx is done.
+func poll(ctx context.Context, r reader, sizes map[int32]uint64) {
+	query := "SELECT toUInt64(count()), min(revision), max(revision) FROM " + visitorsView + " WHERE " + is(sinktest.Key("prj_a", 0))
+	n := 0
+	for ; ctx.Err() == nil; n++ {
+		var rows uint64
+		var first, last int32
+		if err := r.conn.QueryRow(context.Background(), query).Scan(&rows, &first, &last); err != nil {
+			r.t.Error(err)
+			return
+		}
+		if first != last || rows != sizes[first] {
+			r.t.Errorf("a reader sees %d rows of revisions %d to %d", rows, first, last)
+			return
+		}
+	}
+	r.t.Logf("a reader polled %d times", n)
+}
+
+// TestClusterWriters lets one process, then two on two nodes, write 8 windows at
+// once, where a table takes one insert at a time.
+func TestClusterWriters(t *testing.T) {
+	c := newCluster(t, 1, 2)
+	write := func(names ...string) {
+		var all []*archive.File
+		var writes sync.WaitGroup
+		begin := time.Now()
+		for i, name := range names {
+			s := c.sink(i)
+			for day := range 8 {
+				w := sinktest.Seal(t, sinktest.Revision(sinktest.Key(name, day), 1), pages(1, 100))
+				all = append(all, w)
+				writes.Go(func() {
+					if err := s.Replace(t.Context(), w); err != nil {
+						t.Errorf("%s: %v", w.Revision().Key, err)
+					}
+				})
+			}
+		}
+		writes.Wait()
+		t.Logf("%d process(es): %v", len(names), time.Since(begin))
+		for _, w := range all {
+			c.agree(w)
+		}
+	}
+	write("prj_one")
+	write("prj_two", "prj_three")
+}
+
+// TestClusterDeduplication shows that a server drops a block it has seen, and
+// that the rows of a window written again are none.
+func TestClusterDeduplication(t *testing.T) {
+	c := newCluster(t, 1, 2)
+	s, w := c.sink(0), seal(t, 1, 50)
+	other := sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_b", 0), 1), pages(1, 5))
+	for _, w := range []*archive.File{w, other} { // the server does not touch the last insert
+		if err := s.Replace(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table := c.database + "." + rowsTable + localSuffix
+	for range 2 {
+		must(t, c.Nodes[0], "INSERT INTO "+table+" (project, attempt, written_at) VALUES ('twice', 1, 0)")
+	}
+	if got := must(t, c.Nodes[0], "SELECT count() FROM "+table+" WHERE project = 'twice'"); got != "1\n" {
+		t.Errorf("an identical block came twice: %s rows; this test has lost its ground", got)
+	}
+	must(t, c.Nodes[0], "ALTER TABLE "+table+" DELETE WHERE project = 'prj_a'")
+	for _, node := range c.Nodes {
+		eventually(t, func() bool { return must(t, node, "SELECT count() FROM "+table+" WHERE project = 'prj_a'") == "0\n" })
+	}
+	if err := s.Replace(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	c.agree(w)
+}
+
+// eventually waits for a condition that has no end one could wait for.
+func eventually(t *testing.T, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not within 30 s")
+		}
+	}
+}
+
+// keyOf is the window that seal seals.
+func keyOf() analytics.Key { return sinktest.Key("prj_a", 0) }

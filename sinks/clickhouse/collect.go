@@ -47,15 +47,18 @@ func (s *Sink) Superseded(ctx context.Context) ([]Superseded, error) {
 // shows is never touched: an attempt below a committed one can not be shown
 // again, and one never committed is abandoned long before KeepSuperseded.
 func (s *Sink) Collect(ctx context.Context) ([]Superseded, error) {
+	ses, err := s.open(ctx)
+	if err == nil {
+		err = ses.inStep(ctx)
+	}
+	if err != nil {
+		return nil, s.explain(err)
+	}
 	found, err := s.Superseded(ctx)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	ses, err := s.open(ctx)
-	if err == nil {
-		err = ses.awaitMutations(ctx) // of a run that was broken off
-	}
-	if err != nil {
+	if err := ses.awaitMutations(ctx); err != nil { // of a run that was broken off
 		return nil, s.explain(err)
 	}
 	for rest := found; len(rest) > 0; rest = rest[min(atOnce, len(rest)):] {
@@ -76,8 +79,8 @@ func (s *Sink) Collect(ctx context.Context) ([]Superseded, error) {
 func (ses *session) superseded(ctx context.Context) ([]Superseded, error) {
 	rows, err := ses.conn.Query(ctx, fmt.Sprintf(`
 SELECT %[1]s, attempt, toUInt64(count()), max(written_at), now()
-FROM %[2]s WHERE (%[3]s) NOT IN (SELECT %[1]s, max(attempt) FROM %[4]s GROUP BY %[1]s)
-GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, ses.in(windowsTable)))
+FROM %[2]s WHERE (%[3]s) NOT IN (%[4]s)
+GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, ses.newest()))
 	if err != nil {
 		return nil, err
 	}
@@ -162,15 +165,15 @@ func (ses *session) remove(ctx context.Context, attempts []Superseded) error {
 	for i, a := range attempts {
 		tuples[i] = fmt.Sprintf("(%s, %s, toDate('%s'), toDate('%s'), toUInt64(%d))", quote(a.Project), quote(string(a.Granularity)), a.From, a.To, a.Attempt)
 	}
-	return ses.conn.Exec(ctx, fmt.Sprintf("ALTER TABLE %s%s DELETE WHERE (%s) IN (%s)",
+	return ses.define(ctx, fmt.Sprintf("ALTER TABLE %s%s DELETE WHERE (%s) IN (%s)",
 		ses.in(ses.local(rowsTable)), ses.onCluster(), attemptColumns, strings.Join(tuples, ", ")))
 }
 
-// awaitMutations waits until this server has no deletion under way.
+// awaitMutations waits until no server has a deletion under way. In a cluster
+// one that was just begun may not be seen on each yet; it goes on by itself.
 func (ses *session) awaitMutations(ctx context.Context) error {
 	for {
-		n, err := ses.number(ctx, fmt.Sprintf("SELECT toUInt64(count()) FROM system.mutations WHERE database = '%s' AND table = '%s' AND NOT is_done",
-			ses.database, ses.local(rowsTable)))
+		n, err := ses.onEveryServer(ctx, "mutations", rowsTable, ses.undone())
 		if err != nil || n == 0 {
 			return err
 		}

@@ -27,8 +27,12 @@ const (
 	overloaded = "the server is overloaded"
 	replicas   = "a replica does not answer: every replica of the shard must confirm an insert; start it, or take it out of the cluster"
 	keeper     = "the server has no connection to its ZooKeeper or Keeper"
+	absent     = "a server of the cluster is not there: every server must be up to make the tables or to delete; start it, it then catches up by itself"
+	behind     = "the insert before still waits for a replica that is down or behind, or another process writes at the same time: see system.replicas and is_active in ZooKeeper"
 	cut        = "the connection broke"
 )
+
+const unsatisfiedQuorum = 286
 
 // faults by code; see ErrorCodes.cpp of ClickHouse.
 var faults = map[int32]fault{
@@ -46,7 +50,8 @@ var faults = map[int32]fault{
 	202: {rule: overloaded, passes: true}, 241: {rule: "the server is out of memory", passes: true}, 252: {rule: "the table has too many parts: merges lag behind", passes: true},
 	159: {rule: "the server took too long", passes: true}, 209: {rule: cut, passes: true}, 210: {rule: cut, passes: true}, 279: {rule: replicas, passes: true},
 	225: {rule: keeper, passes: true}, 242: {rule: keeper, passes: true}, 999: {rule: keeper, passes: true},
-	285: {rule: replicas, passes: true}, 286: {rule: replicas, passes: true}, 289: {rule: replicas, passes: true}, 319: {rule: replicas, passes: true},
+	286: {rule: behind, passes: true},
+	285: {rule: replicas, passes: true}, 289: {rule: replicas, passes: true}, 319: {rule: replicas, passes: true},
 }
 
 // transient reports whether the same window may be committed a moment later. A
@@ -55,11 +60,21 @@ func transient(err error) bool {
 	if _, outside := errors.AsType[errConnect](err); outside || unreachable(err) {
 		return false
 	}
+	if _, missing := errors.AsType[errAbsent](err); missing {
+		return false
+	}
 	if e, ok := errors.AsType[*clickhouse.Exception](err); ok {
 		return faults[e.Code].passes
 	}
 	_, short := errors.AsType[errShort](err)
 	return short || errors.Is(err, errOvertaken) || broken(err)
+}
+
+// occupied reports whether another insert into the table is under way, on
+// servers that wait for the replicas of one insert at a time.
+func occupied(err error) bool {
+	e, ok := errors.AsType[*clickhouse.Exception](err)
+	return ok && e.Code == unsatisfiedQuorum
 }
 
 func unreachable(err error) bool {
@@ -85,6 +100,9 @@ func (s *Sink) explain(err error) error {
 }
 
 func (s *Sink) meaning(err error) error {
+	if a, ok := errors.AsType[errAbsent](err); ok {
+		return explained{absent, a.Error(), err}
+	}
 	if e, ok := errors.AsType[*clickhouse.Exception](err); ok {
 		return meaningOf(e, err)
 	}

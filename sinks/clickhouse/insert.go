@@ -3,7 +3,6 @@ package clickhouse
 import (
 	"context"
 	"errors"
-	"time"
 
 	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -16,8 +15,6 @@ const (
 	// blockRows and blockBytes bound a block of rows in memory.
 	blockRows  = 65_536
 	blockBytes = 8 << 20
-	// quorumTimeout is how long the server waits for the other replicas.
-	quorumTimeout = 30 * time.Second
 )
 
 // inserting returns ctx with the settings of an insert.
@@ -26,11 +23,7 @@ func (ses *session) inserting(ctx context.Context) context.Context {
 	if ses.server.modern() {
 		settings["async_insert"] = 0
 	}
-	if ses.cluster != "" {
-		settings["insert_distributed_sync"] = 1
-		settings["insert_quorum"] = ses.replicas
-		settings["insert_quorum_timeout"] = int(quorumTimeout.Milliseconds())
-	}
+	ses.confirmed(settings)
 	return clickhouse.Context(ctx, clickhouse.WithSettings(settings))
 }
 

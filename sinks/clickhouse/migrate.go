@@ -5,46 +5,54 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // schemaVersion is the newest that this program knows.
 const schemaVersion = 1
+
+// placedOn stands between flavour and placement in the record of a migration.
+const placedOn = " on "
 
 // migrate brings the schema up to date. Every statement may be run again, also
 // by another process at the same time; a schema that is up to date is only
 // looked at, so that exporting needs no right to create. A schema newer than
 // this program is refused.
 func (ses *session) migrate(ctx context.Context) error {
-	version, flavour, err := ses.migrated(ctx)
+	version, made, err := ses.migrated(ctx)
 	if err != nil {
 		return err
 	}
+	flavour, placement, placed := strings.Cut(made, placedOn)
 	switch {
 	case version > schemaVersion:
 		return fmt.Errorf("the tables have schema version %d, this program knows %d: use the release of docgauge that made them, or a newer one", version, schemaVersion)
+	case placed && placement != ses.placement():
+		return fmt.Errorf("the tables were made for %s, and this is %s: windows would lie in two places; name another database, or drop the docgauge_ tables and views everywhere and fill them with `docgauge load --sink clickhouse`", placement, ses.placement())
 	case version == schemaVersion && flavour == ses.flavour():
 		return nil
 	}
 	statements := append(append([]string{ses.versions()}, ses.tables()...), ses.views()...)
 	for _, statement := range statements {
-		if err := ses.conn.Exec(ctx, statement); err != nil {
+		if err := ses.define(ctx, statement); err != nil {
 			return fmt.Errorf("making tables and views: %w", err)
 		}
 	}
 	return ses.recordMigration(ctx)
 }
 
-// migrated returns the version and flavour of the schema that is there, 0 if none.
-func (ses *session) migrated(ctx context.Context) (version uint32, flavour string, err error) {
+// migrated returns the version of the schema that is there, 0 if none, and how
+// it was made: flavour and placement.
+func (ses *session) migrated(ctx context.Context) (version uint32, made string, err error) {
 	var there uint8
 	if err := ses.conn.QueryRow(ctx, "EXISTS TABLE "+ses.in(versionsTable)).Scan(&there); err != nil || there == 0 {
 		return 0, "", err
 	}
-	err = ses.conn.QueryRow(ctx, "SELECT version, views FROM "+ses.in(versionsTable)+" ORDER BY version DESC, applied_at DESC LIMIT 1").Scan(&version, &flavour)
+	err = ses.conn.QueryRow(ctx, "SELECT version, views FROM "+ses.in(versionsTable)+" ORDER BY version DESC, applied_at DESC LIMIT 1").Scan(&version, &made)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, "", nil
 	}
-	return version, flavour, err
+	return version, made, err
 }
 
 func (ses *session) recordMigration(ctx context.Context) error {
@@ -52,7 +60,7 @@ func (ses *session) recordMigration(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := batch.Append(uint32(schemaVersion), ses.flavour()); err != nil {
+	if err := batch.Append(uint32(schemaVersion), ses.flavour()+placedOn+ses.placement()); err != nil {
 		return errors.Join(err, batch.Abort())
 	}
 	return batch.Send()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -21,6 +22,10 @@ const (
 	tries = 3
 	// between is the wait before the second try; it doubles.
 	between = 500 * time.Millisecond
+	// turns is how often a window waits for its turn where a table takes one
+	// insert at a time, each time longestTurn at most: ten seconds or so.
+	turns       = 30
+	longestTurn = 500 * time.Millisecond
 )
 
 // step lets tests stop the process between two steps of a commit; nil outside them.
@@ -41,11 +46,20 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 		if err = s.commit(ctx, w); err == nil {
 			return nil
 		}
-		if try+1 < tries && transient(err) && wait(ctx, between<<try) == nil {
+		if pause, again := patience(err, try); again && wait(ctx, pause) == nil {
 			err = nil
 		}
 	}
 	return s.explain(err)
+}
+
+// patience says whether the window is tried again after the error of a try, and
+// after which pause. A turn among other writers comes sooner or later.
+func patience(err error, try int) (pause time.Duration, again bool) {
+	if occupied(err) {
+		return rand.N(longestTurn), try+1 < turns
+	}
+	return between << min(try, tries), try+1 < tries && transient(err)
 }
 
 // checkRange refuses what the column types cannot hold.
@@ -90,16 +104,6 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) error {
 	}
 	at("marker inserted")
 	return s.confirm(ctx, ses, rev.Key, attempt)
-}
-
-// alone keeps inserts with a quorum apart on servers that take only one at a
-// time, and returns what ends that.
-func (s *Sink) alone(ses *session) (release func()) {
-	if ses.cluster == "" || ses.server.modern() {
-		return func() {}
-	}
-	s.inserting.Lock()
-	return s.inserting.Unlock
 }
 
 // verify counts the attempt's rows on the server. The driver has been seen to

@@ -54,6 +54,7 @@ func definitions(columns []column) string {
 // layout makes statements for a server, alone or in a cluster.
 type layout struct {
 	database, cluster string
+	topology          topology
 	server            server
 	// inlines: a user of the server can let it plan views as part of the query.
 	inlines bool

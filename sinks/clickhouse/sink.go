@@ -34,6 +34,7 @@ type Sink struct {
 	options  *clickhouse.Options
 	cluster  string
 	attempts attempts
+	timeout  time.Duration // among the servers of a cluster
 	// inserting is held where inserts with a quorum must not overlap.
 	inserting sync.Mutex
 
@@ -53,7 +54,7 @@ func New(c Config) (*Sink, error) {
 		return nil, fmt.Errorf("ClickHouse cluster %.80q: must match %s", c.Cluster, clusterForm)
 	}
 	o.ClientInfo.Products = append(o.ClientInfo.Products, struct{ Name, Version string }{"docgauge", c.Version})
-	return &Sink{options: o, cluster: c.Cluster, attempts: attempts{now: c.Now}}, nil
+	return &Sink{options: o, cluster: c.Cluster, timeout: clusterTimeout, attempts: attempts{now: c.Now}}, nil
 }
 
 // Name returns "clickhouse".
@@ -85,8 +86,8 @@ type session struct {
 	layout
 	conn driver.Conn
 	http bool
-	// replicas is the number of replicas of each shard; 1 without a cluster.
-	replicas int
+	// timeout is how long the servers of a cluster wait for each other.
+	timeout time.Duration
 }
 
 // open returns the session, made at the first call.
@@ -116,12 +117,12 @@ func (s *Sink) prepare(ctx context.Context, conn driver.Conn) (*session, error) 
 	if err != nil {
 		return nil, err
 	}
-	ses := &session{layout: layout{database: s.options.Auth.Database, cluster: s.cluster, server: serverOf(v)}, conn: conn, http: s.options.Protocol == clickhouse.HTTP, replicas: 1}
+	ses := &session{layout: layout{database: s.options.Auth.Database, cluster: s.cluster, server: serverOf(v)}, conn: conn, timeout: s.timeout, http: s.options.Protocol == clickhouse.HTTP}
 	if err := ses.server.check(); err != nil {
 		return nil, err
 	}
 	if s.cluster != "" {
-		if ses.replicas, err = ses.countReplicas(ctx); err != nil {
+		if ses.topology, err = ses.findTopology(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -136,15 +137,6 @@ func (s *Sink) prepare(ctx context.Context, conn driver.Conn) (*session, error) 
 	newest, err := ses.number(ctx, "SELECT max(attempt) FROM "+ses.in(windowsTable))
 	s.attempts.past(newest)
 	return ses, err
-}
-
-// countReplicas returns how many replicas the cluster's largest shard has.
-func (ses *session) countReplicas(ctx context.Context) (int, error) {
-	n, err := ses.number(ctx, "SELECT toUInt64(max(replica_num)) FROM system.clusters WHERE cluster = '"+ses.cluster+"'")
-	if err == nil && n == 0 {
-		err = fmt.Errorf("cluster %q is not in the server's configuration (remote_servers): see SELECT DISTINCT cluster FROM system.clusters", ses.cluster)
-	}
-	return int(n), err
 }
 
 // number runs a query whose answer is one UInt64.

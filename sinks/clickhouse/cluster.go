@@ -1,0 +1,170 @@
+package clickhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
+)
+
+const (
+	// clusterTimeout is how long a server waits for the others: for the replicas
+	// to fetch an insert, for all to make or alter a table. It is less than the
+	// driver waits for an answer.
+	clusterTimeout = 30 * time.Second
+	// stepTimeout is how long a replica may lag behind the others.
+	stepTimeout = 10 * time.Second
+)
+
+// topology is how the cluster is laid out.
+type topology struct {
+	// replicas is how many each shard has; 1 without a cluster.
+	replicas int
+	// weights are those of the shards, in order: with their number they decide
+	// on which shard a window lies.
+	weights []string
+}
+
+func (t topology) servers() uint64 { return uint64(t.replicas * len(t.weights)) }
+
+// findTopology asks the server how the cluster is laid out. An insert names one
+// quorum for all shards, so that they must have the same number of replicas.
+func (ses *session) findTopology(ctx context.Context) (t topology, err error) {
+	rows, err := ses.conn.Query(ctx, "SELECT toUInt64(shard_weight), toUInt64(count()) FROM system.clusters WHERE cluster = '"+
+		ses.cluster+"' GROUP BY shard_num, shard_weight ORDER BY shard_num")
+	if err != nil {
+		return t, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var weight, replicas uint64
+		if err := rows.Scan(&weight, &replicas); err != nil {
+			return t, err
+		}
+		if len(t.weights) > 0 && int(replicas) != t.replicas {
+			return t, fmt.Errorf("cluster %q has shards of %d and of %d replicas: give each shard as many", ses.cluster, t.replicas, replicas)
+		}
+		t.replicas, t.weights = int(replicas), append(t.weights, strconv.FormatUint(weight, 10))
+	}
+	if err := rows.Err(); err != nil {
+		return t, err
+	}
+	if len(t.weights) == 0 {
+		return t, fmt.Errorf("cluster %q is not in the server's configuration (remote_servers): see SELECT DISTINCT cluster FROM system.clusters", ses.cluster)
+	}
+	return t, nil
+}
+
+// placement says where windows lie. Tables that were filled under another one
+// must not be written to: a window could come to lie on two shards.
+func (l layout) placement() string {
+	if l.cluster == "" {
+		return "one server"
+	}
+	return fmt.Sprintf("cluster %s of %d shard(s), weights %s", l.cluster, len(l.topology.weights), strings.Join(l.topology.weights, ":"))
+}
+
+// confirmed adds the settings of an insert that returns when every replica of
+// the shard has it.
+func (ses *session) confirmed(settings clickhouse.Settings) {
+	if ses.cluster == "" {
+		return
+	}
+	settings["insert_distributed_sync"] = 1
+	settings["insert_quorum"] = ses.topology.replicas
+	settings["insert_quorum_timeout"] = int(ses.timeout.Milliseconds())
+	if ses.server.modern() {
+		settings["insert_quorum_parallel"] = 1
+	}
+}
+
+// alone keeps inserts with a quorum apart on servers that take only one at a
+// time, and returns what ends that.
+func (s *Sink) alone(ses *session) (release func()) {
+	if ses.cluster == "" || ses.server.modern() {
+		return func() {}
+	}
+	s.inserting.Lock()
+	return s.inserting.Unlock
+}
+
+// define runs a statement that makes or alters a table, on every server.
+func (ses *session) define(ctx context.Context, statement string) error {
+	if ses.cluster == "" {
+		return ses.conn.Exec(ctx, statement)
+	}
+	seconds := int(ses.timeout.Seconds())
+	if !ses.server.modern() {
+		seconds *= 2 // old servers take a signed setting for zigzag, the driver does not encode it so
+	}
+	err := ses.conn.Exec(clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{
+		"distributed_ddl_task_timeout": seconds,
+	})), statement)
+	if e, ok := errors.AsType[*clickhouse.Exception](err); ok && e.Code == timeoutExceeded {
+		return errAbsent{err}
+	}
+	return err
+}
+
+const timeoutExceeded = 159
+
+// errAbsent is the error of a statement that not every server of the cluster
+// has carried out in time. Each does when it comes back.
+type errAbsent struct{ err error }
+
+func (e errAbsent) Error() string { return e.err.Error() }
+func (e errAbsent) Unwrap() error { return e.err }
+
+// onEveryServer counts the rows of a system table about one of our tables that
+// hold a condition, on all servers of the cluster. Old servers ask every replica
+// of a shard only if told so, and leave out those that are down; they do not add
+// up what several replicas counted, hence the inner query.
+func (ses *session) onEveryServer(ctx context.Context, system, table, condition string) (uint64, error) {
+	from := "system." + system
+	switch {
+	case ses.cluster != "" && ses.server.modern():
+		from = fmt.Sprintf("clusterAllReplicas('%s', system.%s)", ses.cluster, system)
+	case ses.cluster != "":
+		from = fmt.Sprintf("cluster('%s', system, %s)", ses.cluster, system)
+		ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{
+			"max_parallel_replicas": ses.topology.replicas, "prefer_localhost_replica": 0,
+		}))
+	}
+	return ses.number(ctx, fmt.Sprintf("SELECT toUInt64(count()) FROM (SELECT table FROM %s WHERE database = '%s' AND table = '%s' AND %s)",
+		from, ses.database, ses.local(table), condition))
+}
+
+// undone is the condition of a mutation under way. Where a table takes one
+// insert at a time, servers leave the part of the last one alone until the next
+// insert, so that a mutation never seems to end.
+func (ses *session) undone() string {
+	if ses.cluster != "" && ses.topology.replicas > 1 && !ses.server.modern() {
+		return "parts_to_do > 1"
+	}
+	return "NOT is_done"
+}
+
+// inStep waits until every replica is up and has every marker. One that lags
+// would not tell of an attempt that another one shows.
+func (ses *session) inStep(ctx context.Context) error {
+	if ses.cluster == "" {
+		return nil
+	}
+	const condition = "NOT is_readonly AND active_replicas = total_replicas AND inserts_in_queue = 0 AND (log_pointer > log_max_index OR log_max_index = 0)"
+	for end := time.Now().Add(stepTimeout); ; {
+		n, err := ses.onEveryServer(ctx, "replicas", windowsTable, condition)
+		if err != nil || n == ses.topology.servers() {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("only %d of the cluster's %d servers replicate and are up to date: see system.replicas of each for is_readonly, active_replicas and inserts_in_queue", n, ses.topology.servers())
+		}
+		if err := wait(ctx, mutationPoll); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package clickhouse
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/engines"
+)
+
+// fails expects an error of Replace or Check that says want, within limit.
+func fails(t *testing.T, limit time.Duration, do func() error, want ...string) {
+	t.Helper()
+	begin := time.Now()
+	err := do()
+	took := time.Since(begin)
+	t.Logf("after %v: %v", took.Round(time.Millisecond), err)
+	if err == nil || took > limit {
+		t.Errorf("after %v: %v; want an error within %v", took, err, limit)
+		return
+	}
+	for _, w := range want {
+		if strings.Contains(err.Error(), w) {
+			return
+		}
+	}
+	t.Errorf("%v; want %q", err, want)
+}
+
+// TestClusterReplicaStops ends one of two replicas at each step of a commit
+// through the first, and lets it come back.
+func TestClusterReplicaStops(t *testing.T) {
+	c := newCluster(t, 1, 2)
+	s := c.sink(0)
+	number := int32(1)
+	if err := s.Replace(t.Context(), seal(t, number, 50)); err != nil {
+		t.Fatal(err)
+	}
+	ends := map[string]func(*engines.ClickHouse) error{"killed": (*engines.ClickHouse).Kill, "stopped": (*engines.ClickHouse).Stop}
+	for _, point := range []struct {
+		node      int
+		how, step string
+	}{
+		{1, "killed", "block sent"}, {1, "killed", "rows inserted"}, {1, "killed", "rows verified"}, {1, "killed", "marker inserted"},
+		{1, "stopped", "block sent"}, {1, "stopped", "rows verified"},
+		{0, "killed", "block sent"}, {0, "killed", "marker inserted"},
+	} {
+		if testing.Short() && (point.node == 0 || point.step != "rows verified" || point.how != "killed") {
+			continue
+		}
+		name := []string{"first ", "second "}[point.node] + point.how + ", " + point.step
+		t.Run(name, func(t *testing.T) {
+			c.t = t
+			former := number
+			number += 2
+			interrupt(t, point.step, func() error { return ends[point.how](c.Nodes[point.node]) })
+			begin := time.Now()
+			err := s.Replace(t.Context(), seal(t, former+1, 80))
+			t.Logf("after %v: %v", time.Since(begin).Round(time.Millisecond), err)
+			left := c.reader(1 - point.node).shown(keyOf())
+			outcome(t, point.node, point.step, err, left, former)
+			if err := c.Nodes[point.node].Restart(); err != nil {
+				t.Fatal(err)
+			}
+			begin = time.Now()
+			next := seal(t, number, 60)
+			if err := s.Replace(t.Context(), next); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("back: after %v", time.Since(begin).Round(time.Millisecond))
+			c.agree(next)
+		})
+	}
+}
+
+// interrupt calls once what ends a server when a commit comes to the step.
+func interrupt(t *testing.T, name string, end func() error) {
+	var once sync.Once
+	step = func(at string) {
+		if at == name {
+			once.Do(func() {
+				if err := end(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	t.Cleanup(func() { step = nil })
+}
+
+// outcome checks the error of a Replace in which a node ended, and what is left to see.
+func outcome(t *testing.T, node int, step string, err error, left, former int32) {
+	t.Helper()
+	after := step == "marker inserted"
+	switch {
+	case left != former && left != former+1, after && left != former+1:
+		t.Errorf("readers see revision %d after %d", left, former)
+	case after && node == 1 && err != nil:
+		t.Errorf("the commit was over: %v", err)
+	case node == 1 && !after && (err == nil || !strings.Contains(err.Error(), "replica")):
+		t.Errorf("%v; want an error that names the replica", err)
+	case node == 0 && (err == nil || !strings.Contains(err.Error(), "no server answers")):
+		t.Errorf("%v; want an error that names the server", err)
+	}
+}
+
+// TestClusterReplicaBehind has a replica that is up and fetches nothing: a
+// commit is not over before it has the rows and the marker.
+func TestClusterReplicaBehind(t *testing.T) {
+	c := newCluster(t, 1, 2)
+	s := c.sink(0)
+	former := int32(1)
+	if err := s.Replace(t.Context(), seal(t, former, 50)); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{rowsTable, windowsTable} {
+		t.Run(table, func(t *testing.T) {
+			c.t = t
+			fetches := func(do string) { must(t, c.Nodes[1], "SYSTEM "+do+" FETCHES "+c.database+"."+table+localSuffix) }
+			fetches("STOP")
+			fails(t, 45*time.Second, func() error { return s.Replace(t.Context(), seal(t, former+1, 80)) }, "replica")
+			if got := c.reader(1).shown(keyOf()); got != former {
+				t.Errorf("the replica behind shows revision %d, want %d", got, former)
+			}
+			if got := c.reader(0).shown(keyOf()); got != former && (got != former+1 || table == rowsTable) {
+				t.Errorf("the other replica shows revision %d", got)
+			}
+			done := make(chan error)
+			former += 2
+			next := seal(t, former, 60)
+			go func() { done <- s.Replace(t.Context(), next) }() // waits for its turn
+			time.Sleep(time.Second)
+			fetches("START")
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			c.agree(next)
+		})
+	}
+}
+
+func TestClusterWithoutZooKeeper(t *testing.T) {
+	c := newCluster(t, 1, 2)
+	s := c.sink(0)
+	former := seal(t, 1, 50)
+	if err := s.Replace(t.Context(), former); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ZooKeeper.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	next := seal(t, 2, 80)
+	replace := func() error { return s.Replace(t.Context(), next) }
+	fails(t, 30*time.Second, replace, keeper)
+	c.agree(former)
+	fails(t, 30*time.Second, func() error { return c.sink(1).Check(t.Context()) }, "up to date", keeper)
+	if err := c.ZooKeeper.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	eventually(t, func() bool { return replace() == nil })
+	t.Logf("committed %v after ZooKeeper was back", time.Since(begin).Round(time.Millisecond))
+	c.agree(next)
+	if err := c.sink(1).Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

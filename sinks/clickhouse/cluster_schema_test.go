@@ -1,0 +1,142 @@
+package clickhouse
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/engines"
+)
+
+// uneven is a cluster whose shards have one and two replicas.
+const uneven = `<remote_servers><uneven>
+<shard><replica><host>127.0.0.1</host><port>1</port></replica></shard>
+<shard><replica><host>127.0.0.1</host><port>1</port></replica><replica><host>127.0.0.1</host><port>2</port></replica></shard>
+</uneven></remote_servers>`
+
+func TestClusterMigrations(t *testing.T) {
+	c := newCluster(t, 1, 2, engines.WithConfig(uneven))
+	check := func(s *Sink) func() error { return func() error { return s.Check(t.Context()) } }
+	named := func(name string) *Sink {
+		s := c.sink(0)
+		s.cluster = name
+		return s
+	}
+	t.Run("two processes at once", func(t *testing.T) {
+		var starts sync.WaitGroup
+		for i := range 4 {
+			s := c.sink(i % 2)
+			starts.Go(func() {
+				if err := s.Check(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		starts.Wait()
+	})
+	t.Run("unknown cluster", func(t *testing.T) {
+		fails(t, 5*time.Second, check(named("nowhere")), `cluster "nowhere" is not in the server's configuration (remote_servers)`)
+	})
+	t.Run("uneven cluster", func(t *testing.T) {
+		fails(t, 5*time.Second, check(named("uneven")), "shards of 1 and of 2 replicas")
+	})
+	t.Run("other placement", func(t *testing.T) {
+		fails(t, 5*time.Second, check(named("")), "the tables were made for cluster docgauge of 1 shard(s), weights 1, and this is one server")
+		c := c.fresh(t)
+		alone := c.sink(0)
+		alone.cluster = ""
+		if err := alone.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		fails(t, 5*time.Second, check(c.sink(0)), "the tables were made for one server")
+	})
+	t.Run("database on one node only", func(t *testing.T) {
+		c := c.fresh(t)
+		must(t, c.Nodes[1], "DROP DATABASE "+c.database)
+		fails(t, 20*time.Second, check(c.sink(0)), "the database does not exist")
+		must(t, c.Nodes[1], "CREATE DATABASE "+c.database)
+		if err := c.sink(0).Check(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a node is down", func(t *testing.T) {
+		c := c.fresh(t)
+		if err := c.Nodes[1].Kill(); err != nil {
+			t.Fatal(err)
+		}
+		s := c.sink(0)
+		fails(t, 20*time.Second, func() error { return s.Replace(t.Context(), seal(t, 1, 5)) }, absent)
+		if err := c.Nodes[1].Restart(); err != nil {
+			t.Fatal(err)
+		}
+		w := seal(t, 1, 5)
+		if err := s.Replace(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		c.agree(w)
+	})
+}
+
+// TestClusterCollect has attempts that were superseded two days ago, today, and
+// one that was never committed, and collects those of two days ago everywhere.
+func TestClusterCollect(t *testing.T) {
+	forms(t, func(t *testing.T, c cluster) {
+		s := c.sink(0)
+		if err := s.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, project := range []string{"prj_a", "prj_b", "prj_c", "prj_d"} {
+			c.past(project)
+		}
+		w := seal(t, 9, 50)
+		if err := s.Replace(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		found, err := c.sink(1).Collect(t.Context())
+		if err != nil || len(found) != 8 {
+			t.Fatalf("collected %v, %v; want two attempts of each of four projects", found, err)
+		}
+		t.Logf("collected in %v", time.Since(begin))
+		for i, node := range c.Nodes {
+			left := must(t, node, "SELECT count() FROM "+c.database+"."+rowsTable+localSuffix+" WHERE attempt < 3")
+			if left != "0\n" {
+				t.Errorf("node %d still holds %s collected rows", i+1, strings.TrimSpace(left))
+			}
+			if got := must(t, node, "SELECT sum(human) FROM "+c.database+"."+visitorsView+" WHERE project != 'prj_a'"); got != "9\n" {
+				t.Errorf("readers of node %d see %s of attempt 3, want 9", i+1, got)
+			}
+		}
+		c.agree(w)
+		if found, err := s.Collect(t.Context()); err != nil || len(found) > 0 {
+			t.Errorf("collected again: %v, %v", found, err)
+		}
+	})
+}
+
+// past writes attempts 1, never committed, 2 and 3, committed two days ago.
+func (c cluster) past(project string) {
+	c.t.Helper()
+	key := "'" + project + "', 'day', toDate('2026-10-01'), toDate('2026-10-02')"
+	const ago = ", now() - 172800"
+	for _, attempt := range []string{"1", "2", "3"} {
+		c.insert(rowsTable, key+", "+attempt+", '/', "+attempt+", 0, 0, 1, 0, 0, 0"+ago)
+		if attempt != "1" {
+			c.insert(windowsTable, key+", "+attempt+", 1, 0, 0, 1, 1, 0, 0, 0"+ago)
+		}
+	}
+}
+
+// insert writes a row through a Distributed table, and waits until it lies there.
+func (c cluster) insert(table, row string) {
+	c.t.Helper()
+	ses, err := c.sink(0).open(c.t.Context())
+	if err == nil {
+		err = ses.conn.Exec(ses.inserting(context.Background()), "INSERT INTO "+table+" SELECT "+row)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
