@@ -26,7 +26,7 @@ import (
 const (
 	// rowsAtOnce bounds the rows of the windows that are loaded at the same
 	// time, and so memory; every window counts as at least windowWeight rows.
-	rowsAtOnce   = 256_000
+	rowsAtOnce   = 100_000
 	windowWeight = 8_000
 	// windowTimeout bounds the loading of one window.
 	windowTimeout = 10 * time.Minute

@@ -215,7 +215,7 @@ func TestCancelled(t *testing.T) {
 // larger than it is loaded alone.
 func TestRoom(t *testing.T) {
 	from, to := newShelf(t), memsink.New()
-	for day, rows := range []int64{rowsAtOnce * 3, 90_000, 90_000, 90_000, 90_000, 200_000, 5, 5, 5} {
+	for day, rows := range []int64{rowsAtOnce * 3, 40_000, 40_000, 40_000, 40_000, 90_000, 5, 5, 5} {
 		rev := sinktest.Revision(sinktest.Key("prj_a", day), 1)
 		w := sinktest.Seal(t, rev, sinktest.Pages(1))
 		rev.Rows = rows // said, not held: it is the weight that counts

@@ -19,8 +19,9 @@ const (
 	// quorum or a merge under load takes long, so it is generous.
 	readTimeout     = 2 * time.Minute
 	defaultDatabase = "default"
-	// connections bounds those to the server: one window uses one.
-	connections = 32
+	// connections bounds those to the server, and so the windows that are written
+	// at once, and memory.
+	connections = 8
 )
 
 var (
@@ -120,6 +121,7 @@ func fill(o *driver.Options) {
 	if o.Compression == nil {
 		o.Compression = &driver.Compression{Method: driver.CompressionLZ4}
 	}
+	o.FreeBufOnConnRelease = true // a buffer is as large as a block
 	o.DialContext = dialer(o)
 	o.TransportFunc = func(t *http.Transport) (http.RoundTripper, error) { return guard{t, o.ReadTimeout}, nil }
 }

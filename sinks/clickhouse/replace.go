@@ -40,8 +40,13 @@ func at(name string) {
 // Replace commits w; see the package documentation for the protocol. Errors
 // that may pass by themselves are tried again, each time as a new attempt.
 func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
-	rev := w.Revision()
-	err := checkRange(rev)
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+		return s.explain(ctx.Err())
+	}
+	err := checkRange(w.Revision())
 	for try := 0; err == nil; try++ {
 		if err = s.commit(ctx, w); err == nil {
 			return nil

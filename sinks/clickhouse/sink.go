@@ -34,7 +34,9 @@ type Sink struct {
 	options  *clickhouse.Options
 	cluster  string
 	attempts attempts
-	timeout  time.Duration // among the servers of a cluster
+	// slots has room for as many windows as there are connections.
+	slots   chan struct{}
+	timeout time.Duration // among the servers of a cluster
 	// inserting is held where inserts with a quorum must not overlap.
 	inserting sync.Mutex
 
@@ -54,7 +56,7 @@ func New(c Config) (*Sink, error) {
 		return nil, fmt.Errorf("ClickHouse cluster %.80q: must match %s", c.Cluster, clusterForm)
 	}
 	o.ClientInfo.Products = append(o.ClientInfo.Products, struct{ Name, Version string }{"docgauge", c.Version})
-	return &Sink{options: o, cluster: c.Cluster, timeout: clusterTimeout, attempts: attempts{now: c.Now}}, nil
+	return &Sink{options: o, cluster: c.Cluster, timeout: clusterTimeout, attempts: attempts{now: c.Now}, slots: make(chan struct{}, o.MaxOpenConns)}, nil
 }
 
 // Name returns "clickhouse".
