@@ -132,7 +132,7 @@ func TestServerKilled(t *testing.T) {
 
 func serverKilled(t *testing.T, server killable, name string, nth int, sees int32, atOnce bool) {
 	dsn := server.DSN(database(t, server))
-	s, r := open(t, dsn), newReader(t, dsn)
+	s := open(t, dsn)
 	if err := s.Replace(t.Context(), windowOf(0, 1, 10)); err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func serverKilled(t *testing.T, server killable, name string, nth int, sees int3
 		t.Errorf("Replace = %v", err)
 	}
 	waitFor(t, server)
-	r = newReader(t, dsn)
+	r := newReader(t, dsn)
 	if got := r.shown(windowOf(0, 1, 0).rev.Key); got != sees {
 		t.Errorf("readers see revision %d, want %d; Replace = %v", got, sees, err)
 	}

@@ -130,7 +130,7 @@ func (r reader) wholeVisitors(size func(int32) int64) error {
 func (r reader) wholeTotals(size func(int32) int64) error {
 	totals, err := r.Totals(windowOf(0, 1, 0).rev.Key)
 	if err != nil || len(totals) != 1 || totals[0].Rows != size(totals[0].Number) {
-		return fmt.Errorf("a reader sees totals %v, %v", totals, err)
+		return fmt.Errorf("a reader sees totals %v, %w", totals, err)
 	}
 	return nil
 }
