@@ -123,6 +123,13 @@ func (b *bucket) publish(ctx context.Context, staged, name string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() > maxObject {
+		return fmt.Errorf("%s: %d bytes are more than the %d that S3 takes in one PUT: use a directory for windows as large as this", b.describe(name), info.Size(), maxObject)
+	}
 	if err := b.put(ctx, name, f); err != nil {
 		return err
 	}
@@ -137,9 +144,6 @@ func (b *bucket) put(ctx context.Context, name string, body io.ReadSeeker) error
 	sent, err := sumsOf(body)
 	if err != nil {
 		return err
-	}
-	if sent.size > maxObject {
-		return fmt.Errorf("%s: %d bytes are more than the %d that S3 takes in one PUT: use a directory for windows as large as this", name, sent.size, maxObject)
 	}
 	client, err := b.connect(ctx)
 	if err != nil {
