@@ -1,14 +1,16 @@
-// Package parquet publishes window files to a directory tree that any
-// warehouse reads (SPEC 6): visitors/v1 and totals/v1, one file a window.
+// Package parquet publishes window files to a tree that any warehouse reads
+// (SPEC 6): visitors/v1 and totals/v1, one file a window, in a directory or
+// below a prefix of an S3 bucket.
 //
-// A file appears under its name whole and durable, by rename from _staging on
-// the same file system, so nothing whose name ends in .parquet is ever
-// incomplete. The package does not write Parquet itself: the visitors file is
-// the sealed window file, byte for byte.
+// A file appears under its name whole and durable, so nothing whose name ends
+// in .parquet is ever incomplete: in a directory by rename from _staging on the
+// same file system, in a bucket by one PUT whose body the server checks. The
+// package does not write Parquet itself: the visitors file is the sealed window
+// file, byte for byte. It has no multipart uploads: one PUT carries 5 GiB.
 //
 // # Two files
 //
-// Replace of a window changes two files, and two renames are not one step:
+// Replace of a window changes two files, and two renames, or two PUTs, are not one step:
 //
 //	rows:        stage both; publish visitors; publish totals
 //	totals only: stage totals; publish totals; remove visitors, if there is one
@@ -30,6 +32,6 @@
 // see, even where state and spool were lost. Older is the smaller revision,
 // and among equals the earlier exported_at.
 //
-// Two processes must not write the same window at once; the state's lock
-// sees to that.
+// Two processes must not write the same window at once, and a repair is a write;
+// the state's lock sees to that, among processes of one state directory.
 package parquet
