@@ -19,12 +19,18 @@ const (
 
 // inserting returns ctx with the settings of an insert.
 func (ses *session) inserting(ctx context.Context) context.Context {
+	settings := ses.synchronous()
+	ses.confirmed(settings)
+	return clickhouse.Context(ctx, clickhouse.WithSettings(settings))
+}
+
+// synchronous are the settings with which an insert ends when it is done.
+func (ses *session) synchronous() clickhouse.Settings {
 	settings := clickhouse.Settings{}
 	if ses.server.modern() {
 		settings["async_insert"] = 0
 	}
-	ses.confirmed(settings)
-	return clickhouse.Context(ctx, clickhouse.WithSettings(settings))
+	return settings
 }
 
 // insertRows inserts the rows of w under the attempt and returns how many.
