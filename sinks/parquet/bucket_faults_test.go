@@ -5,7 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -276,4 +279,36 @@ func TestManyRetries(t *testing.T) {
 	if requests, connections := p.seen(); connections > 2*bucketReaders {
 		t.Errorf("%d connections for %d requests", connections, len(requests))
 	}
+}
+
+// TestTLS trusts the certificates of AWS_CA_BUNDLE and no others. The signature
+// does not cover the body then, but its MD5 does.
+func TestTLS(t *testing.T) {
+	p := proxyTo(t)
+	p.Config.ErrorLog = log.New(io.Discard, "", 0)
+	p.StartTLS()
+	stranger, _ := newBucketSink(t, p.URL)
+	failsAll(t, impatient(stranger), "AWS_CA_BUNDLE")
+
+	bundle := filepath.Join(t.TempDir(), "ca.pem")
+	data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
+	if err := os.WriteFile(bundle, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_CA_BUNDLE", bundle)
+	s, name := newBucketSink(t, p.URL)
+	impatient(s)
+	w := seal(t, 1, 50)
+	p.set(when("PUT", "", -1, flipUpload))
+	if err := s.Replace(t.Context(), w); err == nil || !strings.Contains(err.Error(), "damaged on the way") {
+		t.Errorf("Replace = %v", err)
+	}
+	direct := openBucket(t, name)
+	if left := whole(t, direct); len(left) > 0 {
+		t.Errorf("the bucket holds %v", left)
+	}
+	p.set(when("PUT", "", 1, flipUpload))
+	replace(t, s, w)
+	agreed(t, s, w)
+	agreed(t, direct, w)
 }

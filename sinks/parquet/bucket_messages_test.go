@@ -89,15 +89,19 @@ func TestNoCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	for name, disabled := range map[string]string{"no metadata service": "true", "a silent one": "false"} {
+	refusing := newProxy(t)
+	refusing.set(page(403, "text/plain", "no"))
+	for name, tc := range map[string]struct{ disabled, endpoint string }{
+		"no metadata service": {"true", ""}, "a silent one": {"false", "http://" + silent.Addr().String()}, "one that refuses": {"false", refusing.URL},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s, _, p := behindProxy(t)
 			s.tree.(*bucket).credentials = time.Second
 			for _, variable := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
 				t.Setenv(variable, "")
 			}
-			t.Setenv("AWS_EC2_METADATA_DISABLED", disabled)
-			t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://"+silent.Addr().String())
+			t.Setenv("AWS_EC2_METADATA_DISABLED", tc.disabled)
+			t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", tc.endpoint)
 			failsAll(t, s, "no credentials were found: set AWS_ACCESS_KEY_ID")
 			if requests, _ := p.seen(); len(requests) > 0 {
 				t.Errorf("the server was asked: %q", requests)

@@ -11,6 +11,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
 )
 
@@ -24,7 +25,8 @@ func (b *bucket) newClient(ctx context.Context) (*s3.Client, error) {
 		t.MaxIdleConnsPerHost = bucketReaders
 		t.DisableCompression = true
 	})
-	c, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(base), config.WithRetryer(b.retryer))
+	c, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(base),
+		config.WithRetryer(b.retryer), config.WithLogger(logging.Nop{}))
 	if err != nil {
 		return nil, credentialsError{err}
 	}

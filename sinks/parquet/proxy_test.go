@@ -29,6 +29,13 @@ type meddler func(p *proxy, w http.ResponseWriter, r *http.Request) bool
 
 func newProxy(t *testing.T) *proxy {
 	t.Helper()
+	p := proxyTo(t)
+	p.Start()
+	return p
+}
+
+func proxyTo(t *testing.T) *proxy {
+	t.Helper()
 	p := &proxy{backend: strings.TrimPrefix(s3server(t).Endpoint, "http://")}
 	p.Server = httptest.NewUnstartedServer(p)
 	p.Config.ConnState = func(_ net.Conn, s http.ConnState) {
@@ -38,8 +45,7 @@ func newProxy(t *testing.T) *proxy {
 			p.mu.Unlock()
 		}
 	}
-	p.Start()
-	t.Cleanup(p.Close)
+	t.Cleanup(func() { p.Close() })
 	return p
 }
 
