@@ -33,7 +33,9 @@ test: engines ## install what is missing and run every test
 check: lint test race demo ## what CI runs: lint, every test, the race detector, the demo
 
 race: ## the concurrent packages under the race detector
-	$(GO) test -short -race ./internal/budget ./internal/pipeline ./internal/spool ./internal/docsapi ./sinks/...
+	$(GO) test -short -race ./internal/budget ./internal/pipeline ./internal/spool ./internal/docsapi ./internal/load ./sinks/memsink
+	$(GO) test -race -run 'Contract|Window' ./sinks/parquet
+	$(GO) test -race -run 'TestContract/18.16|Attempt|Migrations' ./sinks/clickhouse
 .PHONY: race
 
 lint: $(LINT) ## golangci-lint and go mod tidy
@@ -52,9 +54,10 @@ engines: # what the tests run against: ClickHouse, ZooKeeper, an S3 server, Duck
 bench: ## speed, memory and requests, against a plain sequential client
 	$(GO) run ./internal/bench
 
-torture: ## kill the real binary 200 times and compare every row; the simulated year
+torture: ## kill the real binary 200 times and compare every row; the simulated year; clusters
 	$(GO) test -count=1 -timeout 30m -run TestTorture -v ./cmd/docgauge -torture 200
 	$(GO) test -count=1 -timeout 40m -run TestYear -v ./internal/pipeline -long
+	$(GO) test -count=1 -timeout 40m -run TestCluster -v ./sinks/clickhouse -long
 
 fuzz: ## each fuzz target for 30 seconds
 	@for p in $$($(GO) list ./...); do \

@@ -38,16 +38,16 @@ func TestClusterReplicaStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends := map[string]func(*engines.ClickHouse) error{"killed": (*engines.ClickHouse).Kill, "stopped": (*engines.ClickHouse).Stop}
-	for _, point := range []struct {
+	for i, point := range []struct {
 		node      int
 		how, step string
 	}{
-		{1, "killed", "block sent"}, {1, "killed", "rows inserted"}, {1, "killed", "rows verified"}, {1, "killed", "marker inserted"},
-		{1, "stopped", "block sent"}, {1, "stopped", "rows verified"},
-		{0, "killed", "block sent"}, {0, "killed", "marker inserted"},
+		{1, "stopped", "block sent"}, {1, "killed", "rows verified"}, {0, "killed", "marker inserted"},
+		{1, "killed", "block sent"}, {1, "killed", "rows inserted"}, {1, "killed", "marker inserted"},
+		{1, "stopped", "rows verified"}, {0, "killed", "block sent"},
 	} {
-		if testing.Short() && (point.node == 0 || point.step != "rows verified" || point.how != "killed") {
-			continue
+		if i > 2 && !*long {
+			break
 		}
 		name := []string{"first ", "second "}[point.node] + point.how + ", " + point.step
 		t.Run(name, func(t *testing.T) {
@@ -108,8 +108,8 @@ func outcome(t *testing.T, node int, step string, err error, left, former int32)
 // TestClusterReplicaBehind has a replica that is up and fetches nothing: a
 // commit is not over before it has the rows and the marker.
 func TestClusterReplicaBehind(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute")
+	if !*long {
+		t.Skip("takes a minute: -long, make torture")
 	}
 	c := newCluster(t, 1, 2)
 	s := c.sink(0)

@@ -77,10 +77,10 @@ func forms(t *testing.T, f func(t *testing.T, c cluster)) {
 
 // TestClusterContract writes through the first node and reads from the second.
 func TestClusterContract(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes two minutes")
-	}
 	forms(t, func(t *testing.T, c cluster) {
+		if strings.HasSuffix(t.Name(), "two_shards") && !*long {
+			t.Skip("takes a minute more: -long, make torture")
+		}
 		sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
 			c := c.fresh(t)
 			return c.sink(0), c.reader(1)

@@ -2,6 +2,7 @@ package clickhouse
 
 import (
 	"context"
+	"flag"
 	"errors"
 	"fmt"
 	"iter"
@@ -20,6 +21,8 @@ import (
 	"github.com/docgauge/docgauge/internal/engines"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
+
+var long = flag.Bool("long", false, "also run what takes minutes; `make torture` does")
 
 // engine is a running server, of whichever version.
 type engine interface {
