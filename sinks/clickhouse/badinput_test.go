@@ -211,12 +211,15 @@ func TestWrongPort(t *testing.T) {
 	server := old(t).(*engines.ClickHouse)
 	name := database(t, server)
 	silent := "/" + name + "?dial_timeout=500ms"
+	// 18.16 may answer to TLS at its HTTP port, or wait for more.
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
 	for what, tc := range map[string]struct{ dsn, words string }{
 		"native to HTTP":      {"clickhouse://" + server.HTTPAddr() + silent, "the port of the native protocol"},
 		"HTTP to native":      {"http://" + server.Addr() + "/" + name, "not ClickHouse: is it the port of HTTP"},
 		"HTTP to an old":      {"http://" + server.HTTPAddr() + "/" + name, "use clickhouse://host:9000"},
 		"TLS to plain native": {"clickhouse://" + server.Addr() + "/" + name + "?secure=true", "does not speak TLS"},
-		"TLS to plain HTTP":   {"https://" + server.HTTPAddr() + "/" + name, "does not speak TLS"},
+		"TLS to plain HTTP":   {"https://" + web.Listener.Addr().String() + "/" + name, "does not speak TLS"},
 		"nothing, native":     {"clickhouse://u:hunter2@127.0.0.1:1/db", "no server answers there"},
 		"nothing, HTTP":       {"http://u:hunter2@127.0.0.1:1/db", "no server answers there"},
 		"no such host":        {"clickhouse://u:hunter2@no-such-host.invalid/db", "no server answers there"},

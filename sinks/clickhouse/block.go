@@ -42,7 +42,7 @@ func newInsert(ctx context.Context, ses *session, rev analytics.Revision, attemp
 		paths: make([]string, 0, n), human: make([]int64, 0, n), ai: make([]int64, 0, n), total: make([]int64, 0, n),
 		projects: repeat(n, rev.Project), granularities: repeat(n, string(rev.Granularity)),
 		starts: repeat(n, rev.From.Time()), ends: repeat(n, rev.To.Time()), attempts: repeat(n, attempt),
-		revisions: repeat(n, rev.Number), settled: repeat(n, flag(rev.Settled)), verified: repeat(n, flag(rev.Verified)),
+		revisions: repeat(n, rev.Number), settled: repeat(n, asUInt8(rev.Settled)), verified: repeat(n, asUInt8(rev.Verified)),
 		exported: repeat(n, rev.ExportedAt.UnixMicro()),
 	}}
 }

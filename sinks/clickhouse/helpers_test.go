@@ -2,8 +2,8 @@ package clickhouse
 
 import (
 	"context"
-	"flag"
 	"errors"
+	"flag"
 	"fmt"
 	"iter"
 	"os"

@@ -57,7 +57,7 @@ func (ses *session) insertMarker(ctx context.Context, rev analytics.Revision, at
 	}
 	err = batch.Append(rev.Project, string(rev.Granularity), rev.From.Time(), rev.To.Time(), attempt,
 		rev.Totals.Human, rev.Totals.AI, rev.Totals.Total, rev.Rows,
-		rev.Number, flag(rev.Settled), flag(rev.Verified), rev.ExportedAt.UnixMicro())
+		rev.Number, asUInt8(rev.Settled), asUInt8(rev.Verified), rev.ExportedAt.UnixMicro())
 	if err != nil {
 		return errors.Join(err, batch.Abort())
 	}
@@ -74,7 +74,7 @@ func (ses *session) batch(ctx context.Context, table string, columns []column) (
 	return ses.conn.PrepareBatch(ctx, "INSERT INTO "+ses.in(table)+" ("+names(columns)+")")
 }
 
-func flag(b bool) uint8 {
+func asUInt8(b bool) uint8 {
 	if b {
 		return 1
 	}
