@@ -12,6 +12,14 @@
 // structs, page after page, window after window, over one connection, into a
 // CSV file. It checks nothing, sorts nothing and flushes nothing to disk.
 //
+// The second table loads files into ClickHouse: the real `docgauge load`, and two
+// clients that only insert by the driver, from the same files into a table with
+// the same columns and keys on the same server. bare writes everything as one
+// INSERT, in blocks of 100,000 rows over the native protocol and INSERTs of
+// 200,000 over HTTP; bare windows writes one INSERT a window, 16 at once. Neither
+// counts, commits or keeps a ledger. A load after which the table or view has
+// another number of rows ends the benchmark with an error.
+//
 // What the columns mean:
 //
 //   - windows × rows: that many day windows of that many rows each.
@@ -26,6 +34,7 @@
 //   - requests: what the server received. ratio: that divided by the fewest with
 //     which all rows can be had, 250 rows a request and one for an empty window.
 //   - × plain: rows/s divided by those of the plain client, same work, same run.
+//   - × bare: rows/s divided by those of bare, same rows, same run.
 //
 // A row of the table is the run of median duration where work is repeated; the
 // repetitions of all clients take turns. A run that exports another number of

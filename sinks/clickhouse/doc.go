@@ -33,9 +33,12 @@
 //
 // On a cluster the tables named …_local are replicated and the names without
 // the suffix are Distributed over them, sharded by window, so that a window,
-// its marker and the view over both live on one shard. Every insert waits for
-// every replica of its shard: a replica that had a marker but not yet its rows
-// would show half a window.
+// its marker and the view over both live on one shard. Rows and markers wait
+// for every replica of their shard: a replica that had a marker but not yet its
+// rows would show half a window. After an error one replica may show the new
+// revision and another the former, each whole, until they have caught up. A
+// replica that is added or rebuilt fetches both tables in no order: it must not
+// be queried before its queue is empty.
 //
 // The package does not decide what is written when, and it never deletes what a
 // view shows (see Collect).
