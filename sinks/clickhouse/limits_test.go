@@ -1,0 +1,108 @@
+package clickhouse
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/engines"
+)
+
+// TestServerDiskFull fills the server's disk.
+func TestServerDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data") // where the tables are; the log is elsewhere
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("SKIPPED: needs a tmpfs, which only Linux has")
+	}
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", data).CombinedOutput(); err != nil {
+		t.Skipf("SKIPPED: needs root to mount a tmpfs: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", data).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v: %s", err, out)
+		}
+	})
+	server, err := engines.StartClickHouse(dir)
+	engines.Need(t, err)
+	t.Cleanup(func() { _ = server.Kill() })
+	s, r := newSink(t, server)
+	if err := s.Replace(t.Context(), windowOf(0, 1, 10)); err != nil {
+		t.Fatal(err)
+	}
+	ballast := filepath.Join(data, "ballast")
+	fillDisk(t, ballast)
+	big := windowOf(0, 2, 300_000)
+	if err := s.Replace(t.Context(), big); err == nil || !strings.Contains(err.Error(), "disk is full: free space there") {
+		t.Errorf("Replace = %v", err)
+	}
+	if got := r.shown(big.rev.Key); got != 1 {
+		t.Errorf("readers see revision %d", got)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Replace(t.Context(), windowOf(0, 3, 1000)); err != nil || r.shown(big.rev.Key) != 3 {
+		t.Errorf("with space again: %v", err)
+	}
+}
+
+// fillDisk writes a file until the disk has no room.
+func fillDisk(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for err == nil {
+		_, err = f.Write(bytes.Repeat([]byte{1}, 16<<10))
+	}
+}
+
+// TestMemory holds the heap down whatever the window.
+func TestMemory(t *testing.T) {
+	both(t, func(t *testing.T, e engine) {
+		s, _ := newSink(t, e)
+		for name, w := range map[string]window{
+			"1M rows": {windowOf(0, 1, 1_000_000).rev, 200},
+			"8 KiB":   {windowOf(1, 1, 20_000).rev, 8 << 10},
+		} {
+			most := heapDuring(func() {
+				if err := s.Replace(t.Context(), w); err != nil {
+					t.Error(err)
+				}
+			})
+			t.Logf("%s: %d MiB", name, most>>20)
+			if most > 160<<20 {
+				t.Errorf("%s: the heap has grown to %d MiB", name, most>>20)
+			}
+		}
+	})
+}
+
+// heapDuring returns the most heap in use while f runs.
+func heapDuring(f func()) (most uint64) {
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		most = max(most, m.HeapInuse)
+		select {
+		case <-done:
+			return most
+		case <-tick.C:
+		}
+	}
+}
