@@ -28,7 +28,7 @@ build: ## build the static binary bin/docgauge
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/docgauge ./cmd/docgauge
 
 test: engines ## install what is missing and run every test
-	$(GO) test -timeout 20m ./...
+	$(GO) test -timeout 40m ./...
 
 check: lint test race demo ## what CI runs: lint, every test, the race detector, the demo
 
