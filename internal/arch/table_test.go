@@ -47,6 +47,8 @@ var owner = map[string]string{
 	"github.com/kelseyhightower/envconfig":   "cmd/docgauge",
 	"github.com/olekukonko/tablewriter":      "cmd/docgauge",
 	"github.com/prometheus/client_golang":    "exporter",
+	"github.com/prometheus/client_model":     "exporter",
+	"github.com/prometheus/common":           "exporter",
 	"github.com/prometheus/exporter-toolkit": "exporter",
 	"github.com/robfig/cron":                 "schedule",
 	"github.com/schollz/progressbar":         "cmd/docgauge",

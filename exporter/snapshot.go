@@ -1,0 +1,158 @@
+package exporter
+
+import (
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// Snapshot is the value of every metric, and everything the status page shows,
+// at one moment. It is made from the state after a commit, never by a scrape,
+// and nobody changes it afterwards.
+type Snapshot struct {
+	// At is when it was made.
+	At time.Time
+
+	// Projects are the configured ones, in configured order, with the windows the
+	// ledger should have of each.
+	Projects []Project
+	// Windows are the newest complete windows: at most one for each project and
+	// granularity configured.
+	Windows []Window
+	// Open are the newest readings of the running windows.
+	Open []Open
+
+	// Due counts the complete windows that are due, for each project, granularity
+	// and reason there can be, 0 included.
+	Due []Due
+	// Finish is when the budget lets the last due window be read; the zero time
+	// where nothing is due.
+	Finish time.Time
+
+	// Counters and Histograms are kept in the state, over all processes.
+	Counters   []Counter
+	Histograms []Histogram
+
+	Budgets []Budget
+	Keys    []Key
+	// Sinks are the configured ones, in configured order.
+	Sinks []Sink
+
+	// LastStart, LastCompletion and LastSuccess are of export runs; zero: never.
+	LastStart, LastCompletion, LastSuccess time.Time
+	// Runs are the newest, newest first.
+	Runs []Run
+	// NextRun is when the schedule fires next; zero where there is none.
+	NextRun time.Time
+}
+
+// Window is a complete window as it was last read.
+type Window struct {
+	analytics.Revision
+	// Pages are its pages with the most visitors: by Total, largest first, ties
+	// by path. None where only totals were read.
+	Pages []analytics.Row
+}
+
+// Open is the newest reading of a running window, so far.
+type Open struct {
+	analytics.Key
+	Totals analytics.Totals
+	ReadAt time.Time
+}
+
+// Due is how many windows are due for one reason: missing, settle or unverified.
+type Due struct {
+	Project     string
+	Granularity analytics.Granularity
+	Reason      string
+	Count       int
+}
+
+// Counter is the value of a monotonic counter.
+type Counter struct {
+	// Name is the metric's without the prefix docgauge_.
+	Name string
+	// Labels are name, value pairs, in any order.
+	Labels []string
+	Value  int64
+}
+
+// Histogram is a distribution of durations in the buckets of a native histogram
+// of schema 3: bucket i holds what is over 2^((i-1)/8) s and up to 2^(i/8) s.
+type Histogram struct {
+	// Name is the metric's without the prefix docgauge_.
+	Name string
+	// Labels are name, value pairs, in any order.
+	Labels []string
+	// Buckets maps each bucket that is not empty to its count.
+	Buckets map[int]uint64
+	// Sum is in seconds.
+	Sum float64
+}
+
+// Budget is a request budget of the API.
+type Budget struct {
+	Name string
+	// Limit is requests per hour, 0 unlimited; Remaining what is left of it now.
+	Limit, Remaining int
+	// Next is when a request may be sent again; zero: now.
+	Next time.Time
+}
+
+// Key is an API key: its name, never its value.
+type Key struct {
+	Name string
+	// Expires is the zero time where that is not known.
+	Expires time.Time
+	// Rejected: the service refused the last request with it (401, 403).
+	Rejected bool
+}
+
+// Sink is a place windows are written to.
+type Sink struct {
+	Name string
+	// Location names the place, without secrets.
+	Location string
+	// LastCommit is when it last took a window; zero: never.
+	LastCommit time.Time
+	// Waiting counts the windows that it lacks.
+	Waiting int
+	// Problem is why it cannot be reached; empty where it can, as far as is known.
+	Problem string
+}
+
+// Run is one export run.
+type Run struct {
+	Started time.Time
+	// Finished is the zero time, and Outcome empty, while it runs or where it was killed.
+	Finished          time.Time
+	Outcome           string // success, deferred, failed, interrupted
+	Message           string // what went wrong
+	Windows, Requests int
+}
+
+// Project is what the ledger should have of a project.
+type Project struct {
+	ID string
+	// Grids has one entry for each configured granularity, in configured order.
+	Grids []Grid
+}
+
+// Grid is the coverage of one project and granularity.
+type Grid struct {
+	Granularity analytics.Granularity
+	TotalsOnly  bool
+	// Cells are its windows, oldest first, those that are missing included.
+	Cells []Cell
+	// Known and Missing count the windows; Provisional and Unverified count among
+	// the known, and a window can be both.
+	Known, Missing, Provisional, Unverified int
+}
+
+// Cell is one window of a grid.
+type Cell struct {
+	analytics.Window
+	// Revision is its newest reading; nil where it is missing.
+	Revision *analytics.Revision
+}
