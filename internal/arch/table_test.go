@@ -25,7 +25,11 @@ var allowed = map[string][]string{
 
 	"internal/pipeline": {"internal/analytics", "internal/docsapi", "internal/spool", "schedule", "sinks"},
 
-	"exporter": {"internal/analytics"},
+	"exporter":         {"internal/analytics"},
+	"exporter/history": {"exporter", "internal/analytics"},
+	"exporter/page":    {"exporter", "internal/analytics"},
+	"exporter/server":  {},
+
 	"schedule": {"internal/analytics"},
 
 	"sinks":            {"internal/analytics"},
@@ -49,7 +53,7 @@ var owner = map[string]string{
 	"github.com/prometheus/client_golang":    "exporter",
 	"github.com/prometheus/client_model":     "exporter",
 	"github.com/prometheus/common":           "exporter",
-	"github.com/prometheus/exporter-toolkit": "exporter",
+	"github.com/prometheus/exporter-toolkit": "exporter/server",
 	"github.com/robfig/cron":                 "schedule",
 	"github.com/schollz/progressbar":         "cmd/docgauge",
 	"github.com/spf13/cobra":                 "cmd/docgauge",
