@@ -34,6 +34,26 @@ func Labels(pairs ...string) string {
 	return b.String()
 }
 
+// Pairs returns what [Labels] was given. Text that it did not make yields none.
+func Pairs(labels string) []string {
+	var out []string
+	rest, ok := strings.CutPrefix(labels, "{")
+	for ok && rest != "}" {
+		name, tail, found := strings.Cut(rest, "=")
+		quoted, err := strconv.QuotedPrefix(tail)
+		if !found || err != nil {
+			return nil
+		}
+		value, err := strconv.Unquote(quoted)
+		if err != nil {
+			return nil
+		}
+		out = append(out, name, value)
+		rest = strings.TrimPrefix(tail[len(quoted):], ",")
+	}
+	return out
+}
+
 // Count adds n to a counter that goes on over processes; labels are name, value
 // pairs.
 func (db *DB) Count(ctx context.Context, name string, n int64, labels ...string) error {
@@ -105,9 +125,12 @@ func (db *DB) BeginRun(ctx context.Context, now time.Time) (int64, error) {
 	return id, err
 }
 
-// EndRun enters how the run ended, and counts its outcome; a repetition changes
-// nothing.
-func (db *DB) EndRun(ctx context.Context, r Run) error {
+// successDuty is the name under which the end of the last good run is kept.
+const successDuty = "export"
+
+// EndRun enters how the run ended, whether that was a success, and adds what
+// was observed of it; a repetition changes nothing.
+func (db *DB) EndRun(ctx context.Context, r Run, good bool, observed ...Observation) error {
 	return db.tx(ctx, func(tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, `
 			UPDATE runs SET finished_at = ?, outcome = ?, message = ?, windows = ?, requests = ?
@@ -119,8 +142,21 @@ func (db *DB) EndRun(ctx context.Context, r Run) error {
 		if n, err := res.RowsAffected(); err != nil || n == 0 {
 			return err
 		}
+		if good {
+			if _, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO duties VALUES (?,?)`, successDuty, r.Finished.UnixMicro()); err != nil {
+				return err
+			}
+		}
+		if err := observeAll(ctx, tx, observed); err != nil {
+			return err
+		}
 		return addAll(ctx, tx, []Count{{"export_runs_total", Labels("outcome", r.Outcome), 1}})
 	})
+}
+
+// LastSuccess returns when the last good run ended, the zero time if none did.
+func (db *DB) LastSuccess(ctx context.Context) (time.Time, error) {
+	return db.LastDone(ctx, successDuty)
 }
 
 // LastRuns returns the newest n runs, newest first.

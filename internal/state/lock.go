@@ -18,6 +18,10 @@ type Lock struct{ file *os.File }
 // It never waits; ErrLocked if another process holds it.
 func LockExport(dir string) (*Lock, error) { return lock(dir, "export.lock") }
 
+// LockQueue takes the queue's lock: one process runs the prompt queue at a time.
+// It never waits; ErrLocked if another process holds it.
+func LockQueue(dir string) (*Lock, error) { return lock(dir, "queue.lock") }
+
 func lock(dir, name string) (*Lock, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err

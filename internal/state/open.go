@@ -23,6 +23,8 @@ const FileName = "docgauge.db"
 const (
 	dirMode     = 0o700
 	busyTimeout = 10 * time.Second
+	// memory is SQLite's name of a database without a file.
+	memory = ":memory:"
 )
 
 // Decisions a caller takes on an error of this package.
@@ -33,6 +35,8 @@ var (
 	ErrCorrupt = errors.New("the state database is damaged")
 	// ErrLocked: another process holds the state.
 	ErrLocked = errors.New("another docgauge process holds the state")
+	// ErrLost: the database file was removed or replaced while it was open.
+	ErrLost = errors.New("the state was removed or replaced while docgauge ran")
 )
 
 //go:embed migrations/*.sql
@@ -42,6 +46,8 @@ var migrations embed.FS
 type DB struct {
 	sql *sql.DB
 	dir string
+	// file is the database's file as it was opened; nil in memory.
+	file fs.FileInfo
 }
 
 // Open opens the database in dir, makes both if they are not there, and
@@ -58,9 +64,26 @@ func Open(dir string) (*DB, error) {
 func OpenExisting(dir string) (*DB, error) {
 	file := filepath.Join(dir, FileName)
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return open(dir, ":memory:")
+		return open(dir, memory)
 	}
 	return open(dir, file)
+}
+
+// Present returns ErrLost where the database's file is not the one that was
+// opened: what is written from then on would be gone with the process.
+func (db *DB) Present() error {
+	if db.file == nil {
+		return nil
+	}
+	path := filepath.Join(db.dir, FileName)
+	info, err := os.Stat(path)
+	if err == nil && os.SameFile(info, db.file) {
+		return nil
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = ErrLost
+	}
+	return fmt.Errorf("state %s: %w (start docgauge again: a new ledger is read back from the sinks)", path, err)
 }
 
 // Dir returns the state directory.
@@ -103,6 +126,11 @@ func open(dir, file string) (*DB, error) {
 	db := &DB{sql: pool, dir: dir}
 	if err := db.prepare(context.Background()); err != nil {
 		return nil, errors.Join(err, pool.Close())
+	}
+	if file != memory {
+		if db.file, err = os.Stat(file); err != nil {
+			return nil, errors.Join(wrap(dir, err), pool.Close())
+		}
 	}
 	return db, nil
 }
