@@ -1,0 +1,17 @@
+// Package exporter is the Prometheus side of docgauge: it turns a [Snapshot]
+// into metrics and shows them on /metrics, in a textfile for node_exporter and on
+// a Pushgateway. It hides client_golang and the exposition formats.
+//
+// Its invariant: a metric shows a value that somebody published, never one that
+// is worked out while somebody waits. A scrape reads no state, sends no request
+// and takes no lock, the same snapshot gives the same series everywhere, and a
+// series whose project, window, sink or key is not in the newest snapshot is gone.
+// The runtime's own metrics (go_, process_) alone are live, and on /metrics only.
+//
+// The number of series is bounded by the configuration: for each project and
+// window 13 and three for each of its top pages, however many windows the ledger
+// holds.
+//
+// It does not make snapshots, decide when they are published, or listen on a
+// port (package exporter/server), and draws no page (package exporter/page).
+package exporter
