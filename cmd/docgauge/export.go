@@ -147,7 +147,7 @@ func (e *exporter) run(ctx context.Context, sel *selection, o runOptions) (summa
 	if err != nil && ctx.Err() == nil {
 		s.Errors = append(s.Errors, err.Error())
 	}
-	if s.Outcome == outcomeSuccess || s.Outcome == outcomeDeferred {
+	if s.good() {
 		if err := e.collect(ctx); err != nil {
 			return s, err
 		}
@@ -160,7 +160,7 @@ func (e *exporter) run(ctx context.Context, sel *selection, o runOptions) (summa
 	err = errors.Join(e.api.budget.Flush(ctx), e.db.EndRun(ctx, state.Run{
 		ID: id, Finished: e.now(), Outcome: s.Outcome, Message: strings.Join(s.Errors, "; "),
 		Windows: s.Committed + s.Waiting, Requests: s.Requests,
-	}))
+	}, s.good()))
 	return s, err
 }
 
@@ -284,6 +284,9 @@ func (s *summary) say(errs []error) {
 		s.Errors = append(s.Errors, err.Error())
 	}
 }
+
+// good reports whether the run did all it could: what the budget defers is no failure.
+func (s *summary) good() bool { return s.Outcome == outcomeSuccess || s.Outcome == outcomeDeferred }
 
 func outcome(ctx context.Context, s summary, err error) string {
 	switch {

@@ -25,6 +25,7 @@ const (
 // call is one read of the API, and what errors and logs name it by.
 type call struct {
 	op, project string
+	endpoint    string // for metrics
 	offset      int
 	// url is without query, which is kept apart.
 	url, query string
@@ -36,6 +37,9 @@ type call struct {
 type answer struct {
 	status int
 	header http.Header
+	// began is when the transport asked for a connection, zero if it never did:
+	// what was refused before, or waited in vain, was no attempt.
+	began, ended time.Time
 }
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
@@ -50,11 +54,15 @@ func (c *Client) attempt(ctx context.Context, r call) *Error {
 	defer recycle(body)
 	start := time.Now()
 	got, err := c.exchange(ctx, r, key, body)
+	took := time.Since(start)
 	if err == nil && got.status == http.StatusOK {
 		err = r.decode(body.Bytes())
 	}
 	e := r.judge(got, body.Bytes(), err, key)
-	c.logAttempt(ctx, r, got.status, time.Since(start), e)
+	c.logAttempt(ctx, r, got.status, took, e)
+	if !got.began.IsZero() {
+		c.observe(Attempt{Endpoint: r.endpoint, Status: got.status, Duration: got.ended.Sub(got.began)})
+	}
 	return e
 }
 
@@ -79,25 +87,26 @@ func recycle(buffer *bytes.Buffer) {
 // exchange sends one request and reads its answer's body. The transport
 // is called directly: no redirect, no cookie, no retry can come from an
 // http.Client.
-func (c *Client) exchange(ctx context.Context, r call, key string, body *bytes.Buffer) (answer, error) {
+func (c *Client) exchange(ctx context.Context, r call, key string, body *bytes.Buffer) (got answer, err error) {
 	ctx, watch := newWatch(ctx, c.timeout)
 	defer watch.stop()
+	defer func() { got.began, got.ended = watch.begin(), time.Now() }()
 	// A body that net/http cannot rewind keeps it from sending a GET again by
 	// itself on a stale connection, past the budget. Being empty, it puts nothing
 	// on the wire of HTTP/1.1.
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"?"+r.query, io.NopCloser(strings.NewReader("")))
 	if err != nil {
-		return answer{}, fmt.Errorf("%w: %w", errNotSent, err)
+		return got, fmt.Errorf("%w: %w", errNotSent, err)
 	}
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", c.userAgent)
 	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
-		return answer{}, watch.explain(ctx, err)
+		return got, watch.explain(ctx, err)
 	}
 	defer resp.Body.Close()
-	got := answer{resp.StatusCode, resp.Header}
+	got.status, got.header = resp.StatusCode, resp.Header
 	if err := readBody(body, resp); err != nil {
 		return got, watch.explain(ctx, err)
 	}

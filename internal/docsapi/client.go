@@ -38,6 +38,19 @@ type Config struct {
 	UserAgent string
 	// Logger gets one debug line per attempt and a warning per retry; nil means none.
 	Logger *slog.Logger `json:"-"`
+	// Observe is told each attempt that asked for a connection, in the goroutine
+	// that made it; nil means nobody is.
+	Observe func(Attempt) `json:"-"`
+}
+
+// Attempt is one request and what came of it.
+type Attempt struct {
+	// Endpoint names the operation: "visitors".
+	Endpoint string
+	// Status is the answer's HTTP status, 0 where none came.
+	Status int
+	// Duration is from the request for a connection to the end of the answer.
+	Duration time.Duration
 }
 
 // StaticKey is a Config.APIKey that never changes.
@@ -51,6 +64,7 @@ type Client struct {
 	timeout   time.Duration
 	userAgent string
 	log       *slog.Logger
+	observe   func(Attempt)
 }
 
 // New checks cfg and returns its client; nothing is sent. The error names every
@@ -68,7 +82,11 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Transport == nil {
 		cfg.Transport = NewTransport(1, timeout)
 	}
+	if cfg.Observe == nil {
+		cfg.Observe = func(Attempt) {}
+	}
 	return &Client{
+		observe:   cfg.Observe,
 		base:      base,
 		key:       cfg.APIKey,
 		transport: cfg.Transport,

@@ -16,6 +16,9 @@ import (
 // MaxLimit is the most rows one page can have (specification, section 8).
 const MaxLimit = 250
 
+// EndpointVisitors names the operation in Attempt.
+const EndpointVisitors = "visitors"
+
 // VisitorsQuery asks for unique visitors (section 4.3).
 type VisitorsQuery struct {
 	Project string
@@ -83,10 +86,11 @@ func (c *Client) twiceEmpty(q VisitorsQuery) error {
 
 func (c *Client) visitorsCall(q VisitorsQuery) call {
 	return call{
-		op:      "visitors at offset " + strconv.Itoa(q.Offset),
-		project: q.Project,
-		offset:  q.Offset,
-		url:     c.base + "/v1/analytics/" + url.PathEscape(q.Project) + "/visitors",
+		op:       "visitors at offset " + strconv.Itoa(q.Offset),
+		endpoint: EndpointVisitors,
+		project:  q.Project,
+		offset:   q.Offset,
+		url:      c.base + "/v1/analytics/" + url.PathEscape(q.Project) + "/visitors",
 		query: url.Values{
 			"dateFrom": {q.Window.From.String()},
 			"dateTo":   {q.Window.To.String()},

@@ -14,6 +14,7 @@ type watch struct {
 	timer     *time.Timer
 	cancel    context.CancelCauseFunc
 	connected atomic.Bool
+	began     atomic.Pointer[time.Time]
 }
 
 // newWatch returns a context whose deadline begins when the transport asks for a
@@ -24,9 +25,22 @@ func newWatch(parent context.Context, timeout time.Duration) (context.Context, *
 	late := fmt.Errorf("no whole answer within %v (DOCGAUGE_TIMEOUT)", timeout)
 	w.timer = time.AfterFunc(math.MaxInt64, func() { cancel(late) })
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { w.timer.Reset(timeout) },
+		GetConn: func(string) {
+			now := time.Now()
+			w.began.Store(&now)
+			w.timer.Reset(timeout)
+		},
 		GotConn: func(httptrace.GotConnInfo) { w.connected.Store(true) },
 	}), w
+}
+
+// begin returns when the transport asked for a connection, the zero time if it
+// did not.
+func (w *watch) begin() time.Time {
+	if at := w.began.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 func (w *watch) stop() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -17,7 +18,7 @@ const (
 )
 
 // enter records a sealed window and delivers it.
-func (r *run) enter(ctx context.Context, fetch *spool.Fetch, sealed *spool.Sealed) error {
+func (r *run) enter(ctx context.Context, fetch *spool.Fetch, sealed *spool.Sealed, newest bool) error {
 	ctx, cancel := lingering(ctx)
 	defer cancel()
 	rev := sealed.Revision()
@@ -29,6 +30,11 @@ func (r *run) enter(ctx context.Context, fetch *spool.Fetch, sealed *spool.Seale
 		return err
 	}
 	r.tell(StepRecorded, rev.Key, rev.Rows)
+	if newest {
+		if err := r.keepPages(ctx, sealed); err != nil {
+			return err
+		}
+	}
 	everywhere, failures, err := r.deliver(ctx, sealed, r.sinks)
 	r.count(func(res *Result) {
 		res.Rows += max(rev.Rows, 0)
@@ -38,6 +44,19 @@ func (r *run) enter(ctx context.Context, fetch *spool.Fetch, sealed *spool.Seale
 		return err
 	}
 	return r.settleSpool(sealed, everywhere)
+}
+
+// keepPages keeps the largest pages of a window for the gauges. A crash before
+// it leaves them to whoever shows them: the sinks have them too.
+func (p *Pipeline) keepPages(ctx context.Context, sealed *spool.Sealed) error {
+	if sealed.Revision().TotalsOnly() {
+		return nil
+	}
+	pages, err := analytics.Top(sealed.Rows(), p.cfg.TopPages)
+	if err != nil {
+		return err
+	}
+	return p.gauges.SetPages(ctx, sealed.Revision(), pages)
 }
 
 // settleSpool takes a window out of the spool when every sink has it.

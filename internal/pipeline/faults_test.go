@@ -208,7 +208,7 @@ func TestManyFaults(t *testing.T) {
 // faulty is a process that a fault befalls, now or a few calls later.
 func (w *world) faulty(t *rapid.T, keys []analytics.Key) {
 	call := rapid.SampledFrom([]string{
-		callAsk, callRecord, callReplace, callCommitted, callForget, callCount,
+		callAsk, callRecord, callReplace, callCommitted, callForget, callCount, callPages,
 		string(StepStarted), string(StepPage), string(StepFetched), string(StepSealed), string(StepRecorded),
 		string(StepReplaced), string(StepCommitted), string(StepDone),
 	}).Draw(t, "call")

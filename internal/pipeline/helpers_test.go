@@ -19,7 +19,10 @@ import (
 	"github.com/docgauge/docgauge/sinks/memsink"
 )
 
-const settle = 72 * time.Hour
+const (
+	settle   = 72 * time.Hour
+	topPages = 3
+)
 
 // tb is what a test and a property share.
 type tb interface {
@@ -82,7 +85,7 @@ func day(project string, n int) analytics.Key {
 func asked(keys ...analytics.Key) []schedule.Item {
 	var items []schedule.Item
 	for _, k := range keys {
-		items = append(items, schedule.Item{Key: k, Reason: schedule.ReasonAsked})
+		items = append(items, schedule.Item{Key: k, Reason: schedule.ReasonAsked, Newest: true})
 	}
 	return items
 }
@@ -97,7 +100,7 @@ func (w *world) process() *Pipeline {
 	on := &power{world: w, calls: map[string]int{}}
 	w.on = on
 	cfg := Config{
-		Concurrency: w.concurrency, Settle: settle, SpoolMax: w.spoolMax,
+		Concurrency: w.concurrency, Settle: settle, SpoolMax: w.spoolMax, TopPages: topPages,
 		Now: w.time, Logger: slog.New(slog.DiscardHandler), Observe: on.observe,
 	}
 	var to []sinks.Sink

@@ -18,6 +18,7 @@ type memory struct {
 	windows  map[analytics.Key][]entry // oldest revision first
 	counters map[string]int64
 	open     map[analytics.Key]analytics.Totals
+	pages    map[analytics.Key][]analytics.Row
 }
 
 type entry struct {
@@ -27,7 +28,7 @@ type entry struct {
 }
 
 func newMemory() *memory {
-	return &memory{windows: map[analytics.Key][]entry{}, counters: map[string]int64{}, open: map[analytics.Key]analytics.Totals{}}
+	return &memory{windows: map[analytics.Key][]entry{}, counters: map[string]int64{}, open: map[analytics.Key]analytics.Totals{}, pages: map[analytics.Key][]analytics.Row{}}
 }
 
 func (m *memory) find(rev analytics.Revision) int {
@@ -76,6 +77,13 @@ func (m *memory) SetOpen(_ context.Context, k analytics.Key, t analytics.Totals,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.open[k] = t
+	return nil
+}
+
+func (m *memory) SetPages(_ context.Context, rev analytics.Revision, pages []analytics.Row) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pages[rev.Key] = pages
 	return nil
 }
 

@@ -50,6 +50,9 @@ type Ledger interface {
 type Gauges interface {
 	// SetOpen keeps the totals of a running window.
 	SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error
+	// SetPages keeps the pages with the most visitors of a reading; those of an
+	// older window or reading than it has change nothing.
+	SetPages(ctx context.Context, rev analytics.Revision, pages []analytics.Row) error
 	// Count adds to a counter; labels are name, value pairs.
 	Count(ctx context.Context, name string, n int64, labels ...string) error
 }
@@ -65,6 +68,8 @@ type Config struct {
 	SpoolMax int64
 	Now      func() time.Time
 	Logger   *slog.Logger
+	// TopPages is how many pages of the newest windows are kept for the gauges.
+	TopPages int
 	// Observe is told each step, in the goroutine that took it; may be nil.
 	Observe func(Event)
 }

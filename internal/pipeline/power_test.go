@@ -35,6 +35,7 @@ const (
 	callCommitted = "committed in ledger"
 	callForget    = "forget"
 	callOpen      = "set open"
+	callPages     = "set pages"
 	callCount     = "count"
 )
 
@@ -217,6 +218,10 @@ func (w wire) Forget(ctx context.Context, rev analytics.Revision) error {
 
 func (w wire) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {
 	return local(w.p.do(callOpen, func() error { return w.p.books().SetOpen(ctx, k, t, at) }))
+}
+
+func (w wire) SetPages(ctx context.Context, rev analytics.Revision, pages []analytics.Row) error {
+	return local(w.p.do(callPages, func() error { return w.p.books().SetPages(ctx, rev, pages) }))
 }
 
 func (w wire) Count(ctx context.Context, name string, n int64, labels ...string) error {

@@ -46,7 +46,7 @@ func (r *run) export(ctx, sending context.Context, item schedule.Item) error {
 	if err != nil {
 		return w.giveUp(err)
 	}
-	return r.enter(ctx, fetch, sealed)
+	return r.enter(ctx, fetch, sealed, item.Newest)
 }
 
 // readOpen reads the totals of a running window, for the gauges alone.
