@@ -1,9 +1,10 @@
 #!/bin/sh
 # Installs the engines that tests and benchmarks run against, where they are not
-# there already: ClickHouse 18.16 and ZooKeeper from Debian's packages (as root;
-# otherwise it prints the command), the engine of ClickHouse 26.7 from npm, and
-# an S3 server with go install; the latter two into .tools at the top of the
-# repository. Needs Go and npm. No service is started or left enabled.
+# there already: ClickHouse 18.16, ZooKeeper and Prometheus with Pushgateway and
+# node_exporter from Debian's packages (as root; otherwise it prints the command),
+# the engine of ClickHouse 26.7 from npm, and an S3 server with go install; the
+# latter two into .tools at the top of the repository. Needs Go and npm. No
+# service is started or left enabled.
 set -eu
 
 clickhouse=18.16.1
@@ -38,6 +39,9 @@ missing_packages() {
 	[ -e /usr/share/java/zookeeper.jar ] || echo libzookeeper-java
 	[ -e /usr/share/java/slf4j-simple.jar ] || echo libslf4j-java
 	command -v java >/dev/null || echo default-jre-headless
+	for name in prometheus prometheus-pushgateway prometheus-node-exporter; do
+		command -v $name >/dev/null || echo $name
+	done
 }
 
 # Debian starts a service when its package is installed, unless this file says no.
@@ -61,9 +65,16 @@ install_packages() {
 	forbid_services
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $packages
-	case $packages in
-	*clickhouse-server*) deb-systemd-helper disable clickhouse-server.service >/dev/null 2>&1 || true ;;
-	esac
+	for package in $packages; do
+		disable_service "${package%%=*}"
+	done
+}
+
+# disable_service keeps the service of a package from starting at the next boot,
+# under systemd and under init scripts; most packages have none.
+disable_service() {
+	deb-systemd-helper disable "$1.service" >/dev/null 2>&1 || true
+	update-rc.d "$1" disable >/dev/null 2>&1 || true
 }
 
 install_chdb

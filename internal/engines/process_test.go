@@ -100,6 +100,11 @@ func TestTakenPort(t *testing.T) {
 		},
 		"zookeeper": func(dir string, port int) (interface{ Restart() error }, error) { return newZooKeeper(dir, port) },
 		"s3":        func(dir string, port int) (interface{ Restart() error }, error) { return newS3(dir, port) },
+		"prometheus": func(dir string, port int) (interface{ Restart() error }, error) {
+			return newPrometheus(dir, port, PrometheusConfig{})
+		},
+		"pushgateway":   func(dir string, port int) (interface{ Restart() error }, error) { return newPushgateway(dir, port) },
+		"node_exporter": func(dir string, port int) (interface{ Restart() error }, error) { return newNodeExporter(dir, port) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			other, err := net.Listen("tcp4", loopback(0))

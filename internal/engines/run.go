@@ -35,6 +35,33 @@ func RunS3(t testing.TB) *S3 {
 	return server
 }
 
+// RunPrometheus starts a server for one test, as [StartPrometheus] does.
+func RunPrometheus(t testing.TB, c PrometheusConfig) *Prometheus {
+	t.Helper()
+	server, err := StartPrometheus(t.TempDir(), c)
+	Need(t, err)
+	cleanup(t, server)
+	return server
+}
+
+// RunPushgateway starts a server for one test, as [StartPushgateway] does.
+func RunPushgateway(t testing.TB) *Pushgateway {
+	t.Helper()
+	server, err := StartPushgateway(t.TempDir())
+	Need(t, err)
+	cleanup(t, server)
+	return server
+}
+
+// RunNodeExporter starts a server for one test, as [StartNodeExporter] does.
+func RunNodeExporter(t testing.TB) *NodeExporter {
+	t.Helper()
+	server, err := StartNodeExporter(t.TempDir())
+	Need(t, err)
+	cleanup(t, server)
+	return server
+}
+
 // cleanup ends the engine with the test, and shows its error log if the test
 // failed. The directory goes with the test, so nothing is lost by a kill.
 func cleanup(t testing.TB, e engine) {
