@@ -28,10 +28,10 @@ type View struct {
 // not find room in the /dev/shm of a container.
 var chromiumFlags = []string{
 	"--headless=new", "--remote-debugging-pipe", "--disable-gpu", "--disable-dev-shm-usage",
-	"--host-resolver-rules=MAP * ~NOTFOUND", "--no-proxy-server", "--no-first-run", "--no-default-browser-check",
+	"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--no-proxy-server", "--no-first-run", "--no-default-browser-check",
 	"--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-sync",
 	"--disable-extensions", "--disable-breakpad", "--disable-crash-reporter", "--no-pings", "--password-store=basic",
-	"--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider", "--hide-scrollbars",
+	"--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider", "--hide-scrollbars", "--log-level=3",
 }
 
 // StartChromium starts a browser with a fresh profile in dir, and waits until

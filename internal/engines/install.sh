@@ -1,10 +1,10 @@
 #!/bin/sh
 # Installs the engines that tests and benchmarks run against, where they are not
-# there already: ClickHouse 18.16, ZooKeeper and Prometheus with Pushgateway and
-# node_exporter from Debian's packages (as root; otherwise it prints the command),
-# the engine of ClickHouse 26.7 from npm, and an S3 server with go install; the
-# latter two into .tools at the top of the repository. Needs Go and npm. No
-# service is started or left enabled.
+# there already: ClickHouse 18.16, ZooKeeper, Prometheus with Pushgateway and
+# node_exporter, and Chromium from Debian's packages (as root; otherwise it prints
+# the command), the engine of ClickHouse 26.7 from npm, and an S3 server with go
+# install; the latter two into .tools at the top of the repository. Needs Go and
+# npm. No service is started or left enabled.
 set -eu
 
 clickhouse=18.16.1
@@ -42,6 +42,8 @@ missing_packages() {
 	for name in prometheus prometheus-pushgateway prometheus-node-exporter; do
 		command -v $name >/dev/null || echo $name
 	done
+	# Without a font the browser draws no letters.
+	command -v chromium >/dev/null || echo chromium fonts-dejavu-core
 }
 
 # Debian starts a service when its package is installed, unless this file says no.
