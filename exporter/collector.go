@@ -1,0 +1,108 @@
+package exporter
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// family is a metric and its descriptor.
+type family struct {
+	Metric
+	desc *prometheus.Desc
+}
+
+// table holds all families by name.
+var table = func() map[string]family {
+	t := map[string]family{}
+	for _, m := range Metrics() {
+		t[m.Name] = family{m, prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)}
+	}
+	return t
+}()
+
+// gather returns every metric of s: families by name, each with its series in
+// order. The error says what the registry found inconsistent and left out.
+func gather(s *Snapshot) ([]*dto.MetricFamily, error) {
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(collector{s}); err != nil {
+		return nil, err
+	}
+	return registry.Gather()
+}
+
+// collector makes constant metrics of a snapshot.
+type collector struct{ *Snapshot }
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(out chan<- *prometheus.Desc) {
+	for _, f := range table {
+		out <- f.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	s := series{c.Snapshot, out, map[string]bool{}}
+	s.visitors()
+	s.pipeline()
+	s.counters()
+	s.histograms()
+	s.api()
+	s.build()
+}
+
+// series writes the series of a snapshot. Of two that are equal the first stays.
+type series struct {
+	*Snapshot
+	out  chan<- prometheus.Metric
+	seen map[string]bool
+}
+
+// gauge writes one series; labels are values in the order of the table.
+func (s series) gauge(name string, value float64, labels ...string) {
+	s.constant(name, prometheus.GaugeValue, value, labels)
+}
+
+// timestamp writes a moment to the millisecond, and nothing for the zero time:
+// a series that says 1970 would look like news.
+func (s series) timestamp(name string, t time.Time, labels ...string) {
+	if !t.IsZero() {
+		s.gauge(name, float64(t.UnixMilli())/1000, labels...)
+	}
+}
+
+// flag writes 1 or 0.
+func (s series) flag(name string, set bool, labels ...string) {
+	value := 0.0
+	if set {
+		value = 1
+	}
+	s.gauge(name, value, labels...)
+}
+
+func (s series) constant(name string, kind prometheus.ValueType, value float64, labels []string) {
+	s.write(name, labels, func(f family, labels []string) (prometheus.Metric, error) {
+		return prometheus.NewConstMetric(f.desc, kind, value, labels...)
+	})
+}
+
+// write writes what make returns, unless there is such a series already.
+func (s series) write(name string, labels []string, make func(family, []string) (prometheus.Metric, error)) {
+	for i, l := range labels {
+		labels[i] = Label(l)
+	}
+	id := name + "\x00" + strings.Join(labels, "\x00")
+	if s.seen[id] {
+		return
+	}
+	s.seen[id] = true
+	f := table[name]
+	m, err := make(f, labels)
+	if err != nil {
+		m = prometheus.NewInvalidMetric(f.desc, err)
+	}
+	s.out <- m
+}

@@ -1,0 +1,47 @@
+package exporter
+
+import (
+	"runtime"
+	"runtime/debug"
+)
+
+func (s series) pipeline() {
+	s.timestamp(ExportLastStart, s.LastStart)
+	s.timestamp(ExportLastCompletion, s.LastCompletion)
+	s.timestamp(ExportLastSuccess, s.LastSuccess)
+	s.timestamp(BacklogFinish, s.Finish)
+	s.timestamp(SnapshotTimestamp, s.At)
+	for _, d := range s.Due {
+		s.gauge(WindowsDue, float64(d.Count), d.Project, string(d.Granularity), d.Reason)
+	}
+	for _, sink := range s.Sinks {
+		s.timestamp(SinkLastCommit, sink.LastCommit, sink.Name)
+		s.gauge(SpoolWindows, float64(sink.Waiting), sink.Name)
+	}
+}
+
+func (s series) api() {
+	for _, b := range s.Budgets {
+		s.gauge(APIBudgetLimit, float64(b.Limit), b.Name)
+		if b.Limit > 0 {
+			s.gauge(APIBudgetRemaining, float64(b.Remaining), b.Name)
+		}
+	}
+	for _, k := range s.Keys {
+		s.timestamp(APIKeyExpiry, k.Expires, k.Name)
+		s.flag(APIKeyRejected, k.Rejected, k.Name)
+	}
+}
+
+func (s series) build() {
+	version, revision := "unknown", "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				revision = setting.Value
+			}
+		}
+	}
+	s.gauge(BuildInfo, 1, version, revision, runtime.Version())
+}

@@ -1,0 +1,106 @@
+package exporter
+
+import (
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// schema is that of the native histograms: schemaBuckets to each power of two.
+const (
+	schema        = 3
+	schemaBuckets = 1 << schema
+)
+
+// fractions are the bounds between 1/2 and 1: 2^(i/8-1).
+var fractions = func() (f [schemaBuckets]float64) {
+	for i := range f {
+		f[i] = math.Exp2(float64(i)/schemaBuckets - 1)
+	}
+	return f
+}()
+
+// Bucket returns the bucket of a native histogram of schema 3 that d falls into:
+// the i with 2^((i-1)/8) s < d <= 2^(i/8) s. What is not positive, which a clock
+// that steps back can give, falls into that of a nanosecond.
+func Bucket(d time.Duration) int {
+	fraction, exponent := math.Frexp(max(d, 1).Seconds())
+	return sort.SearchFloat64s(fractions[:], fraction) + (exponent-1)*schemaBuckets
+}
+
+// powers is the range of a histogram's classic bounds: all powers of two from
+// 2^low to 2^high seconds. They are bounds of the native buckets too, so that
+// the classic counts are exact sums of them.
+type powers struct{ low, high int }
+
+// classic holds the bounds of every histogram.
+var classic = map[string]powers{
+	ExportDuration:     {-2, 14}, // 1/4 s to 4.5 h
+	APIRequestDuration: {-6, 6},  // 1/64 s to 64 s
+}
+
+// zeroThreshold is the usual width of the native zero bucket, which stays empty.
+const zeroThreshold = prometheus.DefNativeHistogramZeroThreshold
+
+// histograms writes the histograms of the snapshot, and empty ones where
+// nothing was measured yet.
+func (s series) histograms() {
+	none := []Histogram{
+		{Name: ExportDuration[len(prefix):]},
+		{Name: APIRequestDuration[len(prefix):], Labels: []string{LabelEndpoint, visitorsEndpoint}},
+	}
+	for _, h := range slices.Concat(s.Histograms, none) {
+		if labels, ok := s.labels(prefix+h.Name, TypeHistogram, h.Labels); ok {
+			s.write(prefix+h.Name, labels, h.metric)
+		}
+	}
+}
+
+// metric returns h in native and classic buckets.
+func (h Histogram) metric(f family, labels []string) (prometheus.Metric, error) {
+	native := map[int]int64{}
+	var count uint64
+	for i, n := range h.Buckets {
+		native[i] = int64(n)
+		count += n
+	}
+	m, err := prometheus.NewConstNativeHistogram(f.desc, count, h.Sum, native, nil, 0, schema, zeroThreshold, time.Time{}, labels...)
+	return both{m, h.classic(classic[f.Name])}, err
+}
+
+// classic returns the cumulative counts at the bounds of p.
+func (h Histogram) classic(p powers) []*dto.Bucket {
+	var buckets []*dto.Bucket
+	for power := p.low; power <= p.high; power++ {
+		var below uint64
+		for i, n := range h.Buckets {
+			if i <= power*schemaBuckets {
+				below += n
+			}
+		}
+		bound := math.Ldexp(1, power)
+		buckets = append(buckets, &dto.Bucket{CumulativeCount: &below, UpperBound: &bound})
+	}
+	return buckets
+}
+
+// both is a native histogram that has classic buckets too.
+type both struct {
+	prometheus.Metric
+	buckets []*dto.Bucket
+}
+
+// Write implements prometheus.Metric.
+func (b both) Write(out *dto.Metric) error {
+	if err := b.Metric.Write(out); err != nil {
+		return err
+	}
+	out.Histogram.Bucket = b.buckets
+	// Nobody knows when the state began to count.
+	out.Histogram.CreatedTimestamp = nil
+	return nil
+}

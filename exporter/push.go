@@ -1,0 +1,113 @@
+package exporter
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+)
+
+const (
+	// pushTimeout bounds a push, connecting included.
+	pushTimeout = 30 * time.Second
+	// maxAnswer is how much of the gateway's answer an error quotes, in bytes.
+	maxAnswer = 300
+)
+
+// Push adds the metrics of s to a group of the Pushgateway at address: families
+// pushed before are replaced, others of the group stay. address is as for
+// [ParsePushURL]. An error names the host, never the credentials.
+func Push(ctx context.Context, address string, s Snapshot) error {
+	group, err := parsePushURL(address)
+	if err != nil {
+		return err
+	}
+	families, err := gather(&s)
+	if err != nil {
+		return fmt.Errorf("push to %s: %w", group.Host, err)
+	}
+	body, err := encode(families, expfmt.FmtProtoDelim, true)
+	if err != nil {
+		return fmt.Errorf("push to %s: %w", group.Host, err)
+	}
+	if err := post(ctx, group, body); err != nil {
+		return fmt.Errorf("push to %s: %w", group.Host, err)
+	}
+	return nil
+}
+
+// post sends body; credentials in the URL become basic authentication.
+func post(ctx context.Context, group *url.URL, body []byte) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, group.String(), bytes.NewReader(body))
+	if err != nil {
+		return errors.New("no request can be made of the URL")
+	}
+	request.Header.Set("Content-Type", string(expfmt.FmtProtoDelim))
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	defer transport.CloseIdleConnections()
+	client := http.Client{
+		Transport:     transport,
+		Timeout:       pushTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("%w: it must be reachable and running", cause(err))
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 == 2 {
+		return nil
+	}
+	said, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	return refusal(response.StatusCode, redact(group, string(said)))
+}
+
+// cause returns what is below a url.Error, which would print the URL.
+func cause(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}
+
+// refusal describes an answer that is not a success.
+func refusal(status int, said string) error {
+	text := fmt.Sprintf("HTTP %d %s", status, http.StatusText(status))
+	if said = strings.Join(strings.Fields(strings.ToValidUTF8(said, "\uFFFD")), " "); said != "" {
+		text += ": " + said
+	}
+	return errors.New(text + ": " + pushRemedy(status))
+}
+
+func pushRemedy(status int) string {
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return "it must accept the credentials; write them as user:password@ before the host"
+	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
+		return "the URL must be that of a Pushgateway; check its path"
+	case status/100 == 3:
+		return "redirects are not followed; name the final address"
+	case status/100 == 5:
+		return "the gateway, or a proxy before it, must be well; see its log"
+	}
+	return "the gateway must accept the group; see its log, and delete the group if it has old metrics of other types"
+}
+
+// redact takes the credentials of u out of text.
+func redact(u *url.URL, text string) string {
+	password, _ := u.User.Password()
+	if password == "" {
+		return text
+	}
+	both := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
+	return strings.NewReplacer(both, "…", password, "…", url.QueryEscape(password), "…").Replace(text)
+}

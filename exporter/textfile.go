@@ -1,0 +1,72 @@
+package exporter
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// WriteTextfile replaces the file at path by the metrics of s, in the classic
+// text format and without timestamps, for node_exporter's textfile collector. A
+// reader sees the former file or the new one, whole; the mode is 0644. Temporary
+// files beside it do not end in .prom, so that the collector skips them.
+//
+// An error names path, what is wrong with it and what to do about it.
+func WriteTextfile(path string, s Snapshot) error {
+	if err := CheckTextfile(path); err != nil {
+		return err
+	}
+	families := func() ([]*dto.MetricFamily, error) { return gather(&s) }
+	if err := prometheus.WriteToTextfile(path, prometheus.GathererFunc(families)); err != nil {
+		return textfileError(path, err)
+	}
+	return nil
+}
+
+// CheckTextfile reports what is wrong with path before anything is written: the
+// name must end in .prom and the directory must be there.
+func CheckTextfile(path string) error {
+	if !strings.HasSuffix(path, ".prom") {
+		return fmt.Errorf("textfile %s: the name must end in .prom, or node_exporter does not read it; rename it", path)
+	}
+	directory, err := os.Stat(filepath.Dir(path))
+	if err == nil && !directory.IsDir() {
+		err = syscall.ENOTDIR
+	}
+	if err != nil {
+		return textfileError(path, err)
+	}
+	return nil
+}
+
+// textfileRemedies says what to do about the usual mistakes.
+var textfileRemedies = []struct {
+	err    error
+	remedy string
+}{
+	{fs.ErrNotExist, "its directory must exist; create it, or name the one in node_exporter's --collector.textfile.directory"},
+	{syscall.ENOTDIR, "it must lie in a directory; name the one in node_exporter's --collector.textfile.directory"},
+	{fs.ErrPermission, "its directory must be writable, because the file is replaced by renaming; give this user the right"},
+	{syscall.EROFS, "its directory must be writable; mount it so"},
+	{syscall.ENOSPC, "its file system must have room; free some"},
+	{syscall.EDQUOT, "its file system must have room; raise the quota"},
+}
+
+func textfileError(path string, err error) error {
+	for _, r := range textfileRemedies {
+		if errors.Is(err, r.err) {
+			return fmt.Errorf("textfile %s: %w: %s", path, err, r.remedy)
+		}
+	}
+	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
+		return fmt.Errorf("textfile %s: %w: it is a directory; name a file in it", path, err)
+	}
+	return fmt.Errorf("textfile %s: %w", path, err)
+}
