@@ -1,25 +1,27 @@
-package exporter
+package exporter_test
 
 import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
+	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-func benchSnapshot(projects, windows, pages int) Snapshot {
-	grans := []analytics.Granularity{"day", "week", "month", "28d"}
-	s := Snapshot{At: time.Now(), Sinks: []Sink{{Name: "parquet"}, {Name: "clickhouse"}}}
+// large returns a snapshot of that many projects, with windows of four
+// granularities and that many pages each.
+func large(projects, pages int) exporter.Snapshot {
+	s := exporter.Snapshot{At: noon, Sinks: []exporter.Sink{{Name: "parquet"}, {Name: "clickhouse"}}}
 	for p := range projects {
 		id := fmt.Sprintf("prj_%04d", p)
-		s.Projects = append(s.Projects, Project{ID: id})
-		for _, g := range grans[:windows] {
-			w := Window{Revision: analytics.Revision{Key: analytics.Key{Project: id, Granularity: g, Window: analytics.Window{From: 20000, To: 20001}}, Rows: 1000}}
-			for i := range pages {
-				w.Pages = append(w.Pages, analytics.Row{Path: fmt.Sprintf("/docs/section-%d/some-longer-page-name-%d", i%7, i), Human: int64(1000 - i), AI: int64(500 - i*3), Total: int64(1400 - i*2)})
+		s.Projects = append(s.Projects, exporter.Project{ID: id})
+		for _, g := range []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month, "28d"} {
+			w := exporter.Window{Revision: revision(id, g, 6, 7, int64(pages))}
+			for i := range int64(pages) {
+				path := fmt.Sprintf("/docs/section-%d/a-page-with-a-name-%d", i%7, i)
+				w.Pages = append(w.Pages, analytics.Row{Path: path, Human: 1000 - i, AI: 500 - i, Total: 1400 - i})
 			}
 			s.Windows = append(s.Windows, w)
 		}
@@ -27,45 +29,56 @@ func benchSnapshot(projects, windows, pages int) Snapshot {
 	return s
 }
 
-type discard struct {
-	h http.Header
-	n int
+// sink takes an answer and counts its bytes.
+type sink struct {
+	header http.Header
+	bytes  int
 }
 
-func (d *discard) Header() http.Header         { return d.h }
-func (d *discard) Write(b []byte) (int, error) { d.n += len(b); return len(b), nil }
-func (d *discard) WriteHeader(int)             {}
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) Write(b []byte) (int, error) { s.bytes += len(b); return len(b), nil }
+func (s *sink) WriteHeader(int)             {}
 
 func BenchmarkScrape(b *testing.B) {
-	var v Values
-	v.Publish(benchSnapshot(10, 4, 50))
-	h := v.Handler()
-	for _, enc := range []string{"identity", "gzip"} {
-		for _, acc := range []string{"text/plain;version=0.0.4", "application/openmetrics-text;version=1.0.0", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"} {
-			b.Run(enc+"/"+acc[:20], func(b *testing.B) {
-				b.ReportAllocs()
-				d := &discard{}
-				for b.Loop() {
-					req := httptest.NewRequest("GET", "/metrics", nil)
-					req.Header.Set("Accept", acc)
-					req.Header.Set("Accept-Encoding", enc)
-					d.h, d.n = http.Header{}, 0
-					h.ServeHTTP(d, req)
-				}
-				b.ReportMetric(float64(d.n), "bytes")
-			})
+	for _, format := range []struct{ name, accept string }{
+		{"text", acceptText}, {"openmetrics", acceptOpenMetrics}, {"protobuf", acceptProtobuf},
+	} {
+		for _, encoding := range []string{"identity", "gzip"} {
+			b.Run(format.name+"/"+encoding, func(b *testing.B) { benchmarkScrape(b, format.accept, encoding) })
 		}
 	}
 }
 
+func benchmarkScrape(b *testing.B, accept, encoding string) {
+	handler := publish(large(10, 50)).Handler()
+	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	request.Header.Set("Accept", accept)
+	request.Header.Set("Accept-Encoding", encoding)
+	handler.ServeHTTP(&sink{header: http.Header{}}, request)
+	b.ReportAllocs()
+	var got sink
+	for b.Loop() {
+		got = sink{header: http.Header{}}
+		handler.ServeHTTP(&got, request)
+	}
+	b.ReportMetric(float64(got.bytes), "bytes")
+}
+
+// BenchmarkFirstScrape is that of a snapshot nobody has asked for yet.
+func BenchmarkFirstScrape(b *testing.B) {
+	s := large(10, 50)
+	for b.Loop() {
+		b.StopTimer()
+		v := publish(s)
+		b.StartTimer()
+		scrape(b, v, acceptOpenMetrics, "gzip")
+	}
+}
+
 func BenchmarkPublish(b *testing.B) {
-	s := benchSnapshot(10, 4, 50)
+	s := large(10, 50)
 	b.ReportAllocs()
 	for b.Loop() {
-		var v Values
-		v.Publish(s)
-		if v.newest.Load().err != nil {
-			b.Fatal(v.newest.Load().err)
-		}
+		publish(s)
 	}
 }

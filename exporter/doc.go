@@ -8,9 +8,9 @@
 // series whose project, window, sink or key is not in the newest snapshot is gone.
 // The runtime's own metrics (go_, process_) alone are live, and on /metrics only.
 //
-// The number of series is bounded by the configuration: for each project and
-// window 13 and three for each of its top pages, however many windows the ledger
-// holds.
+// The number of series is bounded by the configuration, however many windows the
+// ledger holds: for each project and granularity at most 15, and three for each
+// of its top pages.
 //
 // It does not make snapshots, decide when they are published, or listen on a
 // port (package exporter/server), and draws no page (package exporter/page).

@@ -73,5 +73,5 @@ const (
 	cached   = " Cached; a scrape sends no request."
 	nonAdded = " Unique visitors must not be summed: not over paths, windows or audiences."
 	epoch    = " in seconds since 1970-01-01T00:00:00Z."
-	overAll  = ", over all processes."
+	kept     = " Kept in the state, over restarts."
 )

@@ -16,10 +16,10 @@ const BuildInfo = prefix + "build_info"
 
 var apiMetrics = []Metric{
 	{groupAPI, APIRequests, TypeCounter,
-		"Requests sent to the API, by endpoint and HTTP status" + overAll,
+		"Requests sent to the API, by endpoint and HTTP status." + kept,
 		[]string{LabelEndpoint, LabelCode}},
 	{groupAPI, APIRequestDuration, TypeHistogram,
-		"How long requests to the API took, in seconds" + overAll,
+		"How long requests to the API took, in seconds." + kept,
 		[]string{LabelEndpoint}},
 	{groupAPI, APIBudgetLimit, TypeGauge,
 		"Requests that the budget allows in any hour; 0 is unlimited." + cached,
@@ -28,7 +28,7 @@ var apiMetrics = []Metric{
 		"Requests that the budget had left when the snapshot was made; absent where it is unlimited." + cached,
 		[]string{LabelBudget}},
 	{groupAPI, APIForeignThrottles, TypeCounter,
-		"Answers 429 while our own requests had room in the budget: somebody else uses the same quota" + overAll, nil},
+		"Answers 429 while our own requests had room in the budget: somebody else uses the same quota." + kept, nil},
 	{groupAPI, APIKeyExpiry, TypeGauge,
 		"When the API key expires, where that was configured," + epoch,
 		[]string{LabelKey}},

@@ -1,0 +1,210 @@
+package exporter_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// The formats a scraper asks for.
+const (
+	acceptText        = "text/plain;version=0.0.4"
+	acceptOpenMetrics = "application/openmetrics-text;version=1.0.0"
+	acceptProtobuf    = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
+)
+
+// noon is when the rich snapshot was made.
+var noon = time.Date(2026, 10, 7, 12, 0, 0, 250e6, time.UTC)
+
+// rich returns a snapshot that has every metric.
+func rich() exporter.Snapshot {
+	return exporter.Snapshot{
+		At: noon,
+		Projects: []exporter.Project{
+			{ID: "prj_a", Grids: []exporter.Grid{{Granularity: analytics.Day}, {Granularity: "28d", TotalsOnly: true}}},
+			{ID: "prj_b"},
+		},
+		Windows: []exporter.Window{
+			{Revision: revision("prj_a", analytics.Day, 6, 7, 3), Pages: []analytics.Row{
+				{Path: "/", Human: 70, AI: 30, Total: 95},
+				{Path: "/guide", Human: 20, AI: 5, Total: 24},
+				{Path: "/a \"quoted\" \\ path\nof two lines 🙂", Human: 1, AI: 1, Total: 2},
+			}},
+			{Revision: revision("prj_a", "28d", -21, 7, analytics.TotalsOnlyRows)},
+			{Revision: revision("prj_b", analytics.Day, 6, 7, 0)},
+		},
+		Open: []exporter.Open{{
+			Key:    key("prj_a", analytics.Day, 7, 8),
+			Totals: analytics.Totals{Human: 12, AI: 7, Total: 18}, ReadAt: noon.Add(-time.Minute),
+		}},
+		Due: []exporter.Due{
+			{Project: "prj_a", Granularity: analytics.Day, Reason: "missing", Count: 4},
+			{Project: "prj_a", Granularity: analytics.Day, Reason: "settle"},
+		},
+		Finish: noon.Add(time.Hour),
+		Counters: []exporter.Counter{
+			{Name: "export_runs_total", Labels: []string{"outcome", "success"}, Value: 9},
+			{Name: "windows_committed_total", Labels: []string{"sink", "parquet", "project", "prj_a"}, Value: 31},
+			{Name: "rows_written_total", Labels: []string{"sink", "parquet"}, Value: 12345},
+			{Name: "api_requests_total", Labels: []string{"endpoint", "visitors", "code", "429"}, Value: 2},
+		},
+		Histograms: []exporter.Histogram{
+			{Name: "export_duration_seconds", Buckets: buckets(400*time.Millisecond, 31*time.Second, time.Hour), Sum: 3631.4},
+			{Name: "api_request_duration_seconds", Labels: []string{"endpoint", "visitors"},
+				Buckets: buckets(time.Second, time.Second, 40*time.Millisecond), Sum: 2.04},
+		},
+		Budgets: []exporter.Budget{
+			{Name: "visitors", Limit: 90, Remaining: 17},
+			{Name: "agent"},
+		},
+		Keys: []exporter.Key{
+			{Name: "read", Expires: noon.AddDate(0, 3, 0)},
+			{Name: "write", Rejected: true},
+		},
+		Sinks: []exporter.Sink{
+			{Name: "parquet", LastCommit: noon.Add(-time.Minute)},
+			{Name: "clickhouse", Waiting: 3, Problem: "connection refused"},
+		},
+		LastStart: noon.Add(-3 * time.Minute), LastCompletion: noon.Add(-2 * time.Minute), LastSuccess: noon.Add(-2 * time.Minute),
+	}
+}
+
+func key(project string, g analytics.Granularity, from, to int) analytics.Key {
+	day := func(n int) analytics.Date { return analytics.NewDate(2026, time.October, n) }
+	return analytics.Key{Project: project, Granularity: g, Window: analytics.Window{From: day(from), To: day(to)}}
+}
+
+func revision(project string, g analytics.Granularity, from, to int, rows int64) analytics.Revision {
+	return analytics.Revision{
+		Key: key(project, g, from, to), Number: 2, Settled: rows != 0, Verified: true,
+		Totals: analytics.Totals{Human: 80, AI: 33, Total: 101}, Rows: rows, ExportedAt: noon,
+	}
+}
+
+func buckets(durations ...time.Duration) map[int]uint64 {
+	counts := map[int]uint64{}
+	for _, d := range durations {
+		counts[exporter.Bucket(d)]++
+	}
+	return counts
+}
+
+// publish returns values that hold s.
+func publish(s exporter.Snapshot) *exporter.Values {
+	var v exporter.Values
+	v.Publish(s)
+	return &v
+}
+
+// scrape asks the handler of v, and returns its answer, which it uncompresses.
+func scrape(t testing.TB, v *exporter.Values, accept, encoding string) (http.Header, string) {
+	t.Helper()
+	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	request.Header.Set("Accept", accept)
+	request.Header.Set("Accept-Encoding", encoding)
+	answer := httptest.NewRecorder()
+	v.Handler().ServeHTTP(answer, request)
+	if answer.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", answer.Code, answer.Body)
+	}
+	if answer.Header().Get("Content-Encoding") != "gzip" {
+		return answer.Header(), answer.Body.String()
+	}
+	plain, err := gzip.NewReader(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Header(), string(text)
+}
+
+// own returns the part of a text exposition that is not of the runtime.
+func own(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "docgauge_") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// metrics returns the series of s as /metrics has them, by "name{label="value"}".
+func metrics(t testing.TB, s exporter.Snapshot) map[string]float64 {
+	t.Helper()
+	_, text := scrape(t, publish(s), acceptText, "")
+	return parse(t, text)
+}
+
+func parse(t testing.TB, text string) map[string]float64 {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for name, f := range families {
+		for _, m := range f.Metric {
+			all[name+labels(m)] = value(m)
+		}
+	}
+	return all
+}
+
+// decode reads the delimited protobuf format.
+func decode(t testing.TB, body string) map[string]*dto.MetricFamily {
+	t.Helper()
+	all := map[string]*dto.MetricFamily{}
+	decoder := expfmt.NewDecoder(bytes.NewBufferString(body), expfmt.FmtProtoDelim)
+	for {
+		var f dto.MetricFamily
+		switch err := decoder.Decode(&f); err {
+		case nil:
+			all[f.GetName()] = &f
+		case io.EOF:
+			return all
+		default:
+			t.Fatal(err)
+		}
+	}
+}
+
+func labels(m *dto.Metric) string {
+	var pairs []string
+	for _, l := range m.Label {
+		pairs = append(pairs, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+	}
+	if pairs == nil {
+		return ""
+	}
+	return "{" + strings.Join(pairs, ",") + "}"
+}
+
+func value(m *dto.Metric) float64 {
+	switch {
+	case m.Gauge != nil:
+		return m.Gauge.GetValue()
+	case m.Counter != nil:
+		return m.Counter.GetValue()
+	case m.Histogram != nil:
+		return float64(m.Histogram.GetSampleCount())
+	}
+	return -1
+}
