@@ -1,0 +1,81 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+)
+
+// newMux routes exact paths and the methods GET and HEAD; the rest is 404 and 405.
+func newMux(cfg Config) *http.ServeMux {
+	mux := http.NewServeMux()
+	for pattern, handler := range cfg.Handlers {
+		if pattern == "/" {
+			pattern = "/{$}"
+		}
+		mux.Handle("GET "+pattern, handler)
+	}
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok") })
+	mux.Handle("GET /readyz", readyz(cfg.Ready))
+	return mux
+}
+
+func readyz(ready func() []string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		var reasons []string
+		if ready != nil {
+			reasons = ready()
+		}
+		if len(reasons) == 0 {
+			text(w, http.StatusOK, "ready")
+			return
+		}
+		text(w, http.StatusServiceUnavailable, reasons...)
+	}
+}
+
+// text answers with lines.
+func text(w http.ResponseWriter, code int, lines ...string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	for _, line := range lines {
+		_, _ = io.WriteString(w, strings.Join(strings.Fields(line), " ")+"\n")
+	}
+}
+
+// headers sets what is right for answers nobody should frame, guess the type of
+// or keep. Handlers and the web configuration may set others.
+func headers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// recovering logs a panic of a handler and closes the connection: the answer may
+// be half written, and must not look complete.
+func recovering(next http.Handler, log *slog.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			v := recover()
+			if v == nil {
+				return
+			}
+			if err, ok := v.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+				log.Error("handler panicked", "path", r.URL.Path, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			}
+			panic(http.ErrAbortHandler)
+		}()
+		next.ServeHTTP(w, r)
+	})
+}

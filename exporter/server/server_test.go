@@ -1,0 +1,323 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+// logged is what a server has logged.
+type logged struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// running is a server that is being served.
+type running struct {
+	*Server
+	log    *logged
+	client *http.Client
+	stop   context.CancelFunc
+	served chan error // closed after the result of Serve
+}
+
+// start serves cfg on a free port until the test ends; change may alter the server first.
+func start(t *testing.T, cfg Config, change ...func(*Server)) *running {
+	t.Helper()
+	log := &logged{}
+	cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	if cfg.Address == "" {
+		cfg.Address = "127.0.0.1:0"
+	}
+	s, err := Listen(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range change {
+		f(s)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, DisableCompression: true}
+	r := &running{s, log, &http.Client{Transport: transport, Timeout: patience}, cancel, make(chan error, 1)}
+	go func() {
+		r.served <- s.Serve(ctx)
+		close(r.served)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		transport.CloseIdleConnections()
+		if err := <-r.served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return r
+}
+
+// do sends a request and returns the answer with its whole body.
+func (r *running) do(t *testing.T, method, path string, change ...func(*http.Request)) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, r.URL()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range change {
+		f(req)
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+// says is a handler that answers with a text.
+func says(text string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %s", what, patience)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// wait waits for a channel to be closed or to have a value.
+func wait[T any](t *testing.T, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(patience):
+		t.Fatalf("%s: not within %s", what, patience)
+	}
+	return v
+}
+
+func TestRoutes(t *testing.T) {
+	r := start(t, Config{Handlers: map[string]http.Handler{"/metrics": says("metrics"), "/": says("page")}})
+	for _, tc := range []struct {
+		method, path string
+		code         int
+		body         string
+	}{
+		{"GET", "/", 200, "page"},
+		{"GET", "/metrics", 200, "metrics"},
+		{"GET", "/metrics?x=1", 200, "metrics"},
+		{"GET", "/healthz", 200, "ok\n"},
+		{"GET", "/readyz", 200, "ready\n"},
+		{"HEAD", "/", 200, ""},
+		{"HEAD", "/metrics", 200, ""},
+		{"HEAD", "/healthz", 200, ""},
+		{"HEAD", "/readyz", 200, ""},
+		{"POST", "/metrics", 405, "Method Not Allowed\n"},
+		{"DELETE", "/", 405, "Method Not Allowed\n"},
+		{"PUT", "/healthz", 405, "Method Not Allowed\n"},
+		{"OPTIONS", "/readyz", 405, "Method Not Allowed\n"},
+		{"GET", "/metrics/", 404, "404 page not found\n"},
+		{"GET", "/favicon.ico", 404, "404 page not found\n"},
+		{"GET", "/debug/pprof/", 404, "404 page not found\n"},
+		{"POST", "/nothing", 404, "404 page not found\n"},
+	} {
+		resp, body := r.do(t, tc.method, tc.path)
+		if resp.StatusCode != tc.code || body != tc.body {
+			t.Errorf("%s %s: %d %q, want %d %q", tc.method, tc.path, resp.StatusCode, body, tc.code, tc.body)
+		}
+		if tc.code == 405 && resp.Header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("%s %s allows %q", tc.method, tc.path, resp.Header.Get("Allow"))
+		}
+		wantHeaders(t, tc.method+" "+tc.path, resp)
+	}
+}
+
+func wantHeaders(t *testing.T, what string, resp *http.Response) {
+	t.Helper()
+	for name, want := range map[string]string{
+		"X-Content-Type-Options":       "nosniff",
+		"X-Frame-Options":              "DENY",
+		"Referrer-Policy":              "no-referrer",
+		"Content-Security-Policy":      "default-src 'none'; frame-ancestors 'none'",
+		"Cross-Origin-Resource-Policy": "same-origin",
+	} {
+		if got := resp.Header.Get(name); got != want {
+			t.Errorf("%s: %s is %q, want %q", what, name, got, want)
+		}
+	}
+	if got := resp.Header.Get("Server"); got != "" {
+		t.Errorf("%s: names its software: %q", what, got)
+	}
+}
+
+func TestHandlerSetsItsOwnPolicy(t *testing.T) {
+	const policy = "default-src 'none'; style-src 'self'"
+	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Security-Policy", policy) })
+	r := start(t, Config{Handlers: map[string]http.Handler{"/": page}})
+	resp, _ := r.do(t, "GET", "/")
+	if got := resp.Header.Values("Content-Security-Policy"); len(got) != 1 || got[0] != policy {
+		t.Errorf("policy is %q, want %q alone", got, policy)
+	}
+}
+
+func TestReadySaysWhyNot(t *testing.T) {
+	var mu sync.Mutex
+	reasons := []string{"last run 3h ago", "sink clickhouse:\nconnection  refused"}
+	r := start(t, Config{Ready: func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return reasons
+	}})
+	resp, body := r.do(t, "GET", "/readyz")
+	if want := "last run 3h ago\nsink clickhouse: connection refused\n"; resp.StatusCode != 503 || body != want {
+		t.Errorf("%d %q, want 503 %q", resp.StatusCode, body, want)
+	}
+	if got := resp.Header.Get("Content-Type"); got != "text/plain; charset=utf-8" {
+		t.Errorf("type is %q", got)
+	}
+	if resp, body := r.do(t, "HEAD", "/readyz"); resp.StatusCode != 503 || body != "" {
+		t.Errorf("HEAD: %d %q, want 503 without a body", resp.StatusCode, body)
+	}
+	if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != 200 {
+		t.Errorf("/healthz is %d when not ready, want 200: it is about the process alone", resp.StatusCode)
+	}
+	mu.Lock()
+	reasons = nil
+	mu.Unlock()
+	if resp, body := r.do(t, "GET", "/readyz"); resp.StatusCode != 200 || body != "ready\n" {
+		t.Errorf("%d %q, want 200 ready", resp.StatusCode, body)
+	}
+}
+
+func TestParallelRequests(t *testing.T) {
+	const clients = 40
+	var together sync.WaitGroup // every request is in flight before any is answered
+	together.Add(clients)
+	r := start(t, Config{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		together.Done()
+		together.Wait()
+		_, _ = io.WriteString(w, "metrics")
+	})}})
+	errs := make(chan error, clients)
+	for range clients {
+		go func() {
+			resp, err := r.client.Get(r.URL() + "/metrics")
+			if err != nil {
+				errs <- err
+				return
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if string(body) != "metrics" {
+				err = fmt.Errorf("got %d %q, %w", resp.StatusCode, body, err)
+			}
+			errs <- err
+		}()
+	}
+	for range clients {
+		if err := wait(t, "an answer", errs); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1:9817": "", "localhost:0": "", ":0": "", "[::1]:65535": "", "0.0.0.0:80": "",
+		"": "want host:port", "9817": "want host:port", "127.0.0.1": "want host:port", "127.0.0.1:": "want host:port",
+		"127.0.0.1:65536": "want host:port", "127.0.0.1:http": "want host:port", "::1:9817": "want host:port",
+		"http://127.0.0.1:9817": "want host:port", "127.0.0.1:-1": "want host:port",
+	} {
+		err := Check(Config{Address: address})
+		if want == "" && err != nil || want != "" && !isConfig(err, "DOCGAUGE_LISTEN_ADDRESS", want, "127.0.0.1:9817") {
+			t.Errorf("%q: %v, want %q", address, err, want)
+		}
+	}
+}
+
+// isConfig reports whether err is a ConfigError that says all of want.
+func isConfig(err error, want ...string) bool {
+	if _, ok := errors.AsType[ConfigError](err); !ok {
+		return false
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestCheckFindsEverything(t *testing.T) {
+	err := Check(Config{Address: "nowhere", WebConfigFile: "/does/not/exist.yml"})
+	if !isConfig(err, "DOCGAUGE_LISTEN_ADDRESS", "DOCGAUGE_WEB_CONFIG_FILE") {
+		t.Errorf("%v, want both variables", err)
+	}
+}
+
+func TestPortTaken(t *testing.T) {
+	first := start(t, Config{})
+	address := first.listener.Addr().String()
+	_, err := Listen(Config{Address: address})
+	if !errors.Is(err, syscall.EADDRINUSE) || isConfig(err) {
+		t.Fatalf("%v, want an error of the machine, address in use", err)
+	}
+	for _, want := range []string{"DOCGAUGE_LISTEN_ADDRESS " + address, "stop it, or set another port"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+}
+
+func TestAddressOfAnotherMachine(t *testing.T) {
+	_, err := Listen(Config{Address: "192.0.2.1:0"}) // RFC 5737: nobody has it
+	if err == nil || isConfig(err) || !strings.Contains(err.Error(), "must be an address of this machine") {
+		t.Errorf("%v, want an error of the machine", err)
+	}
+}
+
+func TestURLIsReachable(t *testing.T) {
+	for address, host := range map[string]string{":0": "127.0.0.1", "0.0.0.0:0": "127.0.0.1", "127.0.0.1:0": "127.0.0.1"} {
+		r := start(t, Config{Address: address})
+		if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != 200 {
+			t.Errorf("%s: %d", r.URL(), resp.StatusCode)
+		}
+		if want := fmt.Sprintf("http://%s:%d", host, r.listener.Addr().(*net.TCPAddr).Port); r.URL() != want {
+			t.Errorf("URL of %s is %s, want %s", address, r.URL(), want)
+		}
+		if got, want := strings.Contains(r.log.String(), "level=WARN"), host != strings.TrimSuffix(address, ":0"); got != want {
+			t.Errorf("listening on %s warns of an open server: %v, want %v\n%s", address, got, want, r.log)
+		}
+	}
+}

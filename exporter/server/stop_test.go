@@ -1,0 +1,245 @@
+package server
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// held is a handler that answers when it is released.
+type held struct {
+	entered  chan struct{}
+	released chan struct{}
+}
+
+func newHeld() held { return held{make(chan struct{}, 1), make(chan struct{})} }
+
+func (h held) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	h.entered <- struct{}{}
+	<-h.released
+	_, _ = io.WriteString(w, "late")
+}
+
+// get asks in the background.
+func (r *running) get(path string) <-chan string {
+	answer := make(chan string, 1)
+	go func() {
+		resp, err := r.client.Get(r.URL() + path)
+		if err != nil {
+			answer <- "error: " + err.Error()
+			return
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		answer <- fmt.Sprint(resp.StatusCode, " ", string(body), " ", err)
+	}()
+	return answer
+}
+
+func (r *running) refuses() bool {
+	conn, err := net.Dial("tcp", r.listener.Addr().String())
+	if err == nil {
+		conn.Close()
+	}
+	return err != nil
+}
+
+func TestStopWaitsForRequests(t *testing.T) {
+	slow := newHeld()
+	r := start(t, Config{Handlers: map[string]http.Handler{"/slow": slow}})
+	answer := r.get("/slow")
+	wait(t, "the request arrives", slow.entered)
+	r.stop()
+	until(t, "new connections are refused", r.refuses)
+	select {
+	case err := <-r.served:
+		t.Fatalf("Serve returned %v before the request was answered", err)
+	default:
+	}
+	close(slow.released)
+	if got := wait(t, "the answer", answer); got != "200 late <nil>" {
+		t.Errorf("the request in flight got %q", got)
+	}
+	if err := wait(t, "Serve", r.served); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if strings.Contains(r.log.String(), "cut off") {
+		t.Errorf("a clean stop logged\n%s", r.log)
+	}
+}
+
+func TestStopDoesNotWaitForever(t *testing.T) {
+	stuck := newHeld()
+	defer close(stuck.released)
+	r := start(t, Config{Handlers: map[string]http.Handler{"/stuck": stuck}}, func(s *Server) { s.drain = 50 * time.Millisecond })
+	answer := r.get("/stuck")
+	wait(t, "the request arrives", stuck.entered)
+	r.stop()
+	if err := wait(t, "Serve", r.served); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "error: ") {
+		t.Errorf("the stuck request got %q, want a closed connection", got)
+	}
+	if !strings.Contains(r.log.String(), "requests cut off by the stop") {
+		t.Errorf("the cut is not logged:\n%s", r.log)
+	}
+}
+
+func TestStopBeforeServe(t *testing.T) {
+	r := start(t, Config{})
+	r.stop()
+	if err := wait(t, "Serve", r.served); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if !r.refuses() {
+		t.Error("the port is still open")
+	}
+}
+
+func TestSocketThatFails(t *testing.T) {
+	s, err := Listen(Config{Address: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.listener.Close()
+	if err := s.Serve(t.Context()); !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), s.URL()) {
+		t.Errorf("%v, want the closed socket of %s", err, s.URL())
+	}
+}
+
+// large is more than the buffers of two sockets hold.
+var large = strings.Repeat("docgauge_site_visitors 1\n", 1<<19)
+
+// ask sends a request on a connection of its own.
+func (r *running) ask(t *testing.T, path string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn, err := net.Dial("tcp", r.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
+		t.Fatal(err)
+	}
+	return conn, bufio.NewReader(conn)
+}
+
+func TestSlowReaderHoldsUpNobody(t *testing.T) {
+	r := start(t, Config{Handlers: map[string]http.Handler{"/metrics": says(large)}})
+	_, slow := r.ask(t, "/metrics")
+	resp, err := http.ReadResponse(slow, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if _, body := r.do(t, "GET", "/metrics"); body != large {
+			t.Fatal("another scrape is not whole")
+		}
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || string(body) != large {
+		t.Errorf("the slow scraper got %d of %d bytes, %v", len(body), len(large), err)
+	}
+}
+
+func TestReaderThatStopsIsCutOff(t *testing.T) {
+	done := make(chan error, 1)
+	r := start(t, Config{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, err := io.WriteString(w, large)
+		done <- err
+	})}}, func(s *Server) { s.http.WriteTimeout = 100 * time.Millisecond })
+	_, reader := r.ask(t, "/metrics")
+	if err := wait(t, "the handler ends", done); err == nil {
+		t.Error("a handler wrote everything to a client that reads nothing")
+	}
+	if body, err := io.ReadAll(reader); err == nil && len(body) >= len(large) {
+		t.Error("the client got everything")
+	}
+}
+
+func TestClientThatGoesAway(t *testing.T) {
+	entered, gone := make(chan struct{}), make(chan struct{})
+	r := start(t, Config{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		close(entered)
+		<-req.Context().Done()
+		_, _ = io.WriteString(w, large)
+		close(gone)
+	})}})
+	conn, _ := r.ask(t, "/metrics")
+	wait(t, "the request arrives", entered)
+	conn.Close()
+	wait(t, "the handler hears of it", gone)
+	if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != 200 {
+		t.Errorf("/healthz is %d afterwards", resp.StatusCode)
+	}
+	wantQuiet(t, r)
+}
+
+// wantQuiet fails if anything above debug but the start is in the log.
+func wantQuiet(t *testing.T, r *running) {
+	t.Helper()
+	if log := r.log.String(); strings.Contains(log, "level=WARN") || strings.Contains(log, "level=ERROR") || strings.Count(log, "level=INFO") > 1 {
+		t.Errorf("logged\n%s", log)
+	}
+}
+
+func TestClientThatSaysNothingIsCutOff(t *testing.T) {
+	r := start(t, Config{}, func(s *Server) { s.http.ReadHeaderTimeout = 50 * time.Millisecond })
+	for _, begin := range []string{"", "GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: "} {
+		conn, err := net.Dial("tcp", r.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, begin)
+		_ = conn.SetReadDeadline(time.Now().Add(patience))
+		if _, err := io.ReadAll(conn); err != nil {
+			t.Errorf("after %q: %v, want a closed connection", begin, err)
+		}
+	}
+	wantQuiet(t, r)
+}
+
+func TestLargeHeaders(t *testing.T) {
+	r := start(t, Config{})
+	resp, _ := r.do(t, "GET", "/healthz", func(req *http.Request) { req.Header.Set("X-Large", strings.Repeat("x", 2*maxHeader)) })
+	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("%d, want 431", resp.StatusCode)
+	}
+}
+
+func TestPanicCostsItsRequestOnly(t *testing.T) {
+	var calls atomic.Int32
+	r := start(t, Config{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "half")
+		if calls.Add(1) == 1 {
+			panic("no such window")
+		}
+	})}})
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL()+"/metrics?token=in-the-query", nil)
+	req.Header.Set("Authorization", "Basic in-the-header")
+	if resp, err := r.client.Do(req); err == nil {
+		resp.Body.Close()
+		t.Errorf("a broken answer looked whole: %d", resp.StatusCode)
+	}
+	if _, body := r.do(t, "GET", "/metrics"); body != "half" {
+		t.Errorf("the next request got %q", body)
+	}
+	log := r.log.String()
+	for _, want := range []string{"level=ERROR", `msg="handler panicked"`, "path=/metrics", `panic="no such window"`, "stop_test.go"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log does not say %s:\n%s", want, log)
+		}
+	}
+	if strings.Contains(log, "in-the-") || strings.Count(log, "no such window") != 1 {
+		t.Errorf("logged what the request carried, or twice:\n%s", log)
+	}
+}

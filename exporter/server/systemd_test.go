@@ -1,0 +1,149 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// childVariable tells the test binary to be a server that systemd starts.
+const childVariable = "SERVER_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		child()
+	}
+	os.Exit(m.Run())
+}
+
+// child serves on the socket it inherited until its standard input ends.
+func child() {
+	s, err := Listen(Config{SystemdSocket: true, Handlers: map[string]http.Handler{"/metrics": says("activated")}})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(2)
+	}
+	fmt.Println(s.URL())
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	if err := s.Serve(ctx); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// activate starts this binary as systemd would, with count sockets announced.
+func activate(t *testing.T, count string, sockets ...*os.File) (*exec.Cmd, io.WriteCloser, io.Reader) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	// The shell becomes the server: its process id is the one to announce.
+	cmd := exec.CommandContext(ctx, "sh", "-c", `LISTEN_PID=$$ exec "$0"`, os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"=1", "LISTEN_FDS="+count)
+	cmd.ExtraFiles = sockets
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Skip("no shell to start a child with: ", err)
+	}
+	return cmd, in, out
+}
+
+func socket(t *testing.T, network, address string) (net.Listener, *os.File) {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	file, err := l.(interface{ File() (*os.File, error) }).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return l, file
+}
+
+func TestSystemdSocket(t *testing.T) {
+	l, file := socket(t, "tcp", "127.0.0.1:0")
+	cmd, in, out := activate(t, "1", file)
+	line := make([]byte, 100)
+	n, err := out.Read(line)
+	want := "http://" + l.Addr().String()
+	if got := strings.TrimSpace(string(line[:n])); got != want {
+		t.Fatalf("the child says %q, %v, want %q", got, err, want)
+	}
+	client := &http.Client{Timeout: patience}
+	resp, err := client.Get(want + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, _ := io.ReadAll(resp.Body); string(body) != "activated" {
+		t.Errorf("got %q", body)
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the child ends with %v", err)
+	}
+	// systemd still holds the socket: the next connection waits for the next start.
+	conn, err := net.DialTimeout("tcp", l.Addr().String(), time.Second)
+	if err != nil {
+		t.Errorf("the socket is gone with the child: %v", err)
+	} else {
+		conn.Close()
+	}
+}
+
+func TestBadSystemdSocket(t *testing.T) {
+	_, tcp := socket(t, "tcp", "127.0.0.1:0")
+	_, unix := socket(t, "unix", t.TempDir()+"/s")
+	for name, tc := range map[string]struct {
+		count   string
+		sockets []*os.File
+		want    string
+	}{
+		"none":  {"", nil, "handed over no socket"},
+		"two":   {"2", []*os.File{tcp, tcp}, "exactly one ListenStream="},
+		"unix":  {"1", []*os.File{unix}, "want a TCP port"},
+		"words": {"many", nil, "exactly one ListenStream="},
+		"fewer": {"1", nil, "systemd socket activation: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd, in, out := activate(t, tc.count, tc.sockets...)
+			defer in.Close()
+			said, _ := io.ReadAll(out)
+			_ = cmd.Wait()
+			if cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(said), tc.want) {
+				t.Errorf("%s with %q, want 2 and %q", cmd.ProcessState, said, tc.want)
+			}
+		})
+	}
+}
+
+func TestSocketOfAnotherProcess(t *testing.T) {
+	t.Setenv("LISTEN_PID", fmt.Sprint(syscall.Getppid()))
+	t.Setenv("LISTEN_FDS", "1")
+	if _, err := Listen(Config{SystemdSocket: true}); !isConfig(err, "handed over no socket") {
+		t.Errorf("%v: took a socket announced to another process", err)
+	}
+}
