@@ -1,0 +1,171 @@
+package page_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// now is a Tuesday, 31 minutes past ten.
+var now = time.Date(2026, time.October, 6, 10, 31, 12, 0, time.UTC)
+
+// demo is what two projects look like after some months: one has been read for
+// long, with a gap and a drift, the other since September.
+func demo() *exporter.Snapshot {
+	s := &exporter.Snapshot{
+		At: now, NextRun: now.Add(46 * time.Minute),
+		LastStart: now.Add(-14 * time.Minute), LastCompletion: now.Add(-13 * time.Minute), LastSuccess: now.Add(-74 * time.Minute),
+		Budgets: []exporter.Budget{{Name: "analytics", Limit: 90, Remaining: 12, Next: now.Add(9 * time.Minute)}},
+		Keys: []exporter.Key{
+			{Name: "read", Expires: now.Add(5*24*time.Hour + time.Hour)},
+			{Name: "write", Expires: now.Add(71 * 24 * time.Hour)},
+		},
+		Sinks: []exporter.Sink{
+			{Name: "parquet", Location: "s3://docs-analytics/prod", LastCommit: now.Add(-13 * time.Minute)},
+			{Name: "clickhouse", Location: "clickhouse://clickhouse.internal:9000/docs", LastCommit: now.Add(-74 * time.Minute), Waiting: 14,
+				Problem: "dial tcp 10.0.4.17:9000: connect: connection refused; windows wait in the spool and are delivered by the next export"},
+		},
+		Finish: now.Add(3 * time.Hour),
+		Due: []exporter.Due{
+			{Project: "prj_docs_main", Granularity: analytics.Day, Reason: "missing", Count: 9},
+			{Project: "prj_docs_main", Granularity: analytics.Day, Reason: "settle"},
+			{Project: "prj_docs_main", Granularity: analytics.Week, Reason: "unverified", Count: 1},
+			{Project: "developer-hub", Granularity: "28d", Reason: "missing", Count: 4},
+		},
+		Runs: demoRuns(),
+	}
+	g := generator{s: s, r: rand.New(rand.NewPCG(7, 11))}
+	g.project("prj_docs_main", analytics.NewDate(2026, 5, 1), 1800)
+	g.project("developer-hub", analytics.NewDate(2026, 9, 6), 96)
+	return s
+}
+
+func demoRuns() (out []exporter.Run) {
+	started := now.Add(-14 * time.Minute)
+	for i, outcome := range []string{"deferred", "success", "success", "failed", "success", "interrupted", "success"} {
+		r := exporter.Run{Started: started.Add(-time.Duration(i) * time.Hour), Outcome: outcome, Windows: 4 + i, Requests: 19 + 7*i}
+		r.Finished = r.Started.Add(time.Duration(6+31*i) * time.Second)
+		if outcome == "failed" {
+			r.Message = "export prj_docs_main day [2026-10-05,2026-10-06): sinks/clickhouse: insert 812 rows: dial tcp 10.0.4.17:9000: connect: connection refused\nexport developer-hub week [2026-09-28,2026-10-05): the service answered 503 Service Unavailable three times; the next run tries again"
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+type generator struct {
+	s *exporter.Snapshot
+	r *rand.Rand
+}
+
+func (g *generator) project(id string, since analytics.Date, size float64) {
+	today := analytics.DateOf(now)
+	p := exporter.Project{ID: id}
+	for _, spec := range []analytics.Spec{{Granularity: analytics.Day}, {Granularity: analytics.Week}, {Granularity: analytics.Month}, {Granularity: "28d", TotalsOnly: true}} {
+		grid := exporter.Grid{Granularity: spec.Granularity, TotalsOnly: spec.TotalsOnly}
+		for _, w := range tiling(spec.Granularity, since, today) {
+			g.cell(id, &grid, w, size)
+		}
+		p.Grids = append(p.Grids, grid)
+		g.newest(grid)
+		if spec.Granularity == analytics.Day {
+			g.s.Open = append(g.s.Open, exporter.Open{
+				Key:    analytics.Key{Project: id, Granularity: analytics.Day, Window: analytics.Window{From: today, To: today + 1}},
+				Totals: analytics.Totals{Human: int64(size * .31), AI: int64(size * .12), Total: int64(size * .41)}, ReadAt: now.Add(-13 * time.Minute),
+			})
+		}
+	}
+	g.s.Projects = append(g.s.Projects, p)
+}
+
+// tiling lists the complete windows that begin on or after since.
+func tiling(g analytics.Granularity, since, today analytics.Date) (out []analytics.Window) {
+	for from := since; from < today; from++ {
+		w := analytics.Window{From: from, To: from + 1}
+		switch {
+		case g.RollingDays() > 0:
+			w.To = from + analytics.Date(g.RollingDays())
+		case g == analytics.Week && from.Weekday() == time.Monday:
+			w.To = from + 7
+		case g == analytics.Month && from.Time().Day() == 1:
+			w.To = analytics.NewDate(from.Time().Year(), from.Time().Month()+1, 1)
+		case g != analytics.Day:
+			continue
+		}
+		if w.To <= today {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func (g *generator) cell(id string, grid *exporter.Grid, w analytics.Window, size float64) {
+	today := analytics.DateOf(now)
+	c := exporter.Cell{Window: w}
+	gap := grid.Granularity == analytics.Day && (w.From >= today-21 && w.From < today-18 || g.r.IntN(40) == 0 && w.To < today)
+	if gap {
+		grid.Missing++
+	} else {
+		c.Revision = g.revision(id, grid, w, size)
+		grid.Known++
+		if !c.Revision.Settled {
+			grid.Provisional++
+		}
+		if !c.Revision.Verified {
+			grid.Unverified++
+		}
+	}
+	grid.Cells = append(grid.Cells, c)
+}
+
+func (g *generator) revision(id string, grid *exporter.Grid, w analytics.Window, size float64) *analytics.Revision {
+	v := size * math.Pow(float64(w.Days()), .72) * (.9 + .2*g.r.Float64()) * (1 + float64(w.From-analytics.NewDate(2026, 7, 1))/400)
+	if day := w.From.Weekday(); w.Days() == 1 && (day == time.Saturday || day == time.Sunday) {
+		v *= .52
+	}
+	ai := .22 + float64(w.From-analytics.NewDate(2026, 5, 1))/900
+	r := &analytics.Revision{
+		Key:    analytics.Key{Project: id, Granularity: grid.Granularity, Window: w},
+		Number: 1, Settled: w.To+3 <= analytics.DateOf(now), Verified: g.r.IntN(23) != 0,
+		Totals: analytics.Totals{Human: int64(v * .84), AI: int64(v * ai), Total: int64(v)},
+		Rows:   int64(300 + size/3), ExportedAt: w.To.Time().Add(time.Hour),
+	}
+	if grid.TotalsOnly {
+		r.Rows = analytics.TotalsOnlyRows
+	}
+	return r
+}
+
+// newest publishes the last window of a grid.
+func (g *generator) newest(grid exporter.Grid) {
+	if len(grid.Cells) == 0 || grid.Cells[len(grid.Cells)-1].Revision == nil {
+		return
+	}
+	w := exporter.Window{Revision: *grid.Cells[len(grid.Cells)-1].Revision}
+	if !grid.TotalsOnly {
+		w.Pages = demoPages(w.Totals)
+	}
+	g.s.Windows = append(g.s.Windows, w)
+}
+
+var paths = []string{
+	"/", "/docs/quickstart", "/docs/api/authentication", "/docs/sdk/javascript/getting-started", "/blog/2026/09/agents-read-docs",
+	`/search?q="<script>alert(1)</script>`, "/docs/guides/webhooks/verify-signatures-and-replay-protection-for-high-volume-endpoints",
+	"/עברית/מדריך/התחלה", "/docs/emoji/🚀-launch-👩‍💻", "/docs/api/errors", "/pricing", "/changelog", "/llms.txt",
+}
+
+func demoPages(t analytics.Totals) (out []analytics.Row) {
+	for i := range 50 {
+		path := fmt.Sprintf("/docs/reference/resource-%02d", i)
+		if i < len(paths) {
+			path = paths[i]
+		}
+		v := float64(t.Total) * .62 * math.Pow(.87, float64(i))
+		out = append(out, analytics.Row{Path: path, Human: int64(v * .8), AI: int64(v * .31), Total: int64(v)})
+	}
+	return out
+}

@@ -1,0 +1,84 @@
+package page
+
+import (
+	"html/template"
+
+	"github.com/docgauge/docgauge/exporter"
+)
+
+// document is all that the templates show, in words.
+type document struct {
+	Style    template.CSS
+	Version  string
+	At       moment
+	State    state
+	Projects []project
+	Backlog  backlog
+	Budgets  []budget
+	Runs     []run
+	Sinks    []sink
+	Keys     []key
+}
+
+func (d *document) fill(s *exporter.Snapshot) {
+	d.At = momentOf(s.At, s.At)
+	d.Backlog = backlogOf(s)
+	d.Budgets = budgets(s)
+	d.Runs = runs(s)
+	d.Sinks = sinks(s)
+	d.Keys = keys(s)
+	d.Projects = projects(s)
+	d.State = stateOf(s, d)
+}
+
+// state is the first thing to read.
+type state struct {
+	Tone     string // ok, wait, bad
+	Headline string
+	Last     *run // the newest run
+	Next     moment
+	Success  moment
+	Concerns []concern
+}
+
+// concern is something an operator should look at.
+type concern struct{ Name, Text string }
+
+func stateOf(s *exporter.Snapshot, d *document) state {
+	st := state{Next: momentOf(s.NextRun, s.At), Success: momentOf(s.LastSuccess, s.At)}
+	if len(d.Runs) > 0 {
+		st.Last = &d.Runs[0]
+	}
+	st.Tone, st.Headline = headline(st.Last, d.Backlog.Total)
+	for _, k := range d.Keys {
+		if k.Concern != "" {
+			st.Concerns = append(st.Concerns, concern{"API key " + k.Name, k.Concern})
+		}
+	}
+	for _, k := range d.Sinks {
+		if k.Problem != "" {
+			st.Concerns = append(st.Concerns, concern{"Sink " + k.Name, k.Problem})
+		}
+	}
+	if len(st.Concerns) > 0 && st.Tone == "ok" {
+		st.Tone = "wait"
+	}
+	return st
+}
+
+func headline(last *run, due int) (tone, text string) {
+	switch {
+	case last == nil:
+		return "wait", "No run yet"
+	case last.Outcome == "success" && due == 0:
+		return "ok", "Up to date"
+	case last.Outcome == "success":
+		return "ok", "Last run succeeded"
+	case last.Outcome == "deferred":
+		return "wait", "Waiting for the budget"
+	case last.Outcome == "":
+		return "wait", "A run is under way"
+	default:
+		return "bad", "Last run " + last.Word
+	}
+}

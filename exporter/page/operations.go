@@ -1,0 +1,151 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/docgauge/docgauge/exporter"
+)
+
+// maxRuns bounds the table of runs.
+const maxRuns = 20
+
+// backlog is what is due.
+type backlog struct {
+	Total  int
+	Text   string // 12 windows
+	Finish moment
+	Rows   []due
+}
+
+type due struct{ Project, Window, Reason, Why, Count string }
+
+// whys explain the reasons a window can be due for.
+var whys = map[string]string{
+	"missing":    "not read yet",
+	"settle":     "read before it settled, and can no longer change",
+	"unverified": "its numbers changed while they were read",
+}
+
+func backlogOf(s *exporter.Snapshot) backlog {
+	b := backlog{Finish: momentOf(s.Finish, s.At)}
+	for _, d := range s.Due {
+		if d.Count == 0 {
+			continue
+		}
+		b.Total += d.Count
+		b.Rows = append(b.Rows, due{d.Project, title(d.Granularity), d.Reason, whys[d.Reason], commas(d.Count)})
+	}
+	b.Text = plural(b.Total, "window")
+	return b
+}
+
+// budget is a request budget. Bar is the share that is left, of 100.
+type budget struct {
+	Name, Remaining, Limit string
+	Unlimited              bool
+	Bar                    int
+	Next                   moment // none: now
+}
+
+func budgets(s *exporter.Snapshot) (out []budget) {
+	for _, b := range s.Budgets {
+		v := budget{Name: b.Name, Remaining: commas(b.Remaining), Limit: commas(b.Limit), Unlimited: b.Limit <= 0}
+		if !v.Unlimited {
+			v.Bar = min(max(b.Remaining*100/b.Limit, 0), 100)
+		}
+		if b.Next.After(s.At) {
+			v.Next = momentOf(b.Next, s.At)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// run is one run. Outcome is that of the snapshot, Word what the page says.
+type run struct {
+	Outcome, Word, Tone       string
+	Started                   moment
+	Took, Windows, Requests   string
+	WindowsText, RequestsText string
+	Message                   string
+}
+
+func runs(s *exporter.Snapshot) (out []run) {
+	for _, r := range s.Runs[:min(len(s.Runs), maxRuns)] {
+		v := run{
+			Outcome: r.Outcome, Word: cmp.Or(r.Outcome, "running, or killed"), Tone: tones[r.Outcome],
+			Started: momentOf(r.Started, s.At), Took: "–",
+			Windows: commas(r.Windows), Requests: commas(r.Requests),
+			WindowsText: plural(r.Windows, "window"), RequestsText: plural(r.Requests, "request"),
+			Message: clean(r.Message),
+		}
+		if !r.Finished.IsZero() {
+			v.Took = took(r.Finished.Sub(r.Started))
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+var tones = map[string]string{"success": "ok", "failed": "bad", "": "wait", "deferred": "wait", "interrupted": "wait"}
+
+type sink struct {
+	Name, Location, Waiting string
+	Owes                    bool
+	LastCommit              moment
+	Problem                 string
+}
+
+func sinks(s *exporter.Snapshot) (out []sink) {
+	for _, k := range s.Sinks {
+		out = append(out, sink{
+			Name: k.Name, Location: clean(k.Location), Waiting: commas(k.Waiting), Owes: k.Waiting > 0,
+			LastCommit: momentOf(k.LastCommit, s.At), Problem: clean(k.Problem),
+		})
+	}
+	return out
+}
+
+// key is an API key. Concern is what is wrong with it, or soon will be.
+type key struct {
+	Name, Expires, ISO, Left, Concern string
+}
+
+const (
+	day        = 24 * time.Hour
+	expirySoon = 7 * day
+)
+
+func keys(s *exporter.Snapshot) (out []key) {
+	for _, k := range s.Keys {
+		v := key{Name: k.Name}
+		left := k.Expires.Sub(s.At)
+		if !k.Expires.IsZero() {
+			v.Expires, v.ISO = k.Expires.UTC().Format(time.DateOnly), k.Expires.UTC().Format(time.RFC3339)
+			v.Left = daysLeft(left)
+		}
+		switch {
+		case k.Rejected:
+			v.Concern = "The service refused it (401 or 403): replace it."
+		case v.Expires != "" && left <= 0:
+			v.Concern = fmt.Sprintf("It expired on %s: replace it.", v.Expires)
+		case v.Expires != "" && left < expirySoon:
+			v.Concern = fmt.Sprintf("It expires on %s: %s.", v.Expires, v.Left)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func daysLeft(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "expired"
+	case d < day:
+		return "less than a day left"
+	default:
+		return plural(int(d/day), "day") + " left"
+	}
+}

@@ -1,0 +1,79 @@
+package page
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/docgauge/docgauge/exporter"
+)
+
+// New returns the handler of the page, which lives at / alone. Current returns
+// the newest snapshot, or nil while there is none; version is shown as it is.
+// It is safe for concurrent use.
+func New(current func() *exporter.Snapshot, version string) http.Handler {
+	return &handler{current: current, render: func(s *exporter.Snapshot) ([]byte, error) { return render(s, version) }}
+}
+
+type handler struct {
+	current func() *exporter.Snapshot
+	render  func(*exporter.Snapshot) ([]byte, error)
+
+	mu   sync.Mutex
+	of   *exporter.Snapshot // what body was made of
+	body []byte
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	setHeaders(w.Header())
+	switch {
+	case r.URL.Path != "/":
+		http.Error(w, "not found: the status page is at /", http.StatusNotFound)
+		return
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, r.Method+" is not allowed: the status page only shows", http.StatusMethodNotAllowed)
+		return
+	}
+	s := h.current()
+	body, err := h.page(s)
+	if err != nil {
+		http.Error(w, "status page: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	if s == nil {
+		w.Header().Set("Retry-After", "5")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(body) // a reader that went away is no news
+	}
+}
+
+// page returns the page of s, made anew only if s is not the last one asked for.
+func (h *handler) page(s *exporter.Snapshot) ([]byte, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.body != nil && h.of == s {
+		return h.body, nil
+	}
+	body, err := h.render(s)
+	if err != nil {
+		return nil, err
+	}
+	h.of, h.body = s, body
+	return body, nil
+}
+
+// setHeaders says what the page may do: nothing but show itself.
+func setHeaders(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}

@@ -1,0 +1,197 @@
+package page
+
+import (
+	"fmt"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// firstPages is how many pages are shown unfolded.
+const firstPages = 10
+
+type project struct {
+	ID       string
+	Anchor   string // of its heading
+	Cards    []card
+	Tables   []pages
+	Coverage []coverage
+}
+
+// card is one granularity of a project.
+type card struct {
+	ID         string
+	Title      string
+	TotalsOnly bool
+	Newest     *newest // nil: no complete window yet
+	Trend      *trend  // nil: nothing to draw
+	Open       *open   // nil: not read
+}
+
+// newest is the newest complete window.
+type newest struct {
+	Span             span
+	Human, AI, Total string
+	Share            string // of AI in Total
+	Change           string // against the window before; empty where that is not known
+	Before           string // names the window before
+	Pages            string
+	Marks            []mark
+}
+
+// mark is a state of a reading: a symbol of the coverage legend and a word.
+type mark struct{ Symbol, Word, Note string }
+
+type open struct {
+	Span             span
+	Human, AI, Total string
+	Read             moment
+}
+
+func projects(s *exporter.Snapshot) (out []project) {
+	shown := shownCells(s)
+	for i, p := range s.Projects {
+		v := project{ID: p.ID, Anchor: fmt.Sprintf("p%d", i)}
+		for j, g := range p.Grids {
+			id := fmt.Sprintf("p%dg%d", i, j)
+			w := windowOf(s, p.ID, g.Granularity)
+			v.Cards = append(v.Cards, cardOf(s, p.ID, id, g, w))
+			v.Coverage = append(v.Coverage, coverageOf(id, g, shown))
+			if w != nil && len(w.Pages) > 0 {
+				v.Tables = append(v.Tables, pagesOf(id, w))
+			}
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func windowOf(s *exporter.Snapshot, project string, g analytics.Granularity) *exporter.Window {
+	for i := range s.Windows {
+		if w := &s.Windows[i]; w.Project == project && w.Granularity == g {
+			return w
+		}
+	}
+	return nil
+}
+
+func cardOf(s *exporter.Snapshot, project, id string, g exporter.Grid, w *exporter.Window) card {
+	c := card{ID: id, Title: title(g.Granularity), TotalsOnly: g.TotalsOnly, Trend: trendOf(id, g)}
+	if w != nil {
+		c.Newest = newestOf(g, w)
+	}
+	for _, o := range s.Open {
+		if o.Project == project && o.Granularity == g.Granularity {
+			c.Open = &open{
+				Span: spanOf(o.Granularity, o.Window), Human: commas(o.Totals.Human), AI: commas(o.Totals.AI),
+				Total: commas(o.Totals.Total), Read: momentOf(o.ReadAt, s.At),
+			}
+		}
+	}
+	return c
+}
+
+func newestOf(g exporter.Grid, w *exporter.Window) *newest {
+	n := &newest{
+		Span:  spanOf(w.Granularity, w.Window),
+		Human: commas(w.Totals.Human), AI: commas(w.Totals.AI), Total: commas(w.Totals.Total),
+		Share: percent(w.Totals.AI, w.Totals.Total), Pages: "–", Marks: marks(w.Revision),
+	}
+	if !w.TotalsOnly() {
+		n.Pages = commas(w.Rows)
+	}
+	if before := windowBefore(g, w.Window); before != nil && before.Totals.Total > 0 {
+		n.Change = change(before.Totals.Total, w.Totals.Total)
+		n.Before = "the " + beforeTitle(g.Granularity) + " before"
+	}
+	return n
+}
+
+// windowBefore finds the window that ends where w begins, so that the two share
+// no day, also where windows roll.
+func windowBefore(g exporter.Grid, w analytics.Window) *analytics.Revision {
+	for _, c := range g.Cells {
+		if c.To == w.From && c.Revision != nil {
+			return c.Revision
+		}
+	}
+	return nil
+}
+
+func beforeTitle(g analytics.Granularity) string {
+	if n := g.RollingDays(); n > 0 {
+		return plural(n, "day")
+	}
+	return string(g)
+}
+
+// change writes how much more or less to is than from, which is not 0.
+func change(from, to int64) string {
+	v := (float64(to) - float64(from)) / float64(from) * 100
+	switch text := percentage(max(v, -v)); {
+	case text == percentage(0):
+		return "unchanged"
+	case v > 0:
+		return "▲ " + text
+	default:
+		return "▼ " + text
+	}
+}
+
+func marks(r analytics.Revision) []mark {
+	out := []mark{{"provisional", "provisional", "It can still change and will be read once more."}}
+	if r.Settled {
+		out = []mark{{"settled", "settled", "It can no longer change and is not read again."}}
+	}
+	if !r.Verified {
+		out = append(out, mark{"unverified", "unverified", "Its numbers changed while its pages were read; it will be read again."})
+	}
+	return out
+}
+
+// pages is a table of the most visited pages of one window.
+type pages struct {
+	ID, Title   string
+	Span        span
+	First, More []page
+	Of          string // how many pages the window has
+}
+
+// page is one row; Bar is its share of the most visited page, of 100.
+type page struct {
+	Path, Title      string
+	Human, AI, Total string
+	Bar              int64
+}
+
+func pagesOf(id string, w *exporter.Window) pages {
+	t := pages{ID: id, Title: title(w.Granularity), Span: spanOf(w.Granularity, w.Window), Of: commas(w.Rows)}
+	most := max(w.Pages[0].Total, 1)
+	for i, r := range w.Pages {
+		p := page{
+			Path: cut(clean(r.Path), maxPath), Title: cut(clean(r.Path), maxTitle),
+			Human: commas(r.Human), AI: commas(r.AI), Total: commas(r.Total), Bar: min(r.Total*100/most, 100),
+		}
+		if i < firstPages {
+			t.First = append(t.First, p)
+		} else {
+			t.More = append(t.More, p)
+		}
+	}
+	return t
+}
+
+// maxPath and maxTitle are the most letters of a path that are written, and
+// that are shown on request: what visitors ask for can have any length.
+const maxPath, maxTitle = 200, 2000
+
+func cut(s string, letters int) string {
+	n := 0
+	for i := range s {
+		if n == letters {
+			return s[:i] + "…"
+		}
+		n++
+	}
+	return s
+}
