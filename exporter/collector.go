@@ -26,7 +26,7 @@ var table = func() map[string]family {
 // gather returns every metric of s: families by name, each with its series in
 // order. The error says what the registry found inconsistent and left out.
 func gather(s *Snapshot) ([]*dto.MetricFamily, error) {
-	registry := prometheus.NewPedanticRegistry()
+	registry := prometheus.NewRegistry()
 	if err := registry.Register(collector{s}); err != nil {
 		return nil, err
 	}
@@ -89,20 +89,25 @@ func (s series) constant(name string, kind prometheus.ValueType, value float64, 
 	})
 }
 
-// write writes what make returns, unless there is such a series already.
-func (s series) write(name string, labels []string, make func(family, []string) (prometheus.Metric, error)) {
+// write writes what build makes of values that are fit for labels, unless there is
+// such a series already.
+func (s series) write(name string, labels []string, build func(family, []string) (prometheus.Metric, error)) {
+	values := make([]string, len(labels))
 	for i, l := range labels {
-		labels[i] = Label(l)
+		values[i] = Label(l)
 	}
-	id := name + "\x00" + strings.Join(labels, "\x00")
+	id := name + separator + strings.Join(values, separator)
 	if s.seen[id] {
 		return
 	}
 	s.seen[id] = true
 	f := table[name]
-	m, err := make(f, labels)
+	m, err := build(f, values)
 	if err != nil {
 		m = prometheus.NewInvalidMetric(f.desc, err)
 	}
 	s.out <- m
 }
+
+// separator is in no label value: it is not UTF-8.
+const separator = "\xff"

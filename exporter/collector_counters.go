@@ -31,14 +31,22 @@ func (s series) labels(name, kind string, pairs []string) ([]string, bool) {
 		return nil, false
 	}
 	values := make([]string, len(f.Labels))
-	for i := 0; i < len(pairs); i += 2 {
-		at := slices.Index(f.Labels, pairs[i])
-		if at < 0 || !s.configured(pairs[i], pairs[i+1]) {
+	for i, label := range f.Labels {
+		if values[i], ok = valueOf(label, pairs); !ok || !s.configured(label, values[i]) {
 			return nil, false
 		}
-		values[at] = pairs[i+1]
 	}
 	return values, true
+}
+
+// valueOf returns the value of label among name, value pairs.
+func valueOf(label string, pairs []string) (string, bool) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i] == label {
+			return pairs[i+1], true
+		}
+	}
+	return "", false
 }
 
 // configured reports whether value, of a project or sink label, is of one that

@@ -13,20 +13,20 @@ const MaxLabel = 256
 // hashDigits is how many hexadecimal digits tell altered values apart.
 const hashDigits = 8
 
-// Label returns s as a label value: itself where it is valid UTF-8 without NUL
-// and at most MaxLabel bytes. What it has to alter (invalid bytes and NUL become
-// U+FFFD, the end is cut off) ends in "…" and a hash of s, so that two values
-// that differ stay two series. The same s always gives the same value.
+// Label returns s as a label value: itself where it is valid UTF-8 of at most
+// MaxLabel bytes. What it has to alter (invalid bytes become U+FFFD, the end is
+// cut off) ends in "…" and a hash of s, so that two values that differ stay two
+// series. The same s always gives the same value.
 //
-// Newlines, quotes and backslashes stay: the exposition formats escape them.
+// Newlines, quotes, backslashes and control characters stay: the exposition
+// formats escape what they must, and readers take the rest.
 func Label(s string) string {
-	if len(s) <= MaxLabel && utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
+	if len(s) <= MaxLabel && utf8.ValidString(s) {
 		return s
 	}
 	sum := sha256.Sum256([]byte(s))
 	mark := "…" + hex.EncodeToString(sum[:])[:hashDigits]
-	text := strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
-	return cut(text, MaxLabel-len(mark)) + mark
+	return cut(strings.ToValidUTF8(s, "\uFFFD"), MaxLabel-len(mark)) + mark
 }
 
 // cut returns the longest beginning of s, which is valid UTF-8, of whole

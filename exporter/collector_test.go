@@ -1,0 +1,192 @@
+package exporter_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// want compares the series whose names begin with one of prefixes.
+func want(t *testing.T, s exporter.Snapshot, series map[string]float64, prefixes ...string) {
+	t.Helper()
+	got := map[string]float64{}
+	for name, value := range metrics(t, s) {
+		for _, p := range prefixes {
+			if strings.HasPrefix(name, p) {
+				got[name] = value
+			}
+		}
+	}
+	if diff := cmp.Diff(series, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What can be foreseen counts from 0, and nothing else is there.
+func TestNothingYet(t *testing.T) {
+	s := exporter.Snapshot{Projects: []exporter.Project{{ID: "p"}}, Sinks: []exporter.Sink{{Name: "parquet"}}}
+	all := metrics(t, s)
+	for name := range all {
+		if strings.HasPrefix(name, exporter.BuildInfo) || !strings.HasPrefix(name, "docgauge_") {
+			delete(all, name)
+		}
+	}
+	if diff := cmp.Diff(map[string]float64{
+		`docgauge_export_runs_total{outcome="deferred"}`:               0,
+		`docgauge_export_runs_total{outcome="failed"}`:                 0,
+		`docgauge_export_runs_total{outcome="interrupted"}`:            0,
+		`docgauge_export_runs_total{outcome="success"}`:                0,
+		`docgauge_export_duration_seconds`:                             0,
+		`docgauge_windows_committed_total{project="p",sink="parquet"}`: 0,
+		`docgauge_window_drift_total{project="p"}`:                     0,
+		`docgauge_pages_mispredicted_total{project="p"}`:               0,
+		`docgauge_rows_written_total{sink="parquet"}`:                  0,
+		`docgauge_sink_failures_total{sink="parquet"}`:                 0,
+		`docgauge_spool_windows{sink="parquet"}`:                       0,
+		`docgauge_api_requests_total{code="200",endpoint="visitors"}`:  0,
+		`docgauge_api_request_duration_seconds{endpoint="visitors"}`:   0,
+		`docgauge_api_foreign_throttles_total`:                         0,
+	}, all); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A moment nobody knows has no series: 0 would be 1970.
+func TestUnknownMoments(t *testing.T) {
+	s := rich()
+	s.At, s.Finish, s.LastStart, s.LastCompletion, s.LastSuccess = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	s.Open[0].ReadAt, s.Sinks[0].LastCommit, s.Keys[0].Expires = time.Time{}, time.Time{}, time.Time{}
+	for name := range metrics(t, s) {
+		if strings.Contains(name, "timestamp_seconds") && strings.HasPrefix(name, "docgauge_") && !strings.HasPrefix(name, "docgauge_window_") {
+			t.Error(name)
+		}
+	}
+}
+
+func TestCounters(t *testing.T) {
+	s := rich()
+	s.Counters = []exporter.Counter{
+		{Name: "windows_committed_total", Labels: []string{"sink", "parquet", "project", "prj_a"}, Value: 5},
+		{Name: "windows_committed_total", Labels: []string{"project", "prj_b", "sink", "parquet"}, Value: 6},
+		{Name: "windows_committed_total", Labels: []string{"project", "gone", "sink", "parquet"}, Value: 7},
+		{Name: "windows_committed_total", Labels: []string{"project", "prj_a", "sink", "gone"}, Value: 8},
+		{Name: "windows_committed_total", Labels: []string{"project", "prj_a"}, Value: 9},
+		{Name: "windows_committed_total", Labels: []string{"project", "prj_a", "other", "x"}, Value: 10},
+		{Name: "windows_committed_total", Labels: []string{"project", "prj_a", "project", "prj_b"}, Value: 11},
+		{Name: "windows_committed_total", Labels: []string{"project"}, Value: 12},
+		{Name: "rows_written_total", Labels: []string{"sink", "gone"}, Value: 13},
+		{Name: "of_another_time_total", Value: 14},
+		{Name: "site_visitors", Labels: []string{"project", "prj_a", "window", "day", "audience", "ai"}, Value: 15},
+		{Name: "export_duration_seconds", Value: 16},
+	}
+	want(t, s, map[string]float64{
+		`docgauge_windows_committed_total{project="prj_a",sink="parquet"}`:    5,
+		`docgauge_windows_committed_total{project="prj_b",sink="parquet"}`:    6,
+		`docgauge_windows_committed_total{project="prj_a",sink="clickhouse"}`: 0,
+		`docgauge_windows_committed_total{project="prj_b",sink="clickhouse"}`: 0,
+		`docgauge_rows_written_total{sink="parquet"}`:                         0,
+		`docgauge_rows_written_total{sink="clickhouse"}`:                      0,
+	}, exporter.WindowsCommitted, exporter.RowsWritten, "docgauge_of_another")
+}
+
+// Series of what is no longer in the snapshot are gone at once.
+func TestSeriesDisappear(t *testing.T) {
+	v := publish(rich())
+	s := rich()
+	s.Projects, s.Windows, s.Open, s.Due = s.Projects[:1], s.Windows[:1], nil, nil
+	s.Sinks, s.Keys = s.Sinks[:1], s.Keys[:1]
+	v.Publish(s)
+	for _, accept := range []string{acceptText, acceptOpenMetrics, acceptProtobuf} {
+		_, text := scrape(t, v, accept, "gzip")
+		for _, gone := range []string{"prj_b", "28d", "clickhouse", "write", "docgauge_open_", "docgauge_windows_due"} {
+			if strings.Contains(text, gone) {
+				t.Errorf("%s: %s is still there", accept, gone)
+			}
+		}
+		if !strings.Contains(text, "prj_a") {
+			t.Errorf("%s: prj_a is gone", accept)
+		}
+	}
+}
+
+// Pages whose paths are shown alike stay two series; a page that comes twice is one.
+func TestPaths(t *testing.T) {
+	long := strings.Repeat("/long", 100)
+	s := exporter.Snapshot{Windows: []exporter.Window{{Revision: revision("p", analytics.Day, 6, 7, 5), Pages: []analytics.Row{
+		{Path: long + "1", Total: 9}, {Path: long + "2", Total: 8}, {Path: "/x\xff", Total: 7}, {Path: "/x\xfe", Total: 6},
+		{Path: "/twice", Total: 5}, {Path: "/twice", Total: 4},
+	}}}}
+	series := map[string]float64{}
+	for i, path := range []string{long + "1", long + "2", "/x\xff", "/x\xfe", "/twice"} {
+		series[fmt.Sprintf(`docgauge_page_visitors_deduplicated{path=%q,project="p",window="day"}`, exporter.Label(path))] = float64(9 - i)
+	}
+	want(t, s, series, exporter.PageVisitorsDeduplicated)
+}
+
+// Windows of the ledger do not become series, only the newest of each granularity.
+func TestCardinality(t *testing.T) {
+	small, big := rich(), rich()
+	for i := range 10_000 {
+		r := revision("prj_a", analytics.Day, -i, 1-i, 100)
+		big.Projects[0].Grids[0].Cells = append(big.Projects[0].Grids[0].Cells, exporter.Cell{Window: r.Window, Revision: &r})
+	}
+	if a, b := len(metrics(t, small)), len(metrics(t, big)); a != b {
+		t.Errorf("%d series with few windows in the ledger, %d with many", a, b)
+	}
+}
+
+// Whatever a snapshot holds, the registry finds nothing wrong with it.
+func TestAnySnapshot(t *testing.T) {
+	name := rapid.SampledFrom([]string{"", "a", "b", "a\xff", "a\xfe", "\n\"\\", "🙂", strings.Repeat("é", 200), strings.Repeat("é", 201)})
+	number := rapid.Int64()
+	at := rapid.Custom(func(t *rapid.T) time.Time { return time.Unix(rapid.Int64().Draw(t, "at"), 0) })
+	label := rapid.SampledFrom([]string{"project", "sink", "outcome", "endpoint", "code", "x", ""})
+	metric := rapid.Custom(func(t *rapid.T) string {
+		return strings.TrimPrefix(rapid.SampledFrom(exporter.Metrics()).Draw(t, "metric").Name, "docgauge_")
+	})
+	pairs := rapid.Custom(func(t *rapid.T) (p []string) {
+		for range rapid.IntRange(0, 3).Draw(t, "pairs") {
+			p = append(p, label.Draw(t, "label"), name.Draw(t, "value"))
+		}
+		return p
+	})
+	page := rapid.Custom(func(t *rapid.T) analytics.Row {
+		return analytics.Row{Path: name.Draw(t, "path"), Total: number.Draw(t, "n")}
+	})
+	many := func(t *rapid.T, make func()) {
+		for range rapid.IntRange(0, 3).Draw(t, "many") {
+			make()
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := exporter.Snapshot{At: at.Draw(t, "at"), LastSuccess: at.Draw(t, "success")}
+		many(t, func() {
+			g := analytics.Granularity(name.Draw(t, "g"))
+			k := analytics.Key{Project: name.Draw(t, "project"), Granularity: g}
+			s.Projects = append(s.Projects, exporter.Project{ID: k.Project})
+			s.Windows = append(s.Windows, exporter.Window{
+				Revision: analytics.Revision{Key: k, Rows: number.Draw(t, "rows")}, Pages: rapid.SliceOfN(page, 0, 4).Draw(t, "pages"),
+			})
+			s.Open = append(s.Open, exporter.Open{Key: k, ReadAt: at.Draw(t, "read")})
+			s.Due = append(s.Due, exporter.Due{Project: k.Project, Granularity: g, Reason: name.Draw(t, "reason")})
+			s.Budgets = append(s.Budgets, exporter.Budget{Name: name.Draw(t, "budget"), Limit: int(number.Draw(t, "limit"))})
+			s.Keys = append(s.Keys, exporter.Key{Name: name.Draw(t, "key"), Expires: at.Draw(t, "expires")})
+			s.Sinks = append(s.Sinks, exporter.Sink{Name: name.Draw(t, "sink"), LastCommit: at.Draw(t, "commit")})
+			s.Counters = append(s.Counters, exporter.Counter{Name: metric.Draw(t, "counter"), Labels: pairs.Draw(t, "labels"), Value: number.Draw(t, "count")})
+			s.Histograms = append(s.Histograms, exporter.Histogram{
+				Name: metric.Draw(t, "histogram"), Labels: pairs.Draw(t, "labels"), Sum: rapid.Float64().Draw(t, "sum"),
+				Buckets: rapid.MapOf(rapid.IntRange(-300, 300), rapid.Uint64Range(0, 1<<40)).Draw(t, "buckets"),
+			})
+		})
+		if err := exporter.Inconsistent(s); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

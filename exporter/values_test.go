@@ -1,0 +1,268 @@
+package exporter_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+func TestLoad(t *testing.T) {
+	var v exporter.Values
+	if v.Load() != nil {
+		t.Error("a snapshot before the first")
+	}
+	v.Publish(rich())
+	if got := v.Load(); got == nil || !got.At.Equal(noon) {
+		t.Errorf("loaded %v", got)
+	}
+}
+
+// Before the first snapshot a scrape works and tells of the process only.
+func TestBeforeTheFirst(t *testing.T) {
+	for _, accept := range []string{acceptText, acceptOpenMetrics, acceptProtobuf} {
+		_, text := scrape(t, new(exporter.Values), accept, "gzip")
+		if strings.Contains(text, "docgauge_") || !strings.Contains(text, "go_goroutines") || !strings.Contains(text, "process_open_fds") {
+			t.Errorf("%s: %s", accept, text)
+		}
+	}
+}
+
+// numbered returns a snapshot in which every value that has to is n.
+func numbered(n int64) exporter.Snapshot {
+	s := exporter.Snapshot{At: time.Unix(n, 0), Projects: []exporter.Project{{ID: "p"}}}
+	r := revision("p", analytics.Day, 6, 7, n)
+	r.Totals = analytics.Totals{Human: n, AI: n, Total: n}
+	w := exporter.Window{Revision: r}
+	for i := range 50 {
+		w.Pages = append(w.Pages, analytics.Row{Path: fmt.Sprintf("/%d", i), Human: n, AI: n, Total: n})
+	}
+	s.Windows = append(s.Windows, w)
+	return s
+}
+
+// While snapshots are published, each of 40 scrapers sees one of them, whole,
+// and never an older one than before.
+func TestParallelScrapes(t *testing.T) {
+	v := publish(numbered(1))
+	server := httptest.NewServer(v.Handler())
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var publisher, scrapers sync.WaitGroup
+	publisher.Go(func() {
+		for n := int64(2); ctx.Err() == nil; n++ {
+			v.Publish(numbered(n))
+		}
+	})
+	for i := range 40 {
+		accept := []string{acceptText, acceptOpenMetrics}[i%2]
+		scrapers.Go(func() {
+			last := 0.0
+			for range 5 {
+				n, err := scrapeNumber(server.URL, accept)
+				if err != nil || n < last {
+					t.Errorf("%v after %v, %v", n, last, err)
+					return
+				}
+				last = n
+			}
+		})
+	}
+	scrapers.Wait()
+	cancel()
+	publisher.Wait()
+}
+
+// scrapeNumber returns the one number that all values have.
+func scrapeNumber(url, accept string) (float64, error) {
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Accept", accept)
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("status %d: %w", answer.StatusCode, err)
+	}
+	var all []float64
+	for line := range strings.Lines(string(text)) {
+		for _, p := range []string{exporter.SiteVisitors, exporter.PageVisitors, exporter.Pages + "{", exporter.SnapshotTimestamp} {
+			if n := 0.0; strings.HasPrefix(line, p) {
+				if _, err := fmt.Sscan(line[strings.LastIndexByte(strings.TrimSpace(line), ' '):], &n); err != nil {
+					return 0, err
+				}
+				all = append(all, n)
+			}
+		}
+	}
+	for _, n := range all {
+		if n != all[0] {
+			return 0, fmt.Errorf("%v and %v in one scrape", all[0], n)
+		}
+	}
+	if len(all) != 50*3+3+1+1 {
+		return 0, fmt.Errorf("%d series", len(all))
+	}
+	return all[0], nil
+}
+
+func TestFormats(t *testing.T) {
+	v := publish(rich())
+	for accept, contentType := range map[string]string{
+		"":                             "text/plain",
+		"*/*":                          "application/openmetrics-text",
+		"text/html":                    "text/plain",
+		"nonsense;;;":                  "text/plain",
+		acceptText:                     "text/plain; version=0.0.4",
+		acceptProtobuf:                 "application/vnd.google.protobuf",
+		acceptOpenMetrics:              "application/openmetrics-text; version=1.0.0",
+		"application/openmetrics-text": "application/openmetrics-text; version=0.0.1",
+	} {
+		header, text := scrape(t, v, accept, "")
+		if got := header.Get("Content-Type"); !strings.HasPrefix(got, contentType) {
+			t.Errorf("%s: %s", accept, got)
+		}
+		if header.Get("Vary") == "" {
+			t.Errorf("%s: no Vary", accept)
+		}
+		end := strings.HasSuffix(text, "# EOF\n")
+		if end != strings.HasPrefix(contentType, "application/openmetrics") || strings.Count(text, "# EOF\n") > 1 {
+			t.Errorf("%s: the end is wrong", accept)
+		}
+	}
+}
+
+func TestCompression(t *testing.T) {
+	handler := publish(rich()).Handler()
+	for encoding, compressed := range map[string]bool{
+		"": false, "identity": false, "gzip": true, "GZIP": true, "deflate, gzip": true, "gzip;q=0.5": true, "br;q=1, gzip; q=0.1": true,
+		"gzip;q=0": false, "gzip;q=0.000, identity": false, "gzip;q=x": false, "zstd": false, "*": false, "notgzip": false,
+	} {
+		request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		request.Header.Set("Accept-Encoding", encoding)
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, request)
+		if got := answer.Header().Get("Content-Encoding") == "gzip"; got != compressed {
+			t.Errorf("%q: compressed %v", encoding, got)
+		}
+		if got := bytes.HasPrefix(answer.Body.Bytes(), []byte{0x1f, 0x8b}); got != compressed {
+			t.Errorf("%q: compressed body %v", encoding, got)
+		}
+	}
+}
+
+// The two halves of the answer are one member: what some clients stop after.
+func TestOneGzipMember(t *testing.T) {
+	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	request.Header.Set("Accept-Encoding", "gzip")
+	answer := httptest.NewRecorder()
+	publish(rich()).Handler().ServeHTTP(answer, request)
+	body := bytes.NewReader(answer.Body.Bytes())
+	r, err := gzip.NewReader(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Multistream(false)
+	text, err := io.ReadAll(r)
+	if err != nil || body.Len() != 0 {
+		t.Fatalf("%v, %d bytes left", err, body.Len())
+	}
+	if all := parse(t, string(text)); all[exporter.APIForeignThrottles] != 0 || all["go_goroutines"] == 0 || len(all) < 100 {
+		t.Errorf("%d series", len(all))
+	}
+}
+
+func TestPickFamilies(t *testing.T) {
+	request := httptest.NewRequest(http.MethodGet, "/metrics?name[]=docgauge_pages&name[]=go_goroutines", nil)
+	answer := httptest.NewRecorder()
+	publish(rich()).Handler().ServeHTTP(answer, request)
+	if all := parse(t, answer.Body.String()); len(all) != 3 {
+		t.Errorf("picked %v", all)
+	}
+}
+
+// A scraper that goes away ends its scrape, and nothing else.
+func TestScraperGoesAway(t *testing.T) {
+	handler := publish(large(2, 50)).Handler()
+	for _, failAfter := range []int{0, 1, 5000} {
+		request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		handler.ServeHTTP(&broken{header: http.Header{}, left: failAfter}, request)
+	}
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if answer.Code != http.StatusOK {
+		t.Error(answer.Code)
+	}
+}
+
+// broken is a connection that takes left bytes and then is gone.
+type broken struct {
+	header http.Header
+	left   int
+}
+
+func (b *broken) Header() http.Header { return b.header }
+func (b *broken) WriteHeader(int)     {}
+func (b *broken) Write(p []byte) (int, error) {
+	n := min(len(p), b.left)
+	b.left -= n
+	if n < len(p) {
+		return n, net.ErrClosed
+	}
+	return n, nil
+}
+
+// Scrapers that read nothing take slots; when none is left the next is told so,
+// and when one ends there is room again.
+func TestTooManyScrapes(t *testing.T) {
+	handler := publish(rich()).Handler()
+	stuck := &stuck{arrived: make(chan struct{}), release: make(chan struct{})}
+	var all sync.WaitGroup
+	for range exporter.MaxInFlight {
+		all.Go(func() { handler.ServeHTTP(stuck, httptest.NewRequest(http.MethodGet, "/metrics", nil)) })
+	}
+	for range exporter.MaxInFlight {
+		<-stuck.arrived
+	}
+	status := func() int {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		return answer.Code
+	}
+	if got := status(); got != http.StatusServiceUnavailable {
+		t.Errorf("status %d", got)
+	}
+	close(stuck.release)
+	all.Wait()
+	if got := status(); got != http.StatusOK {
+		t.Errorf("status %d after they were gone", got)
+	}
+}
+
+// stuck is a connection whose other end reads nothing until it is released.
+type stuck struct{ arrived, release chan struct{} }
+
+func (s *stuck) Header() http.Header { return http.Header{} }
+func (s *stuck) WriteHeader(int)     {}
+func (s *stuck) Write([]byte) (int, error) {
+	s.arrived <- struct{}{}
+	<-s.release
+	return 0, errors.New("gone")
+}
