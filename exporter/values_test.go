@@ -127,7 +127,7 @@ func TestFormats(t *testing.T) {
 	v := publish(rich())
 	for accept, contentType := range map[string]string{
 		"":                             "text/plain",
-		"*/*":                          "application/openmetrics-text",
+		"*/*":                          "text/plain",
 		"text/html":                    "text/plain",
 		"nonsense;;;":                  "text/plain",
 		acceptText:                     "text/plain; version=0.0.4",

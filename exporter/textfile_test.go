@@ -1,0 +1,148 @@
+package exporter_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/engines"
+)
+
+// The file has what /metrics has of ours, mode 0644, and nothing is left beside it.
+func TestTextfile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "docgauge.prom")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := exporter.WriteTextfile(path, rich()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, scraped := scrape(t, publish(rich()), acceptText, "")
+	if diff := cmp.Diff(own(scraped), string(text)); diff != "" {
+		t.Error(diff)
+	}
+	if all := parse(t, string(text)); all[`docgauge_site_visitors{audience="human",project="prj_a",window="day"}`] != 80 {
+		t.Errorf("read back %v", all)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != 0o644 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if files, _ := os.ReadDir(dir); len(files) != 1 {
+		t.Errorf("left %v", files)
+	}
+}
+
+// Whoever reads while it is written sees a whole file.
+func TestTextfileIsReplacedWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "docgauge.prom")
+	if err := exporter.WriteTextfile(path, rich()); err != nil {
+		t.Fatal(err)
+	}
+	var writer sync.WaitGroup
+	stop := make(chan struct{})
+	writer.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := exporter.WriteTextfile(path, rich()); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for range 200 {
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.HasPrefix(string(text), "# HELP docgauge_api") || !strings.HasSuffix(string(text), "\"settle\",window=\"day\"} 0\n") {
+			t.Fatalf("read %d bytes, %v", len(text), err)
+		}
+	}
+	close(stop)
+	writer.Wait()
+}
+
+func TestTextfileErrors(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	for _, err := range []error{os.WriteFile(file, nil, 0o644), os.Mkdir(filepath.Join(dir, "directory.prom"), 0o755)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]struct {
+		is   error
+		says string
+	}{
+		filepath.Join(dir, "docgauge.txt"):      {nil, "must end in .prom"},
+		filepath.Join(dir, "gone", "a.prom"):    {fs.ErrNotExist, "its directory must exist"},
+		filepath.Join(file, "a.prom"):           {syscall.ENOTDIR, "it must lie in a directory"},
+		filepath.Join(dir, "directory.prom"):    {nil, "it is a directory"},
+		"/proc/docgauge-cannot-write-here.prom": {nil, ""},
+		"/dev/full/docgauge.prom":               {syscall.ENOTDIR, "it must lie in a directory"},
+	} {
+		err := exporter.WriteTextfile(path, rich())
+		if err == nil {
+			t.Errorf("%s was written", path)
+			continue
+		}
+		if !strings.HasPrefix(err.Error(), "textfile "+path+": ") || !strings.Contains(err.Error(), want.says) || want.is != nil && !errors.Is(err, want.is) {
+			t.Error(err)
+		}
+	}
+	if files, _ := os.ReadDir(dir); len(files) != 2 {
+		t.Errorf("left %v", files)
+	}
+}
+
+// A directory another user owns is no place for the file. Root may write anywhere.
+func TestTextfilePermission(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("SKIPPED: root may write anywhere")
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	err := exporter.WriteTextfile(filepath.Join(dir, "docgauge.prom"), rich())
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "must be writable") {
+		t.Error(err)
+	}
+}
+
+// node_exporter shows what the file says, and has nothing to complain of.
+func TestTextfileNodeExporter(t *testing.T) {
+	server := engines.RunNodeExporter(t)
+	s := oddPages()
+	if err := exporter.WriteTextfile(filepath.Join(server.Dir, "docgauge.prom"), s); err != nil {
+		t.Fatal(err)
+	}
+	text, err := server.Metrics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := parse(t, text)
+	if failed, ok := got["node_textfile_scrape_error"]; !ok || failed != 0 {
+		t.Errorf("node_textfile_scrape_error %v, %v", failed, ok)
+	}
+	for name, value := range metrics(t, s) {
+		if strings.HasPrefix(name, "docgauge_") && got[name] != value {
+			t.Errorf("%s is %v, want %v", name, got[name], value)
+		}
+	}
+}
