@@ -3,10 +3,12 @@ package exporter_test
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,7 +154,8 @@ func metrics(t testing.TB, s exporter.Snapshot) map[string]float64 {
 	return parse(t, text)
 }
 
-func parse(t testing.TB, text string) map[string]float64 {
+// parse reads the text format; it leaves out the labels named by without.
+func parse(t testing.TB, text string, without ...string) map[string]float64 {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
@@ -162,7 +165,7 @@ func parse(t testing.TB, text string) map[string]float64 {
 	all := map[string]float64{}
 	for name, f := range families {
 		for _, m := range f.Metric {
-			all[name+labels(m)] = value(m)
+			all[name+labels(m, without)] = value(m)
 		}
 	}
 	return all
@@ -175,21 +178,23 @@ func decode(t testing.TB, body string) map[string]*dto.MetricFamily {
 	decoder := expfmt.NewDecoder(bytes.NewBufferString(body), expfmt.FmtProtoDelim)
 	for {
 		var f dto.MetricFamily
-		switch err := decoder.Decode(&f); err {
-		case nil:
-			all[f.GetName()] = &f
-		case io.EOF:
+		err := decoder.Decode(&f)
+		if errors.Is(err, io.EOF) {
 			return all
-		default:
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
+		all[f.GetName()] = &f
 	}
 }
 
-func labels(m *dto.Metric) string {
+func labels(m *dto.Metric, without []string) string {
 	var pairs []string
 	for _, l := range m.Label {
-		pairs = append(pairs, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+		if !slices.Contains(without, l.GetName()) {
+			pairs = append(pairs, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+		}
 	}
 	if pairs == nil {
 		return ""

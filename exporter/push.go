@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 )
 
@@ -22,9 +23,10 @@ const (
 	maxAnswer = 300
 )
 
-// Push adds the metrics of s to a group of the Pushgateway at address: families
-// pushed before are replaced, others of the group stay. address is as for
-// [ParsePushURL]. An error names the host, never the credentials.
+// Push replaces the metrics of docgauge in a group of the Pushgateway at address,
+// which is as for [ParsePushURL], by those of s: families that s has no series of
+// go away too, except the last success, which only a success replaces. Families of
+// others in the group stay. An error names the host, never the credentials.
 func Push(ctx context.Context, address string, s Snapshot) error {
 	group, err := parsePushURL(address)
 	if err != nil {
@@ -34,7 +36,7 @@ func Push(ctx context.Context, address string, s Snapshot) error {
 	if err != nil {
 		return fmt.Errorf("push to %s: %w", group.Host, err)
 	}
-	body, err := encode(families, expfmt.FmtProtoDelim, true)
+	body, err := encode(append(families, empty(families)...), expfmt.FmtProtoDelim, true)
 	if err != nil {
 		return fmt.Errorf("push to %s: %w", group.Host, err)
 	}
@@ -42,6 +44,24 @@ func Push(ctx context.Context, address string, s Snapshot) error {
 		return fmt.Errorf("push to %s: %w", group.Host, err)
 	}
 	return nil
+}
+
+// empty returns a family without series for each metric that is not among
+// families. A gateway keeps what was pushed until the family comes again: without
+// these it would tell of a backlog, or of the pages of a project, long gone.
+func empty(families []*dto.MetricFamily) []*dto.MetricFamily {
+	there := map[string]bool{ExportLastSuccess: true}
+	for _, f := range families {
+		there[f.GetName()] = true
+	}
+	var all []*dto.MetricFamily
+	for _, m := range Metrics() {
+		if !there[m.Name] {
+			kind := dto.MetricType(dto.MetricType_value[strings.ToUpper(m.Type)])
+			all = append(all, &dto.MetricFamily{Name: &m.Name, Help: &m.Help, Type: &kind})
+		}
+	}
+	return all
 }
 
 // post sends body; credentials in the URL become basic authentication.

@@ -62,7 +62,7 @@ func checkGroup(path string) error {
 	}
 	for i := 0; i < len(parts); i += 2 {
 		name, _ := strings.CutSuffix(parts[i], "@base64")
-		if !labelName.MatchString(name) || i > 0 && name == "job" {
+		if !labelName.MatchString(name) || i > 0 && name == "job" || name == "le" {
 			return fmt.Errorf("%q cannot be a label of the group", name)
 		}
 		if slices.ContainsFunc(Metrics(), func(m Metric) bool { return slices.Contains(m.Labels, name) }) {

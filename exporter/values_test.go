@@ -189,6 +189,15 @@ func TestOneGzipMember(t *testing.T) {
 	}
 }
 
+// A scrape encodes nothing that another has encoded already.
+func TestBodyIsKept(t *testing.T) {
+	for _, gzip := range []bool{false, true} {
+		if !exporter.KeepsBody(publish(rich()), gzip) {
+			t.Errorf("gzip %v: encoded again", gzip)
+		}
+	}
+}
+
 func TestPickFamilies(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/metrics?name[]=docgauge_pages&name[]=go_goroutines", nil)
 	answer := httptest.NewRecorder()

@@ -1,0 +1,199 @@
+package exporter_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/engines"
+)
+
+// pushed returns our series as the gateway shows them, without the labels of the group.
+func pushed(t *testing.T, address string) map[string]float64 {
+	t.Helper()
+	answer, err := http.Get(address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, own(string(text)), "job", "instance")
+}
+
+func TestPushgateway(t *testing.T) {
+	gateway := engines.RunPushgateway(t)
+	s := oddPages()
+	if err := exporter.Push(t.Context(), gateway.URL, s); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{}
+	for name, value := range metrics(t, s) {
+		if strings.HasPrefix(name, "docgauge_") {
+			want[name] = value
+		}
+	}
+	if diff := cmp.Diff(want, pushed(t, gateway.URL)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The group shows the newest push alone, and the last success as long as no
+// newer one is known.
+func TestPushgatewayForgets(t *testing.T) {
+	gateway := engines.RunPushgateway(t)
+	if err := exporter.Push(t.Context(), gateway.URL+"/", rich()); err != nil {
+		t.Fatal(err)
+	}
+	s := rich()
+	s.Projects, s.Windows, s.Open, s.Due, s.Finish, s.LastSuccess = s.Projects[:1], s.Windows[1:2], nil, nil, time.Time{}, time.Time{}
+	if err := exporter.Push(t.Context(), gateway.URL, s); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{exporter.ExportLastSuccess: metrics(t, rich())[exporter.ExportLastSuccess]}
+	for name, value := range metrics(t, s) {
+		if strings.HasPrefix(name, "docgauge_") {
+			want[name] = value
+		}
+	}
+	if diff := cmp.Diff(want, pushed(t, gateway.URL)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// recorded is what a gateway was asked.
+type recorded struct {
+	method, path, user, password string
+}
+
+// gateway answers every push with status and text.
+func gateway(t *testing.T, status int, text string) (*url.URL, *recorded) {
+	t.Helper()
+	var got recorded
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got.method, got.path = r.Method, r.URL.EscapedPath()
+		got.user, got.password, _ = r.BasicAuth()
+		w.Header().Set("Location", "/elsewhere")
+		w.WriteHeader(status)
+		io.WriteString(w, text)
+	}))
+	t.Cleanup(server.Close)
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u, &got
+}
+
+func TestPushGroup(t *testing.T) {
+	for path, want := range map[string]string{
+		"":                                 "/metrics/job/docgauge",
+		"/":                                "/metrics/job/docgauge",
+		"/below/it/":                       "/below/it/metrics/job/docgauge",
+		"/metrics/job/docs":                "/metrics/job/docs",
+		"/metrics/job/docs/instance/a%2Fb": "/metrics/job/docs/instance/a%2Fb",
+		"/x/metrics/job@base64/ZG9jcw":     "/x/metrics/job@base64/ZG9jcw",
+	} {
+		u, got := gateway(t, http.StatusAccepted, "")
+		u.User = url.UserPassword("me", "p@ss:w/rd")
+		if err := exporter.Push(t.Context(), u.String()+path, rich()); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(recorded{http.MethodPost, want, "me", "p@ss:w/rd"}, *got, cmp.AllowUnexported(recorded{})); diff != "" {
+			t.Errorf("%s: %s", path, diff)
+		}
+	}
+}
+
+// No failure tells the password, however the gateway quotes it, and each says
+// where it was and what to do.
+func TestPushErrors(t *testing.T) {
+	for status, remedy := range map[int]string{
+		http.StatusMovedPermanently:    "redirects are not followed",
+		http.StatusBadRequest:          "must accept the group",
+		http.StatusUnauthorized:        "must accept the credentials",
+		http.StatusForbidden:           "must accept the credentials",
+		http.StatusNotFound:            "must be that of a Pushgateway",
+		http.StatusInternalServerError: "must be well",
+	} {
+		u, got := gateway(t, status, "you sent s3cret%2F, s3cret/ and bWU6czNjcmV0Lw==\n"+strings.Repeat("long ", 1000))
+		u.User = url.UserPassword("me", "s3cret/")
+		err := exporter.Push(t.Context(), u.String(), rich())
+		if err == nil {
+			t.Fatalf("status %d is no error", status)
+		}
+		text := err.Error()
+		for _, part := range []string{"push to " + u.Host + ": HTTP ", http.StatusText(status), "you sent …, … and …", remedy} {
+			if !strings.Contains(text, part) {
+				t.Errorf("%q is not in %s", part, text)
+			}
+		}
+		if strings.Contains(text, "s3cret") || strings.Contains(text, "bWU6") || len(text) > 600 || strings.Contains(text, "\n") {
+			t.Error(text)
+		}
+		if got.path == "/elsewhere" {
+			t.Error("the redirect was followed")
+		}
+	}
+}
+
+func TestPushNobodyThere(t *testing.T) {
+	u, _ := gateway(t, http.StatusOK, "")
+	u.User, u.Host = url.UserPassword("me", "s3cret"), "127.0.0.1:1"
+	err := exporter.Push(t.Context(), u.String(), rich())
+	if err == nil || !strings.HasPrefix(err.Error(), "push to 127.0.0.1:1: ") || !strings.Contains(err.Error(), "must be reachable") || strings.Contains(err.Error(), "s3cret") {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := exporter.Push(ctx, u.String(), rich()); err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Error(err)
+	}
+}
+
+func TestParsePushURL(t *testing.T) {
+	for _, good := range []string{
+		"http://gw:9091", "https://gw/", "http://user:p%40ss@[::1]:9091/prefix",
+		"http://gw/metrics/job/a", "http://gw/metrics/job/a/instance/b/team/c", "http://gw/metrics/job@base64/YQ/dir@base64/L2E",
+	} {
+		if err := exporter.ParsePushURL(good); err != nil {
+			t.Error(err)
+		}
+	}
+	for bad, says := range map[string]string{
+		"":                                    "must begin with http",
+		"gw:9091":                             "must begin with http",
+		"ftp://me:s3cret@gw":                  "must begin with http",
+		"http://":                             "must name a host",
+		"http://me:s3cret@:9091":              "must name a host",
+		"http://me:s3cret":                    "cannot be read",
+		"http://me:s3cret%@gw":                "cannot be read",
+		"http://me:s3 cret@gw":                "cannot be read",
+		"http://gw\x00":                       "cannot be read",
+		"http://me:s3cret@gw?x=s3cret":        "must not have ?",
+		"http://me:s3cret@gw#x":               "must not have ? or #",
+		"http://me:s3cret@gw/metrics/job":     "must name a job",
+		"http://me:s3cret@gw/metrics/job/":    "must name a job",
+		"http://gw/metrics/job//instance/a":   "must name a job",
+		"http://gw/metrics/job/a/instance":    "each label must have a value",
+		"http://gw/metrics/job/a/in-stance/b": `"in-stance" cannot be a label`,
+		"http://gw/metrics/job/a/job/b":       `"job" cannot be a label`,
+		"http://gw/metrics/job/a/project/b":   `"project" cannot be a label of the group, metrics have it`,
+		"http://gw/metrics/job/a/le/b":        `"le" cannot be a label`,
+	} {
+		err := exporter.ParsePushURL(bad)
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
