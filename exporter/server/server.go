@@ -127,16 +127,13 @@ func (s *Server) URL() string {
 func (s *Server) Serve(ctx context.Context) error {
 	defer s.http.Close()
 	s.announce()
-	served := make(chan error, 1)
-	go func() { served <- s.accept() }()
-	select {
-	case err := <-served:
+	stopped := make(chan error, 1)
+	cancel := context.AfterFunc(ctx, func() { stopped <- s.stop(context.WithoutCancel(ctx)) })
+	err := s.accept()
+	if cancel() {
 		return fmt.Errorf("serve %s: %w", s.URL(), err)
-	case <-ctx.Done():
 	}
-	err := s.stop(context.WithoutCancel(ctx))
-	<-served
-	return err
+	return <-stopped
 }
 
 func (s *Server) announce() {

@@ -171,6 +171,7 @@ func wantHeaders(t *testing.T, what string, resp *http.Response) {
 		"Referrer-Policy":              "no-referrer",
 		"Content-Security-Policy":      "default-src 'none'; frame-ancestors 'none'",
 		"Cross-Origin-Resource-Policy": "same-origin",
+		"Cache-Control":                "no-store",
 	} {
 		if got := resp.Header.Get(name); got != want {
 			t.Errorf("%s: %s is %q, want %q", what, name, got, want)
@@ -193,29 +194,29 @@ func TestHandlerSetsItsOwnPolicy(t *testing.T) {
 
 func TestReadySaysWhyNot(t *testing.T) {
 	var mu sync.Mutex
-	reasons := []string{"last run 3h ago", "sink clickhouse:\nconnection  refused"}
+	reasons := []string{"<b>last run 3h ago", "sink clickhouse:\nconnection  refused"}
 	r := start(t, Config{Ready: func() []string {
 		mu.Lock()
 		defer mu.Unlock()
 		return reasons
 	}})
 	resp, body := r.do(t, "GET", "/readyz")
-	if want := "last run 3h ago\nsink clickhouse: connection refused\n"; resp.StatusCode != 503 || body != want {
+	if want := "<b>last run 3h ago\nsink clickhouse: connection refused\n"; resp.StatusCode != http.StatusServiceUnavailable || body != want {
 		t.Errorf("%d %q, want 503 %q", resp.StatusCode, body, want)
 	}
 	if got := resp.Header.Get("Content-Type"); got != "text/plain; charset=utf-8" {
 		t.Errorf("type is %q", got)
 	}
-	if resp, body := r.do(t, "HEAD", "/readyz"); resp.StatusCode != 503 || body != "" {
+	if resp, body := r.do(t, "HEAD", "/readyz"); resp.StatusCode != http.StatusServiceUnavailable || body != "" {
 		t.Errorf("HEAD: %d %q, want 503 without a body", resp.StatusCode, body)
 	}
-	if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != 200 {
+	if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != http.StatusOK {
 		t.Errorf("/healthz is %d when not ready, want 200: it is about the process alone", resp.StatusCode)
 	}
 	mu.Lock()
 	reasons = nil
 	mu.Unlock()
-	if resp, body := r.do(t, "GET", "/readyz"); resp.StatusCode != 200 || body != "ready\n" {
+	if resp, body := r.do(t, "GET", "/readyz"); resp.StatusCode != http.StatusOK || body != "ready\n" {
 		t.Errorf("%d %q, want 200 ready", resp.StatusCode, body)
 	}
 }
@@ -310,7 +311,7 @@ func TestAddressOfAnotherMachine(t *testing.T) {
 func TestURLIsReachable(t *testing.T) {
 	for address, host := range map[string]string{":0": "127.0.0.1", "0.0.0.0:0": "127.0.0.1", "127.0.0.1:0": "127.0.0.1"} {
 		r := start(t, Config{Address: address})
-		if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != 200 {
+		if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != http.StatusOK {
 			t.Errorf("%s: %d", r.URL(), resp.StatusCode)
 		}
 		if want := fmt.Sprintf("http://%s:%d", host, r.listener.Addr().(*net.TCPAddr).Port); r.URL() != want {

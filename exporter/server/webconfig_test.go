@@ -109,7 +109,7 @@ func TestTLS(t *testing.T) {
 			}
 			trust(t, r, file)
 			resp, body := r.do(t, "GET", "/metrics")
-			if resp.StatusCode != 200 || body != answer || resp.ProtoMajor != tc.proto {
+			if resp.StatusCode != http.StatusOK || body != answer || resp.ProtoMajor != tc.proto {
 				t.Errorf("%d with %d bytes by %s", resp.StatusCode, len(body), resp.Proto)
 			}
 			wantHeaders(t, "over TLS", resp)
@@ -172,13 +172,13 @@ func TestBasicAuth(t *testing.T) {
 	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/nothing"} {
 		for _, login := range []func(*http.Request){func(*http.Request) {}, as("prometheus", "wrong"), as("root", password)} {
 			resp, body := r.do(t, "GET", path, login)
-			if resp.StatusCode != 401 || resp.Header.Get("WWW-Authenticate") == "" {
+			if resp.StatusCode != http.StatusUnauthorized || resp.Header.Get("WWW-Authenticate") == "" {
 				t.Errorf("%s: %d %q, want 401", path, resp.StatusCode, body)
 			}
 			wantHeaders(t, "401 of "+path, resp)
 		}
 	}
-	if resp, body := r.do(t, "GET", "/metrics", as("prometheus", password)); resp.StatusCode != 200 || body != "metrics" {
+	if resp, body := r.do(t, "GET", "/metrics", as("prometheus", password)); resp.StatusCode != http.StatusOK || body != "metrics" {
 		t.Errorf("%d %q with the password", resp.StatusCode, body)
 	}
 	wantQuiet(t, r)
@@ -188,15 +188,15 @@ func TestUsersAreReloaded(t *testing.T) {
 	file := webConfig(t, users)
 	r := start(t, Config{WebConfigFile: file})
 	write(t, file, "basic_auth_users: hunter2\n")
-	if resp, body := r.do(t, "GET", "/healthz"); resp.StatusCode != 500 || strings.Contains(body, "hunter") {
+	if resp, body := r.do(t, "GET", "/healthz"); resp.StatusCode != http.StatusInternalServerError || strings.Contains(body, "hunter") {
 		t.Errorf("%d %q with a broken file, want 500", resp.StatusCode, body)
 	}
 	log := r.log.String()
-	if !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "[redacted]") || strings.Contains(log, "hunter") {
+	if !strings.Contains(log, `level=ERROR msg="unable to parse configuration"`) || !strings.Contains(log, "[redacted]") || strings.Contains(log, "hunter") {
 		t.Errorf("want the broken file in the log, without its values:\n%s", log)
 	}
 	write(t, file, "{}\n")
-	if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != 200 {
+	if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != http.StatusOK {
 		t.Errorf("%d without users, want 200", resp.StatusCode)
 	}
 }
@@ -217,7 +217,7 @@ func TestHTTPOnTLSPortSaysSo(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(resp.Body)
-	if resp.StatusCode != 400 || !strings.Contains(string(body), "HTTPS server") {
+	if resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "HTTPS server") {
 		t.Errorf("%d %q", resp.StatusCode, body)
 	}
 }
