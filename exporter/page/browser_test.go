@@ -20,6 +20,7 @@ func TestBrowser(t *testing.T) {
 		"light":      {Width: 1440, Height: 900},
 		"dark":       {Width: 1440, Height: 900, Scheme: "dark"},
 		"phone":      {Width: 360, Height: 740, Scale: 2},
+		"narrow":     {Width: 320, Height: 640},
 		"phone-dark": {Width: 390, Height: 844, Scale: 2, Scheme: "dark"},
 		"tablet":     {Width: 820, Height: 1100},
 		"print":      {Width: 760, Height: 1000, Media: "print"},
@@ -32,6 +33,10 @@ func TestBrowser(t *testing.T) {
 			if console := tab.Console(); len(console) > 0 {
 				t.Errorf("console: %q", console)
 			}
+			var over []string
+			if err := tab.Eval(t.Context(), wide, &over); err != nil || len(over) > 0 {
+				t.Errorf("wider than the viewport: %q, %v", over, err)
+			}
 			shot, err := tab.Screenshot(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -42,3 +47,8 @@ func TestBrowser(t *testing.T) {
 		})
 	}
 }
+
+// wide lists what is wider than the viewport and cannot be scrolled into it.
+const wide = `Array.from(document.querySelectorAll("body *")).filter(e =>
+	!e.closest(".scroll svg, .heard, .symbols") && e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5
+).map(e => e.tagName + "." + e.getAttribute("class") + " " + e.textContent.slice(0, 40))`

@@ -106,7 +106,7 @@ func tiling(g analytics.Granularity, since, today analytics.Date) (out []analyti
 func (g *generator) cell(id string, grid *exporter.Grid, w analytics.Window, size float64) {
 	today := analytics.DateOf(now)
 	c := exporter.Cell{Window: w}
-	gap := grid.Granularity == analytics.Day && (w.From >= today-21 && w.From < today-18 || g.r.IntN(40) == 0 && w.To < today)
+	gap := grid.Granularity == analytics.Day && (w.From >= today-21 && w.From < today-18 || g.r.IntN(90) == 0 && w.To < today)
 	if gap {
 		grid.Missing++
 	} else {

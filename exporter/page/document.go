@@ -35,7 +35,8 @@ func (d *document) fill(s *exporter.Snapshot) {
 type state struct {
 	Tone     string // ok, wait, bad
 	Headline string
-	Last     *run // the newest run
+	Last     *run   // the newest run
+	Message  string // what went wrong in it, shortened
 	Next     moment
 	Success  moment
 	Concerns []concern
@@ -44,10 +45,14 @@ type state struct {
 // concern is something an operator should look at.
 type concern struct{ Name, Text string }
 
+// maxLead is the most letters of a message at the head of the page; the table
+// of runs has it whole.
+const maxLead = 300
+
 func stateOf(s *exporter.Snapshot, d *document) state {
 	st := state{Next: momentOf(s.NextRun, s.At), Success: momentOf(s.LastSuccess, s.At)}
 	if len(d.Runs) > 0 {
-		st.Last = &d.Runs[0]
+		st.Last, st.Message = &d.Runs[0], cut(d.Runs[0].Message, maxLead)
 	}
 	st.Tone, st.Headline = headline(st.Last, d.Backlog.Total)
 	for _, k := range d.Keys {

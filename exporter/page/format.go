@@ -61,9 +61,9 @@ func percentage(v float64) string {
 
 // moment is a time as the page writes it. The zero value is no time at all.
 type moment struct {
-	ISO  string // for machines
-	Text string // 2026-10-04 10:17
-	Age  string // 12 min ago, in 3 h
+	ISO         string // for machines
+	Date, Clock string // 2026-10-04, 10:17
+	Age         string // 12 min ago, in 3 h
 }
 
 func momentOf(t, now time.Time) moment {
@@ -71,7 +71,7 @@ func momentOf(t, now time.Time) moment {
 		return moment{}
 	}
 	t = t.UTC()
-	return moment{ISO: t.Format(time.RFC3339), Text: t.Format("2006-01-02 15:04"), Age: age(t.Sub(now))}
+	return moment{ISO: t.Format(time.RFC3339), Date: t.Format(time.DateOnly), Clock: t.Format("15:04"), Age: age(t.Sub(now))}
 }
 
 // age says how far away a time is: in the future, or ago.
@@ -107,8 +107,10 @@ func took(d time.Duration) string {
 		return fmt.Sprintf("%.1f\u00a0s", d.Seconds())
 	case d < 2*time.Minute:
 		return fmt.Sprintf("%.0f\u00a0s", d.Seconds())
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d\u00a0min\u00a0%d\u00a0s", d/time.Minute, d%time.Minute/time.Second)
 	default:
-		return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+		return fmt.Sprintf("%d\u00a0h\u00a0%d\u00a0min", d/time.Hour, d%time.Hour/time.Minute)
 	}
 }
 

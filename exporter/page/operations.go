@@ -76,7 +76,7 @@ func runs(s *exporter.Snapshot) (out []run) {
 	for _, r := range s.Runs[:min(len(s.Runs), maxRuns)] {
 		v := run{
 			Outcome: r.Outcome, Word: cmp.Or(r.Outcome, "running, or killed"), Tone: tones[r.Outcome],
-			Started: momentOf(r.Started, s.At), Took: "–",
+			Started: momentOf(r.Started, s.At),
 			Windows: commas(r.Windows), Requests: commas(r.Requests),
 			WindowsText: plural(r.Windows, "window"), RequestsText: plural(r.Requests, "request"),
 			Message: clean(r.Message),
@@ -128,11 +128,11 @@ func keys(s *exporter.Snapshot) (out []key) {
 		}
 		switch {
 		case k.Rejected:
-			v.Concern = "The service refused it (401 or 403): replace it."
+			v.Concern = "refused by the service (401 or 403): replace it"
 		case v.Expires != "" && left <= 0:
-			v.Concern = fmt.Sprintf("It expired on %s: replace it.", v.Expires)
+			v.Concern = fmt.Sprintf("expired on %s: replace it", v.Expires)
 		case v.Expires != "" && left < expirySoon:
-			v.Concern = fmt.Sprintf("It expires on %s: %s.", v.Expires, v.Left)
+			v.Concern = fmt.Sprintf("expires on %s, %s", v.Expires, v.Left)
 		}
 		out = append(out, v)
 	}

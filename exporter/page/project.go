@@ -33,11 +33,13 @@ type newest struct {
 	Span             span
 	Human, AI, Total string
 	Share            string // of AI in Total
-	Change           string // against the window before; empty where that is not known
-	Before           string // names the window before
+	Changes          []change
 	Pages            string
 	Marks            []mark
 }
+
+// change compares the newest window with an older one.
+type change struct{ Text, Before string }
 
 // mark is a state of a reading: a symbol of the coverage legend and a word.
 type mark struct{ Symbol, Word, Note string }
@@ -56,7 +58,7 @@ func projects(s *exporter.Snapshot) (out []project) {
 			id := fmt.Sprintf("p%dg%d", i, j)
 			w := windowOf(s, p.ID, g.Granularity)
 			v.Cards = append(v.Cards, cardOf(s, p.ID, id, g, w))
-			v.Coverage = append(v.Coverage, coverageOf(id, g, shown))
+			v.Coverage = append(v.Coverage, coverageOf(g, shown))
 			if w != nil && len(w.Pages) > 0 {
 				v.Tables = append(v.Tables, pagesOf(id, w))
 			}
@@ -100,22 +102,22 @@ func newestOf(g exporter.Grid, w *exporter.Window) *newest {
 	if !w.TotalsOnly() {
 		n.Pages = commas(w.Rows)
 	}
-	if before := windowBefore(g, w.Window); before != nil && before.Totals.Total > 0 {
-		n.Change = change(before.Totals.Total, w.Totals.Total)
-		n.Before = "the " + beforeTitle(g.Granularity) + " before"
+	n.compare(g, w, w.From, "the "+beforeTitle(g.Granularity)+" before")
+	if g.Granularity == analytics.Day {
+		n.compare(g, w, w.To-7, "the "+w.From.Weekday().String()+" before")
 	}
 	return n
 }
 
-// windowBefore finds the window that ends where w begins, so that the two share
-// no day, also where windows roll.
-func windowBefore(g exporter.Grid, w analytics.Window) *analytics.Revision {
+// compare adds the change against the window that ends at to, if it is known.
+// The window before w is the one that ends where w begins: also where windows
+// roll the two share no day.
+func (n *newest) compare(g exporter.Grid, w *exporter.Window, to analytics.Date, name string) {
 	for _, c := range g.Cells {
-		if c.To == w.From && c.Revision != nil {
-			return c.Revision
+		if c.To == to && c.Revision != nil && c.Revision.Totals.Total > 0 {
+			n.Changes = append(n.Changes, change{difference(c.Revision.Totals.Total, w.Totals.Total), name})
 		}
 	}
-	return nil
 }
 
 func beforeTitle(g analytics.Granularity) string {
@@ -125,8 +127,8 @@ func beforeTitle(g analytics.Granularity) string {
 	return string(g)
 }
 
-// change writes how much more or less to is than from, which is not 0.
-func change(from, to int64) string {
+// difference writes how much more or less to is than from, which is not 0.
+func difference(from, to int64) string {
 	v := (float64(to) - float64(from)) / float64(from) * 100
 	switch text := percentage(max(v, -v)); {
 	case text == percentage(0):

@@ -113,8 +113,7 @@ func y(v int64, top float64) float64 { return trendHeight * (1 - float64(v)/top)
 
 func at(v float64) string { return fmt.Sprintf("%.5g", math.Round(v*10)/10) }
 
-// line draws a series; a window without neighbours is a line of no length,
-// which round caps make a dot.
+// line draws a series; a window without neighbours is a short dash.
 func line(cells []exporter.Cell, top float64, of func(analytics.Totals) int64) string {
 	var path strings.Builder
 	drawing := false
@@ -130,7 +129,7 @@ func line(cells []exporter.Cell, top float64, of func(analytics.Totals) int64) s
 		px, py := at(x(i, len(cells))), at(y(of(c.Revision.Totals), top))
 		fmt.Fprintf(&path, "%s%s %s", command, px, py)
 		if alone := !drawing && (i+1 == len(cells) || cells[i+1].Revision == nil); alone {
-			path.WriteString("h0")
+			path.WriteString("h8")
 		}
 		drawing = true
 	}
@@ -175,7 +174,7 @@ func pointOf(g analytics.Granularity, c exporter.Cell, i, n int, top float64) po
 func tick(g analytics.Granularity, w analytics.Window) string {
 	switch {
 	case g == analytics.Month:
-		return w.From.Time().Format("Jan 2006")
+		return w.From.Time().Format("Jan ’06")
 	case g.RollingDays() > 0:
 		return (w.To - 1).Time().Format("2 Jan")
 	default:
