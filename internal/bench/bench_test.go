@@ -55,6 +55,14 @@ func TestShort(t *testing.T) {
 			t.Errorf("no result for %q", name)
 		}
 	}
+	if len(rep.Scrapes) != len(scrapings(true)) {
+		t.Errorf("%d scrapes, want %d", len(rep.Scrapes), len(scrapings(true)))
+	}
+	for _, r := range rep.Scrapes {
+		if r.AnswerBytes < 10_000 || r.MedianMillis <= 0 || r.P99Millis < r.MedianMillis || r.Allocations <= 0 {
+			t.Errorf("scrape: %+v", r)
+		}
+	}
 }
 
 // TestPages reads windows of awkward sizes as a client does.
@@ -217,6 +225,18 @@ func TestMarkdown(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
 		if got := commas(n); got != want {
 			t.Errorf("commas(%d) = %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestScrapeAims(t *testing.T) {
+	if got := scrapeAims(nil); got != nil {
+		t.Errorf("aims of nothing: %v", got)
+	}
+	for _, millis := range []float64{9, 60} {
+		got := scrapeAims([]scrapeResult{{Scenario: steadyScrape, MedianMillis: 1}, {Scenario: steadyScrape, MedianMillis: millis}, {Scenario: freshScrape, MedianMillis: millis}})
+		if len(got) != 2 || got[0].Met != (millis < 10) || got[1].Met != (millis < 50) {
+			t.Errorf("%v ms: %v", millis, got)
 		}
 	}
 }

@@ -14,9 +14,15 @@ import (
 	"time"
 )
 
-// roleVariable makes this program a child of the bench: the server, a plain or
+// roleVariable makes this program a child of the bench: a server, a plain or
 // bare client, or what makes their data, with its arguments after the name.
 const roleVariable = "BENCH_ROLE"
+
+// The roles that serve: the API's pages, and metrics.
+const (
+	serverRole  = "server"
+	metricsRole = "metrics"
+)
 
 // playRole runs the child's part, if this process is one.
 func playRole() (is bool, err error) {
@@ -24,8 +30,10 @@ func playRole() (is bool, err error) {
 	switch role := os.Getenv(roleVariable); {
 	case role == "":
 		return false, nil
-	case role == "server":
-		return true, serve(os.Stdin, os.Stdout)
+	case role == serverRole:
+		return true, serve(os.Stdin, os.Stdout, newServer().handler())
+	case role == metricsRole:
+		return true, serve(os.Stdin, os.Stdout, metricsHandler())
 	case role == "plain" && len(args) == 4:
 		return true, plain(os.Stdout, args[0], args[1], args[2], args[3])
 	case role == "seal" && len(args) == 3:
@@ -58,10 +66,10 @@ func cleanEnv() []string {
 	return env
 }
 
-// startServer starts the server process and returns its base URL. It ends with
+// startChild starts a process that serves and returns its base URL. It ends with
 // stop, or when this process ends.
-func startServer(ctx context.Context) (base string, stop func() error, err error) {
-	cmd, err := self(ctx, "server")
+func startChild(ctx context.Context, role string) (base string, stop func() error, err error) {
+	cmd, err := self(ctx, role)
 	if err != nil {
 		return "", nil, err
 	}
@@ -77,7 +85,7 @@ func startServer(ctx context.Context) (base string, stop func() error, err error
 	stop = func() error { return errors.Join(in.Close(), cmd.Wait()) }
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		return "", nil, errors.Join(fmt.Errorf("bench server: %w", err), stop())
+		return "", nil, errors.Join(fmt.Errorf("bench %s: %w", role, err), stop())
 	}
 	return strings.TrimSpace(line), stop, nil
 }

@@ -20,6 +20,11 @@
 // counts, commits or keeps a ledger. A load after which the table or view has
 // another number of rows ends the benchmark with an error.
 //
+// The third table scrapes /metrics over HTTP, from a process that only serves a
+// snapshot of 10 projects × 4 windows × 50 pages, with 10,000 windows in its
+// ledger. Prometheus asks for gzip OpenMetrics, or protobuf. A snapshot is encoded
+// by the first scrape that asks for its format; "new snapshot each" is that one.
+//
 // What the columns mean:
 //
 //   - windows × rows: that many day windows of that many rows each.
@@ -35,6 +40,9 @@
 //     which all rows can be had, 250 rows a request and one for an empty window.
 //   - × plain: rows/s divided by those of the plain client, same work, same run.
 //   - × bare: rows/s divided by those of bare, same rows, same run.
+//   - median, p99: from before the request to the last byte of the answer.
+//   - allocations, allocated: by the serving process for each scrape, net/http and
+//     the making of new snapshots included.
 //
 // A row of the table is the run of median duration where work is repeated; the
 // repetitions of all clients take turns. A run that exports another number of

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -43,7 +44,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	flags.SetOutput(log)
 	flags.BoolVar(&o.short, "short", false, "a smoke run of a few seconds: its speeds mean nothing")
 	flags.BoolVar(&o.json, "json", false, "print JSON instead of Markdown")
-	flags.StringVar(&o.only, "only", "", "only scenarios whose name contains this; clickhouse")
+	flags.StringVar(&o.only, "only", "", "only scenarios whose name contains this; clickhouse; scrape")
 	flags.StringVar(&o.binary, "binary", "", "measure this docgauge instead of building one")
 	return o, flags.Parse(args)
 }
@@ -72,7 +73,7 @@ func bench(ctx context.Context, args []string, out, log io.Writer) (err error) {
 // measure sets the lab up in dir, runs the suite, and takes the lab down.
 func (o options) measure(ctx context.Context, dir string, log io.Writer) (rep report, err error) {
 	l := &lab{dir: dir, binary: o.binary}
-	if l.binary == "" {
+	if l.binary == "" && o.only != scrapeScenarios {
 		fmt.Fprintln(log, "building docgauge")
 		if l.binary, err = build(ctx, dir); err != nil {
 			return rep, err
@@ -81,7 +82,7 @@ func (o options) measure(ctx context.Context, dir string, log io.Writer) (rep re
 	if rep.Machine, err = inspectMachine(dir); err != nil {
 		return rep, err
 	}
-	base, stop, err := startServer(ctx)
+	base, stop, err := startChild(ctx, serverRole)
 	if err != nil {
 		return rep, err
 	}
@@ -91,7 +92,10 @@ func (o options) measure(ctx context.Context, dir string, log io.Writer) (rep re
 	if err == nil {
 		rep.Loads, err = o.loads(ctx, l, log)
 	}
-	rep.Aims = append(aims(rep.Results), loadAims(rep.Loads)...)
+	if err == nil && strings.Contains(scrapeScenarios, o.only) {
+		rep.Scrapes, err = scrapeAll(ctx, scrapings(o.short), func(r scrapeResult) { fmt.Fprintln(log, strings.Join(r.cells(), "  ")) })
+	}
+	rep.Aims = slices.Concat(aims(rep.Results), loadAims(rep.Loads), scrapeAims(rep.Scrapes))
 	return rep, cmp.Or(ctx.Err(), err)
 }
 

@@ -14,7 +14,9 @@ type report struct {
 	Results []result `json:"results"`
 	// Loads are those into ClickHouse.
 	Loads []loadResult `json:"loads,omitempty"`
-	Aims  []aim        `json:"aims"`
+	// Scrapes are of /metrics.
+	Scrapes []scrapeResult `json:"scrapes,omitempty"`
+	Aims    []aim          `json:"aims"`
 }
 
 func (r report) writeJSON(w io.Writer) error {
@@ -24,28 +26,38 @@ func (r report) writeJSON(w io.Writer) error {
 }
 
 func (r report) writeMarkdown(w io.Writer) error {
-	lines := [][]string{{"scenario", "windows × rows", "latency", "client", "in flight", "seconds", "rows/s", "windows/s", "CPU s/Mrow", "peak RSS", "requests", "ratio", "× plain"}}
+	results := table("scenario", "windows × rows", "latency", "client", "in flight", "seconds", "rows/s", "windows/s", "CPU s/Mrow", "peak RSS", "requests", "ratio", "× plain")
 	for _, res := range r.Results {
-		lines = append(lines, res.cells())
+		results.add(res.cells()...)
 	}
-	loads := [][]string{{"server", "rows", "windows × rows", "client", "seconds", "rows/s", "windows/s", "CPU s/Mrow", "peak RSS", "× bare"}}
+	loads := table("server", "rows", "windows × rows", "client", "seconds", "rows/s", "windows/s", "CPU s/Mrow", "peak RSS", "× bare")
 	for _, res := range r.Loads {
-		loads = append(loads, res.cells())
+		loads.add(res.cells()...)
 	}
-	tables := markdown(lines)
-	if len(r.Results) == 0 {
-		tables = ""
+	scrapes := table("scrape", "format", "in flight", "scrapes", "median", "p99", "allocations", "allocated", "bytes sent")
+	for _, res := range r.Scrapes {
+		scrapes.add(res.cells()...)
 	}
-	if len(r.Loads) > 0 {
-		tables = strings.TrimPrefix(tables+"\n"+markdown(loads), "\n")
-	}
-	aimLines := [][]string{{"aim", "measured", "met"}}
+	reached := table("aim", "measured", "met")
 	for _, a := range r.Aims {
-		aimLines = append(aimLines, []string{a.Aim, a.Measured, map[bool]string{true: "yes", false: "no"}[a.Met]})
+		reached.add(a.Aim, a.Measured, map[bool]string{true: "yes", false: "no"}[a.Met])
 	}
-	_, err := fmt.Fprintf(w, "%s\n\n%s\n%s", r.Machine, tables, markdown(aimLines))
+	parts := []string{r.Machine.String() + "\n"}
+	for _, lines := range []lines{results, loads, scrapes, reached} {
+		if len(lines) > 1 {
+			parts = append(parts, markdown(lines))
+		}
+	}
+	_, err := io.WriteString(w, strings.Join(parts, "\n"))
 	return err
 }
+
+// lines are those of a table; the first is its head.
+type lines [][]string
+
+func table(head ...string) lines { return lines{head} }
+
+func (l *lines) add(cells ...string) { *l = append(*l, cells) }
 
 func (r result) cells() []string {
 	load := workload{Windows: r.Windows, Rows: r.WindowRows}
@@ -78,7 +90,7 @@ func (r result) cpuCell() string {
 }
 
 // markdown renders a table whose first line is its head, columns aligned.
-func markdown(lines [][]string) string {
+func markdown(lines lines) string {
 	widths := make([]int, len(lines[0]))
 	for _, line := range lines {
 		for i, cell := range line {

@@ -43,14 +43,14 @@ func (s *server) handler() http.Handler {
 	return mux
 }
 
-// serve is the server process: it says its base URL on out, and ends with in, so
+// serve is a process that serves: it says its base URL on out, and ends with in, so
 // that it does not outlive the bench.
-func serve(in io.Reader, out io.Writer) error {
+func serve(in io.Reader, out io.Writer, handler http.Handler) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	srv := &http.Server{Handler: newServer().handler(), ReadHeaderTimeout: time.Minute}
+	srv := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	go func() {
 		_, _ = io.Copy(io.Discard, in)
 		_ = srv.Close()
