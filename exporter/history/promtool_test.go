@@ -1,0 +1,90 @@
+package history_test
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/exporter/history"
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/engines"
+)
+
+// blocks lets promtool make blocks of a text.
+func blocks(t *testing.T, text []byte) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	file := filepath.Join(dir, "history.om")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(dir, "data")
+	cmd, err := engines.Promtool(t.Context(), "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=744h", file, data)
+	engines.Need(t, err)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("promtool: %v\n%s", err, out)
+	}
+	return data
+}
+
+// TestPrometheusReadsIt: the real judge of the format. Every series that was
+// written is there, with every label as it was, and every sample.
+func TestPrometheusReadsIt(t *testing.T) {
+	odd := []string{
+		oddPath, "/", "/a b", `/\`, `/\n`, "/\n", "/\"", "/\t\r\x01\x7f", "/{a=\"b\"} 1 2", "/#", "/# EOF\n",
+		"/\x00", "/\xff\xfe", "/\u202e\u0000", "/" + strings.Repeat("é", 400), "/日本語/😀", "/%20?a=b&c",
+	}
+	s := &shelf{rows: func(k analytics.Key) iter.Seq2[analytics.Row, error] {
+		var rows []analytics.Row
+		for n, text := range odd {
+			rows = append(rows, analytics.Row{Path: text, Human: int64(n), AI: int64(k.To), Total: int64(k.To) + int64(n)})
+		}
+		return rowsOf(rows...)
+	}}
+	for to := date("2026-10-02"); to <= date("2026-10-04"); to++ {
+		s.windows = append(s.windows, reading("prj_a", "day", to-1, to))
+	}
+	o := between("2026-10-01", "2026-10-05", time.Hour)
+	o.Pages = len(odd)
+	var text bytes.Buffer
+	if _, err := history.Write(t.Context(), &text, s, o); err != nil {
+		t.Fatal(err)
+	}
+	server := engines.RunPrometheus(t, engines.PrometheusConfig{Data: blocks(t, text.Bytes())})
+	want, got := map[string]float64{}, map[string]float64{}
+	for name, w := range parse(t, text.String()) {
+		want[name] = float64(len(w.times))
+		family := w.labels["__name__"] // which functions drop
+		for _, sample := range query(t, server, "count_over_time("+family+"[10d])", o.To) {
+			sample.Labels["__name__"] = family
+			got[key(sample.Labels)] = sample.Value
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("samples of each series (-written +in Prometheus):\n%s", diff)
+	}
+	last := o.To.Add(-time.Hour)
+	for n, text := range odd {
+		expr := fmt.Sprintf("docgauge_page_visitors_deduplicated{path=%+q}", exporter.Label(text)) // PromQL takes U+FFFD only escaped
+		if got := query(t, server, expr, last); len(got) != 1 || got[0].Value != float64(int(date("2026-10-04"))+n) {
+			t.Errorf("%s: %v", expr, got)
+		}
+	}
+}
+
+func query(t *testing.T, server *engines.Prometheus, expr string, at time.Time) []engines.Sample {
+	t.Helper()
+	samples, err := server.Query(t.Context(), expr, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return samples
+}

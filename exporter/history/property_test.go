@@ -1,0 +1,191 @@
+package history_test
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/exporter/history"
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// TestAnyArchive reads what was written with strict eyes, and compares every
+// sample, and where there is none, with the definition: at t the newest window
+// that ended by t.
+func TestAnyArchive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawShelf(t)
+		first := analytics.Date(rapid.IntRange(-5, 40).Draw(t, "from"))
+		o := history.Options{
+			From:  first.Time(),
+			To:    first.Time().Add(time.Duration(rapid.IntRange(0, 40*24*3600).Draw(t, "seconds")) * time.Second),
+			Step:  time.Duration(rapid.IntRange(3600, 50*3600).Draw(t, "step")) * time.Second,
+			Pages: rapid.IntRange(0, 3).Draw(t, "pages"),
+		}
+		var out bytes.Buffer
+		summary, err := history.Write(t.Context(), &out, s, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := parse(t, out.String())
+		samples := 0
+		for _, each := range got {
+			samples += len(each.samples)
+			checkSteps(t, each, s, o)
+		}
+		if summary.Series != len(got) || summary.Samples != int64(samples) {
+			t.Fatalf("summary %+v for %d series and %d samples", summary, len(got), samples)
+		}
+		compareWithModel(t, s, o, got)
+	})
+}
+
+// drawShelf makes calendars with holes. Rows depend on the window, so that the
+// largest pages change.
+func drawShelf(t *rapid.T) *shelf {
+	s := &shelf{rows: func(k analytics.Key) iter.Seq2[analytics.Row, error] {
+		var rows []analytics.Row
+		for n := range int(k.To) % 5 {
+			rows = append(rows, analytics.Row{Path: path((n + int(k.To)) % 7), Human: int64(n), AI: int64(k.To), Total: int64(n * int(k.To) % 11)})
+		}
+		slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
+		return rowsOf(rows...)
+	}}
+	for _, project := range []string{"a", "b"} {
+		for g, days := range map[analytics.Granularity]analytics.Date{"day": 1, "week": 7, "3d": 3} {
+			step := days
+			if g == "3d" {
+				step = 1 // rolling
+			}
+			for to := days; to < 40; to += step {
+				if rapid.IntRange(0, 2).Draw(t, "hole") == 0 {
+					continue
+				}
+				rev := reading(project, g, to-days, to)
+				if rapid.IntRange(0, 9).Draw(t, "only") == 0 {
+					rev.Rows = analytics.TotalsOnlyRows
+				}
+				s.windows = append(s.windows, rev)
+			}
+		}
+	}
+	s.windows = rapid.Permutation(s.windows).Draw(t, "order")
+	return s
+}
+
+// checkSteps: between two samples lies a step, or less where a window begins; a
+// series that every window has goes on to the end.
+func checkSteps(t *rapid.T, w *written, s *shelf, o history.Options) {
+	begins := map[int64]bool{o.From.Unix(): true}
+	for _, rev := range s.windows {
+		begins[rev.To.Time().Unix()] = true
+	}
+	step := int64(o.Step / time.Second)
+	for i, at := range w.times {
+		if at < o.From.Unix() || at >= o.To.Unix() {
+			t.Fatalf("%s: %d is outside %v", w.name, at, o)
+		}
+		if !begins[at] && (i == 0 || at-w.times[i-1] != step) {
+			t.Fatalf("%s: %d is no step after the sample before it, and no window begins there", w.name, at)
+		}
+		if i > 0 && w.everlasting() && at-w.times[i-1] > step {
+			t.Fatalf("%s: no sample between %d and %d", w.name, w.times[i-1], at)
+		}
+	}
+	if w.everlasting() && o.To.Unix()-w.times[len(w.times)-1] > step {
+		t.Fatalf("%s: the last sample is at %d", w.name, w.times[len(w.times)-1])
+	}
+}
+
+// everlasting says that a series never ends once it has begun.
+func (w *written) everlasting() bool {
+	return w.labels["path"] == "" && w.labels["__name__"] != exporter.Pages
+}
+
+// compareWithModel looks at the times of all samples, and at the instants where
+// windows begin to be shown: there each of their series has one.
+func compareWithModel(t *rapid.T, s *shelf, o history.Options, got map[string]*written) {
+	times := map[int64]bool{}
+	if o.From.Before(o.To) {
+		times[o.From.Unix()] = true
+	}
+	for _, w := range got {
+		for _, at := range w.times {
+			times[at] = true
+		}
+	}
+	for _, rev := range s.windows {
+		if at := rev.To.Time(); !at.Before(o.From) && at.Before(o.To) {
+			times[at.Unix()] = true
+		}
+	}
+	for at := range times {
+		shown := model(s, o, at)
+		for name, w := range got {
+			if v, ok := w.samples[at]; ok && (shown[name] == nil || shown[name].value != v) {
+				t.Fatalf("%s at %d is %v, must be %+v", name, at, v, shown[name])
+			}
+		}
+		for name, must := range shown {
+			if w := got[name]; must.begins && (w == nil || slices.Index(w.times, at) < 0) {
+				t.Fatalf("%s has no sample at %d, where a window begins to be shown", name, at)
+			}
+		}
+	}
+}
+
+// gauge is what the model shows at a time.
+type gauge struct {
+	value  float64
+	begins bool // to be shown, at this time
+}
+
+// model is what the gauges show at a time, by the definition.
+func model(s *shelf, o history.Options, at int64) map[string]*gauge {
+	newest := map[[2]string]analytics.Revision{}
+	for _, rev := range s.windows {
+		line := [2]string{rev.Project, string(rev.Granularity)}
+		if rev.To.Time().Unix() <= at && (newest[line].Number == 0 || rev.To > newest[line].To) {
+			newest[line] = rev
+		}
+	}
+	shown := map[string]*gauge{}
+	for _, rev := range newest {
+		begins := at == o.From.Unix() || at == rev.To.Time().Unix()
+		showWindow(s, rev, o.Pages, func(name string, v int64, more ...string) {
+			labels := map[string]string{"__name__": name, "project": rev.Project, "window": string(rev.Granularity)}
+			for pair := range slices.Chunk(more, 2) {
+				labels[pair[0]] = pair[1]
+			}
+			shown[key(labels)] = &gauge{float64(v), begins}
+		})
+	}
+	return shown
+}
+
+func showWindow(s *shelf, rev analytics.Revision, pages int, show func(name string, v int64, more ...string)) {
+	flag := map[bool]int64{true: 1}
+	show(exporter.SiteVisitors, rev.Totals.Human, "audience", "human")
+	show(exporter.SiteVisitors, rev.Totals.AI, "audience", "ai")
+	show(exporter.SiteVisitorsDeduplicated, rev.Totals.Total)
+	show(exporter.WindowStartTimestamp, rev.From.Time().Unix())
+	show(exporter.WindowEndTimestamp, rev.To.Time().Unix())
+	show(exporter.WindowSettled, flag[rev.Settled])
+	show(exporter.WindowVerified, flag[rev.Verified])
+	if rev.TotalsOnly() {
+		return
+	}
+	show(exporter.Pages, rev.Rows)
+	top, _ := analytics.Top(s.rows(rev.Key), pages)
+	for _, row := range top {
+		show(exporter.PageVisitors, row.Human, "path", row.Path, "audience", "human")
+		show(exporter.PageVisitors, row.AI, "path", row.Path, "audience", "ai")
+		show(exporter.PageVisitorsDeduplicated, row.Total, "path", row.Path)
+	}
+}
