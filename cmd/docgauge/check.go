@@ -82,7 +82,7 @@ func (a *app) checkAPI(ctx context.Context, c config, db *state.DB) (said string
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, client.budget.Flush(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, client.flush(context.WithoutCancel(ctx), db)) }()
 	day := schedule.Newest(analytics.Day, analytics.DateOf(a.now()))
 	page, err := client.VisitorsPage(ctx, docsapi.VisitorsQuery{Project: c.Projects[0], Window: day, Limit: 1})
 	if err != nil {

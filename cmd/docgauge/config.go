@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/kelseyhightower/envconfig"
 
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/exporter/server"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
 )
@@ -42,6 +45,14 @@ type config struct {
 	ClickHouseDSN     secret     `envconfig:"CLICKHOUSE_DSN" desc:"clickhouse://[user:password@]host:9000/database[?secure=true] or https://…:8443/database; or DOCGAUGE_CLICKHOUSE_DSN_FILE"`
 	ClickHouseDSNFile string     `envconfig:"CLICKHOUSE_DSN_FILE" desc:"-"`
 	ClickHouseCluster string     `envconfig:"CLICKHOUSE_CLUSTER" desc:"cluster of the server's configuration: Replicated and Distributed tables"`
+	Schedule          cronSpec   `envconfig:"SCHEDULE" default:"17 * * * *" desc:"when serve exports: cron, five fields, UTC"`
+	RunTimeout        period     `envconfig:"RUN_TIMEOUT" default:"6h" desc:"serve ends an export that takes longer; the next one goes on"`
+	ListenAddress     string     `envconfig:"LISTEN_ADDRESS" default:"127.0.0.1:9817" desc:"of serve; port 0 takes a free one"`
+	WebConfigFile     string     `envconfig:"WEB_CONFIG_FILE" desc:"TLS and basic auth of serve, in the format of the Prometheus exporter-toolkit"`
+	TopPages          count      `envconfig:"TOP_PAGES" default:"50" desc:"pages with the most visitors that have metrics, per project and window"`
+	Textfile          string     `envconfig:"TEXTFILE" desc:"file ending in .prom that export writes for node_exporter's textfile collector"`
+	PushgatewayURL    secret     `envconfig:"PUSHGATEWAY_URL" desc:"Pushgateway that export pushes to, http://host:9091[/metrics/job/NAME[/LABEL/VALUE…]]; or DOCGAUGE_PUSHGATEWAY_URL_FILE"`
+	PushgatewayFile   string     `envconfig:"PUSHGATEWAY_URL_FILE" desc:"-"`
 	StateDir          string     `envconfig:"STATE_DIR" default:"./state" desc:"ledger, budget and spool; mode 0700"`
 	SpoolMax          byteSize   `envconfig:"SPOOL_MAX" default:"1GiB" desc:"spool size at which exporting pauses"`
 	LogLevel          slog.Level `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
@@ -52,7 +63,6 @@ type config struct {
 // would have no effect either, and that must not be silent.
 var planned = []string{
 	"WRITE_API_KEY", "WRITE_API_KEY_FILE", "AGENT_BUDGET",
-	"SCHEDULE", "LISTEN_ADDRESS", "WEB_CONFIG_FILE", "TEXTFILE", "PUSHGATEWAY_URL", "TOP_PAGES",
 	"PROMPTS_DIR", "PROMPTS_ON_NEW_STATE", "MAX_JOBS_PER_DAY", "MAX_ACTIVE_JOBS", "POLL_INTERVAL", "JOB_PATH",
 	"NOTIFY_URL", "NOTIFY_SECRET", "NOTIFY_SECRET_FILE",
 }
@@ -66,12 +76,20 @@ func (p problems) Error() string {
 
 func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
 
+// join adds every line of an error.
+func (p *problems) join(err error) {
+	if err != nil {
+		*p = append(*p, strings.Split(err.Error(), "\n")...)
+	}
+}
+
 // need says what a command cannot do without.
 type need int
 
 const (
 	needProjects need = 1 << iota
 	needAPI           // BASE_URL and API_KEY
+	needServer        // what serve listens with
 	needNothing  need = 0
 )
 
@@ -85,6 +103,9 @@ func loadConfig(n need, now time.Time) (config, error) {
 	c.readSecrets(&p)
 	c.require(n, &p)
 	c.validate(now, &p)
+	if n&needServer != 0 {
+		p.join(server.Check(c.server()))
+	}
 	if len(p) > 0 {
 		return c, p
 	}
@@ -151,6 +172,7 @@ func dropEmpty() {
 func (c *config) readSecrets(p *problems) {
 	readSecret(p, "DOCGAUGE_API_KEY", &c.APIKey, c.APIKeyFile)
 	readSecret(p, "DOCGAUGE_CLICKHOUSE_DSN", &c.ClickHouseDSN, c.ClickHouseDSNFile)
+	readSecret(p, "DOCGAUGE_PUSHGATEWAY_URL", &c.PushgatewayURL, c.PushgatewayFile)
 }
 
 func readSecret(p *problems, name string, value *secret, file string) {
@@ -209,7 +231,22 @@ func (c *config) validate(now time.Time, p *problems) {
 	within(p, "DOCGAUGE_TIMEOUT", time.Duration(c.Timeout), time.Second, 10*time.Minute)
 	within(p, "DOCGAUGE_SETTLE", time.Duration(c.Settle), 0, 90*24*time.Hour)
 	within(p, "DOCGAUGE_MIN_INTERVAL", time.Duration(c.MinInterval), 0, time.Hour)
+	within(p, "DOCGAUGE_RUN_TIMEOUT", time.Duration(c.RunTimeout), time.Minute, 30*24*time.Hour)
+	within(p, "DOCGAUGE_TOP_PAGES", int(c.TopPages), 0, keptPages)
 	c.validateSinks(p)
+	c.validateMetrics(p)
+}
+
+// validateMetrics checks where a run's metrics go.
+func (c *config) validateMetrics(p *problems) {
+	if c.Textfile != "" && filepath.Ext(c.Textfile) != ".prom" {
+		p.add("DOCGAUGE_TEXTFILE: %s: node_exporter reads only files whose name ends in .prom", c.Textfile)
+	}
+	if c.PushgatewayURL != "" {
+		if err := exporter.ParsePushURL(string(c.PushgatewayURL)); err != nil {
+			p.add("DOCGAUGE_PUSHGATEWAY_URL: %v", err)
+		}
+	}
 }
 
 // validateSinks lets each sink check what it will be given, also one that is
@@ -238,9 +275,8 @@ func (c *config) validateAPI(p *problems) {
 		return
 	}
 	url, key := cmp.Or(c.BaseURL, "https://unset.invalid"), cmp.Or(string(c.APIKey), "unset_unset")
-	if _, err := docsapi.New(docsapi.Config{BaseURL: url, APIKey: docsapi.StaticKey(key)}); err != nil {
-		*p = append(*p, strings.Split(err.Error(), "\n")...)
-	}
+	_, err := docsapi.New(docsapi.Config{BaseURL: url, APIKey: docsapi.StaticKey(key)})
+	p.join(err)
 }
 
 func within[T int | time.Duration](p *problems, name string, v, least, most T) {

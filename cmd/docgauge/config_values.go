@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/schedule"
 )
 
 var projectForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
@@ -190,4 +191,11 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+type cronSpec struct{ schedule.Cron }
+
+func (c *cronSpec) Decode(s string) (err error) {
+	c.Cron, err = schedule.ParseCron(s)
+	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/pipeline"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
@@ -106,12 +107,15 @@ func (a *app) exportWith(ctx context.Context, c config, sel *selection, o runOpt
 	if err := sel.check(c, a.now()); err != nil {
 		return err
 	}
-	e, err := a.openExporter(c)
+	r, err := a.openRunner(c)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.Close()) }()
-	s, err := e.run(ctx, sel, o)
+	defer func() { err = errors.Join(err, r.Close()) }()
+	s, err := r.run(ctx, sel, o)
+	if derr := r.deliver(ctx); derr != nil {
+		s.Errors = append(s.Errors, derr.Error())
+	}
 	if err != nil {
 		return err
 	}
@@ -120,7 +124,7 @@ func (a *app) exportWith(ctx context.Context, c config, sel *selection, o runOpt
 	} else {
 		err = s.print(a.out, a.err)
 	}
-	if err == nil && (s.Outcome == outcomeFailed || s.Outcome == outcomeInterrupted) {
+	if err == nil && (!s.good() || len(s.Errors) > 0) {
 		return errSaid
 	}
 	return err
@@ -137,53 +141,69 @@ func (s *selection) check(c config, now time.Time) error {
 }
 
 // run is one run: everything due, or what the budget lets through of it.
-func (e *exporter) run(ctx context.Context, sel *selection, o runOptions) (summary, error) {
-	started := e.now()
-	id, err := e.db.BeginRun(ctx, started)
+func (r *runner) run(ctx context.Context, sel *selection, o runOptions) (summary, error) {
+	started := r.now()
+	id, err := r.db.BeginRun(ctx, started)
 	if err != nil {
 		return summary{}, err
 	}
-	s, err := e.work(ctx, sel, o, int(id))
-	if err != nil && ctx.Err() == nil {
+	sent, throttled := r.api.budget.Sent()
+	s, err := r.work(ctx, sel, o, int(id))
+	switch {
+	case context.Cause(ctx) == schedule.ErrDeadline:
+		s.Outcome = outcomeFailed
+		s.Errors = append(s.Errors, fmt.Sprintf("the run took longer than DOCGAUGE_RUN_TIMEOUT (%v) and was ended; the next one goes on", time.Duration(r.RunTimeout)))
+	case err != nil && ctx.Err() == nil:
 		s.Errors = append(s.Errors, err.Error())
 	}
-	if s.good() {
-		if err := e.collect(ctx); err != nil {
-			return s, err
-		}
+	if err := r.tidy(ctx, &s); err != nil {
+		return s, err
 	}
-	s.seconds = e.now().Sub(started).Seconds()
+	took := r.now().Sub(started)
+	s.seconds = took.Seconds()
 	// The run is over, interrupted or not: what it did must still be noted.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	s.Requests, s.Throttled = e.api.budget.Sent()
-	err = errors.Join(e.api.budget.Flush(ctx), e.db.EndRun(ctx, state.Run{
-		ID: id, Finished: e.now(), Outcome: s.Outcome, Message: strings.Join(s.Errors, "; "),
+	s.Requests, s.Throttled = r.api.budget.Sent()
+	s.Requests, s.Throttled = s.Requests-sent, s.Throttled-throttled
+	err = errors.Join(r.api.flush(ctx, r.db), r.db.EndRun(ctx, state.Run{
+		ID: id, Finished: r.now(), Outcome: s.Outcome, Message: strings.Join(s.Errors, "; "),
 		Windows: s.Committed + s.Waiting, Requests: s.Requests,
-	}, s.good()))
+	}, s.good(), state.Observation{Name: "export_duration_seconds", Bucket: exporter.Bucket(took), Count: 1, Sum: took}))
 	return s, err
 }
 
+// tidy does what is not urgent after a run that went well.
+func (r *runner) tidy(ctx context.Context, s *summary) error {
+	if !s.good() {
+		return nil
+	}
+	if err := r.fillPages(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return r.collect(ctx)
+}
+
 // work recovers, then reads in passes: one, or with wait as many as it takes.
-func (e *exporter) work(ctx context.Context, sel *selection, o runOptions, id int) (s summary, err error) {
+func (r *runner) work(ctx context.Context, sel *selection, o runOptions, id int) (s summary, err error) {
 	defer func() { s.Outcome = outcome(ctx, s, err) }()
 	if !o.anew {
-		if _, err := restoreNew(ctx, e.db, e.stores, e.log); err != nil {
+		if _, err := restoreNew(ctx, r.db, r.stores, r.log); err != nil {
 			return s, err
 		}
 	}
 	for {
-		if err := e.recover(ctx, &s); err != nil {
+		if err := r.recover(ctx, &s); err != nil {
 			return s, err
 		}
-		if err := e.pass(ctx, sel, id, &s); err != nil {
+		if err := r.pass(ctx, sel, id, &s); err != nil {
 			return s, err
 		}
 		if !o.wait || !s.budgetSpent || ctx.Err() != nil {
 			return s, nil
 		}
-		e.log.Info("waiting for the budget", "until", s.Resume.Format(time.RFC3339), "windows_left", s.Left, "finished_by", s.Finish.Format(time.RFC3339))
-		if err := sleep(ctx, s.Resume.Sub(e.now())); err != nil {
+		r.log.Info("waiting for the budget", "until", s.Resume.Format(time.RFC3339), "windows_left", s.Left, "finished_by", s.Finish.Format(time.RFC3339))
+		if err := sleep(ctx, s.Resume.Sub(r.now())); err != nil {
 			return s, nil
 		}
 	}
@@ -191,12 +211,12 @@ func (e *exporter) work(ctx context.Context, sel *selection, o runOptions, id in
 
 // recover delivers what earlier runs, or an earlier pass whose sink was down,
 // left in the spool.
-func (e *exporter) recover(ctx context.Context, s *summary) error {
-	l, err := readLedger(ctx, e.db)
+func (r *runner) recover(ctx context.Context, s *summary) error {
+	l, err := readLedger(ctx, r.db)
 	if err != nil {
 		return err
 	}
-	delivered, failures, err := e.pipeline.Recover(ctx, l.owed())
+	delivered, failures, err := r.pipeline.Recover(ctx, l.owed())
 	s.Recovered += delivered
 	s.say(failures)
 	return err
@@ -214,19 +234,19 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // pass plans and reads once.
-func (e *exporter) pass(ctx context.Context, sel *selection, id int, s *summary) error {
-	d, err := e.due(ctx, sel, id)
+func (r *runner) pass(ctx context.Context, sel *selection, id int, s *summary) error {
+	d, err := r.due(ctx, sel, id)
 	if err != nil {
 		return err
 	}
-	e.progress.begin(d.items, d.budget.finish(costOf(d.items, d.ledger)))
-	result := e.pipeline.Run(ctx, pipeline.Work{Items: d.items, Known: d.ledger.known, Predict: d.ledger.predict(e.Budget > 0)})
-	e.progress.end()
+	r.progress.begin(d.items, d.budget.finish(costOf(d.items, d.ledger)))
+	result := r.pipeline.Run(ctx, pipeline.Work{Items: d.items, Known: d.ledger.known, Predict: d.ledger.predict(r.Budget > 0)})
+	r.progress.end()
 	s.add(result)
 	if s.Left == 0 {
 		return nil
 	}
-	if d, err = e.due(context.WithoutCancel(ctx), sel, id); err != nil {
+	if d, err = r.due(context.WithoutCancel(ctx), sel, id); err != nil {
 		return err
 	}
 	s.LeftRequests = costOf(d.items, d.ledger)
@@ -241,20 +261,20 @@ type outlook struct {
 	budget capacity
 }
 
-func (e *exporter) due(ctx context.Context, sel *selection, id int) (d outlook, err error) {
-	now := e.now()
-	if d.ledger, err = readLedger(ctx, e.db); err != nil {
+func (r *runner) due(ctx context.Context, sel *selection, id int) (d outlook, err error) {
+	now := r.now()
+	if d.ledger, err = readLedger(ctx, r.db); err != nil {
 		return d, err
 	}
-	in, err := sel.input(e.config, d.ledger, now, id)
+	in, err := sel.input(r.config, d.ledger, now, id)
 	if err != nil {
 		return d, err
 	}
 	if d.items, err = sel.items(in); err != nil {
 		return d, err
 	}
-	d.items = slices.DeleteFunc(d.items, e.progress.readOnce)
-	d.budget, err = readCapacity(ctx, e.db, e.config, now)
+	d.items = slices.DeleteFunc(d.items, r.progress.readOnce)
+	d.budget, err = readCapacity(ctx, r.db, r.config, now)
 	return d, err
 }
 

@@ -24,8 +24,9 @@ const analyticsBudget = "analytics"
 // ledger is the state's entries, arranged for planning.
 type ledger struct {
 	entries map[analytics.Key]state.Entry
-	// lines holds the revisions that have rows, by project and granularity, oldest first.
-	lines map[line][]analytics.Revision
+	// windows holds the revisions by project and granularity, oldest first; lines
+	// those of them that have rows.
+	windows, lines map[line][]analytics.Revision
 }
 
 type line struct {
@@ -38,11 +39,12 @@ func readLedger(ctx context.Context, db *state.DB) (ledger, error) {
 	if err != nil {
 		return ledger{}, err
 	}
-	l := ledger{map[analytics.Key]state.Entry{}, map[line][]analytics.Revision{}}
+	l := ledger{map[analytics.Key]state.Entry{}, map[line][]analytics.Revision{}, map[line][]analytics.Revision{}}
 	for _, e := range entries {
 		l.entries[e.Key] = e
+		at := line{e.Project, e.Granularity}
+		l.windows[at] = append(l.windows[at], e.Revision)
 		if !e.TotalsOnly() {
-			at := line{e.Project, e.Granularity}
 			l.lines[at] = append(l.lines[at], e.Revision)
 		}
 	}

@@ -46,6 +46,13 @@ type progress struct {
 
 func newProgress(a *app) *progress { return &progress{app: a, done: map[string]bool{}} }
 
+// reset begins another run.
+func (p *progress) reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pages, p.rows, p.done = 0, 0, map[string]bool{}
+}
+
 // begin shows a bar for the items, with the time at which the budget lets the
 // last of them be read.
 func (p *progress) begin(items []schedule.Item, finish time.Time) {

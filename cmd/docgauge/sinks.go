@@ -108,26 +108,26 @@ func (a *app) printCollected(found []clickhouse.Superseded, dryRun bool) error {
 
 // collect deletes superseded rows once a day. That it cannot is no failure of
 // the export: the rows are invisible.
-func (e *exporter) collect(ctx context.Context) error {
-	last, err := e.db.LastDone(ctx, collectDuty)
+func (r *runner) collect(ctx context.Context) error {
+	last, err := r.db.LastDone(ctx, collectDuty)
 	if err != nil {
 		return err
 	}
 	// A time in the future is that of a clock that was wrong.
-	if age := e.now().Sub(last); age >= 0 && age < collectEvery {
+	if age := r.now().Sub(last); age >= 0 && age < collectEvery {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	for _, s := range e.stores {
+	for _, s := range r.stores {
 		if g, ok := s.(collector); ok {
-			if err := collectFrom(ctx, s, g, e.log); err != nil {
-				e.log.Warn("superseded rows not collected", "sink", s.Name(), "error", err)
+			if err := collectFrom(ctx, s, g, r.log); err != nil {
+				r.log.Warn("superseded rows not collected", "sink", s.Name(), "error", err)
 				return nil
 			}
 		}
 	}
-	return e.db.SetDone(ctx, collectDuty, e.now())
+	return r.db.SetDone(ctx, collectDuty, r.now())
 }
 
 func collectFrom(ctx context.Context, s store, g collector, log *slog.Logger) error {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/state"
-	"github.com/docgauge/docgauge/schedule"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -100,10 +99,10 @@ func newStatusReport(ctx context.Context, db *state.DB, c config, sel *selection
 	}
 	for _, project := range in.Projects {
 		for _, spec := range in.Specs {
-			cover := schedule.Cover(in, project, spec)
+			g, gaps := l.grid(in, project, spec)
 			r.Coverage = append(r.Coverage, coverageReport{
-				Project: project, Window: string(spec.Granularity), Newest: cover.Newest, Known: cover.Known,
-				Gaps: append([]analytics.Window{}, cover.Gaps...), Provisional: cover.Provisional, Unverified: cover.Unverified,
+				Project: project, Window: string(spec.Granularity), Newest: newest(g), Known: g.Known,
+				Gaps: append([]analytics.Window{}, gaps...), Provisional: g.Provisional, Unverified: g.Unverified,
 			})
 		}
 	}

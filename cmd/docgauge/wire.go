@@ -19,10 +19,12 @@ import (
 	"github.com/docgauge/docgauge/sinks/parquet"
 )
 
-// api is the client with the budget below it.
+// api is the client with the budget below it, and what its requests came to.
 type api struct {
 	*docsapi.Client
 	budget *budget.Budget
+	key    *keyring
+	meter  *meter
 }
 
 func newAPI(c config, db *state.DB, log *slog.Logger, now func() time.Time) (api, error) {
@@ -31,14 +33,20 @@ func newAPI(c config, db *state.DB, log *slog.Logger, now func() time.Time) (api
 		Name: analyticsBudget, Limit: int(c.Budget), MinInterval: time.Duration(c.MinInterval),
 		Timeout: time.Duration(c.Timeout), InFlight: int(c.Concurrency), RetryAfter: docsapi.RetryAfter, Now: now,
 	}, db, transport)
+	key, m := newKeyring("DOCGAUGE_API_KEY", c.APIKey, c.APIKeyFile), newMeter()
 	client, err := docsapi.New(docsapi.Config{
-		BaseURL: c.BaseURL, APIKey: docsapi.StaticKey(string(c.APIKey)), Transport: b,
+		BaseURL: c.BaseURL, APIKey: key.get, Transport: b, Observe: m.observe(adminKey),
 		Timeout: time.Duration(c.Timeout), UserAgent: "docgauge/" + version, Logger: log,
 	})
 	if err != nil {
 		return api{}, problems{err.Error()}
 	}
-	return api{client, b}, nil
+	return api{client, b, key, m}, nil
+}
+
+// flush writes to the state what was sent and what came of it.
+func (a api) flush(ctx context.Context, db *state.DB) error {
+	return errors.Join(a.budget.Flush(ctx), a.meter.flush(ctx, db))
 }
 
 // store is a sink as the commands use it: they can also ask whether it works,
@@ -86,8 +94,8 @@ func closeStores(stores []store) error {
 	return errors.Join(errs...)
 }
 
-// exporter is everything a run needs, held for this process alone.
-type exporter struct {
+// runner is everything a run needs, held for this process alone.
+type runner struct {
 	config
 	log      *slog.Logger
 	now      func() time.Time
@@ -97,41 +105,63 @@ type exporter struct {
 	pipeline *pipeline.Pipeline
 	progress *progress
 	close    []func() error
+	// committed is told, if not nil, that the state has something new to show.
+	committed func()
 }
 
-// openExporter takes the exporter's lock and opens what a run needs, in order.
-func (a *app) openExporter(c config) (_ *exporter, err error) {
-	e := &exporter{config: c, log: a.logger(c), now: a.now, progress: newProgress(a)}
+// openRunner takes the export lock and opens what a run needs, in order.
+func (a *app) openRunner(c config) (_ *runner, err error) {
+	r := &runner{config: c, log: a.logger(c), now: a.now, progress: newProgress(a)}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, e.Close())
+			err = errors.Join(err, r.Close())
 		}
 	}()
 	lock, err := state.LockExport(c.StateDir)
 	if err != nil {
 		return nil, err
 	}
-	e.close = append(e.close, lock.Release)
-	if e.db, err = state.Open(c.StateDir); err != nil {
+	r.close = append(r.close, lock.Release)
+	if r.db, err = state.Open(c.StateDir); err != nil {
 		return nil, err
 	}
-	e.close = append(e.close, e.db.Close)
-	if e.stores, err = newSinks(c); err != nil {
+	r.close = append(r.close, r.db.Close)
+	if r.stores, err = newSinks(c); err != nil {
 		return nil, err
 	}
-	e.close = append(e.close, func() error { return closeStores(e.stores) })
-	if e.api, err = newAPI(c, e.db, e.log, a.now); err != nil {
+	r.close = append(r.close, func() error { return closeStores(r.stores) })
+	if r.api, err = newAPI(c, r.db, r.log, a.now); err != nil {
 		return nil, err
 	}
 	sp, err := spool.Open(c.StateDir, a.now())
 	if err != nil {
 		return nil, err
 	}
-	e.pipeline = pipeline.New(pipeline.Config{
+	r.pipeline = pipeline.New(pipeline.Config{
 		Concurrency: int(c.Concurrency), Settle: time.Duration(c.Settle), SpoolMax: int64(c.SpoolMax),
-		Now: a.now, Logger: e.log, Observe: observers(e.progress.observe, testHook),
-	}, e.api, e.db, e.db, sp, asSinks(e.stores))
-	return e, nil
+		TopPages: keptPages, Now: a.now, Logger: r.log, Observe: observers(r.progress.observe, r.note, testHook),
+	}, r.api, r.db, r.db, sp, asSinks(r.stores))
+	return r, nil
+}
+
+// note tells of what was committed, and writes what requests came to every now
+// and then.
+func (r *runner) note(ev pipeline.Event) {
+	switch ev.Step {
+	case pipeline.StepRecorded, pipeline.StepOpen, pipeline.StepCommitted:
+	default:
+		return
+	}
+	if r.committed != nil {
+		r.committed()
+		return
+	}
+	if !r.api.meter.due() {
+		return
+	}
+	if err := r.api.meter.flush(context.Background(), r.db); err != nil {
+		r.log.Error("requests not counted", "error", err)
+	}
 }
 
 // testHook lets tests of the real binary stop it at a step; nil outside them.
@@ -156,12 +186,12 @@ func asSinks(stores []store) []sinks.Sink {
 }
 
 // Close gives everything up, in reverse order.
-func (e *exporter) Close() error {
+func (r *runner) Close() error {
 	var errs []error
-	for i := len(e.close) - 1; i >= 0; i-- {
-		errs = append(errs, e.close[i]())
+	for i := len(r.close) - 1; i >= 0; i-- {
+		errs = append(errs, r.close[i]())
 	}
-	e.close = nil
+	r.close = nil
 	return errors.Join(errs...)
 }
 

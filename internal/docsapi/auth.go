@@ -28,6 +28,12 @@ func currentKey(provider func() string) (string, error) {
 	return key, nil
 }
 
+// CheckKey says whether a key can be sent; the error does not quote it.
+func CheckKey(key string) error {
+	_, err := currentKey(StaticKey(key))
+	return err
+}
+
 // tokenShape finds what may be a key, this one or another: a Bearer token, or a
 // prefix, an underscore and at least 16 characters.
 var tokenShape = regexp.MustCompile(`(?i)\bbearer\s+[^\s"'<>,;]+|[A-Za-z0-9]+_[A-Za-z0-9_\-]{16,}`)

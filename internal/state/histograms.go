@@ -18,13 +18,16 @@ type Observation struct {
 	Sum   time.Duration
 }
 
-// Tally adds to counters and histograms, all at once or not at all.
-func (db *DB) Tally(ctx context.Context, counts []Count, observed []Observation) error {
+// Tally adds to counters and histograms and sets flags, all at once or not at all.
+func (db *DB) Tally(ctx context.Context, counts []Count, observed []Observation, flags []Flag) error {
 	return db.tx(ctx, func(tx *sql.Tx) error {
 		if err := addAll(ctx, tx, counts); err != nil {
 			return err
 		}
-		return observeAll(ctx, tx, observed)
+		if err := observeAll(ctx, tx, observed); err != nil {
+			return err
+		}
+		return setAll(ctx, tx, flags)
 	})
 }
 
@@ -61,14 +64,25 @@ func (db *DB) Histograms(ctx context.Context) ([]Observation, error) {
 	return out, wrap(db.dir, rows.Err())
 }
 
-// SetFlag keeps what was last found, like that a key is refused.
-func (db *DB) SetFlag(ctx context.Context, name string, on bool, labels ...string) error {
-	_, err := db.sql.ExecContext(ctx, `INSERT OR REPLACE INTO flags VALUES (?,?,?)`, name, Labels(labels...), on)
-	return wrap(db.dir, err)
+// Flag is what was last found, like that a key is refused.
+type Flag struct {
+	Name string
+	// Labels is made by the function of that name.
+	Labels string
+	On     bool
 }
 
-// Flag returns what was last kept, false if nothing was.
-func (db *DB) Flag(ctx context.Context, name string, labels ...string) (bool, error) {
+func setAll(ctx context.Context, tx *sql.Tx, flags []Flag) error {
+	for _, f := range flags {
+		if _, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO flags VALUES (?,?,?)`, f.Name, f.Labels, f.On); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FlagOn returns what was last kept, false if nothing was.
+func (db *DB) FlagOn(ctx context.Context, name string, labels ...string) (bool, error) {
 	var on bool
 	err := db.sql.QueryRowContext(ctx, `SELECT coalesce(max(value), 0) FROM flags WHERE name = ? AND labels = ?`,
 		name, Labels(labels...)).Scan(&on)

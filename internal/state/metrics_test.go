@@ -51,7 +51,7 @@ func TestTally(t *testing.T) {
 		check(t, db.Tally(t.Context(), []state.Count{{"api_requests_total", labels, 3}}, []state.Observation{
 			{"api_request_duration_seconds", labels, -9, 2, 1500 * time.Microsecond},
 			{"api_request_duration_seconds", labels, 4, 1, time.Second},
-		}))
+		}, nil))
 	}
 	check(t, db.Close())
 	db = open(t, dir)
@@ -72,7 +72,7 @@ func TestTally(t *testing.T) {
 func TestFlags(t *testing.T) {
 	db := open(t, t.TempDir())
 	flag := func() bool {
-		on, err := db.Flag(t.Context(), "api_key_rejected", "key", "admin")
+		on, err := db.FlagOn(t.Context(), "api_key_rejected", "key", "admin")
 		check(t, err)
 		return on
 	}
@@ -80,8 +80,10 @@ func TestFlags(t *testing.T) {
 		t.Error("a flag is on that was never set")
 	}
 	for _, on := range []bool{true, false, true} {
-		check(t, db.SetFlag(t.Context(), "api_key_rejected", on, "key", "admin"))
-		check(t, db.SetFlag(t.Context(), "api_key_rejected", !on, "key", "write"))
+		check(t, db.Tally(t.Context(), nil, nil, []state.Flag{
+			{"api_key_rejected", state.Labels("key", "admin"), on},
+			{"api_key_rejected", state.Labels("key", "write"), !on},
+		}))
 		if flag() != on {
 			t.Errorf("flag set to %v is not", on)
 		}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/docgauge/docgauge/exporter"
+)
+
+// deliverTimeout bounds handing the metrics over after a run.
+const deliverTimeout = 40 * time.Second
+
+func (r *runner) snapshots() *snapshots {
+	return &snapshots{config: r.config, db: r.db, stores: r.stores, now: r.now}
+}
+
+// deliver hands the metrics to where a Prometheus gets those of a job that ends:
+// the textfile and the Pushgateway. It does so after a failed run too, which the
+// metrics tell, and after an interrupted one.
+func (r *runner) deliver(ctx context.Context) error {
+	if r.Textfile == "" && r.PushgatewayURL == "" {
+		return nil
+	}
+	timeout := deliverTimeout
+	if ctx.Err() != nil {
+		timeout = endTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	snapshot, err := r.snapshots().read(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	if r.Textfile != "" {
+		errs = append(errs, exporter.WriteTextfile(r.Textfile, snapshot))
+	}
+	if r.PushgatewayURL != "" {
+		errs = append(errs, exporter.Push(ctx, string(r.PushgatewayURL), snapshot))
+	}
+	return errors.Join(errs...)
+}

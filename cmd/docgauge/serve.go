@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/exporter/page"
+	"github.com/docgauge/docgauge/exporter/server"
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+// serving are the flags of serve.
+type serving struct {
+	onceAtStart, systemdSocket bool
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var o serving
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "export on a schedule and serve metrics and a status page",
+		Long: `serve stays up: it exports on DOCGAUGE_SCHEDULE (cron, UTC) as docgauge export does,
+and serves on DOCGAUGE_LISTEN_ADDRESS
+
+  /          a status page: newest windows, coverage, budget, runs, sinks
+  /metrics   for Prometheus; OpenMetrics where it is asked for
+  /healthz   200 while the process answers
+  /readyz    200 while the state is open, a run is not older than two firings of the
+             schedule and the sinks are reachable, else 503 and why not
+
+What it serves comes from memory, filled from the state after each commit: a scrape
+never sends a request to the service, and after a restart everything is there again
+at once. Unique visitors are not additive: do not sum them over days or pages.
+
+A firing is skipped while a run goes on; a run that takes longer than
+DOCGAUGE_RUN_TIMEOUT is ended and the next goes on. SIGTERM ends the run under way,
+finishes what is being committed, and returns within 30 seconds. A key in a file
+(DOCGAUGE_API_KEY_FILE) is read again when the file changes and at SIGHUP.
+
+` + exitCodes,
+		Example: `  docgauge serve
+  docgauge serve --once-at-start                        and export now, too
+  DOCGAUGE_SCHEDULE='7 */2 * * *' docgauge serve        every two hours`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), o) },
+	}
+	cmd.Flags().BoolVar(&o.onceAtStart, "once-at-start", false, "export once at the start, then on the schedule")
+	cmd.Flags().BoolVar(&o.systemdSocket, "systemd-socket", false, "serve on the socket that systemd passes, instead of DOCGAUGE_LISTEN_ADDRESS")
+	return cmd
+}
+
+func (a *app) serve(ctx context.Context, o serving) error {
+	c, err := loadConfig(needProjects|needAPI|needServer, a.now())
+	if err != nil {
+		return err
+	}
+	return a.serveWith(ctx, c, o, func(url string) {
+		fmt.Fprintf(a.err, "docgauge: status page and metrics at %s/ and %s/metrics; stop with Ctrl-C\n", url, url)
+	})
+}
+
+// server is what to listen with; the handlers are not in it yet.
+func (c config) server() server.Config {
+	return server.Config{Address: c.ListenAddress, WebConfigFile: c.WebConfigFile}
+}
+
+// serveWith serves until ctx ends. said is told where, before the first run.
+func (a *app) serveWith(ctx context.Context, c config, o serving, said func(url string)) (err error) {
+	queue, err := state.LockQueue(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, queue.Release()) }()
+	r, err := a.openRunner(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	d := newDaemon(r)
+	web := c.server()
+	web.SystemdSocket, web.Ready, web.Logger = o.systemdSocket, d.reasons, r.log
+	web.Handlers = map[string]http.Handler{"/metrics": d.values.Handler(), "/": page.New(d.values.Load, version)}
+	s, err := server.Listen(web)
+	if bad, ok := errors.AsType[server.ConfigError](err); ok {
+		return problems{bad.Error()}
+	}
+	if err != nil {
+		return err
+	}
+	said(s.URL())
+	return d.serve(ctx, s, o.onceAtStart)
+}
+
+// serve runs all that a daemon does until ctx ends or one of it fails.
+func (d *daemon) serve(ctx context.Context, s *server.Server, once bool) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.Serve(ctx) })
+	group.Go(func() error {
+		d.api.key.watch(ctx, hangups, d.log, d.keyChanged)
+		return nil
+	})
+	group.Go(func() error { d.watchSinks(ctx); return nil })
+	group.Go(func() error { return d.publishing(ctx) })
+	group.Go(func() error { return d.schedule(ctx, once) })
+	return group.Wait()
+}
+
+// daemon is a runner that stays up, and what is shown of it.
+type daemon struct {
+	*runner
+	values  exporter.Values
+	started time.Time
+	health  health
+	// changed asks for a new snapshot, recheck for a look at the sinks.
+	changed, recheck chan struct{}
+}
+
+func newDaemon(r *runner) *daemon {
+	d := &daemon{runner: r, started: r.now(), changed: make(chan struct{}, 1), recheck: make(chan struct{}, 1)}
+	r.committed = func() { poke(d.changed) }
+	return d
+}
+
+// poke asks for something once, however often.
+func poke(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
