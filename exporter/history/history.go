@@ -80,7 +80,7 @@ func readTimelines(ctx context.Context, from Archive, o Options) ([]timeline, er
 		switch {
 		case err != nil:
 			errs = append(errs, err)
-		case rev.To.Time().Before(o.To) && (o.Want == nil || o.Want(rev.Key)):
+		case o.Want == nil || o.Want(rev.Key):
 			revs = append(revs, rev)
 		}
 	}

@@ -34,6 +34,9 @@ func (g *gauged) look() {
 // TestMemoryIsBounded: 10,000 windows of 500 rows each, as hundreds of
 // megabytes of text, in a few.
 func TestMemoryIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute under the race detector")
+	}
 	const projects, days, rows, pages = 10, 1000, 500, 5
 	s := &shelf{rows: func(k analytics.Key) iter.Seq2[analytics.Row, error] {
 		return func(yield func(analytics.Row, error) bool) {

@@ -30,7 +30,7 @@ type span struct {
 // show to from <= t < to. Windows that are not shown then are left out.
 func newTimelines(revs []analytics.Revision, from, to int64) []timeline {
 	slices.SortFunc(revs, func(a, b analytics.Revision) int {
-		return cmp.Or(compareLines(a.Key, b.Key), cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From))
+		return cmp.Or(compareLines(a.Key, b.Key), cmp.Compare(a.To, b.To))
 	})
 	var lines []timeline
 	for i, rev := range revs {
