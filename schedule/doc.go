@@ -7,6 +7,9 @@
 // project starves, and that every window is read a bounded number of times:
 // once when it is complete, and once or twice when it settles.
 //
-// It does no I/O and has no clock: the time, the ledger and the configuration
-// come in as values. It neither spends the budget nor fetches.
+// It does no I/O and, but for Cron.Run, has no clock: the time, the ledger and
+// the configuration come in as values. It neither spends the budget nor fetches.
+//
+// A Cron says when a daemon runs, in UTC, and runs it: never two runs at once, and
+// neither a panic nor a run that hangs goes unreported or ends the schedule.
 package schedule

@@ -1,0 +1,339 @@
+package schedule_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/schedule"
+)
+
+// odd is when the bubbles of these tests start to run: 2000-01-01 00:03:41.25 UTC.
+const odd = 3*time.Minute + 41*time.Second + 250*time.Millisecond
+
+// history is what happened to the runs of a Cron.
+type history struct {
+	began, ended               []time.Time
+	causes                     []error
+	skipped, overrun, parallel int
+	panicked                   []error
+	log                        string
+}
+
+// runs is a Cron that runs in a bubble.
+type runs struct {
+	mu   sync.Mutex
+	past history
+	stop context.CancelFunc
+	done chan error
+}
+
+// begin runs spec, with do as what it does, beginning at the odd moment.
+func begin(t *testing.T, spec string, cfg schedule.Runs, do func(ctx context.Context)) *runs {
+	t.Helper()
+	time.Sleep(odd)
+	r := &runs{done: make(chan error, 1)}
+	cfg.Do = func(ctx context.Context) {
+		r.note(func(h *history) {
+			h.began = append(h.began, time.Now().UTC())
+			if len(h.began) > len(h.ended)+1 {
+				h.parallel++
+			}
+		})
+		defer r.note(func(h *history) {
+			h.ended = append(h.ended, time.Now().UTC())
+			h.causes = append(h.causes, context.Cause(ctx))
+		})
+		do(ctx)
+	}
+	cfg.Skipped = func() { r.note(func(h *history) { h.skipped++ }) }
+	cfg.Overrun = func() { r.note(func(h *history) { h.overrun++ }) }
+	cfg.Panicked = func(err error) { r.note(func(h *history) { h.panicked = append(h.panicked, err) }) }
+	cfg.Logger = slog.New(slog.NewTextHandler(r, nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	r.stop = cancel
+	c := parseCron(t, spec)
+	go func() { r.done <- c.Run(ctx, cfg) }()
+	return r
+}
+
+func (r *runs) note(f func(*history)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(&r.past)
+}
+
+func (r *runs) Write(p []byte) (int, error) {
+	r.note(func(h *history) { h.log += string(p) })
+	return len(p), nil
+}
+
+// soFar waits until nothing more happens now.
+func (r *runs) soFar() history {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.past
+}
+
+// end stops the runs, and fails if Run returns another error than want.
+func (r *runs) end(t *testing.T, want error) history {
+	t.Helper()
+	r.stop()
+	if err := <-r.done; !errors.Is(err, want) {
+		t.Errorf("Run: %v, want %v", err, want)
+	}
+	h := r.soFar()
+	if h.parallel > 0 {
+		t.Errorf("%d runs began while another went on", h.parallel)
+	}
+	return h
+}
+
+func (h history) wantBegan(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	for _, at := range h.began {
+		got = append(got, at.Format("15:04:05.999"))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("runs began (-want +got):\n%s", diff)
+	}
+}
+
+func takes(d time.Duration) func(context.Context) {
+	return func(ctx context.Context) {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func TestRunsForAWeek(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t, "*/7 * * * *", schedule.Runs{}, takes(90*time.Second))
+		from := time.Now()
+		time.Sleep(7 * 24 * time.Hour)
+		h := r.end(t, nil)
+		c, i := parseCron(t, "*/7 * * * *"), 0
+		for at := c.Next(from); at.Before(from.Add(7 * 24 * time.Hour)); at = c.Next(at) {
+			if i >= len(h.began) || !h.began[i].Equal(at) {
+				t.Fatalf("run %d did not begin at %s", i, at)
+			}
+			i++
+		}
+		if i != len(h.began) || i != 7*24*9 || h.skipped > 0 {
+			t.Errorf("%d firings, %d runs, %d skipped, want %d without a skip", i, len(h.began), h.skipped, 7*24*9)
+		}
+	})
+}
+
+// TestRunsIgnoreTheLocalZone lives through both changes of the clocks.
+func TestRunsIgnoreTheLocalZone(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Skip("no time zones on this machine: ", err)
+	}
+	local := time.Local
+	time.Local = berlin
+	defer func() { time.Local = local }()
+	for _, change := range []time.Time{time.Date(2000, 3, 26, 0, 0, 0, 0, time.UTC), time.Date(2000, 10, 29, 0, 0, 0, 0, time.UTC)} {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(time.Until(change.AddDate(0, 0, -1)))
+			r := begin(t, "30 0,1,2 * * *", schedule.Runs{}, takes(0))
+			time.Sleep(3 * 24 * time.Hour)
+			h := r.end(t, nil)
+			want := []string{"00:30:00", "01:30:00", "02:30:00"}
+			h.wantBegan(t, append(append(want, want...), want...)...)
+		})
+	}
+}
+
+func TestLongRunSkipsFirings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := true
+		r := begin(t, "*/10 * * * *", schedule.Runs{}, func(ctx context.Context) {
+			if first {
+				first = false
+				takes(25 * time.Minute)(ctx)
+			}
+		})
+		time.Sleep(time.Hour)
+		h := r.end(t, nil)
+		h.wantBegan(t, "00:10:00", "00:40:00", "00:50:00", "01:00:00")
+		if h.skipped != 2 || strings.Count(h.log, "firing skipped") != 2 {
+			t.Errorf("%d skipped, want 00:20 and 00:30; log:\n%s", h.skipped, h.log)
+		}
+	})
+}
+
+func TestRunsGoOnAfterAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		values := []any{"no such window", errors.New("disk"), nil}
+		r := begin(t, "*/10 * * * *", schedule.Runs{Deadline: time.Minute}, func(context.Context) {
+			v := values[0]
+			values = values[1:]
+			if v != nil {
+				panic(v)
+			}
+		})
+		time.Sleep(30 * time.Minute)
+		h := r.end(t, nil)
+		h.wantBegan(t, "00:10:00", "00:20:00", "00:30:00")
+		if len(h.panicked) != 2 || h.panicked[0].Error() != "no such window" || h.panicked[1].Error() != "disk" || h.skipped > 0 {
+			t.Errorf("%v, %d skipped, want two panics", h.panicked, h.skipped)
+		}
+		if log := h.log; strings.Count(log, "level=ERROR") != 2 || !strings.Contains(log, "cron_run_test.go") {
+			t.Errorf("want two errors with a stack in the log:\n%s", log)
+		}
+	})
+}
+
+func TestStopEndsTheRunAndWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t, "@hourly", schedule.Runs{Deadline: 30 * time.Minute}, func(ctx context.Context) {
+			<-ctx.Done()
+			time.Sleep(7 * time.Second) // what it must still finish
+		})
+		time.Sleep(time.Hour)
+		stopped := time.Now()
+		h := r.end(t, nil)
+		if took := time.Since(stopped); took != 7*time.Second || len(h.ended) != 1 {
+			t.Errorf("Run returned after %s with %d runs ended", took, len(h.ended))
+		}
+		if h.causes[0] != context.Canceled || h.overrun > 0 {
+			t.Errorf("ended by %v with %d overruns", h.causes[0], h.overrun)
+		}
+		time.Sleep(5 * time.Hour)
+		r.soFar().wantBegan(t, "01:00:00")
+	})
+}
+
+func TestStopBetweenRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t, "@hourly", schedule.Runs{}, takes(time.Minute))
+		time.Sleep(90 * time.Minute)
+		stopped := time.Now()
+		r.end(t, nil)
+		if took := time.Since(stopped); took != 0 {
+			t.Errorf("Run returned after %s with nothing to wait for", took)
+		}
+	})
+}
+
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t, "*/10 * * * *", schedule.Runs{Deadline: 4 * time.Minute}, takes(time.Hour))
+		time.Sleep(20 * time.Minute)
+		h := r.end(t, nil)
+		h.wantBegan(t, "00:10:00", "00:20:00")
+		if took := h.ended[0].Sub(h.began[0]); took != 4*time.Minute || !errors.Is(h.causes[0], schedule.ErrDeadline) {
+			t.Errorf("ended after %s by %v, want the deadline", took, h.causes[0])
+		}
+		if h.skipped+h.overrun > 0 {
+			t.Errorf("%d skipped, %d overruns", h.skipped, h.overrun)
+		}
+	})
+}
+
+func TestRunThatIgnoresItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t, "*/10 * * * *", schedule.Runs{Deadline: time.Minute, Grace: 30 * time.Second}, func(context.Context) {
+			time.Sleep(35 * time.Minute)
+		})
+		time.Sleep(7*time.Minute + 40*time.Second) // 00:11:21
+		h := r.soFar()
+		if h.overrun != 0 {
+			t.Error("reported before its grace was over")
+		}
+		time.Sleep(10 * time.Second)
+		h = r.soFar()
+		if log := h.log; h.overrun != 1 || !strings.Contains(log, "run goes on after its end") || !strings.Contains(log, "run reached its deadline") {
+			t.Errorf("%d overruns, want 1; log:\n%s", h.overrun, log)
+		}
+		time.Sleep(34 * time.Minute) // 00:45:31
+		h = r.soFar()
+		h.wantBegan(t, "00:10:00")
+		if h.skipped != 3 || h.overrun != 1 {
+			t.Errorf("%d skipped, %d overruns, want 3 and 1", h.skipped, h.overrun)
+		}
+		time.Sleep(5 * time.Minute)
+		h = r.soFar()
+		h.wantBegan(t, "00:10:00", "00:50:00")
+		r.end(t, schedule.ErrOverrun)
+		time.Sleep(time.Hour) // the bubble ends after the run
+	})
+}
+
+func TestStopGivesUpOnARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t, "@hourly", schedule.Runs{AtStart: true}, func(context.Context) { time.Sleep(time.Hour) })
+		time.Sleep(time.Minute)
+		stopped := time.Now()
+		h := r.end(t, schedule.ErrOverrun)
+		if took := time.Since(stopped); took != 20*time.Second || h.overrun != 1 {
+			t.Errorf("gave up after %s with %d overruns, want 20s and 1", took, h.overrun)
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
+func TestAtStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t, "*/10 * * * *", schedule.Runs{AtStart: true}, takes(8*time.Minute))
+		time.Sleep(30 * time.Minute)
+		h := r.end(t, nil)
+		h.wantBegan(t, "00:03:41.25", "00:20:00", "00:30:00")
+		if h.skipped != 1 {
+			t.Errorf("%d skipped, want 00:10", h.skipped)
+		}
+	})
+}
+
+func TestPanicAtStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t, "*/10 * * * *", schedule.Runs{AtStart: true}, func(context.Context) { panic("at once") })
+		time.Sleep(10 * time.Minute)
+		h := r.end(t, nil)
+		h.wantBegan(t, "00:03:41.25", "00:10:00")
+	})
+}
+
+func TestStoppedBeforeTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := parseCron(t, "@hourly").Run(ctx, schedule.Runs{AtStart: true, Do: func(context.Context) { t.Error("ran") }})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNobodyListens runs without callbacks and without a log.
+func TestNobodyListens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Minute)
+		defer cancel()
+		count := 0
+		err := parseCron(t, "*/10 * * * *").Run(ctx, schedule.Runs{Deadline: time.Minute, Do: func(context.Context) {
+			if count++; count == 1 {
+				panic("unheard")
+			}
+			time.Sleep(15 * time.Minute)
+		}})
+		synctest.Wait()
+		if !errors.Is(err, schedule.ErrOverrun) || count != 3 { // 00:10, 00:20, 00:40
+			t.Errorf("%d runs, %v", count, err)
+		}
+		time.Sleep(time.Hour)
+	})
+}
