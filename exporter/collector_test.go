@@ -130,6 +130,15 @@ func TestPaths(t *testing.T) {
 	want(t, s, series, exporter.PageVisitorsDeduplicated)
 }
 
+// Values that read alike when they are joined are of two series.
+func TestJoinedAlike(t *testing.T) {
+	s := exporter.Snapshot{Due: []exporter.Due{{Project: "a", Granularity: "bc"}, {Project: "ab", Granularity: "c"}}}
+	want(t, s, map[string]float64{
+		`docgauge_windows_due{project="a",reason="",window="bc"}`: 0,
+		`docgauge_windows_due{project="ab",reason="",window="c"}`: 0,
+	}, exporter.WindowsDue)
+}
+
 // Windows of the ledger do not become series, only the newest of each granularity.
 func TestCardinality(t *testing.T) {
 	small, big := rich(), rich()

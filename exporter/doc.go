@@ -3,9 +3,9 @@
 // a Pushgateway. It hides client_golang and the exposition formats.
 //
 // Its invariant: a metric shows a value that somebody published, never one that
-// is worked out while somebody waits. A scrape reads no state, sends no request
-// and takes no lock, the same snapshot gives the same series everywhere, and a
-// series whose project, window, sink or key is not in the newest snapshot is gone.
+// is worked out while somebody waits. A scrape reads no state and sends no request,
+// the same snapshot gives the same series everywhere, and a series whose project,
+// window, sink or key is not in the newest snapshot is gone.
 // The runtime's own metrics (go_, process_) alone are live, and on /metrics only.
 //
 // The number of series is bounded by the configuration, however many windows the

@@ -149,9 +149,10 @@ func TestPushErrors(t *testing.T) {
 
 func TestPushNobodyThere(t *testing.T) {
 	u, _ := gateway(t, http.StatusOK, "")
-	u.User, u.Host = url.UserPassword("me", "s3cret"), "127.0.0.1:1"
+	u.User, u.Host = url.UserPassword("somebody", "s3cret"), "127.0.0.1:1"
 	err := exporter.Push(t.Context(), u.String(), rich())
-	if err == nil || !strings.HasPrefix(err.Error(), "push to 127.0.0.1:1: ") || !strings.Contains(err.Error(), "must be reachable") || strings.Contains(err.Error(), "s3cret") {
+	if err == nil || !strings.HasPrefix(err.Error(), "push to 127.0.0.1:1: ") || !strings.Contains(err.Error(), "must be reachable") ||
+		strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "somebody") {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
