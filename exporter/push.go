@@ -40,7 +40,7 @@ func Push(ctx context.Context, address string, s Snapshot) error {
 	if err != nil {
 		return fmt.Errorf("push to %s: %w", group.Host, err)
 	}
-	if err := post(ctx, group, body); err != nil {
+	if err := send(ctx, http.MethodPost, group, body); err != nil {
 		return fmt.Errorf("push to %s: %w", group.Host, err)
 	}
 	return nil
@@ -64,9 +64,9 @@ func empty(families []*dto.MetricFamily) []*dto.MetricFamily {
 	return all
 }
 
-// post sends body; credentials in the URL become basic authentication.
-func post(ctx context.Context, group *url.URL, body []byte) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, group.String(), bytes.NewReader(body))
+// send sends body; credentials in the URL become basic authentication.
+func send(ctx context.Context, method string, group *url.URL, body []byte) error {
+	request, err := http.NewRequestWithContext(ctx, method, group.String(), bytes.NewReader(body))
 	if err != nil {
 		return errors.New("no request can be made of the URL")
 	}

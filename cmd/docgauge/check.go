@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
@@ -22,8 +23,9 @@ func (a *app) checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "validate the configuration, the state, each sink, and the API with one request",
 		Long: `check validates the configuration and then tries everything an export needs: the
-state directory, each sink (a file is written and removed), and the API with one
-request, which counts against the budget. Every finding is reported in one run.
+state directory, each sink (a file is written and removed), where metrics go, and the
+API with one request, which counts against the budget. Every finding is reported in
+one run.
 
 ` + exitCodes,
 		Args: noArgs,
@@ -32,7 +34,7 @@ request, which counts against the budget. Every finding is reported in one run.
 }
 
 func (a *app) check(ctx context.Context) (err error) {
-	c, err := loadConfig(needProjects|needAPI, a.now())
+	c, err := loadConfig(needProjects|needAPI|needServer, a.now())
 	if err != nil {
 		return err
 	}
@@ -45,6 +47,7 @@ func (a *app) check(ctx context.Context) (err error) {
 		said, err := a.checkAPI(ctx, c, db)
 		failed = a.finding("api", said, err) || failed
 	}
+	failed = a.checkMetrics(ctx, c) || failed
 	failed = a.checkExpiry(c) || failed
 	if failed {
 		return errSaid
@@ -89,6 +92,18 @@ func (a *app) checkAPI(ctx context.Context, c config, db *state.DB) (said string
 		return "", err
 	}
 	return fmt.Sprintf("%s answered for %s: %s visitors on %s", c.BaseURL, c.Projects[0], commas(page.Totals.Total), day.From), nil
+}
+
+// checkMetrics tries where a run's metrics go.
+func (a *app) checkMetrics(ctx context.Context, c config) (failed bool) {
+	if c.Textfile != "" {
+		failed = a.finding("textfile", c.Textfile, exporter.TryTextfile(c.Textfile))
+	}
+	if c.PushgatewayURL != "" {
+		err := exporter.CheckPushgateway(ctx, string(c.PushgatewayURL))
+		failed = a.finding("pushgateway", "ready", err) || failed
+	}
+	return failed
 }
 
 func (a *app) checkExpiry(c config) (failed bool) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,10 +15,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/schedule"
 )
 
 func (a *app) demoCommand() *cobra.Command {
 	var dir string
+	var stay bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "run the sandbox, export a month from it, and show what there is now",
@@ -25,15 +28,19 @@ func (a *app) demoCommand() *cobra.Command {
 from it over HTTP into Parquet files, and prints a summary. Nothing else is
 needed. Without --dir the files lie in a new temporary directory, which stays.
 With DOCGAUGE_SINKS=parquet,clickhouse and DOCGAUGE_CLICKHOUSE_DSN it writes to
-that ClickHouse as well, as project prj_sandbox.`,
+that ClickHouse as well, as project prj_sandbox.
+
+--serve stays up afterwards: status page and metrics on DOCGAUGE_LISTEN_ADDRESS, or
+a free port if that is taken, and an export every minute.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir, stay) },
 	}
+	cmd.Flags().BoolVar(&stay, "serve", false, "stay up, with status page and metrics")
 	cmd.Flags().StringVar(&dir, "dir", "", "directory for data and state (default: a new temporary one)")
 	return cmd
 }
 
-func (a *app) demo(ctx context.Context, dir string) (err error) {
+func (a *app) demo(ctx context.Context, dir string, stay bool) (err error) {
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "docgauge-demo-"); err != nil {
 			return err
@@ -62,7 +69,25 @@ func (a *app) demo(ctx context.Context, dir string) (err error) {
 	if err := a.exportWith(ctx, c, &selection{}, runOptions{anew: true}); err != nil {
 		return err
 	}
-	return a.demoSummary(ctx, c, len(s.Requests()))
+	if err := a.demoSummary(ctx, c, len(s.Requests())); err != nil || !stay {
+		return err
+	}
+	return a.demoServe(ctx, c)
+}
+
+// demoServe serves what was exported, and goes on exporting.
+func (a *app) demoServe(ctx context.Context, c config) (err error) {
+	if c.Schedule.Cron, err = schedule.ParseCron("* * * * *"); err != nil {
+		return err
+	}
+	if ln, err := net.Listen("tcp", c.ListenAddress); err != nil {
+		c.ListenAddress = "127.0.0.1:0"
+	} else if err := ln.Close(); err != nil {
+		return err
+	}
+	return a.serveWith(ctx, c, serving{}, func(url string) {
+		fmt.Fprintf(a.out, "\nStatus page  %s/\nMetrics      %s/metrics\nExports every minute; Ctrl-C ends it.\n", url, url)
+	})
 }
 
 // demoConfig is the environment's configuration, pointed at the sandbox.

@@ -72,7 +72,7 @@ func (l ledger) grid(in schedule.Input, project string, spec analytics.Spec) (ex
 			g.Cells = append(g.Cells, exporter.Cell{Window: rev.Window, Revision: &rev})
 		}
 	}
-	gaps := schedule.Cover(in, project, spec).Gaps
+	gaps := schedule.Gaps(in, project, spec)
 	for _, w := range gaps {
 		// Of a window that lacks only its rows the ledger has an entry.
 		if _, known := l.entries[analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}]; !known {
