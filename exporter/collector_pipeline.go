@@ -2,7 +2,6 @@ package exporter
 
 import (
 	"runtime"
-	"runtime/debug"
 )
 
 func (s series) pipeline() {
@@ -34,14 +33,5 @@ func (s series) api() {
 }
 
 func (s series) build() {
-	version, revision := "unknown", "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-		for _, setting := range info.Settings {
-			if setting.Key == "vcs.revision" {
-				revision = setting.Value
-			}
-		}
-	}
-	s.gauge(BuildInfo, 1, version, revision, runtime.Version())
+	s.gauge(BuildInfo, 1, s.Version, s.Revision, runtime.Version())
 }

@@ -10,8 +10,9 @@ import (
 // at one moment. It is made from the state after a commit, never by a scrape,
 // and nobody changes it afterwards.
 type Snapshot struct {
-	// At is when it was made.
-	At time.Time
+	// At is when it was made; Version and Revision are of the program that did.
+	At                time.Time
+	Version, Revision string
 
 	// Projects are the configured ones, in configured order, with the windows the
 	// ledger should have of each.

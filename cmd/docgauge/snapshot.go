@@ -27,7 +27,7 @@ type snapshots struct {
 // read makes a snapshot. What commits while it reads may be in one part of it
 // and not yet in another; the next one has it whole.
 func (s *snapshots) read(ctx context.Context) (exporter.Snapshot, error) {
-	out := exporter.Snapshot{At: s.now().UTC()}
+	out := exporter.Snapshot{At: s.now().UTC(), Version: version, Revision: revision()}
 	l, err := readLedger(ctx, s.db)
 	if err != nil {
 		return out, err
