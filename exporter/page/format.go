@@ -94,7 +94,7 @@ func rough(d time.Duration) string {
 	case d < 36*time.Hour:
 		return fmt.Sprintf("%d\u00a0h", int(d.Round(time.Hour).Hours()))
 	default:
-		return plural(int(d.Round(24*time.Hour).Hours()/24), "\u00a0day")
+		return strings.Replace(plural(int(d.Round(day)/day), "day"), " ", "\u00a0", 1)
 	}
 }
 
@@ -153,6 +153,3 @@ func title(g analytics.Granularity) string {
 	}
 	return strings.ToUpper(string(g[:1])) + string(g[1:])
 }
-
-// clean makes text of what an API or a sink said.
-func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -79,7 +79,7 @@ func runs(s *exporter.Snapshot) (out []run) {
 			Started: momentOf(r.Started, s.At),
 			Windows: commas(r.Windows), Requests: commas(r.Requests),
 			WindowsText: plural(r.Windows, "window"), RequestsText: plural(r.Requests, "request"),
-			Message: clean(r.Message),
+			Message: r.Message,
 		}
 		if !r.Finished.IsZero() {
 			v.Took = took(r.Finished.Sub(r.Started))
@@ -101,8 +101,8 @@ type sink struct {
 func sinks(s *exporter.Snapshot) (out []sink) {
 	for _, k := range s.Sinks {
 		out = append(out, sink{
-			Name: k.Name, Location: clean(k.Location), Waiting: commas(k.Waiting), Owes: k.Waiting > 0,
-			LastCommit: momentOf(k.LastCommit, s.At), Problem: clean(k.Problem),
+			Name: k.Name, Location: k.Location, Waiting: commas(k.Waiting), Owes: k.Waiting > 0,
+			LastCommit: momentOf(k.LastCommit, s.At), Problem: k.Problem,
 		})
 	}
 	return out

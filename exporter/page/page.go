@@ -3,6 +3,7 @@ package page
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/docgauge/docgauge/exporter"
@@ -12,17 +13,21 @@ import (
 // the newest snapshot, or nil while there is none; version is shown as it is.
 // It is safe for concurrent use.
 func New(current func() *exporter.Snapshot, version string) http.Handler {
-	return &handler{current: current, render: func(s *exporter.Snapshot) ([]byte, error) { return render(s, version) }}
+	return &handler{current: current, render: func(s *exporter.Snapshot) (rendered, error) { return render(s, version) }}
 }
 
 type handler struct {
 	current func() *exporter.Snapshot
-	render  func(*exporter.Snapshot) ([]byte, error)
+	render  func(*exporter.Snapshot) (rendered, error)
 
 	mu   sync.Mutex
-	of   *exporter.Snapshot // what body was made of
-	body []byte
+	made bool
+	of   *exporter.Snapshot // what last was made of
+	last rendered
 }
+
+// rendered is a page, as it is and compressed.
+type rendered struct{ plain, gzip []byte }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w.Header())
@@ -32,39 +37,51 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, r.Method+" is not allowed: the status page only shows", http.StatusMethodNotAllowed)
+		http.Error(w, "method not allowed: the status page takes GET and HEAD", http.StatusMethodNotAllowed)
 		return
 	}
 	s := h.current()
-	body, err := h.page(s)
+	page, err := h.page(s)
 	if err != nil {
 		http.Error(w, "status page: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	status := http.StatusOK
 	if s == nil {
+		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "5")
-		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	if r.Method == http.MethodGet {
-		_, _ = w.Write(body) // a reader that went away is no news
-	}
+	write(w, r, status, page)
 }
 
 // page returns the page of s, made anew only if s is not the last one asked for.
-func (h *handler) page(s *exporter.Snapshot) ([]byte, error) {
+func (h *handler) page(s *exporter.Snapshot) (rendered, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.body != nil && h.of == s {
-		return h.body, nil
+	if h.made && h.of == s {
+		return h.last, nil
 	}
-	body, err := h.render(s)
+	page, err := h.render(s)
 	if err != nil {
-		return nil, err
+		return rendered{}, err
 	}
-	h.of, h.body = s, body
-	return body, nil
+	h.made, h.of, h.last = true, s, page
+	return page, nil
+}
+
+func write(w http.ResponseWriter, r *http.Request, status int, page rendered) {
+	body := page.plain
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		body = page.gzip
+		w.Header().Set("Content-Encoding", "gzip")
+	}
+	w.Header().Set("Vary", "Accept-Encoding")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(body) // a reader that went away is no news
+	}
 }
 
 // setHeaders says what the page may do: nothing but show itself.

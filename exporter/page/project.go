@@ -7,8 +7,16 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// firstPages is how many pages are shown unfolded.
-const firstPages = 10
+const (
+	firstPages = 10   // of a table are shown unfolded
+	maxPages   = 50   // of a table
+	maxRows    = 2000 // of all tables, unless the unfolded ones are more
+
+	// What visitors ask for can have any length: so many letters of a path are
+	// written, and so many are shown on request.
+	maxPath  = 200
+	maxTitle = 500
+)
 
 type project struct {
 	ID       string
@@ -52,6 +60,7 @@ type open struct {
 
 func projects(s *exporter.Snapshot) (out []project) {
 	shown := shownCells(s)
+	rows := min(maxPages, max(firstPages, maxRows/max(len(s.Windows), 1)))
 	for i, p := range s.Projects {
 		v := project{ID: p.ID, Anchor: fmt.Sprintf("p%d", i)}
 		for j, g := range p.Grids {
@@ -60,7 +69,7 @@ func projects(s *exporter.Snapshot) (out []project) {
 			v.Cards = append(v.Cards, cardOf(s, p.ID, id, g, w))
 			v.Coverage = append(v.Coverage, coverageOf(g, shown))
 			if w != nil && len(w.Pages) > 0 {
-				v.Tables = append(v.Tables, pagesOf(id, w))
+				v.Tables = append(v.Tables, pagesOf(w, rows))
 			}
 		}
 		out = append(out, v)
@@ -78,7 +87,7 @@ func windowOf(s *exporter.Snapshot, project string, g analytics.Granularity) *ex
 }
 
 func cardOf(s *exporter.Snapshot, project, id string, g exporter.Grid, w *exporter.Window) card {
-	c := card{ID: id, Title: title(g.Granularity), TotalsOnly: g.TotalsOnly, Trend: trendOf(id, g)}
+	c := card{ID: id, Title: title(g.Granularity), TotalsOnly: g.TotalsOnly, Trend: trendOf(g)}
 	if w != nil {
 		c.Newest = newestOf(g, w)
 	}
@@ -153,7 +162,7 @@ func marks(r analytics.Revision) []mark {
 
 // pages is a table of the most visited pages of one window.
 type pages struct {
-	ID, Title   string
+	Title       string
 	Span        span
 	First, More []page
 	Of          string // how many pages the window has
@@ -166,12 +175,12 @@ type page struct {
 	Bar              int64
 }
 
-func pagesOf(id string, w *exporter.Window) pages {
-	t := pages{ID: id, Title: title(w.Granularity), Span: spanOf(w.Granularity, w.Window), Of: commas(w.Rows)}
+func pagesOf(w *exporter.Window, rows int) pages {
+	t := pages{Title: title(w.Granularity), Span: spanOf(w.Granularity, w.Window), Of: commas(w.Rows)}
 	most := max(w.Pages[0].Total, 1)
-	for i, r := range w.Pages {
+	for i, r := range w.Pages[:min(len(w.Pages), rows)] {
 		p := page{
-			Path: cut(clean(r.Path), maxPath), Title: cut(clean(r.Path), maxTitle),
+			Path: cut(r.Path, maxPath), Title: cut(r.Path, maxTitle),
 			Human: commas(r.Human), AI: commas(r.AI), Total: commas(r.Total), Bar: min(r.Total*100/most, 100),
 		}
 		if i < firstPages {
@@ -182,10 +191,6 @@ func pagesOf(id string, w *exporter.Window) pages {
 	}
 	return t
 }
-
-// maxPath and maxTitle are the most letters of a path that are written, and
-// that are shown on request: what visitors ask for can have any length.
-const maxPath, maxTitle = 200, 2000
 
 func cut(s string, letters int) string {
 	n := 0

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -28,14 +29,28 @@ func digest(text string) string {
 }
 
 // render makes the whole page; s is nil while there is no snapshot.
-func render(s *exporter.Snapshot, version string) ([]byte, error) {
-	d := document{Style: template.CSS(style), Version: version} //nolint:gosec // our own file
+func render(s *exporter.Snapshot, version string) (rendered, error) {
+	d := document{Style: template.CSS(style), Version: version}
 	name := "waiting"
 	if s != nil {
 		d.fill(s)
 		name = "page"
 	}
 	var out bytes.Buffer
-	err := templates.ExecuteTemplate(&out, name, d)
+	if err := templates.ExecuteTemplate(&out, name, d); err != nil {
+		return rendered{}, err
+	}
+	plain := bytes.ToValidUTF8(out.Bytes(), []byte("\uFFFD")) // paths can hold any byte
+	small, err := compress(plain)
+	return rendered{plain, small}, err
+}
+
+func compress(text []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(text); err != nil {
+		return nil, err
+	}
+	err := w.Close()
 	return out.Bytes(), err
 }

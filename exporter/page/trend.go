@@ -22,7 +22,7 @@ const (
 // trend is a chart of the newest windows of a grid. Total, Human and AI are
 // SVG paths, broken where a window is missing.
 type trend struct {
-	ID, Label              string
+	Label                  string
 	Total, Human, AI, Area string
 	Columns                []column
 	Top, Middle            string // marks of the vertical axis, whose foot is 0
@@ -44,11 +44,11 @@ type point struct {
 }
 
 // trendOf returns nil where no window is known.
-func trendOf(id string, g exporter.Grid) *trend {
+func trendOf(g exporter.Grid) *trend {
 	cells := g.Cells[max(0, len(g.Cells)-maxTrend):]
 	top := ceiling(largest(cells))
 	t := &trend{
-		ID: id, Top: short(top), Middle: short(top / 2),
+		Top: short(top), Middle: short(top / 2),
 		Human: line(cells, top, func(v analytics.Totals) int64 { return v.Human }),
 		AI:    line(cells, top, func(v analytics.Totals) int64 { return v.AI }),
 		Total: line(cells, top, total),
