@@ -209,7 +209,7 @@ func TestStopEndsTheRunAndWaits(t *testing.T) {
 		if took := time.Since(stopped); took != 7*time.Second || len(h.ended) != 1 {
 			t.Errorf("Run returned after %s with %d runs ended", took, len(h.ended))
 		}
-		if h.causes[0] != context.Canceled || h.overrun > 0 {
+		if !errors.Is(h.causes[0], context.Canceled) || h.overrun > 0 {
 			t.Errorf("ended by %v with %d overruns", h.causes[0], h.overrun)
 		}
 		time.Sleep(5 * time.Hour)

@@ -35,6 +35,7 @@ func TestCronNext(t *testing.T) {
 		{"0 0 31 * *", "2026-10-31T00:00:00Z", "2026-12-31T00:00:00Z"},
 		{"0 0 29 2 *", "2096-02-29T00:00:00Z", "2104-02-29T00:00:00Z"},
 		{"0 0 29 2 *", "2097-01-01T00:00:00Z", "2104-02-29T00:00:00Z"},
+		{"0 0 29 2 *", "2098-01-01T00:00:00Z", "2104-02-29T00:00:00Z"},
 		{"@hourly", "2026-10-03T10:00:00Z", "2026-10-03T11:00:00Z"},
 		{"@daily", "2026-10-03T10:00:00Z", "2026-10-04T00:00:00Z"},
 		{"@weekly", "2026-10-03T10:00:00Z", "2026-10-04T00:00:00Z"},
@@ -50,6 +51,26 @@ func TestCronNext(t *testing.T) {
 		if got.Location() != time.UTC || got.Format(time.RFC3339Nano) != tc.want {
 			t.Errorf("%q after %s is %s, want %s", tc.spec, tc.after, got, tc.want)
 		}
+	}
+}
+
+// TestCronIsReadInUTC changes the local zone after the expression was read.
+func TestCronIsReadInUTC(t *testing.T) {
+	local := time.Local
+	defer func() { time.Local = local }()
+	time.Local = time.FixedZone("", 5*3600+1800)
+	c := parseCron(t, "0 6 * * *")
+	time.Local = time.FixedZone("", -3*3600)
+	want := time.Date(2026, 10, 4, 6, 0, 0, 0, time.UTC)
+	if got := c.Next(time.Date(2026, 10, 3, 6, 0, 0, 0, time.UTC)); !got.Equal(want) {
+		t.Errorf("fires at %s, want %s", got, want)
+	}
+}
+
+// TestCronNextIsOfTheWall: a time that is kept must not carry the clock of this process.
+func TestCronNextIsOfTheWall(t *testing.T) {
+	if next := parseCron(t, "@every 90m").Next(time.Now()); strings.Contains(next.String(), "m=") {
+		t.Errorf("%s has a monotonic clock", next)
 	}
 }
 
