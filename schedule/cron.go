@@ -76,7 +76,7 @@ func next(times cron.Schedule, t time.Time) time.Time {
 	t = t.UTC()
 	for range 2 {
 		if n := times.Next(t); !n.IsZero() {
-			return n.Round(0)
+			return n
 		}
 		t = time.Date(t.Year()+search, time.December, 31, 23, 59, 59, 0, time.UTC)
 	}
