@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/docgauge/docgauge/exporter/page"
 	"github.com/docgauge/docgauge/exporter/server"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
 )
 
 // serving are the flags of serve.
@@ -85,14 +87,19 @@ func (a *app) serveWith(ctx context.Context, c config, o serving, said func(url 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
+	defer func() {
+		// Under a run that does not end nothing is closed: the process ends.
+		if !errors.Is(err, schedule.ErrOverrun) {
+			err = errors.Join(err, r.Close())
+		}
+	}()
 	d := newDaemon(r)
 	web := c.server()
 	web.SystemdSocket, web.Ready, web.Logger = o.systemdSocket, d.reasons, r.log
 	web.Handlers = map[string]http.Handler{"/metrics": d.values.Handler(), "/": page.New(d.values.Load, version)}
 	s, err := server.Listen(web)
-	if bad, ok := errors.AsType[server.ConfigError](err); ok {
-		return problems{bad.Error()}
+	if _, bad := errors.AsType[server.ConfigError](err); bad {
+		return problems(strings.Split(err.Error(), "\n"))
 	}
 	if err != nil {
 		return err
