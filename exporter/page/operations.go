@@ -14,6 +14,7 @@ const maxRuns = 20
 // backlog is what is due.
 type backlog struct {
 	Total  int
+	Count  string
 	Text   string // 12 windows
 	Finish moment
 	Rows   []due
@@ -37,7 +38,7 @@ func backlogOf(s *exporter.Snapshot) backlog {
 		b.Total += d.Count
 		b.Rows = append(b.Rows, due{d.Project, title(d.Granularity), d.Reason, whys[d.Reason], commas(d.Count)})
 	}
-	b.Text = plural(b.Total, "window")
+	b.Count, b.Text = commas(b.Total), plural(b.Total, "window")
 	return b
 }
 

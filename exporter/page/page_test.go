@@ -77,7 +77,7 @@ func TestNumbers(t *testing.T) {
 			}
 		}
 	}
-	wants(t, got, "docgauge v0.4.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min", "Windows due 14 windows", "12 of 90 left",
+	wants(t, got, "docgauge v0.4.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min", "Windows due 14 Budget", "12 of 90 left",
 		"Waiting for the budget", "14 windows due. The budget lets the last be read by 2026-10-06 13:31 in 3 h",
 		"prj_docs_main Day missing not read yet 9", "developer-hub 28 days missing not read yet 4",
 		"2026-10-06 07:17 3 h ago failed in 99 s 7 40 export prj_docs_main day [2026-10-05,2026-10-06): sinks/clickhouse: insert 812 rows",
@@ -224,7 +224,7 @@ func TestNothingYet(t *testing.T) {
 		{Granularity: analytics.Month},
 	}}}}
 	_, body := get(t, s, "")
-	wants(t, text(body), "No run yet No export has run", "Last success never", "Next run not scheduled", "Windows due 0 windows",
+	wants(t, text(body), "No run yet No export has run", "Last success never", "Next run not scheduled", "Windows due 0 Project",
 		"Day No complete window has been read yet.", "Day 0 of 1 window Mon Wed Fri Sun 1 missing", "Month 0 of 0 windows No window is complete yet.",
 		"Nothing is due", "No budget is configured", "No key is configured", "No sink is configured")
 	wants(t, body, `http-equiv="refresh" content="60"`)
