@@ -33,7 +33,7 @@ test: engines ## install what is missing and run every test
 check: lint test race demo ## what CI runs: lint, every test, the race detector, the demo
 
 race: ## the concurrent packages under the race detector
-	$(GO) test -short -race ./internal/budget ./internal/pipeline ./internal/spool ./internal/docsapi ./internal/load ./sinks/memsink
+	$(GO) test -short -race ./internal/budget ./internal/pipeline ./internal/spool ./internal/docsapi ./internal/load ./sinks/memsink ./exporter ./exporter/server ./exporter/page ./schedule
 	$(GO) test -race -run 'Contract|Window' ./sinks/parquet
 	$(GO) test -race -run 'TestContract/18.16|Attempt|Migrations' ./sinks/clickhouse
 .PHONY: race
@@ -64,7 +64,7 @@ fuzz: ## each fuzz target for 30 seconds
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
 	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
 
-docs: ## write the generated parts of the README
+docs: ## write the generated parts of the documentation
 	$(GO) test ./cmd/docgauge -run TestREADME -update
 
 clean: ## remove what was built

@@ -46,7 +46,7 @@ var pipelineMetrics = []Metric{
 		"Readings of a window that were given up because its numbers changed meanwhile." + kept,
 		[]string{LabelProject}},
 	{groupPipeline, PagesMispredicted, TypeCounter,
-		"Windows that had another number of API pages than was expected." + kept,
+		"Pages that the API was asked for although they do not exist: a window was shorter than predicted." + kept,
 		[]string{LabelProject}},
 	{groupPipeline, RowsWritten, TypeCounter,
 		"Rows committed to a sink." + kept,

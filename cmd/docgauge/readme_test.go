@@ -5,28 +5,41 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/docgauge/docgauge/exporter"
 )
 
-var update = flag.Bool("update", false, "write the generated parts of the README")
+var update = flag.Bool("update", false, "write the generated parts of the documentation")
 
-// TestREADME holds the README's table of variables against the code.
+// TestREADME holds the tables of the documentation against the code.
 func TestREADME(t *testing.T) {
-	const path, begin, end = "../../README.md", "<!-- variables -->\n", "<!-- /variables -->"
+	for _, part := range []struct{ path, name, want string }{
+		{"../../README.md", "variables", variableMarkdown()},
+		{"../../docs/prometheus.md", "metrics", exporter.Markdown()},
+	} {
+		generated(t, part.path, part.name, part.want)
+	}
+}
+
+// generated compares the part of a file between two marks with what it should
+// be, or with -update writes it.
+func generated(t *testing.T, path, name, want string) {
+	t.Helper()
+	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, ok := strings.Cut(string(text), begin)
-	table, after, ok2 := strings.Cut(rest, end)
+	have, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatalf("README.md lacks %q and %q", begin, end)
+		t.Fatalf("%s lacks %q and %q", path, begin, end)
 	}
-	want := variableMarkdown()
-	if table == want {
+	if have == want {
 		return
 	}
 	if !*update {
-		t.Fatal("the README's variables are not those of the code: run `make docs`")
+		t.Fatalf("the %s in %s are not those of the code: run `make docs`", name, path)
 	}
 	if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o644); err != nil {
 		t.Fatal(err)

@@ -10,17 +10,20 @@ import (
 
 const about = `docgauge exports unique-visitor analytics of a documentation platform: it reads
 half-open date windows page by page, verifies them, and writes each complete
-window to Parquet and ClickHouse, inside an hourly request budget. Nothing is
-lost, nothing is written twice, no request is wasted.
+window to Parquet and ClickHouse, inside an hourly request budget, and shows the
+newest numbers as Prometheus metrics. Nothing is lost, nothing is written twice,
+no request is wasted.
 
 Try it without an account:
   docgauge demo                 a local service, an export from it, and a summary
+  docgauge demo --serve         the same, then a status page and metrics
   docgauge sandbox              the local service alone; prints what to export
 
-Use it (an hourly cron job):
+Use it, as an hourly cron job or as a daemon:
   export DOCGAUGE_BASE_URL=https://api.example.com
   export DOCGAUGE_API_KEY_FILE=/etc/docgauge/key DOCGAUGE_PROJECTS=prj_a
-  docgauge check && docgauge plan && docgauge export && docgauge status`
+  docgauge check && docgauge plan && docgauge export && docgauge status
+  docgauge serve`
 
 const exitCodes = `Exit codes: 0 done, nothing due, or the rest deferred by the budget; 1 failed;
 2 bad usage or configuration, nothing done; 3 another process holds the state.`
@@ -41,7 +44,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w\n`%s --help` lists the flags", err, cmd.CommandPath())}
 	})
-	root.AddCommand(a.exportCommand(), a.serveCommand(), a.planCommand(), a.statusCommand(), a.checkCommand(), a.loadCommand(), a.sinksCommand(),
+	root.AddCommand(a.exportCommand(), a.serveCommand(), a.planCommand(), a.statusCommand(), a.checkCommand(), a.loadCommand(), a.openmetricsCommand(), a.sinksCommand(),
 		a.sandboxCommand(), a.demoCommand(), a.versionCommand())
 	return root
 }
@@ -78,12 +81,16 @@ func variableTable() []variable {
 
 func variableHelp() string {
 	var b strings.Builder
+	wide := 0
+	for _, v := range variableTable() {
+		wide = max(wide, len(v.name))
+	}
 	for _, v := range variableTable() {
 		def := ""
 		if v.standard != "" {
 			def = " [" + v.standard + "]"
 		}
-		fmt.Fprintf(&b, "  %-26s %s%s\n", v.name, v.meaning, def)
+		fmt.Fprintf(&b, "  %-*s  %s%s\n", wide, v.name, v.meaning, def)
 	}
 	return b.String()
 }
