@@ -16,14 +16,16 @@ var allowed = map[string][]string{
 	"internal/archive":   {"internal/analytics"},
 	"internal/budget":    {"internal/analytics"},
 	"internal/docsapi":   {"internal/analytics"},
+	"internal/journal":   {},
 	"internal/load":      {"internal/analytics", "sinks"},
 	"internal/engines":   {},
 	"internal/prompts":   {"internal/analytics", "schedule"},
 	"internal/sandbox":   {"internal/analytics"},
 	"internal/spool":     {"internal/analytics", "internal/archive"},
-	"internal/state":     {"internal/analytics"},
+	"internal/state":     {"internal/analytics", "internal/journal"},
 	"internal/warehouse": {},
 
+	"internal/jobs":     {"internal/analytics", "internal/docsapi", "internal/journal", "internal/prompts", "schedule"},
 	"internal/pipeline": {"internal/analytics", "internal/docsapi", "internal/spool", "schedule", "sinks"},
 
 	"exporter":         {"internal/analytics"},
