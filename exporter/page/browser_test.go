@@ -87,6 +87,20 @@ func TestBrowserText(t *testing.T) {
 	nothing(t, tab, "wider than the viewport once all pages are shown", wide)
 }
 
+// TestBrowserScrolls: a calendar that is wider than its place scrolls, and
+// begins with the newest windows.
+func TestBrowserScrolls(t *testing.T) {
+	browser := engines.RunChromium(t)
+	tab := open(t, browser, serve(t, huge(1, "/")), engines.View{Width: 360, Height: 740})
+	equal(t, tab, []bool{true, true, true, true}, `(e => {
+		const newest = () => e.querySelector("use:last-of-type").getBoundingClientRect(), place = e.getBoundingClientRect(), style = getComputedStyle(e);
+		const seen = newest().left >= place.left && newest().right <= place.right;
+		e.scrollBy(-10000, 0);
+		return [e.scrollWidth > e.clientWidth, style.overflowX == "auto", seen, newest().left > place.right];
+	})(document.querySelector(".scroll"))`)
+	nothing(t, tab, "wider than the viewport", wide)
+}
+
 // TestBrowserReadsOut checks what a screen reader depends on.
 func TestBrowserReadsOut(t *testing.T) {
 	browser := engines.RunChromium(t)
@@ -108,10 +122,13 @@ func TestBrowserReadsOut(t *testing.T) {
 	equal(t, tab, []any{"en", 1}, `[document.documentElement.lang, document.querySelectorAll("h1").length]`)
 }
 
-// TestBrowserEdges looks at what there is at the first start, and after years.
+// TestBrowserEdges looks at what there is at the first start, after years, and
+// on better and worse days.
 func TestBrowserEdges(t *testing.T) {
 	browser := engines.RunChromium(t)
-	for name, s := range map[string]*exporter.Snapshot{"starting": nil, "empty": {At: now}, "long": huge(1, strings.Repeat("/long", 300))} {
+	for name, s := range map[string]*exporter.Snapshot{
+		"starting": nil, "empty": {At: now}, "long": huge(1, strings.Repeat("/long", 300)), "good": good(), "failed": failed(),
+	} {
 		for _, width := range []int{320, 1440} {
 			tab := open(t, browser, serve(t, s), engines.View{Width: width, Height: 700})
 			nothing(t, tab, name+": wider than the viewport", wide)

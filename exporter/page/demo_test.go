@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/exporter"
@@ -41,6 +42,24 @@ func demo() *exporter.Snapshot {
 	g := generator{s: s, r: rand.New(rand.NewPCG(7, 11))}
 	g.project("prj_docs_main", analytics.NewDate(2026, 5, 1), 1800)
 	g.project("developer-hub", analytics.NewDate(2026, 9, 6), 96)
+	return s
+}
+
+// good is a day without anything to do, of one project.
+func good() *exporter.Snapshot {
+	s := demo()
+	s.Runs, s.Projects = s.Runs[1:3], s.Projects[:1]
+	s.Due, s.Finish, s.Keys, s.Sinks = nil, time.Time{}, s.Keys[1:], s.Sinks[:1]
+	s.Budgets[0].Remaining, s.Budgets[0].Next = 71, time.Time{}
+	return s
+}
+
+// failed is a day on which the last run ended with much to say.
+func failed() *exporter.Snapshot {
+	s := demo()
+	s.Runs = s.Runs[3:]
+	s.Runs[0].Message += strings.Repeat("\nexport prj_docs_main week [2026-09-28,2026-10-05): "+strings.Repeat("x", 90), 8)
+	s.Keys[0].Rejected = true
 	return s
 }
 

@@ -230,6 +230,20 @@ func TestNothingYet(t *testing.T) {
 	wants(t, body, `http-equiv="refresh" content="60"`)
 }
 
+func TestBacklogAndBudget(t *testing.T) {
+	s := demo()
+	s.Budgets = []exporter.Budget{{Name: "spare", Limit: 90, Remaining: 90, Next: now.Add(-time.Second)}, {Name: "free", Remaining: 5}}
+	_, body := get(t, s, "")
+	got := text(body)
+	wants(t, got, "spare 90 of 90 requests left in this hour A request may be sent now.", "free unlimited A request may be sent now.")
+	if n := strings.Count(body, "<td>Day</td>") + strings.Count(got, "prj_docs_main Day settle"); n != 1 {
+		t.Errorf("%d rows of days in the backlog, want one: those with nothing due are left out\n%s", n, got)
+	}
+	s.Due, s.Finish = nil, time.Time{}
+	_, body = get(t, s, "")
+	wants(t, text(body), "Nothing is due: the ledger has every window it should have.")
+}
+
 func TestHeadlines(t *testing.T) {
 	for _, tc := range []struct {
 		run  exporter.Run
