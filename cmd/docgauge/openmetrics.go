@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter/history"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/parquet"
 )
 
@@ -75,14 +77,9 @@ func (a *app) openmetrics(ctx context.Context, t telling) (err error) {
 		return usageError{fmt.Errorf("--archive: %w", err)}
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	dir, err := os.MkdirTemp("", "docgauge-")
+	s, err := history.Write(ctx, a.out, historyOf{from}, o)
 	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s, err := history.Write(ctx, a.out, historyOf{archiveOf{from, dir}}, o)
-	if err != nil {
-		return err
+		return fmt.Errorf("%w\nthe history is not complete: do not use it", err)
 	}
 	fmt.Fprintf(a.err, "docgauge: wrote %s as %s samples of %s series, from %s\n",
 		plural(s.Windows, "window"), commas(s.Samples), commas(int64(s.Series)), from.Location())
@@ -150,9 +147,39 @@ func (t telling) selects() (func(analytics.Key) bool, error) {
 	}, nil
 }
 
-// historyOf is an archive as history reads it.
-type historyOf struct{ archiveOf }
+// historyOf is a Parquet sink as history reads it.
+type historyOf struct{ *parquet.Sink }
 
+// Window has a directory of its own, so that nothing is left behind where the
+// reader of the text goes away, which ends the process.
 func (h historyOf) Window(ctx context.Context, rev analytics.Revision) (history.Window, func() error, error) {
-	return h.archiveOf.Window(ctx, rev)
+	dir, err := os.MkdirTemp("", "docgauge-openmetrics-")
+	if err != nil {
+		return nil, nil, err
+	}
+	w, done, err := h.Sink.Window(ctx, rev, dir)
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return copied{w, h.Location()}, func() error { return errors.Join(done(), os.RemoveAll(dir)) }, nil
+}
+
+// copied is a window that is read from a copy, which is gone when its errors
+// are shown.
+type copied struct {
+	sinks.Sealed
+	location string // of the archive
+}
+
+func (c copied) Rows() iter.Seq2[analytics.Row, error] {
+	return func(yield func(analytics.Row, error) bool) {
+		for row, err := range c.Sealed.Rows() {
+			if err != nil {
+				err = fmt.Errorf("visitors file in %s: read as a copy: %w", c.location, err)
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
 }
