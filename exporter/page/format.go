@@ -76,8 +76,11 @@ func momentOf(t, now time.Time) moment {
 
 // age says how far away a time is: in the future, or ago.
 func age(d time.Duration) string {
+	const about = 30 * time.Second
 	switch {
-	case d.Abs() < 30*time.Second:
+	case d > 0 && d < about:
+		return "in a moment"
+	case d.Abs() < about:
 		return "just now"
 	case d < 0:
 		return rough(-d) + " ago"

@@ -15,7 +15,7 @@ func TestWords(t *testing.T) {
 		{short(0.5), "0.5"}, {short(850), "850"}, {short(1200), "1.2k"}, {short(2.5e6), "2.5M"}, {short(6e18), "6000000000G"},
 		{percent(1, 3), "33.3\u202f%"}, {percent(0, 3), "0.0\u202f%"}, {percent(3, 3), "100\u202f%"}, {percent(1, 0), "–"},
 		{difference(200, 199), "▼ 0.5\u202f%"}, {difference(1, 40), "▲ 3900\u202f%"}, {difference(10000, 10001), "unchanged"},
-		{age(0), "just now"}, {age(-29 * time.Second), "just now"}, {age(-31 * time.Second), "1\u00a0min ago"}, {age(-89 * time.Minute), "89\u00a0min ago"},
+		{age(0), "just now"}, {age(time.Second), "in a moment"}, {age(-29 * time.Second), "just now"}, {age(-31 * time.Second), "1\u00a0min ago"}, {age(-89 * time.Minute), "89\u00a0min ago"},
 		{age(91 * time.Minute), "in 2\u00a0h"}, {age(35 * time.Hour), "in 35\u00a0h"}, {age(-37 * time.Hour), "2\u00a0days ago"},
 		{took(-time.Second), "–"}, {took(340 * time.Millisecond), "0.3\u00a0s"}, {took(75 * time.Second), "75\u00a0s"},
 		{took(121 * time.Second), "2\u00a0min\u00a01\u00a0s"}, {took(3*time.Hour + 59*time.Second), "3\u00a0h\u00a00\u00a0min"},
