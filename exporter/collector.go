@@ -51,6 +51,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	s.counters()
 	s.histograms()
 	s.api()
+	s.jobs()
 	s.build()
 }
 

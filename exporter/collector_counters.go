@@ -77,6 +77,13 @@ func (s series) zeros() []Counter {
 			zero(WindowsCommitted, LabelProject, p.ID, LabelSink, sink.Name)
 		}
 	}
+	if s.Queue != nil {
+		for _, p := range s.Projects {
+			for _, result := range Results {
+				zero(AgentJobsFinished, LabelProject, p.ID, LabelResult, result)
+			}
+		}
+	}
 	for _, sink := range s.Sinks {
 		zero(RowsWritten, LabelSink, sink.Name)
 		zero(SinkFailures, LabelSink, sink.Name)

@@ -62,6 +62,9 @@ func TestNothingYet(t *testing.T) {
 func TestUnknownMoments(t *testing.T) {
 	s := rich()
 	s.At, s.Finish, s.LastStart, s.LastCompletion, s.LastSuccess = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	for i := range s.Queue.Jobs {
+		s.Queue.Jobs[i].Created, s.Queue.Jobs[i].Ended = time.Time{}, time.Time{}
+	}
 	s.Open[0].ReadAt, s.Sinks[0].LastCommit, s.Keys[0].Expires = time.Time{}, time.Time{}, time.Time{}
 	for name := range metrics(t, s) {
 		if strings.Contains(name, "timestamp_seconds") && strings.HasPrefix(name, "docgauge_") && !strings.HasPrefix(name, "docgauge_window_") {
@@ -101,11 +104,11 @@ func TestSeriesDisappear(t *testing.T) {
 	v := publish(rich())
 	s := rich()
 	s.Projects, s.Windows, s.Open, s.Due = s.Projects[:1], s.Windows[:1], nil, nil
-	s.Sinks, s.Keys = s.Sinks[:1], s.Keys[:1]
+	s.Sinks, s.Keys, s.Queue = s.Sinks[:1], s.Keys[:1], nil
 	v.Publish(s)
 	for _, accept := range []string{acceptText, acceptOpenMetrics, acceptProtobuf} {
 		_, text := scrape(t, v, accept, "gzip")
-		for _, gone := range []string{"prj_b", "28d", "clickhouse", "write", "docgauge_open_", "docgauge_windows_due"} {
+		for _, gone := range []string{"prj_b", "28d", "clickhouse", "write", "docgauge_open_", "docgauge_windows_due", "docgauge_agent_"} {
 			if strings.Contains(text, gone) {
 				t.Errorf("%s: %s is still there", accept, gone)
 			}

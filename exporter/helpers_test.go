@@ -57,7 +57,20 @@ func rich() exporter.Snapshot {
 			{Project: "prj_a", Granularity: analytics.Day, Reason: "settle"},
 		},
 		Finish: noon.Add(time.Hour),
+		Queue: &exporter.Queue{
+			Prompts: []exporter.Prompts{
+				{Project: "prj_a", State: "pending", Count: 2}, {Project: "prj_a", State: "active", Count: 1}, {Project: "prj_b", State: "active"},
+			},
+			Jobs: []exporter.Job{
+				{Project: "prj_a", Prompt: "weekly.md", ID: "job_2", State: "active", Status: "active", Model: "m-1", Repository: "acme/docs", Ref: "main", Created: noon.Add(-time.Hour)},
+				{Project: "prj_a", Prompt: "fix-typos", ID: "job_1", State: "completed", Status: "completed", PRLink: "https://code.example/acme/docs/pull/7",
+					Created: noon.Add(-3 * time.Hour), Ended: noon.Add(-2 * time.Hour)},
+				{Project: "prj_a", Prompt: "never accepted", State: "unknown"},
+			},
+			Paused: "unknown",
+		},
 		Counters: []exporter.Counter{
+			{Name: "agent_jobs_finished_total", Labels: []string{"project", "prj_a", "result", "pr"}, Value: 5},
 			{Name: "export_runs_total", Labels: []string{"outcome", "success"}, Value: 9},
 			{Name: "windows_committed_total", Labels: []string{"sink", "parquet", "project", "prj_a"}, Value: 31},
 			{Name: "rows_written_total", Labels: []string{"sink", "parquet"}, Value: 12345},

@@ -8,7 +8,7 @@ import (
 )
 
 // MaxLabel is the most bytes a label value has.
-const MaxLabel = 256
+const MaxLabel = 300
 
 // hashDigits is how many hexadecimal digits tell altered values apart.
 const hashDigits = 8

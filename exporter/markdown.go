@@ -25,6 +25,7 @@ var titles = map[string]string{
 	groupVisitors: "Visitors",
 	groupPipeline: "Pipeline",
 	groupAPI:      "API",
+	groupJobs:     "Agent jobs (where DOCGAUGE_PROMPTS_DIR is set)",
 	groupBuild:    "Program",
 }
 

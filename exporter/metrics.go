@@ -38,7 +38,7 @@ const (
 
 // Metric describes one metric family.
 type Metric struct {
-	// Group says what it is about: visitors, pipeline, api or build.
+	// Group says what it is about: visitors, pipeline, api, jobs or build.
 	Group string
 	// Name is the full name.
 	Name string
@@ -55,13 +55,14 @@ const (
 	groupVisitors = "visitors"
 	groupPipeline = "pipeline"
 	groupAPI      = "api"
+	groupJobs     = "jobs"
 	groupBuild    = "build"
 )
 
 // Metrics returns every metric there is except those of the Go runtime and the
 // process, in the order of the documentation.
 func Metrics() []Metric {
-	all := slices.Concat(visitorMetrics, pipelineMetrics, apiMetrics, buildMetrics)
+	all := slices.Concat(visitorMetrics, pipelineMetrics, apiMetrics, jobMetrics, buildMetrics)
 	for i := range all {
 		all[i].Labels = slices.Clone(all[i].Labels)
 	}

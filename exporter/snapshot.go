@@ -45,6 +45,45 @@ type Snapshot struct {
 	Runs []Run
 	// NextRun is when the schedule fires next; zero where there is none.
 	NextRun time.Time
+
+	// Queue is the prompt queue; nil where none is configured.
+	Queue *Queue
+}
+
+// Queue is the prompt queue and its agent jobs.
+type Queue struct {
+	// Prompts counts the prompts of each project in each state, 0 included.
+	Prompts []Prompts
+	// Jobs are the newest job of each prompt, newest first: a bounded number, none
+	// long ended.
+	Jobs []Job
+	// Paused is why no prompt is submitted: one of PauseReasons, empty where they are.
+	Paused string
+	// Problem is why the folder cannot be read; empty where it can.
+	Problem string
+}
+
+// Prompts is how many prompts of a project are in a state.
+type Prompts struct {
+	Project, State string
+	Count          int
+}
+
+// Job is an agent job.
+type Job struct {
+	Project, Prompt, Title string
+	// State is the queue's, Status the service's word; ID is the service's, empty
+	// before it is known.
+	State, Status, ID string
+	// Reason is why it waits or how it ended, as far as there is something to say.
+	Reason string
+	// PRLink is a URL that may be shown and followed; empty where there is none.
+	PRLink                 string
+	Model, Repository, Ref string
+	// Created and Ended are zero where they have not come.
+	Created, Ended time.Time
+	// Stalled: it has been active for very long.
+	Stalled bool
 }
 
 // Window is a complete window as it was last read.

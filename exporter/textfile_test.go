@@ -69,7 +69,7 @@ func TestTextfileIsReplacedWhole(t *testing.T) {
 	})
 	for range 200 {
 		text, err := os.ReadFile(path)
-		if err != nil || !strings.HasPrefix(string(text), "# HELP docgauge_api") || !strings.HasSuffix(string(text), "\"settle\",window=\"day\"} 0\n") {
+		if err != nil || !strings.HasPrefix(string(text), "# HELP docgauge_agent") || !strings.HasSuffix(string(text), "\"settle\",window=\"day\"} 0\n") {
 			t.Fatalf("read %d bytes, %v", len(text), err)
 		}
 	}
