@@ -17,6 +17,9 @@ const visitorsEndpoint = "visitors"
 func (s series) counters() {
 	for _, c := range slices.Concat(s.Counters, s.zeros()) {
 		name := prefix + c.Name
+		if name == AgentJobsFinished && s.Queue == nil {
+			continue
+		}
 		if labels, ok := s.labels(name, TypeCounter, c.Labels); ok {
 			s.constant(name, prometheus.CounterValue, float64(c.Value), labels)
 		}
