@@ -37,7 +37,8 @@ func demo() *exporter.Snapshot {
 			{Project: "prj_docs_main", Granularity: analytics.Week, Reason: "unverified", Count: 1},
 			{Project: "developer-hub", Granularity: "28d", Reason: "missing", Count: 4},
 		},
-		Runs: demoRuns(),
+		Runs:  demoRuns(),
+		Queue: demoQueue(),
 	}
 	g := generator{s: s, r: rand.New(rand.NewPCG(7, 11))}
 	g.project("prj_docs_main", analytics.NewDate(2026, 5, 1), 1800)
@@ -45,10 +46,33 @@ func demo() *exporter.Snapshot {
 	return s
 }
 
+// demoQueue is a paused queue with jobs in every kind of state.
+func demoQueue() *exporter.Queue {
+	return &exporter.Queue{
+		Prompts: []exporter.Prompts{
+			{Project: "prj_docs_main", State: "pending", Count: 3}, {Project: "prj_docs_main", State: "active", Count: 1},
+			{Project: "prj_docs_main", State: "completed", Count: 1}, {Project: "developer-hub", State: "pending", Count: 1},
+			{Project: "developer-hub", State: "unknown", Count: 1}, {Project: "developer-hub", State: "held"},
+		},
+		Jobs: []exporter.Job{
+			{Project: "prj_docs_main", Prompt: "weekly/losing-readers.md", Title: "Pages that lost readers", State: "active", Status: "active",
+				ID: "job_31", Model: "opus", Repository: "acme/docs", Ref: "main", Created: now.Add(-150 * time.Minute), Stalled: true},
+			{Project: "developer-hub", Prompt: "fix-<b>typos</b>.md", State: "unknown",
+				Reason: "the service answered 502 after it had the prompt; docgauge jobs resolve says what to do"},
+			{Project: "prj_docs_main", Prompt: "quickstart", Title: "Rewrite the quickstart", State: "completed", Status: "completed", ID: "job_30",
+				PRLink: "https://code.example/acme/docs/pull/412", Created: now.Add(-26 * time.Hour), Ended: now.Add(-25 * time.Hour)},
+			{Project: "prj_docs_main", Prompt: "odd-link", State: "completed", ID: "job_29", PRLink: "javascript:alert(1)",
+				Created: now.Add(-50 * time.Hour), Ended: now.Add(-49 * time.Hour)},
+		},
+		Paused: "unknown",
+	}
+}
+
 // good is a day without anything to do, of one project.
 func good() *exporter.Snapshot {
 	s := demo()
 	s.Runs, s.Projects = s.Runs[1:3], s.Projects[:1]
+	s.Queue = nil
 	s.Due, s.Finish, s.Keys, s.Sinks = nil, time.Time{}, s.Keys[1:], s.Sinks[:1]
 	s.Budgets[0].Remaining, s.Budgets[0].Next = 71, time.Time{}
 	return s

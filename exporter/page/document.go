@@ -18,6 +18,7 @@ type document struct {
 	Runs     []run
 	Sinks    []sink
 	Keys     []key
+	Queue    *queue
 }
 
 func (d *document) fill(s *exporter.Snapshot) {
@@ -28,6 +29,7 @@ func (d *document) fill(s *exporter.Snapshot) {
 	d.Sinks = sinks(s)
 	d.Keys = keys(s)
 	d.Projects = projects(s)
+	d.Queue = queueOf(s)
 	d.State = stateOf(s, d)
 }
 
@@ -64,6 +66,9 @@ func stateOf(s *exporter.Snapshot, d *document) state {
 		if k.Problem != "" {
 			st.Concerns = append(st.Concerns, concern{"Sink " + k.Name, k.Problem})
 		}
+	}
+	if d.Queue != nil && d.Queue.Paused != "" {
+		st.Concerns = append(st.Concerns, concern{"Agent jobs", d.Queue.Paused})
 	}
 	if len(st.Concerns) > 0 && st.Tone == "ok" {
 		st.Tone = "wait"
