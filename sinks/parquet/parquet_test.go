@@ -278,10 +278,28 @@ func TestHalfWindows(t *testing.T) {
 }
 
 // agrees fails unless Revisions yields revision want alone, and both tables
-// then show it; with want 0, unless Revisions yields an error alone.
+// then show it; with want 0, unless Revisions yields an error alone. Look must
+// have yielded the same before, and changed nothing.
 func agrees(t *testing.T, s *Sink, want int32) {
 	t.Helper()
-	var got []analytics.Revision
+	before := contents(t, s.Location())
+	var looked, got []analytics.Revision
+	for rev, err := range s.Look(t.Context()) {
+		if (err != nil) != (want == 0) {
+			t.Errorf("Look yields the error %v", err)
+		}
+		if err == nil {
+			looked = append(looked, rev)
+		}
+	}
+	if diff := cmp.Diff(before, contents(t, s.Location())); diff != "" {
+		t.Errorf("Look changed the tree:\n%s", diff)
+	}
+	defer func() {
+		if diff := cmp.Diff(got, looked); diff != "" {
+			t.Errorf("Look (+) differs from Revisions (-):\n%s", diff)
+		}
+	}()
 	for rev, err := range s.Revisions(t.Context()) {
 		if (err != nil) != (want == 0) {
 			t.Errorf("Revisions yields the error %v", err)
@@ -307,6 +325,24 @@ func agrees(t *testing.T, s *Sink, want int32) {
 	if totals, err := r.Totals(got[0].Key); err != nil || !cmp.Equal(totals, got) {
 		t.Errorf("totals show %+v, %v; want %+v", totals, err, got)
 	}
+}
+
+// contents are the files below root.
+func contents(t *testing.T, root string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files[path] = string(text)
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return files
 }
 
 // other is a sealed window whose file is that of another revision.

@@ -17,13 +17,27 @@ import (
 // Files with other names than ours are not looked at. A damaged file yields an
 // error that names it, and the other windows follow.
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
+	return s.revisions(ctx, s.revision)
+}
+
+// Look yields what Revisions does, and changes nothing: it may run while another
+// process writes. Of a window that a crash left half done it yields the reading
+// that Revisions would finish.
+func (s *Sink) Look(ctx context.Context) iter.Seq2[analytics.Revision, error] {
+	return s.revisions(ctx, s.look)
+}
+
+// glance returns the revision of a window, nil if there is none.
+type glance func(ctx context.Context, key analytics.Key) (*analytics.Revision, error)
+
+func (s *Sink) revisions(ctx context.Context, read glance) iter.Seq2[analytics.Revision, error] {
 	return func(yield func(analytics.Revision, error) bool) {
 		keys, err := s.keys(ctx)
 		if err != nil && !yield(analytics.Revision{}, fmt.Errorf("parquet sink: %w", err)) {
 			return
 		}
 		within, stop := context.WithCancel(ctx)
-		all, enough := s.readAll(within, keys), false
+		all, enough := s.readAll(within, keys, read), false
 		for f := range all {
 			if (f.err != nil || f.rev != nil) && !yield(deref(f.rev), f.err) {
 				enough = true
@@ -48,7 +62,7 @@ type found struct {
 
 // readAll reads windows, several at once where the tree is far away, until all
 // are read or ctx is done.
-func (s *Sink) readAll(ctx context.Context, keys map[analytics.Key]bool) <-chan found {
+func (s *Sink) readAll(ctx context.Context, keys map[analytics.Key]bool, read glance) <-chan found {
 	todo, out := make(chan analytics.Key), make(chan found)
 	go func() {
 		defer close(todo)
@@ -64,7 +78,7 @@ func (s *Sink) readAll(ctx context.Context, keys map[analytics.Key]bool) <-chan 
 	for range s.tree.readers() {
 		wait.Go(func() {
 			for key := range todo {
-				rev, err := s.revision(ctx, key)
+				rev, err := read(ctx, key)
 				if err != nil {
 					err = fmt.Errorf("parquet sink: %s: %w", key, err)
 				}
@@ -144,10 +158,38 @@ func (s *Sink) revision(ctx context.Context, key analytics.Key) (*analytics.Revi
 	if err != nil {
 		return nil, err
 	}
-	if p.visitors != nil {
-		return p.visitors, nil
+	return p.newest(), nil
+}
+
+// look does without a repair what revision does.
+func (s *Sink) look(ctx context.Context, key analytics.Key) (*analytics.Revision, error) {
+	p, err := s.read(ctx, key)
+	if err == nil && p.remedy() == exportAgain {
+		// The one file may have gone, and the other come, between the two reads.
+		p, err = s.read(ctx, key)
 	}
-	return p.totals, nil
+	if err != nil {
+		return nil, err
+	}
+	switch p.remedy() {
+	case removeVisitors:
+		return p.totals, nil
+	case exportAgain:
+		return nil, p.lost()
+	}
+	return p.newest(), nil
+}
+
+// newest is what readers see where the tables agree.
+func (p pair) newest() *analytics.Revision {
+	if p.visitors != nil {
+		return p.visitors
+	}
+	return p.totals
+}
+
+func (p pair) lost() error {
+	return fmt.Errorf("the visitors file of revision %d with %d rows is missing: export the window again", p.totals.Number, p.totals.Rows)
 }
 
 // heal looks again, when no Replace is under way, and applies the remedy.
@@ -165,7 +207,7 @@ func (s *Sink) heal(ctx context.Context, key analytics.Key) (pair, error) {
 		p.visitors = nil
 		return p, s.removeVisitors(ctx, key)
 	case exportAgain:
-		return p, fmt.Errorf("the visitors file of revision %d with %d rows is missing: export the window again", p.totals.Number, p.totals.Rows)
+		return p, p.lost()
 	}
 	return p, nil
 }

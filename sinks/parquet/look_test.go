@@ -1,0 +1,88 @@
+package parquet
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+)
+
+// busy is a tree in which another process replaces a window just before its
+// visitors file is opened for the first time.
+type busy struct {
+	tree
+	replace func()
+}
+
+func (b *busy) open(ctx context.Context, name string) (file, error) {
+	if b.replace != nil && strings.HasPrefix(name, visitorsTable) {
+		replace := b.replace
+		b.replace = nil
+		replace()
+	}
+	return b.tree.open(ctx, name)
+}
+
+// TestLookWhileAnotherWrites: what is seen is one reading or the other.
+func TestLookWhileAnotherWrites(t *testing.T) {
+	for name, tc := range map[string]struct{ former, next *archive.File }{
+		"rows over rows":        {seal(t, 1, 3), seal(t, 2, 4)},
+		"totals only over rows": {seal(t, 1, 3), sealTotals(t, 2)},
+		"rows over totals only": {sealTotals(t, 1), seal(t, 2, 3)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			writer := newSink(t, t.TempDir())
+			replace(t, writer, tc.former)
+			s := &Sink{tree: &busy{writer.tree, func() { replace(t, writer, tc.next) }}}
+			var got []analytics.Revision
+			for rev, err := range s.Look(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, rev)
+			}
+			if len(got) != 1 || got[0].Number != 2 {
+				t.Errorf("Look yields %+v, want the second reading", got)
+			}
+		})
+	}
+}
+
+// TestLookReadsOnly: a bucket is asked for lists and objects and nothing else,
+// also where a repair is due and where rows are read.
+func TestLookReadsOnly(t *testing.T) {
+	far, near, p := behindProxy(t)
+	w := seal(t, 1, 3)
+	replace(t, near, w)
+	name, err := place(totalsTable, w.Revision().Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := near.tree.remove(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	p.set(nil)
+	for rev, err := range far.Look(t.Context()) {
+		if err != nil || rev.Number != 1 {
+			t.Fatalf("Look yields %+v, %v", rev, err)
+		}
+		_, done, err := far.Window(t.Context(), rev, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := done(); err != nil {
+			t.Error(err)
+		}
+	}
+	requests, _ := p.seen()
+	for _, request := range requests {
+		if !strings.HasPrefix(request, "GET ") && !strings.HasPrefix(request, "HEAD ") {
+			t.Errorf("Look sends %s", request)
+		}
+	}
+	if len(requests) < 3 {
+		t.Errorf("requests %v: too few to tell", requests)
+	}
+}
