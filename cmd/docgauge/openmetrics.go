@@ -147,8 +147,13 @@ func (t telling) selects() (func(analytics.Key) bool, error) {
 	}, nil
 }
 
-// historyOf is a Parquet sink as history reads it.
+// historyOf is a Parquet sink as history reads it: beside a running export, so
+// without a repair.
 type historyOf struct{ *parquet.Sink }
+
+func (h historyOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
+	return h.Look(ctx)
+}
 
 // Window has a directory of its own, so that nothing is left behind where the
 // reader of the text goes away, which ends the process.
