@@ -8,29 +8,56 @@ import (
 )
 
 const (
-	keyVariable = "DOCGAUGE_API_KEY"
-	redacted    = "[redacted]"
+	keyVariable      = "DOCGAUGE_API_KEY"
+	writeKeyVariable = "DOCGAUGE_WRITE_API_KEY"
+	redacted         = "[redacted]"
 	// maxMessage caps what is shown of the service's own words, in characters.
 	maxMessage = 300
 	// minSecret is the shortest secret part that is also redacted on its own.
 	minSecret = 6
 )
 
-var errBadKey = errors.New(keyVariable + ": want <prefix>_<secret>, printable ASCII without spaces, as the API keys page of the dashboard shows it")
+// The names of keys in Attempt.
+const (
+	KeyAdmin = "admin"
+	KeyWrite = "write"
+)
 
-// currentKey returns the key to send now (specification, section 5).
-func currentKey(provider func() string) (string, error) {
-	key := provider()
+// credential is one of the keys: its name, the variable that users know it by,
+// and how to get it. It holds no key.
+type credential struct {
+	name, variable string
+	get            func() string
+}
+
+func adminCredential(get func() string) credential {
+	if get == nil {
+		get = StaticKey("")
+	}
+	return credential{KeyAdmin, keyVariable, get}
+}
+
+// writeCredential is the key for POSTs: the admin key where there is none.
+func writeCredential(get func() string, admin credential) credential {
+	if get == nil {
+		return admin
+	}
+	return credential{KeyWrite, writeKeyVariable, get}
+}
+
+// current returns the key to send now (specification, section 5).
+func (c credential) current() (string, error) {
+	key := c.get()
 	prefix, secret, _ := strings.Cut(key, "_")
 	if prefix == "" || secret == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", errBadKey
+		return "", errors.New(c.variable + ": want <prefix>_<secret>, printable ASCII without spaces, as the API keys page of the dashboard shows it")
 	}
 	return key, nil
 }
 
 // CheckKey says whether a key can be sent; the error does not quote it.
 func CheckKey(key string) error {
-	_, err := currentKey(StaticKey(key))
+	_, err := adminCredential(StaticKey(key)).current()
 	return err
 }
 
@@ -40,8 +67,11 @@ var tokenShape = regexp.MustCompile(`(?i)\bbearer\s+[^\s"'<>,;]+|[A-Za-z0-9]+_[A
 
 // redact makes text of others fit for messages: without key and without
 // anything that looks like one, on one line, printable, capped.
-// Unprintable characters go first: they could hide a key from the search.
-func redact(text, key string) string {
+func redact(text, key string) string { return capped(withoutKey(text, key)) }
+
+// withoutKey is redact without the cap. Unprintable characters go first: they
+// could hide a key from the search.
+func withoutKey(text, key string) string {
 	text = strings.Join(strings.FieldsFunc(strings.Map(printable, text), unicode.IsSpace), " ")
 	if key != "" {
 		text = strings.ReplaceAll(text, key, redacted)
@@ -49,7 +79,7 @@ func redact(text, key string) string {
 			text = strings.ReplaceAll(text, secret, redacted)
 		}
 	}
-	return capped(tokenShape.ReplaceAllString(text, redacted))
+	return tokenShape.ReplaceAllString(text, redacted)
 }
 
 func printable(r rune) rune {

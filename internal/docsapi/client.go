@@ -30,6 +30,20 @@ type Config struct {
 	// flight. An error of it that has a method RetryAt() time.Time says that
 	// nothing may be sent before then: it is returned at once, wrapped.
 	Transport http.RoundTripper `json:"-"`
+	// WriteAPIKey returns the key for POSTs; nil means APIKey.
+	WriteAPIKey func() string `json:"-"`
+	// JobPath is the path that one agent job is read at, which the specification
+	// leaves open; empty means DefaultJobPath. See CheckJobPath.
+	JobPath string
+	// JobTransport sends the reads of agent jobs, which Transport's budget does not
+	// count; nil means NewTransport for one request in flight.
+	JobTransport http.RoundTripper `json:"-"`
+	// WriteTransport returns what sends a project's POSTs, NewWriteTransport at the
+	// bottom; nil means that alone. Its errors count as those of Transport do.
+	WriteTransport func(project string) http.RoundTripper `json:"-"`
+	// WriteTimeout is the Timeout of POSTs; 0 means 60 s. A POST that has its
+	// connection is ended by nothing else.
+	WriteTimeout time.Duration
 	// Timeout bounds one attempt, from the moment Transport asks for a
 	// connection to the last byte of the answer; 0 means 60 s. A wait inside
 	// Transport before that (for a budget) is bounded by the context alone.
@@ -45,8 +59,10 @@ type Config struct {
 
 // Attempt is one request and what came of it.
 type Attempt struct {
-	// Endpoint names the operation: "visitors".
+	// Endpoint names the operation: one of the Endpoint constants.
 	Endpoint string
+	// Key names the key it was made with: KeyAdmin or KeyWrite.
+	Key string
 	// Status is the answer's HTTP status, 0 where none came.
 	Status int
 	// Duration is from the request for a connection to the end of the answer.
@@ -56,44 +72,64 @@ type Attempt struct {
 // StaticKey is a Config.APIKey that never changes.
 func StaticKey(key string) func() string { return func() string { return key } }
 
-// Client reads from the service. It is safe for use by many goroutines.
+// Client talks to the service. It is safe for use by many goroutines.
 type Client struct {
-	base      string
-	key       func() string
-	transport http.RoundTripper
-	timeout   time.Duration
-	userAgent string
-	log       *slog.Logger
-	observe   func(Attempt)
+	base, jobPath         string
+	admin, write          credential
+	transport             http.RoundTripper
+	jobTransport          http.RoundTripper
+	writeTransport        func(project string) http.RoundTripper
+	timeout, writeTimeout time.Duration
+	userAgent             string
+	log                   *slog.Logger
+	observe               func(Attempt)
 }
 
 // New checks cfg and returns its client; nothing is sent. The error names every
 // problem and no secret.
 func New(cfg Config) (*Client, error) {
 	base, baseErr := parseBase(cfg.BaseURL)
-	if cfg.APIKey == nil {
-		cfg.APIKey = StaticKey("")
+	admin := adminCredential(cfg.APIKey)
+	write := writeCredential(cfg.WriteAPIKey, admin)
+	_, adminErr := admin.current()
+	var writeErr error
+	if cfg.WriteAPIKey != nil {
+		_, writeErr = write.current()
 	}
-	_, keyErr := currentKey(cfg.APIKey)
-	if err := errors.Join(baseErr, keyErr); err != nil {
+	cfg = cfg.withDefaults()
+	if err := errors.Join(baseErr, adminErr, writeErr, CheckJobPath(cfg.JobPath)); err != nil {
 		return nil, err
 	}
-	timeout := cmp.Or(cfg.Timeout, defaultTimeout)
+	return &Client{
+		base: base, jobPath: cfg.JobPath,
+		admin: admin, write: write,
+		transport: cfg.Transport, jobTransport: cfg.JobTransport, writeTransport: cfg.WriteTransport,
+		timeout: cfg.Timeout, writeTimeout: cfg.WriteTimeout,
+		userAgent: cfg.UserAgent, log: cfg.Logger, observe: cfg.Observe,
+	}, nil
+}
+
+// withDefaults fills in what New's caller left open, the keys apart.
+func (cfg Config) withDefaults() Config {
+	cfg.JobPath = cmp.Or(cfg.JobPath, DefaultJobPath)
+	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
+	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, defaultTimeout)
+	cfg.UserAgent = cmp.Or(cfg.UserAgent, defaultUserAgent)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Transport == nil {
-		cfg.Transport = NewTransport(1, timeout)
+		cfg.Transport = NewTransport(1, cfg.Timeout)
+	}
+	if cfg.JobTransport == nil {
+		cfg.JobTransport = NewTransport(1, cfg.Timeout)
+	}
+	if cfg.WriteTransport == nil {
+		shared := NewWriteTransport(cfg.WriteTimeout)
+		cfg.WriteTransport = func(string) http.RoundTripper { return shared }
 	}
 	if cfg.Observe == nil {
 		cfg.Observe = func(Attempt) {}
 	}
-	return &Client{
-		observe:   cfg.Observe,
-		base:      base,
-		key:       cfg.APIKey,
-		transport: cfg.Transport,
-		timeout:   timeout,
-		userAgent: cmp.Or(cfg.UserAgent, defaultUserAgent),
-		log:       cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
-	}, nil
+	return cfg
 }
 
 // parseBase returns raw without its trailing slash. Errors do not quote raw: a

@@ -1,19 +1,35 @@
-// Package docsapi is the client of the documentation service's REST API, reads
-// only so far. It hides HTTP: which request an operation is, how its answer is
-// checked, what each failure means, and which failures are tried again.
+// Package docsapi is the client of the documentation service's REST API. It
+// hides HTTP: which request an operation is, how its answer is checked, what each
+// failure means, and which failures are tried again.
 //
-// One file holds one section of the service's specification: visitors.go 4.3,
-// page.go 2.2 and 2.3, auth.go 5, outcome.go and error.go 7.
+// One file holds one section of the service's specification: job.go 2.1 and 3,
+// page.go 2.2 and 2.3, agent.go 4.1, 4.2 and 4.4, visitors.go 4.3, auth.go 5,
+// outcome.go and error.go 7.
 //
 // Invariants:
-//   - Each attempt is one call of Config.Transport and, over [NewTransport], at
-//     most one request on the wire, so that a budget placed there counts exactly.
+//   - Each attempt is one call of the transport and, over [NewTransport] and
+//     [NewWriteTransport], at most one request on the wire, so that a budget
+//     placed there counts exactly.
+//   - A read that failed for a time is tried again, a write never: neither here
+//     nor by net/http.
 //   - An answer is the whole answer or an error: a cut body, a missing field or
-//     a count that is none never becomes numbers.
-//   - The key is in the Authorization header and nowhere else: not in errors,
-//     logs or printed values.
+//     a count that is none never becomes numbers, an answer without its job's id
+//     never becomes a job.
+//   - The key is in the Authorization header, the prompt in the request's body,
+//     and neither is anywhere else: not in errors, logs or printed values.
 //   - A redirect is never followed.
 //
-// It does not know of budgets, windows that are due, or whether the pages of one
-// window agree with each other (package pipeline).
+// A write ends in one of four ways, and its caller asks in this order:
+//
+//	err == nil        accepted
+//	IsNotSent(err)    not sent: no connection, a budget's refusal, a wrong call
+//	IsInDoubt(err)    in doubt: it may have been accepted
+//	else              not accepted: Permanent as it is, Transient for a time
+//
+// A write is over with its caller's context until it has a connection; from then
+// on only its own deadline ends it.
+//
+// It does not know of budgets, windows that are due, whether the pages of one
+// window agree with each other (package pipeline), or when a job is read (package
+// jobs).
 package docsapi

@@ -1,6 +1,7 @@
 package docsapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,9 +11,10 @@ import (
 	"time"
 )
 
-// Error is a request that did not give its result. None of its texts holds a key.
+// Error is a request that did not give its result. None of its texts holds a key
+// or a prompt.
 type Error struct {
-	// Op names the operation: "visitors at offset 250".
+	// Op names the operation: "visitors at offset 250", "create a job".
 	Op string
 	// Method and URL name the request; URL is without its query.
 	Method, URL string
@@ -22,6 +24,9 @@ type Error struct {
 	// RetryAfter is how long the service or the transport asks to wait before
 	// the next request, at most 24 h; 0 where it does not say.
 	RetryAfter time.Duration
+	// FromAPI reports whether the body was a JSON object: it is the service that
+	// answers, not something in front of it.
+	FromAPI bool
 	// Message says why and what to do: redacted, one line, at most 300 characters.
 	Message string
 	// Err is the cause, where it is not the status alone. Its text is redacted,
@@ -44,6 +49,12 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// NotSent reports whether the service knows nothing of the request: there was no
+// connection, the transport refused it, or the call was wrong. A write that was
+// not sent can be sent later, whatever its Outcome: that says whether something
+// must change first.
+func (e *Error) NotSent() bool { return errors.Is(e.Err, ErrNotSent) }
 
 // opaque is an error whose text may quote the service, and so the key: the text
 // is replaced and the chain below it hidden, what it is to errors.Is and
@@ -73,14 +84,31 @@ func OutcomeOf(err error) Outcome {
 	return Permanent
 }
 
+// IsInDoubt reports whether a write may have happened.
+func IsInDoubt(err error) bool { return OutcomeOf(err) == InDoubt }
+
+// IsNotSent reports whether err is that of a request the service knows nothing of.
+func IsNotSent(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.NotSent()
+}
+
 // IsUnauthorized reports whether the service refused the key (401, 403):
-// nothing more should be sent with it.
+// nothing more should be sent with it. Reads and writes can have different keys.
 func IsUnauthorized(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
 }
 
+// IsNotFound reports whether the service itself says that there is no such thing
+// (404 with a JSON object).
+func IsNotFound(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Status == http.StatusNotFound && e.FromAPI
+}
+
 // IsThrottled reports whether the service's request limit was hit (429).
+// RetryAfter of the error says for how long, if the service does.
 func IsThrottled(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Status == http.StatusTooManyRequests
@@ -91,6 +119,10 @@ func IsThrottled(err error) bool {
 type refusal interface {
 	error
 	RetryAt() time.Time
+}
+
+func isObject(body []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) && json.Valid(body)
 }
 
 // serviceWords returns what an error body says: the text of the live service's

@@ -35,8 +35,9 @@ const (
 )
 
 var (
-	// errNotSent marks an attempt that never had a connection.
-	errNotSent = errors.New("nothing was sent")
+	// ErrNotSent marks an attempt that never had a connection, and a call that was
+	// refused here: the service knows nothing of it.
+	ErrNotSent = errors.New("nothing was sent")
 	// errShape marks a whole answer that is not what the specification promises.
 	errShape = errors.New("the answer is not that of the service's specification")
 	// errCut marks an answer that ends too early.
@@ -49,14 +50,15 @@ type rule struct {
 	name        string
 	matches     func(status int, err error) bool
 	read, write Outcome
-	// advice is said to the user, in front of the service's own words.
+	// advice is said to the user, in front of the service's own words. {key} and
+	// {missing} stand for what the call says.
 	advice string
 }
 
 const (
-	adviceKey      = keyVariable + " was refused: it has expired, lacks the scope for this operation, or this address is not on its IP allow-list"
+	adviceKey      = "{key} was refused: it has expired, lacks the scope for this operation, or this address is not on its IP allow-list"
 	adviceRedirect = "redirect not followed: check DOCGAUGE_BASE_URL"
-	adviceNotFound = "check DOCGAUGE_PROJECTS and DOCGAUGE_BASE_URL"
+	adviceNotFound = "{missing}"
 	adviceThrottle = "the service's request limit is used up"
 	adviceCert     = "the service's certificate is not trusted: check DOCGAUGE_BASE_URL and this machine's clock and CA certificates"
 	adviceStatus   = "no status of this operation: check DOCGAUGE_BASE_URL"
@@ -103,7 +105,7 @@ func is(target error) func(int, error) bool {
 
 func failed(_ int, err error) bool { return err != nil }
 
-func notSent(status int, err error) bool { return status == 0 && errors.Is(err, errNotSent) }
+func notSent(status int, err error) bool { return status == 0 && errors.Is(err, ErrNotSent) }
 
 func badCertificate(status int, err error) bool {
 	_, ok := errors.AsType[*tls.CertificateVerificationError](err)

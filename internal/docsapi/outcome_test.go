@@ -13,8 +13,8 @@ import (
 )
 
 func TestClassify(t *testing.T) {
-	certificate := fmt.Errorf("%w: %w", errNotSent, &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})
-	refusedConn := fmt.Errorf("%w: %w", errNotSent, errors.New("connection refused"))
+	certificate := fmt.Errorf("%w: %w", ErrNotSent, &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})
+	refusedConn := fmt.Errorf("%w: %w", ErrNotSent, errors.New("connection refused"))
 	cut := fmt.Errorf("%w: %w", errCut, io.ErrUnexpectedEOF)
 	tested := map[string]bool{}
 	for _, tc := range []struct {

@@ -33,7 +33,7 @@ func (c *Client) read(ctx context.Context, r call) error {
 		}
 		wait := max(fullJitter(n), e.RetryAfter)
 		c.log.LogAttrs(ctx, slog.LevelWarn, "api request will be retried",
-			slog.String("project", r.project), slog.Int("offset", r.offset), slog.Int("attempt", n),
+			slog.String("project", r.project), r.about, slog.Int("attempt", n),
 			slog.Duration("wait", wait), slog.Int("status", e.Status), slog.String("reason", e.Message))
 		if err := sleep(ctx, wait); err != nil {
 			return err

@@ -12,6 +12,7 @@ const (
 	idleTimeout      = 90 * time.Second
 	maxHeader        = 64 << 10
 	readBuffer       = 32 << 10
+	writeBuffer      = 16 << 10
 )
 
 // NewTransport returns the base transport for reads: it keeps one idle
@@ -23,8 +24,6 @@ const (
 // net/http sends each request once; over HTTP/2 the same body would make each
 // GET carry an empty data frame.
 func NewTransport(concurrency int, timeout time.Duration) *http.Transport {
-	http1 := new(http.Protocols)
-	http1.SetHTTP1(true)
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
@@ -35,6 +34,30 @@ func NewTransport(concurrency int, timeout time.Duration) *http.Transport {
 		MaxIdleConnsPerHost:    max(concurrency, 1),
 		MaxResponseHeaderBytes: maxHeader,
 		ReadBufferSize:         readBuffer,
-		Protocols:              http1,
+		Protocols:              http1(),
 	}
+}
+
+// NewWriteTransport returns the base transport for POSTs: HTTP/1.1 with a fresh
+// connection for each, so that none can die of an old one and net/http has no
+// reason to send it again. A header that fits the write buffer leaves with its
+// body, or not at all (see watch).
+func NewWriteTransport(timeout time.Duration) *http.Transport {
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSHandshakeTimeout:    handshakeTimeout,
+		ResponseHeaderTimeout:  timeout,
+		MaxResponseHeaderBytes: maxHeader,
+		WriteBufferSize:        writeBuffer,
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		Protocols:              http1(),
+	}
+}
+
+func http1() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	return p
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -41,7 +42,7 @@ func (c *Client) VisitorsPage(ctx context.Context, q VisitorsQuery) (analytics.P
 	q.Limit = cmp.Or(q.Limit, MaxLimit)
 	r := c.visitorsCall(q)
 	if err := q.check(); err != nil {
-		return analytics.Page{}, r.fail(err)
+		return analytics.Page{}, r.refuse(err)
 	}
 	var page analytics.Page
 	r.decode = func(body []byte) (err error) {
@@ -86,10 +87,15 @@ func (c *Client) twiceEmpty(q VisitorsQuery) error {
 
 func (c *Client) visitorsCall(q VisitorsQuery) call {
 	return call{
+		method:   http.MethodGet,
 		op:       "visitors at offset " + strconv.Itoa(q.Offset),
 		endpoint: EndpointVisitors,
 		project:  q.Project,
-		offset:   q.Offset,
+		about:    slog.Int("offset", q.Offset),
+		missing:  "check DOCGAUGE_PROJECTS and DOCGAUGE_BASE_URL",
+		key:      c.admin,
+		timeout:  c.timeout,
+		send:     c.transport,
 		url:      c.base + "/v1/analytics/" + url.PathEscape(q.Project) + "/visitors",
 		query: url.Values{
 			"dateFrom": {q.Window.From.String()},
@@ -101,15 +107,24 @@ func (c *Client) visitorsCall(q VisitorsQuery) call {
 }
 
 func (q VisitorsQuery) check() error {
+	if err := checkProject(q.Project); err != nil {
+		return err
+	}
 	switch {
-	case q.Project == "" || q.Project == "." || q.Project == "..":
-		return errors.New("no project id: copy it from the API keys page of the dashboard")
 	case q.Window.From >= q.Window.To:
 		return fmt.Errorf("window %v: want from before to", q.Window)
 	case q.Limit < 1 || q.Limit > MaxLimit:
 		return fmt.Errorf("limit %d: want 1 to %d", q.Limit, MaxLimit)
 	case q.Offset < 0:
 		return fmt.Errorf("offset %d: want 0 or more", q.Offset)
+	}
+	return nil
+}
+
+// checkProject refuses what would make another path.
+func checkProject(id string) error {
+	if id == "" || id == "." || id == ".." {
+		return errors.New("no project id: copy it from the API keys page of the dashboard")
 	}
 	return nil
 }

@@ -310,7 +310,7 @@ func TestBrokenConnections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			base, requests := hangUp(t, answer)
 			e := newClient(t, base, NewTransport(1, time.Minute)).once(t.Context())
-			if e == nil || e.Outcome != Transient || requests.Load() != 1 || errors.Is(e, errNotSent) {
+			if e == nil || e.Outcome != Transient || requests.Load() != 1 || errors.Is(e, ErrNotSent) {
 				t.Errorf("%v after %d requests; want a transient error after one", e, requests.Load())
 			}
 		})
@@ -324,7 +324,7 @@ func TestNothingSent(t *testing.T) {
 	}
 	listener.Close()
 	e := newClient(t, "http://"+listener.Addr().String(), nil).once(t.Context())
-	if e == nil || e.Outcome != Transient || !errors.Is(e, errNotSent) || e.Status != 0 {
+	if e == nil || e.Outcome != Transient || !errors.Is(e, ErrNotSent) || e.Status != 0 {
 		t.Errorf("refused connection: %v", e)
 	}
 	server := httptest.NewUnstartedServer(nil)
@@ -391,7 +391,7 @@ func TestKeyIsAskedEachTime(t *testing.T) {
 		io.WriteString(w, onePage)
 	})
 	keys := []string{"a_first1", "b_second", "broken"}
-	c.key = func() string { return keys[len(got)] }
+	c.admin.get = func() string { return keys[len(got)] }
 	c.once(t.Context())
 	c.once(t.Context())
 	e := c.once(t.Context())
