@@ -150,7 +150,7 @@ func (r *runner) run(ctx context.Context, sel *selection, o runOptions) (summary
 	sent, throttled := r.api.budget.Sent()
 	s, err := r.work(ctx, sel, o, int(id))
 	switch {
-	case context.Cause(ctx) == schedule.ErrDeadline:
+	case errors.Is(context.Cause(ctx), schedule.ErrDeadline):
 		s.Outcome = outcomeFailed
 		s.Errors = append(s.Errors, fmt.Sprintf("the run took longer than DOCGAUGE_RUN_TIMEOUT (%v) and was ended; the next one goes on", time.Duration(r.RunTimeout)))
 	case err != nil && ctx.Err() == nil:
