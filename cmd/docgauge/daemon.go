@@ -23,24 +23,24 @@ const (
 	runGrace = 20 * time.Second
 )
 
-// publishing makes a snapshot at the start, after each commit and every minute.
-// It ends with an error where the state is lost, for nothing can be kept then.
+// publishing makes a snapshot after each commit and every minute. It ends with
+// an error where the state is lost, for nothing can be kept then.
 func (d *daemon) publishing(ctx context.Context) error {
 	tick := time.NewTicker(publishEvery)
 	defer tick.Stop()
 	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-d.changed:
+		}
 		began := time.Now()
 		if err := d.publish(ctx); errors.Is(err, state.ErrLost) {
 			return err
 		}
 		if sleep(ctx, max(publishRest, publishShare*time.Since(began))) != nil {
 			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		case <-d.changed:
 		}
 	}
 }
@@ -52,7 +52,7 @@ func (d *daemon) publish(ctx context.Context) error {
 		err = d.show(ctx)
 	}
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the stop cut it short
 	}
 	d.health.setState(err)
 	if err != nil {

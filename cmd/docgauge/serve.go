@@ -113,6 +113,9 @@ func (d *daemon) serve(ctx context.Context, s *server.Server, once bool) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
+	// Who asks from here on waits rather than see a process without values. What
+	// goes wrong is logged, and publishing meets it again.
+	_ = d.publish(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.Serve(ctx) })
 	group.Go(func() error {
