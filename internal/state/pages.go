@@ -54,12 +54,13 @@ func insertPages(ctx context.Context, tx *sql.Tx, k analytics.Key, pages []analy
 	if err != nil {
 		return err
 	}
+	defer insert.Close()
 	for i, p := range pages {
 		if _, err := insert.ExecContext(ctx, k.Project, k.Granularity, i, p.Path, p.Human, p.AI, p.Total); err != nil {
-			return errors.Join(err, insert.Close())
+			return err
 		}
 	}
-	return insert.Close()
+	return nil
 }
 
 // Pages returns the pages kept, at most n of each project and granularity, in
