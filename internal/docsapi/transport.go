@@ -41,13 +41,14 @@ func NewTransport(concurrency int, timeout time.Duration) *http.Transport {
 // NewWriteTransport returns the base transport for POSTs: HTTP/1.1 with a fresh
 // connection for each, so that none can die of an old one and net/http has no
 // reason to send it again. A header that fits the write buffer leaves with its
-// body, or not at all (see watch).
+// body, or not at all (see watch). timeout bounds the connecting, if it is below
+// 10 s; the wait for the answer is bounded by [Client] alone, so that there is one
+// clock, and one message.
 func NewWriteTransport(timeout time.Duration) *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
-		TLSHandshakeTimeout:    handshakeTimeout,
-		ResponseHeaderTimeout:  timeout,
+		DialContext:            (&net.Dialer{Timeout: min(timeout, dialTimeout)}).DialContext,
+		TLSHandshakeTimeout:    min(timeout, handshakeTimeout),
 		MaxResponseHeaderBytes: maxHeader,
 		WriteBufferSize:        writeBuffer,
 		DisableKeepAlives:      true,

@@ -1,0 +1,291 @@
+package docsapi
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// fate is what has become of a write, as its caller asks.
+func fate(err error) string {
+	switch {
+	case err == nil:
+		return "accepted"
+	case IsNotSent(err):
+		return "not sent"
+	case IsInDoubt(err):
+		return "in doubt"
+	case OutcomeOf(err) == Transient:
+		return "not accepted for a time"
+	}
+	return "not accepted"
+}
+
+// writeRow is one way a write can end, over a socket.
+type writeRow struct {
+	early  bool // before the request is read
+	handle func(*net.TCPConn)
+	fate   string
+	status int
+	after  time.Duration
+	says   []string
+}
+
+// quoting is what a service may say about a request: all of it.
+const quoting = `{"error":"refused ` + testWriteKey + ` and ` + testKey + `: ` + testPrompt + `"}`
+
+const doubt = "the service may have accepted it"
+
+var writeRows = map[string]writeRow{
+	"closed before reading":      {true, func(*net.TCPConn) {}, "in doubt", 0, 0, []string{doubt}},
+	"reset before reading":       {true, func(c *net.TCPConn) { c.Read(make([]byte, 1)); c.SetLinger(0) }, "in doubt", 0, 0, []string{doubt}},
+	"closed after reading":       {false, func(*net.TCPConn) {}, "in doubt", 0, 0, []string{doubt, "EOF"}},
+	"reset after reading":        {false, func(c *net.TCPConn) { c.SetLinger(0) }, "in doubt", 0, 0, []string{doubt}},
+	"stalls":                     {false, stalls, "in doubt", 0, 0, []string{doubt, "no whole answer within"}},
+	"stalls before reading":      {true, stalls, "in doubt", 0, 0, []string{doubt, "no whole answer within"}},
+	"stalls in the header":       {false, func(c *net.TCPConn) { io.WriteString(c, "HTTP/1.1 201 Cr"); stalls(c) }, "in doubt", 0, 0, []string{"no whole answer within"}},
+	"stalls in the body":         {false, func(c *net.TCPConn) { answers("201 Created\r\nContent-Length: 999", oneJob)(c); stalls(c) }, "in doubt", 201, 0, []string{"no whole answer within"}},
+	"cut in the status line":     {false, replies("HTTP/1.1 20"), "in doubt", 0, 0, []string{doubt}},
+	"cut in the header":          {false, replies("HTTP/1.1 201 Created\nContent-Ty"), "in doubt", 0, 0, []string{doubt}},
+	"not HTTP":                   {false, replies("SSH-2.0-OpenSSH\n"), "in doubt", 0, 0, []string{doubt}},
+	"cut in the body":            {false, answers("201 Created\r\nContent-Length: 999", oneJob[:40]), "in doubt", 201, 0, []string{doubt, "cut off"}},
+	"cut in a chunk":             {false, replies("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n20\n{"), "in doubt", 200, 0, []string{doubt, "cut off"}},
+	"100, closed":                {false, replies("HTTP/1.1 100 Continue\n\n"), "in doubt", 0, 0, []string{doubt}},
+	"103, closed":                {false, replies("HTTP/1.1 103 Early Hints\nLink: </x>\n\n"), "in doubt", 0, 0, []string{doubt}},
+	"101":                        {false, replies("HTTP/1.1 101 Switching Protocols\nConnection: Upgrade\nUpgrade: x\n\n"), "in doubt", 101, 0, []string{doubt}},
+	"102, then a job":            {false, replies("HTTP/1.1 102 Processing\n\nHTTP/1.1 201 Created\n\n" + oneJob), "accepted", 0, 0, nil},
+	"200 with a job":             {false, answers("200 OK", oneJob), "accepted", 0, 0, nil},
+	"201 with a job":             {false, answers("201 Created", oneJob), "accepted", 0, 0, nil},
+	"202 with a job":             {false, answers("202 Accepted", oneJob), "accepted", 0, 0, nil},
+	"206 with a job":             {false, answers("206 Partial Content", oneJob), "accepted", 0, 0, nil},
+	"200 with garbage":           {false, answers("200 OK", "\x00\xff{{"), "in doubt", 200, 0, []string{doubt, "specification"}},
+	"200 with HTML":              {false, answers("200 OK", "<html>"), "in doubt", 200, 0, []string{doubt, "an HTML page"}},
+	"200, empty":                 {false, answers("200 OK", ""), "in doubt", 200, 0, []string{doubt, "cut off"}},
+	"200, not a job":             {false, answers("200 OK", `["job_1"]`), "in doubt", 200, 0, []string{doubt, "want an object"}},
+	"200 without id":             {false, answers("200 OK", `{"status":"active"}`), "in doubt", 200, 0, []string{doubt, "no usable id", `the service says: {"status":"active"}`}},
+	"201 with an id of a number": {false, answers("201 Created", `{"id":1}`), "in doubt", 201, 0, []string{"no usable id"}},
+	"201, cut JSON":              {false, answers("201 Created", oneJob[:40]), "in doubt", 201, 0, []string{"cut off"}},
+	"201, too large":             {false, answers("201 Created", oneJob+strings.Repeat(" ", maxBody)), "in doubt", 201, 0, []string{"over 16 MiB"}},
+	"204":                        {false, replies("HTTP/1.1 204 No Content\n\n"), "in doubt", 204, 0, []string{doubt}},
+	"301":                        {false, answers("301 Moved\r\nLocation: /elsewhere", ""), "in doubt", 301, 0, []string{"redirect not followed: check DOCGAUGE_BASE_URL"}},
+	"307":                        {false, answers("307 Temporary Redirect\r\nLocation: /elsewhere", oneJob), "in doubt", 307, 0, []string{"redirect not followed"}},
+	"400":                        {false, answers("400 Bad Request", quoting), "not accepted", 400, 0, []string{"the service says: refused [redacted] and [redacted]: [prompt]"}},
+	"401":                        {false, answers("401 Unauthorized", quoting), "not accepted", 401, 0, []string{"DOCGAUGE_WRITE_API_KEY was refused", "expired"}},
+	"403":                        {false, answers("403 Forbidden", ""), "not accepted", 403, 0, []string{"DOCGAUGE_WRITE_API_KEY was refused", "scope", "IP allow-list"}},
+	"404":                        {false, answers("404 Not Found", `{"error":"none"}`), "not accepted", 404, 0, []string{"DOCGAUGE_BASE_URL", "the service says: none"}},
+	"408":                        {false, answers("408 Request Timeout", ""), "in doubt", 408, 0, []string{doubt}},
+	"409":                        {false, answers("409 Conflict", `{"error":"archived"}`), "not accepted", 409, 0, []string{"the service says: archived"}},
+	"413":                        {false, answers("413 Content Too Large", ""), "not accepted", 413, 0, nil},
+	"425":                        {false, answers("425 Too Early", ""), "not accepted for a time", 425, 0, nil},
+	"429":                        {false, answers("429 Too Many Requests", quoting), "not accepted for a time", 429, 0, []string{"request limit"}},
+	"429 with Retry-After":       {false, answers("429 Too Many Requests\r\nRetry-After: 40", ""), "not accepted for a time", 429, 40 * time.Second, []string{"request limit"}},
+	"429, cut":                   {false, answers("429 Too Many Requests\r\nContent-Length: 99", "{"), "not accepted for a time", 429, 0, nil},
+	"500":                        {false, answers("500 Internal Server Error", quoting), "in doubt", 500, 0, []string{doubt, "refused [redacted]"}},
+	"502 after reading":          {false, answers("502 Bad Gateway", "<html>"), "in doubt", 502, 0, []string{doubt, "an HTML page"}},
+	"503 with Retry-After":       {false, answers("503 Service Unavailable\r\nRetry-After: 5", ""), "in doubt", 503, 5 * time.Second, []string{doubt}},
+	"999":                        {false, answers("999 Whatever", oneJob), "in doubt", 999, 0, []string{doubt}},
+}
+
+// TestWriteRows ends both writes in every way, and sees what the caller learns
+// and what was on the wire.
+func TestWriteRows(t *testing.T) {
+	for name, row := range writeRows {
+		for op, do := range map[string]func(context.Context, *Client) (Job, error){
+			"create": func(ctx context.Context, c *Client) (Job, error) { return c.CreateJob(ctx, "prj_a", testPrompt) },
+			"message": func(ctx context.Context, c *Client) (Job, error) {
+				return c.SendMessage(ctx, "prj_a", "job_1", testPrompt)
+			},
+		} {
+			t.Run(name+"/"+op, func(t *testing.T) {
+				service := serveRaw(t, row.early, row.handle)
+				c := agentClient(t, service.base, func(cfg *Config) {
+					if strings.HasPrefix(name, "stalls") {
+						cfg.WriteTimeout = 150 * time.Millisecond
+					}
+				})
+				job, err := do(t.Context(), c)
+				connections, requests := service.seen()
+				row.check(t, job, err)
+				if connections != 1 || len(requests) > 1 || !row.early && len(requests) != 1 {
+					t.Errorf("%d connections, %d requests", connections, len(requests))
+				}
+			})
+		}
+	}
+}
+
+func (row writeRow) check(t *testing.T, job Job, err error) {
+	t.Helper()
+	if fate(err) != row.fate {
+		t.Errorf("%s, want %s: %v", fate(err), row.fate, err)
+	}
+	if (err == nil) != (job.ID == "job_1") || err != nil && job != (Job{}) {
+		t.Errorf("job %+v with error %v", job, err)
+	}
+	if err == nil {
+		return
+	}
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Status != row.status || e.RetryAfter != row.after || e.Method != http.MethodPost {
+		t.Fatalf("%#v: want *Error of a POST with status %d, after %v", err, row.status, row.after)
+	}
+	if IsUnauthorized(err) != (row.status == 401 || row.status == 403) || IsThrottled(err) != (row.status == 429) {
+		t.Errorf("%v: unauthorized %t, throttled %t", err, IsUnauthorized(err), IsThrottled(err))
+	}
+	for _, says := range row.says {
+		if !strings.Contains(e.Message, says) {
+			t.Errorf("%q does not say %q", e.Message, says)
+		}
+	}
+	checkNoSecret(t, printed(err))
+}
+
+func checkNoSecret(t *testing.T, text string) {
+	t.Helper()
+	for _, hidden := range []string{testKey, testWriteKey, "s3cretPart", "wr1tePart", testPrompt, "quotas", "table of limits"} {
+		if strings.Contains(text, hidden) {
+			t.Errorf("%q is in %q", hidden, text)
+		}
+	}
+}
+
+// TestWriteRowsCoverTheTable: no row of the outcomes is without a socket.
+func TestWriteRowsCoverTheTable(t *testing.T) {
+	covered := map[string]bool{
+		"no connection": true, "certificate not trusted": true, // TestWriteNotSent
+	}
+	for _, row := range writeRows {
+		var err error
+		switch {
+		case row.fate == "accepted":
+			covered["200"], covered["other 2xx"] = true, true
+			continue
+		case row.status == 0:
+			err = io.EOF
+		case 200 <= row.status && row.status <= 299:
+			err = errCut
+			if strings.Contains(strings.Join(row.says, " "), "specification") {
+				err = errShape
+			}
+		}
+		covered[match(row.status, err).name] = true
+	}
+	for _, row := range table {
+		if !covered[row.name] {
+			t.Errorf("no write over a socket ends in %q", row.name)
+		}
+	}
+}
+
+// TestWriteNotSent: what ends before there is a connection.
+func TestWriteNotSent(t *testing.T) {
+	closed := serveRaw(t, true, stalls)
+	closed.seen()
+	hangsUp := serveRaw(t, true, func(*net.TCPConn) {})
+	plain := serveRaw(t, true, replies("HTTP/1.1 400 Bad Request\n\n"))
+	var handled atomic.Int32
+	untrusted := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handled.Add(1) }))
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	untrusted.StartTLS()
+	defer untrusted.Close()
+	for name, tc := range map[string]struct {
+		base    string
+		outcome Outcome
+		says    string
+	}{
+		"refused":               {closed.base, Transient, "connection refused"},
+		"untrusted certificate": {untrusted.URL, Permanent, "certificate is not trusted"},
+		"closed in handshake":   {strings.Replace(hangsUp.base, "http", "https", 1), Transient, "nothing was sent"},
+		"no TLS":                {strings.Replace(plain.base, "http", "https", 1), Transient, "nothing was sent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := agentClient(t, tc.base).CreateJob(t.Context(), "prj_a", testPrompt)
+			if fate(err) != "not sent" || OutcomeOf(err) != tc.outcome || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("%s, %v: %v; want not sent, %v, %q", fate(err), OutcomeOf(err), err, tc.outcome, tc.says)
+			}
+			checkNoSecret(t, printed(err))
+		})
+	}
+	if handled.Load() != 0 {
+		t.Error("a request went to the untrusted server")
+	}
+	for name, dial := range map[string]error{"no such host": &net.DNSError{Err: "no such host", IsNotFound: true}, "dial time-out": context.DeadlineExceeded} {
+		c := agentClient(t, "https://api.example.com", func(cfg *Config) {
+			transport := NewWriteTransport(time.Minute)
+			transport.Proxy = nil
+			transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, dial }
+			cfg.WriteTransport = func(string) http.RoundTripper { return transport }
+		})
+		if _, err := c.CreateJob(t.Context(), "prj_a", testPrompt); fate(err) != "not sent" || OutcomeOf(err) != Transient {
+			t.Errorf("%s: %s: %v", name, fate(err), err)
+		}
+	}
+}
+
+// TestWriteRefusedHere: what is never sent, by argument, key or budget.
+func TestWriteRefusedHere(t *testing.T) {
+	service := serveRaw(t, false, answers("201 Created", oneJob))
+	refusing := func(cfg *Config) { cfg.WriteTransport = func(string) http.RoundTripper { return refuser{} } }
+	missing := func(cfg *Config) { cfg.WriteTransport = func(string) http.RoundTripper { return nil } }
+	for name, tc := range map[string]struct {
+		do      func(*Client) (Job, error)
+		change  func(*Config)
+		outcome Outcome
+		says    string
+	}{
+		"no project": {func(c *Client) (Job, error) { return c.CreateJob(t.Context(), "..", testPrompt) }, nil, Permanent, "no project id"},
+		"no prompt":  {func(c *Client) (Job, error) { return c.CreateJob(t.Context(), "p", " \n") }, nil, Permanent, "prompt is empty"},
+		"not UTF-8":  {func(c *Client) (Job, error) { return c.CreateJob(t.Context(), "p", testPrompt+"\xff") }, nil, Permanent, "not UTF-8"},
+		"no id":      {func(c *Client) (Job, error) { return c.SendMessage(t.Context(), "p", "", testPrompt) }, nil, Permanent, "no job id"},
+		"parent":     {func(c *Client) (Job, error) { return c.SendMessage(t.Context(), "p", "..", testPrompt) }, nil, Permanent, "no job id"},
+		"control":    {func(c *Client) (Job, error) { return c.SendMessage(t.Context(), "p", "a\nb", testPrompt) }, nil, Permanent, "no job id"},
+		"read":       {func(c *Client) (Job, error) { return c.Job(t.Context(), "p", strings.Repeat("i", maxID+1)) }, nil, Permanent, "no job id"},
+		"budget":     {func(c *Client) (Job, error) { return c.CreateJob(t.Context(), "p", testPrompt) }, refusing, Transient, "budget is used up"},
+		"transport":  {func(c *Client) (Job, error) { return c.CreateJob(t.Context(), "p", testPrompt) }, missing, Permanent, "no transport"},
+		"bad key": {func(c *Client) (Job, error) {
+			c.write.get = StaticKey("hunter22")
+			return c.CreateJob(t.Context(), "p", testPrompt)
+		}, nil, Permanent, "DOCGAUGE_WRITE_API_KEY: want"},
+	} {
+		if tc.change == nil {
+			tc.change = func(*Config) {}
+		}
+		_, err := tc.do(agentClient(t, service.base, tc.change))
+		if fate(err) != "not sent" || OutcomeOf(err) != tc.outcome || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "hunter22") {
+			t.Errorf("%s: %s, %v: %v; want not sent, %v, %q", name, fate(err), OutcomeOf(err), err, tc.outcome, tc.says)
+		}
+		if e, ok := errors.AsType[*Error](err); !ok || (e.RetryAfter > 50*time.Second) != (name == "budget") {
+			t.Errorf("%s: %#v", name, err)
+		}
+	}
+	if connections, _ := service.seen(); connections != 0 {
+		t.Errorf("%d connections", connections)
+	}
+}
+
+// TestWriteSpeaksHTTP1: a server that offers HTTP/2 gets HTTP/1.1.
+func TestWriteSpeaksHTTP1(t *testing.T) {
+	var protocols []string
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		protocols = append(protocols, r.Proto)
+		io.WriteString(w, oneJob)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	transport := NewWriteTransport(time.Minute)
+	transport.TLSClientConfig = &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
+	c := agentClient(t, server.URL, func(cfg *Config) { cfg.WriteTransport = func(string) http.RoundTripper { return transport } })
+	if _, err := c.CreateJob(t.Context(), "prj_a", testPrompt); err != nil || len(protocols) != 1 || protocols[0] != "HTTP/1.1" {
+		t.Errorf("%v, spoken: %v", err, protocols)
+	}
+}
