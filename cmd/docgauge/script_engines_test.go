@@ -11,13 +11,13 @@ import (
 	"github.com/docgauge/docgauge/internal/engines"
 )
 
-// servers are the ClickHouse servers of the scripts, by working directory.
-var servers = map[string]*engines.ClickHouse{}
-
 // scriptCondition tells whether an engine is here, for [!clickhouse] skip. In CI
 // it says yes: the script then fails where the engine is missing.
 func scriptCondition(name string) (bool, error) {
-	programs := map[string]string{"clickhouse": "clickhouse-server", "s3": "versitygw"}
+	programs := map[string]string{
+		"clickhouse": "clickhouse-server", "s3": "versitygw",
+		"pushgateway": "prometheus-pushgateway", "nodeexporter": "prometheus-node-exporter",
+	}
 	program, ok := programs[name]
 	if !ok {
 		return false, fmt.Errorf("unknown condition %q", name)
@@ -29,7 +29,7 @@ func scriptCondition(name string) (bool, error) {
 // DOCGAUGE_CLICKHOUSE_DSN; clickhouse kill, and clickhouse start again.
 func scriptClickHouse(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs("clickhouse")
-	server := servers[dir]
+	server := startedBy(ts).clickhouse
 	switch {
 	case args[0] == "kill":
 		ts.Check(server.Kill())
@@ -39,7 +39,7 @@ func scriptClickHouse(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(os.MkdirAll(dir, 0o755))
 		server, err := engines.StartClickHouse(dir)
 		ts.Check(err)
-		servers[dir] = server
+		startedBy(ts).clickhouse = server
 		ts.Defer(func() { _ = server.Kill() })
 		ts.Setenv("DOCGAUGE_CLICKHOUSE_DSN", server.DSN("default"))
 	}
@@ -47,8 +47,7 @@ func scriptClickHouse(ts *testscript.TestScript, _ bool, args []string) {
 
 // scriptQuery compares the answer of a query, in TSV: query 'SELECT 1, 2' '1 2'.
 func scriptQuery(ts *testscript.TestScript, neg bool, args []string) {
-	server := servers[ts.MkAbs("clickhouse")]
-	out, err := server.Exec(context.Background(), args[0])
+	out, err := startedBy(ts).clickhouse.Exec(context.Background(), args[0])
 	ts.Check(err)
 	got := strings.Join(strings.Fields(out), " ")
 	if len(args) > 1 && (got == args[1]) == neg {
@@ -71,4 +70,32 @@ func scriptS3(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("AWS_REGION", server.Region)
 	ts.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	ts.Setenv(args[0], "s3://docs/gauge?endpoint="+server.Endpoint)
+}
+
+// scriptPushgateway runs a Pushgateway: pushgateway start sets GATEWAY to its
+// URL; pushgateway kill.
+func scriptPushgateway(ts *testscript.TestScript, _ bool, args []string) {
+	if args[0] == "kill" {
+		ts.Check(startedBy(ts).pushgateway.Kill())
+		return
+	}
+	dir := ts.MkAbs("pushgateway")
+	ts.Check(os.MkdirAll(dir, 0o755))
+	server, err := engines.StartPushgateway(dir)
+	ts.Check(err)
+	ts.Defer(func() { _ = server.Kill() })
+	startedBy(ts).pushgateway = server
+	ts.Setenv("GATEWAY", server.URL)
+}
+
+// scriptNodeExporter runs a node_exporter: its metrics are at $NODE, it reads the
+// textfiles in $TEXTFILES.
+func scriptNodeExporter(ts *testscript.TestScript, _ bool, _ []string) {
+	dir := ts.MkAbs("node")
+	ts.Check(os.MkdirAll(dir, 0o755))
+	server, err := engines.StartNodeExporter(dir)
+	ts.Check(err)
+	ts.Defer(func() { _ = server.Kill() })
+	ts.Setenv("NODE", server.URL)
+	ts.Setenv("TEXTFILES", server.Dir)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/engines"
 	"github.com/docgauge/docgauge/internal/pipeline"
 )
 
@@ -56,6 +57,9 @@ func TestScripts(t *testing.T) {
 		Condition:           scriptCondition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"sandbox":  scriptSandbox,
+			"serve":    scriptServe,
+			"get":      scriptGet,
+			"value":    scriptValue,
 			"exits":    scriptExits,
 			"requests": scriptRequests,
 			"await":    scriptAwait,
@@ -63,9 +67,11 @@ func TestScripts(t *testing.T) {
 			"parquets": scriptParquets,
 			"sigterm":  scriptSigterm,
 
-			"clickhouse": scriptClickHouse,
-			"query":      scriptQuery,
-			"s3":         scriptS3,
+			"clickhouse":   scriptClickHouse,
+			"query":        scriptQuery,
+			"s3":           scriptS3,
+			"pushgateway":  scriptPushgateway,
+			"nodeexporter": scriptNodeExporter,
 		},
 		Setup: func(env *testscript.Env) error {
 			for i := range 120 {
@@ -75,14 +81,32 @@ func TestScripts(t *testing.T) {
 			}
 			env.Setenv("TOMORROW", (analytics.DateOf(time.Now()) + 1).String())
 			env.Setenv("HOME", env.WorkDir)
+			env.Values[started{}] = new(started)
 			return nil
 		},
 	})
 }
 
+// started are the processes of one script that are spoken to later.
+type started struct {
+	sandbox     *exec.Cmd
+	sidecar     *sidecar
+	clickhouse  *engines.ClickHouse
+	pushgateway *engines.Pushgateway
+}
+
+func startedBy(ts *testscript.TestScript) *started { return ts.Value(started{}).(*started) }
+
 // scriptSandbox starts the real `docgauge sandbox` on a free port, with a
-// request log in $WORK/requests.jsonl, and sets the variables it prints.
+// request log in $WORK/requests.jsonl, and sets the variables it prints;
+// sandbox kill ends it.
 func scriptSandbox(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) == 1 && args[0] == "kill" {
+		cmd := startedBy(ts).sandbox
+		ts.Check(cmd.Process.Kill())
+		_ = cmd.Wait() // says that it was killed
+		return
+	}
 	path, err := exec.LookPath("docgauge")
 	ts.Check(err)
 	cmd := exec.Command(path, append([]string{"sandbox", "--listen", "127.0.0.1:0", "--request-log", ts.MkAbs("requests.jsonl")}, args...)...)
@@ -90,7 +114,9 @@ func scriptSandbox(ts *testscript.TestScript, _ bool, args []string) {
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
 	ts.Check(err)
+	dieWithUs(cmd)
 	ts.Check(cmd.Start())
+	startedBy(ts).sandbox = cmd
 	ts.Defer(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
