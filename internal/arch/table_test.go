@@ -20,10 +20,14 @@ var allowed = map[string][]string{
 	"internal/load":      {"internal/analytics", "sinks"},
 	"internal/engines":   {},
 	"internal/prompts":   {"internal/analytics", "schedule"},
-	"internal/sandbox":   {"internal/analytics"},
+	"internal/sandbox":   {"internal/analytics", "internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/worktree"},
 	"internal/spool":     {"internal/analytics", "internal/archive"},
 	"internal/state":     {"internal/analytics", "internal/journal"},
 	"internal/warehouse": {},
+
+	"internal/sandbox/agent":    {},
+	"internal/sandbox/codehost": {"internal/sandbox/agent"},
+	"internal/sandbox/worktree": {"internal/sandbox/agent"},
 
 	"internal/jobs":     {"internal/analytics", "internal/docsapi", "internal/journal", "internal/prompts", "schedule"},
 	"internal/pipeline": {"internal/analytics", "internal/docsapi", "internal/spool", "schedule", "sinks"},

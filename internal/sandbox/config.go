@@ -43,9 +43,11 @@ type Config struct {
 	ExpiredKey, ReadOnlyKey, WriteOnlyKey string
 	// Now tells the time of the service; nil = time.Now.
 	Now func() time.Time
-	// DataDir, if set, is a directory that may hold EventLogName.
+	// DataDir, if set, is a directory that may hold EventLogName. The agent half
+	// keeps its jobs and pull requests there, beginning with the first job.
 	DataDir string
 	Faults  Faults
+	Agent   Agent
 	// RequestLog gets one JSON line a request (a Request), before its answer is
 	// written; nil = none.
 	RequestLog io.Writer
@@ -54,9 +56,9 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Faults are injected into the answers; the zero value injects none. Requests
-// are numbered from 1 in the order they passed authentication, all projects
-// together; "every Nth" and "after N" go by that number. Where several apply, a
+// Faults are injected into the answers; the zero value injects none. All but
+// Latency and RetryAfter concern analytics alone. Requests are numbered from 1
+// in the order they passed authentication, all projects together; "every Nth" and "after N" go by that number. Where several apply, a
 // 429 goes before a 500.
 type Faults struct {
 	// Latency before every answer.
@@ -105,6 +107,7 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	c.Agent = c.Agent.withDefaults()
 	return c
 }
 
@@ -116,6 +119,7 @@ func (c Config) validate() error {
 		c.validateProjects(),
 		c.validateKeys(),
 		c.Faults.validate(),
+		c.Agent.validate(),
 	)
 }
 
@@ -153,20 +157,29 @@ func (c Config) validateKeys() error {
 }
 
 func (f Faults) validate() error {
+	return errors.Join(
+		notNegative([]quantity{
+			{"latency", int64(f.Latency)}, {"rate limit", int64(f.RateLimit)}, {"retry after", int64(f.RetryAfter)},
+			{"throttle after", int64(f.ThrottleAfter)}, {"error every", int64(f.ErrorEvery)},
+			{"cut every", int64(f.CutEvery)}, {"drift every", int64(f.DriftEvery)},
+		}),
+		between("late days", f.LateDays, 0, maxLateDays),
+	)
+}
+
+// quantity is a number of the configuration with its name.
+type quantity struct {
+	name  string
+	value int64
+}
+
+func notNegative(numbers []quantity) error {
 	var problems []error
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{
-		{"latency", int64(f.Latency)}, {"rate limit", int64(f.RateLimit)}, {"retry after", int64(f.RetryAfter)},
-		{"throttle after", int64(f.ThrottleAfter)}, {"error every", int64(f.ErrorEvery)},
-		{"cut every", int64(f.CutEvery)}, {"drift every", int64(f.DriftEvery)},
-	} {
+	for _, n := range numbers {
 		if n.value < 0 {
 			problems = append(problems, fmt.Errorf("%s: must not be negative; 0 switches it off", n.name))
 		}
 	}
-	problems = append(problems, between("late days", f.LateDays, 0, maxLateDays))
 	return errors.Join(problems...)
 }
 

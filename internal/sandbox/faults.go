@@ -24,6 +24,15 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// refuseNone is for what has no limits: polling a job.
+func refuseNone(*call) error { return nil }
+
+// refuseAnalytics gives c its number and refuses it if it is its turn.
+func (s *Sandbox) refuseAnalytics(c *call) error {
+	c.number = s.admitted.Add(1)
+	return s.config.Faults.refuse(c, s.hour)
+}
+
 // refuse returns the injected refusal of c, if it is its turn.
 func (f Faults) refuse(c *call, hour *slidingHour) error {
 	switch {

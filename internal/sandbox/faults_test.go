@@ -142,10 +142,10 @@ func TestRequestsAreLogged(t *testing.T) {
 	ask(t, server, 1, path+"?limit=many")
 	ask(t, server, 1, "/nowhere")
 	want := []Request{
-		{noon, "GET", path, DefaultProject, "2026-10-01", "2026-10-02", 250, 500, 200},
-		{noon, "GET", path, DefaultProject, "", "", 50, 0, 200},
-		{noon, "GET", path, DefaultProject, "", "", -1, 0, 400},
-		{noon, "GET", "/nowhere", "", "", "", 50, 0, 404},
+		{noon, "GET", path, DefaultProject, "2026-10-01", "2026-10-02", 250, 500, 200, false},
+		{noon, "GET", path, DefaultProject, "", "", 50, 0, 200, false},
+		{noon, "GET", path, DefaultProject, "", "", -1, 0, 400, false},
+		{noon, "GET", "/nowhere", "", "", "", 50, 0, 404, false},
 	}
 	if diff := cmp.Diff(want, s.Requests()); diff != "" {
 		t.Error(diff)

@@ -26,6 +26,11 @@ func newTest(t testing.TB, c Config) *Sandbox {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return s
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Request is one request as the service saw it. From, To, Limit and Offset are
-// as sent, empty where absent; the key is never part of it.
+// as sent, empty where absent; the key and a prompt are never part of it.
 type Request struct {
 	Time    time.Time `json:"time"`
 	Method  string    `json:"method"`
@@ -22,7 +22,10 @@ type Request struct {
 	// Limit and Offset are the defaults where absent, -1 where no number.
 	Limit  int `json:"limit"`
 	Offset int `json:"offset"`
+	// Status is 0 where the connection was closed instead of an answer.
 	Status int `json:"status"`
+	// Accepted reports whether an agent POST was accepted, whatever was answered.
+	Accepted bool `json:"accepted,omitempty"`
 }
 
 func newRequest(c *call, status int) Request {
@@ -31,6 +34,7 @@ func newRequest(c *call, status int) Request {
 		Time: c.now.UTC(), Method: c.Method, Path: c.URL.Path, Project: c.params["projectId"],
 		From: q.Get("dateFrom"), To: q.Get("dateTo"),
 		Limit: number(q, "limit", defaultLimit), Offset: number(q, "offset", 0), Status: status,
+		Accepted: c.accepted,
 	}
 }
 

@@ -13,16 +13,24 @@ type route struct {
 	// path is a template; a segment {name} takes one segment of the request.
 	path  string
 	scope scope
-	hour  *slidingHour // the budget it is charged to
-	run   func(*call, *project) (any, error)
+	// refuse returns the injected refusal of a request, if it is its turn.
+	refuse  func(*call) error
+	success int // status code
+	run     func(*call, *project) (any, error)
 }
 
 // table lists the operations, by section of the service's specification. Every
 // path has a {projectId}.
 func (s *Sandbox) table() []route {
 	return []route{
+		// 4.1; the status codes of success are the live service's
+		{http.MethodPost, "/v2/agent/{projectId}/job", write, s.refusePost, http.StatusCreated, s.createJob},
+		// 4.2
+		{http.MethodPost, "/v2/agent/{projectId}/job/{id}/message", write, s.refusePost, http.StatusOK, s.messageJob},
 		// 4.3
-		{http.MethodGet, "/v1/analytics/{projectId}/visitors", read, s.hour, s.visitors},
+		{http.MethodGet, "/v1/analytics/{projectId}/visitors", read, s.refuseAnalytics, http.StatusOK, s.visitors},
+		// 4.4; method and path are the live service's
+		{http.MethodGet, "/v2/agent/{projectId}/job/{id}", read, refuseNone, http.StatusOK, s.readJob},
 	}
 }
 

@@ -6,10 +6,13 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/sandbox/agent"
+	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
 
 // Sandbox is one service. Its methods may be used by many goroutines at once.
@@ -22,9 +25,14 @@ type Sandbox struct {
 	answers  *lru[answerKey, answer]
 	counting chan struct{} // one slot for each answer being counted
 	inFlight chan struct{} // one slot for each request
-	admitted atomic.Int64  // requests that passed authentication
+	admitted atomic.Int64  // analytics requests that passed authentication
 	hour     *slidingHour
 	journal  journal
+
+	jobs       *agent.Jobs
+	pulls      *codehost.Local
+	posts      posts
+	publicHost string // of Config.Agent.PublicURL
 }
 
 // maxInFlight bounds the requests being answered; one more gets 503.
@@ -43,17 +51,30 @@ func New(c Config) (*Sandbox, error) {
 		counting: make(chan struct{}, runtime.GOMAXPROCS(0)), inFlight: make(chan struct{}, maxInFlight),
 		hour:    newSlidingHour(c.Faults.RateLimit),
 		journal: journal{out: c.RequestLog, logger: c.Logger},
+		posts:   posts{hours: newPostHours(c)},
 	}
 	s.routes = s.table()
-	if c.DataDir == "" {
-		return s, nil
-	}
 	var err error
-	if s.log, err = openEventLog(c); err != nil {
+	if c.DataDir != "" {
+		s.log, err = openEventLog(c)
+	}
+	if err == nil {
+		err = s.openAgent()
+	}
+	if err != nil {
 		return nil, err
 	}
 	return s, nil
 }
+
+// Close stops the work on agent jobs and waits for it. With a data directory
+// the next New goes on with them. A sandbox that never had a job needs no Close.
+func (s *Sandbox) Close() error { return s.jobs.Close() }
+
+// Jobs returns every agent job that was accepted, with its prompts, in order:
+// the truth to compare a client's journal with. Links of pull requests on this
+// sandbox are paths.
+func (s *Sandbox) Jobs() []agent.Record { return s.jobs.All() }
 
 func newProjects(c Config) map[string]*project {
 	shared := newSite(c.Pages, c.Faults.LateDays)
@@ -88,7 +109,9 @@ type call struct {
 	*http.Request
 	now    time.Time
 	params map[string]string
-	number int64 // 0 before authentication
+	number int64 // of analytics requests, 0 before authentication
+	// accepted agent POST
+	accepted bool
 }
 
 func (s *Sandbox) serve(w http.ResponseWriter, r *http.Request) {
@@ -96,43 +119,52 @@ func (s *Sandbox) serve(w http.ResponseWriter, r *http.Request) {
 	case s.inFlight <- struct{}{}:
 		defer func() { <-s.inFlight }()
 	default:
-		s.finish(w, &call{Request: r, now: s.config.Now()}, nil, fail(http.StatusServiceUnavailable, "more than %d requests at once", maxInFlight))
+		s.finish(w, &call{Request: r, now: s.config.Now()}, 0, nil, fail(http.StatusServiceUnavailable, "more than %d requests at once", maxInFlight))
+		return
+	}
+	if strings.HasPrefix(r.URL.Path, codehost.Path) {
+		s.servePage(w, r)
 		return
 	}
 	pause(r.Context(), s.config.Faults.Latency)
 	c := &call{Request: r, now: s.config.Now()}
-	value, err := s.dispatch(c)
-	s.finish(w, c, value, err)
+	status, value, err := s.dispatch(c)
+	s.finish(w, c, status, value, err)
 }
 
-// dispatch runs the operation that c asks for, once c may have it.
-func (s *Sandbox) dispatch(c *call) (any, error) {
+// dispatch runs the operation that c asks for, once c may have it, and returns
+// what to answer: status goes with value.
+func (s *Sandbox) dispatch(c *call) (status int, value any, err error) {
 	rt, err := find(s.routes, c)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	if err := s.keys.check(c.Header.Values("Authorization"), rt.scope); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	c.number = s.admitted.Add(1)
-	if err := s.config.Faults.refuse(c, rt.hour); err != nil {
-		return nil, err
+	if err := rt.refuse(c); err != nil {
+		return 0, nil, err
 	}
 	p, ok := s.projects[c.params["projectId"]]
 	if !ok {
-		return nil, unknownProject(c.params["projectId"])
+		return 0, nil, unknownProject(c.params["projectId"])
 	}
-	return rt.run(c, p)
+	value, err = rt.run(c, p)
+	return rt.success, value, err
 }
 
 func unknownProject(name string) error {
 	return fail(http.StatusNotFound, "project %.140q: not found", name)
 }
 
-// finish writes value or err as JSON, after the request is in the journal, so
-// that whoever has the answer finds it there.
-func (s *Sandbox) finish(w http.ResponseWriter, c *call, value any, err error) {
-	status, header := http.StatusOK, w.Header()
+// finish writes status and value, or err, as JSON, after the request is in the
+// journal, so that whoever has the answer finds it there.
+func (s *Sandbox) finish(w http.ResponseWriter, c *call, status int, value any, err error) {
+	header := w.Header()
+	if errors.Is(err, errDropped) {
+		s.journal.add(newRequest(c, 0))
+		panic(http.ErrAbortHandler) // net/http's way to close the connection, without a trace in the log
+	}
 	if err != nil {
 		refusal := s.refusal(err)
 		status, value = refusal.status, refusal

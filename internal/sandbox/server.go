@@ -44,7 +44,7 @@ func (s *Sandbox) Server() *http.Server {
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout + s.config.Faults.Latency,
+		WriteTimeout:      writeTimeout + s.config.Faults.Latency + s.config.Agent.Faults.Latency + s.config.Agent.Faults.Stall,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),

@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// JournalName is the journal in a data directory: one JSON object a line, each
+// written and synced before its call is answered. The lines with the event
+// created or message are exactly what was accepted.
+const JournalName = "jobs.ndjson"
+
+// ErrLocked says that another process works on the same data directory.
+var ErrLocked = errors.New("another sandbox works on it; want a data directory for each")
+
+// Kinds of events.
+const (
+	created   = "created"   // create was accepted: project, prompt, source, model
+	message   = "message"   // a message was accepted: prompt
+	started   = "started"   // work on the next instruction began, or began again
+	committed = "committed" // the editor is done: change
+	ended     = "ended"     // the instruction is over: status, link, failure, output
+	archived  = "archived"  // the job was archived by age
+)
+
+// event is one line of the journal.
+type event struct {
+	At      time.Time `json:"at"`
+	Kind    string    `json:"event"`
+	Job     string    `json:"job"`
+	Project string    `json:"project,omitempty"`
+	Prompt  string    `json:"prompt,omitempty"`
+	Source  *Source   `json:"source,omitempty"`
+	Model   string    `json:"model,omitempty"`
+	Change  *Change   `json:"change,omitempty"`
+	Status  Status    `json:"status,omitempty"`
+	Link    string    `json:"link,omitempty"`
+	Failure string    `json:"failure,omitempty"`
+	Output  string    `json:"output,omitempty"`
+}
+
+// durable reports whether e must be on the disk before its call returns.
+func (e event) durable() bool { return e.Kind != started }
+
+// journal is the file of events, locked while it is open.
+type journal struct {
+	file *os.File
+	size int64 // of the complete lines
+}
+
+// openJournal opens the journal in dir and hands its events to replay, in
+// order. A last line without its end was never answered and is cut off.
+func openJournal(dir string, replay func(event) error) (*journal, error) {
+	path := filepath.Join(dir, JournalName)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("agent journal: %w", err)
+	}
+	j := &journal{file: file}
+	if err := errors.Join(lock(file), j.read(replay)); err != nil {
+		return nil, errors.Join(fmt.Errorf("agent journal %s%w", path, err), file.Close())
+	}
+	return j, nil
+}
+
+func lock(file *os.File) error {
+	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf(": %w", ErrLocked)
+	}
+	if err != nil {
+		return fmt.Errorf(": %w", err)
+	}
+	return nil
+}
+
+func (j *journal) read(replay func(event) error) error {
+	lines := bufio.NewReader(j.file)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return j.cut()
+		}
+		if err != nil {
+			return fmt.Errorf(": %w", err)
+		}
+		var e event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return fmt.Errorf(":%d: line: want an event as JSON: %w", n, err)
+		}
+		if err := replay(e); err != nil {
+			return fmt.Errorf(":%d: %w", n, err)
+		}
+		j.size += int64(len(line))
+	}
+}
+
+// append writes e behind the complete lines. After an error e is not in the
+// journal, or the journal takes nothing more.
+func (j *journal) append(e event) error {
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(e); err != nil {
+		return fmt.Errorf("agent journal: %w", err)
+	}
+	_, err := j.file.WriteAt(line.Bytes(), j.size)
+	if err == nil && e.durable() {
+		err = j.file.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("agent journal: %w", errors.Join(err, j.cut()))
+	}
+	j.size += int64(line.Len())
+	return nil
+}
+
+// cut drops what lies behind the complete lines.
+func (j *journal) cut() error {
+	if err := j.file.Truncate(j.size); err != nil {
+		return errors.Join(err, j.file.Close())
+	}
+	return nil
+}

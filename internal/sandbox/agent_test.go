@@ -1,0 +1,315 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/sandbox/agent"
+)
+
+const jobs = "/v2/agent/prj_sandbox/job"
+
+// request asks without a socket, as JSON with the default key.
+func request(s *Sandbox, method, target, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+DefaultAPIKey)
+	r.Header.Set("Content-Type", "application/json; charset=utf-8")
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	return w
+}
+
+func promptBody(prompt string) string {
+	body, err := json.Marshal(map[string]string{"prompt": prompt})
+	if err != nil {
+		panic(err)
+	}
+	return string(body)
+}
+
+// wireJob is an answer as a client sees it, strictly: no field more, none less.
+func wireJob(t fataler, w *httptest.ResponseRecorder, status int) (j jobObject) {
+	t.Helper()
+	var fields map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &fields); err != nil || w.Code != status || len(fields) != 7 {
+		t.Fatalf("status %d, want %d with 7 fields: %s", w.Code, status, w.Body)
+	}
+	for _, name := range []string{"id", "status", "source", "model", "prLink", "createdAt", "archivedAt"} {
+		if _, ok := fields[name]; !ok {
+			t.Fatalf("no %s: %s", name, w.Body)
+		}
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &j); err != nil {
+		t.Fatalf("%v: %s", err, w.Body)
+	}
+	return j
+}
+
+func createJob(t fataler, s *Sandbox, prompt string) jobObject {
+	t.Helper()
+	return wireJob(t, request(s, http.MethodPost, jobs, promptBody(prompt)), http.StatusCreated)
+}
+
+func messageJob(t fataler, s *Sandbox, id, prompt string) jobObject {
+	t.Helper()
+	return wireJob(t, request(s, http.MethodPost, jobs+"/"+id+"/message", promptBody(prompt)), http.StatusOK)
+}
+
+func readJob(t fataler, s *Sandbox, id string) jobObject {
+	t.Helper()
+	return wireJob(t, request(s, http.MethodGet, jobs+"/"+id, ""), http.StatusOK)
+}
+
+// inBubble runs a test where synctest.Wait waits until every job is at rest.
+func inBubble(t *testing.T, c Config, test func(t *testing.T, s *Sandbox)) {
+	synctest.Test(t, func(t *testing.T) { test(t, newTest(t, c)) })
+}
+
+func TestJobOutcomesByWord(t *testing.T) {
+	for prompt, want := range map[string]struct {
+		status   agent.Status
+		pr       bool
+		archived bool
+	}{
+		"Fix the typos":                             {agent.Completed, true, false},
+		"# Fix\n\nall of it [sandbox:pr]":           {agent.Completed, true, false},
+		"Fix nothing [sandbox:no-change]":           {agent.Completed, false, false},
+		"Fix it badly [sandbox:fail]":               {agent.Failed, false, false},
+		"[sandbox:archive] it":                      {agent.Archived, false, true},
+		"[sandbox:fail] [sandbox:archive]":          {agent.Failed, false, false},
+		"[sandbox:slow=1h] and then [sandbox:fail]": {agent.Failed, false, false},
+	} {
+		t.Run(prompt, func(t *testing.T) {
+			inBubble(t, Config{Agent: Agent{After: time.Minute}}, func(t *testing.T, s *Sandbox) {
+				j := createJob(t, s, prompt)
+				if j.Status != agent.Active || j.PRLink != nil || j.ArchivedAt != nil || !j.CreatedAt.Equal(noon) || j.Source.Repository == "" || j.Source.Ref == "" || j.Model == "" {
+					t.Errorf("at creation: %+v", j)
+				}
+				time.Sleep(59 * time.Second)
+				if got := readJob(t, s, j.ID); got.Status != agent.Active {
+					t.Errorf("after 59 s: %s", got.Status)
+				}
+				time.Sleep(2 * time.Hour)
+				synctest.Wait()
+				got := readJob(t, s, j.ID)
+				if got.Status != want.status || (got.PRLink != nil) != want.pr || (got.ArchivedAt != nil) != want.archived {
+					t.Errorf("at the end: %+v", got)
+				}
+			})
+		})
+	}
+}
+
+func TestSlowIsExact(t *testing.T) {
+	for word, want := range map[string]time.Duration{
+		"[sandbox:slow]": agent.DefaultSlow, "[sandbox:slow=1h30m]": 90 * time.Minute, "[sandbox:slow=ever]": 0,
+	} {
+		inBubble(t, Config{}, func(t *testing.T, s *Sandbox) {
+			j := createJob(t, s, word)
+			if want > 0 {
+				time.Sleep(want - 1)
+				synctest.Wait()
+				if got := readJob(t, s, j.ID); got.Status != agent.Active {
+					t.Errorf("%s: %s too early", word, got.Status)
+				}
+				time.Sleep(1)
+			}
+			synctest.Wait()
+			if got := readJob(t, s, j.ID); got.Status != agent.Completed {
+				t.Errorf("%s: %s after %s", word, got.Status, want)
+			}
+		})
+	}
+}
+
+// The pull request is hidden while a follow-up is worked on, and is the same
+// one afterwards, whatever the follow-up came to.
+func TestMessages(t *testing.T) {
+	inBubble(t, Config{Agent: Agent{After: time.Second}}, func(t *testing.T, s *Sandbox) {
+		j := createJob(t, s, "first")
+		rest := func() jobObject {
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			return readJob(t, s, j.ID)
+		}
+		first := rest()
+		for _, step := range []struct {
+			prompt string
+			want   agent.Status
+		}{{"second", agent.Completed}, {"[sandbox:no-change]", agent.Completed}, {"[sandbox:fail]", agent.Failed}, {"again", agent.Completed}} {
+			if got := messageJob(t, s, j.ID, step.prompt); got.Status != agent.Active || got.PRLink != nil {
+				t.Errorf("%s, accepted: %+v", step.prompt, got)
+			}
+			if got := rest(); got.Status != step.want || got.PRLink == nil || *got.PRLink != *first.PRLink {
+				t.Errorf("%s, at rest: %+v", step.prompt, got)
+			}
+		}
+		for _, prompt := range []string{"[sandbox:archive]", "x", "[sandbox:fail]", "y", "[sandbox:archive]"} {
+			messageJob(t, s, j.ID, prompt) // to a job that is active
+		}
+		time.Sleep(4500 * time.Millisecond)
+		if got := readJob(t, s, j.ID); got.Status != agent.Active {
+			t.Errorf("with one message left: %s", got.Status)
+		}
+		if got := rest(); got.Status != agent.Archived || got.ArchivedAt == nil {
+			t.Errorf("archived: %+v", got)
+		}
+		w := request(s, http.MethodPost, jobs+"/"+j.ID+"/message", promptBody("too late"))
+		if w.Code != http.StatusConflict || !strings.Contains(message(t, w), "archived") {
+			t.Errorf("message to an archived job: %d %s", w.Code, w.Body)
+		}
+		want := []string{"first", "second", "[sandbox:no-change]", "[sandbox:fail]", "again", "[sandbox:archive]", "x", "[sandbox:fail]", "y", "[sandbox:archive]"}
+		if diff := cmp.Diff(want, s.Jobs()[0].Prompts); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestArchivedByAge(t *testing.T) {
+	now := noon
+	c := Config{Now: func() time.Time { return now }, Agent: Agent{ArchiveAfter: time.Hour}}
+	inBubble(t, c, func(t *testing.T, s *Sandbox) {
+		j := createJob(t, s, "x")
+		synctest.Wait()
+		now = noon.Add(time.Hour - time.Millisecond)
+		if got := readJob(t, s, j.ID); got.Status != agent.Completed {
+			t.Errorf("before its time: %+v", got)
+		}
+		now = noon.Add(3 * time.Hour)
+		if w := request(s, http.MethodPost, jobs+"/"+j.ID+"/message", promptBody("y")); w.Code != http.StatusConflict {
+			t.Errorf("message: %d %s", w.Code, w.Body)
+		}
+		got := readJob(t, s, j.ID)
+		if got.Status != agent.Archived || got.ArchivedAt == nil || !got.ArchivedAt.Equal(noon.Add(time.Hour)) || got.PRLink == nil {
+			t.Errorf("after: %+v", got)
+		}
+	})
+}
+
+func TestWorkersAreBounded(t *testing.T) {
+	inBubble(t, Config{Agent: Agent{After: time.Minute, Workers: 2}}, func(t *testing.T, s *Sandbox) {
+		for range 5 {
+			createJob(t, s, "x")
+		}
+		for _, want := range []int{0, 2, 4, 5} {
+			synctest.Wait()
+			done := 0
+			for _, r := range s.Jobs() {
+				if r.Status == agent.Completed {
+					done++
+				}
+			}
+			if done != want {
+				t.Errorf("%d done, want %d", done, want)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+func TestAgentRefusals(t *testing.T) {
+	s := newTest(t, Config{Projects: []string{DefaultProject, "b"}, ReadOnlyKey: "sbx_read", WriteOnlyKey: "sbx_write", ExpiredKey: "sbx_old"})
+	id := createJob(t, s, "x").ID
+	ok, full := promptBody("x"), strings.Repeat("ü", maxPrompt/2)
+	for name, tc := range map[string]struct {
+		method, target, body, key, media string
+		status                           int
+		message                          string
+	}{
+		"no key":             {"POST", jobs, ok, "-", "", 401, "Authorization"},
+		"expired":            {"POST", jobs, ok, "sbx_old", "", 401, "expired"},
+		"create, no scope":   {"POST", jobs, ok, "sbx_read", "", 403, "write scope"},
+		"message, no scope":  {"POST", jobs + "/" + id + "/message", ok, "sbx_read", "", 403, "write scope"},
+		"read, no scope":     {"GET", jobs + "/" + id, "", "sbx_write", "", 403, "read scope"},
+		"read":               {"GET", jobs + "/" + id, "", "sbx_read", "", 200, ""},
+		"write":              {"POST", jobs, ok, "sbx_write", "", 201, ""},
+		"project":            {"POST", "/v2/agent/nowhere/job", ok, "", "", 404, "project"},
+		"project of a job":   {"GET", "/v2/agent/b/job/" + id, "", "", "", 404, "job"},
+		"message to another": {"POST", "/v2/agent/b/job/" + id + "/message", ok, "", "", 404, "job"},
+		"job":                {"GET", jobs + "/job_x", "", "", "", 404, "job"},
+		"escaped job":        {"GET", jobs + "/a%2Fb%00", "", "", "", 404, "job"},
+		"path":               {"POST", jobs + "/", ok, "", "", 404, "path"},
+		"list":               {"GET", jobs, "", "", "", 405, "POST"},
+		"delete":             {"DELETE", jobs + "/" + id, "", "", "", 405, "GET"},
+		"read messages":      {"GET", jobs + "/" + id + "/message", "", "", "", 405, "POST"},
+		"no media type":      {"POST", jobs, ok, "", "-", 415, "application/json"},
+		"media type":         {"POST", jobs, ok, "", "text/json", 415, "application/json"},
+		"empty body":         {"POST", jobs, "", "", "", 400, "JSON object"},
+		"half a body":        {"POST", jobs, ok[:5], "", "", 400, "JSON object"},
+		"more than a body":   {"POST", jobs, ok + ok, "", "", 400, "JSON object"},
+		"null":               {"POST", jobs, "null", "", "", 400, "JSON object"},
+		"array":              {"POST", jobs, "[1]", "", "", 400, "JSON object"},
+		"no prompt":          {"POST", jobs, `{"Prompt":"x"}`, "", "", 400, "required"},
+		"null prompt":        {"POST", jobs, `{"prompt":null}`, "", "", 400, "string"},
+		"prompt of numbers":  {"POST", jobs, `{"prompt":1}`, "", "", 400, "string"},
+		"empty prompt":       {"POST", jobs, promptBody(""), "", "", 400, "empty"},
+		"blank prompt":       {"POST", jobs, promptBody(" \n\t"), "", "", 400, "empty"},
+		"not UTF-8":          {"POST", jobs, "{\"prompt\":\"\xff\"}", "", "", 400, "UTF-8"},
+		"full":               {"POST", jobs, promptBody(full), "", "", 201, ""},
+		"full, escaped":      {"POST", jobs, `{"prompt":"` + strings.Repeat(`\u0041`, maxPrompt) + `"}`, "", "", 201, ""},
+		"too long":           {"POST", jobs, promptBody(full + "x"), "", "", 413, "65536"},
+		"far too long":       {"POST", jobs, promptBody(strings.Repeat("x", maxBody)), "", "", 413, "body"},
+		"message too long":   {"POST", jobs + "/" + id + "/message", promptBody(full + "x"), "", "", 413, "65536"},
+		"more fields":        {"POST", jobs, `{"prompt":"x","model":"y"}`, "", "", 201, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest(tc.method, tc.target, strings.NewReader(tc.body))
+			if tc.key == "" {
+				tc.key = DefaultAPIKey
+			}
+			if tc.key != "-" {
+				r.Header.Set("Authorization", "Bearer "+tc.key)
+			}
+			if tc.media == "" {
+				tc.media = "application/json"
+			}
+			if tc.media != "-" {
+				r.Header.Set("Content-Type", tc.media)
+			}
+			before := len(s.Jobs())
+			w := httptest.NewRecorder()
+			s.Handler().ServeHTTP(w, r)
+			if w.Code != tc.status {
+				t.Fatalf("status %d, want %d: %.200s", w.Code, tc.status, w.Body)
+			}
+			if accepted := len(s.Jobs()) > before; accepted != (tc.status == 201) {
+				t.Errorf("status %d, accepted %t", w.Code, accepted)
+			}
+			if tc.status > 299 && !strings.Contains(message(t, w), tc.message) {
+				t.Errorf("%s does not say %q", w.Body, tc.message)
+			}
+		})
+	}
+}
+
+func TestAgentRequestsAreLogged(t *testing.T) {
+	var out bytes.Buffer
+	s := newTest(t, Config{RequestLog: &out})
+	id := createJob(t, s, "a secret plan").ID
+	messageJob(t, s, id, "a secret plan")
+	readJob(t, s, id)
+	request(s, http.MethodPost, jobs, promptBody(""))
+	var got []string
+	for _, r := range s.Requests() {
+		got = append(got, fmt.Sprint(r.Method, " ", strings.ReplaceAll(r.Path, id, "ID"), " ", r.Project, " ", r.Status, " ", r.Accepted))
+	}
+	want := []string{
+		"POST " + jobs + " prj_sandbox 201 true", "POST " + jobs + "/ID/message prj_sandbox 200 true",
+		"GET " + jobs + "/ID prj_sandbox 200 false", "POST " + jobs + " prj_sandbox 400 false",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if strings.Contains(out.String(), "plan") || strings.Count(out.String(), "\n") != 4 {
+		t.Errorf("request log: %s", out.String())
+	}
+}
