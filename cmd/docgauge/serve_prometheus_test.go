@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/engines"
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
 const (
@@ -41,6 +43,7 @@ func TestServe(t *testing.T) {
 	t.Run("prometheus", f.prometheus)
 	t.Run("promtool", f.promtool)
 	t.Run("page", f.statusPage)
+	t.Run("locks", f.locks)
 	t.Run("scrapes cost nothing", f.scrapesCostNothing)
 	t.Run("restart without the service", f.restart)
 	t.Run("restart without the state", f.restartAnew)
@@ -245,6 +248,15 @@ func (f *served) statusPage(t *testing.T) {
 			if !strings.Contains(text, ">"+commas(n)+"<") {
 				t.Errorf("the page lacks %s of %s %s", commas(n), c.Project, c.Window)
 			}
+		}
+	}
+}
+
+// locks: nobody else exports, or runs the queue, on the same state.
+func (f *served) locks(t *testing.T) {
+	for _, lock := range []func(string) (*state.Lock, error){state.LockExport, state.LockQueue} {
+		if _, err := lock(filepath.Join(f.dir, "state")); !errors.Is(err, state.ErrLocked) {
+			t.Errorf("the state can be locked: %v", err)
 		}
 	}
 }
