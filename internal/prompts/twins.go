@@ -1,0 +1,26 @@
+package prompts
+
+import "os"
+
+// twins finds one file under several names, through links: it would be sent once
+// for each of them.
+func (g *graph) twins() {
+	type alike struct {
+		sum     [32]byte
+		written int64
+	}
+	groups := map[alike][]*file{}
+	for _, f := range g.files {
+		if f.info == nil {
+			continue
+		}
+		k := alike{f.sum, f.info.ModTime().UnixNano()}
+		for _, other := range groups[k] {
+			if os.SameFile(f.info, other.info) {
+				g.find(f, 0, "the same file as "+shown(other.path)+", through a link: remove one of them")
+				g.find(other, 0, "the same file as "+shown(f.path)+", through a link: remove one of them")
+			}
+		}
+		groups[k] = append(groups[k], f)
+	}
+}
