@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +27,16 @@ synthetic traffic that is deterministic from --seed, or over the event log
 DIR/events.ndjson (one JSON object a line: time, visitor, kind human|ai, path).
 Visitors are counted exactly.
 
+It serves agent jobs too. Without more, a job pretends: it is completed with a
+pull request that this sandbox shows. Words in a prompt choose another outcome:
+  [sandbox:pr]          completed, with a pull request
+  [sandbox:no-change]   completed, without one
+  [sandbox:fail]        failed
+  [sandbox:archive]     archived
+  [sandbox:slow]        the same after 30s; [sandbox:slow=5m] after 5m
+--agent-script FILE adds words: {"[later]": {"outcome": "pr", "after": "30s"}} with
+the outcomes pr, no_change, failed, archived and edit (what happens without a word).
+
 It prints the variables that point docgauge at it; paste them into another
 terminal and run docgauge export there.`,
 		Example: `  docgauge sandbox
@@ -38,7 +50,7 @@ terminal and run docgauge export there.`,
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:8787", "address; port 0 takes a free one")
 	f.BoolVar(&remote, "allow-remote", false, "let --listen be an address beyond this machine")
-	f.StringVar(&c.DataDir, "data", "", "directory with the event log events.ndjson")
+	f.StringVar(&c.DataDir, "data", "", "directory with the event log events.ndjson; agent jobs are kept there")
 	f.StringVar(&requestLog, "request-log", "", "file that gets one JSON line a request")
 	f.Uint64Var(&c.Seed, "seed", 1, "of the synthetic traffic")
 	f.IntVar(&c.Days, "days", sandbox.DefaultDays, "of synthetic traffic before today")
@@ -55,11 +67,28 @@ terminal and run docgauge export there.`,
 	f.IntVar(&c.Faults.CutEvery, "cut-every", 0, "cut every Nth body; 0 = none")
 	f.IntVar(&c.Faults.DriftEvery, "drift-every", 0, "a new visitor yesterday and today with every Nth request; 0 = none")
 	f.IntVar(&c.Faults.LateDays, "late-days", 0, "a closed window changes until it is this many days old")
+	agentFlags(cmd, &c.Agent)
 	return cmd
 }
 
+func agentFlags(cmd *cobra.Command, c *sandbox.Agent) {
+	f := cmd.Flags()
+	f.StringVar(&c.Script, "agent-script", "", "file with words and outcomes")
+	f.DurationVar(&c.After, "agent-duration", time.Second, "of an instruction whose words have none")
+	f.IntVar(&c.Workers, "agent-workers", sandbox.DefaultWorkers, "instructions worked on at once")
+	f.DurationVar(&c.ArchiveAfter, "agent-archive-after", 0, "archive a job so long after its end; 0 = never")
+	f.StringVar(&c.PublicURL, "public-url", "", "beginning of the links to pull requests here, if others than the API's callers open them")
+	f.IntVar(&c.Faults.RateLimit, "agent-rate-limit", 0, "agent POSTs per project and sliding hour; the live service has 100; 0 = none")
+	f.IntVar(&c.Faults.ThrottleEvery, "agent-429-every", 0, "429 on every Nth agent POST; 0 = none")
+	f.IntVar(&c.Faults.DropEvery, "agent-drop-every", 0, "close the connection after accepting every Nth; 0 = none")
+	f.IntVar(&c.Faults.BadGatewayEvery, "agent-502-every", 0, "502 after accepting every Nth; 0 = none")
+	f.DurationVar(&c.Faults.Latency, "agent-latency", 0, "before accepting")
+	f.DurationVar(&c.Faults.Stall, "agent-stall", 0, "between accepting and the reply")
+	f.IntVar(&c.Faults.StallEvery, "agent-stall-every", 0, "only with every Nth accepted; 0 = each")
+}
+
 func (a *app) sandbox(ctx context.Context, c sandbox.Config, listen string, remote bool, requestLog string) (err error) {
-	c.Now = a.now
+	c.Now, c.Logger = a.now, slog.New(slog.NewTextHandler(a.err, nil))
 	if requestLog != "" {
 		file, err := os.OpenFile(requestLog, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -72,6 +101,7 @@ func (a *app) sandbox(ctx context.Context, c sandbox.Config, listen string, remo
 	if err != nil {
 		return usageError{err}
 	}
+	defer func() { err = errors.Join(err, s.Close()) }()
 	ln, err := sandbox.Listen(listen, remote)
 	if err != nil {
 		return usageError{err}
