@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 )
@@ -76,7 +77,7 @@ func (d *daemon) show(ctx context.Context) error {
 
 // keyChanged takes back that the key is refused: nobody has asked with the new one.
 func (d *daemon) keyChanged() {
-	off := []state.Flag{{Name: keyRejected, Labels: state.Labels(labelKey, adminKey)}}
+	off := []state.Flag{{Name: keyRejected, Labels: state.Labels(labelKey, docsapi.KeyAdmin)}}
 	if err := d.db.Tally(context.Background(), nil, nil, off); err != nil {
 		d.log.Error("state not written", "error", err)
 	}

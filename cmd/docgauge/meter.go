@@ -12,9 +12,8 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 )
 
-// The names of keys, and of the flag that says that one is refused.
 const (
-	adminKey     = "admin"
+	// keyRejected is the flag that says that a key is refused.
 	keyRejected  = "api_key_rejected"
 	labelKey     = "key"
 	meterEvery   = time.Second
@@ -46,24 +45,22 @@ func (m *meter) clear() {
 	m.counts, m.observed, m.rejected = map[state.Count]int64{}, map[state.Observation]amount{}, map[string]bool{}
 }
 
-// observe is told each request of the key, from many goroutines.
-func (m *meter) observe(key string) func(docsapi.Attempt) {
-	return func(a docsapi.Attempt) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.counts[state.Count{Name: "api_requests_total", Labels: state.Labels("endpoint", a.Endpoint, "code", code(a.Status))}]++
-		if a.Status == http.StatusTooManyRequests {
-			m.counts[state.Count{Name: "api_foreign_throttles_total"}]++
-		}
-		at := state.Observation{Name: "api_request_duration_seconds", Labels: state.Labels("endpoint", a.Endpoint), Bucket: exporter.Bucket(a.Duration)}
-		sum := m.observed[at]
-		m.observed[at] = amount{sum.count + 1, sum.sum + a.Duration}
-		switch a.Status {
-		case http.StatusUnauthorized, http.StatusForbidden:
-			m.rejected[key] = true
-		case http.StatusOK:
-			m.rejected[key] = false
-		}
+// observe is told each request, from many goroutines.
+func (m *meter) observe(a docsapi.Attempt) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.counts[state.Count{Name: "api_requests_total", Labels: state.Labels("endpoint", a.Endpoint, "code", code(a.Status))}]++
+	if a.Status == http.StatusTooManyRequests {
+		m.counts[state.Count{Name: "api_foreign_throttles_total"}]++
+	}
+	at := state.Observation{Name: "api_request_duration_seconds", Labels: state.Labels("endpoint", a.Endpoint), Bucket: exporter.Bucket(a.Duration)}
+	sum := m.observed[at]
+	m.observed[at] = amount{sum.count + 1, sum.sum + a.Duration}
+	switch {
+	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
+		m.rejected[a.Key] = true
+	case a.Status/100 == 2:
+		m.rejected[a.Key] = false
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 )
@@ -200,8 +201,8 @@ func (s *snapshots) histograms(ctx context.Context, out *exporter.Snapshot) erro
 }
 
 func (s *snapshots) keys(ctx context.Context, out *exporter.Snapshot) error {
-	rejected, err := s.db.FlagOn(ctx, keyRejected, labelKey, adminKey)
-	k := exporter.Key{Name: adminKey, Rejected: rejected}
+	rejected, err := s.db.FlagOn(ctx, keyRejected, labelKey, docsapi.KeyAdmin)
+	k := exporter.Key{Name: docsapi.KeyAdmin, Rejected: rejected}
 	if s.APIKeyExpires.set {
 		k.Expires = s.APIKeyExpires.date.Time()
 	}

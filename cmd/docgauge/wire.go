@@ -35,7 +35,7 @@ func newAPI(c config, db *state.DB, log *slog.Logger, now func() time.Time) (api
 	}, db, transport)
 	key, m := newKeyring("DOCGAUGE_API_KEY", c.APIKey, c.APIKeyFile), newMeter()
 	client, err := docsapi.New(docsapi.Config{
-		BaseURL: c.BaseURL, APIKey: key.get, Transport: b, Observe: m.observe(adminKey),
+		BaseURL: c.BaseURL, APIKey: key.get, Transport: b, Observe: m.observe,
 		Timeout: time.Duration(c.Timeout), UserAgent: "docgauge/" + version, Logger: log,
 	})
 	if err != nil {
