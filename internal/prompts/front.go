@@ -13,6 +13,10 @@ import (
 // front reads the front matter: a mapping of the known keys to text, true or
 // false, or lists of text. Of YAML nothing else is taken.
 func (r *reader) front(text string) {
+	if i := strings.IndexAny(text, "\u2028\u2029"); i >= 0 {
+		r.find(1+lineAt(text, i), `front matter: U+2028 and U+2029 end a line in YAML: write "\u2028" in quotes`)
+		return
+	}
 	node := r.tree(text)
 	if node == nil || len(node.Content) == 0 {
 		return
@@ -46,8 +50,12 @@ func (r *reader) tree(text string) *yaml.Node {
 	return &node
 }
 
-// yamlLine is how the library's errors begin.
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+var (
+	// yamlLine is how the library's errors begin.
+	yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+	// yamlEarly are the errors whose line the library counts from 0.
+	yamlEarly = regexp.MustCompile(`^did not find expected (<|node content|'-'|key$|',')|^found (duplicate|incompatible|undefined)`)
+)
 
 func (r *reader) yamlError(err error) {
 	line := 2
@@ -56,6 +64,9 @@ func (r *reader) yamlError(err error) {
 		text = text[len(match[0]):]
 		if n, err := strconv.Atoi(match[1]); err == nil {
 			line = n
+		}
+		if yamlEarly.MatchString(text) {
+			line++
 		}
 	}
 	r.find(line, "front matter: not YAML, %s: want lines of the form key: value, with quotes around values that are more than words", shown(text))
@@ -108,7 +119,8 @@ func (r *reader) pair(name, value *yaml.Node) {
 		r.find(name.Line, "%s: has no value: write one, or remove the key", k.name)
 		return
 	}
-	if value.Kind != yaml.AliasNode {
+	// What plain has found is not found again.
+	if value.Kind != yaml.AliasNode && value.Style&yaml.TaggedStyle == 0 {
 		k.set(r, k.name, value)
 	}
 }

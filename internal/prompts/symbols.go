@@ -41,16 +41,16 @@ var symbols = []symbol{
 	{use: `rising_pages "week" 10`, gives: "the pages that gained the most visitors since the window before, as `top_pages`", bind: func(f *filling) any { return f.risingPages }},
 	{use: `falling_pages "week" 10`, gives: "the pages that lost the most, as `top_pages`", bind: func(f *filling) any { return f.fallingPages }},
 
-	{use: `and`, gives: "see the next"},
-	{use: `or`, gives: "see the next"},
-	{use: `not`, gives: "of Go's templates, with `if`, `else`, `with`, `range` (over pages, not inside another)"},
-	{use: `eq`, gives: "equal"},
-	{use: `ne`, gives: "not equal"},
-	{use: `lt`, gives: "less"},
-	{use: `le`, gives: "less or equal"},
-	{use: `gt`, gives: "greater"},
-	{use: `ge`, gives: "greater or equal"},
-	{use: `len`, gives: "how many pages"},
+	{use: `and .title (have "week")`, gives: "the first that is empty, zero or false, else the last"},
+	{use: `or .title .id`, gives: "the first that is not empty, zero or false, else the last"},
+	{use: `not (have "week")`, gives: "the contrary"},
+	{use: `eq .project "prj_a"`, gives: "whether they are equal; so `ne`, not equal"},
+	{use: `ne .title ""`, gives: "see `eq`"},
+	{use: `lt (site_visitors "week").change 0`, gives: "whether the first is less; so `le`, less or equal, `gt`, greater, `ge`, greater or equal"},
+	{use: `le 1 2`, gives: "see `lt`"},
+	{use: `gt 1 2`, gives: "see `lt`"},
+	{use: `ge 1 2`, gives: "see `lt`"},
+	{use: `len (rising_pages "week" 10)`, gives: "how many"},
 }
 
 // listNames are the functions that range goes over.

@@ -43,10 +43,10 @@ func checkText(s string) (line int, problem string) {
 			first, at = r, i
 		}
 	}
-	switch {
-	case count == 0:
+	switch count {
+	case 0:
 		return 0, ""
-	case count == 1:
+	case 1:
 		return lineAt(s, at), fmt.Sprintf("%U %s: remove it", first, hidden(first))
 	}
 	return lineAt(s, at), fmt.Sprintf("%U %s: remove it and %d more like it", first, hidden(first), count-1)

@@ -85,10 +85,10 @@ func (r *reader) time(name string, v *yaml.Node) time.Time {
 		r.find(v.Line, "%s: want a date or a time, got %s", name, what(v))
 		return time.Time{}
 	}
-	if d, err := analytics.ParseDate(v.Value); err == nil {
-		return d.Time()
-	}
 	t, err := time.Parse(time.RFC3339, v.Value)
+	if d, dateErr := analytics.ParseDate(v.Value); dateErr == nil {
+		t, err = d.Time(), nil
+	}
 	if err != nil || t.Year() < 1970 {
 		r.find(v.Line, "%s: %s: want a day that exists, 2026-01-31 (UTC), or a time, 2026-01-31T09:00:00Z", name, quote(v.Value))
 		return time.Time{}

@@ -1,0 +1,78 @@
+package prompts
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+var (
+	sampleEnd  = analytics.NewDate(2026, time.January, 5)
+	sampleTime = sampleEnd.Time().Add(9 * time.Hour)
+)
+
+// put writes files below dir.
+func put(t testing.TB, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		full := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(full, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// folder returns a folder with files.
+func folder(t testing.TB, rules Rules, files map[string]string) (*Folder, string) {
+	t.Helper()
+	dir := t.TempDir()
+	put(t, dir, files)
+	f, err := Open(dir, rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, dir
+}
+
+// lint scans a folder whose files all count.
+func lint(t testing.TB, f *Folder) Scanned {
+	t.Helper()
+	s, err := f.Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// scan scans once more.
+func scan(t testing.TB, f *Folder, previous *Scanned) Scanned {
+	t.Helper()
+	s, err := f.Scan(previous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func paths(prompts []Prompt) []string {
+	var all []string
+	for _, p := range prompts {
+		all = append(all, p.Path)
+	}
+	return all
+}
+
+// texts are findings as people see them.
+func texts(findings []Finding) []string {
+	var all []string
+	for _, f := range findings {
+		all = append(all, f.String())
+	}
+	return all
+}
