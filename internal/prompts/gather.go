@@ -32,7 +32,9 @@ type file struct {
 	prompt   Prompt
 	findings []Finding
 	// other: not a prompt file (a folder, a link), so it is no prompt either.
-	other    bool
+	other bool
+	// linked: the path leads through a link.
+	linked   bool
 	settling bool
 }
 
@@ -47,30 +49,56 @@ func (f *file) same(before *file) bool {
 	return f.info.Size() == before.info.Size() && f.info.ModTime().Equal(before.info.ModTime()) && os.SameFile(f.info, before.info)
 }
 
-// gatherer walks the folder.
+// gatherer walks the folder: what lies in it first, then what folders are linked
+// to it, each of them once.
 type gatherer struct {
 	root    *os.Root
 	rules   Rules
 	before  map[string]*file // what the last scan saw
 	files   []*file
-	above   []fs.FileInfo // the folders the walk is in, to end loops of links
+	folders []walked
+	links   []string // to folders, not walked yet
+	linked  bool     // the walk is behind a link
 	entries int
 	bytes   int
+}
+
+// walked is a folder that was walked.
+type walked struct {
+	path string
+	info fs.FileInfo
 }
 
 // gather reads all files below root, sorted by path.
 func gather(root *os.Root, rules Rules, before map[string]*file) ([]*file, error) {
 	g := &gatherer{root: root, rules: rules, before: before}
-	handle, err := root.Open(".")
-	if err != nil {
+	if err := g.top(); err != nil {
 		return nil, err
 	}
-	defer handle.Close()
-	if err := g.folder(handle, ""); err != nil {
-		return nil, err
+	g.linked = true
+	for len(g.links) > 0 {
+		next := slices.Min(g.links)
+		g.links = slices.DeleteFunc(g.links, func(s string) bool { return s == next })
+		if err := g.open(next, false); err != nil {
+			return nil, err
+		}
 	}
 	slices.SortFunc(g.files, func(a, b *file) int { return strings.Compare(a.path, b.path) })
 	return g.files, nil
+}
+
+// top walks the folder itself; that it cannot be read is an error, not a finding.
+func (g *gatherer) top() error {
+	handle, err := g.root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	info, err := handle.Stat()
+	if err != nil {
+		return err
+	}
+	return g.subfolder(handle, info, ".")
 }
 
 // folder walks one folder. An error ends the scan.
@@ -85,7 +113,7 @@ func (g *gatherer) folder(handle *os.File, dir string) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case err != nil && dir == "":
+		case err != nil && dir == ".":
 			return err
 		case err != nil:
 			g.trouble(dir, true, err)
@@ -125,7 +153,8 @@ func isPrompt(name string) bool {
 }
 
 // open looks at what is opened, not at the entry: that may be a link, and may be
-// another thing by now. The entries of a ConfigMap are links into ..data.
+// another thing by now. The entries of a ConfigMap are links into ..data. What a
+// link leads to is opened at once, but a folder only when its turn comes.
 func (g *gatherer) open(name string, link bool) error {
 	if problem := checkLine(name); problem != "" {
 		g.trouble(name, !isPrompt(name), fmt.Errorf("the path: %s", problem))
@@ -141,6 +170,8 @@ func (g *gatherer) open(name string, link bool) error {
 	switch {
 	case err != nil:
 		g.trouble(name, !isPrompt(name), err)
+	case info.IsDir() && link:
+		g.links = append(g.links, name)
 	case info.IsDir():
 		return g.subfolder(handle, info, name)
 	case !isPrompt(name):
@@ -149,7 +180,7 @@ func (g *gatherer) open(name string, link bool) error {
 	case openToAll(handle, info):
 		g.trouble(name, false, errWritable)
 	default:
-		return g.read(handle, info, name)
+		return g.read(handle, info, name, link)
 	}
 	return nil
 }
@@ -166,24 +197,26 @@ func (g *gatherer) cannotOpen(name string, link bool, err error) {
 }
 
 func (g *gatherer) subfolder(handle *os.File, info fs.FileInfo, name string) error {
+	for _, f := range g.folders {
+		if g.linked && os.SameFile(f.info, info) {
+			g.trouble(name, true, fmt.Errorf("a link to the folder %s: remove it", shown(f.path)))
+			return nil
+		}
+	}
 	switch {
-	case slices.ContainsFunc(g.above, func(a fs.FileInfo) bool { return os.SameFile(a, info) }):
-		g.trouble(name, true, errors.New("a link to a folder it lies in: remove it"))
-		return nil
-	case len(g.above) >= maxDepth:
+	case strings.Count(name, "/") >= maxDepth:
 		g.trouble(name, true, fmt.Errorf("more than %d folders deep: move it up", maxDepth))
 		return nil
-	case openToAll(handle, info):
+	case name != "." && openToAll(handle, info):
 		g.trouble(name, true, errWritable)
 		return nil
 	}
-	g.above = append(g.above, info)
-	defer func() { g.above = g.above[:len(g.above)-1] }()
+	g.folders = append(g.folders, walked{name, info})
 	return g.folder(handle, name)
 }
 
 // read takes in one file. What the last scan has parsed is not parsed again.
-func (g *gatherer) read(handle *os.File, info fs.FileInfo, name string) error {
+func (g *gatherer) read(handle *os.File, info fs.FileInfo, name string, link bool) error {
 	data, err := io.ReadAll(io.LimitReader(handle, MaxBytes+1))
 	if err != nil {
 		g.trouble(name, false, err)
@@ -192,7 +225,7 @@ func (g *gatherer) read(handle *os.File, info fs.FileInfo, name string) error {
 	if g.bytes += len(data); g.bytes > maxTotal {
 		return fmt.Errorf("more than %d MiB of prompts: move out those that are done", maxTotal>>20)
 	}
-	f := &file{path: name, info: info, sum: sha256.Sum256(data)}
+	f := &file{path: name, info: info, sum: sha256.Sum256(data), linked: g.linked || link}
 	if old := g.before[name]; old != nil && old.info != nil && old.sum == f.sum {
 		f.prompt, f.findings = old.prompt, old.findings
 	} else {
