@@ -109,7 +109,7 @@ func TestWriteRows(t *testing.T) {
 				service := serveRaw(t, row.early, row.handle)
 				c := agentClient(t, service.base, func(cfg *Config) {
 					if strings.HasPrefix(name, "stalls") {
-						cfg.WriteTimeout = 150 * time.Millisecond
+						cfg.WriteTimeout = 300 * time.Millisecond
 					}
 				})
 				job, err := do(t.Context(), c)

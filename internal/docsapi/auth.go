@@ -72,7 +72,7 @@ func redact(text, key string) string { return capped(withoutKey(text, key)) }
 // withoutKey is redact without the cap. Unprintable characters go first: they
 // could hide a key from the search.
 func withoutKey(text, key string) string {
-	text = strings.Join(strings.FieldsFunc(strings.Map(printable, text), unicode.IsSpace), " ")
+	text = oneLine(text)
 	if key != "" {
 		text = strings.ReplaceAll(text, key, redacted)
 		if _, secret, _ := strings.Cut(key, "_"); len(secret) >= minSecret {
@@ -80,6 +80,10 @@ func withoutKey(text, key string) string {
 		}
 	}
 	return tokenShape.ReplaceAllString(text, redacted)
+}
+
+func oneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(strings.Map(printable, text), unicode.IsSpace), " ")
 }
 
 func printable(r rune) rune {

@@ -126,5 +126,5 @@ func (r call) message(outcome Outcome, got answer, body []byte, err error) strin
 
 // redact makes text fit to leave the package.
 func (r call) redact(text, key string) string {
-	return capped(withoutPrompt(withoutKey(text, key), withoutKey(r.prompt, key)))
+	return capped(withoutPrompt(withoutKey(text, key), oneLine(r.prompt)))
 }

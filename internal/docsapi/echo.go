@@ -10,20 +10,25 @@ const (
 )
 
 // withoutPrompt replaces what text repeats of prompt: services quote what they
-// refuse. Both have been through withoutKey.
+// refuse. Both are on one line, as oneLine makes it.
 func withoutPrompt(text, prompt string) string {
 	size := min(minEcho, len(prompt))
 	if size < minSecret || len(text) < size {
 		return text
 	}
-	pieces := make(map[string]struct{}, len(prompt))
+	pieces := make(map[string]bool, len(text)) // of text: whether prompt has them
+	for i := range len(text) - size + 1 {
+		pieces[text[i:i+size]] = false
+	}
 	for i := range len(prompt) - size + 1 {
-		pieces[prompt[i:i+size]] = struct{}{}
+		if _, ok := pieces[prompt[i:i+size]]; ok {
+			pieces[prompt[i:i+size]] = true
+		}
 	}
 	var out strings.Builder
 	end, found := 0, false // of the last piece
 	for i := range len(text) - size + 1 {
-		if _, ok := pieces[text[i:i+size]]; !ok {
+		if !pieces[text[i:i+size]] {
 			continue
 		}
 		if i > end || !found {

@@ -38,6 +38,15 @@ type rawRequest struct {
 // or before that where early is true.
 func serveRaw(t *testing.T, early bool, handle func(conn *net.TCPConn)) *rawService {
 	t.Helper()
+	return serveConnections(t, func(s *rawService, conn *net.TCPConn) {
+		if early || s.take(conn) {
+			handle(conn)
+		}
+	})
+}
+
+func serveConnections(t *testing.T, handle func(s *rawService, conn *net.TCPConn)) *rawService {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -54,10 +63,7 @@ func serveRaw(t *testing.T, early bool, handle func(conn *net.TCPConn)) *rawServ
 			s.mu.Unlock()
 			s.handlers.Go(func() {
 				defer conn.Close()
-				if !early && !s.take(conn) {
-					return
-				}
-				handle(conn.(*net.TCPConn))
+				handle(s, conn.(*net.TCPConn))
 			})
 		}
 	})
