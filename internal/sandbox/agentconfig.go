@@ -4,12 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
 
 // What a zero Agent stands for.
@@ -35,7 +31,24 @@ type Agent struct {
 	// PublicURL begins the links of pull requests on this sandbox; empty = the
 	// host the reader of the job asked.
 	PublicURL string
-	Faults    AgentFaults
+	// Repo is a local git repository that jobs really edit; nil = they pretend.
+	Repo   *Repo
+	Faults AgentFaults
+}
+
+// Repo is a git repository and where its pull requests go.
+type Repo struct {
+	// Path of the repository, the branch pull requests are for (empty = the one
+	// checked out), the command that edits files, its time-out, and what it gets of
+	// the environment: see worktree.Config.
+	Path, Base, Command string
+	Timeout             time.Duration
+	Env                 []string
+	// GitHub is "owner/name" where pull requests are opened on GitHub, GitHubURL its
+	// REST API (empty = codehost.DefaultGitHub), Remote where branches are pushed to
+	// (empty = "origin"), and Token returns the token. Empty = they are kept here.
+	GitHub, GitHubURL, Remote string
+	Token                     func() (string, error)
 }
 
 // AgentFaults are injected into agent POSTs, creates and messages alike; the
@@ -69,11 +82,15 @@ func (a Agent) withDefaults() Agent {
 // validate lists every problem of a at once.
 func (a Agent) validate() error {
 	f := a.Faults
+	timeout := int64(0)
+	if a.Repo != nil {
+		timeout = int64(a.Repo.Timeout)
+	}
 	return errors.Join(
 		a.validatePublicURL(),
 		between("agent workers", a.Workers, 1, maxWorkers),
 		notNegative([]quantity{
-			{"agent duration", int64(a.After)}, {"agent archive after", int64(a.ArchiveAfter)},
+			{"agent duration", int64(a.After)}, {"agent archive after", int64(a.ArchiveAfter)}, {"agent timeout", timeout},
 			{"agent latency", int64(f.Latency)}, {"agent rate limit", int64(f.RateLimit)},
 			{"agent 429 every", int64(f.ThrottleEvery)}, {"agent drop every", int64(f.DropEvery)},
 			{"agent 502 every", int64(f.BadGatewayEvery)}, {"agent stall", int64(f.Stall)}, {"agent stall every", int64(f.StallEvery)},
@@ -90,35 +107,4 @@ func (a Agent) validatePublicURL() error {
 		return fmt.Errorf("public URL %.200q: want http:// or https://, a host, and no path, such as http://docs.example:8787", a.PublicURL)
 	}
 	return nil
-}
-
-// pullsName is the directory of pull requests in Config.DataDir.
-const pullsName = "pulls"
-
-// openAgent starts the agent half: it goes on with the jobs of the data directory.
-func (s *Sandbox) openAgent() (err error) {
-	c := s.config
-	jobs := agent.Config{
-		Dir: c.DataDir, After: c.Agent.After, Workers: c.Agent.Workers, ArchiveAfter: c.Agent.ArchiveAfter,
-		Source: agent.Source{Repository: "docgauge/sandbox", Ref: "main"}, Model: DefaultModel,
-		Editor: agent.Pretend{}, Now: c.Now, Logger: c.Logger,
-	}
-	if c.Agent.Script != "" {
-		if jobs.Script, err = agent.ReadScript(c.Agent.Script); err != nil {
-			return err
-		}
-	}
-	pulls := ""
-	if c.DataDir != "" {
-		pulls = filepath.Join(c.DataDir, pullsName)
-	}
-	if s.pulls, err = codehost.OpenLocal(pulls, c.Now); err != nil {
-		return err
-	}
-	jobs.Host = s.pulls
-	if u, err := url.Parse(c.Agent.PublicURL); err == nil {
-		s.publicHost = u.Host
-	}
-	s.jobs, err = agent.Open(jobs)
-	return err
 }

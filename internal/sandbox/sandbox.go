@@ -13,6 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
+	"github.com/docgauge/docgauge/internal/sandbox/worktree"
 )
 
 // Sandbox is one service. Its methods may be used by many goroutines at once.
@@ -31,6 +32,7 @@ type Sandbox struct {
 
 	jobs       *agent.Jobs
 	pulls      *codehost.Local
+	repo       *worktree.Repo // nil where jobs pretend
 	posts      posts
 	publicHost string // of Config.Agent.PublicURL
 }
@@ -68,8 +70,9 @@ func New(c Config) (*Sandbox, error) {
 }
 
 // Close stops the work on agent jobs and waits for it. With a data directory
-// the next New goes on with them. A sandbox that never had a job needs no Close.
-func (s *Sandbox) Close() error { return s.jobs.Close() }
+// the next New goes on with them. A sandbox without a repository that never had
+// a job needs no Close.
+func (s *Sandbox) Close() error { return errors.Join(s.jobs.Close(), s.closeRepo()) }
 
 // Jobs returns every agent job that was accepted, with its prompts, in order:
 // the truth to compare a client's journal with. Links of pull requests on this

@@ -63,6 +63,9 @@ type Task struct {
 	Last Change
 	// BuiltIn asks for the editor's own small edit instead of its command.
 	BuiltIn bool
+	// Again reports whether work on the task was begun before and interrupted:
+	// what it left behind Last is not to be built on.
+	Again bool
 }
 
 // Change is the work of a job so far: a branch and what it is based on.

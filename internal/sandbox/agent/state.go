@@ -10,9 +10,10 @@ import (
 type job struct {
 	Record
 	// last is what the instructions before came to; pending reports whether it
-	// still has to be proposed before the running instruction is over.
-	last    Change
-	pending bool
+	// still has to be proposed before the running instruction is over, begun
+	// whether work on that one has begun.
+	last           Change
+	begun, pending bool
 	// outcome and endedAt are those of the last instruction.
 	outcome Status
 	endedAt time.Time
@@ -52,6 +53,7 @@ func (s *state) apply(e event) error {
 	case message:
 		j.Prompts = append(j.Prompts, e.Prompt)
 	case started:
+		j.begun = true
 	case committed:
 		if e.Change == nil {
 			return fmt.Errorf("job %.60q: event committed lacks its change", e.Job)
@@ -83,7 +85,7 @@ func (j *job) end(e event) error {
 		return fmt.Errorf("job %.60q: ended more often than instructions were accepted", e.Job)
 	}
 	j.Worked++
-	j.pending = false
+	j.begun, j.pending = false, false
 	j.outcome, j.endedAt, j.Failure, j.Output = e.Status, e.At, e.Failure, e.Output
 	if e.Link != "" {
 		j.link = e.Link

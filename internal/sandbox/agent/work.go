@@ -33,7 +33,7 @@ func (s *Jobs) workOff() {
 // carryOut does the next instruction of j, giving the lock back in between. It
 // is not over if Close came first.
 func (s *Jobs) carryOut(j *job) (over bool) {
-	r := run{jobs: s, job: j, task: Task{Job: j.ID, Prompt: j.Prompts[j.Worked], Last: j.last}, pending: j.pending, linked: j.link != "", title: Subject(j.Prompts[0])}
+	r := run{jobs: s, job: j, task: Task{Job: j.ID, Prompt: j.Prompts[j.Worked], Last: j.last, Again: j.begun}, pending: j.pending, linked: j.link != "", title: Subject(j.Prompts[0])}
 	if !j.pending {
 		if err := s.commit(event{Kind: started, Job: j.ID}); err != nil {
 			s.config.Logger.Error("agent job's beginning not written", "job", j.ID, "error", err)

@@ -1,0 +1,140 @@
+package worktree
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/sandbox/agent"
+)
+
+func TestOpenRefuses(t *testing.T) {
+	repo := newRepository(t)
+	write(t, filepath.Join(repo, "sub", "x.md"), "x")
+	empty := filepath.Join(t.TempDir(), "empty")
+	gitIn(t, ".", "init", "--quiet", empty)
+	detached := newRepository(t)
+	gitIn(t, detached, "checkout", "--quiet", "--detach")
+	inTheWay := newRepository(t)
+	gitIn(t, inTheWay, "branch", "docgauge")
+	for name, tc := range map[string]struct {
+		config Config
+		want   string
+	}{
+		"no directory":   {Config{Path: filepath.Join(repo, "none")}, "no such file"},
+		"a file":         {Config{Path: filepath.Join(repo, "readme.md")}, "is a file"},
+		"not git":        {Config{Path: t.TempDir()}, "want a git repository"},
+		"inside":         {Config{Path: filepath.Join(repo, "sub")}, "lies inside the repository"},
+		"no commit":      {Config{Path: empty}, `branch "main": does not exist or has no commit`},
+		"detached":       {Config{Path: detached}, "no branch checked out"},
+		"no such branch": {Config{Path: repo, Base: "--help"}, `branch "--help": does not exist`},
+		"branch":         {Config{Path: inTheWay}, "in the way"},
+		"no remote":      {Config{Path: repo, Remote: "--all"}, `no remote "--all"`},
+		"directory":      {Config{Path: repo, Dir: filepath.Join(repo, "readme.md", "x")}, "worktrees"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Open(t.Context(), tc.config)
+			if err == nil {
+				r.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v, want %q", err, tc.want)
+			}
+		})
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := Open(t.Context(), Config{Path: repo}); err == nil || !strings.Contains(err.Error(), "install it") {
+		t.Errorf("without git: %v", err)
+	}
+}
+
+func TestBareAndDetachedRepositories(t *testing.T) {
+	bare := filepath.Join(t.TempDir(), "bare.git")
+	detached := newRepository(t)
+	gitIn(t, ".", "clone", "--quiet", "--bare", detached, bare)
+	gitIn(t, detached, "checkout", "--quiet", "--detach")
+	for _, c := range []Config{{Path: bare}, {Path: detached, Base: "main"}, {Path: filepath.Join(detached, ".")}} {
+		c.Command, c.Base = "cat > new.md", "main"
+		before := untouched(t, c.Path)
+		edit(t, open(t, c), agent.Task{Job: "job_1", Prompt: "x"})
+		if got := gitIn(t, c.Path, "show", "docgauge/job_1:new.md"); got != "x" || untouched(t, c.Path) != before {
+			t.Errorf("%s: new.md %q, %s", c.Path, got, untouched(t, c.Path))
+		}
+		gitIn(t, c.Path, "branch", "-D", "docgauge/job_1")
+	}
+}
+
+// Jobs begin at the newest commit of the base branch, not at the one of Open.
+func TestBaseIsReadForEachJob(t *testing.T) {
+	repo := newRepository(t)
+	r := open(t, Config{Path: repo})
+	write(t, filepath.Join(repo, "second.md"), "second")
+	gitIn(t, repo, "add", ".")
+	gitIn(t, repo, "commit", "--quiet", "-m", "second")
+	c := edit(t, r, agent.Task{Job: "job_1", Prompt: "x"})
+	if c.Base != gitIn(t, repo, "rev-parse", "main") || r.Base() != "main" {
+		t.Errorf("base %s of %s", c.Base, r.Base())
+	}
+}
+
+// What a crash left in the directory of worktrees is gone after Open, for git too.
+func TestOpenSweeps(t *testing.T) {
+	repo := newRepository(t)
+	before := untouched(t, repo)
+	dir := filepath.Join(t.TempDir(), "worktrees")
+	r := open(t, Config{Path: repo, Dir: dir})
+	if _, err := r.checkOut(t.Context(), "docgauge/job_1", "main"); err != nil {
+		t.Fatal(err)
+	}
+	gone, err := r.checkOut(t.Context(), "docgauge/job_2", "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "a-file", "x"), "x")
+	if err := os.Remove(filepath.Join(gone.path, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Config{Path: repo, Dir: dir}); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("two at once: %v", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.lock = nil // closed
+	r.dir = t.TempDir()
+	open(t, Config{Path: repo, Dir: dir})
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || untouched(t, repo) != before {
+		t.Errorf("%v: %v\n%s", left, err, untouched(t, repo))
+	}
+}
+
+func TestDiffIsCut(t *testing.T) {
+	repo := newRepository(t)
+	r := open(t, Config{Path: repo, Command: "seq 400000 > numbers.txt; head -c 5000 /dev/urandom > random.bin"})
+	c := edit(t, r, agent.Task{Job: "job_1", Prompt: "x"})
+	diff, err := r.Diff(t.Context(), c)
+	if err != nil || len(diff) > maxDiff+100 || !strings.HasSuffix(diff, "\n\\ The diff is longer than what is shown.\n") {
+		t.Errorf("%d bytes, %v, ends %q", len(diff), err, diff[max(0, len(diff)-200):])
+	}
+}
+
+func TestTail(t *testing.T) {
+	for _, parts := range [][]string{{"abcdef"}, {"abc", "def"}, {"a", "bcdefg"}, {"abcdefgh", "i"}, {"", "ab"}, {"abcd"}} {
+		w := &tail{max: 4}
+		for _, p := range parts {
+			if n, err := w.Write([]byte(p)); n != len(p) || err != nil {
+				t.Fatalf("Write %q: %d %v", p, n, err)
+			}
+		}
+		all := strings.Join(parts, "")
+		want := all
+		if len(all) > 4 {
+			want = "…" + all[len(all)-4:]
+		}
+		if got := w.String(); got != want {
+			t.Errorf("%q: %q, want %q", parts, got, want)
+		}
+	}
+}
