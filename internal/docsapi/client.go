@@ -35,8 +35,9 @@ type Config struct {
 	// JobPath is the path that one agent job is read at, which the specification
 	// leaves open; empty means DefaultJobPath. See CheckJobPath.
 	JobPath string
-	// JobTransport sends the reads of agent jobs, which Transport's budget does not
-	// count; nil means NewTransport for one request in flight.
+	// JobTransport sends the reads of agent jobs: the service's known hourly limits
+	// are on analytics requests and on agent POSTs, not on these. nil means
+	// NewTransport for one request in flight.
 	JobTransport http.RoundTripper `json:"-"`
 	// WriteTransport returns what sends a project's POSTs, NewWriteTransport at the
 	// bottom; nil means that alone. Its errors count as those of Transport do.

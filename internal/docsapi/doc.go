@@ -16,7 +16,8 @@
 //     a count that is none never becomes numbers, an answer without its job's id
 //     never becomes a job.
 //   - The key is in the Authorization header, the prompt in the request's body,
-//     and neither is anywhere else: not in errors, logs or printed values.
+//     and neither is anywhere else: not in errors, logs or printed values. Of a
+//     prompt that the service quotes, pieces under 24 bytes can remain.
 //   - A redirect is never followed.
 //
 // A write ends in one of four ways, and its caller asks in this order:
