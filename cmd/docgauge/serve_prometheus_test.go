@@ -227,18 +227,7 @@ func (f *served) durations(q question) {
 	}
 }
 
-func (f *served) promtool(t *testing.T) {
-	text := f.daemon.page(t, "/metrics")
-	cmd, err := engines.Promtool(t.Context(), "check", "metrics", "--extended")
-	engines.Need(t, err)
-	cmd.Stdin = strings.NewReader(text)
-	// Its standard output is the table of cardinalities, which --extended adds.
-	var said strings.Builder
-	cmd.Stderr = &said
-	if table, err := cmd.Output(); err != nil || said.Len() > 0 || !strings.Contains(string(table), "docgauge_page_visitors ") {
-		t.Errorf("%v: %s\n%s", err, said.String(), table)
-	}
-}
+func (f *served) promtool(t *testing.T) { checked(t, f.daemon.page(t, "/metrics")) }
 
 // statusPage has the same numbers as `docgauge status`.
 func (f *served) statusPage(t *testing.T) {

@@ -160,15 +160,14 @@ func (s *sidecar) metrics(t *testing.T) series {
 	return all
 }
 
-// awaitRuns scrapes until so many runs have had the outcome, and until the
-// snapshot is younger than the last of them.
+// awaitRuns scrapes until so many runs have had the outcome, and nothing has
+// changed since.
 func (s *sidecar) awaitRuns(t *testing.T, outcome string, n float64) series {
 	t.Helper()
 	var all series
 	await(t, fmt.Sprintf("%v %s runs", n, outcome), func() bool {
 		all = s.metrics(t)
-		return all[`docgauge_export_runs_total{outcome="`+outcome+`"}`] == n &&
-			all["docgauge_snapshot_timestamp_seconds"] > all["docgauge_export_last_completion_timestamp_seconds"]
+		return all[`docgauge_export_runs_total{outcome="`+outcome+`"}`] == n && all.rested()
 	})
 	return all
 }
@@ -203,6 +202,12 @@ func (all series) only(keep func(name string) bool) series {
 		}
 	}
 	return some
+}
+
+// rested reports whether the last run had ended when the snapshot was begun: one
+// that is made meanwhile may have a part from before.
+func (all series) rested() bool {
+	return all["docgauge_snapshot_timestamp_seconds"] > all["docgauge_export_last_completion_timestamp_seconds"]
 }
 
 // poll waits until done, or for an error, or too long.
