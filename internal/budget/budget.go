@@ -99,8 +99,8 @@ func (b *Budget) Sent() (requests, foreign int) {
 
 // RoundTrip waits for a place in flight and for MinInterval, charges the request
 // and sends it. Errors of its own: *ExhaustedError with the budget used up and
-// *StoreError, both before anything is sent; a *StoreError can also come after a
-// 429 or a success whose effect on the cooldown could not be stored.
+// *StoreError, both before anything is sent; of a read a *StoreError can also come
+// after a 429 or a success whose effect on the cooldown could not be stored.
 func (b *Budget) RoundTrip(req *http.Request) (*http.Response, error) {
 	select {
 	case b.slots <- struct{}{}:
@@ -139,10 +139,16 @@ func (b *Budget) send(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	b.answer(id, b.cfg.Now())
-	if err := b.heed(req.Context(), resp); err != nil {
+	// The answer of a write says whether it took effect: nothing is worth losing
+	// it. A store that fails refuses the next request.
+	if err := b.heed(req.Context(), resp); err != nil && isRead(req) {
 		return nil, errors.Join(err, resp.Body.Close())
 	}
 	return resp, nil
+}
+
+func isRead(req *http.Request) bool {
+	return req.Method == "" || req.Method == http.MethodGet || req.Method == http.MethodHead
 }
 
 func closeBody(req *http.Request) error {

@@ -314,6 +314,22 @@ func TestStoreFailureAfterA429(t *testing.T) {
 	})
 }
 
+// TestAnswerOfAWriteIsKept: a store that fails must not make an accepted POST one in doubt.
+func TestAnswerOfAWriteIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := new(service)
+		svc.answers(429, 0)
+		b := newBudget(3, &broken{DB: openStore(t), cooldown: true}, svc)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/", http.NoBody)
+		check(t, err)
+		resp, err := b.RoundTrip(req)
+		if err != nil || resp.StatusCode != http.StatusTooManyRequests {
+			t.Fatalf("%v, %v", resp, err)
+		}
+		check(t, resp.Body.Close())
+	})
+}
+
 // TestAnswersSurviveAStoreFailure: what could not be entered is entered later.
 func TestAnswersSurviveAStoreFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
