@@ -60,30 +60,35 @@ func (r *reader) dependency(name string, v *yaml.Node) (string, bool) {
 func (r *reader) setFollowUps(name string, v *yaml.Node) {
 	p := &r.prompt
 	for _, item := range r.items(name, v, MaxFollowUps) {
-		if text, ok := r.followUp(name, item); ok {
+		if text, line, ok := r.followUp(name, item); ok {
 			p.FollowUps = append(p.FollowUps, text)
-			p.followUpLines = append(p.followUpLines, item.Line)
+			p.followUpLines = append(p.followUpLines, line)
 		}
 	}
 }
 
-func (r *reader) followUp(name string, v *yaml.Node) (string, bool) {
+// followUp reads a message, and the line on which it begins.
+func (r *reader) followUp(name string, v *yaml.Node) (text string, line int, ok bool) {
 	if v.Kind == yaml.AliasNode {
-		return "", false
+		return "", 0, false
 	}
 	s, ok := r.text(name, v)
 	if !ok {
-		return "", false
+		return "", 0, false
 	}
 	// Escapes in quotes can be what the file itself may not contain.
 	if _, problem := checkText(s); problem != "" {
 		r.find(v.Line, "follow_ups: %s", problem)
-		return "", false
+		return "", 0, false
 	}
-	s, _ = tidy(s)
+	line = v.Line
+	if v.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		line++
+	}
+	s, skipped := tidy(s)
 	if s == "" {
 		r.find(v.Line, "follow_ups: an empty message: write it, or remove it")
-		return "", false
+		return "", 0, false
 	}
-	return s, true
+	return s, line + skipped, true
 }

@@ -49,21 +49,19 @@ func parts(p Prompt) []part {
 }
 
 // rehearse renders a prompt with numbers made up, and without any. What fails then
-// would fail when it is its time; that there is nothing to send without numbers is
-// no mistake.
+// would fail when it is its time; that there is nothing to send, or no numbers yet,
+// is no mistake.
 func rehearse(p Prompt) []Finding {
 	at := time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
 	if p.Recurs() {
 		at = p.Schedule.Next(at)
 	}
-	_, err := Render(context.Background(), p, at, sample{analytics.DateOf(at)})
-	if err == nil {
-		if _, err = Render(context.Background(), p, at, nil); errors.Is(err, ErrNoNumbers) || errors.Is(err, errNothing) {
-			return nil
+	for _, n := range []Numbers{sample{analytics.DateOf(at)}, nil} {
+		_, err := Render(context.Background(), p, at, n)
+		wrong, failed := errors.AsType[*RenderError](err)
+		if failed && !errors.Is(err, ErrNoNumbers) && !errors.Is(err, ErrNothing) {
+			return []Finding{wrong.Finding}
 		}
-	}
-	if wrong, ok := errors.AsType[*RenderError](err); ok {
-		return []Finding{wrong.Finding}
 	}
 	return nil
 }

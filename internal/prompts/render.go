@@ -15,8 +15,8 @@ type Rendered struct {
 }
 
 // RenderError is a prompt that cannot be rendered now. If numbers are missing it
-// is ErrNoNumbers, and another time may do; if not, the file must be mended, or
-// the numbers could not be read.
+// is ErrNoNumbers, and if it comes out empty ErrNothing: another time may do. If not,
+// the file must be mended, or the numbers could not be read.
 type RenderError struct {
 	Finding
 	err error
@@ -66,18 +66,18 @@ func (f *filling) render(p part) (string, *RenderError) {
 	return text, nil
 }
 
-var (
-	errTooLong = errors.New("renders to more than 64 KiB: ask for fewer pages")
-	errNothing = errors.New("renders to nothing: write what is to be sent in that case")
-)
+// ErrNothing: a template renders to nothing, so there is nothing to send now.
+var ErrNothing = errors.New("renders to nothing")
+
+var errTooLong = errors.New("renders to more than 64 KiB: ask for fewer pages")
 
 func checkRendered(text string) error {
 	_, problem := checkText(text)
 	switch {
 	case problem != "":
-		return errors.New("renders to " + problem)
+		return errors.New("when rendered, " + problem)
 	case text == "":
-		return errNothing
+		return ErrNothing
 	case len(text) > MaxBytes:
 		return errTooLong
 	}

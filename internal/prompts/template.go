@@ -25,8 +25,10 @@ func compile(text string, line int, recurs bool) (*template.Template, []Finding)
 	tree := trees[templateName]
 	c := checker{text: text, recurs: recurs}
 	c.list(tree.Root, true)
-	if len(trees) > 1 {
-		c.find(tree.Root, "define and block are not allowed: write the text itself")
+	for name, other := range trees {
+		if name != templateName {
+			c.find(other.Root, "define and block are not allowed: write the text itself")
+		}
 	}
 	if len(c.findings) > 0 {
 		return nil, c.findings
@@ -41,6 +43,9 @@ func compile(text string, line int, recurs bool) (*template.Template, []Finding)
 // templatePlace is how the library's errors begin.
 var templatePlace = regexp.MustCompile(`^(?:template: )?` + templateName + `:(\d+)(?::\d+)?: (?:executing "` + templateName + `" at )?`)
 
+// delimiters are ours where the library writes its own.
+var delimiters = strings.NewReplacer("{{", left, "}}", right)
+
 // templateError makes a finding of an error of the library.
 func templateError(err error) Finding {
 	text, line := err.Error(), 0
@@ -51,7 +56,7 @@ func templateError(err error) Finding {
 	if strings.HasPrefix(text, "function ") {
 		text += ": want one of " + strings.Join(functionNames(), ", ")
 	}
-	return Finding{Line: line, Text: "template: " + shownText(text)}
+	return Finding{Line: line, Text: "template: " + shownText(delimiters.Replace(text))}
 }
 
 // shownText is a message that may quote what a template says.
