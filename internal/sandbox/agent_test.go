@@ -121,7 +121,7 @@ func TestSlowIsExact(t *testing.T) {
 				if got := readJob(t, s, j.ID); got.Status != agent.Active {
 					t.Errorf("%s: %s too early", word, got.Status)
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 			}
 			synctest.Wait()
 			if got := readJob(t, s, j.ID); got.Status != agent.Completed {

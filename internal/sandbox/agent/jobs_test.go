@@ -1,0 +1,167 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// editor fails, or changes nothing, as told; else it pretends.
+type editor struct {
+	Pretend
+	err, diffErr error
+	still        bool
+	tasks        []Task
+}
+
+func (e *editor) Edit(ctx context.Context, t Task) (Change, string, error) {
+	e.tasks = append(e.tasks, t)
+	c, _, _ := e.Pretend.Edit(ctx, t)
+	if e.still {
+		c = t.Last
+	}
+	return c, "output of " + t.Prompt, e.err
+}
+
+func (e *editor) Diff(ctx context.Context, c Change) (string, error) {
+	diff, _ := e.Pretend.Diff(ctx, c)
+	return diff, e.diffErr
+}
+
+// A pull request that could not be opened is opened by the next instruction,
+// even if that one changes nothing; then there is nothing to propose any more.
+func TestFailuresAndWhatFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, h := &editor{}, newHost()
+		s := open(t, Config{Editor: e, Host: h})
+		step := func(prompt string) Record {
+			send(t, s, s.All()[0].ID, prompt)
+			return atRest(s)[0]
+		}
+		e.err = errors.New("editor broken")
+		create(t, s, "one")
+		if got := atRest(s)[0]; got.Status != Failed || got.Failure != "editor broken" || got.Output != "output of one" || got.Link != "" {
+			t.Errorf("editor: %+v", got)
+		}
+		e.err, h.err = nil, errors.New("host broken")
+		if got := step("two"); got.Status != Failed || got.Failure != "host broken" || got.Link != "" {
+			t.Errorf("host: %+v", got)
+		}
+		h.err, e.diffErr, e.still = nil, errors.New("diff broken"), true
+		if got := step("three"); got.Status != Failed || got.Failure != "diff broken" {
+			t.Errorf("diff: %+v", got)
+		}
+		e.diffErr = nil
+		if got := step("four"); got.Status != Completed || got.Link != "/pr/1" || got.Failure != "" {
+			t.Errorf("again: %+v", got)
+		}
+		h.err = errors.New("asked once more")
+		if got := step("five"); got.Status != Completed || got.Link != "/pr/1" {
+			t.Errorf("nothing changed: %+v", got)
+		}
+		if diff := cmp.Diff([]string{"two"}, e.tasks[4].Last.Messages); diff != "" {
+			t.Error(diff)
+		}
+		closeJobs(t, s)
+	})
+}
+
+func TestJobsOfOthers(t *testing.T) {
+	s := open(t, Config{})
+	defer closeJobs(t, s)
+	id := create(t, s, "x")
+	for _, ask := range [][2]string{{"q", id}, {"p", "job_x"}, {"", ""}} {
+		if _, err := s.Get(ask[0], ask[1]); !errors.Is(err, ErrNotFound) {
+			t.Errorf("get %v: %v", ask, err)
+		}
+		if _, err := s.Message(ask[0], ask[1], "x"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("message %v: %v", ask, err)
+		}
+	}
+}
+
+// A job with many instructions does not keep the others waiting.
+func TestJobsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, Config{After: time.Minute})
+		first := create(t, s, "1")
+		second := create(t, s, "a")
+		for range 2 {
+			send(t, s, first, "1")
+			send(t, s, second, "a")
+		}
+		for want := range 6 {
+			synctest.Wait()
+			all := s.All()
+			if got := all[0].Worked + all[1].Worked; got != want || all[0].Worked-all[1].Worked > 1 || all[1].Worked > all[0].Worked {
+				t.Errorf("after %d minutes: %d and %d", want, all[0].Worked, all[1].Worked)
+			}
+			time.Sleep(time.Minute)
+		}
+		closeJobs(t, s)
+	})
+}
+
+func TestMatch(t *testing.T) {
+	script := Script{{"[sandbox:fail]", PR, 0}, {"later", "", time.Hour}, {"nothing", NoChange, time.Second}}
+	for prompt, want := range map[string]Rule{
+		"x":                                {"", Edit, time.Minute},
+		"[sandbox:archive] [sandbox:fail]": {"", Archive, time.Minute},
+		"[sandbox:fail]":                   {"", PR, time.Minute},
+		"later [sandbox:no-change]":        {"", NoChange, time.Hour},
+		"[sandbox:slow=5s] later":          {"", Edit, 5 * time.Second},
+		"later [sandbox:slow=5s]":          {"", Edit, time.Hour},
+		"[sandbox:slow=0s] nothing":        {"", NoChange, 0},
+		"[sandbox:slow=x] [sandbox:slow]":  {"", Edit, DefaultSlow},
+		"[sandbox:pr] nothing later":       {"", PR, time.Second},
+	} {
+		if diff := cmp.Diff(want, script.Match(prompt, time.Minute)); diff != "" {
+			t.Errorf("%s: %s", prompt, diff)
+		}
+	}
+}
+
+func TestReadScript(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "script.json")
+	read := func(text string) (Script, error) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return ReadScript(path)
+	}
+	got, err := read(`{"b": {"outcome": "no_change"}, "a": {"after": "1m"}, "c": {"outcome": "edit", "after": "2s"}}`)
+	if diff := cmp.Diff(Script{{"b", NoChange, 0}, {"a", "", time.Minute}, {"c", Edit, 2 * time.Second}}, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	for text, want := range map[string]string{
+		``: "one JSON object", `[]`: "one JSON object", `{"a":`: "a", `{"a": {"outcome": "pr"}`: "EOF", `{} {}`: "more after it", `{"a": 1}`: `word "a"`,
+		`{"a": {"outcome": "won"}}`: "want edit, pr", `{"a": {"after": "-1s"}}`: "above 0", `{"a": {"after": "soon"}}`: "duration", `{"a": {}}`: "an outcome, an after",
+		`{"": {"outcome": "pr"}}`: "not empty", `{"a": {"outcome": "pr"}, "a": {"outcome": "pr"}}`: "twice", `{"a": {"then": "pr"}}`: "then",
+		`{"a": {"outcome": "pr"}, ` + strings.Repeat(" ", maxScript) + `}`: "at most",
+	} {
+		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%.60s: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := ReadScript(path + "x"); err == nil {
+		t.Error("no file: no error")
+	}
+}
+
+func TestSubject(t *testing.T) {
+	for prompt, want := range map[string]string{
+		"x": "x", "\n\n  # Fix  the\ttypos \nmore": "Fix the typos", "---\n": "Agent job", "\x1b[31mred\x00\u202e": "[31mred", "###\nb": "b",
+		strings.Repeat("ü", 72): strings.Repeat("ü", 72), strings.Repeat("ü", 73): strings.Repeat("ü", 71) + "…", "--amend": "--amend",
+	} {
+		if got := Subject(prompt); got != want {
+			t.Errorf("%q: %q, want %q", prompt, got, want)
+		}
+	}
+}
