@@ -43,8 +43,10 @@ func (s State) Occupies() bool { return s == Submitting || s == Active || s == U
 // Job is one job the queue wants or wanted: a prompt, or one firing of a
 // recurring one. The zero times are never.
 type Job struct {
-	// Seq is the journal's own number, from 1; 0 is not in the journal yet.
-	Seq int64 `json:"seq"`
+	// Seq is the journal's own number, from 1; 0 is not in the journal yet. Version
+	// grows with every change, so that who changes it knows that nobody else did.
+	Seq     int64 `json:"seq"`
+	Version int64 `json:"-"`
 	// Prompt is the id of the prompt, Firing the time of the firing of one that
 	// recurs, Attempt 1 and one more for each retry. Together they are unique.
 	Prompt  string    `json:"prompt"`
@@ -56,19 +58,28 @@ type Job struct {
 	// Path is the prompt's file below the folder.
 	Path string `json:"path"`
 	// Digest is of the file as it was when the job began; a file with another has
-	// drifted. Text is what was sent, rendered.
-	Digest         string   `json:"digest"`
-	Text           string   `json:"text,omitempty"`
-	ConcurrencyKey string   `json:"concurrency_key,omitempty"`
-	Resubmit       bool     `json:"resubmit,omitempty"` // on_unknown: resubmit
-	FollowUps      []string `json:"follow_ups,omitempty"`
-	// Sent counts the follow-ups that the service took; Sending reports whether
-	// the intent of the next one is durable and its outcome is not.
-	Sent    int  `json:"follow_ups_sent"`
-	Sending bool `json:"follow_up_in_flight,omitempty"`
+	// drifted.
+	Digest         string `json:"digest"`
+	ConcurrencyKey string `json:"concurrency_key,omitempty"`
+	// Resubmit reports whether it is sent once more by itself where it is in doubt
+	// (on_unknown: resubmit, and not used up).
+	Resubmit bool `json:"resubmit,omitempty"`
+	// Text and FollowUps are what is sent, rendered. They are long: lists of jobs
+	// come without them, and a change without them leaves them as they are.
+	Text      string   `json:"text,omitempty"`
+	FollowUps []string `json:"follow_ups,omitempty"`
+	// Messages is how many follow-ups there are, Sent how many the service took;
+	// Sending reports whether the intent of the next one is durable and its outcome
+	// is not.
+	Messages int  `json:"follow_ups_total"`
+	Sent     int  `json:"follow_ups_sent"`
+	Sending  bool `json:"follow_up_in_flight,omitempty"`
 
 	State  State  `json:"state"`
 	Reason string `json:"reason,omitempty"`
+	// InDoubt reports whether nobody ever learned if the service took it: of an
+	// unknown job, and of one that was unknown and given up.
+	InDoubt bool `json:"in_doubt,omitempty"`
 
 	// What the service said last.
 	JobID      string `json:"job_id,omitempty"`
@@ -83,13 +94,41 @@ type Job struct {
 	Begun   time.Time `json:"begun_at,omitzero"`
 	Created time.Time `json:"created_at,omitzero"`
 	Ended   time.Time `json:"ended_at,omitzero"`
+	// Charged is when the create last counted against the cap per day: the time of
+	// the intent, then that of its outcome; zero once the service is known not to
+	// have taken it.
+	Charged time.Time `json:"charged_at,omitzero"`
 	// Accepted is when the last create or message was taken.
 	Accepted time.Time `json:"accepted_at,omitzero"`
-	// Next is when to poll an active job, or to try a pending one again; Polls
-	// counts the reads since Accepted, Missing is since when the service answers 404.
-	Next    time.Time `json:"next_at,omitzero"`
+	// Next is when to poll an active job, or to try a pending one again. Tries counts
+	// the creates, or messages, in a row that were not taken for a time.
+	Next  time.Time `json:"next_at,omitzero"`
+	Tries int       `json:"tries,omitempty"`
+	// Polls counts the reads since Accepted, Missing is since when the service
+	// answers 404.
 	Polls   int       `json:"polls"`
 	Missing time.Time `json:"missing_since,omitzero"`
+	// SeenActive reports whether a read since Accepted found the job at work, SeenDone
+	// counts those that found it completed although it may not have begun.
+	SeenActive bool `json:"-"`
+	SeenDone   int  `json:"-"`
+}
+
+// stalledAfter is how long a job is at work before people should look at it.
+const stalledAfter = 2 * time.Hour
+
+// Stalled reports whether the job has been at work for very long.
+func (j Job) Stalled(now time.Time) bool {
+	return j.State == Active && now.Sub(j.Accepted) > stalledAfter
+}
+
+// Newer reports whether j comes after other among the jobs of a prompt: it is of
+// a later firing, or a later attempt of the same one.
+func (j Job) Newer(other Job) bool {
+	if !j.Firing.Equal(other.Firing) {
+		return j.Firing.After(other.Firing)
+	}
+	return j.Attempt > other.Attempt
 }
 
 // Result is how an ended job counts in docgauge_agent_jobs_finished_total: pr,
@@ -106,7 +145,7 @@ func (j Job) Result() string {
 	return ""
 }
 
-// Event is one transition.
+// Event is one transition, or something else worth telling of a job.
 type Event struct {
 	At    time.Time `json:"at"`
 	Job   int64     `json:"job"` // Seq; 0 for the queue itself
@@ -115,17 +154,45 @@ type Event struct {
 	Cause string    `json:"cause"`
 }
 
+// Recurring is a prompt with a schedule: its firings count from Since on, when the
+// queue first saw it with that schedule.
+type Recurring struct {
+	Schedule string    `json:"schedule"`
+	Since    time.Time `json:"since"`
+}
+
 // Queue is what holds the whole queue up.
 type Queue struct {
-	// Paused is why, empty while it runs: unknown (two creates in a row in doubt),
-	// unauthorized (the key was refused) or operator. Since is when that began.
-	Paused string    `json:"paused,omitempty"`
+	// Paused is why, empty while it runs. Since is when that began.
+	Paused Pause     `json:"paused,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
-	// Unknowns counts creates in doubt since the last one that was not.
+	// Detail is what happened, for people.
+	Detail string `json:"detail,omitempty"`
+	// Answered is when the service last answered a read in a pause, Released when the
+	// operator last asked to go on.
+	Answered time.Time `json:"answered_at,omitzero"`
+	Released time.Time `json:"released_at,omitzero"`
+	// Unknowns counts creates and messages in doubt since the last that was answered.
 	Unknowns int `json:"unknowns_in_a_row"`
 	// Adopted reports whether the queue knows this state: see DOCGAUGE_PROMPTS_ON_NEW_STATE.
 	Adopted bool `json:"adopted"`
+	// KeyMark stands for the keys that were refused; it is not one of them.
+	KeyMark string `json:"-"`
+	// Version is as that of a Job.
+	Version int64 `json:"-"`
 }
+
+// Pause is why the queue submits nothing.
+type Pause string
+
+// The pauses.
+const (
+	PausedUnknown      Pause = "unknown"      // two creates or messages in a row are in doubt
+	PausedUnauthorized Pause = "unauthorized" // the key was refused
+	PausedOperator     Pause = "operator"     // the operator wants it so
+	// PausedNewState is not in the journal: it has no job, and there are prompts.
+	PausedNewState Pause = "new_state"
+)
 
 // Note is a notification that is to be delivered at least once.
 type Note struct {

@@ -88,6 +88,7 @@ var roles = map[string]func(dir string) error{
 	"hold":  holdLock,
 	"count": func(dir string) error { return countTo(dir, 25) },
 	"write": func(dir string) error { return countTo(dir, 1<<30) },
+	"jobs":  moveJobs,
 }
 
 func holdLock(dir string) error {
