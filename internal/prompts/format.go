@@ -18,7 +18,7 @@ func encode(p Prompt) []byte {
 		}
 	}
 	body, _ := tidy(normal.Replace(p.Body))
-	if front.Len() == 0 && !strings.HasPrefix(body, fence) && !strings.HasPrefix(body, bom) {
+	if front.Len() == 0 && !strings.HasPrefix(strings.TrimLeft(body, " \t"), fence) && !strings.HasPrefix(body, bom) {
 		return []byte(body + "\n")
 	}
 	return []byte(fence + "\n" + front.String() + fence + "\n" + body + "\n")
@@ -56,7 +56,7 @@ func elements(name string, values []string) []string {
 // block if no rule of blocks alters them, else in quotes.
 func scalar(s, indent string) string {
 	if strings.Contains(s, "\n") && !blockless.MatchString(s) {
-		return "|-\n" + indent + strings.ReplaceAll(s, "\n", "\n"+indent)
+		return "|-\n" + indent + lineBegin.ReplaceAllString(s, "\n"+indent+"$1")
 	}
 	return quoted(s)
 }
@@ -64,6 +64,9 @@ func scalar(s, indent string) string {
 // blockless is text that a block does not keep: white space before the first line
 // or around another, and what YAML takes for the end of a line or of a document.
 var blockless = regexp.MustCompile(`^[ \t]|\n\t|[ \t](?:\n|$)|[^\n\t -~\x{A1}-\x{2027}\x{2030}-\x{D7FF}]`)
+
+// lineBegin is the beginning of a line that is not empty.
+var lineBegin = regexp.MustCompile(`\n([^\n])`)
 
 // quoted writes text in double quotes. JSON is YAML.
 func quoted(s string) string {
