@@ -15,6 +15,7 @@ import (
 func (r *reader) front(text string) {
 	if i := strings.IndexAny(text, "\u2028\u2029"); i >= 0 {
 		r.find(1+lineAt(text, i), `front matter: U+2028 and U+2029 end a line in YAML: write "\u2028" in quotes`)
+		r.unread = true
 		return
 	}
 	node := r.tree(text)
@@ -58,6 +59,7 @@ var (
 )
 
 func (r *reader) yamlError(err error) {
+	r.unread = true
 	line := 2
 	text := err.Error()
 	if match := yamlLine.FindStringSubmatch(text); match != nil {

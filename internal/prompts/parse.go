@@ -10,6 +10,7 @@ type reader struct {
 	prompt   Prompt
 	rules    Rules
 	lines    map[string]int // line of each key that was given
+	unread   bool           // nobody knows what keys there are
 	findings []Finding
 }
 
@@ -42,6 +43,8 @@ func (r *reader) read(data []byte) {
 	front, body, bodyLine := r.split(text)
 	if problem == "" || line >= bodyLine {
 		r.front(front)
+	} else {
+		r.unread = true
 	}
 	r.body(body, bodyLine)
 	r.whole()
@@ -66,6 +69,7 @@ func (r *reader) split(text string) (front, body string, bodyLine int) {
 		i = end
 	}
 	r.find(1, "the front matter that begins here does not end: close it with a line of three dashes")
+	r.unread = true
 	return "", text, 1
 }
 
@@ -75,6 +79,7 @@ func (r *reader) lateFence(text string) {
 	first, _, _ := strings.Cut(text, "\n")
 	if strings.Trim(first, " \t") == fence {
 		r.find(skipped+1, "front matter begins on the first line or not at all: remove what is before it, or write *** for a rule")
+		r.unread = true
 	}
 }
 
@@ -105,7 +110,7 @@ func (r *reader) whole() {
 func (r *reader) project() {
 	known := r.rules.Projects
 	switch {
-	case r.lines["project"] != 0 || len(known) == 0:
+	case r.lines["project"] != 0, len(known) == 0, r.unread:
 	case len(known) == 1:
 		r.prompt.Project = known[0]
 	default:
