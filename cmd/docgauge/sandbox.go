@@ -13,11 +13,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/sandbox/codehost"
+	"github.com/docgauge/docgauge/internal/sandbox/worktree"
 )
 
 func (a *app) sandboxCommand() *cobra.Command {
 	c := sandbox.Config{}
 	var listen, requestLog string
+	var repo sandbox.Repo
 	var remote bool
 	cmd := &cobra.Command{
 		Use:   "sandbox",
@@ -34,6 +37,13 @@ pull request that this sandbox shows. Words in a prompt choose another outcome:
   [sandbox:fail]        failed
   [sandbox:archive]     archived
   [sandbox:slow]        the same after 30s; [sandbox:slow=5m] after 5m
+With --repo a job edits that git repository: in a worktree of its own, on the
+branch docgauge/<job>, --agent-cmd runs with the prompt on standard input; what it
+changed is committed and shown as a pull request here, or opened on GitHub
+(--github-repo, with GITHUB_TOKEN_FILE or GITHUB_TOKEN). The checked-out files and
+branch are not touched. The command gets PATH, HOME and the like of the
+environment, and what --agent-env names.
+
 --agent-script FILE adds words: {"[later]": {"outcome": "pr", "after": "30s"}} with
 the outcomes pr, no_change, failed, archived and edit (what happens without a word).
 
@@ -41,9 +51,13 @@ It prints the variables that point docgauge at it; paste them into another
 terminal and run docgauge export there.`,
 		Example: `  docgauge sandbox
   docgauge sandbox --rate-limit 100 --late-days 2      as strict as the real service
-  docgauge sandbox --latency 50ms --error-every 20     as unreliable as a bad day`,
+  docgauge sandbox --latency 50ms --error-every 20     as unreliable as a bad day
+  docgauge sandbox --repo ~/docs --agent-cmd 'my-agent --stdin' --agent-env MY_AGENT_KEY`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := editing(&c.Agent, repo, cmd.Flags().Changed); err != nil {
+				return usageError{err}
+			}
 			return a.sandbox(cmd.Context(), c, listen, remote, requestLog)
 		},
 	}
@@ -68,6 +82,7 @@ terminal and run docgauge export there.`,
 	f.IntVar(&c.Faults.DriftEvery, "drift-every", 0, "a new visitor yesterday and today with every Nth request; 0 = none")
 	f.IntVar(&c.Faults.LateDays, "late-days", 0, "a closed window changes until it is this many days old")
 	agentFlags(cmd, &c.Agent)
+	repoFlags(cmd, &repo)
 	return cmd
 }
 
@@ -85,6 +100,50 @@ func agentFlags(cmd *cobra.Command, c *sandbox.Agent) {
 	f.DurationVar(&c.Faults.Latency, "agent-latency", 0, "before accepting")
 	f.DurationVar(&c.Faults.Stall, "agent-stall", 0, "between accepting and the reply")
 	f.IntVar(&c.Faults.StallEvery, "agent-stall-every", 0, "only with every Nth accepted; 0 = each")
+}
+
+// needsRepo are the flags that say nothing without --repo.
+var needsRepo = []string{"agent-cmd", "agent-timeout", "agent-env", "repo-base", "repo-remote", "github-repo", "github-url"}
+
+func repoFlags(cmd *cobra.Command, r *sandbox.Repo) {
+	f := cmd.Flags()
+	f.StringVar(&r.Path, "repo", "", "git repository that agent jobs edit; empty = they pretend")
+	f.StringVar(&r.Base, "repo-base", "", "branch pull requests are for (default the one checked out)")
+	f.StringVar(&r.Command, "agent-cmd", "", "command that edits files, for sh -c (default a built-in one that adds a line to a file)")
+	f.DurationVar(&r.Timeout, "agent-timeout", worktree.DefaultTimeout, "kill the command after it")
+	f.StringSliceVar(&r.Env, "agent-env", nil, "variables the command gets besides PATH, HOME and the like")
+	f.StringVar(&r.GitHub, "github-repo", "", "owner/name to open pull requests on GitHub")
+	f.StringVar(&r.GitHubURL, "github-url", codehost.DefaultGitHub, "GitHub's REST API")
+	f.StringVar(&r.Remote, "repo-remote", "origin", "remote that branches are pushed to for --github-repo")
+}
+
+// editing lets agent jobs edit r, if one is given.
+func editing(c *sandbox.Agent, r sandbox.Repo, given func(flag string) bool) error {
+	if r.Path != "" {
+		r.Token = githubToken
+		c.Repo = &r
+		return nil
+	}
+	var problems []error
+	for _, flag := range needsRepo {
+		if given(flag) {
+			problems = append(problems, fmt.Errorf("--%s: needs --repo PATH, the git repository that is edited", flag))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// githubToken reads the token anew each time: those of apps last an hour.
+func githubToken() (string, error) {
+	path, token := os.Getenv("GITHUB_TOKEN_FILE"), os.Getenv("GITHUB_TOKEN")
+	switch {
+	case path != "":
+		text, err := os.ReadFile(path)
+		return string(text), err
+	case token == "":
+		return "", errors.New("set GITHUB_TOKEN_FILE or GITHUB_TOKEN")
+	}
+	return token, nil
 }
 
 func (a *app) sandbox(ctx context.Context, c sandbox.Config, listen string, remote bool, requestLog string) (err error) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,16 +92,17 @@ func TestFaultsAreNumberedApart(t *testing.T) {
 }
 
 func TestAgentRateLimitIsPerProject(t *testing.T) {
-	now := noon
-	s := newTest(t, Config{Projects: []string{DefaultProject, "b"}, Agent: Agent{Faults: AgentFaults{RateLimit: 2}}, Now: func() time.Time { return now }})
+	var minutes atomic.Int64 // jobs ask for the time too
+	now := func() time.Time { return noon.Add(time.Duration(minutes.Load()) * time.Minute) }
+	s := newTest(t, Config{Projects: []string{DefaultProject, "b"}, Agent: Agent{Faults: AgentFaults{RateLimit: 2}}, Now: now})
 	b := strings.Replace(jobs, DefaultProject, "b", 1)
 	var got []int
 	for _, step := range []struct {
-		minute int
+		minute int64
 		target string
 		body   string
 	}{{0, jobs, "x"}, {0, jobs, ""}, {30, jobs, "x"}, {30, b, "x"}, {59, jobs, "x"}, {59, b, "x"}, {59, b, "x"}, {60, jobs, "x"}} {
-		now = noon.Add(time.Duration(step.minute) * time.Minute)
+		minutes.Store(step.minute)
 		got = append(got, request(s, http.MethodPost, step.target, promptBody(step.body)).Code)
 	}
 	if diff := cmp.Diff([]int{201, 400, 429, 201, 429, 201, 429, 201}, got); diff != "" {

@@ -70,6 +70,9 @@ func (s *Sandbox) openRepo(c Repo, jobs *agent.Config) (err error) {
 		if err != nil {
 			return err
 		}
+		if _, _, _, err := github.Login(); err != nil {
+			return err
+		}
 		jobs.Host, jobs.Source.Repository = github, c.GitHub
 		edited.Remote, edited.Login = cmp.Or(c.Remote, "origin"), github.Login
 	}

@@ -80,6 +80,9 @@ func (g *GitHub) Login() (prefix, user, password string, err error) {
 }
 
 func (g *GitHub) token() (string, error) {
+	if g.config.Token == nil {
+		return "", errors.New("GitHub token: is missing")
+	}
 	token, err := g.config.Token()
 	if err == nil && strings.TrimSpace(token) == "" {
 		err = errors.New("is empty")

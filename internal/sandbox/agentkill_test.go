@@ -1,0 +1,207 @@
+package sandbox
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/sandbox/agent"
+)
+
+// childConfig is the variable that makes the test binary a sandbox.
+const childConfig = "SANDBOX_CHILD"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(childConfig); text != "" {
+		child(text)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// childRepo is a Repo as it goes through the environment.
+type childRepo struct{ Data, Path, Command string }
+
+func child(text string) {
+	var r childRepo
+	err := json.Unmarshal([]byte(text), &r)
+	var s *Sandbox
+	if err == nil {
+		s, err = New(Config{DataDir: r.Data, Agent: Agent{Workers: 2, Repo: &Repo{Path: r.Path, Command: r.Command}}})
+	}
+	ln, lnErr := Listen("127.0.0.1:0", false)
+	if err != nil || lnErr != nil {
+		fmt.Println("error:", err, lnErr)
+		os.Exit(1)
+	}
+	fmt.Println("http://" + ln.Addr().String())
+	_ = s.Server().Serve(ln)
+}
+
+// startChild starts a sandbox in a process of its own.
+func startChild(t *testing.T, r childRepo) (base string, process *os.Process) {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.Stderr = append(os.Environ(), childConfig+"="+string(text)), os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "http://") {
+		t.Fatalf("child: %q %v", line, err)
+	}
+	return strings.TrimSpace(line), cmd.Process
+}
+
+func ask1(t *testing.T, method, url, body string) (j jobObject) {
+	t.Helper()
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+DefaultAPIKey)
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&j); err != nil || resp.StatusCode > 299 {
+		t.Fatalf("%s %s: %d %v", method, url, resp.StatusCode, err)
+	}
+	return j
+}
+
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited for %s", what)
+		}
+	}
+}
+
+// TestKilledInTheMiddle kills the process while commands of its jobs run, after
+// they have made a commit of their own: all is done once after the restart, and
+// nothing of the interrupted work is in it.
+func TestKilledInTheMiddle(t *testing.T) {
+	repo := newRepository(t)
+	signs := t.TempDir()
+	// The command hangs until the file go is there, and says when it has begun.
+	command := fmt.Sprintf(`cd . && read line; echo "$line" >> new.md; git add new.md
+		git -c user.name=Bot -c user.email=bot@x commit -qm "bot: $line"; echo "$line" >> rest.md
+		touch %[1]s/begun-$line; while [ ! -e %[1]s/go ]; do sleep 0.01; done`, signs)
+	r := childRepo{Data: t.TempDir(), Path: repo, Command: command}
+	base, process := startChild(t, r)
+	one := ask1(t, http.MethodPost, base+jobs, promptBody("one\n")).ID
+	two := ask1(t, http.MethodPost, base+jobs, promptBody("two\n")).ID
+	ask1(t, http.MethodPost, base+jobs+"/"+one+"/message", promptBody("three\n"))
+	for _, line := range []string{"one", "two"} {
+		waitFor(t, line, func() bool { _, err := os.Stat(filepath.Join(signs, "begun-"+line)); return err == nil })
+	}
+	if err := process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = process.Wait()
+
+	if err := os.WriteFile(filepath.Join(signs, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	base, _ = startChild(t, r)
+	for id, want := range map[string]string{one: "three\nbot: three\none\nbot: one", two: "two\nbot: two"} {
+		var j jobObject
+		waitFor(t, id, func() bool {
+			j = ask1(t, http.MethodGet, base+jobs+"/"+id, "")
+			return j.Status != agent.Active
+		})
+		if j.Status != agent.Completed || j.PRLink == nil {
+			t.Errorf("%+v", j)
+			continue
+		}
+		if log := git(t, repo, "log", "--format=%s", "main.."+agent.BranchPrefix+id); log != want {
+			t.Errorf("%s: log %s, want %s", id, log, want)
+		}
+		if status, body := fetch(t, *j.PRLink); status != http.StatusOK || !strings.Contains(body, "new.md") {
+			t.Errorf("page %d: %s", status, body)
+		}
+	}
+	if list := git(t, repo, "worktree", "list"); strings.Contains(list, "\n") {
+		t.Errorf("worktrees left: %s", list)
+	}
+}
+
+// TestKilledWhileAccepting kills the process again and again while a client
+// creates jobs: each job the client was told of is there, and the journal says
+// the same to whoever reads it.
+func TestKilledWhileAccepting(t *testing.T) {
+	repo := newRepository(t)
+	r := childRepo{Data: t.TempDir(), Path: repo, Command: "cat > new.md"}
+	told := map[string]string{}
+	for round := range 4 {
+		base, process := startChild(t, r)
+		time.AfterFunc(time.Duration(20+40*round)*time.Millisecond, func() { _ = process.Kill() })
+		for i := 0; ; i++ {
+			prompt := fmt.Sprint("round ", round, ", job ", i)
+			req, err := http.NewRequest(http.MethodPost, base+jobs, strings.NewReader(promptBody(prompt)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer "+DefaultAPIKey)
+			req.Header.Set("Content-Type", "application/json")
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				break
+			}
+			var j jobObject
+			err = json.NewDecoder(resp.Body).Decode(&j)
+			resp.Body.Close()
+			if err != nil {
+				break
+			}
+			told[j.ID] = prompt
+		}
+		_, _ = process.Wait()
+	}
+	s := newTest(t, Config{DataDir: r.Data, Agent: Agent{Script: everythingWithoutChange(t)}})
+	kept := map[string]string{}
+	for _, record := range s.Jobs() {
+		if _, ok := told[record.ID]; ok {
+			kept[record.ID] = record.Prompts[0]
+		}
+	}
+	if diff := cmp.Diff(told, kept); diff != "" || len(told) == 0 {
+		t.Errorf("%d told: %s", len(told), diff)
+	}
+	t.Logf("%d jobs told of in 4 lives, %d accepted", len(told), len(s.Jobs()))
+}
+
+// everythingWithoutChange is a script that ends the jobs of these tests at once.
+func everythingWithoutChange(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "script.json")
+	if err := os.WriteFile(path, []byte(`{"round": {"outcome": "no_change"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

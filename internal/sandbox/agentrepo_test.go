@@ -1,0 +1,217 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/engines"
+	"github.com/docgauge/docgauge/internal/sandbox/agent"
+)
+
+func git(t testing.TB, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "user.name=Person", "-c", "user.email=person@example.com", "-c", "init.defaultBranch=main"}, args...)...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// newRepository makes a repository with a commit of readme.md on main.
+func newRepository(t testing.TB) string {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		engines.Need(t, engines.Missing{Engine: "git", Install: "apt-get install git"})
+	}
+	t.Setenv("HOME", t.TempDir())
+	dir := filepath.Join(t.TempDir(), "docs")
+	git(t, ".", "init", "--quiet", dir)
+	if err := os.WriteFile(filepath.Join(dir, "readme.md"), []byte("# Docs\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	git(t, dir, "add", ".")
+	git(t, dir, "commit", "--quiet", "-m", "first")
+	return dir
+}
+
+// settled polls a job as a client does, until it is no longer active.
+func settled(t testing.TB, s *Sandbox, id string) jobObject {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if j := readJob(t, s, id); j.Status != agent.Active {
+			return j
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("job %s is still active", id)
+		}
+	}
+}
+
+func fetch(t testing.TB, url string) (status int, body string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func TestRealRepository(t *testing.T) {
+	repo := newRepository(t)
+	s := newTest(t, Config{Agent: Agent{Repo: &Repo{Path: repo, Command: `cat >> "<script>alert(1)<"/script.md 2>/dev/null || { mkdir "<script>alert(1)<"; cat >> "<script>alert(1)<"/script.md; }`}}})
+	server := start(t, s)
+	s.config.Agent.PublicURL = server.URL + "/"
+
+	j := createJob(t, s, "Say </pre><script>alert(2)</script>\n")
+	first := settled(t, s, j.ID)
+	if first.Status != agent.Completed || first.PRLink == nil || first.Source != (agent.Source{Repository: repo, Ref: "main"}) {
+		t.Fatalf("%+v, %+v", first, s.Jobs()[0])
+	}
+	messageJob(t, s, j.ID, "And more\n")
+	second := settled(t, s, j.ID)
+	if second.PRLink == nil || *second.PRLink != *first.PRLink {
+		t.Fatalf("after the follow-up: %+v", second)
+	}
+	status, body := fetch(t, *second.PRLink)
+	if status != http.StatusOK || strings.Contains(body, "<script") || !strings.Contains(body, "&lt;script&gt;alert(1)&lt;/script.md") || !strings.Contains(body, "&#43;And more") {
+		t.Errorf("page %d: %s", status, body)
+	}
+	if log := git(t, repo, "log", "--format=%s", "main.."+agent.BranchPrefix+j.ID); log != "And more\nSay </pre><script>alert(2)</script>" {
+		t.Errorf("log: %s", log)
+	}
+	if status := git(t, repo, "status", "--porcelain"); status != "" {
+		t.Errorf("status: %s", status)
+	}
+
+	failed := settled(t, s, createJob(t, s, "x [sandbox:fail]").ID)
+	scripted := settled(t, s, createJob(t, s, "x [sandbox:pr]").ID)
+	if failed.Status != agent.Failed || scripted.PRLink == nil || !strings.HasSuffix(*scripted.PRLink, "/pr/2") {
+		t.Errorf("by script: %+v, %+v", failed, scripted)
+	}
+}
+
+func TestTwoRepositoryJobsAtOnce(t *testing.T) {
+	repo := newRepository(t)
+	s := newTest(t, Config{Agent: Agent{Repo: &Repo{Path: repo, Command: "cat > new.md"}}})
+	ids := []string{createJob(t, s, "a").ID, createJob(t, s, "b").ID}
+	for i, id := range ids {
+		if j := settled(t, s, id); j.PRLink == nil {
+			t.Errorf("%+v", s.Jobs()[i])
+		}
+		if got := git(t, repo, "show", agent.BranchPrefix+id+":new.md"); got != "ab"[i:i+1] {
+			t.Errorf("%s: %s", id, got)
+		}
+	}
+}
+
+func TestGitHubPullRequests(t *testing.T) {
+	repo := newRepository(t)
+	remote := filepath.Join(t.TempDir(), "remote.git")
+	git(t, ".", "clone", "--quiet", "--bare", repo, remote)
+	git(t, repo, "remote", "add", "origin", remote)
+	opened := 0
+	github := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer ghp_x" || r.URL.Path != "/repos/team/docs/pulls" {
+			http.Error(w, "{}", http.StatusNotFound)
+			return
+		}
+		pull := map[string]string{"html_url": "https://github.example/team/docs/pull/7"}
+		switch {
+		case r.Method == http.MethodPost:
+			opened++
+			w.WriteHeader(http.StatusCreated)
+			_ = json.NewEncoder(w).Encode(pull)
+		case opened > 0:
+			_ = json.NewEncoder(w).Encode([]any{pull})
+		default:
+			fmt.Fprint(w, "[]")
+		}
+	}))
+	defer github.Close()
+	token := "wrong"
+	s := newTest(t, Config{Agent: Agent{Repo: &Repo{
+		Path: repo, Command: "cat >> new.md", GitHub: "team/docs", GitHubURL: github.URL, Token: func() (string, error) { return token, nil },
+	}}})
+	j := createJob(t, s, "one\n")
+	if got := settled(t, s, j.ID); got.Status != agent.Failed || !strings.Contains(s.Jobs()[0].Failure, "status 404") {
+		t.Errorf("wrong token: %+v", s.Jobs()[0])
+	}
+	token = "ghp_x"
+	messageJob(t, s, j.ID, "two\n")
+	got := settled(t, s, j.ID)
+	if got.PRLink == nil || *got.PRLink != "https://github.example/team/docs/pull/7" || got.Source.Repository != "team/docs" {
+		t.Errorf("%+v, %+v", got, s.Jobs()[0])
+	}
+	messageJob(t, s, j.ID, "three\n")
+	settled(t, s, j.ID)
+	if log := git(t, remote, "log", "--format=%s", "main.."+agent.BranchPrefix+j.ID); opened != 1 || log != "three\ntwo\none" {
+		t.Errorf("%d pull requests, log %s", opened, log)
+	}
+}
+
+func TestRepositoryThatIsNone(t *testing.T) {
+	repo := newRepository(t)
+	for want, r := range map[string]Repo{
+		"want a git repository": {Path: t.TempDir()},
+		"owner/name":            {Path: repo, GitHub: "docs"},
+		"GitHub URL":            {Path: repo, GitHub: "a/b", GitHubURL: "http://github.example"},
+		`no remote "origin"`:    {Path: repo, GitHub: "a/b", Token: func() (string, error) { return "t", nil }},
+		"token: is missing":     {Path: repo, GitHub: "a/b"},
+		"agent timeout":         {Path: repo, Timeout: -1},
+	} {
+		if _, err := New(Config{Agent: Agent{Repo: &r}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+}
+
+// Pages are for the hosts this sandbox is known by: a stranger's name that
+// leads here is refused.
+func TestHostsOfPages(t *testing.T) {
+	s := newTest(t, Config{Agent: Agent{PublicURL: "http://Docs.example:8787"}})
+	settled(t, s, createJob(t, s, "x").ID)
+	for host, want := range map[string]int{
+		"127.0.0.1:8787": 200, "[::1]:8787": 200, "localhost:8787": 200, "sandbox": 200, "docs.example:8787": 200, "192.0.2.1": 200,
+		"docs.example": 421, "evil.example:8787": 421, "127.0.0.1.evil.example": 421,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/pr/1", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d", host, w.Code, want)
+		}
+	}
+}
+
+func TestLinksFollowTheReader(t *testing.T) {
+	for public, want := range map[string]string{"": "http://sandbox:1234/pr/1", "https://docs.example/": "https://docs.example/pr/1"} {
+		s := newTest(t, Config{Agent: Agent{PublicURL: public}})
+		id := createJob(t, s, "x").ID
+		settled(t, s, id)
+		r := httptest.NewRequest(http.MethodGet, jobs+"/"+id, nil)
+		r.Host = "sandbox:1234"
+		r.Header.Set("Authorization", "Bearer "+DefaultAPIKey)
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, r)
+		if j := wireJob(t, w, http.StatusOK); j.PRLink == nil || *j.PRLink != want {
+			t.Errorf("%s: %s", public, w.Body)
+		}
+	}
+}
