@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestKeyFileIsWatched: a key file that changes is read again within ten seconds,
+// without a signal. What cannot be a key leaves the former one, and is told once.
+func TestKeyFileIsWatched(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("sbx_one")
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(7 * time.Second)
+		var log bytes.Buffer
+		news := 0
+		k := newKeyring("DOCGAUGE_API_KEY", "sbx_one", file)
+		ctx, cancel := context.WithCancel(t.Context())
+		signals := make(chan os.Signal)
+		go k.watch(ctx, signals, slog.New(slog.NewTextHandler(&log, nil)), func() { news++ })
+		for _, step := range []struct {
+			change      func()
+			key, logged string
+			news        int
+		}{
+			{func() {}, "sbx_one", "", 0},
+			{func() { write("sbx_two\n") }, "sbx_two", "key reloaded", 1},
+			{func() { write("no key at all") }, "sbx_two", "does not hold a key: the former one stays in use", 1},
+			{func() { write("") }, "sbx_two", "", 1},
+			{func() { _ = os.Remove(file) }, "sbx_two", "no such file or directory: the former key stays in use", 1},
+			{func() { write("sbx_two") }, "sbx_two", "", 1},
+			{func() { signals <- os.Interrupt }, "sbx_two", "key is the same as before", 1},
+			{func() { write("sbx_one") }, "sbx_one", "key reloaded", 2},
+		} {
+			log.Reset()
+			step.change()
+			time.Sleep(3*keyPoll + time.Second)
+			synctest.Wait()
+			if k.get() != step.key || news != step.news {
+				t.Errorf("the key is %s, new %d times; want %s, %d", k.get(), news, step.key, step.news)
+			}
+			if lines := strings.Count(log.String(), "\n"); !strings.Contains(log.String(), step.logged) || lines > 1 || lines == 0 && step.logged != "" {
+				t.Errorf("want one line %q in the log:\n%s", step.logged, log.String())
+			}
+			if strings.Contains(log.String(), "sbx_") || strings.Contains(log.String(), "no key at all") {
+				t.Errorf("the log has what is in the file:\n%s", log.String())
+			}
+		}
+		cancel()
+	})
+}
