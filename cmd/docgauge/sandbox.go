@@ -17,15 +17,7 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox/worktree"
 )
 
-func (a *app) sandboxCommand() *cobra.Command {
-	c := sandbox.Config{}
-	var listen, requestLog string
-	var repo sandbox.Repo
-	var remote bool
-	cmd := &cobra.Command{
-		Use:   "sandbox",
-		Short: "run the service itself, locally",
-		Long: `sandbox serves the documentation platform's analytics API on this machine, with
+const aboutSandbox = `sandbox serves the documentation platform's analytics API on this machine, with
 synthetic traffic that is deterministic from --seed, or over the event log
 DIR/events.ndjson (one JSON object a line: time, visitor, kind human|ai, path).
 Visitors are counted exactly.
@@ -48,7 +40,17 @@ environment, and what --agent-env names.
 the outcomes pr, no_change, failed, archived and edit (what happens without a word).
 
 It prints the variables that point docgauge at it; paste them into another
-terminal and run docgauge export there.`,
+terminal and run docgauge export there.`
+
+func (a *app) sandboxCommand() *cobra.Command {
+	c := sandbox.Config{}
+	var listen, requestLog string
+	var repo sandbox.Repo
+	var remote bool
+	cmd := &cobra.Command{
+		Use:   "sandbox",
+		Short: "run the service itself, locally",
+		Long: aboutSandbox,
 		Example: `  docgauge sandbox
   docgauge sandbox --rate-limit 100 --late-days 2      as strict as the real service
   docgauge sandbox --latency 50ms --error-every 20     as unreliable as a bad day
@@ -72,6 +74,7 @@ terminal and run docgauge export there.`,
 	f.StringSliceVar(&c.Projects, "project", []string{sandbox.DefaultProject}, "project ids")
 	f.StringVar(&c.APIKey, "api-key", sandbox.DefaultAPIKey, "key that may do everything")
 	f.StringVar(&c.ExpiredKey, "expired-key", "", "key refused with 401")
+	f.StringVar(&c.ReadOnlyKey, "read-only-key", "", "key refused with 403 for agent POSTs")
 	f.StringVar(&c.WriteOnlyKey, "write-only-key", "", "key refused with 403 for reads")
 	f.DurationVar(&c.Faults.Latency, "latency", 0, "before every answer")
 	f.IntVar(&c.Faults.RateLimit, "rate-limit", 0, "requests per sliding hour; 0 = none")
