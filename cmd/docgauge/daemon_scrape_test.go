@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -81,6 +82,7 @@ func rude(t *testing.T, url string) {
 func scrapeUntilDone(ctx context.Context, url string) (times []float64, err error) {
 	former := series{}
 	err = poll("the run's success", func() (bool, error) {
+		time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
 		status, body, err := fetch(ctx, url+"/metrics")
 		if err != nil || status != http.StatusOK {
 			return false, fmt.Errorf("status %d, %w", status, err)

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,16 +25,16 @@ func TestKeyFileIsWatched(t *testing.T) {
 	write("sbx_one")
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(7 * time.Second)
-		var log bytes.Buffer
-		news := 0
+		log := new(logbook)
+		var news atomic.Int64
 		k := newKeyring("DOCGAUGE_API_KEY", "sbx_one", file)
 		ctx, cancel := context.WithCancel(t.Context())
 		signals := make(chan os.Signal)
-		go k.watch(ctx, signals, slog.New(slog.NewTextHandler(&log, nil)), func() { news++ })
+		go k.watch(ctx, signals, slog.New(slog.NewTextHandler(log, nil)), func() { news.Add(1) })
 		for _, step := range []struct {
 			change      func()
 			key, logged string
-			news        int
+			news        int64
 		}{
 			{func() {}, "sbx_one", "", 0},
 			{func() { write("sbx_two\n") }, "sbx_two", "key reloaded", 1},
@@ -45,18 +45,19 @@ func TestKeyFileIsWatched(t *testing.T) {
 			{func() { signals <- os.Interrupt }, "sbx_two", "key is the same as before", 1},
 			{func() { write("sbx_one") }, "sbx_one", "key reloaded", 2},
 		} {
-			log.Reset()
+			before := len(log.String())
 			step.change()
 			time.Sleep(3*keyPoll + time.Second)
 			synctest.Wait()
-			if k.get() != step.key || news != step.news {
-				t.Errorf("the key is %s, new %d times; want %s, %d", k.get(), news, step.key, step.news)
+			said := log.String()[before:]
+			if k.get() != step.key || news.Load() != step.news {
+				t.Errorf("the key is %s, new %d times; want %s, %d", k.get(), news.Load(), step.key, step.news)
 			}
-			if lines := strings.Count(log.String(), "\n"); !strings.Contains(log.String(), step.logged) || lines > 1 || lines == 0 && step.logged != "" {
-				t.Errorf("want one line %q in the log:\n%s", step.logged, log.String())
+			if lines := strings.Count(said, "\n"); !strings.Contains(said, step.logged) || lines > 1 || lines == 0 && step.logged != "" {
+				t.Errorf("want one line %q in the log:\n%s", step.logged, said)
 			}
-			if strings.Contains(log.String(), "sbx_") || strings.Contains(log.String(), "no key at all") {
-				t.Errorf("the log has what is in the file:\n%s", log.String())
+			if strings.Contains(said, "sbx_") || strings.Contains(said, "no key at all") {
+				t.Errorf("the log has what is in the file:\n%s", said)
 			}
 		}
 		cancel()
