@@ -1,0 +1,317 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/prompts"
+)
+
+// ErrRefused: what the operator wants cannot be done with the job as it is.
+var ErrRefused = errors.New("that cannot be done now")
+
+// Operator does what people decide. It sends nothing and needs no lock: it may
+// work while a queue runs, which goes on with what was decided.
+type Operator struct {
+	journal Journal
+	now     func() time.Time
+}
+
+// NewOperator returns the operator of a journal.
+func NewOperator(j Journal, now func() time.Time) *Operator {
+	return &Operator{j, func() time.Time { return now().UTC().Truncate(time.Microsecond) }}
+}
+
+// Find returns the newest job of the prompt with the id ref, or else the job with
+// that number ("12" or "#12"). The error is journal.ErrNoJob where there is none.
+func Find(ctx context.Context, j Journal, ref string) (journal.Job, error) {
+	all, err := j.Jobs(ctx)
+	if err != nil {
+		return journal.Job{}, err
+	}
+	v := &view{jobs: make(map[int64]journal.Job, len(all)), newest: map[string]int64{}}
+	for _, job := range all {
+		v.set(job)
+	}
+	if job, ok := v.of(ref); ok {
+		return j.Job(ctx, job.Seq)
+	}
+	seq, err := strconv.ParseInt(strings.TrimPrefix(ref, "#"), 10, 64)
+	if err != nil {
+		return journal.Job{}, fmt.Errorf("prompt %s: %w (docgauge jobs list)", ref, journal.ErrNoJob)
+	}
+	return j.Job(ctx, seq)
+}
+
+// Answer is how a job in doubt is resolved: one of its fields.
+type Answer struct {
+	// JobID is the service's id of the job: it was accepted.
+	JobID string
+	// Resubmit: it was not accepted, and is sent again.
+	Resubmit bool
+	// Drop: whatever became of it, it is given up.
+	Drop bool
+}
+
+// Resolve moves a job on that is in doubt, and returns it.
+func (o *Operator) Resolve(ctx context.Context, ref string, a Answer) (journal.Job, error) {
+	job, err := o.find(ctx, ref)
+	if err != nil {
+		return job, err
+	}
+	if job.State != journal.Unknown {
+		return job, refusef("%s is %s: only one that is unknown can be resolved", named(job), job.State)
+	}
+	switch {
+	case a.JobID != "":
+		return o.found(ctx, job, a.JobID)
+	case a.Resubmit:
+		return o.apply(ctx, again(job, o.now(), "resolved by the operator: it was not accepted", false)...)
+	case a.Drop && job.Sending:
+		from := job.State
+		job.State, job.Sending, job.Sent, job.Reason, job.Next = journal.Active, false, job.Sent+1, "", time.Time{}
+		return o.apply(ctx, journal.Change{Job: job, From: from, Cause: "resolved by the operator: it goes on without the message"})
+	case a.Drop:
+		return o.end(ctx, job, "dropped by the operator; the service may have accepted it")
+	}
+	return job, refusef("say --job-id ID, --resubmit or --drop")
+}
+
+// found goes on with a job in doubt that the service has.
+func (o *Operator) found(ctx context.Context, job journal.Job, id string) (journal.Job, error) {
+	if id != strings.TrimSpace(id) || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return job, refusef("%q is no id of a job", id)
+	}
+	if err := o.claimed(ctx, job, id); err != nil {
+		return job, err
+	}
+	now, from := o.now(), job.State
+	if job.Sending {
+		job.Sending, job.Sent = false, job.Sent+1
+	}
+	if job.JobID = id; job.Created.IsZero() {
+		job.Created = job.Begun
+	}
+	job.State, job.InDoubt, job.Reason, job.Accepted, job.Next = journal.Active, false, "", now, time.Time{}
+	job.Polls, job.Missing, job.SeenActive, job.SeenDone = 0, time.Time{}, false, 0
+	return o.apply(ctx, journal.Change{Job: job, From: from, At: now, Cause: "resolved by the operator: it is job " + id})
+}
+
+// claimed refuses an id that cannot be that of job.
+func (o *Operator) claimed(ctx context.Context, job journal.Job, id string) error {
+	if job.Sending && id != job.JobID {
+		return refusef("the message is for job %s: give that id if it is there", job.JobID)
+	}
+	all, err := o.journal.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		if other.JobID == id && other.Project == job.Project && other.Seq != job.Seq {
+			return refusef("%s is the id of %s", id, named(other))
+		}
+	}
+	return nil
+}
+
+// Cancel gives a job up that has not ended, or a prompt before it was sent. What
+// the service works on it goes on with: it is only not followed any more.
+func (o *Operator) Cancel(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
+	job, err := o.wanted(ctx, ref, found)
+	switch {
+	case err != nil:
+		return job, err
+	case job.State == journal.Pending, job.State == journal.Held:
+		return o.end(ctx, job, "cancelled by the operator before it was sent")
+	case job.State == journal.Unknown:
+		return o.end(ctx, job, "dropped by the operator; the service may have accepted it")
+	case job.State == journal.Active && !job.Sending:
+		return o.end(ctx, job, "given up by the operator: the service may go on with it, and nobody follows it")
+	case job.State.Ended():
+		return job, refusef("%s is %s already", named(job), job.State)
+	}
+	return job, inFlight(job)
+}
+
+// Hold keeps a prompt from being sent until it is released.
+func (o *Operator) Hold(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
+	job, err := o.wanted(ctx, ref, found)
+	switch {
+	case err != nil:
+		return job, err
+	case job.State == journal.Submitting:
+		return job, inFlight(job)
+	case job.State != journal.Pending:
+		return job, refusef("%s is %s: only one that waits can be held", named(job), job.State)
+	}
+	from := job.State
+	if job.Seq == 0 {
+		from = ""
+	}
+	job.State, job.Reason, job.Next, job.Tries = journal.Held, "held by the operator", time.Time{}, 0
+	return o.apply(ctx, journal.Change{Job: job, From: from, Cause: job.Reason})
+}
+
+// Release lets a prompt go on that was held, or that waits for its next try.
+func (o *Operator) Release(ctx context.Context, ref string) (journal.Job, error) {
+	job, err := o.find(ctx, ref)
+	if err != nil {
+		return job, err
+	}
+	from := job.State
+	if from != journal.Held && from != journal.Pending {
+		return job, refusef("%s is %s: only one that is held can be released", named(job), from)
+	}
+	job.State, job.Reason, job.Next, job.Tries = journal.Pending, "released by the operator", time.Time{}, 0
+	return o.apply(ctx, journal.Change{Job: job, From: from, Cause: job.Reason})
+}
+
+// Retry gives a prompt another attempt whose job has ended, or is in doubt.
+func (o *Operator) Retry(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
+	job, err := o.find(ctx, ref)
+	if err != nil {
+		return job, err
+	}
+	file, ok := fileOf(job.Prompt, found)
+	newest, err := Find(ctx, o.journal, job.Prompt)
+	switch {
+	case err != nil:
+		return job, err
+	case !ok:
+		return job, refusef("prompt %s has no valid file: there is nothing to send (docgauge jobs lint)", job.Prompt)
+	case newest.Seq != job.Seq:
+		return job, refusef("%s is not its newest: that is job %d, which is %s", named(job), newest.Seq, newest.State)
+	case !job.State.Ended() && job.State != journal.Unknown:
+		return job, refusef("%s is %s: it has not ended", named(job), job.State)
+	case job.State == journal.Unknown && job.Sending:
+		return job, refusef("a message of %s is in doubt, the job itself is not: %s", named(job), resolve(job))
+	}
+	return o.apply(ctx, again(job, o.now(), "retried by the operator", file.OnUnknown == prompts.Resubmit)...)
+}
+
+// PauseQueue stops the whole queue until ReleaseQueue.
+func (o *Operator) PauseQueue(ctx context.Context) (journal.Queue, error) {
+	return o.queue(ctx, func(queue *journal.Queue, now time.Time) string {
+		if queue.Paused == journal.PausedOperator {
+			return ""
+		}
+		queue.Paused, queue.Since, queue.Detail = journal.PausedOperator, now, "docgauge jobs release lets it go on"
+		return "paused by the operator"
+	})
+}
+
+// ReleaseQueue lets the queue go on. Where it is paused for jobs in doubt it does
+// once the service answers a read.
+func (o *Operator) ReleaseQueue(ctx context.Context) (journal.Queue, error) {
+	return o.queue(ctx, func(queue *journal.Queue, now time.Time) string {
+		switch {
+		case queue.Paused == "":
+			return ""
+		case queue.Unknowns >= unknownsInARow:
+			if queue.Paused != journal.PausedUnknown {
+				queue.Paused, queue.Since, queue.Detail = journal.PausedUnknown, now, "creates or messages are in doubt"
+			}
+			queue.Released = now
+			return "released by the operator: it goes on once the service answers"
+		}
+		queue.Paused, queue.Since, queue.Detail, queue.KeyMark, queue.Released = "", time.Time{}, "", "", now
+		return "released by the operator"
+	})
+}
+
+// queue changes the queue as change says, which returns the cause, or nothing
+// where there is nothing to change.
+func (o *Operator) queue(ctx context.Context, change func(*journal.Queue, time.Time) string) (journal.Queue, error) {
+	var err error
+	for range raceTries {
+		var queue journal.Queue
+		if queue, err = o.journal.Queue(ctx); err != nil {
+			return queue, err
+		}
+		now, from := o.now(), queue.Paused
+		cause := change(&queue, now)
+		if cause == "" {
+			return queue, nil
+		}
+		_, err = o.journal.Apply(ctx, journal.Change{Queue: &queue, From: journal.State(from), At: now, Cause: cause})
+		if !errors.Is(err, journal.ErrRaced) {
+			return queue, err
+		}
+	}
+	return journal.Queue{}, err
+}
+
+func (o *Operator) end(ctx context.Context, job journal.Job, reason string) (journal.Job, error) {
+	from := job.State
+	if job.Seq == 0 {
+		from = ""
+	}
+	job.State, job.Reason, job.Ended, job.Next = journal.Cancelled, reason, o.now(), time.Time{}
+	return o.apply(ctx, journal.Change{Job: job, From: from, Cause: reason})
+}
+
+// apply makes the changes and returns the job of the last.
+func (o *Operator) apply(ctx context.Context, changes ...journal.Change) (journal.Job, error) {
+	for i := range changes {
+		if changes[i].At.IsZero() {
+			changes[i].At = o.now()
+		}
+	}
+	jobs, err := o.journal.Apply(ctx, changes...)
+	if errors.Is(err, journal.ErrRaced) || errors.Is(err, journal.ErrDuplicate) {
+		return journal.Job{}, fmt.Errorf("%w: %w (docgauge jobs show %s, and try again)", ErrRefused, err, changes[0].Job.Prompt)
+	}
+	if err != nil {
+		return journal.Job{}, err
+	}
+	return jobs[len(jobs)-1], nil
+}
+
+func (o *Operator) find(ctx context.Context, ref string) (journal.Job, error) {
+	return Find(ctx, o.journal, ref)
+}
+
+// wanted returns the job that ref names or, for a prompt that has none or recurs,
+// the one it is about to have.
+func (o *Operator) wanted(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
+	v, err := load(ctx, o.journal, o.now())
+	if err != nil {
+		return journal.Job{}, err
+	}
+	file, ok := fileOf(ref, found)
+	newest, known := v.of(ref)
+	if again := file.Recurs() && newest.State.Ended(); !ok || known && !again {
+		return o.find(ctx, ref)
+	}
+	job := newJob(file, journal.Pending)
+	if file.Recurs() {
+		due, next := v.firing(file)
+		if job.Firing = due; due.IsZero() {
+			job.Firing = next
+		}
+	}
+	return job, nil
+}
+
+func fileOf(id string, found prompts.Scanned) (prompts.Prompt, bool) {
+	for _, p := range found.Prompts {
+		if p.ID == id {
+			return p, true
+		}
+	}
+	return prompts.Prompt{}, false
+}
+
+func inFlight(job journal.Job) error {
+	return refusef("%s is being sent just now: try again in a minute", named(job))
+}
+
+func refusef(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...))
+}
