@@ -76,6 +76,9 @@ Say what changed in the week before [[ .date ]].
 	if path, err = f.Write("sub/b", Prompt{ID: "sub/b.md", Project: "prj_a", DependsOn: []string{"a"}, Body: "body"}); err != nil || path != "sub/b.md" {
 		t.Errorf("%s, %v", path, err)
 	}
+	if text, err := os.ReadFile(filepath.Join(dir, path)); err != nil || strings.Contains(string(text), "id:") {
+		t.Errorf("an id that is the path: %s, %v", text, err)
+	}
 	if diff := cmp.Diff([]string{"sub/a.md", "sub/b.md", "weekly-report.md"}, entries(t, dir)); diff != "" {
 		t.Errorf("left behind: %s", diff)
 	}

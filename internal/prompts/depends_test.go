@@ -73,6 +73,16 @@ func TestDepends(t *testing.T) {
 			},
 		},
 		{
+			"a cycle inside another",
+			map[string]string{"0.md": on("a.md"), "a.md": on("b.md"), "b.md": on("a.md", "0.md")},
+			nil,
+			[]string{
+				"0.md:2: depends_on: a.md is invalid: mend a.md first",
+				"a.md:2: depends_on: a cycle, a.md → b.md → a.md: remove one of these",
+				"b.md:2: depends_on: a.md is invalid: mend a.md first",
+			},
+		},
+		{
 			"on one that recurs, and on one that is wrong",
 			map[string]string{"a.md": on("r"), "r.md": "---\nid: r\nschedule: '@daily'\n---\nbody", "b.md": on("c.md"), "c.md": ""},
 			[]string{"r.md"},

@@ -6,7 +6,7 @@
 //
 // Every file ending in .md or .txt below the folder is a prompt, unless its name
 // or that of a folder above it begins with a dot. A file counts once two scans
-// saw it unchanged: the same file, size, time of writing and content. Until then
+// saw it unchanged: the same file, time of writing and content. Until then
 // it settles, and is neither a prompt nor wrong. [Folder.Scan] is for who scans
 // again and again, [Folder.ScanSettled] for a single pass: it scans twice with a
 // pause between, except where nothing was written in the last ten minutes.

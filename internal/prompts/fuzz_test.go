@@ -22,6 +22,11 @@ func FuzzFile(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+	for _, tc := range broken {
+		if len(tc.text) < 1000 {
+			f.Add([]byte(tc.text))
+		}
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		start := time.Now()
 		p, findings := parseFile("f.md", data, Rules{Projects: []string{"p", "q"}})

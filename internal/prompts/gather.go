@@ -46,7 +46,7 @@ func (f *file) same(before *file) bool {
 	if f.info == nil {
 		return slices.Equal(f.findings, before.findings)
 	}
-	return f.info.Size() == before.info.Size() && f.info.ModTime().Equal(before.info.ModTime()) && os.SameFile(f.info, before.info)
+	return f.info.ModTime().Equal(before.info.ModTime()) && os.SameFile(f.info, before.info)
 }
 
 // gatherer walks the folder: what lies in it first, then what folders are linked

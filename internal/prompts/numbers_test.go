@@ -12,7 +12,7 @@ import (
 func TestRanking(t *testing.T) {
 	former := []analytics.Row{
 		{Path: "/same", Human: 5, AI: 5, Total: 9},
-		{Path: "/gone", Human: 7, AI: 1, Total: 8},
+		{Path: "/a-gone", Human: 7, AI: 1, Total: 8},
 		{Path: "/big", Human: 1000, AI: 100, Total: 1050},
 		{Path: "/swap", Human: 50, AI: 10, Total: 55},
 		{Path: "/b", Total: 10}, {Path: "/a", Total: 10},
@@ -35,8 +35,8 @@ func TestRanking(t *testing.T) {
 		{"rising, cut off", Rising, Everyone, 2, []string{"/new", "/a"}},
 		{"rising by AI", Rising, AI, 10, []string{"/swap", "/new", "/big"}},
 		{"rising by humans", Rising, Human, 10, []string{"/new"}},
-		{"falling: of two that lost 8 first the one with more left", Falling, Everyone, 10, []string{"/big", "/gone"}},
-		{"falling by humans", Falling, Human, 10, []string{"/swap", "/big", "/gone"}},
+		{"falling: of two that lost 8 first the one with more left", Falling, Everyone, 10, []string{"/big", "/a-gone"}},
+		{"falling by humans", Falling, Human, 10, []string{"/swap", "/big", "/a-gone"}},
 		{"top", Top, Everyone, 3, []string{"/big", "/swap", "/a"}},
 		{"top by AI", Top, AI, 2, []string{"/big", "/swap"}},
 		{"none", Top, AI, 0, nil},

@@ -213,6 +213,28 @@ func TestQuote(t *testing.T) {
 	}
 }
 
+// TestLimited: what is too long is not kept.
+func TestLimited(t *testing.T) {
+	l := &limited{left: 2}
+	if n, err := l.Write([]byte("abc")); n != 0 || err == nil || l.Len() != 0 {
+		t.Errorf("%d, %v, %q", n, err, l.String())
+	}
+}
+
+// TestListsOnce: a template that asks for the same list again and again has it
+// ranked once.
+func TestListsOnce(t *testing.T) {
+	f := &filling{ctx: t.Context(), at: sampleTime, numbers: numbers()}
+	first, err := f.topPages("week", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first[0]["line"] = "kept"
+	if again, err := f.topPages("week", 1); err != nil || again.String() != "kept" {
+		t.Errorf("%s, %v", again, err)
+	}
+}
+
 // TestRenderFailsLate: what only shows when it is rendered.
 func TestRenderFailsLate(t *testing.T) {
 	n := numbers()
@@ -223,6 +245,14 @@ func TestRenderFailsLate(t *testing.T) {
 	long := Prompt{Path: "a.md", Template: true, Body: "x\n" + strings.Repeat(`[[ top_pages "week" 100 ]]`, 9), bodyLine: 3}
 	if _, err := Render(t.Context(), long, sampleTime, n); err == nil || err.Error() != "a.md:3: template: renders to more than 64 KiB: ask for fewer pages" {
 		t.Errorf("%v", err)
+	}
+	trimmed := Prompt{ID: "i", Path: "a.md", Template: true, Body: "[[- .id ]]" + strings.Repeat("x", MaxBytes), bodyLine: 10}
+	if _, err := Render(t.Context(), trimmed, sampleTime, n); !errors.Is(err, errTooLong) {
+		t.Errorf("one byte too many: %v", err)
+	}
+	trimmed.Body = "[[- .id ]]" + strings.Repeat("x", MaxBytes-1)
+	if out, err := Render(t.Context(), trimmed, sampleTime, n); err != nil || len(out.Text) != MaxBytes {
+		t.Errorf("the most: %d bytes, %v", len(out.Text), err)
 	}
 	at := time.Date(2026, 1, 5, 23, 59, 0, 0, time.FixedZone("west", -3600))
 	if got, err := Render(t.Context(), Prompt{Path: "a.md", Template: true, Body: "[[ .date ]]"}, at, nil); err != nil || got.Text != "2026-01-06" {

@@ -120,6 +120,13 @@ func TestSettleDependency(t *testing.T) {
 	expect(t, "changed", s, "prompts [a.md], invalid [], settling [b.md c.md]")
 	s = scan(t, f, &s)
 	expect(t, "settled", s, "prompts [b.md], invalid [a.md c.md], settling []")
+
+	remove(t, filepath.Join(dir, "c.md"))
+	put(t, dir, map[string]string{"b.md": "---\nid: b\ndepends_on: [a.md]\n---\nbody"})
+	s = scan(t, f, &s)
+	expect(t, "not yet a cycle", s, "prompts [a.md], invalid [], settling [b.md]")
+	s = scan(t, f, &s)
+	expect(t, "a cycle", s, "prompts [], invalid [a.md b.md], settling []")
 }
 
 // TestScanSettled: a single pass takes what was not written lately, and waits once

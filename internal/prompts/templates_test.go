@@ -35,6 +35,7 @@ func TestTemplateRules(t *testing.T) {
 		"[[ range .title ]][[ end ]]",
 		"[[ $n := 1000000000 ]][[ range $n ]][[ end ]]",
 		"[[ range 5 | top_pages \"week\" ]][[ end ]]",
+		"[[ range top_pages \"week\" 5 | len ]][[ end ]]",
 		"[[ range top_pages \"week\" 5 ]]\n[[ if .total ]][[ range rising_pages \"week\" 5 ]][[ end ]][[ end ]][[ end ]]",
 		"[[ range top_pages \"week\" 5 ]][[ .nix ]][[ end ]]",
 		"[[ define \"x\" ]][[ template \"x\" ]][[ end ]][[ template \"x\" ]]",
