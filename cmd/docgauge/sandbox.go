@@ -50,7 +50,7 @@ func (a *app) sandboxCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sandbox",
 		Short: "run the service itself, locally",
-		Long: aboutSandbox,
+		Long:  aboutSandbox,
 		Example: `  docgauge sandbox
   docgauge sandbox --rate-limit 100 --late-days 2      as strict as the real service
   docgauge sandbox --latency 50ms --error-every 20     as unreliable as a bad day
