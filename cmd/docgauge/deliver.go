@@ -22,11 +22,7 @@ func (r *runner) deliver(ctx context.Context) error {
 	if r.Textfile == "" && r.PushgatewayURL == "" {
 		return nil
 	}
-	timeout := deliverTimeout
-	if ctx.Err() != nil {
-		timeout = endTimeout
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	ctx, cancel := handingOver(ctx)
 	defer cancel()
 	snapshot, err := r.snapshots().read(ctx)
 	if err != nil {
@@ -40,4 +36,12 @@ func (r *runner) deliver(ctx context.Context) error {
 		errs = append(errs, exporter.Push(ctx, string(r.PushgatewayURL), snapshot))
 	}
 	return errors.Join(errs...)
+}
+
+// handingOver outlives the end of ctx, before it or during it, by a short time: a
+// Pushgateway that keeps silent must not hold up a stop.
+func handingOver(ctx context.Context) (context.Context, context.CancelFunc) {
+	long, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliverTimeout)
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(endTimeout, cancel) })
+	return long, func() { stop(); cancel() }
 }

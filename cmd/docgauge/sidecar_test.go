@@ -23,7 +23,7 @@ import (
 
 const (
 	// awaited is how long a test waits for what must come.
-	awaited = time.Minute
+	awaited = 2 * time.Minute
 	// stopped is how long serve may take to end after SIGTERM.
 	stopped = 30 * time.Second
 	// polled is the time between two looks.

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/sandbox"
+)
+
+// TestStopWhileHandingOver: a Pushgateway that does not answer holds up no stop.
+func TestStopWhileHandingOver(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	s := serviceOf(t, sandbox.Config{Seed: 5, Days: 5, Pages: 40})
+	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+daysAgo(2).String(), "DOCGAUGE_WINDOWS=day",
+		"DOCGAUGE_PUSHGATEWAY_URL=http://ops:push-secret@"+silent.Addr().String())
+	daemon := p.serve(t, "--once-at-start")
+	conn, err := silent.Accept() // it pushes, after the run
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	daemon.awaitRuns(t, outcomeSuccess, 1)
+	began := time.Now()
+	daemon.stop(t)
+	if took := time.Since(began); took > runGrace {
+		t.Errorf("serve took %v to stop", took)
+	}
+}
