@@ -104,6 +104,9 @@ func TestRealRepository(t *testing.T) {
 	if failed.Status != agent.Failed || scripted.PRLink == nil || !strings.HasSuffix(*scripted.PRLink, "/pr/2") {
 		t.Errorf("by script: %+v, %+v", failed, scripted)
 	}
+	if files := git(t, repo, "diff", "--name-only", "main", agent.BranchPrefix+scripted.ID); files != "agent-jobs/"+scripted.ID+".md" {
+		t.Errorf("by script: %s", files)
+	}
 }
 
 func TestTwoRepositoryJobsAtOnce(t *testing.T) {

@@ -73,6 +73,26 @@ func TestFailuresAndWhatFollows(t *testing.T) {
 	})
 }
 
+// An archived outcome archives only where nothing is left to do.
+func TestArchivedWithMoreToDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, Config{After: time.Minute})
+		id := create(t, s, "[sandbox:archive]")
+		send(t, s, id, "x")
+		if got := atRest(s)[0]; got.Status != Completed || !got.ArchivedAt.IsZero() {
+			t.Errorf("%+v", got)
+		}
+		send(t, s, id, "[sandbox:archive]")
+		if got := atRest(s)[0]; got.Status != Archived || !got.ArchivedAt.Equal(noon.Truncate(time.Millisecond)) {
+			t.Errorf("%+v", got)
+		}
+		if _, err := s.Message("p", id, "x"); !errors.Is(err, ErrArchived) {
+			t.Error(err)
+		}
+		closeJobs(t, s)
+	})
+}
+
 func TestJobsOfOthers(t *testing.T) {
 	s := open(t, Config{})
 	defer closeJobs(t, s)

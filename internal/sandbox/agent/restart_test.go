@@ -235,15 +235,32 @@ func TestCloseInTheMiddle(t *testing.T) {
 		dir := t.TempDir()
 		s := open(t, Config{Dir: dir, After: time.Hour})
 		id := create(t, s, "x")
+		send(t, s, id, "y")
 		time.Sleep(time.Minute)
 		closeJobs(t, s)
 		if _, err := s.Create("p", "y"); !errors.Is(err, ErrClosed) {
 			t.Errorf("create after Close: %v", err)
 		}
-		s = open(t, Config{Dir: dir})
+		e := &editor{}
+		s = open(t, Config{Dir: dir, Editor: e})
 		if got := atRest(s); len(got) != 1 || got[0].ID != id || got[0].Status != Completed || got[0].Link == "" {
 			t.Errorf("%+v", got)
 		}
+		if len(e.tasks) != 2 || !e.tasks[0].Again || e.tasks[1].Again {
+			t.Errorf("want the first of two begun again, got %+v", e.tasks)
+		}
 		closeJobs(t, s)
 	})
+}
+
+// Half a line is gone as soon as the journal is opened, however long it was.
+func TestHalfALineIsCutOff(t *testing.T) {
+	const good = `{"at":"2026-10-14T12:00:30Z","event":"created","job":"a","project":"p","prompt":"[sandbox:slow=9h]","source":{"repository":"r","ref":"m"}}` + "\n"
+	dir := writeJournal(t, good+`{"event":"message","job":"a","prompt":"`+strings.Repeat("x", 100_000))
+	s := open(t, Config{Dir: dir})
+	closeJobs(t, s)
+	text := journalText(t, dir)
+	if !strings.HasPrefix(text, good) || !strings.HasSuffix(text, "}\n") && text != good || strings.Contains(text, "xx") {
+		t.Errorf("%.300s", text)
+	}
 }

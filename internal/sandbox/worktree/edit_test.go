@@ -2,10 +2,12 @@ package worktree
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -194,7 +196,7 @@ func TestEnvironment(t *testing.T) {
 	os.Unsetenv("GIT_DIR")
 	gitIn(t, repo, "config", "commit.gpgSign", "true")
 	gitIn(t, repo, "config", "core.fsmonitor", "touch "+ran)
-	gitIn(t, repo, "config", "commit.cleanup", "strip")
+	gitIn(t, repo, "config", "commit.cleanup", "no such way")
 	t.Setenv("GIT_DIR", "/nowhere")
 	r := open(t, Config{Path: repo, Command: `env > env.txt; pwd; cat > prompt.txt`, Env: []string{"MODEL_KEY"}})
 	c, output, err := r.Edit(t.Context(), agent.Task{Job: "job_1", Prompt: "x"})
@@ -213,6 +215,38 @@ func TestEnvironment(t *testing.T) {
 	}
 	if text, err := os.ReadFile(ran); err == nil {
 		t.Errorf("git ran %s", text)
+	}
+}
+
+// Whatever the command started ends with it, also what keeps its output open.
+func TestNothingGoesOnAfterTheCommand(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "open-while-it-runs")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begun, gone := make(chan struct{}), make(chan error)
+	go func() {
+		f, err := os.Open(fifo) // waits for the writer
+		close(begun)
+		if err == nil {
+			_, err = io.Copy(io.Discard, f) // ends when no process has it open
+			f.Close()
+		}
+		gone <- err
+	}()
+	r := open(t, Config{Path: newRepository(t), Command: "echo x > new.md; sleep 1000 3> " + fifo + " & until [ -e begun ]; do sleep 0.01; touch begun; done"})
+	c := edit(t, r, agent.Task{Job: "job_1", Prompt: "x"})
+	if c.Empty() {
+		t.Error("nothing changed")
+	}
+	<-begun
+	select {
+	case err := <-gone:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("a process of the command is still there")
 	}
 }
 

@@ -28,6 +28,7 @@ var settings = []string{
 	"-c", "core.askPass=",
 	"-c", "core.editor=false",
 	"-c", "commit.gpgSign=false",
+	"-c", "commit.cleanup=whitespace",
 	"-c", "push.gpgSign=false",
 	"-c", "gc.auto=0",
 	"-c", "maintenance.auto=false",

@@ -52,7 +52,7 @@ func (r *Repo) Push(ctx context.Context, branch string) error {
 		return err
 	}
 	ref := "refs/heads/" + branch
-	_, err = g.run(ctx, "push", "--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", "--", r.config.Remote, ref+":"+ref)
+	_, err = g.run(ctx, "push", "--quiet", "--no-follow-tags", "--recurse-submodules=no", "--", r.config.Remote, ref+":"+ref)
 	return err
 }
 

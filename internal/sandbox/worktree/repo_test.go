@@ -138,3 +138,14 @@ func TestTail(t *testing.T) {
 		}
 	}
 }
+
+func TestPasswordsAreRedacted(t *testing.T) {
+	for said, want := range map[string]string{
+		"fatal: 'https://me:pass@host/x' and http://t@h:1/": "fatal: 'https://[redacted]@host/x' and http://[redacted]@h:1/",
+		"git@github.com:a/b https://host/a@b":               "git@github.com:a/b https://host/a@b",
+	} {
+		if got := redact(said); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

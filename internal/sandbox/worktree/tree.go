@@ -77,7 +77,7 @@ func (t *tree) record(ctx context.Context, task agent.Task) error {
 		"GIT_COMMITTER_NAME="+authorName, "GIT_COMMITTER_EMAIL="+authorEmail)
 	text := agent.Subject(task.Prompt) + "\n\nDocgauge-Job: " + task.Job + "\n"
 	var out tail
-	return g.stream(ctx, &out, text, "commit", "--quiet", "--no-verify", "--no-gpg-sign", "--cleanup=whitespace", "--file=-")
+	return g.stream(ctx, &out, text, "commit", "--quiet", "--file=-")
 }
 
 // settle leaves the branch at commit, or deletes it where commit is empty, and

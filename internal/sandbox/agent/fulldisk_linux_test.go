@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// On a full disk nothing is accepted, and nothing of it is left in the journal:
+// it goes on as soon as there is room.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skipf("SKIPPED: needs root to mount a tmpfs: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	room := filepath.Join(dir, "room")
+	if err := os.WriteFile(room, make([]byte, 128<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, Config{Dir: dir})
+	prompt := "[sandbox:slow=9h] " + strings.Repeat("x", 10_000)
+	var full error
+	for i := 0; full == nil && i < 1000; i++ {
+		_, full = s.Create("p", fmt.Sprint(i, prompt))
+	}
+	if !errors.Is(full, syscall.ENOSPC) {
+		t.Fatalf("no end of room: %v", full)
+	}
+	if text := journalText(t, dir); strings.Count(text, prompt) != len(s.All()) || !strings.HasSuffix(text, "}\n") {
+		t.Errorf("%d jobs, %d in the journal, which ends %q", len(s.All()), strings.Count(text, prompt), text[len(text)-20:])
+	}
+	if err := os.Remove(room); err != nil {
+		t.Fatal(err)
+	}
+	create(t, s, "room again [sandbox:slow=9h]")
+	before := len(s.All())
+	closeJobs(t, s)
+	s = open(t, Config{Dir: dir})
+	if got := len(s.All()); got != before {
+		t.Errorf("%d jobs after a restart, want %d", got, before)
+	}
+	closeJobs(t, s)
+}
