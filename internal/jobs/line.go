@@ -105,11 +105,11 @@ func (v *view) door(c Config) *door {
 // blocks reports whether the service, or the budget, refused a job for a time:
 // others of its project would be refused too.
 func (v *view) blocks(job journal.Job) (hold, bool) {
-	if job.Tries == 0 || job.State.Ended() || !v.waits(job.Next) {
+	if job.State.Ended() || !v.waits(job.Blocked) {
 		return hold{}, false
 	}
-	reason := fmt.Sprintf("nothing of project %s is taken: %s; next try at %s", job.Project, job.Reason, clock(job.Next))
-	return hold{WhyProject, reason, job.Next}, true
+	reason := fmt.Sprintf("nothing of project %s is taken: %s; next try at %s", job.Project, job.Reason, clock(job.Blocked))
+	return hold{WhyProject, reason, job.Blocked}, true
 }
 
 // admit lets p through, or says why not.

@@ -154,7 +154,7 @@ func (o *Operator) Hold(ctx context.Context, ref string, found prompts.Scanned) 
 	if job.Seq == 0 {
 		from = ""
 	}
-	job.State, job.Reason, job.Next, job.Tries = journal.Held, "held by the operator", time.Time{}, 0
+	job.State, job.Reason, job.Next, job.Blocked, job.Tries = journal.Held, "held by the operator", time.Time{}, time.Time{}, 0
 	return o.apply(ctx, journal.Change{Job: job, From: from, Cause: job.Reason})
 }
 
@@ -168,7 +168,7 @@ func (o *Operator) Release(ctx context.Context, ref string) (journal.Job, error)
 	if from != journal.Held && from != journal.Pending {
 		return job, refusef("%s is %s: only one that is held can be released", named(job), from)
 	}
-	job.State, job.Reason, job.Next, job.Tries = journal.Pending, "released by the operator", time.Time{}, 0
+	job.State, job.Reason, job.Next, job.Blocked, job.Tries = journal.Pending, "released by the operator", time.Time{}, time.Time{}, 0
 	return o.apply(ctx, journal.Change{Job: job, From: from, Cause: job.Reason})
 }
 

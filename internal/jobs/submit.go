@@ -156,6 +156,7 @@ func (q *Queue) retryLater(ctx context.Context, job *journal.Job, v verdict, err
 	default:
 		job.Tries++
 		job.Next = now.Add(q.retryIn(job.Tries, err))
+		job.Blocked = job.Next
 	}
 }
 

@@ -102,8 +102,10 @@ type Job struct {
 	Accepted time.Time `json:"accepted_at,omitzero"`
 	// Next is when to poll an active job, or to try a pending one again. Tries counts
 	// the creates, or messages, in a row that were not taken for a time.
-	Next  time.Time `json:"next_at,omitzero"`
-	Tries int       `json:"tries,omitempty"`
+	// Blocked is until when the service, or the budget, said to take nothing.
+	Next    time.Time `json:"next_at,omitzero"`
+	Tries   int       `json:"tries,omitempty"`
+	Blocked time.Time `json:"blocked_until,omitzero"`
 	// Polls counts the reads since Accepted, Missing is since when the service
 	// answers 404.
 	Polls   int       `json:"polls"`

@@ -39,7 +39,7 @@ func (i instant) Value() (driver.Value, error) {
 // jobColumns are what jobFields returns, in its order.
 const jobColumns = `prompt, firing, attempt, project, title, path, digest, concurrency_key, resubmit,
 	messages, sent, sending, state, reason, in_doubt, job_id, status, repository, ref, model, pr_link,
-	begun_at, created_at, ended_at, charged_at, accepted_at, next_at, tries, polls, missing_since,
+	begun_at, created_at, ended_at, charged_at, accepted_at, next_at, tries, blocked_until, polls, missing_since,
 	seen_active, seen_done`
 
 // jobFields are to read a job into, and to write it from.
@@ -48,7 +48,7 @@ func jobFields(j *journal.Job) []any {
 		&j.Prompt, instant{&j.Firing}, &j.Attempt, &j.Project, &j.Title, &j.Path, &j.Digest, &j.ConcurrencyKey, &j.Resubmit,
 		&j.Messages, &j.Sent, &j.Sending, &j.State, &j.Reason, &j.InDoubt, &j.JobID, &j.Status, &j.Repository, &j.Ref, &j.Model, &j.PRLink,
 		instant{&j.Begun}, instant{&j.Created}, instant{&j.Ended}, instant{&j.Charged}, instant{&j.Accepted}, instant{&j.Next},
-		&j.Tries, &j.Polls, instant{&j.Missing}, &j.SeenActive, &j.SeenDone,
+		&j.Tries, instant{&j.Blocked}, &j.Polls, instant{&j.Missing}, &j.SeenActive, &j.SeenDone,
 	}
 }
 

@@ -31,6 +31,7 @@ CREATE TABLE jobs (
   accepted_at     INTEGER NOT NULL,
   next_at         INTEGER NOT NULL,
   tries           INTEGER NOT NULL,
+  blocked_until   INTEGER NOT NULL,
   polls           INTEGER NOT NULL,
   missing_since   INTEGER NOT NULL,
   seen_active     INTEGER NOT NULL,

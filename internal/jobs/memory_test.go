@@ -1,0 +1,152 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/journal"
+)
+
+// memory is a journal that forgets with the process: what package state does, as
+// TestJournals holds it to.
+type memory struct {
+	mu        sync.Mutex
+	jobs      map[int64]journal.Job
+	last      int64
+	queue     journal.Queue
+	events    map[int64][]journal.Event
+	notes     []journal.Note
+	recurring map[string]journal.Recurring
+	finished  map[string]int // by project and result
+	lost      error          // of Present
+}
+
+func newMemory() *memory {
+	return &memory{jobs: map[int64]journal.Job{}, queue: journal.Queue{Version: 1}, events: map[int64][]journal.Event{},
+		recurring: map[string]journal.Recurring{}, finished: map[string]int{}}
+}
+
+func (m *memory) Present() error { return m.lost }
+
+func (m *memory) Jobs(context.Context) ([]journal.Job, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := slices.SortedFunc(maps.Values(m.jobs), func(a, b journal.Job) int { return cmp.Compare(a.Seq, b.Seq) })
+	for i := range out {
+		out[i].Text, out[i].FollowUps = "", nil
+	}
+	return out, nil
+}
+
+func (m *memory) Job(_ context.Context, seq int64) (journal.Job, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	job, ok := m.jobs[seq]
+	if !ok {
+		return job, fmt.Errorf("job %d: %w", seq, journal.ErrNoJob)
+	}
+	return job, nil
+}
+
+func (m *memory) Queue(context.Context) (journal.Queue, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.queue, nil
+}
+
+func (m *memory) Recurring(context.Context) (map[string]journal.Recurring, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.recurring), nil
+}
+
+func (m *memory) See(_ context.Context, prompt, schedule string, at time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.recurring[prompt]
+	if known.Schedule == schedule && known.Since.Before(at) {
+		at = known.Since
+	}
+	m.recurring[prompt] = journal.Recurring{Schedule: schedule, Since: at}
+	return nil
+}
+
+func (m *memory) Apply(_ context.Context, changes ...journal.Change) ([]journal.Job, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := m.clone()
+	var out []journal.Job
+	for _, c := range changes {
+		job, err := next.change(c)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, job)
+	}
+	m.jobs, m.last, m.queue, m.events, m.notes, m.finished = next.jobs, next.last, next.queue, next.events, next.notes, next.finished
+	return out, nil
+}
+
+func (m *memory) clone() *memory {
+	return &memory{jobs: maps.Clone(m.jobs), last: m.last, queue: m.queue, events: maps.Clone(m.events), notes: slices.Clone(m.notes), finished: maps.Clone(m.finished)}
+}
+
+func (m *memory) change(c journal.Change) (job journal.Job, err error) {
+	if c.Job.Prompt != "" {
+		if job, err = m.put(c); err != nil {
+			return job, err
+		}
+	}
+	to := job.State
+	if c.Queue != nil {
+		if c.Queue.Version != m.queue.Version {
+			return job, fmt.Errorf("the queue: %w", journal.ErrRaced)
+		}
+		m.queue = *c.Queue
+		m.queue.Version++
+		if job.Seq == 0 {
+			to = journal.State(m.queue.Paused)
+		}
+	}
+	if c.Cause != "" {
+		m.events[job.Seq] = append(slices.Clip(m.events[job.Seq]), journal.Event{At: c.At, Job: job.Seq, From: c.From, To: to, Cause: c.Cause})
+	}
+	if c.Note != nil {
+		note := *c.Note
+		note.ID, note.Next = int64(len(m.notes)+1), note.At
+		m.notes = append(m.notes, note)
+	}
+	return job, nil
+}
+
+func (m *memory) put(c journal.Change) (journal.Job, error) {
+	job := c.Job
+	if job.Seq == 0 {
+		for _, other := range m.jobs {
+			if other.Prompt == job.Prompt && other.Firing.Equal(job.Firing) && other.Attempt == job.Attempt {
+				return job, fmt.Errorf("prompt %s: %w", job.Prompt, journal.ErrDuplicate)
+			}
+		}
+		m.last++
+		job.Seq, job.Version = m.last, 0
+	} else if now, ok := m.jobs[job.Seq]; !ok || now.Version != job.Version || now.State != c.From {
+		return job, fmt.Errorf("job %d: %w", job.Seq, journal.ErrRaced)
+	}
+	job.Version++
+	if stored := m.jobs[job.Seq]; job.Text == "" {
+		job.Text, job.FollowUps = stored.Text, stored.FollowUps
+		m.jobs[job.Seq] = job
+		job.Text, job.FollowUps = "", nil
+	} else {
+		m.jobs[job.Seq] = job
+	}
+	if result := job.Result(); result != "" && !c.From.Ended() {
+		m.finished[job.Project+" "+result]++
+	}
+	return job, nil
+}

@@ -1,0 +1,210 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/docsapi"
+)
+
+// service is the documentation service: it takes every create and message and
+// remembers that it did. Words in a prompt choose what becomes of it: "fails",
+// "archives", "no change", "slow".
+type service struct {
+	mu   sync.Mutex
+	now  func() time.Time
+	jobs []*remote
+	// down, if not nil, answers instead.
+	down func(call, project string) error
+	// calls counts what it was asked, whatever the answer.
+	calls map[string]int
+}
+
+type remote struct {
+	id, project string
+	texts       []string // the prompt, then the messages
+	taken       []time.Time
+	gone        bool // it is not found
+}
+
+const turn = 2 * time.Minute
+
+func newService(now func() time.Time) *service { return &service{now: now, calls: map[string]int{}} }
+
+func (s *service) CreateJob(_ context.Context, project, prompt string) (docsapi.Job, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls[callCreate]++
+	if s.down != nil {
+		if err := s.down(callCreate, project); err != nil {
+			return docsapi.Job{}, err
+		}
+	}
+	j := &remote{id: fmt.Sprintf("job-%d", len(s.jobs)+1), project: project, texts: []string{prompt}, taken: []time.Time{s.now()}}
+	s.jobs = append(s.jobs, j)
+	return s.show(j), nil
+}
+
+func (s *service) SendMessage(_ context.Context, project, id, prompt string) (docsapi.Job, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls[callMessage]++
+	j, err := s.find(callMessage, project, id)
+	if err != nil {
+		return docsapi.Job{}, err
+	}
+	before := s.show(j) // the message is taken up later
+	j.texts, j.taken = append(j.texts, prompt), append(j.taken, s.now())
+	return before, nil
+}
+
+func (s *service) Job(_ context.Context, project, id string) (docsapi.Job, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls[callRead]++
+	j, err := s.find(callRead, project, id)
+	if err != nil {
+		return docsapi.Job{}, err
+	}
+	return s.show(j), nil
+}
+
+func (s *service) find(call, project, id string) (*remote, error) {
+	if s.down != nil {
+		if err := s.down(call, project); err != nil {
+			return nil, err
+		}
+	}
+	for _, j := range s.jobs {
+		if j.id == id && j.project == project && !j.gone {
+			return j, nil
+		}
+	}
+	return nil, answer(http.StatusNotFound)
+}
+
+// show is the job as it is now: at work for a turn after each text.
+func (s *service) show(j *remote) docsapi.Job {
+	out := docsapi.Job{ID: j.id, Status: docsapi.StatusActive, Repository: "acme/docs", Ref: "main", Model: "m1", CreatedAt: j.taken[0]}
+	last := j.texts[len(j.texts)-1]
+	work := turn
+	if strings.Contains(last, "slow") {
+		work = 3 * time.Hour
+	}
+	if s.now().Before(j.taken[len(j.taken)-1].Add(work)) {
+		return out
+	}
+	switch {
+	case strings.Contains(last, "fails"):
+		out.Status = docsapi.StatusFailed
+	case strings.Contains(last, "archives"):
+		out.Status = docsapi.StatusArchived
+	default:
+		out.Status = docsapi.StatusCompleted
+		if !strings.Contains(j.texts[0], "no change") {
+			out.PRLink = "https://example.com/pr/" + j.id
+		}
+	}
+	return out
+}
+
+// taken returns how often the service took a text as a prompt.
+func (s *service) taken(text string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		if j.texts[0] == text {
+			n++
+		}
+	}
+	return n
+}
+
+// of returns the job of a prompt's text, nil if there is none.
+func (s *service) of(text string) *remote {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		if j.texts[0] == text {
+			return j
+		}
+	}
+	return nil
+}
+
+// got returns how often a job was sent a message.
+func (s *service) got(id, text string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		for _, message := range j.texts[1:] {
+			if j.id == id && message == text {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// created returns when jobs were created.
+func (s *service) created() (times []time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		times = append(times, j.taken[0])
+	}
+	return times
+}
+
+// atWork counts the jobs that are not at their end.
+func (s *service) atWork() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		if s.show(j).Status == docsapi.StatusActive {
+			n++
+		}
+	}
+	return n
+}
+
+// answer is what the client returns for an answer of the service.
+func answer(status int) error {
+	outcome := docsapi.Permanent
+	switch {
+	case status == http.StatusTooManyRequests, status == http.StatusTooEarly:
+		outcome = docsapi.Transient
+	case status < 400, status >= 500, status == http.StatusRequestTimeout:
+		outcome = docsapi.InDoubt
+	}
+	return &docsapi.Error{Op: "call", Method: "POST", URL: "https://api.example.com", Status: status, Outcome: outcome, FromAPI: true, Message: "said so"}
+}
+
+func throttled(after time.Duration) error {
+	return &docsapi.Error{Op: "call", Status: http.StatusTooManyRequests, Outcome: docsapi.Transient, RetryAfter: after, FromAPI: true}
+}
+
+// notSentError is what the client returns where there was no connection.
+func notSentError() error {
+	return &docsapi.Error{Op: "call", Outcome: docsapi.Transient, Message: "no connection", Err: docsapi.ErrNotSent}
+}
+
+// lostError is what it returns where no answer came.
+func lostError() error {
+	return &docsapi.Error{Op: "call", Outcome: docsapi.InDoubt, Message: "no answer"}
+}
+
+// always answers every call, or those named, with err.
+func always(err error, calls ...string) func(string, string) error {
+	return func(call, _ string) error {
+		if len(calls) == 0 || slices.Contains(calls, call) {
+			return err
+		}
+		return nil
+	}
+}
