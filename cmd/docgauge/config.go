@@ -30,6 +30,8 @@ type config struct {
 	BaseURL           string     `envconfig:"BASE_URL" desc:"base URL of the service; https, http only for a loopback host"`
 	APIKey            secret     `envconfig:"API_KEY" desc:"admin key, <prefix>_<secret>; or DOCGAUGE_API_KEY_FILE, a file that holds it"`
 	APIKeyFile        string     `envconfig:"API_KEY_FILE" desc:"-"`
+	WriteAPIKey       secret     `envconfig:"WRITE_API_KEY" desc:"key for agent jobs, where it is another; or DOCGAUGE_WRITE_API_KEY_FILE"`
+	WriteAPIKeyFile   string     `envconfig:"WRITE_API_KEY_FILE" desc:"-"`
 	APIKeyExpires     dateValue  `envconfig:"API_KEY_EXPIRES" desc:"date on which the key expires, YYYY-MM-DD"`
 	Projects          projects   `envconfig:"PROJECTS" desc:"comma-separated project ids"`
 	Windows           windows    `envconfig:"WINDOWS" default:"day,week,month,28d:totals" desc:"granularities to export: day, week (ISO, from Monday), month, Nd (rolling, N complete days); :totals reads site totals only"`
@@ -37,6 +39,7 @@ type config struct {
 	Since             dateValue  `envconfig:"SINCE" desc:"windows that begin on or after this date are backfilled (default 30 days ago)"`
 	Settle            period     `envconfig:"SETTLE" default:"72h" desc:"how long after its end a window can still change"`
 	Budget            count      `envconfig:"BUDGET" default:"90" desc:"analytics requests per sliding hour, all projects together; 0 = unlimited"`
+	AgentBudget       count      `envconfig:"AGENT_BUDGET" default:"90" desc:"prompts and follow-ups sent per sliding hour and project; 0 = unlimited"`
 	MinInterval       period     `envconfig:"MIN_INTERVAL" default:"0s" desc:"least time between two requests"`
 	Concurrency       count      `envconfig:"CONCURRENCY" default:"4" desc:"requests in flight"`
 	Timeout           period     `envconfig:"TIMEOUT" default:"60s" desc:"one request"`
@@ -53,6 +56,12 @@ type config struct {
 	Textfile          string     `envconfig:"TEXTFILE" desc:"file ending in .prom that export writes for node_exporter's textfile collector"`
 	PushgatewayURL    secret     `envconfig:"PUSHGATEWAY_URL" desc:"Pushgateway that export pushes to, http://host:9091[/metrics/job/NAME[/LABEL/VALUE…]]; or DOCGAUGE_PUSHGATEWAY_URL_FILE"`
 	PushgatewayFile   string     `envconfig:"PUSHGATEWAY_URL_FILE" desc:"-"`
+	PromptsDir        string     `envconfig:"PROMPTS_DIR" desc:"folder of prompt files, each of which becomes an agent job; unset = no queue"`
+	PromptsOnNewState newState   `envconfig:"PROMPTS_ON_NEW_STATE" default:"refuse" desc:"what the queue does with prompts and a state directory without any job: refuse, submit, or skip (take them for done)"`
+	MaxJobsPerDay     count      `envconfig:"MAX_JOBS_PER_DAY" default:"10" desc:"agent jobs begun within 24 hours, all projects together"`
+	MaxActiveJobs     count      `envconfig:"MAX_ACTIVE_JOBS" default:"3" desc:"agent jobs at work at once, all projects together"`
+	PollInterval      period     `envconfig:"POLL_INTERVAL" default:"15s" desc:"between two looks at an agent job; grows to 5 minutes"`
+	JobPath           string     `envconfig:"JOB_PATH" default:"/v2/agent/{projectId}/job/{id}" desc:"where an agent job is read, which the service's specification leaves open"`
 	StateDir          string     `envconfig:"STATE_DIR" default:"./state" desc:"ledger, budget and spool; mode 0700"`
 	SpoolMax          byteSize   `envconfig:"SPOOL_MAX" default:"1GiB" desc:"spool size at which exporting pauses"`
 	LogLevel          slog.Level `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
@@ -61,11 +70,7 @@ type config struct {
 
 // planned are variables of later versions: naming one is not a typo, but it
 // would have no effect either, and that must not be silent.
-var planned = []string{
-	"WRITE_API_KEY", "WRITE_API_KEY_FILE", "AGENT_BUDGET",
-	"PROMPTS_DIR", "PROMPTS_ON_NEW_STATE", "MAX_JOBS_PER_DAY", "MAX_ACTIVE_JOBS", "POLL_INTERVAL", "JOB_PATH",
-	"NOTIFY_URL", "NOTIFY_SECRET", "NOTIFY_SECRET_FILE",
-}
+var planned = []string{"NOTIFY_URL", "NOTIFY_URL_FILE", "NOTIFY_SECRET", "NOTIFY_SECRET_FILE"}
 
 // problems is a bad configuration: every problem, one a line.
 type problems []string
@@ -90,6 +95,7 @@ const (
 	needProjects need = 1 << iota
 	needAPI           // BASE_URL and API_KEY
 	needServer        // what serve listens with
+	needPrompts       // PROMPTS_DIR
 	needNothing  need = 0
 )
 
@@ -172,6 +178,7 @@ func dropEmpty() {
 func (c *config) readSecrets(p *problems) {
 	readSecret(p, "DOCGAUGE_API_KEY", &c.APIKey, c.APIKeyFile)
 	readSecret(p, "DOCGAUGE_CLICKHOUSE_DSN", &c.ClickHouseDSN, c.ClickHouseDSNFile)
+	readSecret(p, "DOCGAUGE_WRITE_API_KEY", &c.WriteAPIKey, c.WriteAPIKeyFile)
 	readSecret(p, "DOCGAUGE_PUSHGATEWAY_URL", &c.PushgatewayURL, c.PushgatewayFile)
 }
 
@@ -209,6 +216,9 @@ func (c *config) require(n need, p *problems) {
 			p.add("DOCGAUGE_API_KEY: missing; an admin key from the API keys page of the dashboard (or DOCGAUGE_API_KEY_FILE)")
 		}
 	}
+	if n&needPrompts != 0 && c.PromptsDir == "" {
+		p.add("DOCGAUGE_PROMPTS_DIR: missing; the folder of prompt files")
+	}
 	if n&needProjects != 0 && len(c.Projects) == 0 && !problemWith(*p, "DOCGAUGE_PROJECTS") {
 		p.add("DOCGAUGE_PROJECTS: missing; comma-separated project ids from the API keys page of the dashboard")
 	}
@@ -235,6 +245,18 @@ func (c *config) validate(now time.Time, p *problems) {
 	within(p, "DOCGAUGE_TOP_PAGES", int(c.TopPages), 0, keptPages)
 	c.validateSinks(p)
 	c.validateMetrics(p)
+	c.validateQueue(p)
+}
+
+// validateQueue checks what the prompt queue is given.
+func (c *config) validateQueue(p *problems) {
+	within(p, "DOCGAUGE_POLL_INTERVAL", time.Duration(c.PollInterval), time.Second, time.Hour)
+	p.join(docsapi.CheckJobPath(c.JobPath))
+	if c.WriteAPIKey != "" {
+		if err := docsapi.CheckKey(string(c.WriteAPIKey)); err != nil {
+			p.add("DOCGAUGE_WRITE_API_KEY: want <prefix>_<secret>, printable ASCII without spaces, as the API keys page of the dashboard shows it")
+		}
+	}
 }
 
 // validateMetrics checks where a run's metrics go.

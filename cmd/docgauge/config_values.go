@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -198,4 +199,15 @@ type cronSpec struct{ schedule.Cron }
 func (c *cronSpec) Decode(s string) (err error) {
 	c.Cron, err = schedule.ParseCron(s)
 	return err
+}
+
+type newState string
+
+func (n *newState) Decode(s string) error {
+	switch jobs.NewState(s) {
+	case jobs.Refuse, jobs.Submit, jobs.Skip:
+		*n = newState(s)
+		return nil
+	}
+	return fmt.Errorf("%.40q: want refuse, submit or skip", s)
 }

@@ -63,7 +63,11 @@ func (d *daemon) publish(ctx context.Context) error {
 }
 
 func (d *daemon) show(ctx context.Context) error {
-	snapshot, err := d.snapshots().read(ctx)
+	from := d.snapshots()
+	if d.queue != nil {
+		from.prompts = d.queue.standing
+	}
+	snapshot, err := from.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,9 +79,12 @@ func (d *daemon) show(ctx context.Context) error {
 	return nil
 }
 
-// keyChanged takes back that the key is refused: nobody has asked with the new one.
+// keyChanged takes back that a key is refused: nobody has asked with the new one.
 func (d *daemon) keyChanged() {
-	off := []state.Flag{{Name: keyRejected, Labels: state.Labels(labelKey, docsapi.KeyAdmin)}}
+	off := []state.Flag{
+		{Name: keyRejected, Labels: state.Labels(labelKey, docsapi.KeyAdmin)},
+		{Name: keyRejected, Labels: state.Labels(labelKey, docsapi.KeyWrite)},
+	}
 	if err := d.db.Tally(context.Background(), nil, nil, off); err != nil {
 		d.log.Error("state not written", "error", err)
 	}

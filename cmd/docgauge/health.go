@@ -71,12 +71,31 @@ func (d *daemon) reasons() []string {
 			out = append(out, text)
 		}
 	}
+	if text := d.queueProblem(); text != "" {
+		out = append(out, text)
+	}
 	for _, s := range d.stores {
 		if text := d.health.sinks[s.Name()]; text != "" {
 			out = append(out, "sink "+s.Name()+": "+text)
 		}
 	}
 	return out
+}
+
+// queueProblem says why no prompt is sent, where somebody must do something.
+func (d *daemon) queueProblem() string {
+	if d.queue == nil {
+		return ""
+	}
+	d.queue.mu.Lock()
+	defer d.queue.mu.Unlock()
+	switch {
+	case d.queue.now.problem != "":
+		return "prompts: " + d.queue.now.problem
+	case d.queue.refused:
+		return "prompts: the service refused the key; the queue goes on when it changes"
+	}
+	return ""
 }
 
 // late says that no run ended during two firings of the schedule. A run under

@@ -212,12 +212,16 @@ type capacity struct {
 }
 
 func readCapacity(ctx context.Context, db *state.DB, c config, now time.Time) (capacity, error) {
-	u, err := db.Usage(ctx, analyticsBudget, now, budget.Span, time.Duration(c.Timeout))
+	return capacityOf(ctx, db, analyticsBudget, int(c.Budget), time.Duration(c.Timeout), now)
+}
+
+func capacityOf(ctx context.Context, db *state.DB, name string, limit int, timeout time.Duration, now time.Time) (capacity, error) {
+	u, err := db.Usage(ctx, name, now, budget.Span, timeout)
 	if err != nil {
 		return capacity{}, err
 	}
-	cap := capacity{Limit: int(c.Budget), Available: max(0, int(c.Budget)-len(u.Slots)), usage: u, now: now}
-	if cap.Next = u.Free(cap.Limit, now); !cap.Next.IsZero() {
+	cap := capacity{Limit: limit, Available: max(0, limit-len(u.Slots)), usage: u, now: now}
+	if cap.Next = u.Free(limit, now); !cap.Next.IsZero() {
 		cap.Available = 0
 	}
 	return cap, nil

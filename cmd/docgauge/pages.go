@@ -60,7 +60,7 @@ func (r *runner) fillFrom(ctx context.Context, e state.Entry) error {
 		if e.Sinks[s.Name()].IsZero() {
 			continue
 		}
-		pages, err := topOf(ctx, s, e.Revision, r.StateDir)
+		pages, err := topOf(ctx, s, e.Revision, r.StateDir, keptPages)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -75,23 +75,23 @@ func (r *runner) fillFrom(ctx context.Context, e state.Entry) error {
 
 var errOtherReading = errors.New("the sink shows another reading of the window than the ledger")
 
-// topOf returns the pages with the most visitors of a reading; files that takes
+// topOf returns the n pages with the most visitors of a reading; files that takes
 // are made below dir.
-func topOf(ctx context.Context, s store, rev analytics.Revision, dir string) (pages []analytics.Row, err error) {
+func topOf(ctx context.Context, s store, rev analytics.Revision, dir string, n int) (pages []analytics.Row, err error) {
 	switch s := s.(type) {
 	case ranked:
-		pages, err = s.Top(ctx, rev, keptPages)
+		pages, err = s.Top(ctx, rev, n)
 		if err == nil && len(pages) == 0 && rev.Rows > 0 {
 			err = errOtherReading
 		}
 		return pages, err
 	case *parquet.Sink:
-		return topOfFile(ctx, s, rev, dir)
+		return topOfFile(ctx, s, rev, dir, n)
 	}
 	return nil, errors.New("the sink cannot tell")
 }
 
-func topOfFile(ctx context.Context, s *parquet.Sink, rev analytics.Revision, dir string) (pages []analytics.Row, err error) {
+func topOfFile(ctx context.Context, s *parquet.Sink, rev analytics.Revision, dir string, n int) (pages []analytics.Row, err error) {
 	dir, err = os.MkdirTemp(dir, "pages-")
 	if err != nil {
 		return nil, err
@@ -105,5 +105,5 @@ func topOfFile(ctx context.Context, s *parquet.Sink, rev analytics.Revision, dir
 	if w.Revision().Number != rev.Number {
 		return nil, errOtherReading
 	}
-	return analytics.Top(w.Rows(), keptPages)
+	return analytics.Top(w.Rows(), n)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/prompts"
 )
 
 var update = flag.Bool("update", false, "write the generated parts of the documentation")
@@ -16,6 +17,8 @@ func TestREADME(t *testing.T) {
 	for _, part := range []struct{ path, name, want string }{
 		{"../../README.md", "variables", variableMarkdown()},
 		{"../../docs/prometheus.md", "metrics", exporter.Markdown()},
+		{"../../docs/agent-jobs.md", "keys", prompts.KeysMarkdown()},
+		{"../../docs/agent-jobs.md", "template", prompts.TemplateMarkdown()},
 	} {
 		generated(t, part.path, part.name, part.want)
 	}

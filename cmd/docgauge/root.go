@@ -12,7 +12,7 @@ const about = `docgauge exports unique-visitor analytics of a documentation plat
 half-open date windows page by page, verifies them, and writes each complete
 window to Parquet and ClickHouse, inside an hourly request budget, and shows the
 newest numbers as Prometheus metrics. Nothing is lost, nothing is written twice,
-no request is wasted.
+no request is wasted. It also runs prompt files as agent jobs, each exactly once.
 
 Try it without an account:
   docgauge demo                 a local service, an export from it, and a summary
@@ -44,7 +44,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w\n`%s --help` lists the flags", err, cmd.CommandPath())}
 	})
-	root.AddCommand(a.exportCommand(), a.serveCommand(), a.planCommand(), a.statusCommand(), a.checkCommand(), a.loadCommand(), a.openmetricsCommand(), a.sinksCommand(),
+	root.AddCommand(a.exportCommand(), a.serveCommand(), a.planCommand(), a.statusCommand(), a.checkCommand(), a.loadCommand(), a.jobsCommand(), a.openmetricsCommand(), a.sinksCommand(),
 		a.sandboxCommand(), a.demoCommand(), a.versionCommand())
 	return root
 }

@@ -94,6 +94,9 @@ func (a *app) serveWith(ctx context.Context, c config, o serving, said func(url 
 		}
 	}()
 	d := newDaemon(r)
+	if err := d.openQueue(); err != nil {
+		return err
+	}
 	web := c.server()
 	web.SystemdSocket, web.Ready, web.Logger = o.systemdSocket, d.reasons, r.log
 	web.Handlers = map[string]http.Handler{"/metrics": d.values.Handler(), "/": page.New(d.values.Load, version)}
@@ -122,9 +125,16 @@ func (d *daemon) serve(ctx context.Context, s *server.Server, once bool) error {
 		d.api.key.watch(ctx, hangups, d.log, d.keyChanged)
 		return nil
 	})
+	if d.api.writeKey != d.api.key {
+		group.Go(func() error {
+			d.api.writeKey.watch(ctx, nil, d.log, d.keyChanged)
+			return nil
+		})
+	}
 	group.Go(func() error { d.watchSinks(ctx); return nil })
 	group.Go(func() error { return d.publishing(ctx) })
 	group.Go(func() error { return d.schedule(ctx, once) })
+	group.Go(func() error { return d.runQueue(ctx) })
 	return group.Wait()
 }
 
@@ -134,6 +144,7 @@ type daemon struct {
 	values  exporter.Values
 	started time.Time
 	health  health
+	queue   *queueDaemon // nil where none is configured
 	// changed asks for a new snapshot, recheck for a look at the sinks.
 	changed, recheck chan struct{}
 }

@@ -23,6 +23,8 @@ type snapshots struct {
 	db     *state.DB
 	stores []store
 	now    func() time.Time
+	// prompts says how they stand where this process runs the queue; else nil.
+	prompts func() standing
 }
 
 // read makes a snapshot. What commits while it reads may be in one part of it
@@ -42,7 +44,7 @@ func (s *snapshots) read(ctx context.Context) (exporter.Snapshot, error) {
 		return out, err
 	}
 	s.sinks(l, &out)
-	for _, read := range []func(context.Context, *exporter.Snapshot) error{s.open, s.counters, s.histograms, s.keys, s.runs} {
+	for _, read := range []func(context.Context, *exporter.Snapshot) error{s.open, s.counters, s.histograms, s.keys, s.runs, s.queue} {
 		if err := read(ctx, &out); err != nil {
 			return out, err
 		}
@@ -172,8 +174,27 @@ func (s *snapshots) due(ctx context.Context, in schedule.Input, l ledger, out *e
 	if len(items) > 0 {
 		out.Finish = left.finish(costOf(items, l))
 	}
-	out.Budgets = []exporter.Budget{{Name: analyticsBudget, Limit: left.Limit, Remaining: left.Available, Next: left.Next}}
+	out.Budgets = []exporter.Budget{left.shown(analyticsBudget)}
+	return s.agentBudgets(ctx, out)
+}
+
+// agentBudgets says what is left for prompts, where there is a queue.
+func (s *snapshots) agentBudgets(ctx context.Context, out *exporter.Snapshot) error {
+	if s.PromptsDir == "" {
+		return nil
+	}
+	for _, project := range s.Projects {
+		left, err := capacityOf(ctx, s.db, agentBudget(project), int(s.AgentBudget), time.Duration(s.Timeout), out.At)
+		if err != nil {
+			return err
+		}
+		out.Budgets = append(out.Budgets, left.shown(agentBudget(project)))
+	}
 	return nil
+}
+
+func (c capacity) shown(name string) exporter.Budget {
+	return exporter.Budget{Name: name, Limit: c.Limit, Remaining: c.Available, Next: c.Next}
 }
 
 func (s *snapshots) counters(ctx context.Context, out *exporter.Snapshot) error {
@@ -201,13 +222,22 @@ func (s *snapshots) histograms(ctx context.Context, out *exporter.Snapshot) erro
 }
 
 func (s *snapshots) keys(ctx context.Context, out *exporter.Snapshot) error {
-	rejected, err := s.db.FlagOn(ctx, keyRejected, labelKey, docsapi.KeyAdmin)
-	k := exporter.Key{Name: docsapi.KeyAdmin, Rejected: rejected}
+	admin := exporter.Key{Name: docsapi.KeyAdmin}
 	if s.APIKeyExpires.set {
-		k.Expires = s.APIKeyExpires.date.Time()
+		admin.Expires = s.APIKeyExpires.date.Time()
 	}
-	out.Keys = []exporter.Key{k}
-	return err
+	out.Keys = []exporter.Key{admin}
+	if s.WriteAPIKey != "" {
+		out.Keys = append(out.Keys, exporter.Key{Name: docsapi.KeyWrite})
+	}
+	for i := range out.Keys {
+		k := &out.Keys[i]
+		var err error
+		if k.Rejected, err = s.db.FlagOn(ctx, keyRejected, labelKey, k.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sinks says what each sink has and lacks of what was read for it.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -19,34 +21,54 @@ import (
 	"github.com/docgauge/docgauge/sinks/parquet"
 )
 
-// api is the client with the budget below it, and what its requests came to.
+// api is the client with the budgets below it, and what its requests came to.
 type api struct {
 	*docsapi.Client
 	budget *budget.Budget
+	agents *agentBudgets
 	key    *keyring
-	meter  *meter
+	// writeKey is the key of POSTs: key itself where there is no other.
+	writeKey *keyring
+	meter    *meter
 }
 
 func newAPI(c config, db *state.DB, log *slog.Logger, now func() time.Time) (api, error) {
 	transport := docsapi.NewTransport(int(c.Concurrency), time.Duration(c.Timeout))
-	b := budget.New(budget.Config{
-		Name: analyticsBudget, Limit: int(c.Budget), MinInterval: time.Duration(c.MinInterval),
-		Timeout: time.Duration(c.Timeout), InFlight: int(c.Concurrency), RetryAfter: docsapi.RetryAfter, Now: now,
-	}, db, transport)
-	key, m := newKeyring("DOCGAUGE_API_KEY", c.APIKey, c.APIKeyFile), newMeter()
-	client, err := docsapi.New(docsapi.Config{
-		BaseURL: c.BaseURL, APIKey: key.get, Transport: b, Observe: m.observe,
-		Timeout: time.Duration(c.Timeout), UserAgent: "docgauge/" + version, Logger: log,
-	})
-	if err != nil {
+	a := api{
+		budget: budget.New(budget.Config{
+			Name: analyticsBudget, Limit: int(c.Budget), MinInterval: time.Duration(c.MinInterval),
+			Timeout: time.Duration(c.Timeout), InFlight: int(c.Concurrency), RetryAfter: docsapi.RetryAfter, Now: now,
+		}, db, transport),
+		agents: newAgentBudgets(c, db, now),
+		key:    newKeyring("DOCGAUGE_API_KEY", c.APIKey, c.APIKeyFile),
+		meter:  newMeter(),
+	}
+	cfg := docsapi.Config{
+		BaseURL: c.BaseURL, APIKey: a.key.get, Transport: a.budget, Observe: a.meter.observe,
+		Timeout: time.Duration(c.Timeout), WriteTimeout: time.Duration(c.Timeout), UserAgent: "docgauge/" + version, Logger: log,
+		JobPath: c.JobPath, WriteTransport: a.agents.of,
+	}
+	a.writeKey = a.key
+	if c.WriteAPIKey != "" {
+		a.writeKey = newKeyring("DOCGAUGE_WRITE_API_KEY", c.WriteAPIKey, c.WriteAPIKeyFile)
+		cfg.WriteAPIKey = a.writeKey.get
+	}
+	var err error
+	if a.Client, err = docsapi.New(cfg); err != nil {
 		return api{}, problems{err.Error()}
 	}
-	return api{client, b, key, m}, nil
+	return a, nil
 }
 
 // flush writes to the state what was sent and what came of it.
 func (a api) flush(ctx context.Context, db *state.DB) error {
-	return errors.Join(a.budget.Flush(ctx), a.meter.flush(ctx, db))
+	return errors.Join(a.budget.Flush(ctx), a.agents.flush(ctx), a.meter.flush(ctx, db))
+}
+
+// keyMark changes with the keys, and tells nothing of them.
+func (a api) keyMark() string {
+	sum := sha256.Sum256([]byte(a.key.get() + "\n" + a.writeKey.get()))
+	return hex.EncodeToString(sum[:8])
 }
 
 // store is a sink as the commands use it: they can also ask whether it works,

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+// operate is what an operator's command has: the state, and the prompts where it
+// needs them.
+type operate struct {
+	*jobs.Operator
+	found prompts.Scanned
+}
+
+// operatorCommand is a command that decides about one job, named by its number or
+// its prompt.
+func (a *app) operatorCommand(use, short, long string, n need, do func(context.Context, operate, string) (journal.Job, error)) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long,
+		Args: oneJob,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.operator(cmd.Context(), n, asJSON, func(ctx context.Context, o operate) (journal.Job, error) { return do(ctx, o, args[0]) })
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the job as JSON")
+	return cmd
+}
+
+func oneJob(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usageError{fmt.Errorf("%s wants one argument, the number or the prompt of a job; `docgauge jobs list` shows them", cmd.CommandPath())}
+	}
+	return nil
+}
+
+// operator opens what a decision needs, makes it, and prints the job as it is now.
+func (a *app) operator(ctx context.Context, n need, asJSON bool, do func(context.Context, operate) (journal.Job, error)) (err error) {
+	c, err := loadConfig(n, a.now())
+	if err != nil {
+		return err
+	}
+	var o operate
+	if n&needPrompts != 0 {
+		folder, err := prompts.Open(c.PromptsDir, c.rules())
+		if err != nil {
+			return err
+		}
+		if o.found, err = folder.Lint(); err != nil {
+			return err
+		}
+	}
+	db, err := state.Open(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	o.Operator = jobs.NewOperator(db, a.now)
+	job, err := do(ctx, o)
+	if errors.Is(err, journal.ErrNoJob) || errors.Is(err, jobs.ErrRefused) {
+		return usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(a.out, job)
+	}
+	_, err = fmt.Fprintf(a.out, "job %d of prompt %s is %s\n", job.Seq, job.Prompt, job.State)
+	return err
+}
+
+func (a *app) operatorCommands() []*cobra.Command {
+	return []*cobra.Command{
+		a.jobsResolveCommand(),
+		a.operatorCommand("hold SEQ|PROMPT", "keep a prompt from being sent", "", needProjects|needPrompts,
+			func(ctx context.Context, o operate, ref string) (journal.Job, error) {
+				return o.Hold(ctx, ref, o.found)
+			}),
+		a.jobsReleaseCommand(),
+		a.operatorCommand("cancel SEQ|PROMPT", "give a prompt up, or stop following its job",
+			"The service goes on with a job that it has: it is only not followed any more.", needProjects|needPrompts,
+			func(ctx context.Context, o operate, ref string) (journal.Job, error) {
+				return o.Cancel(ctx, ref, o.found)
+			}),
+		a.operatorCommand("retry SEQ|PROMPT", "send a prompt once more, as its file is now",
+			"retry gives a prompt another attempt whose job has ended: one that failed, or one whose\nfile was edited since.", needProjects|needPrompts,
+			func(ctx context.Context, o operate, ref string) (journal.Job, error) {
+				return o.Retry(ctx, ref, o.found)
+			}),
+	}
+}
+
+func (a *app) jobsResolveCommand() *cobra.Command {
+	var answer jobs.Answer
+	cmd := a.operatorCommand("resolve SEQ|PROMPT", "say what has become of a job that is unknown",
+		`A job is unknown where nobody can tell whether the service took it. Look for it at the
+service: the time in docgauge jobs show helps. Then say one of
+
+  --job-id ID   it is there, under that id: it is followed from now on
+  --resubmit    it is not there: it is sent again
+  --drop        give it up`, needNothing,
+		func(ctx context.Context, o operate, ref string) (journal.Job, error) {
+			if n := howMany(answer.JobID != "", answer.Resubmit, answer.Drop); n != 1 {
+				return journal.Job{}, fmt.Errorf("%w: say exactly one of --job-id ID, --resubmit and --drop", jobs.ErrRefused)
+			}
+			return o.Resolve(ctx, ref, answer)
+		})
+	cmd.Flags().StringVar(&answer.JobID, "job-id", "", "the service's id of the job: it was accepted")
+	cmd.Flags().BoolVar(&answer.Resubmit, "resubmit", false, "it was not accepted: send it again")
+	cmd.Flags().BoolVar(&answer.Drop, "drop", false, "give it up, whatever became of it")
+	return cmd
+}
+
+// howMany counts those that are true.
+func howMany(all ...bool) (n int) {
+	for _, set := range all {
+		if set {
+			n++
+		}
+	}
+	return n
+}
+
+func (a *app) jobsReleaseCommand() *cobra.Command {
+	cmd := a.operatorCommand("release [SEQ|PROMPT]", "let a prompt go on that was held, or without an argument the queue",
+		`release lets a held prompt go on, or one that waits for its next try at once. Without
+an argument it lets a paused queue go on: after two prompts in doubt in a row, as soon
+as the service answers.`, needNothing,
+		func(ctx context.Context, o operate, ref string) (journal.Job, error) { return o.Release(ctx, ref) })
+	one := cmd.RunE
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return oneJob(cmd, args)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return one(cmd, args)
+		}
+		return a.releaseQueue(cmd.Context())
+	}
+	return cmd
+}
+
+func (a *app) releaseQueue(ctx context.Context) (err error) {
+	c, err := loadConfig(needNothing, a.now())
+	if err != nil {
+		return err
+	}
+	db, err := state.Open(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	queue, err := jobs.NewOperator(db, a.now).ReleaseQueue(ctx)
+	if err != nil {
+		return err
+	}
+	text := "the queue runs"
+	if queue.Paused != "" {
+		text = "the queue goes on once the service answers"
+	}
+	_, err = fmt.Fprintln(a.out, text)
+	return err
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+// passEvery is how long run --wait waits at most between two passes.
+const passEvery = 15 * time.Second
+
+func (a *app) jobsRunCommand() *cobra.Command {
+	var wait, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "submit what may go, and read the jobs that are at work: one pass",
+		Long: `run does one pass: it reads the jobs that are due, sends the follow-ups of those
+completed, and submits the prompts that may go, within the caps
+DOCGAUGE_MAX_JOBS_PER_DAY and DOCGAUGE_MAX_ACTIVE_JOBS. With --wait it goes on until
+every job has ended and nothing goes on by itself; then it exits 1 if a job failed, was
+rejected or lost, or is in doubt.
+
+One process runs the queue at a time: beside docgauge serve it exits 3.
+
+` + exitCodes,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.jobsRun(cmd.Context(), wait, asJSON) },
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "go on until all jobs have ended")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the prompts as JSON")
+	return cmd
+}
+
+// queueRunner is the queue, held for this process alone.
+type queueRunner struct {
+	config
+	log    *slog.Logger
+	db     *state.DB
+	api    api
+	folder *prompts.Folder
+	queue  *jobs.Queue
+	close  []func() error
+}
+
+// openQueue takes the queue's lock and heals what another process left.
+func (a *app) openQueue(ctx context.Context) (_ *queueRunner, err error) {
+	c, err := loadConfig(needProjects|needAPI|needPrompts, a.now())
+	if err != nil {
+		return nil, err
+	}
+	r := &queueRunner{config: c, log: a.logger(c)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	if r.folder, err = prompts.Open(c.PromptsDir, c.rules()); err != nil {
+		return nil, err
+	}
+	lock, err := state.LockQueue(c.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	r.close = append(r.close, lock.Release)
+	if r.db, err = state.Open(c.StateDir); err != nil {
+		return nil, err
+	}
+	r.close = append(r.close, r.db.Close)
+	if r.api, err = newAPI(c, r.db, r.log, a.now); err != nil {
+		return nil, err
+	}
+	stores, err := newSinks(c)
+	if err != nil {
+		return nil, err
+	}
+	r.close = append(r.close, func() error { return closeStores(stores) })
+	r.queue = newQueue(c, r.db, r.api, stores, r.log, a.now)
+	return r, r.queue.Start(ctx)
+}
+
+func newQueue(c config, db *state.DB, client api, stores []store, log *slog.Logger, now func() time.Time) *jobs.Queue {
+	cfg := queueConfig(c, now, log)
+	cfg.Numbers = numbers{db, stores, c.StateDir}
+	cfg.KeyMark = client.keyMark
+	return jobs.New(cfg, client.Client, db)
+}
+
+// Close gives everything up, in reverse order.
+func (r *queueRunner) Close() error {
+	var errs []error
+	for i := len(r.close) - 1; i >= 0; i-- {
+		errs = append(errs, r.close[i]())
+	}
+	return errors.Join(errs...)
+}
+
+func (a *app) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
+	r, err := a.openQueue(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	result, err := r.run(ctx, wait, a.now)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = writeJSON(a.out, result.Planned)
+	} else {
+		err = a.printRun(result)
+	}
+	if err == nil && (ctx.Err() != nil || wait && bad(result)) {
+		return errSaid
+	}
+	return err
+}
+
+// run makes one pass, or as many as it takes.
+func (r *queueRunner) run(ctx context.Context, wait bool, now func() time.Time) (total jobs.Result, err error) {
+	for {
+		found, err := r.folder.ScanSettled(ctx)
+		if err != nil {
+			return total, err
+		}
+		for _, f := range found.Findings {
+			r.log.Warn("prompt file is invalid", "finding", f.String())
+		}
+		result, err := r.queue.Pass(ctx, found)
+		if ferr := r.api.flush(context.WithoutCancel(ctx), r.db); ferr != nil {
+			err = errors.Join(err, ferr)
+		}
+		total = sum(total, result)
+		if errors.Is(err, jobs.ErrNewState) {
+			return total, problems{err.Error()}
+		}
+		if err != nil || !wait || result.Settled() || ctx.Err() != nil {
+			return total, err
+		}
+		pause := passEvery
+		if left := result.Next.Sub(now()); !result.Next.IsZero() && left < pause {
+			pause = left
+		}
+		rest(ctx, pause)
+	}
+}
+
+// rest waits, or until ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(max(d, 10*time.Millisecond))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// sum adds what a pass did to what those before did; how things stand is the
+// last one's.
+func sum(a, b jobs.Result) jobs.Result {
+	b.Created += a.Created
+	b.Messages += a.Messages
+	b.Polled += a.Polled
+	b.Ended += a.Ended
+	b.Unknown += a.Unknown
+	b.Rejected += a.Rejected
+	return b
+}
+
+// bad reports whether a prompt came to a bad end, or is in doubt.
+func bad(r jobs.Result) bool {
+	for _, p := range r.Planned {
+		switch p.State {
+		case journal.Failed, journal.Rejected, journal.Lost, journal.Unknown, journal.Invalid:
+			return true
+		}
+	}
+	return r.Queue.Paused != ""
+}
+
+func (a *app) printRun(r jobs.Result) error {
+	fmt.Fprintf(a.out, "%s created, %s sent, %d ended, %d at work\n", plural(r.Created, "job"), plural(r.Messages, "follow-up"), r.Ended, r.Following)
+	if r.Queue.Paused != "" {
+		fmt.Fprintf(a.out, "paused: %s\n", r.Queue.Detail)
+	}
+	if len(r.Planned) == 0 {
+		return nil
+	}
+	fmt.Fprintln(a.out)
+	var rows [][]string
+	for _, p := range r.Planned {
+		link := "-"
+		if p.Job != nil {
+			link = orMinus(p.Job.PRLink)
+		}
+		rows = append(rows, []string{p.ID, p.Project, string(p.State), link, orNext(p)})
+	}
+	return table(a.out, []string{"prompt", "project", "state", "pull request", "why"}, rows)
+}
