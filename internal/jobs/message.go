@@ -14,8 +14,8 @@ import (
 func (p *pass) messages(ctx context.Context) error {
 	for _, seq := range p.completed {
 		job := p.jobs[seq]
-		if ctx.Err() != nil || p.queue.Paused != "" || p.blocked(job.Project) {
-			return nil // it is read again, and then it goes
+		if over(ctx) || p.queue.Paused != "" || p.blocked(job.Project) {
+			break // it is read again, and then it goes
 		}
 		err := p.message(ctx, job)
 		if errors.Is(err, journal.ErrRaced) {

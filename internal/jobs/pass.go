@@ -82,7 +82,7 @@ func (p *pass) run(ctx context.Context) error {
 	}
 	for _, step := range []func(context.Context) error{p.clockSetBack, p.poll, p.resume, p.messages, p.adoptState, p.tidy, p.submit} {
 		// What is under way at the end of ctx is done, nothing new begins.
-		if stopped := ctx.Err() != nil; stopped {
+		if over(ctx) {
 			break
 		}
 		if err := step(ctx); err != nil {
@@ -91,6 +91,9 @@ func (p *pass) run(ctx context.Context) error {
 	}
 	return nil
 }
+
+// over reports whether nothing new is to begin.
+func over(ctx context.Context) bool { return ctx.Err() != nil }
 
 func (p *pass) reload(ctx context.Context) (err error) {
 	v, err := p.load(context.WithoutCancel(ctx))
