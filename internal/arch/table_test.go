@@ -29,8 +29,9 @@ var allowed = map[string][]string{
 	"internal/sandbox/codehost": {"internal/sandbox/agent"},
 	"internal/sandbox/worktree": {"internal/sandbox/agent"},
 
-	"internal/jobs":     {"internal/analytics", "internal/docsapi", "internal/journal", "internal/prompts", "schedule"},
-	"internal/pipeline": {"internal/analytics", "internal/docsapi", "internal/spool", "schedule", "sinks"},
+	"internal/jobs":        {"internal/analytics", "internal/docsapi", "internal/journal", "internal/prompts", "schedule"},
+	"internal/jobs/notify": {"internal/journal"},
+	"internal/pipeline":    {"internal/analytics", "internal/docsapi", "internal/spool", "schedule", "sinks"},
 
 	"exporter":         {"internal/analytics"},
 	"exporter/history": {"exporter", "internal/analytics"},
