@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/state"
@@ -36,13 +37,14 @@ func (r *runner) fillPages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	down := map[string]bool{}
 	for _, p := range l.projects(in) {
 		for _, g := range p.Grids {
 			rev := newest(g)
 			if rev == nil || rev.TotalsOnly() || hasPages(lists, *rev) {
 				continue
 			}
-			if err := r.fillFrom(ctx, l.entries[rev.Key]); err != nil {
+			if err := r.fillFrom(ctx, l.entries[rev.Key], down); err != nil {
 				return err
 			}
 		}
@@ -54,17 +56,23 @@ func hasPages(lists []state.PageList, rev analytics.Revision) bool {
 	return slices.ContainsFunc(lists, func(p state.PageList) bool { return p.Key == rev.Key && p.Revision == rev.Number })
 }
 
-// fillFrom asks the sinks that have the window, until one knows its pages.
-func (r *runner) fillFrom(ctx context.Context, e state.Entry) error {
+// slowSink is how long a sink may take to say no before it is not asked again.
+const slowSink = 5 * time.Second
+
+// fillFrom asks the sinks that have the window, until one knows its pages. One that
+// took long to fail is down, and not asked again.
+func (r *runner) fillFrom(ctx context.Context, e state.Entry, down map[string]bool) error {
 	for _, s := range r.stores {
-		if e.Sinks[s.Name()].IsZero() {
+		if e.Sinks[s.Name()].IsZero() || down[s.Name()] {
 			continue
 		}
+		began := time.Now()
 		pages, err := topOf(ctx, s, e.Revision, r.StateDir, keptPages)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
+			down[s.Name()] = time.Since(began) > slowSink
 			r.log.Warn("pages not read from sink: their metrics are missing", "sink", s.Name(), "window", e.Key.String(), "error", err)
 			continue
 		}
