@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +69,7 @@ func (o *outbox) add(at time.Time, kinds ...string) {
 
 // receiver answers as told and remembers what came.
 type receiver struct {
+	mu     sync.Mutex
 	answer func(kind string) int // 0: no connection
 	got    []*http.Request
 	bodies []string
@@ -78,6 +80,8 @@ func (r *receiver) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	status := r.answer(req.Header.Get("X-Docgauge-Event"))
 	if status == 0 {
 		return nil, fmt.Errorf("dial %s: refused", req.URL)
@@ -314,7 +318,9 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 // TestRun wakes for a note, waits out a failure and ends with its context.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, o := &receiver{answer: answering(503)}, &outbox{}
+		var status, came atomic.Int32
+		status.Store(503)
+		r, o := &receiver{answer: func(string) int { came.Add(1); return int(status.Load()) }}, &outbox{}
 		n := notifier(t, r, o, time.Now, io.Discard)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -324,27 +330,40 @@ func TestRun(t *testing.T) {
 		n.Wake()
 		n.Wake()
 		synctest.Wait()
-		if len(r.got) != 1 {
-			t.Fatalf("%d deliveries at once", len(r.got))
+		if came.Load() != 1 {
+			t.Errorf("%d deliveries at once", came.Load())
 		}
-		r.answer = answering(200)
+		status.Store(200)
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
-		if len(r.got) != 1 {
-			t.Fatalf("%d deliveries in the pause", len(r.got))
+		if came.Load() != 1 {
+			t.Errorf("%d deliveries in the pause", came.Load())
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if len(r.got) != 2 || len(o.notes) != 0 {
-			t.Fatalf("%d deliveries after it, %d left", len(r.got), len(o.notes))
+		if came.Load() != 2 {
+			t.Errorf("%d deliveries after it", came.Load())
 		}
-		o.add(time.Now(), "failed")
-		o.mu.Lock()
-		o.fail = errors.New("the disk is gone")
-		o.mu.Unlock()
-		time.Sleep(2 * time.Minute)
 		cancel()
 		<-ended
+		if len(o.notes) != 0 {
+			t.Errorf("left %+v", o.notes)
+		}
+	})
+}
+
+// TestRunOutlivesTheOutbox: a disk that is full for a while ends nothing.
+func TestRunOutlivesTheOutbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		o := &outbox{fail: errors.New("the disk is gone")}
+		n := notifier(t, &receiver{answer: answering(200)}, o, time.Now, &log)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		n.Run(ctx)
+		if got := strings.Count(log.String(), "the disk is gone"); got != 1 {
+			t.Errorf("said %d times", got)
+		}
 	})
 }
 
