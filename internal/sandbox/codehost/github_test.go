@@ -134,6 +134,7 @@ func TestGitHubErrors(t *testing.T) {
 		"long":       {answer(400, `{"message":"`+strings.Repeat("ü", 1000)+`"}`), "ü…"},
 		"redirect":   {answer(307, ``), "redirects are not followed"},
 		"javascript": {answer(201, `{"html_url":"javascript:alert(1)"}`), "html_url"},
+		"plain http": {answer(201, `{"html_url":"http://github.example/1"}`), "html_url"},
 		"no link":    {answer(201, `{}`), "html_url"},
 		"dropped":    {func(http.ResponseWriter, string) { panic(http.ErrAbortHandler) }, "EOF"},
 	} {
