@@ -19,6 +19,7 @@ import (
 	"github.com/docgauge/docgauge/exporter/server"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/jobs/notify"
 )
 
 const prefix = "DOCGAUGE"
@@ -62,15 +63,15 @@ type config struct {
 	MaxActiveJobs     count      `envconfig:"MAX_ACTIVE_JOBS" default:"3" desc:"agent jobs at work at once, all projects together"`
 	PollInterval      period     `envconfig:"POLL_INTERVAL" default:"15s" desc:"between two looks at an agent job; grows to 5 minutes"`
 	JobPath           string     `envconfig:"JOB_PATH" default:"/v2/agent/{projectId}/job/{id}" desc:"where an agent job is read, which the service's specification leaves open"`
+	NotifyURL         secret     `envconfig:"NOTIFY_URL" desc:"webhook that gets a POST for each agent job that ended or needs somebody; or DOCGAUGE_NOTIFY_URL_FILE"`
+	NotifyURLFile     string     `envconfig:"NOTIFY_URL_FILE" desc:"-"`
+	NotifySecret      secret     `envconfig:"NOTIFY_SECRET" desc:"key of the HMAC-SHA256 that signs those; or DOCGAUGE_NOTIFY_SECRET_FILE"`
+	NotifySecretFile  string     `envconfig:"NOTIFY_SECRET_FILE" desc:"-"`
 	StateDir          string     `envconfig:"STATE_DIR" default:"./state" desc:"ledger, budget and spool; mode 0700"`
 	SpoolMax          byteSize   `envconfig:"SPOOL_MAX" default:"1GiB" desc:"spool size at which exporting pauses"`
 	LogLevel          slog.Level `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	LogFormat         logFormat  `envconfig:"LOG_FORMAT" default:"text" desc:"text or json"`
 }
-
-// planned are variables of later versions: naming one is not a typo, but it
-// would have no effect either, and that must not be silent.
-var planned = []string{"NOTIFY_URL", "NOTIFY_URL_FILE", "NOTIFY_SECRET", "NOTIFY_SECRET_FILE"}
 
 // problems is a bad configuration: every problem, one a line.
 type problems []string
@@ -155,8 +156,6 @@ func checkNames(p *problems) {
 		name, ours := strings.CutPrefix(full, prefix+"_")
 		switch {
 		case !ours, slices.Contains(known, name), strings.HasPrefix(name, "PORT"), strings.HasPrefix(name, "SERVICE_"):
-		case slices.Contains(planned, name):
-			p.add("%s: this version does not have what it configures; unset it", full)
 		default:
 			p.add("%s: unknown variable%s", full, didYouMean(name, known))
 		}
@@ -179,6 +178,8 @@ func (c *config) readSecrets(p *problems) {
 	readSecret(p, "DOCGAUGE_API_KEY", &c.APIKey, c.APIKeyFile)
 	readSecret(p, "DOCGAUGE_CLICKHOUSE_DSN", &c.ClickHouseDSN, c.ClickHouseDSNFile)
 	readSecret(p, "DOCGAUGE_WRITE_API_KEY", &c.WriteAPIKey, c.WriteAPIKeyFile)
+	readSecret(p, "DOCGAUGE_NOTIFY_URL", &c.NotifyURL, c.NotifyURLFile)
+	readSecret(p, "DOCGAUGE_NOTIFY_SECRET", &c.NotifySecret, c.NotifySecretFile)
 	readSecret(p, "DOCGAUGE_PUSHGATEWAY_URL", &c.PushgatewayURL, c.PushgatewayFile)
 }
 
@@ -251,6 +252,12 @@ func (c *config) validate(now time.Time, p *problems) {
 // validateQueue checks what the prompt queue is given.
 func (c *config) validateQueue(p *problems) {
 	within(p, "DOCGAUGE_POLL_INTERVAL", time.Duration(c.PollInterval), time.Second, time.Hour)
+	if c.NotifyURL != "" {
+		p.join(notify.CheckURL(string(c.NotifyURL)))
+	}
+	if c.NotifySecret != "" && c.NotifyURL == "" && c.NotifyURLFile == "" {
+		p.add("DOCGAUGE_NOTIFY_SECRET: without DOCGAUGE_NOTIFY_URL it has no effect")
+	}
 	p.join(docsapi.CheckJobPath(c.JobPath))
 	if c.WriteAPIKey != "" {
 		if err := docsapi.CheckKey(string(c.WriteAPIKey)); err != nil {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/jobs/notify"
 	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
@@ -13,6 +14,7 @@ import (
 type queueDaemon struct {
 	*jobs.Queue
 	folder *prompts.Folder
+	notes  *notify.Notifier // nil where nobody wants notifications
 
 	mu  sync.Mutex
 	now standing
@@ -27,6 +29,9 @@ func (d *daemon) openQueue() (err error) {
 	}
 	q := &queueDaemon{}
 	if q.folder, err = prompts.Open(d.PromptsDir, d.rules()); err != nil {
+		return problems{err.Error()}
+	}
+	if q.notes, err = newNotifier(d.config, d.db, d.log, d.runner.now); err != nil {
 		return problems{err.Error()}
 	}
 	q.Queue = newQueue(d.config, d.db, d.api, d.stores, d.log, d.runner.now)
@@ -48,10 +53,18 @@ func (d *daemon) runQueue(ctx context.Context) error {
 	if err := d.queue.Start(ctx); err != nil {
 		return err
 	}
+	var delivery sync.WaitGroup
+	defer delivery.Wait()
+	if d.queue.notes != nil {
+		delivery.Go(func() { d.queue.notes.Run(ctx) })
+	}
 	d.queue.Run(ctx, d.queue.folder, func(r jobs.Report) bool {
 		d.queue.note(r)
 		if err := d.api.agents.flush(context.WithoutCancel(ctx)); err != nil {
 			d.log.Error("answers not entered in the budget", "error", err)
+		}
+		if d.queue.notes != nil {
+			d.queue.notes.Wake()
 		}
 		poke(d.changed)
 		return true

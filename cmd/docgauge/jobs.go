@@ -54,7 +54,7 @@ func (c config) rules() prompts.Rules { return prompts.Rules{Projects: c.Project
 func queueConfig(c config, now func() time.Time, log *slog.Logger) jobs.Config {
 	return jobs.Config{
 		MaxPerDay: int(c.MaxJobsPerDay), MaxActive: int(c.MaxActiveJobs), PollInterval: time.Duration(c.PollInterval),
-		OnNewState: jobs.NewState(c.PromptsOnNewState), Now: now, Logger: log,
+		OnNewState: jobs.NewState(c.PromptsOnNewState), Notify: c.NotifyURL != "", Now: now, Logger: log,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/jobs/notify"
 	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/state"
@@ -48,7 +49,9 @@ type queueRunner struct {
 	api    api
 	folder *prompts.Folder
 	queue  *jobs.Queue
-	close  []func() error
+	// notes delivers notifications; nil where nobody wants them.
+	notes *notify.Notifier
+	close []func() error
 }
 
 // openQueue takes the queue's lock and heals what another process left.
@@ -84,7 +87,36 @@ func (a *app) openQueue(ctx context.Context) (_ *queueRunner, err error) {
 	}
 	r.close = append(r.close, func() error { return closeStores(stores) })
 	r.queue = newQueue(c, r.db, r.api, stores, r.log, a.now)
+	if r.notes, err = newNotifier(c, r.db, r.log, a.now); err != nil {
+		return nil, err
+	}
 	return r, r.queue.Start(ctx)
+}
+
+// notifyTimeout bounds what run delivers after a pass; the rest is tried again.
+const notifyTimeout = 15 * time.Second
+
+// newNotifier returns what delivers notifications, nil if none are wanted.
+func newNotifier(c config, db *state.DB, log *slog.Logger, now func() time.Time) (*notify.Notifier, error) {
+	if c.NotifyURL == "" {
+		return nil, nil
+	}
+	key := string(c.NotifySecret)
+	return notify.New(notify.Config{
+		URL: string(c.NotifyURL), Secret: func() string { return key }, UserAgent: "docgauge/" + version, Now: now, Logger: log,
+	}, db)
+}
+
+// notify delivers what is in the outbox. What cannot be delivered stays there.
+func (r *queueRunner) notify(ctx context.Context) {
+	if r.notes == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notifyTimeout)
+	defer cancel()
+	if _, err := r.notes.Deliver(ctx); err != nil {
+		r.log.Error("notifications not delivered", "error", err)
+	}
 }
 
 func newQueue(c config, db *state.DB, client api, stores []store, log *slog.Logger, now func() time.Time) *jobs.Queue {
@@ -138,6 +170,7 @@ func (r *queueRunner) run(ctx context.Context, wait bool, now func() time.Time) 
 		if ferr := r.api.flush(context.WithoutCancel(ctx), r.db); ferr != nil {
 			err = errors.Join(err, ferr)
 		}
+		r.notify(ctx)
 		total = sum(total, result)
 		if errors.Is(err, jobs.ErrNewState) {
 			return total, problems{err.Error()}

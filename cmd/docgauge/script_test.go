@@ -6,6 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -66,6 +69,7 @@ func TestScripts(t *testing.T) {
 			"poke":     scriptPoke,
 			"parquets": scriptParquets,
 			"sigterm":  scriptSigterm,
+			"hook":     scriptHook,
 
 			"clickhouse":   scriptClickHouse,
 			"query":        scriptQuery,
@@ -205,6 +209,24 @@ func scriptParquets(ts *testscript.TestScript, _ bool, args []string) {
 	if got != want {
 		ts.Fatalf("%d .parquet files below %s, want %d", got, args[0], want)
 	}
+}
+
+// scriptHook starts a receiver of notifications that adds each body, and its
+// signature, to a file: hook FILE.
+func scriptHook(ts *testscript.TestScript, _ bool, args []string) {
+	file, err := os.OpenFile(ts.MkAbs(args[0]), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	ts.Check(err)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			_, _ = fmt.Fprintf(file, "%s %s\n", r.Header.Get("X-Docgauge-Signature"), body)
+		}
+	}))
+	ts.Defer(func() {
+		receiver.Close()
+		ts.Check(file.Close())
+	})
+	ts.Setenv("DOCGAUGE_NOTIFY_URL", receiver.URL)
 }
 
 // scriptSigterm sends SIGTERM to the background commands.
