@@ -14,7 +14,7 @@
 //  1. the prompt may go: its own conditions, its place in the line, the caps
 //  2. its text is rendered
 //  3. the intent is durable: submitting          (crash before: nothing happened)
-//  4. one POST                                   (crash from here: Start makes it unknown)
+//  4. one POST                                   (crash from here: the next Start makes it unknown)
 //  5. what came of it is durable                 (crash before: as 4; after: it is followed)
 //
 // A message to a job that is completed and has follow-ups left goes the same way:

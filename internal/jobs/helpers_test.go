@@ -225,6 +225,26 @@ func (w *world) resolveAll() (any bool) {
 	return any
 }
 
+// unclaimed returns the id of a job at the service that can only be this one; empty
+// where there is none.
+func (w *world) unclaimed(job journal.Job) string {
+	w.Helper()
+	jobs, err := w.journal.Jobs(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	claimed := map[string]bool{}
+	for _, other := range jobs {
+		claimed[other.JobID] = true
+	}
+	for _, at := range w.service.jobs {
+		if at.texts[0] == job.Text && at.project == job.Project && !claimed[at.id] {
+			return at.id
+		}
+	}
+	return ""
+}
+
 func (w *world) resolve(seq int64) {
 	w.Helper()
 	job, err := w.journal.Job(w.Context(), seq)
@@ -236,8 +256,8 @@ func (w *world) resolve(seq int64) {
 		if w.service.got(job.JobID, job.FollowUps[job.Sent]) > 0 {
 			a = Answer{JobID: job.JobID}
 		}
-	} else if at := w.service.of(job.Text); at != nil {
-		a = Answer{JobID: at.id}
+	} else if id := w.unclaimed(job); id != "" {
+		a = Answer{JobID: id}
 	}
 	if _, err := w.operator().Resolve(w.Context(), job.Prompt, a); err != nil {
 		w.Fatal(err)

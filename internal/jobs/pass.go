@@ -71,6 +71,9 @@ type pass struct {
 }
 
 func (p *pass) run(ctx context.Context) error {
+	if err := p.Start(ctx); err != nil {
+		return err
+	}
 	if err := p.payOwed(ctx); err != nil {
 		return err
 	}

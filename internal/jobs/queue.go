@@ -82,6 +82,7 @@ type Queue struct {
 	cfg     Config
 	client  Client
 	journal Journal
+	started bool
 	// owed is what came of a call and is not in the journal yet. Nothing is sent
 	// while there is any.
 	owed func(context.Context) error
@@ -90,7 +91,7 @@ type Queue struct {
 	jitter func(time.Duration) time.Duration
 }
 
-// New returns the queue. Start comes first.
+// New returns the queue.
 func New(cfg Config, client Client, j Journal) *Queue {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -11,9 +11,12 @@ import (
 const diedSubmitting = "the process ended while it was being submitted: the service may have accepted it"
 
 // Start heals what a process left that ended at any moment: what was being sent
-// is in doubt from then on. It must come before the first Pass, and only while no
-// other process runs the queue.
+// is in doubt from then on. It comes once, by itself before the first Pass, and
+// only while no other process runs the queue.
 func (q *Queue) Start(ctx context.Context) error {
+	if q.started {
+		return nil
+	}
 	v, err := q.load(ctx)
 	if err != nil {
 		return err
@@ -31,11 +34,10 @@ func (q *Queue) Start(ctx context.Context) error {
 		changes = append(changes, journal.Change{Job: job, From: from, At: v.at, Cause: job.Reason, Note: q.noteJob(v.at, job)})
 		q.cfg.Logger.Warn("agent job in doubt after a crash", "prompt", job.Prompt, "job", job.Seq, "remedy", resolve(job))
 	}
-	if len(changes) == 0 {
-		return nil
+	if len(changes) > 0 {
+		_, err = q.apply(ctx, append(changes, q.doubts(v.queue, v.at, len(left))...)...)
 	}
-	changes = append(changes, q.doubts(v.queue, v.at, len(left))...)
-	_, err = q.apply(ctx, changes...)
+	q.started = err == nil
 	return err
 }
 

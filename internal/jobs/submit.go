@@ -70,8 +70,10 @@ func (p *pass) create(ctx context.Context, next Planned, text prompts.Rendered) 
 func (p *pass) intent(next Planned, text prompts.Rendered) (job journal.Job, from journal.State) {
 	job = newJob(next.prompt, journal.Submitting)
 	job.Firing = next.Firing
-	if former, ok := p.of(next.ID); ok && former.State == journal.Pending && former.Firing.Equal(next.Firing) {
-		job.Seq, job.Version, job.Attempt, job.Tries, from = former.Seq, former.Version, former.Attempt, former.Tries, former.State
+	former, ok := p.of(next.ID)
+	if ok && former.State == journal.Pending && (former.Firing.Equal(next.Firing) || !next.prompt.Recurs()) {
+		job.Seq, job.Version, job.Tries, from = former.Seq, former.Version, former.Tries, former.State
+		job.Firing, job.Attempt = former.Firing, former.Attempt
 		job.Resubmit = job.Resubmit && former.Resubmit
 	}
 	job.Text, job.FollowUps, job.Messages = text.Text, text.FollowUps, len(text.FollowUps)

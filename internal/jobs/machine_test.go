@@ -1,0 +1,326 @@
+package jobs
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/prompts"
+)
+
+// machine is a world in which everything happens, and what must hold in it.
+type machine struct {
+	*world
+	skew time.Duration // of the queue's clock
+	// forward: the clock was set forward, so a day can be over too early.
+	forward bool
+	// again counts, by prompt, what may have a job anew: somebody asked for it.
+	again map[string]int
+	edits int
+}
+
+func (m *machine) queueTime() time.Time { return m.clock.Add(m.skew) }
+
+func TestMachine(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &machine{world: newWorld(t), again: map[string]int{}}
+		m.cfg.Now = m.queueTime
+		m.cfg.MaxPerDay = rapid.IntRange(0, 6).Draw(t, "per day")
+		m.cfg.MaxActive = rapid.IntRange(0, 3).Draw(t, "active")
+		m.cfg.KeyMark = func() string { return "mark" }
+		for range rapid.IntRange(1, 6).Draw(t, "prompts") {
+			m.edit(t)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"":         func(*rapid.T) { m.check() },
+			"pass":     m.quiet,
+			"faulty":   m.faulty,
+			"outage":   m.outage,
+			"kill":     func(*rapid.T) { m.queue = nil },
+			"edit":     m.edit,
+			"remove":   func(t *rapid.T) { m.remove(m.draw(t)) },
+			"operator": m.operate,
+			"time":     m.goesBy,
+			"clock":    m.setClock,
+			"lost":     m.loses,
+		})
+		m.end()
+	})
+}
+
+var ids = []string{"a", "b", "c", "d", "e", "f"}
+
+func (m *machine) draw(t *rapid.T) string { return rapid.SampledFrom(ids).Draw(t, "prompt") }
+
+// edit writes a file, new or in place of another.
+func (m *machine) edit(t *rapid.T) {
+	m.edits++
+	id := m.draw(t)
+	p := prompts.Prompt{
+		ID: id, Project: rapid.SampledFrom([]string{"prj_a", "prj_b"}).Draw(t, "project"),
+		Body:           fmt.Sprintf("do %s, edit %d%s", id, m.edits, rapid.SampledFrom([]string{"", " fails", " archives", " no change", " slow"}).Draw(t, "outcome")),
+		ConcurrencyKey: rapid.SampledFrom([]string{"", "", "k"}).Draw(t, "key"),
+		OnUnknown:      rapid.SampledFrom([]prompts.OnUnknown{prompts.Hold, prompts.Resubmit}).Draw(t, "on_unknown"),
+	}
+	for i := range rapid.IntRange(0, 2).Draw(t, "follow-ups") {
+		p.FollowUps = append(p.FollowUps, fmt.Sprintf("%s, follow-up %d", p.Body, i))
+	}
+	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	case 0:
+		p.Schedule = cron(t, rapid.SampledFrom([]string{"0 * * * *", "@every 90m", "30 5 * * *"}).Draw(t, "schedule"))
+	case 1:
+		if id > "a" {
+			p.DependsOn = []string{rapid.SampledFrom(ids[:strings.Index("abcdef", id)]).Draw(t, "on")}
+		}
+	case 2:
+		p.NotBefore = m.clock.Add(time.Duration(rapid.IntRange(-60, 600).Draw(t, "not before")) * time.Minute)
+	case 3:
+		p.Expires = m.clock.Add(time.Duration(rapid.IntRange(0, 6000).Draw(t, "expires")) * time.Minute)
+	}
+	m.prompt(p)
+}
+
+// quiet is a pass in which nothing goes wrong.
+func (m *machine) quiet(*rapid.T) {
+	m.faults, m.service.down = nil, nil
+	if _, err := m.pass(); err != nil {
+		m.Fatalf("pass: %v", err)
+	}
+}
+
+// faulty is a pass in which one call goes wrong.
+func (m *machine) faulty(t *rapid.T) {
+	call := rapid.SampledFrom([]string{callCreate, callMessage, callRead, callApply, callApply, callJobs, callJob, callQueue, callRecurring, callSee}).Draw(t, "call")
+	f := rapid.SampledFrom(faultsOf(call)).Draw(t, "fault")
+	nth := rapid.IntRange(1, 4).Draw(t, "nth")
+	made := 0
+	m.faults = func(c string, _ int) fault {
+		if c == call {
+			if made++; made == nth {
+				return f
+			}
+		}
+		return noFault
+	}
+	m.pass()
+	m.faults = nil
+}
+
+// outage is a pass in which the service takes nothing, or says so.
+func (m *machine) outage(t *rapid.T) {
+	m.service.down = always(rapid.SampledFrom([]error{
+		answer(http.StatusInternalServerError), answer(http.StatusUnauthorized), answer(http.StatusTooManyRequests), throttled(time.Hour),
+		answer(http.StatusBadRequest), answer(http.StatusNotFound), answer(http.StatusConflict), notSentError(), lostError(),
+	}).Draw(t, "answer"))
+	m.pass()
+	m.service.down = nil
+}
+
+func (m *machine) goesBy(t *rapid.T) {
+	m.clock = m.clock.Add(rapid.SampledFrom([]time.Duration{time.Second, 20 * time.Second, 2 * time.Minute, 31 * time.Minute, 5 * time.Hour}).Draw(t, "time"))
+}
+
+func (m *machine) setClock(t *rapid.T) {
+	step := rapid.SampledFrom([]time.Duration{-time.Second, -time.Hour, -400 * 24 * time.Hour, time.Minute, 40 * 24 * time.Hour}).Draw(t, "step")
+	m.skew += step
+	m.forward = m.forward || step > 0
+}
+
+// loses makes the service forget a job.
+func (m *machine) loses(t *rapid.T) {
+	if jobs := m.service.jobs; len(jobs) > 0 && rapid.IntRange(0, 4).Draw(t, "rarely") == 0 {
+		jobs[rapid.IntRange(0, len(jobs)-1).Draw(t, "job")].gone = true
+	}
+}
+
+// operate is one decision, right or nonsense. Who resolves looks first.
+func (m *machine) operate(t *rapid.T) {
+	ctx, id, o := m.Context(), m.draw(t), NewOperator(m.journal, m.queueTime)
+	var err error
+	switch action := rapid.SampledFrom([]string{"hold", "release", "cancel", "retry", "resolve", "drop", "pause", "go on"}).Draw(t, "action"); action {
+	case "hold":
+		_, err = o.Hold(ctx, id, m.found())
+	case "release":
+		_, err = o.Release(ctx, id)
+	case "cancel":
+		_, err = o.Cancel(ctx, id, m.found())
+	case "retry":
+		if _, err = o.Retry(ctx, id, m.found()); err == nil {
+			m.again[id]++
+		}
+	case "resolve":
+		if job, err := Find(ctx, m.journal, id); err == nil && job.State == journal.Unknown {
+			m.resolve(job.Seq)
+			m.again[id]++
+		}
+	case "drop":
+		_, err = o.Resolve(ctx, id, Answer{Drop: true})
+	case "pause":
+		_, err = o.PauseQueue(ctx)
+	case "go on":
+		_, err = o.ReleaseQueue(ctx)
+	}
+	if err != nil && !strings.Contains(err.Error(), ErrRefused.Error()) && !strings.Contains(err.Error(), journal.ErrNoJob.Error()) {
+		t.Fatal(err)
+	}
+}
+
+// check holds what must always be.
+func (m *machine) check() {
+	rows := m.memory.jobs
+	ids, attempts, unsure, busy := map[string]int64{}, map[string]int{}, map[string]int{}, 0
+	firings := map[string]map[time.Time]bool{}
+	for _, job := range rows {
+		if other, twice := ids[job.JobID]; twice && job.JobID != "" {
+			m.Fatalf("jobs %d and %d have the id %s", other, job.Seq, job.JobID)
+		}
+		ids[job.JobID] = job.Seq
+		if job.Attempt > 1 {
+			attempts[job.Prompt]++
+		}
+		if job.InDoubt && job.JobID == "" || job.State == journal.Submitting {
+			unsure[job.Text]++
+		}
+		if job.State.Occupies() {
+			busy++
+		}
+		if firings[job.Prompt] == nil {
+			firings[job.Prompt] = map[time.Time]bool{}
+		}
+		firings[job.Prompt][job.Firing] = true
+	}
+	for _, at := range m.service.jobs {
+		if _, known := ids[at.id]; !known {
+			if unsure[at.texts[0]]--; unsure[at.texts[0]] < 0 {
+				m.Fatalf("job %s (%s) is not in the journal, and nothing there is in doubt", at.id, at.texts[0])
+			}
+		}
+		m.messagesOnce(at)
+	}
+	m.onlyAsked(attempts)
+	if m.cfg.MaxActive > 0 && busy > m.cfg.MaxActive {
+		m.Fatalf("%d jobs may be at work, at most %d may", busy, m.cfg.MaxActive)
+	}
+	m.perDay()
+}
+
+// onlyAsked fails where a prompt has an attempt more than somebody wanted, or
+// on_unknown did.
+func (m *machine) onlyAsked(attempts map[string]int) {
+	for prompt, n := range attempts {
+		byItself := 0
+		for _, job := range m.memory.jobs {
+			if job.Prompt == prompt && strings.HasPrefix(job.Reason, "on_unknown: resubmit: ") {
+				byItself++
+			}
+		}
+		if allowed := m.again[prompt] + byItself; n > allowed {
+			m.Fatalf("%s had %d more attempts, asked for were %d", prompt, n, allowed)
+		}
+	}
+}
+
+// messagesOnce fails where a message was taken twice that nobody sent again.
+func (m *machine) messagesOnce(at *remote) {
+	for i, message := range at.texts[1:] {
+		if slices.Contains(at.texts[1:i+1], message) && !m.doubted(at.id) {
+			m.Fatalf("job %s got %q twice", at.id, message)
+		}
+	}
+}
+
+// doubted reports whether on_unknown may have sent a job's message again.
+func (m *machine) doubted(id string) bool {
+	for seq, job := range m.memory.jobs {
+		for _, event := range m.memory.events[seq] {
+			if job.JobID == id && strings.HasPrefix(event.Cause, "on_unknown: resubmit: ") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// perDay fails where in any 24 hours more jobs were created than may be.
+func (m *machine) perDay() {
+	created := m.service.created()
+	if m.cfg.MaxPerDay == 0 || m.forward {
+		return
+	}
+	for i := m.cfg.MaxPerDay; i < len(created); i++ {
+		if apart := created[i].Sub(created[i-m.cfg.MaxPerDay]); apart < day {
+			m.Fatalf("%d jobs within %v", m.cfg.MaxPerDay+1, apart)
+		}
+	}
+}
+
+// end lets everything come to rest, and sees that nothing was forgotten.
+func (m *machine) end() {
+	ctx, o := m.Context(), NewOperator(m.journal, m.queueTime)
+	if _, err := o.ReleaseQueue(ctx); err != nil {
+		m.Fatal(err)
+	}
+	for _, job := range m.memory.jobs {
+		if job.State == journal.Held {
+			if _, err := o.Release(ctx, fmt.Sprintf("#%d", job.Seq)); err != nil {
+				m.Fatal(err)
+			}
+		}
+	}
+	m.cfg.MaxActive, m.cfg.MaxPerDay = 0, 0
+	m.queue = nil
+	for _, p := range slices.Clone(m.folder) {
+		if p.Recurs() {
+			m.remove(p.ID) // it never comes to rest
+		}
+	}
+	var r Result
+	for range 400 {
+		var err error
+		r, err = m.pass()
+		if err != nil {
+			m.Fatal(err)
+		}
+		m.check()
+		if doubt := m.resolveTruly(); r.Settled() && !doubt && r.Queue.Paused == "" {
+			m.rests(r)
+			return
+		}
+		if r.Queue.Paused != "" {
+			if _, err := o.ReleaseQueue(ctx); err != nil {
+				m.Fatal(err)
+			}
+		}
+		m.clock = m.clock.Add(7 * time.Minute)
+	}
+	m.Fatalf("it does not come to rest: %+v\n%+v", r, m.memory.jobs)
+}
+
+func (m *machine) resolveTruly() (any bool) {
+	for _, job := range m.memory.jobs {
+		if job.State == journal.Unknown {
+			m.again[job.Prompt]++
+			m.resolve(job.Seq)
+			any = true
+		}
+	}
+	return any
+}
+
+// rests fails where a prompt waits for nothing at the end.
+func (m *machine) rests(r Result) {
+	for _, p := range r.Planned {
+		switch {
+		case p.State.Ended():
+		case p.State == journal.Pending && slices.Contains([]Why{WhyNotBefore, WhyFiring, WhyDependency, WhyGone}, p.Why):
+		default:
+			m.Fatalf("at the end %s is %s for %q: %s", p.ID, p.State, p.Why, p.Reason)
+		}
+	}
+}
