@@ -39,6 +39,8 @@ type world struct {
 	faults func(call string, nth int) fault
 	on     *power
 	queue  *Queue
+	// applied says, of each event of job 1, which apply of its process entered it.
+	applied []int
 }
 
 func newWorld(t tb) *world {

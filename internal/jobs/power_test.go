@@ -171,6 +171,9 @@ func (w wiredJournal) See(ctx context.Context, prompt, schedule string, at time.
 func (w wiredJournal) Apply(ctx context.Context, changes ...journal.Change) (jobs []journal.Job, err error) {
 	err = w.do(callApply, diskError, func() (err error) {
 		jobs, err = w.journal.Apply(ctx, changes...)
+		for range len(w.memory.events[1]) - len(w.applied) {
+			w.applied = append(w.applied, w.calls[callApply])
+		}
 		return err
 	})
 	if err != nil {

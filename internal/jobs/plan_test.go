@@ -1,0 +1,322 @@
+package jobs
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/prompts"
+)
+
+func TestDependsOn(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "a", DependsOn: []string{"b", "c"}})
+	w.prompt(prompts.Prompt{ID: "b"})
+	w.prompt(prompts.Prompt{ID: "c", Body: "c fails"})
+	w.waitsFor("a", WhyDependency, journal.Pending)
+	w.passes()
+	if p := w.waitsFor("a", WhyDependency, journal.Pending); !strings.Contains(p.Reason, "b to be completed: it is active") {
+		t.Error(p.Reason)
+	}
+	w.after(turn)
+	w.has("b", journal.Completed)
+	w.has("c", journal.Failed)
+	if p := w.waitsFor("a", WhyDependency, journal.Pending); !strings.Contains(p.Reason, "c to be completed, and that is failed: docgauge jobs retry c") {
+		t.Error(p.Reason)
+	}
+	if r := w.after(time.Hour); !r.Settled() {
+		t.Error("a dependency that failed is waited for")
+	}
+	w.none("a")
+	w.prompt(prompts.Prompt{ID: "c", Body: "c, mended"})
+	if _, err := w.operator().Retry(t.Context(), "c", w.found()); err != nil {
+		t.Fatal(err)
+	}
+	w.passes()
+	w.has("c", journal.Active)
+	w.after(turn)
+	w.has("c", journal.Completed)
+	w.has("a", journal.Active)
+}
+
+// TestDependencyWithoutFile: a prompt that was completed counts when its file is gone.
+func TestDependencyWithoutFile(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "b"})
+	w.passes()
+	w.after(turn)
+	w.remove("b")
+	w.prompt(prompts.Prompt{ID: "a", DependsOn: []string{"b"}})
+	w.passes()
+	w.has("a", journal.Active)
+}
+
+func TestConcurrencyKey(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "a", ConcurrencyKey: "k"})
+	w.prompt(prompts.Prompt{ID: "b", ConcurrencyKey: "k"})
+	w.prompt(prompts.Prompt{ID: "c", ConcurrencyKey: "other"})
+	if p := w.waitsFor("b", WhyConcurrency, journal.Pending); !strings.Contains(p.Reason, "k is taken by prompt a, which is before it") {
+		t.Error(p.Reason)
+	}
+	w.passes()
+	w.has("a", journal.Active)
+	w.has("c", journal.Active)
+	w.none("b")
+	if p := w.waitsFor("b", WhyConcurrency, journal.Pending); !strings.Contains(p.Reason, "job 1 of prompt a, which is active") {
+		t.Error(p.Reason)
+	}
+	w.after(turn)
+	w.has("b", journal.Active)
+}
+
+// TestUnknownKeepsItsKey: what may be at work does not get company.
+func TestUnknownKeepsItsKey(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "a", ConcurrencyKey: "k"})
+	w.service.down = always(lostError(), callCreate)
+	w.passes()
+	w.service.down = nil
+	w.prompt(prompts.Prompt{ID: "b", ConcurrencyKey: "k"})
+	w.after(time.Hour)
+	w.none("b")
+	w.resolve(w.has("a", journal.Unknown).Seq)
+	w.after(time.Minute)
+	w.has("a", journal.Active)
+	w.after(turn)
+	w.has("b", journal.Active)
+}
+
+func TestTimes(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "early", NotBefore: start.Add(time.Hour)})
+	w.prompt(prompts.Prompt{ID: "late", Expires: start})
+	w.prompt(prompts.Prompt{ID: "just", NotBefore: start, Expires: start.Add(time.Microsecond)})
+	w.waitsFor("late", WhyNext, journal.Expired)
+	if p := w.waitsFor("early", WhyNotBefore, journal.Pending); !p.Until.Equal(start.Add(time.Hour)) {
+		t.Errorf("until %v", p.Until)
+	}
+	if r := w.passes(); r.Created != 1 {
+		t.Errorf("%d created", r.Created)
+	}
+	w.has("just", journal.Active)
+	w.after(time.Hour - time.Microsecond)
+	w.none("early")
+	w.after(time.Microsecond)
+	w.has("early", journal.Active)
+	w.none("late")
+}
+
+// TestExpiresWhileItWaits: one that was refused for a time, and has a job for it,
+// expires all the same.
+func TestExpiresWhileItWaits(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "a", Expires: start.Add(time.Minute)})
+	w.service.down = always(throttled(time.Hour))
+	w.passes()
+	w.has("a", journal.Pending)
+	w.service.down = nil
+	w.after(2 * time.Hour)
+	w.has("a", journal.Expired)
+	if len(w.service.jobs) > 0 {
+		t.Error("it was sent")
+	}
+}
+
+// TestDrift: a prompt runs once; an edit is shown, not run.
+func TestDrift(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "a"})
+	w.passes()
+	if w.planned("a").Drifted {
+		t.Error("drifted without an edit")
+	}
+	w.prompt(prompts.Prompt{ID: "a", Body: "do it otherwise"})
+	w.after(turn)
+	w.has("a", journal.Completed)
+	w.after(time.Hour)
+	p := w.planned("a")
+	if !p.Drifted || p.State != journal.Completed || !strings.Contains(p.Reason, "docgauge jobs retry a") || len(w.service.jobs) != 1 {
+		t.Errorf("%+v, %d jobs", p, len(w.service.jobs))
+	}
+	if _, err := w.operator().Retry(t.Context(), "a", w.found()); err != nil {
+		t.Fatal(err)
+	}
+	w.passes()
+	if job := w.has("a", journal.Active); job.Attempt != 2 || w.service.taken("do it otherwise") != 1 || w.planned("a").Drifted {
+		t.Errorf("%+v", job)
+	}
+}
+
+// TestEditBeforeItIsSent is no drift: what is sent is what is there.
+func TestEditBeforeItIsSent(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "a"})
+	w.service.down = always(throttled(time.Minute))
+	w.passes()
+	w.service.down = nil
+	w.prompt(prompts.Prompt{ID: "a", Body: "do it otherwise", Title: "T", Project: "prj_b", ConcurrencyKey: "k"})
+	if w.planned("a").Drifted {
+		t.Error("drifted")
+	}
+	w.after(time.Minute)
+	job := w.has("a", journal.Active)
+	if job.Text != "do it otherwise" || job.Title != "T" || job.Project != "prj_b" || job.ConcurrencyKey != "k" || job.Digest != w.folder[0].Digest {
+		t.Errorf("%+v", job)
+	}
+	if at := w.service.jobs[0]; at.project != "prj_b" || at.texts[0] != "do it otherwise" {
+		t.Errorf("%+v", at)
+	}
+}
+
+// TestFilesThatDoNotCount: invalid, just changed, gone.
+func TestFilesThatDoNotCount(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "gone"})
+	w.prompt(prompts.Prompt{ID: "settles"})
+	w.service.down = always(throttled(time.Minute))
+	w.passes()
+	w.after(2 * time.Minute)
+	w.service.down = nil
+	for _, id := range []string{"gone", "settles"} {
+		w.remove(id)
+		if _, err := w.operator().Release(t.Context(), id); err != nil && id == "gone" {
+			t.Fatal(err)
+		}
+	}
+	found := prompts.Scanned{
+		Invalid:  []prompts.Prompt{{ID: "bad", Path: "bad.md"}},
+		Findings: []prompts.Finding{{Path: "bad.md", Line: 3, Text: "schedule: it never fires"}},
+		Settling: []string{"settles.md", "new.md"},
+	}
+	w.clock = w.clock.Add(time.Hour)
+	r, err := w.queue.Pass(t.Context(), found)
+	if err != nil || r.Created > 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	got := map[string]Why{}
+	for _, p := range r.Planned {
+		got[p.ID] = p.Why
+	}
+	want := map[string]Why{"bad": WhyInvalid, "gone": WhyGone, "settles": WhySettling, "new.md": WhySettling}
+	for id, why := range want {
+		if got[id] != why {
+			t.Errorf("%s waits for %q, want %q", id, got[id], why)
+		}
+	}
+}
+
+// TestOrder: the projects in turn, going on after the last one; within a project
+// by path, and the oldest firing of what recurs.
+func TestOrder(t *testing.T) {
+	w := newWorld(t)
+	w.cfg.MaxActive = 2
+	w.prompt(prompts.Prompt{ID: "weekly", Path: "0.md", Schedule: cron(t, "@hourly")})
+	w.prompt(prompts.Prompt{ID: "daily", Path: "1.md", Schedule: cron(t, "@daily")})
+	w.passes() // it is seen
+	w.clock = w.clock.Add(25 * time.Hour)
+	for _, id := range []string{"a3", "a1", "a2"} {
+		w.prompt(prompts.Prompt{ID: id})
+	}
+	w.prompt(prompts.Prompt{ID: "b1", Project: "prj_b"})
+	w.prompt(prompts.Prompt{ID: "c1", Project: "prj_c"})
+	var sent []string
+	for range 8 {
+		before := len(w.service.jobs)
+		w.passes()
+		for _, at := range w.service.jobs[before:] {
+			sent = append(sent, strings.TrimPrefix(at.texts[0], "do "))
+		}
+		w.clock = w.clock.Add(turn)
+	}
+	if want := []string{"a1", "b1", "c1", "a2", "a3", "daily", "weekly"}; !slices.Equal(sent, want) {
+		t.Errorf("sent %v, want %v", sent, want)
+	}
+}
+
+// TestPlanChangesNothing: neither the journal nor the service hear of a plan.
+func TestPlanChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.cfg.OnNewState = Skip
+	w.prompt(prompts.Prompt{ID: "a", FollowUps: []string{"then"}})
+	w.prompt(prompts.Prompt{ID: "r", Schedule: cron(t, "@hourly")})
+	p := w.waitsFor("a", WhyNewState, journal.Pending)
+	if p.Text != "do a" || !slices.Equal(p.FollowUps, []string{"then"}) || p.Ready() || p.Place != 1 {
+		t.Errorf("%+v", p)
+	}
+	r := w.waitsFor("r", WhyFiring, journal.Pending)
+	if next := time.Date(2026, 10, 5, 14, 0, 0, 0, time.UTC); !r.Firing.Equal(next) || !r.Until.Equal(next) {
+		t.Errorf("%+v", r)
+	}
+	if len(w.memory.jobs) > 0 || len(w.memory.recurring) > 0 || len(w.service.calls) > 0 || w.memory.queue.Adopted {
+		t.Errorf("%+v, calls %v", w.memory, w.service.calls)
+	}
+}
+
+// TestTemplateThatCannotBeFilled holds its prompt, and no other.
+func TestTemplateThatCannotBeFilled(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "a", Template: true, Body: `[[ (site_visitors "week").Total ]]`})
+	w.prompt(prompts.Prompt{ID: "b"})
+	r := w.passes()
+	w.none("a")
+	w.has("b", journal.Active)
+	i := slices.IndexFunc(r.Planned, func(p Planned) bool { return p.ID == "a" })
+	if p := r.Planned[i]; p.Why != WhyRender || p.Reason == "" {
+		t.Errorf("%+v", p)
+	}
+	if p := w.waitsFor("a", WhyRender, journal.Pending); p.Unrendered == "" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestNewState: a state without any job, and prompts.
+func TestNewState(t *testing.T) {
+	w := newWorld(t)
+	w.cfg.OnNewState = Refuse
+	if _, err := w.pass(); err != nil {
+		t.Errorf("an empty folder: %v", err)
+	}
+	w.prompt(prompts.Prompt{ID: "a"})
+	w.prompt(prompts.Prompt{ID: "b"})
+	r, err := w.pass()
+	if !errors.Is(err, ErrNewState) || !strings.Contains(err.Error(), "DOCGAUGE_PROMPTS_ON_NEW_STATE") || len(r.Planned) != 2 || len(w.service.jobs) > 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	w.waitsFor("a", WhyNewState, journal.Pending)
+
+	w.cfg.OnNewState, w.queue = Skip, nil
+	w.passes()
+	if job := w.has("a", journal.Completed); job.JobID != "" || job.Reason == "" || len(w.memory.finished) > 0 {
+		t.Errorf("%+v, %v", job, w.memory.finished)
+	}
+	w.cfg.OnNewState, w.queue = Refuse, nil
+	w.prompt(prompts.Prompt{ID: "c", DependsOn: []string{"a"}})
+	w.passes()
+	w.has("c", journal.Active)
+	if len(w.service.jobs) != 1 || len(w.memory.notes) > 0 {
+		t.Errorf("%d jobs, notes %+v", len(w.service.jobs), w.memory.notes)
+	}
+}
+
+// TestSkipWaitsForAllFiles: one that is being written counts as done with the rest.
+func TestSkipWaitsForAllFiles(t *testing.T) {
+	w := newWorld(t)
+	w.cfg.OnNewState = Skip
+	w.prompt(prompts.Prompt{ID: "a"})
+	found := prompts.Scanned{Prompts: w.folder, Settling: []string{"b.md"}}
+	if err := w.process(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.queue.Pass(t.Context(), found); !errors.Is(err, ErrNewState) || len(w.memory.jobs) > 0 {
+		t.Errorf("%v, %+v", err, w.memory.jobs)
+	}
+	found = prompts.Scanned{Prompts: w.folder, Invalid: []prompts.Prompt{{ID: "b", Path: "b.md"}, {ID: "b", Path: "c.md"}}}
+	if _, err := w.queue.Pass(t.Context(), found); err != nil {
+		t.Fatal(err)
+	}
+	w.has("b", journal.Completed)
+}

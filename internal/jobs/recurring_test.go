@@ -1,0 +1,214 @@
+package jobs
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+func at(hour, minute int) time.Time { return time.Date(2026, 10, 5, hour, minute, 0, 0, time.UTC) }
+
+// recurs is a world with a prompt that fires at each full hour; it is 13:37.
+func recurs(t *testing.T) *world {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "r", Schedule: cron(t, "0 * * * *")})
+	return w
+}
+
+// firings returns the firings of the jobs of r, oldest first.
+func (w *world) firings() (out []time.Time) {
+	jobs, err := w.journal.Jobs(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, job := range jobs {
+		out = append(out, job.Firing)
+	}
+	return out
+}
+
+// TestEachFiringIsOneJob from when the prompt was first seen.
+func TestEachFiringIsOneJob(t *testing.T) {
+	w := recurs(t)
+	for w.clock.Before(at(17, 30)) {
+		w.after(5 * time.Minute)
+	}
+	want := []time.Time{at(14, 0), at(15, 0), at(16, 0), at(17, 0)}
+	if got := w.firings(); len(got) != len(want) {
+		t.Fatalf("firings %v", got)
+	}
+	for i, firing := range w.firings() {
+		if !firing.Equal(want[i]) {
+			t.Errorf("firing %d is %v", i, firing)
+		}
+	}
+	if p := w.waitsFor("r", WhyFiring, journal.Pending); !p.Until.Equal(at(18, 0)) || p.Job == nil || p.Job.State != journal.Completed {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestMissedFirings are caught up once, with the newest.
+func TestMissedFirings(t *testing.T) {
+	w := recurs(t)
+	w.passes()
+	w.queue = nil
+	w.clock = at(23, 59)
+	w.passes()
+	w.after(turn)
+	w.passes()
+	if got := w.firings(); len(got) != 2 || !got[0].Equal(at(23, 0)) || !got[1].Equal(at(24, 0)) {
+		t.Errorf("firings %v", got)
+	}
+}
+
+// TestFirstSeenIsDurable: a crash before the first firing does not begin anew.
+func TestFirstSeenIsDurable(t *testing.T) {
+	w := recurs(t)
+	w.passes()
+	w.queue = nil
+	w.after(time.Hour)
+	if got := w.firings(); len(got) != 1 || !got[0].Equal(at(14, 0)) {
+		t.Errorf("firings %v", got)
+	}
+	w.clock = at(14, 50)
+	w.prompt(prompts.Prompt{ID: "r", Schedule: cron(t, "*/20 * * * *")}) // another schedule counts from now
+	w.after(0)
+	w.after(time.Minute)
+	if got := w.firings(); len(got) != 1 {
+		t.Errorf("firings %v", got)
+	}
+	w.clock = at(15, 1)
+	w.passes()
+	if got := w.firings(); len(got) != 2 || !got[1].Equal(at(15, 0)) {
+		t.Errorf("firings %v", got)
+	}
+}
+
+// TestNoFiringBesideAnother: while a job of the prompt is at work or in doubt none
+// is made, and then the newest that was missed.
+func TestNoFiringBesideAnother(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "r", Schedule: cron(t, "0 * * * *"), Body: "slow"})
+	w.passes()
+	w.clock = at(14, 1)
+	w.passes()
+	w.has("r", journal.Active)
+	for range 5 {
+		w.after(30 * time.Minute)
+	}
+	if got := w.firings(); len(got) != 1 {
+		t.Fatalf("firings %v", got)
+	}
+	w.after(time.Hour) // three hours after it began: it is completed
+	if got := w.firings(); len(got) != 2 || !got[1].Equal(at(17, 0)) {
+		t.Errorf("firings %v", got)
+	}
+}
+
+// TestFiringThatWaits: refused for a time it goes later, unless the next one is due.
+func TestFiringThatWaits(t *testing.T) {
+	w := recurs(t)
+	w.passes()
+	w.service.down = always(throttled(10*time.Minute), callCreate)
+	w.clock = at(14, 0)
+	w.passes()
+	w.has("r", journal.Pending)
+	w.service.down = nil
+	w.after(10 * time.Minute)
+	w.has("r", journal.Active)
+
+	w.after(turn)
+	w.clock = at(15, 0)
+	w.service.down = always(throttled(2*time.Hour), callCreate)
+	w.passes()
+	w.service.down = nil
+	w.clock = at(17, 30)
+	w.passes()
+	states := map[time.Time]journal.State{at(14, 0): journal.Completed, at(15, 0): journal.Expired, at(17, 0): journal.Active}
+	for _, job := range w.memory.jobs {
+		if states[job.Firing] != job.State {
+			t.Errorf("firing %v is %s (%s)", job.Firing, job.State, job.Reason)
+		}
+	}
+	if len(w.memory.jobs) != 3 || len(w.service.jobs) != 2 {
+		t.Errorf("%d jobs, the service has %d", len(w.memory.jobs), len(w.service.jobs))
+	}
+}
+
+func TestFiringsWithinBounds(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "r", Schedule: cron(t, "0 * * * *"), NotBefore: at(16, 0), Expires: at(18, 0)})
+	for w.clock.Before(at(20, 0)) {
+		w.after(7 * time.Minute)
+	}
+	if got := w.firings(); len(got) != 2 || !got[0].Equal(at(16, 0)) || !got[1].Equal(at(17, 0)) {
+		t.Errorf("firings %v", got)
+	}
+	if p := w.planned("r"); p.State != journal.Expired {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestHeldFiring: one hold holds the prompt, one cancel leaves out one firing.
+func TestHeldFiring(t *testing.T) {
+	w := recurs(t)
+	w.passes()
+	if _, err := w.operator().Hold(t.Context(), "r", w.found()); err != nil {
+		t.Fatal(err)
+	}
+	for w.clock.Before(at(16, 30)) {
+		w.after(10 * time.Minute)
+	}
+	if len(w.service.jobs) > 0 {
+		t.Fatal("it was sent although it is held")
+	}
+	if _, err := w.operator().Release(t.Context(), "r"); err != nil {
+		t.Fatal(err)
+	}
+	w.passes()
+	if job := w.has("r", journal.Active); !job.Firing.Equal(at(16, 0)) {
+		t.Errorf("%+v", job)
+	}
+	w.after(turn)
+	if job, err := w.operator().Cancel(t.Context(), "r", w.found()); err != nil || !job.Firing.Equal(at(17, 0)) {
+		t.Fatalf("%+v, %v", job, err)
+	}
+	w.clock = at(17, 30)
+	w.passes()
+	if len(w.service.jobs) != 1 {
+		t.Error("the firing that was cancelled was sent")
+	}
+	w.clock = at(18, 1)
+	w.passes()
+	if job := w.has("r", journal.Active); !job.Firing.Equal(at(18, 0)) {
+		t.Errorf("%+v", job)
+	}
+}
+
+// TestFirings: the newest of all firings and the next, whatever the schedule and
+// however long nobody looked.
+func TestFirings(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := rapid.SampledFrom([]string{"* * * * *", "*/7 3-5 * * *", "0 9 * * 1", "0 0 29 2 *", "* * 1 1 *", "30 5 1,15 * *", "@every 1m", "@every 90m", "@every 36h", "@yearly"}).Draw(t, "schedule")
+		c, err := schedule.ParseCron(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := start.Add(time.Duration(rapid.Int64Range(0, int64(900*day)).Draw(t, "base")))
+		now := base.Add(time.Duration(rapid.Int64Range(-int64(time.Hour), int64(40*day)).Draw(t, "later")))
+		due, next := firings(c, base, now)
+		var want time.Time
+		first := c.Next(base)
+		for ; !first.After(now); first = c.Next(first) {
+			want = first
+		}
+		if !due.Equal(want) || !next.Equal(first) {
+			t.Errorf("%s from %v to %v: %v and %v, want %v and %v", spec, base, now, due, next, want, first)
+		}
+	})
+}
