@@ -61,7 +61,7 @@ const (
 
 // retryIn is how long to wait after so many tries that were not taken.
 func (q *Queue) retryIn(tries int, err error) time.Duration {
-	wait := q.jitter(min(firstRetry<<min(tries-1, 10), lastRetry))
+	wait := q.jitter(min(firstRetry<<min(tries-1, 10), lastRetry)).Round(time.Millisecond)
 	if e, ours := errors.AsType[*docsapi.Error](err); ours {
 		wait = max(wait, e.RetryAfter)
 	}
@@ -82,7 +82,7 @@ func (q *Queue) pollIn(polls int, err error) time.Duration {
 		}
 		wait = min(time.Duration(float64(wait)*pollGrowth), lastPoll)
 	}
-	wait = q.jitter(wait)
+	wait = q.jitter(wait).Round(time.Millisecond)
 	if e, ours := errors.AsType[*docsapi.Error](err); ours {
 		wait = max(wait, e.RetryAfter)
 	}
@@ -91,5 +91,5 @@ func (q *Queue) pollIn(polls int, err error) time.Duration {
 
 // jitter returns d, a fifth more or less.
 func jitter(d time.Duration) time.Duration {
-	return d*4/5 + rand.N(max(d*2/5, 0)+1)
+	return d*4/5 + rand.N(d*2/5+1)
 }

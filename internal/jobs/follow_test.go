@@ -1,0 +1,332 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/prompts"
+)
+
+// one is a world whose prompt was just accepted.
+func one(t *testing.T, p prompts.Prompt) *world {
+	w := newWorld(t)
+	p.ID = "a"
+	w.prompt(p)
+	w.passes()
+	w.has("a", journal.Active)
+	return w
+}
+
+// TestEnds: each status of the service, and what it counts as.
+func TestEnds(t *testing.T) {
+	for body, tc := range map[string]struct {
+		state  journal.State
+		result string
+		link   string
+	}{
+		"do it":     {journal.Completed, "pr", "https://example.com/pr/job-1"},
+		"no change": {journal.Completed, "no_pr", ""},
+		"fails":     {journal.Failed, "failed", ""},
+		"archives":  {journal.Archived, "archived", ""},
+	} {
+		w := one(t, prompts.Prompt{Body: body})
+		if r := w.after(turn); r.Ended != 1 || r.Following != 0 {
+			t.Errorf("%s: %+v", body, r)
+		}
+		job := w.has("a", tc.state)
+		if job.Result() != tc.result || job.PRLink != tc.link || !job.Ended.Equal(w.clock) || !job.Next.IsZero() {
+			t.Errorf("%s: %+v", body, job)
+		}
+		if job.Model != "m1" || job.Repository != "acme/docs" || job.Ref != "main" || !job.Created.Equal(start) || job.JobID != "job-1" {
+			t.Errorf("%s: %+v", body, job)
+		}
+		w.toldOf(string(tc.state))
+		if w.memory.finished["prj_a "+tc.result] != 1 {
+			t.Errorf("%s: counted %v", body, w.memory.finished)
+		}
+		w.after(time.Hour)
+		if n := w.service.calls[callRead]; n != 1 {
+			t.Errorf("%s: %d reads", body, n)
+		}
+	}
+}
+
+// TestPollsSlowDown: from the interval to five minutes, and no job is read early.
+func TestPollsSlowDown(t *testing.T) {
+	w := one(t, prompts.Prompt{Body: "slow"})
+	var waits []time.Duration
+	for range 12 {
+		job := w.has("a", journal.Active)
+		waits = append(waits, job.Next.Sub(w.clock))
+		reads := w.service.calls[callRead]
+		w.after(waits[len(waits)-1] - time.Microsecond)
+		if w.service.calls[callRead] != reads {
+			t.Fatal("read early")
+		}
+		if r := w.after(time.Microsecond); r.Polled != 1 || r.Following != 1 || !r.Next.Equal(w.job("a").Next) {
+			t.Fatalf("%+v", r)
+		}
+	}
+	want := []time.Duration{15 * time.Second, 22500 * time.Millisecond, 33750 * time.Millisecond}
+	if !slices.Equal(waits[:3], want) || waits[11] != 5*time.Minute {
+		t.Errorf("waits %v", waits)
+	}
+}
+
+// TestJitter: a fifth more or less, and neither end is left out.
+func TestJitter(t *testing.T) {
+	least, most := time.Hour, time.Duration(0)
+	for range 10_000 {
+		d := jitter(10 * time.Second)
+		least, most = min(least, d), max(most, d)
+	}
+	if least < 8*time.Second || most > 12*time.Second || least > 8100*time.Millisecond || most < 11900*time.Millisecond {
+		t.Errorf("from %v to %v", least, most)
+	}
+	if d := jitter(0); d < 0 || d > 1 {
+		t.Errorf("jitter of nothing is %v", d)
+	}
+}
+
+// TestLost: not found for ten minutes, and nothing shorter or otherwise.
+func TestLost(t *testing.T) {
+	w := one(t, prompts.Prompt{Body: "slow"})
+	at := w.service.jobs[0]
+	at.gone = true
+	for range 18 {
+		w.after(30 * time.Second)
+	}
+	if job := w.has("a", journal.Active); job.Missing.IsZero() || !strings.Contains(job.Reason, "does not know it") {
+		t.Errorf("%+v", job)
+	}
+	at.gone, at.taken[0] = false, w.clock // it is there again, at work
+	w.after(5 * time.Minute)
+	if job := w.has("a", journal.Active); !job.Missing.IsZero() || job.Reason != "" {
+		t.Errorf("%+v", job)
+	}
+	at.gone = true
+	for range 8 {
+		w.after(5 * time.Minute)
+	}
+	job := w.has("a", journal.Lost)
+	if job.Result() != "lost" || w.memory.finished["prj_a lost"] != 1 {
+		t.Errorf("%+v", job)
+	}
+	w.toldOf("lost")
+}
+
+// TestNotFoundOfSomethingElse: a 404 that the service did not write is none of its.
+func TestNotFoundOfSomethingElse(t *testing.T) {
+	w := one(t, prompts.Prompt{})
+	w.service.down = always(&docsapi.Error{Status: 404, Outcome: docsapi.Permanent}, callRead)
+	for range 20 {
+		w.after(5 * time.Minute)
+	}
+	if job := w.has("a", journal.Active); !job.Missing.IsZero() || !strings.Contains(job.Reason, "the last read failed: ") {
+		t.Errorf("%+v", job)
+	}
+}
+
+// TestReadsThatFail go on, more and more slowly, and later if the service says so.
+func TestReadsThatFail(t *testing.T) {
+	for _, err := range []error{answer(500), answer(400), lostError(), notSentError()} {
+		w := one(t, prompts.Prompt{})
+		w.service.down = always(err, callRead)
+		for range 20 {
+			w.after(5 * time.Minute)
+		}
+		if n := w.service.calls[callRead]; n < 15 || n > 20 {
+			t.Errorf("%v: %d reads", err, n)
+		}
+		w.service.down = nil
+		w.after(5 * time.Minute)
+		w.has("a", journal.Completed)
+	}
+	w := one(t, prompts.Prompt{})
+	w.service.down = always(throttled(40*time.Minute), callRead)
+	w.after(turn)
+	if job := w.job("a"); !job.Next.Equal(w.clock.Add(40 * time.Minute)) {
+		t.Errorf("%+v", job)
+	}
+}
+
+// TestStalled is shown, and goes on to be read.
+func TestStalled(t *testing.T) {
+	w := one(t, prompts.Prompt{Body: "slow"})
+	for range 24 {
+		w.after(5 * time.Minute)
+	}
+	if w.job("a").Stalled(w.clock) {
+		t.Error("stalled after two hours sharp")
+	}
+	w.after(5 * time.Minute)
+	if !w.job("a").Stalled(w.clock) {
+		t.Error("not stalled after more than two hours")
+	}
+	for range 12 {
+		w.after(5 * time.Minute)
+	}
+	if job := w.has("a", journal.Completed); job.Stalled(w.clock) {
+		t.Error("stalled at its end")
+	}
+}
+
+// strangeClient answers each read with a status.
+type strangeClient struct {
+	*world
+	status string
+}
+
+func (c strangeClient) CreateJob(ctx context.Context, project, prompt string) (docsapi.Job, error) {
+	return c.service.CreateJob(ctx, project, prompt)
+}
+
+func (c strangeClient) SendMessage(ctx context.Context, project, id, prompt string) (docsapi.Job, error) {
+	got, err := c.service.SendMessage(ctx, project, id, prompt)
+	got.Status = c.status
+	return got, err
+}
+
+func (c strangeClient) Job(_ context.Context, _, id string) (docsapi.Job, error) {
+	return docsapi.Job{ID: id, Status: c.status}, nil
+}
+
+// steadyClient counts its reads.
+type steadyClient struct {
+	strangeClient
+	reads int
+}
+
+func (c *steadyClient) Job(ctx context.Context, project, id string) (docsapi.Job, error) {
+	c.reads++
+	return c.strangeClient.Job(ctx, project, id)
+}
+
+// TestUnknownStatus counts as still running.
+func TestUnknownStatus(t *testing.T) {
+	w := one(t, prompts.Prompt{})
+	w.queue.client = strangeClient{w, "thinking"}
+	for range 10 {
+		w.after(5 * time.Minute)
+	}
+	if job := w.has("a", journal.Active); job.Status != "thinking" || !job.SeenActive {
+		t.Errorf("%+v", job)
+	}
+}
+
+// TestWhatIsNotSaidStays: a later answer without a link does not take it away.
+func TestWhatIsNotSaidStays(t *testing.T) {
+	job := journal.Job{Status: "active", Ref: "main", PRLink: "https://example.com/1", Created: start}
+	describe(&job, docsapi.Job{Status: "completed", Model: "m2"})
+	want := journal.Job{Status: "completed", Ref: "main", Model: "m2", PRLink: "https://example.com/1", Created: start}
+	if job.Status != want.Status || job.Ref != want.Ref || job.Model != want.Model || job.PRLink != want.PRLink || job.Created != want.Created {
+		t.Errorf("%+v", job)
+	}
+}
+
+// TestFollowUps: one after the other, each when the job is completed, and the end
+// only after the last.
+func TestFollowUps(t *testing.T) {
+	w := one(t, prompts.Prompt{FollowUps: []string{"one", "two"}})
+	for range 40 {
+		if w.after(15 * time.Second); w.job("a").State != journal.Active {
+			break
+		}
+	}
+	job := w.has("a", journal.Completed)
+	at := w.service.jobs[0]
+	if !slices.Equal(at.texts, []string{"do a", "one", "two"}) || job.Sent != 2 || w.memory.finished["prj_a pr"] != 1 {
+		t.Errorf("%q, %+v", at.texts, job)
+	}
+	for i, taken := range at.taken[1:] {
+		if apart := taken.Sub(at.taken[i]); apart < turn {
+			t.Errorf("message %d came %v after the one before", i+1, apart)
+		}
+	}
+	w.toldOf("completed")
+}
+
+// TestCompletedRightAfterAMessage is the state from before it. Two reads half a
+// minute later, with none at work between, count all the same.
+func TestCompletedRightAfterAMessage(t *testing.T) {
+	w := one(t, prompts.Prompt{FollowUps: []string{"one"}})
+	client := &steadyClient{strangeClient: strangeClient{w, docsapi.StatusCompleted}}
+	w.queue.client = client
+	w.after(turn)
+	taken := w.clock
+	if job := w.job("a"); job.Sent != 1 || job.State != journal.Active {
+		t.Fatalf("%+v", job)
+	}
+	var reads []time.Duration
+	for w.job("a").State == journal.Active {
+		before := client.reads
+		w.after(time.Second)
+		if client.reads > before {
+			reads = append(reads, w.clock.Sub(taken))
+		}
+	}
+	if n := len(reads); n < 3 || reads[0] >= doneAfter || reads[n-2] < doneAfter {
+		t.Errorf("completed after reads at %v", reads)
+	}
+}
+
+// TestFollowUpRefused: the job has ended, with what it has done.
+func TestFollowUpRefused(t *testing.T) {
+	w := one(t, prompts.Prompt{FollowUps: []string{"one", "two"}})
+	w.service.down = always(answer(409), callMessage)
+	w.after(turn)
+	job := w.has("a", journal.Completed)
+	if job.Sent != 0 || job.Sending || !strings.Contains(job.Reason, "follow-up 1 of 2 was rejected") || job.Result() != "pr" || w.memory.finished["prj_a pr"] != 1 {
+		t.Errorf("%+v", job)
+	}
+	w.toldOf("completed")
+}
+
+// TestFollowUpThatWaits: refused for a time it is sent later, once.
+func TestFollowUpThatWaits(t *testing.T) {
+	for _, err := range []error{throttled(20 * time.Minute), notSentError(), answer(404), answer(401)} {
+		w := one(t, prompts.Prompt{FollowUps: []string{"one"}})
+		key := "first"
+		w.cfg.KeyMark = func() string { return key }
+		w.queue.cfg.KeyMark = w.cfg.KeyMark
+		w.service.down = always(err, callMessage)
+		w.after(turn)
+		if job := w.has("a", journal.Active); job.Sending || job.Sent != 0 || w.service.calls[callMessage] != 1 {
+			t.Errorf("%v: %+v", err, job)
+		}
+		w.service.down = nil
+		key = "second"
+		w.after(20 * time.Minute)
+		w.after(5 * time.Minute)
+		if job := w.job("a"); job.Sent != 1 || w.service.got("job-1", "one") != 1 {
+			t.Errorf("%v: %+v", err, job)
+		}
+	}
+}
+
+// TestFollowUpsOfAFailedJob are not sent.
+func TestFollowUpsOfAFailedJob(t *testing.T) {
+	w := one(t, prompts.Prompt{Body: "fails", FollowUps: []string{"one"}})
+	w.after(time.Hour)
+	w.has("a", journal.Failed)
+	if w.service.calls[callMessage] > 0 {
+		t.Error("a message was sent")
+	}
+}
+
+// TestManyJobsAtOnce are read at once, each once.
+func TestManyJobsAtOnce(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
+		w.prompt(prompts.Prompt{ID: id})
+	}
+	w.passes()
+	if r := w.after(turn); r.Polled != 10 || r.Ended != 10 || w.service.calls[callRead] != 10 {
+		t.Errorf("%+v, %d reads", r, w.service.calls[callRead])
+	}
+}
