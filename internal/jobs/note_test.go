@@ -1,0 +1,68 @@
+package jobs
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/prompts"
+)
+
+// TestNotes: what a receiver reads, key by key.
+func TestNotes(t *testing.T) {
+	w := one(t, prompts.Prompt{Title: "Ask"})
+	w.after(turn)
+	var got map[string]any
+	if err := json.Unmarshal(w.memory.notes[0].Body, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"event": "completed", "at": "2026-10-05T13:39:11.123456Z", "text": "prompt a is completed: https://example.com/pr/job-1",
+		"job": map[string]any{
+			"seq": 1.0, "prompt": "a", "path": "a.md", "project": "prj_a", "title": "Ask", "attempt": 1.0, "state": "completed", "result": "pr",
+			"job_id": "job-1", "pr_link": "https://example.com/pr/job-1", "repository": "acme/docs", "ref": "main", "model": "m1",
+			"created_at": "2026-10-05T13:37:11.123456Z", "ended_at": "2026-10-05T13:39:11.123456Z",
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	w = inDoubtTwice(t)
+	var paused struct {
+		Event, Text string
+		Queue       struct{ Paused, Detail string }
+	}
+	if err := json.Unmarshal(w.memory.notes[2].Body, &paused); err != nil {
+		t.Fatal(err)
+	}
+	if paused.Event != "paused" || paused.Queue.Paused != "unknown" || !strings.Contains(paused.Text, paused.Queue.Detail) {
+		t.Errorf("%+v", paused)
+	}
+}
+
+// TestWhoHears: which states are told, and nothing where nobody wants to know.
+func TestWhoHears(t *testing.T) {
+	told := map[journal.State]bool{journal.Completed: true, journal.Failed: true, journal.Archived: true, journal.Lost: true, journal.Rejected: true, journal.Unknown: true}
+	for _, state := range everyState {
+		w := inState(t, state)
+		kinds := 0
+		for _, note := range w.memory.notes {
+			if note.Kind == string(state) {
+				kinds++
+			}
+		}
+		if (kinds == 1) != told[state] {
+			t.Errorf("%s: %d notes", state, kinds)
+		}
+	}
+	w := newWorld(t)
+	w.cfg.Notify = false
+	w.prompt(prompts.Prompt{ID: "a"})
+	w.passes()
+	w.after(turn)
+	w.has("a", journal.Completed)
+	w.toldOf()
+}
