@@ -231,14 +231,15 @@ func readUntil(ctx context.Context, conn driver.Conn, done <-chan struct{}) erro
 }
 
 // TestEngine26RunsQueriesAtOnce finishes queries while another one runs that
-// has no end of its own.
+// has no end of its own. Small blocks keep it below the server's limit of three
+// seconds of sleep in one.
 func TestEngine26RunsQueriesAtOnce(t *testing.T) {
 	engine := engines.RunEngine26(t)
 	conn := connect(t, engine, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	slow := make(chan error, 1)
 	go func() {
-		slow <- drain(ctx, conn, "SELECT count() FROM system.numbers WHERE number = sleepEachRow(0.001)")
+		slow <- drain(ctx, conn, "SELECT count() FROM system.numbers WHERE number = sleepEachRow(0.001) SETTINGS max_block_size = 1000")
 	}()
 	waitFor(t, func() bool {
 		return number(t, conn, "SELECT count() FROM system.processes WHERE query LIKE '%sleepEachRow(0.001)%'") > 1
