@@ -13,6 +13,10 @@ func (s series) jobs() {
 	for _, reason := range PauseReasons {
 		s.flag(AgentQueuePaused, s.Queue.Paused == reason, reason)
 	}
+	for _, c := range s.Queue.Caps {
+		s.gauge(AgentCapLimit, float64(c.Limit), c.Name)
+		s.gauge(AgentCapUsed, float64(c.Used), c.Name)
+	}
 	oldest := map[string]time.Time{}
 	for _, j := range s.Queue.Jobs {
 		s.job(j)

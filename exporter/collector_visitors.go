@@ -16,6 +16,9 @@ func (s series) visitors() {
 func (s series) window(w Window) {
 	project, window := w.Project, string(w.Granularity)
 	s.totals(SiteVisitors, SiteVisitorsDeduplicated, w.Totals, project, window)
+	if w.Previous != nil {
+		s.totals(PreviousSiteVisitors, PreviousSiteVisitorsDeduplicated, *w.Previous, project, window)
+	}
 	if !w.TotalsOnly() {
 		s.gauge(Pages, float64(w.Rows), project, window)
 	}

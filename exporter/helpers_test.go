@@ -45,7 +45,7 @@ func rich() exporter.Snapshot {
 				{Path: "/guide", Human: 20, AI: 5, Total: 24},
 				{Path: "/a \"quoted\" \\ path\nof two lines 🙂", Human: 1, AI: 1, Total: 2},
 			}},
-			{Revision: revision("prj_a", "28d", -21, 7, analytics.TotalsOnlyRows)},
+			{Revision: revision("prj_a", "28d", -21, 7, analytics.TotalsOnlyRows), Previous: &analytics.Totals{Human: 70, AI: 20, Total: 88}},
 			{Revision: revision("prj_b", analytics.Day, 6, 7, 0)},
 		},
 		Open: []exporter.Open{{
@@ -67,6 +67,7 @@ func rich() exporter.Snapshot {
 					Created: noon.Add(-3 * time.Hour), Ended: noon.Add(-2 * time.Hour)},
 				{Project: "prj_a", Prompt: "never accepted", State: "unknown"},
 			},
+			Caps:   []exporter.Cap{{Name: "day", Limit: 10, Used: 2}, {Name: "active", Limit: 3, Used: 1}},
 			Paused: "unknown",
 		},
 		Counters: []exporter.Counter{

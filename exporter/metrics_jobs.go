@@ -9,10 +9,13 @@ const (
 	AgentJobsFinished = prefix + "agent_jobs_finished_total"
 	AgentOldestActive = prefix + "agent_oldest_active_timestamp_seconds"
 	AgentQueuePaused  = prefix + "agent_queue_paused"
+	AgentCapLimit     = prefix + "agent_cap_limit"
+	AgentCapUsed      = prefix + "agent_cap_used"
 )
 
 // The labels of agent jobs.
 const (
+	LabelCap        = "cap" // day or active
 	LabelJobID      = "job_id"
 	LabelModel      = "model"
 	LabelPRLink     = "pr_link"
@@ -52,4 +55,10 @@ var jobMetrics = []Metric{
 	{groupJobs, AgentQueuePaused, TypeGauge,
 		"1 for the reason for which no prompt is submitted, else 0." + cached,
 		[]string{LabelReason}},
+	{groupJobs, AgentCapLimit, TypeGauge,
+		"Most agent jobs there may be, by cap: day (begun within 24 hours) or active (at work), all projects together; 0 is unlimited." + cached,
+		[]string{LabelCap}},
+	{groupJobs, AgentCapUsed, TypeGauge,
+		"Agent jobs that count against each cap." + cached,
+		[]string{LabelCap}},
 }

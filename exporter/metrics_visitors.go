@@ -1,13 +1,16 @@
 package exporter
 
 // Numbers of visitors, of the newest complete window of each project and
-// granularity, and of the open one.
+// granularity, of the one before it, and of the open one.
 const (
 	SiteVisitors             = prefix + "site_visitors"
 	SiteVisitorsDeduplicated = prefix + "site_visitors_deduplicated"
 	PageVisitors             = prefix + "page_visitors"
 	PageVisitorsDeduplicated = prefix + "page_visitors_deduplicated"
 	Pages                    = prefix + "pages"
+
+	PreviousSiteVisitors             = prefix + "previous_site_visitors"
+	PreviousSiteVisitorsDeduplicated = prefix + "previous_site_visitors_deduplicated"
 
 	OpenSiteVisitors             = prefix + "open_site_visitors"
 	OpenSiteVisitorsDeduplicated = prefix + "open_site_visitors_deduplicated"
@@ -34,6 +37,12 @@ var visitorMetrics = []Metric{
 		[]string{LabelProject, LabelWindow, LabelPath}},
 	{groupVisitors, Pages, TypeGauge,
 		"Pages with visitors in the newest complete window; absent where only site totals are read." + cached,
+		[]string{LabelProject, LabelWindow}},
+	{groupVisitors, PreviousSiteVisitors, TypeGauge,
+		"Unique visitors of the site in the window that ends where the newest complete one begins; absent where that was not read." + nonAdded + cached,
+		[]string{LabelProject, LabelWindow, LabelAudience}},
+	{groupVisitors, PreviousSiteVisitorsDeduplicated, TypeGauge,
+		"Unique visitors of the site in the window that ends where the newest complete one begins, human and AI together, each counted once; absent where that was not read." + nonAdded + cached,
 		[]string{LabelProject, LabelWindow}},
 	{groupVisitors, OpenSiteVisitors, TypeGauge,
 		"Unique visitors of the site in the window that is still running, so far." + nonAdded + cached,

@@ -57,10 +57,21 @@ type Queue struct {
 	// Jobs are the newest job of each prompt, newest first: a bounded number, none
 	// long ended.
 	Jobs []Job
+	// Caps are what bounds the number of jobs, and with it their cost.
+	Caps []Cap
 	// Paused is why no prompt is submitted: one of PauseReasons, empty where they are.
 	Paused string
 	// Problem is why the folder cannot be read; empty where it can.
 	Problem string
+}
+
+// Cap bounds the number of jobs of all projects together.
+type Cap struct {
+	// Name is what is counted: "day", jobs begun within 24 hours, or "active", jobs
+	// at work.
+	Name string
+	// Limit is 0 where there is none.
+	Limit, Used int
 }
 
 // Prompts is how many prompts of a project are in a state.
@@ -89,6 +100,9 @@ type Job struct {
 // Window is a complete window as it was last read.
 type Window struct {
 	analytics.Revision
+	// Previous are the totals of the window that ends where this one begins; nil
+	// where that was not read.
+	Previous *analytics.Totals
 	// Pages are its pages with the most visitors: by Total, largest first, ties
 	// by path. None where only totals were read.
 	Pages []analytics.Row

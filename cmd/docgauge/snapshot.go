@@ -113,6 +113,17 @@ func newest(g exporter.Grid) *analytics.Revision {
 	return nil
 }
 
+// before returns the totals of the window in a grid that ends where w begins,
+// nil where it was not read.
+func before(g exporter.Grid, w analytics.Window) *analytics.Totals {
+	for _, c := range g.Cells {
+		if c.To == w.From && c.Revision != nil {
+			return &c.Revision.Totals
+		}
+	}
+	return nil
+}
+
 // windows returns the newest windows, with their pages where those kept are of
 // the same reading.
 func (s *snapshots) windows(ctx context.Context, projects []exporter.Project) (out []exporter.Window, err error) {
@@ -126,7 +137,7 @@ func (s *snapshots) windows(ctx context.Context, projects []exporter.Project) (o
 			if rev == nil {
 				continue
 			}
-			w := exporter.Window{Revision: *rev}
+			w := exporter.Window{Revision: *rev, Previous: before(g, rev.Window)}
 			for _, l := range lists {
 				if l.Key == rev.Key && l.Revision == rev.Number {
 					w.Pages = l.Pages

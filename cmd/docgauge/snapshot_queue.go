@@ -61,12 +61,21 @@ func (s *snapshots) queue(ctx context.Context, out *exporter.Snapshot) error {
 	}
 	all, err := s.db.Jobs(ctx)
 	out.Queue = &exporter.Queue{Prompts: countPrompts(s.Projects, now.planned), Jobs: newestJobs(all, out.At), Paused: string(q.Paused), Problem: now.problem}
+	out.Queue.Caps = s.caps(all, out.At)
 	for _, p := range now.planned {
 		if p.Why == jobs.WhyNewState {
 			out.Queue.Paused = string(journal.PausedNewState)
 		}
 	}
 	return err
+}
+
+func (s *snapshots) caps(all []journal.Job, now time.Time) []exporter.Cap {
+	charged, active := jobs.Usage(all, now)
+	return []exporter.Cap{
+		{Name: "day", Limit: int(s.MaxJobsPerDay), Used: charged},
+		{Name: "active", Limit: int(s.MaxActiveJobs), Used: active},
+	}
 }
 
 // promptStates are the states that are counted, in the order they are shown in.

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,7 +57,9 @@ func TestCapReasons(t *testing.T) {
 	if p := w.waitsFor("c", WhyActive, journal.Pending); !strings.Contains(p.Reason, "DOCGAUGE_MAX_ACTIVE_JOBS is 2") {
 		t.Error(p.Reason)
 	}
+	w.used(2, 2)
 	w.after(turn)
+	w.used(3, 1)
 	p := w.waitsFor("d", WhyPerDay, journal.Pending)
 	if !strings.Contains(p.Reason, "DOCGAUGE_MAX_JOBS_PER_DAY is 3") || !p.Until.Equal(start.Add(day)) {
 		t.Error(p.Reason, p.Until)
@@ -66,6 +69,18 @@ func TestCapReasons(t *testing.T) {
 	}
 	if r := w.after(time.Microsecond); r.Created != 2 {
 		t.Errorf("%d created when it is", r.Created)
+	}
+}
+
+// used checks what the caps are told to be used.
+func (w *world) used(perDay, active int) {
+	w.Helper()
+	all, err := w.journal.Jobs(context.Background())
+	if err != nil {
+		w.Fatal(err)
+	}
+	if d, a := Usage(all, w.clock); d != perDay || a != active {
+		w.Errorf("%d in a day and %d at work, want %d and %d", d, a, perDay, active)
 	}
 }
 

@@ -86,12 +86,28 @@ func (v *view) waits(until time.Time) bool {
 func (v *view) charged() []time.Time {
 	var out []time.Time
 	for _, job := range v.jobs {
-		if job.Charged.After(v.at.Add(-day)) {
+		if charged(job, v.at) {
 			out = append(out, job.Charged)
 		}
 	}
 	slices.SortFunc(out, time.Time.Compare)
 	return out
+}
+
+func charged(job journal.Job, now time.Time) bool { return job.Charged.After(now.Add(-day)) }
+
+// Usage returns how many jobs count against the caps: those begun within 24
+// hours, and those at work.
+func Usage(all []journal.Job, now time.Time) (perDay, active int) {
+	for _, job := range all {
+		if charged(job, now) {
+			perDay++
+		}
+		if job.State.Occupies() {
+			active++
+		}
+	}
+	return perDay, active
 }
 
 // last returns the job that was begun last.
