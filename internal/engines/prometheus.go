@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Prometheus is a running server, Debian's 2.42 where install.sh put it there.
@@ -18,6 +19,12 @@ type Prometheus struct {
 // scrapes nothing.
 type PrometheusConfig struct {
 	Scrapes []Scrape
+	// Rules are files of recording and alerting rules; Evaluate is between two
+	// evaluations of a group that does not say so, 0: one second.
+	Rules    []string
+	Evaluate time.Duration
+	// Alertmanagers are host:port of those that get the alerts.
+	Alertmanagers []string
 	// Data is the directory of the database, which may hold blocks already;
 	// empty: a new one in the server's directory.
 	Data string
@@ -71,7 +78,7 @@ func newPrometheus(dir string, port int, c PrometheusConfig) (*Prometheus, error
 		ports: []int{port},
 		ready: p.answers,
 	}
-	text, err := scrapeConfig(c.Scrapes)
+	text, err := c.text()
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -26,22 +27,38 @@ type Scrape struct {
 const (
 	scrapeJob      = "docgauge"
 	scrapeInterval = time.Second
+
+	evaluateInterval = time.Second
 )
 
-// scrapeConfig is the server's configuration: JSON, which is YAML too, so that
-// whatever a URL or password holds is escaped.
-func scrapeConfig(scrapes []Scrape) (string, error) {
+// text is the server's configuration: JSON, which is YAML too, so that whatever
+// a URL or password holds is escaped.
+func (c PrometheusConfig) text() (string, error) {
 	jobs := []map[string]any{}
-	for _, s := range scrapes {
+	for _, s := range c.Scrapes {
 		job, err := s.job()
 		if err != nil {
 			return "", err
 		}
 		jobs = append(jobs, job)
 	}
-	text, err := json.MarshalIndent(map[string]any{"scrape_configs": jobs}, "", "  ")
+	config := map[string]any{
+		"global":         map[string]any{"evaluation_interval": milliseconds(cmp.Or(c.Evaluate, evaluateInterval))},
+		"scrape_configs": jobs,
+	}
+	if len(c.Rules) > 0 {
+		config["rule_files"] = c.Rules
+	}
+	if len(c.Alertmanagers) > 0 {
+		config["alerting"] = map[string]any{"alertmanagers": []any{
+			map[string]any{"static_configs": []any{map[string]any{"targets": c.Alertmanagers}}},
+		}}
+	}
+	text, err := json.MarshalIndent(config, "", "  ")
 	return string(text), err
 }
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
 
 func (s Scrape) job() (map[string]any, error) {
 	u, err := url.Parse(s.URL)
@@ -54,7 +71,7 @@ func (s Scrape) job() (map[string]any, error) {
 	if s.Interval == 0 {
 		s.Interval = scrapeInterval
 	}
-	every := fmt.Sprintf("%dms", s.Interval.Milliseconds())
+	every := milliseconds(s.Interval)
 	job := map[string]any{
 		"job_name":        s.Job,
 		"scrape_interval": every,
