@@ -8,6 +8,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/look"
 )
 
 // In CSS pixels.
@@ -82,7 +83,8 @@ func calendarOf(g analytics.Granularity, cells []exporter.Cell) (c calendar) {
 	for i, cell := range cells {
 		p := places[i]
 		x, y := leftRoom+(p.column-from.column)*cellPitch, topRoom+(p.row-from.row)*cellPitch
-		c.Cells = append(c.Cells, square{x, y, symbol(cell.Revision), cellTitle(g, cell)})
+		symbol, _ := look.Reading(cell.Revision)
+		c.Cells = append(c.Cells, square{x, y, symbol, cellTitle(g, cell)})
 		c.Columns = append(c.Columns, label{x, topRoom - 5, p.columnName})
 		c.Rows = append(c.Rows, label{0, y + 10, p.rowName})
 	}

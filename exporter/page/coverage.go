@@ -1,10 +1,9 @@
 package page
 
 import (
-	"fmt"
-
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/look"
 )
 
 const (
@@ -37,8 +36,8 @@ type entry struct{ Symbol, Text string }
 
 func coverageOf(g exporter.Grid, shown int) coverage {
 	c := coverage{
-		Title: title(g.Granularity), Hint: hint(g.Granularity),
-		Known: commas(g.Known), All: plural(g.Known+g.Missing, "window"), Legend: legend(g),
+		Title: look.Title(g.Granularity), Hint: hint(g.Granularity),
+		Known: look.Commas(g.Known), All: look.Plural(g.Known+g.Missing, "window"), Legend: legend(g),
 	}
 	c.Label = c.Title + " windows:"
 	for _, e := range c.Legend {
@@ -46,7 +45,7 @@ func coverageOf(g exporter.Grid, shown int) coverage {
 	}
 	cells := g.Cells
 	if older := len(cells) - shown; older > 0 {
-		c.Older, cells = commas(older), cells[older:]
+		c.Older, cells = look.Commas(older), cells[older:]
 	}
 	if len(cells) > 0 {
 		c.calendar = calendarOf(g.Granularity, cells)
@@ -65,7 +64,7 @@ func legend(g exporter.Grid) (out []entry) {
 		{"missing", "missing", g.Missing},
 	} {
 		if state.count > 0 {
-			out = append(out, entry{state.symbol, commas(state.count) + " " + state.name})
+			out = append(out, entry{state.symbol, look.Commas(state.count) + " " + state.name})
 		}
 	}
 	return out
@@ -74,7 +73,7 @@ func legend(g exporter.Grid) (out []entry) {
 func hint(g analytics.Granularity) string {
 	switch {
 	case g.RollingDays() > 0:
-		return "A column is a calendar week. A cell is the " + title(g) + " up to and including that day."
+		return "A column is a calendar week. A cell is the " + look.Title(g) + " up to and including that day."
 	case g == analytics.Day:
 		return "A column is a calendar week."
 	case g == analytics.Week:
@@ -84,37 +83,10 @@ func hint(g analytics.Granularity) string {
 	}
 }
 
-// symbol names the drawing of a state.
-func symbol(r *analytics.Revision) string {
-	switch {
-	case r == nil:
-		return "missing"
-	case r.Settled && r.Verified:
-		return "settled"
-	case r.Settled:
-		return "settled-unverified"
-	case r.Verified:
-		return "provisional"
-	default:
-		return "provisional-unverified"
-	}
-}
-
 func cellTitle(g analytics.Granularity, c exporter.Cell) string {
-	name := days(g, c.Window)
-	if c.Revision == nil {
-		return name + ": missing"
+	_, state := look.Reading(c.Revision)
+	if c.Revision != nil {
+		state = look.Commas(c.Revision.Totals.Total) + ", " + state
 	}
-	return fmt.Sprintf("%s: %s, %s", name, commas(c.Revision.Totals.Total), stateText(*c.Revision))
-}
-
-func stateText(r analytics.Revision) string {
-	text := "provisional"
-	if r.Settled {
-		text = "settled"
-	}
-	if !r.Verified {
-		text += ", unverified"
-	}
-	return text
+	return look.Days(g, c.Window) + ": " + state
 }

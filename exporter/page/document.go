@@ -4,13 +4,14 @@ import (
 	"html/template"
 
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/look"
 )
 
 // document is all that the templates show, in words.
 type document struct {
 	Style    template.CSS
 	Version  string
-	At       moment
+	At       look.Moment
 	State    state
 	Projects []project
 	Backlog  backlog
@@ -22,7 +23,7 @@ type document struct {
 }
 
 func (d *document) fill(s *exporter.Snapshot) {
-	d.At = momentOf(s.At, s.At)
+	d.At = look.MomentOf(s.At, s.At)
 	d.Backlog = backlogOf(s)
 	d.Budgets = budgets(s)
 	d.Runs = runs(s)
@@ -39,8 +40,8 @@ type state struct {
 	Headline string
 	Last     *run   // the newest run
 	Message  string // what went wrong in it, shortened
-	Next     moment
-	Success  moment
+	Next     look.Moment
+	Success  look.Moment
 	Concerns []concern
 }
 
@@ -52,9 +53,9 @@ type concern struct{ Name, Text string }
 const maxLead = 300
 
 func stateOf(s *exporter.Snapshot, d *document) state {
-	st := state{Next: momentOf(s.NextRun, s.At), Success: momentOf(s.LastSuccess, s.At)}
+	st := state{Next: look.MomentOf(s.NextRun, s.At), Success: look.MomentOf(s.LastSuccess, s.At)}
 	if len(d.Runs) > 0 {
-		st.Last, st.Message = &d.Runs[0], cut(d.Runs[0].Message, maxLead)
+		st.Last, st.Message = &d.Runs[0], look.Cut(d.Runs[0].Message, maxLead)
 	}
 	st.Tone, st.Headline = headline(st.Last, d.Backlog.Total)
 	for _, k := range d.Keys {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/look"
 )
 
 // maxJobs bounds the table of jobs.
@@ -23,7 +24,7 @@ type queue struct {
 type job struct {
 	Prompt, Title, Project string
 	State, Tone, Took      string
-	Created                moment
+	Created                look.Moment
 	PRLink, PR             string
 	Reason                 string
 }
@@ -37,7 +38,7 @@ func queueOf(s *exporter.Snapshot) *queue {
 		q.Jobs = append(q.Jobs, jobOf(s, j))
 	}
 	if more := len(s.Queue.Jobs) - len(q.Jobs); more > 0 {
-		q.More = plural(more, "older job") + " not shown"
+		q.More = look.Plural(more, "older job") + " not shown"
 	}
 	return q
 }
@@ -52,7 +53,7 @@ func promptsOf(all []exporter.Prompts) string {
 		}
 	}
 	for i, state := range order {
-		order[i] = commas(sums[state]) + " " + state
+		order[i] = look.Commas(sums[state]) + " " + state
 	}
 	return cmp.Or(strings.Join(order, ", "), "No prompts")
 }
@@ -82,15 +83,15 @@ var jobTones = map[string]string{
 
 func jobOf(s *exporter.Snapshot, j exporter.Job) job {
 	v := job{
-		Prompt: cut(j.Prompt, maxLetters), Title: cut(j.Title, maxLetters), Project: j.Project,
-		State: j.State, Tone: jobTones[j.State], Created: momentOf(j.Created, s.At), Reason: j.Reason,
+		Prompt: look.Cut(j.Prompt, maxLetters), Title: look.Cut(j.Title, maxLetters), Project: j.Project,
+		State: j.State, Tone: jobTones[j.State], Created: look.MomentOf(j.Created, s.At), Reason: j.Reason,
 	}
 	if strings.HasPrefix(j.PRLink, "https://") || strings.HasPrefix(j.PRLink, "http://") {
 		v.PRLink, v.PR = j.PRLink, linkText(j.PRLink)
 	}
 	switch {
 	case !j.Ended.IsZero() && !j.Created.IsZero():
-		v.Took = "in " + took(j.Ended.Sub(j.Created))
+		v.Took = "in " + look.Took(j.Ended.Sub(j.Created))
 	case j.Stalled:
 		v.Took = "stalled"
 	}
@@ -103,7 +104,7 @@ const maxLetters = 200
 // linkText names a pull request by the end of its URL.
 func linkText(url string) string {
 	parts := strings.Split(strings.Trim(url, "/"), "/")
-	last := cut(parts[len(parts)-1], 40)
+	last := look.Cut(parts[len(parts)-1], 40)
 	if strings.Trim(last, "0123456789") == "" {
 		return "#" + last
 	}

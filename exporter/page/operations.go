@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/look"
 )
 
 // maxRuns bounds the table of runs.
@@ -16,7 +17,7 @@ type backlog struct {
 	Total  int
 	Count  string
 	Text   string // 12 windows
-	Finish moment
+	Finish look.Moment
 	Rows   []due
 }
 
@@ -30,15 +31,15 @@ var whys = map[string]string{
 }
 
 func backlogOf(s *exporter.Snapshot) backlog {
-	b := backlog{Finish: momentOf(s.Finish, s.At)}
+	b := backlog{Finish: look.MomentOf(s.Finish, s.At)}
 	for _, d := range s.Due {
 		if d.Count == 0 {
 			continue
 		}
 		b.Total += d.Count
-		b.Rows = append(b.Rows, due{d.Project, title(d.Granularity), d.Reason, whys[d.Reason], commas(d.Count)})
+		b.Rows = append(b.Rows, due{d.Project, look.Title(d.Granularity), d.Reason, whys[d.Reason], look.Commas(d.Count)})
 	}
-	b.Count, b.Text = commas(b.Total), plural(b.Total, "window")
+	b.Count, b.Text = look.Commas(b.Total), look.Plural(b.Total, "window")
 	return b
 }
 
@@ -47,17 +48,17 @@ type budget struct {
 	Name, Remaining, Limit string
 	Unlimited              bool
 	Bar                    int
-	Next                   moment // none: now
+	Next                   look.Moment // none: now
 }
 
 func budgets(s *exporter.Snapshot) (out []budget) {
 	for _, b := range s.Budgets {
-		v := budget{Name: b.Name, Remaining: commas(b.Remaining), Limit: commas(b.Limit), Unlimited: b.Limit <= 0}
+		v := budget{Name: b.Name, Remaining: look.Commas(b.Remaining), Limit: look.Commas(b.Limit), Unlimited: b.Limit <= 0}
 		if !v.Unlimited {
 			v.Bar = min(max(b.Remaining*100/b.Limit, 0), 100)
 		}
 		if b.Next.After(s.At) {
-			v.Next = momentOf(b.Next, s.At)
+			v.Next = look.MomentOf(b.Next, s.At)
 		}
 		out = append(out, v)
 	}
@@ -67,7 +68,7 @@ func budgets(s *exporter.Snapshot) (out []budget) {
 // run is one run. Outcome is that of the snapshot, Word what the page says.
 type run struct {
 	Outcome, Word, Tone       string
-	Started                   moment
+	Started                   look.Moment
 	Took, Windows, Requests   string
 	WindowsText, RequestsText string
 	Message                   string
@@ -77,13 +78,13 @@ func runs(s *exporter.Snapshot) (out []run) {
 	for _, r := range s.Runs[:min(len(s.Runs), maxRuns)] {
 		v := run{
 			Outcome: r.Outcome, Word: cmp.Or(r.Outcome, "running, or killed"), Tone: tones[r.Outcome],
-			Started: momentOf(r.Started, s.At),
-			Windows: commas(r.Windows), Requests: commas(r.Requests),
-			WindowsText: plural(r.Windows, "window"), RequestsText: plural(r.Requests, "request"),
+			Started: look.MomentOf(r.Started, s.At),
+			Windows: look.Commas(r.Windows), Requests: look.Commas(r.Requests),
+			WindowsText: look.Plural(r.Windows, "window"), RequestsText: look.Plural(r.Requests, "request"),
 			Message: r.Message,
 		}
 		if !r.Finished.IsZero() {
-			v.Took = took(r.Finished.Sub(r.Started))
+			v.Took = look.Took(r.Finished.Sub(r.Started))
 		}
 		out = append(out, v)
 	}
@@ -95,15 +96,15 @@ var tones = map[string]string{"success": "ok", "failed": "bad", "": "wait", "def
 type sink struct {
 	Name, Location, Waiting string
 	Owes                    bool
-	LastCommit              moment
+	LastCommit              look.Moment
 	Problem                 string
 }
 
 func sinks(s *exporter.Snapshot) (out []sink) {
 	for _, k := range s.Sinks {
 		out = append(out, sink{
-			Name: k.Name, Location: k.Location, Waiting: commas(k.Waiting), Owes: k.Waiting > 0,
-			LastCommit: momentOf(k.LastCommit, s.At), Problem: k.Problem,
+			Name: k.Name, Location: k.Location, Waiting: look.Commas(k.Waiting), Owes: k.Waiting > 0,
+			LastCommit: look.MomentOf(k.LastCommit, s.At), Problem: k.Problem,
 		})
 	}
 	return out
@@ -147,6 +148,6 @@ func daysLeft(d time.Duration) string {
 	case d < day:
 		return "less than a day left"
 	default:
-		return plural(int(d/day), "day") + " left"
+		return look.Plural(int(d/day), "day") + " left"
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/look"
 )
 
 const (
@@ -38,7 +39,7 @@ type card struct {
 
 // newest is the newest complete window.
 type newest struct {
-	Span             span
+	Span             look.Span
 	Human, AI, Total string
 	Share            string // of AI in Total
 	Changes          []change
@@ -53,9 +54,9 @@ type change struct{ Text, Before string }
 type mark struct{ Symbol, Word, Note string }
 
 type open struct {
-	Span             span
+	Span             look.Span
 	Human, AI, Total string
-	Read             moment
+	Read             look.Moment
 }
 
 func projects(s *exporter.Snapshot) (out []project) {
@@ -87,15 +88,15 @@ func windowOf(s *exporter.Snapshot, project string, g analytics.Granularity) *ex
 }
 
 func cardOf(s *exporter.Snapshot, project, id string, g exporter.Grid, w *exporter.Window) card {
-	c := card{ID: id, Title: title(g.Granularity), TotalsOnly: g.TotalsOnly, Trend: trendOf(g)}
+	c := card{ID: id, Title: look.Title(g.Granularity), TotalsOnly: g.TotalsOnly, Trend: trendOf(g)}
 	if w != nil {
 		c.Newest = newestOf(g, w)
 	}
 	for _, o := range s.Open {
 		if o.Project == project && o.Granularity == g.Granularity {
 			c.Open = &open{
-				Span: spanOf(o.Granularity, o.Window), Human: commas(o.Totals.Human), AI: commas(o.Totals.AI),
-				Total: commas(o.Totals.Total), Read: momentOf(o.ReadAt, s.At),
+				Span: look.SpanOf(o.Granularity, o.Window), Human: look.Commas(o.Totals.Human), AI: look.Commas(o.Totals.AI),
+				Total: look.Commas(o.Totals.Total), Read: look.MomentOf(o.ReadAt, s.At),
 			}
 		}
 	}
@@ -104,14 +105,14 @@ func cardOf(s *exporter.Snapshot, project, id string, g exporter.Grid, w *export
 
 func newestOf(g exporter.Grid, w *exporter.Window) *newest {
 	n := &newest{
-		Span:  spanOf(w.Granularity, w.Window),
-		Human: commas(w.Totals.Human), AI: commas(w.Totals.AI), Total: commas(w.Totals.Total),
-		Share: percent(w.Totals.AI, w.Totals.Total), Pages: "–", Marks: marks(w.Revision),
+		Span:  look.SpanOf(w.Granularity, w.Window),
+		Human: look.Commas(w.Totals.Human), AI: look.Commas(w.Totals.AI), Total: look.Commas(w.Totals.Total),
+		Share: look.Percent(w.Totals.AI, w.Totals.Total), Pages: "–", Marks: marks(w.Revision),
 	}
 	if !w.TotalsOnly() {
-		n.Pages = commas(w.Rows)
+		n.Pages = look.Commas(w.Rows)
 	}
-	n.compare(g, w, w.From, "the "+beforeTitle(g.Granularity)+" before")
+	n.compare(g, w, w.From, look.Before(g.Granularity))
 	if g.Granularity == analytics.Day {
 		n.compare(g, w, w.To-7, "the "+w.From.Weekday().String()+" before")
 	}
@@ -124,28 +125,8 @@ func newestOf(g exporter.Grid, w *exporter.Window) *newest {
 func (n *newest) compare(g exporter.Grid, w *exporter.Window, to analytics.Date, name string) {
 	for _, c := range g.Cells {
 		if c.To == to && c.Revision != nil && c.Revision.Totals.Total > 0 {
-			n.Changes = append(n.Changes, change{difference(c.Revision.Totals.Total, w.Totals.Total), name})
+			n.Changes = append(n.Changes, change{look.Difference(c.Revision.Totals.Total, w.Totals.Total), name})
 		}
-	}
-}
-
-func beforeTitle(g analytics.Granularity) string {
-	if n := g.RollingDays(); n > 0 {
-		return plural(n, "day")
-	}
-	return string(g)
-}
-
-// difference writes how much more or less to is than from, which is not 0.
-func difference(from, to int64) string {
-	v := (float64(to) - float64(from)) / float64(from) * 100
-	switch text := percentage(max(v, -v)); {
-	case text == percentage(0):
-		return "unchanged"
-	case v > 0:
-		return "▲ " + text
-	default:
-		return "▼ " + text
 	}
 }
 
@@ -163,7 +144,7 @@ func marks(r analytics.Revision) []mark {
 // pages is a table of the most visited pages of one window.
 type pages struct {
 	Title       string
-	Span        span
+	Span        look.Span
 	First, More []page
 	Of          string // how many pages the window has
 }
@@ -176,12 +157,12 @@ type page struct {
 }
 
 func pagesOf(w *exporter.Window, rows int) pages {
-	t := pages{Title: title(w.Granularity), Span: spanOf(w.Granularity, w.Window), Of: commas(w.Rows)}
+	t := pages{Title: look.Title(w.Granularity), Span: look.SpanOf(w.Granularity, w.Window), Of: look.Commas(w.Rows)}
 	most := max(w.Pages[0].Total, 1)
 	for i, r := range w.Pages[:min(len(w.Pages), rows)] {
 		p := page{
-			Path: cut(r.Path, maxPath), Title: cut(r.Path, maxTitle),
-			Human: commas(r.Human), AI: commas(r.AI), Total: commas(r.Total), Bar: min(r.Total*100/most, 100),
+			Path: look.Cut(r.Path, maxPath), Title: look.Cut(r.Path, maxTitle),
+			Human: look.Commas(r.Human), AI: look.Commas(r.AI), Total: look.Commas(r.Total), Bar: min(r.Total*100/most, 100),
 		}
 		if i < firstPages {
 			t.First = append(t.First, p)
@@ -190,15 +171,4 @@ func pagesOf(w *exporter.Window, rows int) pages {
 		}
 	}
 	return t
-}
-
-func cut(s string, letters int) string {
-	n := 0
-	for i := range s {
-		if n == letters {
-			return s[:i] + "…"
-		}
-		n++
-	}
-	return s
 }

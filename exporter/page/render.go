@@ -3,30 +3,25 @@ package page
 import (
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
 	"embed"
-	"encoding/base64"
 	"html/template"
 
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/look"
 )
 
 var (
 	//go:embed *.html
 	files embed.FS
 	//go:embed style.css
-	style string
+	own   string
+	style = look.Style + own
 
-	templates = template.Must(template.ParseFS(files, "*.html"))
+	templates = template.Must(template.Must(template.ParseFS(look.Files, "*.html")).ParseFS(files, "*.html"))
 	// policy allows the one style sheet inside the page, by its hash, and the icon.
-	policy = "default-src 'none'; style-src '" + digest(style) + "'; img-src data:; " +
+	policy = "default-src 'none'; style-src '" + look.Digest(style) + "'; img-src data:; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-
-func digest(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
-}
 
 // render makes the whole page; s is nil while there is no snapshot.
 func render(s *exporter.Snapshot, version string) (rendered, error) {

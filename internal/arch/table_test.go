@@ -17,6 +17,8 @@ var allowed = map[string][]string{
 	"internal/budget":    {"internal/analytics"},
 	"internal/docsapi":   {"internal/analytics"},
 	"internal/journal":   {},
+	"internal/look":      {"internal/analytics"},
+	"internal/report":    {"internal/analytics", "internal/look"},
 	"internal/load":      {"internal/analytics", "sinks"},
 	"internal/engines":   {},
 	"internal/prompts":   {"internal/analytics", "schedule"},
@@ -35,7 +37,7 @@ var allowed = map[string][]string{
 
 	"exporter":         {"internal/analytics"},
 	"exporter/history": {"exporter", "internal/analytics"},
-	"exporter/page":    {"exporter", "internal/analytics"},
+	"exporter/page":    {"exporter", "internal/analytics", "internal/look"},
 	"exporter/server":  {},
 
 	"schedule": {"internal/analytics"},

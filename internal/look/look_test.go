@@ -1,4 +1,4 @@
-package page
+package look
 
 import (
 	"math"
@@ -10,17 +10,16 @@ import (
 
 func TestWords(t *testing.T) {
 	for _, tc := range [][2]string{
-		{commas(0), "0"}, {commas(999), "999"}, {commas(1000), "1,000"}, {commas(-1234567), "−1,234,567"},
-		{commas(int64(math.MaxInt64)), "9,223,372,036,854,775,807"}, {commas(int64(math.MinInt64)), "−9,223,372,036,854,775,808"},
-		{short(0.5), "0.5"}, {short(850), "850"}, {short(1200), "1.2k"}, {short(2.5e6), "2.5M"}, {short(6e18), "6000000000G"},
-		{percent(1, 3), "33.3\u202f%"}, {percent(0, 3), "0.0\u202f%"}, {percent(3, 3), "100\u202f%"}, {percent(1, 0), "–"},
-		{difference(200, 199), "▼ 0.5\u202f%"}, {difference(1, 40), "▲ 3900\u202f%"}, {difference(10000, 10001), "unchanged"},
+		{Commas(0), "0"}, {Commas(999), "999"}, {Commas(1000), "1,000"}, {Commas(-1234567), "−1,234,567"},
+		{Commas(int64(math.MaxInt64)), "9,223,372,036,854,775,807"}, {Commas(int64(math.MinInt64)), "−9,223,372,036,854,775,808"},
+		{Short(0.5), "0.5"}, {Short(850), "850"}, {Short(1200), "1.2k"}, {Short(2.5e6), "2.5M"}, {Short(6e18), "6000000000G"},
+		{Percent(1, 3), "33.3\u202f%"}, {Percent(0, 3), "0.0\u202f%"}, {Percent(3, 3), "100\u202f%"}, {Percent(1, 0), "–"},
+		{Difference(200, 199), "▼ 0.5\u202f%"}, {Difference(1, 40), "▲ 3900\u202f%"}, {Difference(10000, 10001), "unchanged"},
 		{age(0), "just now"}, {age(time.Second), "in a moment"}, {age(-29 * time.Second), "just now"}, {age(-31 * time.Second), "1\u00a0min ago"}, {age(-89 * time.Minute), "89\u00a0min ago"},
 		{age(91 * time.Minute), "in 2\u00a0h"}, {age(35 * time.Hour), "in 35\u00a0h"}, {age(-37 * time.Hour), "2\u00a0days ago"},
-		{took(-time.Second), "–"}, {took(340 * time.Millisecond), "0.3\u00a0s"}, {took(75 * time.Second), "75\u00a0s"},
-		{took(121 * time.Second), "2\u00a0min\u00a01\u00a0s"}, {took(3*time.Hour + 59*time.Second), "3\u00a0h\u00a00\u00a0min"},
-		{daysLeft(-time.Second), "expired"}, {daysLeft(23 * time.Hour), "less than a day left"}, {daysLeft(47 * time.Hour), "1 day left"},
-		{title("28d"), "28 days"}, {title("day"), "Day"}, {cut("héé", 2), "hé…"}, {cut("hé", 2), "hé"},
+		{Took(-time.Second), "–"}, {Took(340 * time.Millisecond), "0.3\u00a0s"}, {Took(75 * time.Second), "75\u00a0s"},
+		{Took(121 * time.Second), "2\u00a0min\u00a01\u00a0s"}, {Took(3*time.Hour + 59*time.Second), "3\u00a0h\u00a00\u00a0min"},
+		{Title("28d"), "28 days"}, {Title("day"), "Day"}, {Cut("héé", 2), "hé…"}, {Cut("hé", 2), "hé"},
 	} {
 		if tc[0] != tc[1] {
 			t.Errorf("%q, want %q", tc[0], tc[1])
@@ -40,7 +39,7 @@ func TestSpans(t *testing.T) {
 		{"month", "2026-02-01", "2026-03-01", "February 2026"},
 		{"28d", "2026-09-08", "2026-10-06", "8 Sep – 5 Oct 2026"},
 	} {
-		got := spanOf(tc.g, analytics.Window{From: date(t, tc.from), To: date(t, tc.to)})
+		got := SpanOf(tc.g, analytics.Window{From: date(t, tc.from), To: date(t, tc.to)})
 		if got.Text != tc.want || got.Exact != "["+tc.from+","+tc.to+")" {
 			t.Errorf("%+v, want %s", got, tc.want)
 		}
@@ -53,8 +52,17 @@ func TestSpans(t *testing.T) {
 
 func TestCeiling(t *testing.T) {
 	for n, want := range map[int64]float64{0: 2, 1: 2, 3: 4, 5: 6, 9: 10, 10: 10, 11: 12, 17: 20, 101: 120, 999: 1000, 8001: 10000} {
-		if got := ceiling(n); got != want {
+		if got := Ceiling(n); got != want {
 			t.Errorf("ceiling of %d is %v, want %v", n, got, want)
 		}
 	}
+}
+
+func date(t *testing.T, s string) analytics.Date {
+	t.Helper()
+	d, err := analytics.ParseDate(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
