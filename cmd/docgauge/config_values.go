@@ -13,6 +13,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/spelling"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -161,37 +162,11 @@ func (f *logFormat) Decode(s string) error {
 
 // didYouMean names the nearest known variable, if one is near.
 func didYouMean(name string, known []string) string {
-	best, at := "", 4
-	for _, k := range known {
-		if d := distance(name, k); d < at {
-			best, at = k, d
-		}
-	}
+	best := spelling.Nearest(name, known)
 	if best == "" {
 		return "; `docgauge --help` lists those there are"
 	}
 	return "; did you mean " + prefix + "_" + best + "?"
-}
-
-// distance is the edit distance of two short names.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range a {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range b {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 type cronSpec struct{ schedule.Cron }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/docgauge/docgauge/internal/spelling"
 )
 
 // key is one key of the front matter. The table below is all there are; the
@@ -97,42 +99,13 @@ func known(name string) *key {
 
 // didYouMean names the nearest key, or all of them.
 func didYouMean(name string) string {
-	const near, longest = 3, 40 // edits, bytes
-	name = strings.ReplaceAll(strings.ToLower(name), "-", "_")
-	best, at := "", near+1
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		names[i] = k.name
-		if len(name) > longest {
-			continue
-		}
-		if d := distance(name, k.name); d < min(at, len(k.name)) {
-			best, at = k.name, d
-		}
 	}
+	best := spelling.Nearest(strings.ReplaceAll(strings.ToLower(name), "-", "_"), names)
 	if best == "" {
 		return "want one of " + strings.Join(names, ", ")
 	}
 	return "did you mean " + best + "?"
-}
-
-// distance is the edit distance of two short names.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range a {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range b {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
