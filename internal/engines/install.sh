@@ -1,10 +1,10 @@
 #!/bin/sh
 # Installs the engines that tests and benchmarks run against, where they are not
-# there already: ClickHouse 18.16, ZooKeeper, Prometheus with Pushgateway and
-# node_exporter, and Chromium from Debian's packages (as root; otherwise it prints
-# the command), the engine of ClickHouse 26.7 from npm, and an S3 server with go
-# install; the latter two into .tools at the top of the repository. Needs Go and
-# npm. No service is started or left enabled.
+# there already: ClickHouse 18.16, ZooKeeper, Prometheus with Pushgateway,
+# Alertmanager and node_exporter, and Chromium from Debian's packages (as root;
+# otherwise it prints the command), the engine of ClickHouse 26.7 from npm, and an
+# S3 server with go install; the latter two into .tools at the top of the
+# repository. Needs Go and npm. No service is started or left enabled.
 set -eu
 
 clickhouse=18.16.1
@@ -39,7 +39,7 @@ missing_packages() {
 	[ -e /usr/share/java/zookeeper.jar ] || echo libzookeeper-java
 	[ -e /usr/share/java/slf4j-simple.jar ] || echo libslf4j-java
 	command -v java >/dev/null || echo default-jre-headless
-	for name in prometheus prometheus-pushgateway prometheus-node-exporter; do
+	for name in prometheus prometheus-pushgateway prometheus-alertmanager prometheus-node-exporter; do
 		command -v $name >/dev/null || echo $name
 	done
 	# Without a font the browser draws no letters.

@@ -53,6 +53,15 @@ func RunPushgateway(t testing.TB) *Pushgateway {
 	return server
 }
 
+// RunAlertmanager starts a server for one test, as [StartAlertmanager] does.
+func RunAlertmanager(t testing.TB, webhook string) *Alertmanager {
+	t.Helper()
+	server, err := StartAlertmanager(t.TempDir(), webhook)
+	Need(t, err)
+	cleanup(t, server)
+	return server
+}
+
 // RunNodeExporter starts a server for one test, as [StartNodeExporter] does.
 func RunNodeExporter(t testing.TB) *NodeExporter {
 	t.Helper()
