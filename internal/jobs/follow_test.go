@@ -309,6 +309,26 @@ func TestFollowUpThatWaits(t *testing.T) {
 	}
 }
 
+// TestFollowUpsOfOtherProjects do not wait for a project that is refused for a time.
+func TestFollowUpsOfOtherProjects(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "a", FollowUps: []string{"one"}})
+	w.prompt(prompts.Prompt{ID: "b", FollowUps: []string{"one"}})
+	w.passes()
+	w.prompt(prompts.Prompt{ID: "c", Project: "prj_b", FollowUps: []string{"one"}})
+	w.service.down = func(call, project string) error {
+		if call == callMessage && project == "prj_a" {
+			return throttled(20 * time.Minute)
+		}
+		return nil
+	}
+	w.passes()
+	w.after(turn)
+	if sent := w.job("c").Sent; sent != 1 || w.service.calls[callMessage] != 2 {
+		t.Errorf("%d of prj_b sent, %d messages", sent, w.service.calls[callMessage])
+	}
+}
+
 // TestFollowUpsOfAFailedJob are not sent.
 func TestFollowUpsOfAFailedJob(t *testing.T) {
 	w := one(t, prompts.Prompt{Body: "fails", FollowUps: []string{"one"}})

@@ -14,8 +14,12 @@ import (
 func (p *pass) messages(ctx context.Context) error {
 	for _, seq := range p.completed {
 		job := p.jobs[seq]
-		if over(ctx) || p.queue.Paused != "" || p.blocked(job.Project) {
-			break // it is read again, and then it goes
+		// What does not go now goes when it is read again.
+		if over(ctx) || p.queue.Paused != "" {
+			break
+		}
+		if p.blocked(job.Project) {
+			continue
 		}
 		err := p.message(ctx, job)
 		if errors.Is(err, journal.ErrRaced) {
