@@ -67,7 +67,15 @@ func (a *app) printJobs(list jobList) error {
 	for _, j := range list.Jobs {
 		rows = append(rows, []string{strconv.FormatInt(j.Seq, 10), j.Prompt, j.Project, stateOfJob(j, a.now()), clock(j.Begun), orMinus(j.JobID), orMinus(j.PRLink)})
 	}
-	return table(a.out, []string{"#", "prompt", "project", "state", "begun", "job", "pull request"}, rows, 0)
+	if err := table(a.out, []string{"#", "prompt", "project", "state", "begun", "job", "pull request"}, rows, 0); err != nil {
+		return err
+	}
+	for _, j := range list.Jobs {
+		if remedy := jobs.Remedy(j); remedy != "" {
+			fmt.Fprintf(a.out, "\n%d %s is unknown: %s\n", j.Seq, j.Prompt, remedy)
+		}
+	}
+	return nil
 }
 
 func stateOfJob(j journal.Job, now time.Time) string {
@@ -127,7 +135,7 @@ func (a *app) jobsShow(ctx context.Context, name string, asJSON bool) (err error
 func (a *app) printJob(h jobHistory) error {
 	fmt.Fprintf(a.out, "job %d of prompt %s (%s), attempt %d\n", h.Seq, h.Prompt, h.Project, h.Attempt)
 	for _, row := range [][2]string{
-		{"title", h.Title}, {"state", stateOfJob(h.Job, a.now())}, {"reason", h.Reason}, {"job", h.JobID}, {"status", h.Status},
+		{"title", h.Title}, {"state", stateOfJob(h.Job, a.now())}, {"reason", h.Reason}, {"what to do", jobs.Remedy(h.Job)}, {"job", h.JobID}, {"status", h.Status},
 		{"pull request", h.PRLink}, {"repository", h.Repository}, {"ref", h.Ref}, {"model", h.Model},
 		{"begun", whenever(h.Begun)}, {"created", whenever(h.Created)}, {"ended", whenever(h.Ended)},
 	} {

@@ -54,6 +54,15 @@ func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // named names a job in a sentence.
 func named(j journal.Job) string { return fmt.Sprintf("job %d of prompt %s", j.Seq, j.Prompt) }
 
+// Remedy says what a person can do about a job that is unknown; of any other it
+// says nothing.
+func Remedy(j journal.Job) string {
+	if j.State != journal.Unknown {
+		return ""
+	}
+	return resolve(j)
+}
+
 // resolve says what can be done about a job in doubt.
 func resolve(j journal.Job) string {
 	if j.Sending {
