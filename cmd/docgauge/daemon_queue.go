@@ -28,13 +28,13 @@ func (d *daemon) openQueue() (err error) {
 		return nil
 	}
 	q := &queueDaemon{}
-	if q.folder, err = prompts.Open(d.PromptsDir, d.rules()); err != nil {
-		return problems{err.Error()}
+	if q.folder, err = d.openPrompts(); err != nil {
+		return err
 	}
 	if q.notes, err = newNotifier(d.config, d.db, d.log, d.runner.now); err != nil {
 		return problems{err.Error()}
 	}
-	q.Queue = newQueue(d.config, d.db, d.api, d.stores, d.log, d.runner.now)
+	q.Queue = newQueue(d.config, d.db, d.api, d.stores, d.log, d.runner.now, func() { poke(d.changed) })
 	d.queue = q
 	return nil
 }

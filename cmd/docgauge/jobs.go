@@ -50,6 +50,16 @@ passed or docgauge jobs release says so.`,
 // rules are what prompt files are held against.
 func (c config) rules() prompts.Rules { return prompts.Rules{Projects: c.Projects} }
 
+// openPrompts opens the folder. That it cannot be used is a mistake in the
+// configuration.
+func (c config) openPrompts() (*prompts.Folder, error) {
+	folder, err := prompts.Open(c.PromptsDir, c.rules())
+	if err != nil {
+		return nil, problems{err.Error()}
+	}
+	return folder, nil
+}
+
 // queueConfig says how the queue goes, as far as the configuration does.
 func queueConfig(c config, now func() time.Time, log *slog.Logger) jobs.Config {
 	return jobs.Config{
@@ -66,15 +76,15 @@ type reading struct {
 	folder *prompts.Folder
 }
 
-// openReading opens state and folder, if one is configured.
+// openReading opens the state, and the folder where it is needed.
 func (a *app) openReading(n need) (_ *reading, err error) {
 	c, err := loadConfig(n, a.now())
 	if err != nil {
 		return nil, err
 	}
 	r := &reading{config: c}
-	if c.PromptsDir != "" {
-		if r.folder, err = prompts.Open(c.PromptsDir, c.rules()); err != nil {
+	if n&needPrompts != 0 {
+		if r.folder, err = c.openPrompts(); err != nil {
 			return nil, err
 		}
 	}

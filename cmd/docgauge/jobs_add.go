@@ -63,7 +63,7 @@ func (a *app) jobsAdd(o adding, args []string, in io.Reader) error {
 		}
 		text = string(read)
 	}
-	folder, err := prompts.Open(c.PromptsDir, c.rules())
+	folder, err := c.openPrompts()
 	if err != nil {
 		return err
 	}

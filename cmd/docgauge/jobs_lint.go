@@ -29,7 +29,7 @@ func (a *app) jobsLint(asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	folder, err := prompts.Open(c.PromptsDir, c.rules())
+	folder, err := c.openPrompts()
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (a *app) operator(ctx context.Context, n need, asJSON bool, do func(context
 	}
 	var o operate
 	if n&needPrompts != 0 {
-		folder, err := prompts.Open(c.PromptsDir, c.rules())
+		folder, err := c.openPrompts()
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/notify"
 	"github.com/docgauge/docgauge/internal/journal"
-	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -44,11 +43,13 @@ One process runs the queue at a time: beside docgauge serve it exits 3.
 // queueRunner is the queue, held for this process alone.
 type queueRunner struct {
 	config
-	log    *slog.Logger
-	db     *state.DB
-	api    api
-	folder *prompts.Folder
-	queue  *jobs.Queue
+	log   *slog.Logger
+	db    *state.DB
+	api   api
+	look  *lookout
+	queue *jobs.Queue
+	// changed has something in it when the journal has changed.
+	changed chan struct{}
 	// notes delivers notifications; nil where nobody wants them.
 	notes *notify.Notifier
 	close []func() error
@@ -60,15 +61,17 @@ func (a *app) openQueue(ctx context.Context) (_ *queueRunner, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &queueRunner{config: c, log: a.logger(c)}
+	r := &queueRunner{config: c, log: a.logger(c), changed: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	if r.folder, err = prompts.Open(c.PromptsDir, c.rules()); err != nil {
+	folder, err := c.openPrompts()
+	if err != nil {
 		return nil, err
 	}
+	r.look = &lookout{folder: folder, log: r.log}
 	lock, err := state.LockQueue(c.StateDir)
 	if err != nil {
 		return nil, err
@@ -86,7 +89,7 @@ func (a *app) openQueue(ctx context.Context) (_ *queueRunner, err error) {
 		return nil, err
 	}
 	r.close = append(r.close, func() error { return closeStores(stores) })
-	r.queue = newQueue(c, r.db, r.api, stores, r.log, a.now)
+	r.queue = newQueue(c, r.db, r.api, stores, r.log, a.now, func() { poke(r.changed) })
 	if r.notes, err = newNotifier(c, r.db, r.log, a.now); err != nil {
 		return nil, err
 	}
@@ -119,8 +122,9 @@ func (r *queueRunner) notify(ctx context.Context) {
 	}
 }
 
-func newQueue(c config, db *state.DB, client api, stores []store, log *slog.Logger, now func() time.Time) *jobs.Queue {
+func newQueue(c config, db *state.DB, client api, stores []store, log *slog.Logger, now func() time.Time, changed func()) *jobs.Queue {
 	cfg := queueConfig(c, now, log)
+	cfg.Changed = changed
 	cfg.Numbers = numbers{db, stores, c.StateDir}
 	cfg.KeyMark = client.keyMark
 	return jobs.New(cfg, client.Client, db)
@@ -146,9 +150,9 @@ func (a *app) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 		return err
 	}
 	if asJSON {
-		err = writeJSON(a.out, result.Planned)
+		err = writeJSON(a.out, append([]jobs.Planned{}, result.Planned...))
 	} else {
-		err = a.printRun(result)
+		err = a.printRun(result, r.look)
 	}
 	if err == nil && (ctx.Err() != nil || wait && bad(result)) {
 		return errSaid
@@ -159,31 +163,46 @@ func (a *app) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 // run makes one pass, or as many as it takes.
 func (r *queueRunner) run(ctx context.Context, wait bool, now func() time.Time) (total jobs.Result, err error) {
 	for {
-		found, err := r.folder.ScanSettled(ctx)
-		if err != nil {
-			return total, err
-		}
-		for _, f := range found.Findings {
-			r.log.Warn("prompt file is invalid", "finding", f.String())
-		}
-		result, err := r.queue.Pass(ctx, found)
-		if ferr := r.api.flush(context.WithoutCancel(ctx), r.db); ferr != nil {
-			err = errors.Join(err, ferr)
-		}
-		r.notify(ctx)
+		result, err := r.pass(ctx)
 		total = sum(total, result)
-		if errors.Is(err, jobs.ErrNewState) {
-			return total, problems{err.Error()}
-		}
 		if err != nil || !wait || result.Settled() || ctx.Err() != nil {
 			return total, err
 		}
-		pause := passEvery
-		if left := result.Next.Sub(now()); !result.Next.IsZero() && left < pause {
-			pause = left
-		}
-		rest(ctx, pause)
+		rest(ctx, r.pause(result, now()))
 	}
+}
+
+// pass makes one pass over the prompts as they are now.
+func (r *queueRunner) pass(ctx context.Context) (jobs.Result, error) {
+	found, err := r.look.scan(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = nil // the stop cut it short
+		}
+		return jobs.Result{}, err
+	}
+	result, err := r.queue.Pass(ctx, found)
+	r.look.until(result.Planned)
+	if ferr := r.api.flush(context.WithoutCancel(ctx), r.db); ferr != nil {
+		err = errors.Join(err, ferr)
+	}
+	r.notify(ctx)
+	if errors.Is(err, jobs.ErrNewState) {
+		err = problems{err.Error()}
+	}
+	return result, err
+}
+
+// pause is how long to wait for the next pass.
+func (r *queueRunner) pause(result jobs.Result, now time.Time) time.Duration {
+	pause := passEvery
+	if left := result.Next.Sub(now); !result.Next.IsZero() {
+		pause = min(pause, left)
+	}
+	if files, again := r.look.settling(); files > 0 {
+		pause = min(pause, time.Until(again))
+	}
+	return pause
 }
 
 // rest waits, or until ctx ends.
@@ -219,10 +238,13 @@ func bad(r jobs.Result) bool {
 	return r.Queue.Paused != ""
 }
 
-func (a *app) printRun(r jobs.Result) error {
+func (a *app) printRun(r jobs.Result, look *lookout) error {
 	fmt.Fprintf(a.out, "%s created, %s sent, %d ended, %d at work\n", plural(r.Created, "job"), plural(r.Messages, "follow-up"), r.Ended, r.Following)
 	if r.Queue.Paused != "" {
 		fmt.Fprintf(a.out, "paused: %s\n", r.Queue.Detail)
+	}
+	if files, again := look.settling(); files > 0 {
+		fmt.Fprintf(a.out, "%s just changed: a file counts once it was seen unchanged twice, which can be from %s on\n", have(files, "prompt file"), again.UTC().Format("15:04:05 UTC"))
 	}
 	if len(r.Planned) == 0 {
 		return nil
