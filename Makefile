@@ -9,7 +9,7 @@ VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 
 COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS     := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: help demo build test check lint bench torture fuzz engines docs clean
+.PHONY: help demo stack build test check lint bench torture fuzz engines docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,11 @@ demo: ## export a month from the built-in sandbox into Parquet files (needs only
 	@case "$$DOCGAUGE_SINKS,$$DOCGAUGE_CLICKHOUSE_DSN$$DOCGAUGE_CLICKHOUSE_DSN_FILE" in \
 	  *clickhouse*,) $(GO) run ./internal/engines/with bin/docgauge-demo demo ;; \
 	  *) bin/docgauge-demo demo ;; esac
+
+# STACK='--dir DIR' keeps the data. What cannot be installed is left out.
+stack: build ## everything on loopback: sandbox, agent jobs, serve, ClickHouse, Prometheus with rules and history
+	-@sh internal/engines/install.sh
+	@$(GO) run ./internal/stack/up $(STACK)
 
 build: ## build the static binary bin/docgauge
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/docgauge ./cmd/docgauge

@@ -1,0 +1,231 @@
+package stack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/engines"
+)
+
+const (
+	// patience is how long everything may take to show data.
+	patience = 90 * time.Second
+	// again is between two tries of a query that has no data yet.
+	again = 500 * time.Millisecond
+)
+
+// TestStack brings everything up and runs every query there is.
+func TestStack(t *testing.T) {
+	s := up(t)
+	t.Run("places", func(t *testing.T) { testPlaces(t, s) })
+	t.Run("rules", func(t *testing.T) { testRules(t, s) })
+	t.Run("stop", func(t *testing.T) { testStop(t, s) })
+}
+
+// up starts a stack with everything in it.
+func up(t *testing.T) *Stack {
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "docgauge")
+	build := exec.Command("go", "build", "-o", binary, "../../cmd/docgauge")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	rules, err := RuleFiles("../../deploy/prometheus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("DOCGAUGE_BASE_URL", "https://of-the-person.example")
+	s, err := Start(t.Context(), Options{Binary: binary, Dir: filepath.Join(dir, "stack"), Rules: rules, Say: func(text string) { t.Log(text) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, missing := range s.Missing {
+		engines.Need(t, missing)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := s.Await(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// testPlaces opens every page that people are told of.
+func testPlaces(t *testing.T, s *Stack) {
+	places, err := s.Places(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, place := range places {
+		count[place.Name]++
+		if strings.HasPrefix(place.Where, "http") && place.Name != "sandbox" {
+			address, _, _ := strings.Cut(place.Where, " ")
+			if _, err := get(t.Context(), address); err != nil {
+				t.Errorf("%s: %v", place.Name, err)
+			}
+		}
+	}
+	if count["pull request"] != 2 {
+		t.Errorf("%d pull requests, want 2, of %v", count["pull request"], places)
+	}
+}
+
+// testStop: nothing listens any more.
+func testStop(t *testing.T, s *Stack) {
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range []string{s.API, s.URL, s.Prometheus.URL, "http://" + s.ClickHouse.HTTPAddr()} {
+		if _, err := get(t.Context(), address); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%s: %v, want connection refused", address, err)
+		}
+	}
+}
+
+// soon tries until there is nothing wrong, or time is up.
+func soon(t *testing.T, try func() error) error {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		err := try()
+		if err == nil || time.Now().After(deadline) || t.Context().Err() != nil {
+			return err
+		}
+		time.Sleep(again)
+	}
+}
+
+// ask reads an answer of Prometheus' API.
+func ask(ctx context.Context, s *Stack, path string, parameters url.Values, data any) error {
+	text, err := get(ctx, s.Prometheus.URL+path+"?"+parameters.Encode())
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(text), &struct{ Data any }{data})
+}
+
+var errEmpty = errors.New("no data")
+
+// hasData asks for a time range, where step is not zero, or for now. Series
+// that have no number at all are no data.
+func hasData(ctx context.Context, s *Stack, expr string, span, step time.Duration) error {
+	path, parameters := "/api/v1/query", url.Values{"query": {expr}}
+	if step > 0 {
+		path, now := "/api/v1/query_range", time.Now()
+		parameters.Set("start", seconds(now.Add(-span)))
+		parameters.Set("end", seconds(now))
+		parameters.Set("step", strconv.Itoa(int(step.Seconds())))
+		return numbers(ctx, s, path, parameters)
+	}
+	return numbers(ctx, s, path, parameters)
+}
+
+func seconds(t time.Time) string { return fmt.Sprintf("%.3f", float64(t.UnixMilli())/1000) }
+
+// numbers looks for one number in the answer.
+func numbers(ctx context.Context, s *Stack, path string, parameters url.Values) error {
+	var answer struct{ Result json.RawMessage }
+	if err := ask(ctx, s, path, parameters, &answer); err != nil {
+		return err
+	}
+	var series []struct {
+		Value  *[2]any
+		Values [][2]any
+	}
+	if err := json.Unmarshal(answer.Result, &series); err != nil {
+		return nil //nolint:nilerr // a scalar
+	}
+	for _, one := range series {
+		if one.Value != nil {
+			one.Values = append(one.Values, *one.Value)
+		}
+		for _, point := range one.Values {
+			if v, err := strconv.ParseFloat(fmt.Sprint(point[1]), 64); err == nil && !math.IsNaN(v) {
+				return nil
+			}
+		}
+	}
+	return errEmpty
+}
+
+// rule is what the server says of one.
+type rule struct{ Name, Type, Query, Health, LastError string }
+
+// absent are metrics that a healthy stack does not show, and why.
+var absent = map[string]string{
+	"docgauge_backlog_finish_timestamp_seconds": "nothing is due",
+}
+
+var metricName = regexp.MustCompile(`\b(docgauge_[a-z0-9_]+|[a-z_]+:[a-z0-9_]+:[a-z0-9_]+)\b`)
+
+// testRules: each rule is evaluated without an error, each recorded series has
+// data, and so has each metric that an expression names.
+func testRules(t *testing.T, s *Stack) {
+	if len(s.options.Rules) == 0 {
+		t.Skip("deploy/prometheus has no rules")
+	}
+	rules := loadedRules(t, s)
+	for _, r := range rules {
+		if r.Health != "ok" {
+			t.Errorf("%s: %s: %s", r.Name, r.Health, r.LastError)
+		}
+		names := metricName.FindAllString(r.Query, -1)
+		if r.Type == "recording" {
+			names = append(names, r.Name)
+		}
+		for _, name := range names {
+			if absent[name] != "" {
+				continue
+			}
+			if err := soon(t, func() error { return hasData(t.Context(), s, name, 0, 0) }); err != nil {
+				t.Errorf("%s %s: %s: %v", r.Type, r.Name, name, err)
+			}
+		}
+	}
+	t.Logf("%d rules", len(rules))
+}
+
+// loadedRules waits until all have been evaluated.
+func loadedRules(t *testing.T, s *Stack) (rules []rule) {
+	t.Helper()
+	err := soon(t, func() error {
+		var answer struct{ Groups []struct{ Rules []rule } }
+		if err := ask(t.Context(), s, "/api/v1/rules", nil, &answer); err != nil {
+			return err
+		}
+		rules = nil
+		for _, group := range answer.Groups {
+			rules = append(rules, group.Rules...)
+		}
+		for _, r := range rules {
+			if r.Health == "unknown" {
+				return fmt.Errorf("%s is not evaluated", r.Name)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(rules) == 0 {
+		t.Fatalf("%d rules: %v", len(rules), err)
+	}
+	return rules
+}
