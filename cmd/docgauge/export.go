@@ -52,7 +52,7 @@ need be, and nothing else.
 	}
 	sel.flags(cmd, true)
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "go on across budget pauses until nothing is due")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "the same as `docgauge plan`: send nothing")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "the same as docgauge plan: send nothing")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the summary as JSON")
 	return cmd
 }
