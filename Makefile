@@ -27,7 +27,7 @@ demo: ## export a month from the built-in sandbox into Parquet files (needs only
 # STACK='--dir DIR' keeps the data. What cannot be installed is left out.
 stack: build ## everything on loopback: sandbox, agent jobs, serve, ClickHouse, Prometheus with rules and history
 	-@sh internal/engines/install.sh
-	@$(GO) run ./internal/stack/up $(STACK)
+	@$(GO) build -o bin/docgauge-stack ./internal/stack/up && exec bin/docgauge-stack $(STACK)
 
 build: ## build the static binary bin/docgauge
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/docgauge ./cmd/docgauge
