@@ -56,6 +56,12 @@ engines: # what the tests run against: ClickHouse, ZooKeeper, an S3 server, Duck
 	@sh sinks/parquet/testdata/install-readers.sh
 	@sh internal/engines/install.sh
 
+report: ## write bin/report.html, a report of a sandbox with agent jobs
+	@CGO_ENABLED=0 $(GO) build -ldflags='-s -w' -o bin/docgauge-demo ./cmd/docgauge
+	@sh internal/report/testdata/demo.sh bin/docgauge-demo bin/report.html
+	@echo "file://$(CURDIR)/bin/report.html"
+.PHONY: report
+
 bench: ## speed, memory and requests, against a plain sequential client
 	$(GO) run ./internal/bench
 

@@ -1,0 +1,157 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/look"
+)
+
+// project is one project in words.
+type project struct {
+	ID, Anchor string
+	Lead       *lead // nil: nothing was read
+	Lines      []line
+}
+
+// lead is the answer in one sentence, of one window.
+type lead struct {
+	Total, Span, Change, Before, Share, Both string
+}
+
+// line is one granularity: a card that opens its pane.
+type line struct {
+	ID, Group string
+	Open      bool // at first
+	Title     string
+	Card      *card // nil: nothing was read
+	Chart     *chart
+	Pages     *pages
+	Coverage  coverage
+}
+
+// card is the newest window.
+type card struct {
+	Span                          look.Span
+	Total, Human, AI, Share, Both string
+	BothNote                      string
+	Change, Before                string // Change is empty where there is nothing to compare with
+	Tone                          string
+	Marks                         []mark
+	Late                          string // windows after it that are missing
+}
+
+// mark is a state of a reading.
+type mark struct{ Class, Word, Note string }
+
+func projectOf(r Report, p Project, at int) project {
+	v := project{ID: look.Cut(p.ID, maxLetters), Anchor: fmt.Sprintf("p%d", at)}
+	open := leading(p.Lines)
+	for i, l := range p.Lines {
+		n := line{
+			ID: fmt.Sprintf("p%dg%d", at, i), Group: v.Anchor + "g", Open: i == open, Title: look.Title(l.Granularity),
+			Card: cardOf(l), Chart: chartOf(l, jobsOf(r, p.ID)), Coverage: coverageOf(l, r), Pages: pagesOf(l),
+		}
+		v.Lines = append(v.Lines, n)
+	}
+	if open >= 0 {
+		v.Lead = leadOf(p.Lines[open], v.Lines[open].Card)
+	}
+	return v
+}
+
+// leading is the line people ask about first: weeks, else days, else the first
+// with a window that was read; -1 where there is none.
+func leading(lines []Line) int {
+	first := -1
+	rank := func(l Line) int {
+		switch l.Granularity {
+		case analytics.Week:
+			return 2
+		case analytics.Day:
+			return 1
+		}
+		return 0
+	}
+	for i, l := range lines {
+		if l.newest() != nil && (first < 0 || rank(l) > rank(lines[first])) {
+			first = i
+		}
+	}
+	return first
+}
+
+func leadOf(l Line, c *card) *lead {
+	return &lead{Total: c.Total, Span: c.Span.Text, Change: changeWords(l), Before: look.Before(l.Granularity), Share: c.Share, Both: c.Both}
+}
+
+// changeWords says how the newest window compares: 3.2 % more than.
+func changeWords(l Line) string {
+	now := l.newest()
+	before := l.before(now.From)
+	if before == nil || before.Totals.Total == 0 {
+		return ""
+	}
+	text := look.Difference(before.Totals.Total, now.Revision.Totals.Total)
+	switch {
+	case strings.HasPrefix(text, "▲ "):
+		return text[len("▲ "):] + " more than"
+	case strings.HasPrefix(text, "▼ "):
+		return text[len("▼ "):] + " fewer than"
+	}
+	return "as many as"
+}
+
+func cardOf(l Line) *card {
+	cell := l.newest()
+	if cell == nil {
+		return nil
+	}
+	t := cell.Revision.Totals
+	c := &card{
+		Span: look.SpanOf(l.Granularity, cell.Window), Total: look.Commas(t.Total), Human: look.Commas(t.Human), AI: look.Commas(t.AI),
+		Share: look.Percent(t.AI, t.Total), Both: "–", Before: look.Before(l.Granularity), Marks: marks(*cell.Revision),
+		BothNote: "Visitors that were both: human + AI − total.",
+	}
+	if n, ok := both(t); ok {
+		c.Both = look.Commas(n)
+	} else {
+		c.BothNote = "Human + AI − total is not a possible number of visitors here: the window changed while it was read."
+	}
+	if before := l.before(cell.From); before != nil && before.Totals.Total > 0 {
+		c.Change = look.Difference(before.Totals.Total, t.Total)
+		c.Tone = tones[strings.Fields(c.Change)[0]]
+	}
+	if n := trailing(l.Cells); n > 0 {
+		c.Late = look.Plural(n, "newer window") + " missing"
+	}
+	return c
+}
+
+var tones = map[string]string{"▲": "up", "▼": "down"}
+
+// both is how many visitors were human and AI; false where that cannot be.
+func both(t analytics.Totals) (int64, bool) {
+	n := t.Human + t.AI - t.Total
+	return n, n >= 0 && n <= min(t.Human, t.AI)
+}
+
+// trailing counts the missing windows at the end.
+func trailing(cells []Cell) (n int) {
+	for i := len(cells) - 1; i >= 0 && cells[i].Revision == nil; i-- {
+		n++
+	}
+	return n
+}
+
+func marks(r analytics.Revision) []mark {
+	out := []mark{{"provisional", "provisional", "It can still change and will be read once more."}}
+	if r.Settled {
+		out = []mark{{"settled", "settled", "It can no longer change and is not read again."}}
+	}
+	if !r.Verified {
+		out = append(out, mark{"unverified", "unverified", "Its numbers changed while its pages were read; it will be read again."})
+	}
+	return out
+}
