@@ -66,7 +66,11 @@ func openJournal(dir string, replay func(event) error) (*journal, error) {
 		return nil, fmt.Errorf("agent journal: %w", err)
 	}
 	j := &journal{file: file}
-	if err := errors.Join(lock(file), j.read(replay)); err != nil {
+	// Without the lock the end of the file is somebody else's, and not to be cut.
+	if err = lock(file); err == nil {
+		err = j.read(replay)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("agent journal %s%w", path, err), file.Close())
 	}
 	return j, nil

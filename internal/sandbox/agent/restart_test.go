@@ -164,9 +164,19 @@ func TestOneProcessForADirectory(t *testing.T) {
 	if text := journalText(t, dir); text != "" {
 		t.Errorf("written before the first job: %s", text)
 	}
-	create(t, s, "x")
+	create(t, s, "x [sandbox:slow]")
+	for !strings.Contains(journalText(t, dir), started) {
+		time.Sleep(time.Millisecond)
+	}
+	// The first is in the middle of a line.
+	if err := os.WriteFile(filepath.Join(dir, JournalName), []byte(journalText(t, dir)+`{"at":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := Open(config(Config{Dir: dir})); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("second: %v", err)
+	}
+	if text := journalText(t, dir); !strings.HasSuffix(text, `{"at":`) {
+		t.Errorf("the second cut what the first was writing: %q", text)
 	}
 	closeJobs(t, s)
 	closeJobs(t, open(t, Config{Dir: dir}))
