@@ -1,7 +1,8 @@
 // Package engines starts the real engines that tests and benchmarks run
 // against, on loopback, and stops them: ClickHouse 18.16 alone or as a cluster
 // with ZooKeeper, an S3 server, Prometheus with its Pushgateway, Alertmanager,
-// node_exporter and promtool, and a browser (Chromium).
+// node_exporter and promtool, and a browser (Chromium). It also finds programs
+// that are run to their end: promtool, amtool, helm.
 //
 // It hides where the programs are, their configuration, the choice of free
 // ports, and the wait until an engine answers. Its invariant: an engine is a

@@ -3,13 +3,14 @@
 # there already: ClickHouse 18.16, ZooKeeper, Prometheus with Pushgateway,
 # Alertmanager and node_exporter, and Chromium from Debian's packages (as root;
 # otherwise it prints the command), the engine of ClickHouse 26.7 from npm, and an
-# S3 server with go install; the latter two into .tools at the top of the
-# repository. Needs Go and npm. No service is started or left enabled.
+# S3 server and Helm with go install; the latter three into .tools at the top of
+# the repository. Needs Go and npm. No service is started or left enabled.
 set -eu
 
 clickhouse=18.16.1
 chdb=26.7.3-stable.1
 versitygw=v1.8.0
+helm=v3.22.0
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 node=$root/.tools/node
@@ -29,6 +30,11 @@ install_chdb() {
 install_versitygw() {
 	go version -m "$bin/versitygw" 2>/dev/null | grep -q "versitygw[[:space:]]$versitygw" && return
 	GOBIN=$bin go install "github.com/versity/versitygw/cmd/versitygw@$versitygw"
+}
+
+install_helm() {
+	go version -m "$bin/helm" 2>/dev/null | grep -q "helm/v3[[:space:]]$helm" && return
+	GOBIN=$bin go install "helm.sh/helm/v3/cmd/helm@$helm"
 }
 
 # The jars are in libzookeeper-java; the package zookeeper adds only scripts.
@@ -81,4 +87,5 @@ disable_service() {
 
 install_chdb
 install_versitygw
+install_helm
 install_packages

@@ -1,0 +1,138 @@
+{{/* 52 letters: a CronJob's name leaves room for its jobs'. */}}
+{{- define "docgauge.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "docgauge.selector" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "docgauge.labels" -}}
+{{ include "docgauge.selector" . }}
+app.kubernetes.io/version: {{ default .Chart.AppVersion .Values.image.tag | trunc 63 | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 }}
+{{- with .Values.organisation }}
+organisation: {{ . | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "docgauge.metadata" -}}
+name: {{ include "docgauge.fullname" . }}
+namespace: {{ .Release.Namespace }}
+labels:
+  {{- include "docgauge.labels" . | nindent 2 }}
+{{- end }}
+
+{{- define "docgauge.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "docgauge.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end }}
+
+{{- define "docgauge.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end -}}
+{{- end }}
+
+{{/* The minute follows from the name, so that hundreds of releases do not export at once. */}}
+{{- define "docgauge.schedule" -}}
+{{- if .Values.schedule -}}
+{{- .Values.schedule -}}
+{{- else -}}
+{{- printf "%d * * * *" (mod (adler32sum (printf "%s/%s" .Release.Namespace .Release.Name) | int64) 60) -}}
+{{- end -}}
+{{- end }}
+
+{{/* What the Secret has: the variable, its name in values, and the key. As YAML. */}}
+{{- define "docgauge.secretItems" -}}
+{{- $keys := .Values.secrets.existingKeys -}}
+{{- range list
+  (list "DOCGAUGE_API_KEY" "apiKey" "api-key")
+  (list "DOCGAUGE_WRITE_API_KEY" "writeAPIKey" "write-api-key")
+  (list "DOCGAUGE_CLICKHOUSE_DSN" "clickhouseDSN" "clickhouse-dsn")
+  (list "DOCGAUGE_NOTIFY_URL" "notifyURL" "notify-url")
+  (list "DOCGAUGE_NOTIFY_SECRET" "notifySecret" "notify-secret")
+  (list "DOCGAUGE_PUSHGATEWAY_URL" "pushgatewayURL" "pushgateway-url") }}
+{{- $variable := index . 0 }}
+{{- $value := index . 1 }}
+{{- $file := index . 2 }}
+{{- if $.Values.secrets.existingSecret }}
+{{- with index $keys $value }}
+- {variable: {{ $variable }}, file: {{ $file }}, key: {{ . | quote }}}
+{{- end }}
+{{- else if index $.Values.secrets $value }}
+- {variable: {{ $variable }}, file: {{ $file }}, key: {{ $file }}, value: {{ $value }}}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "docgauge.secretName" -}}
+{{- default (include "docgauge.fullname" .) .Values.secrets.existingSecret -}}
+{{- end }}
+
+{{- define "docgauge.hasPrompts" -}}
+{{- if or .Values.prompts.files .Values.prompts.existingConfigMap .Values.prompts.volume }}yes{{ end -}}
+{{- end }}
+
+{{/* Rules that bind several values; values.schema.json has those of single ones. */}}
+{{- define "docgauge.rules" -}}
+{{- if and (eq .Values.image.tag "latest") (not .Values.image.digest) -}}
+{{- fail "image.tag: latest is another program tomorrow: name a version, or a digest" -}}
+{{- end -}}
+{{- range .Values.extraEnv -}}
+{{- if hasPrefix "DOCGAUGE_" .name -}}
+{{- fail (printf "extraEnv: %s: variables of docgauge belong into settings, secrets into secrets" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- $sources := 0 -}}
+{{- range list .Values.prompts.files .Values.prompts.existingConfigMap .Values.prompts.volume -}}
+{{- if . }}{{ $sources = add1 $sources }}{{ end -}}
+{{- end -}}
+{{- if gt (int $sources) 1 -}}
+{{- fail "prompts: set one of files, existingConfigMap and volume" -}}
+{{- end -}}
+{{- if and .Values.secrets.existingSecret (or .Values.secrets.apiKey .Values.secrets.writeAPIKey .Values.secrets.clickhouseDSN .Values.secrets.notifyURL .Values.secrets.notifySecret .Values.secrets.pushgatewayURL) -}}
+{{- fail "secrets: with existingSecret the chart makes no Secret: put the values into that one, and name its keys in existingKeys" -}}
+{{- end -}}
+{{- $has := dict -}}
+{{- range include "docgauge.secretItems" . | fromYamlArray -}}
+{{- $_ := set $has .variable true -}}
+{{- end -}}
+{{- if not $has.DOCGAUGE_API_KEY -}}
+{{- fail "secrets: set existingSecret (and existingKeys.apiKey), or for a trial apiKey" -}}
+{{- end -}}
+{{- if and (contains "clickhouse" (default "" .Values.settings.DOCGAUGE_SINKS)) (not $has.DOCGAUGE_CLICKHOUSE_DSN) -}}
+{{- fail "settings.DOCGAUGE_SINKS has clickhouse: set secrets.existingKeys.clickhouseDSN, or for a trial secrets.clickhouseDSN" -}}
+{{- end -}}
+{{- if and $has.DOCGAUGE_NOTIFY_SECRET (not $has.DOCGAUGE_NOTIFY_URL) -}}
+{{- fail "secrets: notifySecret has no effect without notifyURL" -}}
+{{- end -}}
+{{- if and (eq .Values.mode "cronjob") (ne .Values.metrics.monitor.kind "none") -}}
+{{- fail "metrics.monitor: a pod of mode cronjob ends before it is scraped: push (secrets.pushgatewayURL) or write a textfile (settings.DOCGAUGE_TEXTFILE), and set metrics.monitor.kind=none" -}}
+{{- end -}}
+{{- if and (eq .Values.metrics.monitor.kind "ServiceMonitor") (not .Values.metrics.service.enabled) -}}
+{{- fail "metrics.monitor.kind ServiceMonitor needs metrics.service.enabled; PodMonitor does not" -}}
+{{- end -}}
+{{- end }}
+
+{{- define "docgauge.pushes" -}}
+{{- range include "docgauge.secretItems" . | fromYamlArray -}}
+{{- if eq .variable "DOCGAUGE_PUSHGATEWAY_URL" }}yes{{ end -}}
+{{- end -}}
+{{- end }}
