@@ -156,3 +156,38 @@ func (t *Tab) Screenshot(ctx context.Context) ([]byte, error) {
 func (t *Tab) Close(ctx context.Context) error {
 	return t.pipe.call(ctx, "", "Target.closeTarget", with{"targetId": t.target}, nil)
 }
+
+// Drag moves the pointer to from, presses the button, moves to to and lets it go.
+// Where the two are the same it clicks. Places are x, y in the viewport.
+func (t *Tab) Drag(ctx context.Context, from, to [2]float64) error {
+	for _, step := range []struct {
+		kind string
+		at   [2]float64
+	}{{"mouseMoved", from}, {"mousePressed", from}, {"mouseMoved", to}, {"mouseReleased", to}} {
+		if err := t.mouse(ctx, step.kind, step.at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Point moves the pointer to a place in the viewport.
+func (t *Tab) Point(ctx context.Context, at [2]float64) error { return t.mouse(ctx, "mouseMoved", at) }
+
+func (t *Tab) mouse(ctx context.Context, kind string, at [2]float64) error {
+	params := with{"type": kind, "x": at[0], "y": at[1], "pointerType": "mouse"}
+	if kind != "mouseMoved" {
+		params["button"], params["clickCount"] = "left", 1
+	}
+	return t.call(ctx, "Input.dispatchMouseEvent", params, nil)
+}
+
+// Press presses a key by its name, such as ArrowLeft.
+func (t *Tab) Press(ctx context.Context, key string) error {
+	for _, kind := range []string{"keyDown", "keyUp"} {
+		if err := t.call(ctx, "Input.dispatchKeyEvent", with{"type": kind, "key": key}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
