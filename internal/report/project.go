@@ -36,11 +36,13 @@ type card struct {
 	Span                          look.Span
 	Total, Human, AI, Share, Both string
 	BothNote                      string
-	Change, Before                string // Change is empty where there is nothing to compare with
-	Tone                          string
+	Changes                       []change // none where there is nothing to compare with
 	Marks                         []mark
 	Late                          string // windows after it that are missing
 }
+
+// change compares the newest window with an older one.
+type change struct{ Text, Tone, Before string }
 
 // mark is a state of a reading.
 type mark struct{ Class, Word, Note string }
@@ -111,7 +113,7 @@ func cardOf(l Line) *card {
 	t := cell.Revision.Totals
 	c := &card{
 		Span: look.SpanOf(l.Granularity, cell.Window), Total: look.Commas(t.Total), Human: look.Commas(t.Human), AI: look.Commas(t.AI),
-		Share: look.Percent(t.AI, t.Total), Both: "–", Before: look.Before(l.Granularity), Marks: marks(*cell.Revision),
+		Share: look.Percent(t.AI, t.Total), Both: "–", Marks: marks(*cell.Revision),
 		BothNote: "Visitors that were both: human + AI − total.",
 	}
 	if n, ok := both(t); ok {
@@ -119,14 +121,22 @@ func cardOf(l Line) *card {
 	} else {
 		c.BothNote = "Human + AI − total is not a possible number of visitors here: the window changed while it was read."
 	}
-	if before := l.before(cell.From); before != nil && before.Totals.Total > 0 {
-		c.Change = look.Difference(before.Totals.Total, t.Total)
-		c.Tone = tones[strings.Fields(c.Change)[0]]
+	c.compare(l, t.Total, cell.From, look.Before(l.Granularity))
+	if l.Granularity == analytics.Day {
+		c.compare(l, t.Total, cell.To-7, "the "+cell.From.Weekday().String()+" before")
 	}
 	if n := trailing(l.Cells); n > 0 {
 		c.Late = look.Plural(n, "newer window") + " missing"
 	}
 	return c
+}
+
+// compare adds the change against the window that ends at to, if it is known.
+func (c *card) compare(l Line, total int64, to analytics.Date, name string) {
+	if before := l.before(to); before != nil && before.Totals.Total > 0 {
+		text := look.Difference(before.Totals.Total, total)
+		c.Changes = append(c.Changes, change{text, tones[strings.Fields(text)[0]], name})
+	}
 }
 
 var tones = map[string]string{"▲": "up", "▼": "down"}

@@ -1,0 +1,278 @@
+package report_test
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/report"
+)
+
+var (
+	unseen  = regexp.MustCompile(`(?s)<head>.*?</head>|<script.*?</script>`)
+	tags    = regexp.MustCompile(`<[^>]*>`)
+	islands = regexp.MustCompile(`(?s)<script type="application/json">(.*?)</script>`)
+)
+
+// text is what a reader sees, in the order of the document, with single spaces.
+func text(page string) string {
+	page = tags.ReplaceAllString(unseen.ReplaceAllString(page, ""), " ")
+	return strings.Join(strings.Fields(html.UnescapeString(page)), " ")
+}
+
+func wants(t *testing.T, got string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			t.Errorf("no %q in\n%s", w, got)
+		}
+	}
+}
+
+// series is what the script gets of a chart.
+type series struct {
+	Days                          []string
+	Total, Human, AI, Both, Share []*int64
+	States                        []string
+	Jobs                          [][]string
+}
+
+func charts(t *testing.T, page string) (out []series) {
+	t.Helper()
+	for _, m := range islands.FindAllStringSubmatch(page, -1) {
+		var s series
+		if err := json.Unmarshal([]byte(m[1]), &s); err != nil {
+			t.Fatalf("%v in %.200s", err, m[1])
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// TestCharts: each window has its numbers, and only those that are known.
+func TestCharts(t *testing.T) {
+	r := demo()
+	got := charts(t, write(t, r))
+	if len(got) != len(r.Projects[0].Lines) {
+		t.Fatalf("%d charts", len(got))
+	}
+	for i, l := range r.Projects[0].Lines {
+		var want series
+		for _, c := range l.Cells {
+			var v [4]*int64
+			state := "missing"
+			if rev := c.Revision; rev != nil {
+				both := rev.Totals.Human + rev.Totals.AI - rev.Totals.Total
+				v = [4]*int64{&rev.Totals.Total, &rev.Totals.Human, &rev.Totals.AI, &both}
+				state = map[bool]string{true: "settled", false: "provisional"}[rev.Settled] + map[bool]string{false: ", unverified"}[rev.Verified]
+			}
+			want.Total, want.Human, want.AI, want.Both = append(want.Total, v[0]), append(want.Human, v[1]), append(want.AI, v[2]), append(want.Both, v[3])
+			want.States = append(want.States, state)
+		}
+		have := got[i]
+		have.Days, have.Share, have.Jobs = nil, nil, nil
+		if diff := cmp.Diff(want, have); diff != "" {
+			t.Errorf("%s (-report +page):\n%s", l.Granularity, diff)
+		}
+	}
+	day := got[0]
+	if n := slices.Index(day.Days, "Mon 5 Oct 2026"); n != len(day.Days)-1 {
+		t.Errorf("the newest day is %d of %d", n, len(day.Days))
+	}
+	var ended []string
+	for _, jobs := range day.Jobs {
+		ended = append(ended, jobs...)
+	}
+	want := []string{"pull request: Fix typos in the guides", "pull request: One page on authentication", "no pull request: Look for dead links",
+		"pull request: Rewrite the quickstart for agents", "failed: Examples for webhooks", "pull request: Write llms.txt"}
+	if diff := cmp.Diff(want, ended); diff != "" {
+		t.Errorf("jobs of the days (-want +got):\n%s", diff)
+	}
+}
+
+// TestNumbers: every number of the value is on the page beside its name, and no
+// large number is there that is not one of them: nothing was summed.
+func TestNumbers(t *testing.T) {
+	r := demo()
+	page := write(t, r)
+	got := text(page)
+	known := map[int64]bool{2026: true}
+	for _, l := range r.Projects[0].Lines {
+		rev := l.Cells[len(l.Cells)-1].Revision
+		before := *rev
+		for _, c := range l.Cells {
+			if c.To == rev.From {
+				before = *c.Revision
+			}
+		}
+		change := float64(rev.Totals.Total-before.Totals.Total) / float64(before.Totals.Total) * 100
+		arrow := map[bool]string{true: "▲", false: "▼"}[change > 0]
+		both := rev.Totals.Human + rev.Totals.AI - rev.Totals.Total
+		wants(t, got, fmt.Sprintf("%s readers %s %.1f %% against", commas(rev.Totals.Total), arrow, max(change, -change)),
+			fmt.Sprintf("Human %s AI %s AI share %.1f %% Both %s", commas(rev.Totals.Human), commas(rev.Totals.AI), float64(rev.Totals.AI)/float64(rev.Totals.Total)*100, commas(both)))
+		for _, n := range []int64{rev.Totals.Total, rev.Totals.Human, rev.Totals.AI, both} {
+			known[n] = true
+		}
+		if l.Pages == nil {
+			continue
+		}
+		for _, m := range slices.Concat(l.Pages.Top, ten(l.Pages.Risen), ten(l.Pages.Fallen), l.Pages.Appeared.Largest, l.Pages.Vanished.Largest) {
+			change := m.After.Total - m.Before.Total
+			for _, n := range []int64{m.Before.Total, m.After.Human, m.After.AI, m.After.Total, max(change, -change)} {
+				known[n] = true
+			}
+		}
+		for _, m := range l.Pages.Top {
+			wants(t, got, fmt.Sprintf("%s %s %s %s ", m.Path, commas(m.After.Human), commas(m.After.AI), commas(m.After.Total)))
+		}
+		for _, m := range ten(l.Pages.Risen) {
+			wants(t, got, fmt.Sprintf("%s %s %s +%s ", m.Path, commas(m.Before.Total), commas(m.After.Total), commas(m.After.Total-m.Before.Total)))
+		}
+		for _, m := range ten(l.Pages.Fallen) {
+			wants(t, got, fmt.Sprintf("%s %s %s −%s ", m.Path, commas(m.Before.Total), commas(m.After.Total), commas(m.Before.Total-m.After.Total)))
+		}
+	}
+	wants(t, got, "Appeared 1 that had no reader", "Vanished 1 that had readers", "/old/launch-notes", "/docs/agents/mcp-server")
+	for _, word := range regexp.MustCompile(`[0-9][0-9,]*`).FindAllString(got, -1) {
+		if n, err := strconv.ParseInt(strings.ReplaceAll(word, ",", ""), 10, 64); err == nil && n >= 1000 && !known[n] {
+			t.Errorf("%s is no number of the report", word)
+		}
+	}
+}
+
+// ten are those that are shown.
+func ten(m report.Moves) []report.Move { return m.Largest[:min(10, len(m.Largest))] }
+
+// commas groups digits, without the package's own code.
+func commas(n int64) string {
+	if n < 1000 {
+		return strconv.FormatInt(n, 10)
+	}
+	return fmt.Sprintf("%s,%03d", commas(n/1000), n%1000)
+}
+
+// TestWords checks what is said about data, jobs and exports.
+func TestWords(t *testing.T) {
+	got := text(write(t, demo()))
+	wants(t, got,
+		"Documentation readers of docs-main", " readers in 28 Sep – 4 Oct 2026, ", " of them were AI.",
+		"The archive has 185 of 188 windows 182 settled 3 provisional 1 unverified 3 missing the newest was read", "Missing: Sun 23 Aug 2026 to Tue 25 Aug 2026.",
+		"7 jobs begun, 6 ended", "4 pull request 1 no pull request 1 failed", "median time to a pull request", "Pages that lost readers weekly/losing-readers.md active",
+		"Look for dead links links completed without a pull request 2026-08-", "#419", "the service says: the check of the build failed",
+		"The newest export began 14 min ago and succeeded . The last one that succeeded ended 13 min ago",
+		"Why numbers do not add up:", "Made 2026-10-06 10:31 UTC from s3://docs-analytics/prod",
+		"Only the totals of the site are read")
+	got = text(write(t, several()))
+	wants(t, got, "Documentation readers Only windows that begin on or after 2025-09-01.", "Project developer-hub", "Project odd",
+		"Both –", "No window has been read.", "Week No window", "Nothing before it to compare with", "37 older jobs not shown",
+		"and failed : the service answered 503 three times", "The queue is paused since 2026-10-05 11:00: two creates in a row are in doubt")
+	r := demo()
+	r.State = nil
+	got = text(write(t, r))
+	wants(t, got, "There is no state directory here")
+	if strings.Contains(got, "What the agent did") {
+		t.Error("jobs without a state")
+	}
+}
+
+// TestText: whatever comes from outside is text, in the page and in the data.
+func TestText(t *testing.T) {
+	const hostile = `</script><script>alert(1)</script><!--"'` + "\u2028\x00\xff" + `{{.}}`
+	r := demo()
+	r.Archive, r.Version = hostile, hostile
+	r.Projects = r.Projects[:1]
+	r.Projects[0].ID = hostile
+	for _, l := range r.Projects[0].Lines {
+		if l.Pages != nil {
+			l.Pages.Top[0].Path, l.Pages.Risen.Largest[0].Path, l.Pages.Vanished.Largest[0].Path = hostile, hostile, hostile
+		}
+	}
+	r.State.Queue.Paused, r.State.LastRun.Outcome, r.State.LastRun.Message = hostile, hostile, hostile
+	r.State.Queue.Jobs[1] = report.Job{
+		Project: hostile, Prompt: hostile, Title: hostile, State: hostile, Result: "pr", Reason: hostile, PRLink: "javascript:alert(1)//" + hostile,
+		Begun: now.Add(-50 * time.Hour), Created: now.Add(-50 * time.Hour), Ended: now.Add(-49 * time.Hour),
+	}
+	page := write(t, r)
+	if n := strings.Count(page, "<script"); n != len(r.Projects[0].Lines)+1 {
+		t.Errorf("%d scripts", n)
+	}
+	for _, bad := range []string{"<script>alert", "</script><script>", "<!--", `href="javascript:`, "\x00", "\xff", "ZgotmplZ"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	for _, s := range charts(t, page) {
+		for _, jobs := range s.Jobs {
+			for _, j := range jobs {
+				if strings.Contains(j, "alert") && !strings.Contains(j, `</script><script>alert(1)</script><!--"'`) {
+					t.Errorf("the data has %q", j)
+				}
+			}
+		}
+	}
+}
+
+// TestLinks: only what may be followed is a link.
+func TestLinks(t *testing.T) {
+	for link, follow := range map[string]bool{
+		"https://code.example/acme/docs/pull/7": true, "http://127.0.0.1:8787/pr/1": true, "http://localhost/pr/1": true, "http://[::1]:8/pr/1": true,
+		"http://code.example/pull/7": false, "javascript:alert(1)": false, "data:text/html,x": false, "//code.example/x": false,
+		"https:///x": false, "ftp://code.example/x": false, "https://code.example/" + strings.Repeat("x", 2000): false, "": false,
+	} {
+		r := demo()
+		r.State.Queue.Jobs = []report.Job{{Project: "docs-main", Prompt: "p", State: "completed", Result: "pr", PRLink: link}}
+		if got := strings.Contains(write(t, r), `rel="noreferrer noopener"`); got != follow {
+			t.Errorf("%.60q is a link: %v, want %v", link, got, follow)
+		}
+	}
+}
+
+// TestPolicy: the page allows its own style and script, and nothing it loads.
+func TestPolicy(t *testing.T) {
+	page := write(t, several())
+	policy := html.UnescapeString(regexp.MustCompile(`http-equiv="Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(page)[1])
+	for _, of := range []struct{ tag, directive string }{{"style", "style-src"}, {"script", "script-src"}} {
+		body := regexp.MustCompile(`(?s)<` + of.tag + `>(.*?)</` + of.tag + `>`).FindStringSubmatch(page)
+		if body == nil {
+			t.Fatalf("no %s", of.tag)
+		}
+		sum := sha256.Sum256([]byte(body[1]))
+		wants(t, policy, of.directive+" 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+	}
+	wants(t, policy, "default-src 'none'")
+	for _, bad := range []string{"unsafe", " https:", " *"} {
+		if strings.Contains(policy, bad) {
+			t.Errorf("the policy has %q: %s", bad, policy)
+		}
+	}
+	if found := regexp.MustCompile(`(src|srcset|action|poster)="|style="| on[a-z]+="|url\(|@import`).FindString(page); found != "" {
+		t.Errorf("the page has %q", found)
+	}
+}
+
+// TestSize: a page of ten years of days and long paths stays small.
+func TestSize(t *testing.T) {
+	r := demo()
+	l := &r.Projects[0].Lines[0]
+	old := l.Cells[0].Revision
+	for d := l.Cells[0].From - 1; len(l.Cells) < 3650; d-- {
+		l.Cells = slices.Insert(l.Cells, 0, report.Cell{Window: analytics.Window{From: d, To: d + 1}, Revision: old})
+	}
+	for i := range l.Pages.Top {
+		l.Pages.Top[i].Path += strings.Repeat("x", 100_000)
+	}
+	if page := write(t, r); len(page) > 1<<20 {
+		t.Errorf("%d bytes", len(page))
+	}
+}
