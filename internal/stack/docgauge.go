@@ -12,14 +12,10 @@ import (
 	"github.com/docgauge/docgauge/internal/engines"
 )
 
-const (
-	// historyDays are exported, and shown by Prometheus.
-	historyDays = 100
-	// firstSettle is DOCGAUGE_SETTLE of the first export. It is longer than that
-	// of serve, so that serve finds windows to read once more, as it would after
-	// some days.
-	firstSettle = 20 * 24 * time.Hour
-)
+// firstSettle is DOCGAUGE_SETTLE of the first export. It is longer than that of
+// serve, so that serve finds windows to read once more, as it would after some
+// days.
+const firstSettle = 8 * 24 * time.Hour
 
 // told finds what the sandbox prints, export NAME=VALUE.
 var told = regexp.MustCompile(`(?m)^export (DOCGAUGE_[A-Z_]+=\S+)$`)
@@ -76,7 +72,7 @@ func (s *Stack) settings(now time.Time) []string {
 		"DOCGAUGE_STATE_DIR=" + s.path("state"),
 		"DOCGAUGE_PARQUET_URL=" + s.path("data"),
 		"DOCGAUGE_SINKS=parquet",
-		"DOCGAUGE_SINCE=" + now.AddDate(0, 0, -historyDays).Format(time.DateOnly),
+		"DOCGAUGE_SINCE=" + twoMonths(now).Format(time.DateOnly),
 		"DOCGAUGE_BUDGET=5000",
 		"DOCGAUGE_OPEN_WINDOWS=day,week,month",
 		"DOCGAUGE_API_KEY_EXPIRES=" + now.AddDate(0, 0, 60).Format(time.DateOnly),
@@ -85,6 +81,12 @@ func (s *Stack) settings(now time.Time) []string {
 		"DOCGAUGE_PROMPTS_DIR=" + s.path("prompts"),
 		"DOCGAUGE_PROMPTS_ON_NEW_STATE=submit",
 	}
+}
+
+// twoMonths is the beginning of the last two complete months: the newest month
+// has one before it.
+func twoMonths(now time.Time) time.Time {
+	return time.Date(now.Year(), now.Month()-2, 1, 0, 0, 0, 0, time.UTC)
 }
 
 // startClickHouse lets docgauge write there too.

@@ -40,8 +40,8 @@ type Stack struct {
 	stops       []func() error // in the order of starting
 }
 
-// Start starts everything, and fills it: an export of the past hundred days
-// into the sinks, and that history into Prometheus. It returns when serve has
+// Start starts everything, and fills it: an export of the past two
+// months and this one into the sinks, and that history into Prometheus. It returns when serve has
 // begun its first run; Await waits for its end. After an error nothing runs.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	if o.Say == nil {
