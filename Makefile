@@ -77,6 +77,7 @@ fuzz: ## each fuzz target for 30 seconds
 
 docs: ## write the generated parts of the documentation
 	$(GO) test ./cmd/docgauge -run TestREADME -update
+	$(GO) test ./dashboards -run TestFiles -update
 	$(GO) test ./deploy/helm -run 'Copies|Golden|Notes' -update
 
 clean: ## remove what was built

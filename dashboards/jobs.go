@@ -100,7 +100,7 @@ func statuses() map[string]grafana.Word {
 
 func jobsQueue() grafana.Section {
 	states := "sum by (state) (" + live(ofQueue(exporter.AgentPrompts), exporter.LabelProject, exporter.LabelState) + ")"
-	return grafana.Section{Title: "Queue", Panels: []*grafana.Panel{
+	return grafana.Section{Title: "Prompts", Panels: []*grafana.Panel{
 		grafana.Lines("Queue by state", "Prompt files and their jobs, by state, over time.", grafana.Range(states, "{{state}}")).
 			Steps().Stacked().In(grafana.Count).Empty(noQueue).Size(12, 9),
 		grafana.Bars("Prompts by state", "Prompt files and their jobs now. invalid: docgauge jobs lint says why.",

@@ -2,10 +2,19 @@ package dashboards
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"math"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -13,7 +22,7 @@ import (
 )
 
 // TestPromQL runs every query on a real server that scrapes what the exporter
-// serves, and finds data for each.
+// serves, and finds numbers for each.
 func TestPromQL(t *testing.T) {
 	server := scraped(t, everything(time.Now().UTC()))
 	for name, vars := range map[string]map[string]string{
@@ -26,17 +35,150 @@ func TestPromQL(t *testing.T) {
 				if q.Engine != Prometheus {
 					continue
 				}
-				expr := q.Expand(vars)
-				samples, err := server.Query(t.Context(), expr, time.Time{})
-				if err != nil || len(samples) == 0 {
-					t.Errorf("%s / %s / %s: %d samples, %v\n%s", q.Dashboard, q.Panel, q.Ref, len(samples), err, expr)
+				samples := query(t, server, q.Expand(vars), time.Time{})
+				if len(samples) == 0 || math.IsNaN(samples[0].Value) {
+					t.Errorf("%s / %s / %s: %v\n%s", q.Dashboard, q.Panel, q.Ref, samples, q.Expand(vars))
 				}
 			}
 		})
 	}
+	t.Run("answers", func(t *testing.T) { testPromAnswers(t, server) })
 }
 
-// scraped returns a server that has scraped the snapshot three times.
+// testPromAnswers holds what is calculated against the snapshot.
+func testPromAnswers(t *testing.T, server *engines.Prometheus) {
+	for _, tc := range []struct {
+		panel, ref, label, of string
+		want                  float64
+	}{
+		{"Readers of the week", "A", "project", "prj_a", 101},
+		{"Readers of the month", "B", "project", "prj_b", 80},
+		{"Readers of the day", "C", "project", "prj_a", 33},
+		{"Change from the day before", "A", "project", "prj_a", 101./84 - 1},
+		{"Change from the week before", "B", "project", "prj_a", 80./64 - 1},
+		{"Change from the month before", "C", "project", "prj_a", 33./30 - 1},
+		{"AI share of the day", "A", "project", "prj_a", 33. / 101},
+		{"Top pages of the $window", "A", "path", "/guide", 24},
+		{"Pages of the $window", "D", "path", "/guide", 5. / 24},
+		{"Queue", "A", "", "", 1},
+		{"Waiting", "A", "", "", 3},
+		{"Ended with a pull request", "A", "", "", 4. / 5},
+		{"Jobs by result", "A", "result", "pr", 1},
+		{"Time to a pull request", "A", "", "", 3600},
+		{"Jobs and their pull requests", "C", "prompt", "fix-typos", 3600},
+		{"Caps on jobs", "A", "cap", "day", .3},
+		{"Budget in use", "A", "budget", "analytics", 1 - 17./90},
+		{"Agent requests left", "A", "budget", "agent:prj_a", 88},
+		{"Windows due", "A", "", "", 24},
+		{"Is all well?", "A", "", "", 1},
+		{"Is all well?", "B", "", "", 0},
+		{"Due windows by reason", "A", "reason", "missing", 24},
+	} {
+		samples := query(t, server, refOf(t, tc.panel, tc.ref).Expand(nil), time.Time{})
+		i := slices.IndexFunc(samples, func(s engines.Sample) bool { return s.Labels[tc.label] == tc.of })
+		if i < 0 || math.Abs(samples[i].Value-tc.want) > 1e-9 {
+			t.Errorf("%s / %s: %v, want %v for %s=%q", tc.panel, tc.ref, samples, tc.want, tc.label, tc.of)
+		}
+	}
+	links := map[string]string{}
+	for _, s := range query(t, server, refOf(t, "Jobs and their pull requests", "A").Expand(nil), time.Time{}) {
+		links[s.Labels["prompt"]] = s.Labels[pullRequest]
+	}
+	want := map[string]string{"fix-typos": "https://code.example/acme/docs/pull/7", "weekly.md": "", "strange": ""}
+	if diff := cmp.Diff(want, links); diff != "" {
+		t.Errorf("links to pull requests\n%s", diff)
+	}
+}
+
+// written are the metrics of which docgauge openmetrics writes history.
+var written = []string{
+	exporter.SiteVisitors, exporter.SiteVisitorsDeduplicated, exporter.PageVisitors, exporter.PageVisitorsDeduplicated, exporter.Pages,
+	exporter.WindowStartTimestamp, exporter.WindowEndTimestamp, exporter.WindowSettled, exporter.WindowVerified,
+}
+
+// TestPastThatWasBackFilled asks between two samples of a history with one an hour.
+func TestPastThatWasBackFilled(t *testing.T) {
+	at := time.Now().UTC().AddDate(0, 0, -40).Truncate(time.Hour)
+	text, data := filepath.Join(t.TempDir(), "history.om"), t.TempDir()
+	if err := os.WriteFile(text, []byte(hourly(at)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	promtool, err := engines.Promtool(t.Context(), "tsdb", "create-blocks-from", "openmetrics", text, data)
+	engines.Need(t, err)
+	if out, err := promtool.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	server := engines.RunPrometheus(t, engines.PrometheusConfig{Data: data})
+	asked := 0
+	for _, q := range Queries() {
+		if q.Engine != Prometheus || slices.ContainsFunc(metricName.FindAllString(q.Expr, -1), func(m string) bool { return !slices.Contains(written, m) }) {
+			continue
+		}
+		asked++
+		if samples := query(t, server, q.Expand(nil), at.Add(37*time.Minute)); len(samples) == 0 {
+			t.Errorf("%s / %s / %s has no past\n%s", q.Dashboard, q.Panel, q.Ref, q.Expand(nil))
+		}
+	}
+	if asked < 20 {
+		t.Errorf("only %d queries are of what history has", asked)
+	}
+}
+
+var metricName = regexp.MustCompile(`docgauge_[a-z_]+`)
+
+// hourly is history as docgauge openmetrics writes it, with a step of an hour.
+func hourly(at time.Time) string {
+	var b strings.Builder
+	for _, m := range exporter.Metrics() {
+		if !slices.Contains(written, m.Name) {
+			continue
+		}
+		fmt.Fprintf(&b, "# TYPE %s gauge\n", m.Name)
+		for _, window := range []string{"day", "week", "month"} {
+			for _, audience := range []string{exporter.AudienceAI, exporter.AudienceHuman} {
+				if audience == exporter.AudienceHuman && !slices.Contains(m.Labels, exporter.LabelAudience) {
+					continue
+				}
+				labels := pairs(m.Labels, map[string]string{
+					exporter.LabelProject: "p", exporter.LabelWindow: window, exporter.LabelAudience: audience, exporter.LabelPath: "/",
+				})
+				for hour := -1; hour <= 1; hour++ {
+					fmt.Fprintf(&b, "%s{%s} %d %d\n", m.Name, labels, len(m.Name), at.Add(time.Duration(hour)*time.Hour).Unix())
+				}
+			}
+		}
+	}
+	return b.String() + "# EOF\n"
+}
+
+func pairs(labels []string, values map[string]string) string {
+	var all []string
+	for _, l := range labels {
+		all = append(all, fmt.Sprintf("%s=%q", l, values[l]))
+	}
+	return strings.Join(all, ",")
+}
+
+func refOf(t *testing.T, panel, ref string) Query {
+	t.Helper()
+	i := slices.IndexFunc(Queries(), func(q Query) bool { return q.Panel == panel && q.Ref == ref })
+	if i < 0 {
+		t.Fatalf("no query %s of a panel %q", ref, panel)
+	}
+	return Queries()[i]
+}
+
+func query(t *testing.T, server *engines.Prometheus, expr string, at time.Time) []engines.Sample {
+	t.Helper()
+	samples, err := server.Query(t.Context(), expr, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return samples
+}
+
+// scraped returns a server that has scraped the snapshot, and after that one in
+// which a run and a job more have ended.
 func scraped(t *testing.T, s exporter.Snapshot) *engines.Prometheus {
 	t.Helper()
 	var values exporter.Values
@@ -46,17 +188,41 @@ func scraped(t *testing.T, s exporter.Snapshot) *engines.Prometheus {
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{
 		Scrapes: []engines.Scrape{{URL: target.URL, Interval: 200 * time.Millisecond}},
 	})
+	await(t, server, "count_over_time("+exporter.BuildInfo+"[1m]) >= 3")
+	values.Publish(later(s))
+	await(t, server, exporter.ExportRuns+`{outcome="success"} == 10`)
+	return server
+}
+
+// await waits until an expression has a result.
+func await(t *testing.T, server *engines.Prometheus, expr string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {
-		got, err := server.Query(ctx, "count_over_time("+exporter.BuildInfo+"[1m])", time.Time{})
+		got, err := server.Query(ctx, expr, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(got) == 1 && got[0].Value >= 3 {
-			return server
+		if len(got) > 0 {
+			return
 		}
 	}
+}
+
+// later is s with one more of everything that is counted.
+func later(s exporter.Snapshot) exporter.Snapshot {
+	s.Counters, s.Histograms = slices.Clone(s.Counters), slices.Clone(s.Histograms)
+	for i := range s.Counters {
+		s.Counters[i].Value++
+	}
+	for i, h := range s.Histograms {
+		s.Histograms[i].Buckets = maps.Clone(h.Buckets)
+		for bucket := range h.Buckets {
+			s.Histograms[i].Buckets[bucket]++
+		}
+	}
+	return s
 }
 
 // everything is a snapshot with a value for each metric.
@@ -71,7 +237,7 @@ func everything(now time.Time) exporter.Snapshot {
 		Counters: []exporter.Counter{
 			{Name: "export_runs_total", Labels: []string{"outcome", "success"}, Value: 9},
 			{Name: "agent_jobs_finished_total", Labels: []string{"project", "prj_a", "result", "pr"}, Value: 3},
-			{Name: "agent_jobs_finished_total", Labels: []string{"project", "prj_a", "result", "failed"}, Value: 1},
+			{Name: "agent_jobs_finished_total", Labels: []string{"project", "prj_a", "result", "failed"}},
 		},
 		Histograms: []exporter.Histogram{
 			{Name: "export_duration_seconds", Buckets: map[int]uint64{exporter.Bucket(time.Minute): 9}, Sum: 540},

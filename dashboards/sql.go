@@ -97,13 +97,16 @@ func sqlMovers(up bool) string {
 	return lines(
 		"SELECT path, earlier, later, later - earlier AS change, change / earlier AS relative, hex(path) AS id",
 		"FROM (",
+		"    WITH "+indent(sqlBefore)+" AS earlier_day,",
+		"        "+indent(sqlAfter)+" AS later_day",
 		"    SELECT path,",
-		"           max(if(window_start = "+indent(indent(sqlBefore))+", total, 0)) AS earlier,",
-		"           max(if(window_start = "+indent(indent(sqlAfter))+", total, 0)) AS later",
+		"           max(if(window_start = earlier_day, total, 0)) AS earlier,",
+		"           max(if(window_start = later_day, total, 0)) AS later",
 		"    FROM docgauge_visitors",
-		"    WHERE "+sqlWindows+" AND window_start IN ("+indent(sqlBefore)+", "+indent(sqlAfter)+")",
+		"    WHERE "+sqlWindows+" AND (window_start = earlier_day OR window_start = later_day)",
+		"      AND earlier_day > toDate('1970-01-01')",
 		"    GROUP BY path)",
-		"WHERE "+sqlBefore+" > toDate('1970-01-01') AND earlier > 0 AND later > 0 AND "+which,
+		"WHERE earlier > 0 AND later > 0 AND "+which,
 		"ORDER BY "+order,
 		"LIMIT 50")
 }

@@ -1,0 +1,204 @@
+package dashboards
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/engines"
+	"github.com/docgauge/docgauge/sinks/clickhouse"
+	"github.com/docgauge/docgauge/sinks/sinktest"
+)
+
+// warehouse is a running ClickHouse, of whichever version.
+type warehouse interface {
+	DSN(database string) string
+	Exec(ctx context.Context, sql string) (string, error)
+}
+
+func TestClickHouse1816(t *testing.T) { testSQL(t, engines.RunClickHouse(t)) }
+func TestClickHouse26(t *testing.T)   { testSQL(t, engines.RunEngine26(t)) }
+
+// oddPath is a page whose path would end a string of SQL.
+const oddPath = `/it's \' OR 1=1 -- 🙂`
+
+// november is the range of the tests' windows.
+var november = map[string]string{
+	"project": "docs", "granularity": "week",
+	"__from": millis(2026, 9, 1), "__to": millis(2026, 12, 1),
+}
+
+func millis(year, month, day int) string {
+	return fmt.Sprint(analytics.NewDate(year, time.Month(month), day).Time().UnixMilli())
+}
+
+// testSQL fills a server through the sink, and runs every query on it.
+func testSQL(t *testing.T, w warehouse) {
+	fill(t, w.DSN("default"))
+	for _, q := range append(Variables(), Queries()...) {
+		if q.Engine == ClickHouse {
+			if rows := ask(t, w, q, november); len(rows) < 2 {
+				t.Errorf("%s / %s / %s is empty\n%s", q.Dashboard, q.Panel, q.Ref, q.Expand(november))
+			}
+		}
+	}
+	t.Run("answers", func(t *testing.T) { testAnswers(t, w) })
+	t.Run("nothing", func(t *testing.T) { testNothing(t, w) })
+	t.Run("hostile", func(t *testing.T) { testHostile(t, w) })
+}
+
+// fill commits three weeks of two projects, of which the one in the middle is
+// read twice, and more.
+func fill(t *testing.T, dsn string) {
+	t.Helper()
+	sink, err := clickhouse.New(clickhouse.Config{DSN: dsn, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	day := func(n int) analytics.Date { return analytics.NewDate(2026, time.November, n) }
+	row := func(path string, human, ai, total int64) analytics.Row {
+		return analytics.Row{Path: path, Human: human, AI: ai, Total: total}
+	}
+	commit := func(project string, g analytics.Granularity, from, to analytics.Date, number int32, totals analytics.Totals, rows ...analytics.Row) {
+		t.Helper()
+		slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
+		rev := analytics.Revision{
+			Key:    analytics.Key{Project: project, Granularity: g, Window: analytics.Window{From: from, To: to}},
+			Number: number, Settled: number > 1, Verified: true, Totals: totals, Rows: int64(len(rows)), ExportedAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+		}
+		sealed := sinktest.Seal(t, rev, func(yield func(analytics.Row, error) bool) {
+			for _, r := range rows {
+				if !yield(r, nil) {
+					return
+				}
+			}
+		})
+		if err := sink.Replace(t.Context(), sealed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit("docs", "week", day(2), day(9), 1, analytics.Totals{Human: 70, AI: 20, Total: 85}, row("/", 60, 20, 75), row("/old", 12, 0, 12))
+	commit("docs", "week", day(9), day(16), 1, analytics.Totals{Human: 99, AI: 99, Total: 99}, row("/bot", 99, 99, 99))
+	commit("docs", "week", day(9), day(16), 2, analytics.Totals{Human: 80, AI: 30, Total: 100},
+		row("/", 60, 20, 75), row("/down", 20, 0, 20), row("/up", 10, 0, 10), row("/old", 5, 0, 5))
+	commit("docs", "week", day(16), day(23), 1, analytics.Totals{Human: 80, AI: 40, Total: 110},
+		row("/", 60, 20, 75), row("/down", 5, 0, 5), row("/up", 30, 20, 40), row(oddPath, 4, 3, 6))
+	commit("other", "week", day(16), day(23), 1, analytics.Totals{Human: 1, AI: 1, Total: 1}, row("/other", 1, 1, 1))
+	commit("docs", "day", day(19), day(20), 1, analytics.Totals{Human: 8, AI: 4, Total: 11}, row("/", 8, 4, 11))
+	commit("docs", "month", analytics.NewDate(2026, 10, 1), day(1), 1, analytics.Totals{Human: 300, AI: 90, Total: 350}, row("/", 300, 90, 350))
+}
+
+// ask returns the rows of a query after their names, columns apart by " | ".
+func ask(t *testing.T, w warehouse, q Query, vars map[string]string) []string {
+	t.Helper()
+	sql := q.Expand(vars)
+	text, err := w.Exec(t.Context(), sql+"\nFORMAT TSVWithNames")
+	if err != nil {
+		t.Fatalf("%s / %s / %s: %v\n%s", q.Dashboard, q.Panel, q.Ref, err, sql)
+	}
+	return strings.Split(strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\t", " | "), "\n")
+}
+
+// titled returns the first query of a panel.
+func titled(t *testing.T, panel string) Query {
+	t.Helper()
+	for _, q := range append(Variables(), Queries()...) {
+		if q.Panel == panel {
+			return q
+		}
+	}
+	t.Fatalf("no panel %q", panel)
+	return Query{}
+}
+
+// expect compares the rows of a panel without their names, and without the
+// column id, which comes last.
+func expect(t *testing.T, w warehouse, panel string, vars map[string]string, want ...string) {
+	t.Helper()
+	got := ask(t, w, titled(t, panel), vars)
+	_, withID := strings.CutSuffix(got[0], " | id")
+	for i, row := range got {
+		if cut := strings.LastIndex(row, " | "); withID && cut >= 0 {
+			got[i] = row[:cut]
+		}
+	}
+	if diff := cmp.Diff(want, append([]string(nil), got[1:]...)); diff != "" {
+		t.Errorf("%s\n%s", panel, diff)
+	}
+}
+
+func testAnswers(t *testing.T, w warehouse) {
+	odd := strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(oddPath)
+	expect(t, w, "Weekly readers", november,
+		"2026-11-02 00:00:00 | 85 | 70 | 20", "2026-11-09 00:00:00 | 100 | 80 | 30", "2026-11-16 00:00:00 | 110 | 80 | 40")
+	expect(t, w, "Human, AI, and both", november,
+		"2026-11-02 00:00:00 | 65 | 5 | 15", "2026-11-09 00:00:00 | 70 | 10 | 20", "2026-11-16 00:00:00 | 70 | 10 | 30")
+	expect(t, w, "Top pages", november, "/ | 75 | 60 | 20 | 5", "/up | 40 | 30 | 20 | 10", odd+" | 6 | 4 | 3 | 1", "/down | 5 | 5 | 0 | 0")
+	expect(t, w, "Rising pages", november, "/up | 10 | 40 | 30 | 3")
+	expect(t, w, "Falling pages", november, "/down | 20 | 5 | -15 | -0.75")
+	expect(t, w, "Pages that appeared", november, odd+" | 6 | 4 | 3")
+	expect(t, w, "Pages that vanished", november, "/old | 5 | 5 | 0")
+	expect(t, w, "Restated windows", november, "week | 2026-11-09 | 2 | 99 | 100 | 1 | 1 | 4 | 2026-11-20 12:00:00")
+	expect(t, w, "$project", november, "docs", "other")
+	expect(t, w, "$granularity", november, "week", "day", "month")
+	expect(t, w, "$after", november, "9999-12-31 | the newest", "2026-11-16 | 2026-11-16", "2026-11-09 | 2026-11-09", "2026-11-02 | 2026-11-02")
+	expect(t, w, "$before", with(november, map[string]string{"after": "2026-11-09"}), "9999-12-31 | the one before", "2026-11-02 | 2026-11-02")
+
+	earlier := with(november, map[string]string{"after": "2026-11-09"})
+	expect(t, w, "Falling pages", earlier, "/old | 12 | 5 | -7 | -0.5833333333333334")
+	twoWeeks := with(november, map[string]string{"before": "2026-11-02"})
+	expect(t, w, "Pages that vanished", twoWeeks, "/old | 12 | 12 | 0")
+	expect(t, w, "Pages that appeared", with(november, map[string]string{"granularity": "month"}))
+
+	up := with(november, map[string]string{"page": hex.EncodeToString([]byte("/up"))})
+	expect(t, w, "The page by $granularity", up, "2026-11-02 00:00:00 | 0 | 0 | 0", "2026-11-09 00:00:00 | 10 | 10 | 0", "2026-11-16 00:00:00 | 40 | 30 | 20")
+	page := with(november, map[string]string{"page": hex.EncodeToString([]byte(oddPath))})
+	expect(t, w, "The page in the chosen window", page, odd+" | 6 | 4 | 3 | 0.05454545454545454")
+	if id := lastColumn(ask(t, w, titled(t, "Pages that appeared"), november)[1]); !strings.EqualFold(id, page["page"]) {
+		t.Errorf("the table links to page %s, want %s", id, page["page"])
+	}
+}
+
+func lastColumn(row string) string { return row[strings.LastIndex(row, " | ")+len(" | "):] }
+
+// testNothing runs every query for a project without windows: no error.
+func testNothing(t *testing.T, w warehouse) {
+	for _, q := range Queries() {
+		if q.Engine == ClickHouse {
+			if rows := ask(t, w, q, with(november, map[string]string{"project": "nobody"})); len(rows) > 1 {
+				t.Errorf("%s: %q of a project that is not there", q.Panel, rows)
+			}
+		}
+	}
+}
+
+// testHostile puts what would end a string into the variables: no query fails,
+// and none shows another project.
+func testHostile(t *testing.T, w warehouse) {
+	for _, value := range []string{`\' OR 1=1 -- `, "{a,b}') OR (1=1\n"} {
+		chosen := maps.Clone(november)
+		for name := range titled(t, "Top pages").defaults {
+			chosen[name] = value
+		}
+		for _, q := range Queries() {
+			if q.Engine != ClickHouse {
+				continue
+			}
+			if rows := ask(t, w, q, with(november, map[string]string{"project": value})); len(rows) > 1 {
+				t.Errorf("$project = %q: %s shows %q", value, q.Panel, rows)
+			}
+			if rows := ask(t, w, q, chosen); slices.ContainsFunc(rows, func(r string) bool { return strings.Contains(r, "/other") }) {
+				t.Errorf("all but the project = %q: %s shows %q", value, q.Panel, rows)
+			}
+		}
+	}
+}
