@@ -9,7 +9,7 @@ import (
 // Place is something to look at.
 type Place struct{ Name, Where string }
 
-// Places lists what there is, for people.
+// Places lists what there is, for people. It writes a report first.
 func (s *Stack) Places(ctx context.Context) ([]Place, error) {
 	places := []Place{
 		{"status page", s.URL + "/"},
@@ -17,6 +17,9 @@ func (s *Stack) Places(ctx context.Context) ([]Place, error) {
 	}
 	if s.Prometheus != nil {
 		places = append(places, Place{"Prometheus", s.Prometheus.URL + "/"}, Place{"alerts", s.alertsPage(ctx)})
+	}
+	if s.Alertmanager != nil {
+		places = append(places, Place{"Alertmanager", s.Alertmanager.URL + "/"})
 	}
 	if s.ClickHouse != nil {
 		places = append(places, Place{"ClickHouse", s.ClickHouse.DSN("default") + " and http://" + s.ClickHouse.HTTPAddr() + "/"})
@@ -26,7 +29,11 @@ func (s *Stack) Places(ctx context.Context) ([]Place, error) {
 		return nil, err
 	}
 	places = append(places, pulls...)
+	if _, err := s.docgauge(ctx, nil, "report", "--output="+s.path("report.html")); err != nil {
+		return nil, err
+	}
 	return append(places,
+		Place{"report", s.path("report.html")},
 		Place{"sandbox", s.API},
 		Place{"prompts", s.path("prompts")},
 		Place{"Parquet files", s.path("data")}), nil

@@ -32,7 +32,7 @@ func (s *Stack) startPrometheus(ctx context.Context) error {
 	}
 	server, err := engines.StartPrometheus(s.path("prometheus"), engines.PrometheusConfig{
 		Scrapes: []engines.Scrape{{URL: s.URL + "/metrics", Interval: scrapeEvery}},
-		Data:    data, Rules: rules, Evaluate: evaluateEvery,
+		Data:    data, Rules: rules, Evaluate: evaluateEvery, Alertmanagers: s.alertmanagers(),
 	})
 	if err != nil {
 		return s.without(err)

@@ -19,17 +19,19 @@ type Options struct {
 	Binary string   // of docgauge
 	Dir    string   // where everything is kept; made if it is not there
 	Rules  []string // files of rules for Prometheus; see RuleFiles
-	// Say is told what is being done, a line each; nil: nobody is.
+	// Say is told what is being done, and of each alert, a line each; nil: nobody
+	// is. It may be called from several goroutines at once.
 	Say func(text string)
 }
 
 // Stack is what runs. What is not installed is nil, and listed in Missing.
 type Stack struct {
-	API        string // base URL of the sandbox
-	URL        string // of serve, without a path
-	ClickHouse *engines.ClickHouse
-	Prometheus *engines.Prometheus
-	Missing    []engines.Missing
+	API          string // base URL of the sandbox
+	URL          string // of serve, without a path
+	ClickHouse   *engines.ClickHouse
+	Alertmanager *engines.Alertmanager
+	Prometheus   *engines.Prometheus
+	Missing      []engines.Missing
 
 	options     Options
 	sandbox     *engines.Command
@@ -75,6 +77,7 @@ func (s *Stack) start(ctx context.Context) (err error) {
 		{"sandbox", s.startSandbox},
 		{"clickhouse", s.startClickHouse},
 		{"export of the past days", s.export},
+		{"alertmanager", s.startAlertmanager},
 		{"prometheus, with the history", s.startPrometheus},
 		{"serve", s.startServe},
 	} {

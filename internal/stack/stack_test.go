@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -28,12 +29,36 @@ const (
 	again = 500 * time.Millisecond
 )
 
+// heard is what the stack has said.
+var heard said
+
+type said struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (s *said) say(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text += text + "\n"
+}
+
+func (s *said) has(text string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !strings.Contains(s.text, text) {
+		return fmt.Errorf("%q was not said, but:\n%s", text, s.text)
+	}
+	return nil
+}
+
 // TestStack brings everything up and runs every query there is.
 func TestStack(t *testing.T) {
 	s := up(t)
 	t.Run("places", func(t *testing.T) { testPlaces(t, s) })
 	t.Run("rules", func(t *testing.T) { testRules(t, s) })
 	t.Run("dashboards", func(t *testing.T) { testDashboards(t, s) })
+	t.Run("alert", func(t *testing.T) { testAlert(t, s) })
 	t.Run("stop", func(t *testing.T) { testStop(t, s) })
 }
 
@@ -51,7 +76,7 @@ func up(t *testing.T) *Stack {
 		t.Fatal(err)
 	}
 	t.Setenv("DOCGAUGE_BASE_URL", "https://of-the-person.example")
-	s, err := Start(t.Context(), Options{Binary: binary, Dir: filepath.Join(dir, "stack"), Rules: rules, Say: func(text string) { t.Log(text) }})
+	s, err := Start(t.Context(), Options{Binary: binary, Dir: filepath.Join(dir, "stack"), Rules: rules, Say: heard.say})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,8 +112,40 @@ func testPlaces(t *testing.T, s *Stack) {
 			}
 		}
 	}
+	if text, err := os.ReadFile(s.path("report.html")); err != nil || !strings.Contains(string(text), Projects[1]) {
+		t.Errorf("the report does not show %s: %v", Projects[1], err)
+	}
 	if count["pull request"] != 2 {
 		t.Errorf("%d pull requests, want 2, of %v", count["pull request"], places)
+	}
+}
+
+// testAlert: what Prometheus alerts of reaches people.
+func testAlert(t *testing.T, s *Stack) {
+	post := func() error {
+		body := strings.NewReader(`[{"labels": {"alertname": "Tried"}, "annotations": {"summary": "by the test"}}]`)
+		response, err := client.Post(s.Alertmanager.URL+"/api/v2/alerts", "application/json", body)
+		if err != nil {
+			return err
+		}
+		return response.Body.Close()
+	}
+	if err := post(); err != nil {
+		t.Fatal(err)
+	}
+	if err := soon(t, func() error { return heard.has("alert firing: Tried: by the test") }); err != nil {
+		t.Error(err)
+	}
+	var answer struct{ ActiveAlertmanagers []struct{ URL string } }
+	err := soon(t, func() error {
+		err := ask(t.Context(), s, "/api/v1/alertmanagers", nil, &answer)
+		if err == nil && len(answer.ActiveAlertmanagers) == 0 {
+			err = errEmpty
+		}
+		return err
+	})
+	if err != nil {
+		t.Errorf("Prometheus knows no Alertmanager: %v", err)
 	}
 }
 
@@ -97,7 +154,7 @@ func testStop(t *testing.T, s *Stack) {
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	for _, address := range []string{s.API, s.URL, s.Prometheus.URL, "http://" + s.ClickHouse.HTTPAddr()} {
+	for _, address := range []string{s.API, s.URL, s.Prometheus.URL, s.Alertmanager.URL, "http://" + s.ClickHouse.HTTPAddr()} {
 		if _, err := get(t.Context(), address); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("%s: %v, want connection refused", address, err)
 		}
