@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +28,51 @@ type warehouse interface {
 
 func TestClickHouse1816(t *testing.T) { testSQL(t, engines.RunClickHouse(t)) }
 func TestClickHouse26(t *testing.T)   { testSQL(t, engines.RunEngine26(t)) }
+
+// TestReader26 runs every query as a user that has only the rights which
+// docs/grafana.md names.
+func TestReader26(t *testing.T) {
+	dir := t.TempDir()
+	admin, err := engines.StartEngine26(dir)
+	engines.Need(t, err)
+	if _, err := admin.Exec(t.Context(), "CREATE DATABASE docs"); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, admin.DSN("docs"))
+	if err := admin.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := engines.StartEngine26(dir, documentedGrants(t)...)
+	engines.Need(t, err)
+	t.Cleanup(func() { _ = reader.Kill() })
+	for _, q := range append(Variables(), Queries()...) {
+		if q.Engine == ClickHouse {
+			q.Expr = tables.ReplaceAllString(q.Expr, "FROM docs.docgauge_$1")
+			ask(t, reader, q, november)
+		}
+	}
+	if _, err := reader.Exec(t.Context(), "INSERT INTO docs.docgauge_windows (project) VALUES ('x')"); err == nil {
+		t.Error("the user can write")
+	}
+}
+
+// documentedGrants are the statements of the documentation, without the user, as flags.
+func documentedGrants(t *testing.T) (flags []string) {
+	t.Helper()
+	text, err := os.ReadFile("../docs/grafana.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, part, _ := strings.Cut(string(text), "<!-- grants to read -->")
+	part, _, _ = strings.Cut(part, "<!-- end -->")
+	for _, m := range regexp.MustCompile(`(?m)^(GRANT .*) TO grafana;$`).FindAllStringSubmatch(part, -1) {
+		flags = append(flags, "--grant="+m[1])
+	}
+	if len(flags) < 3 {
+		t.Fatalf("the documentation names %q", flags)
+	}
+	return flags
+}
 
 // oddPath is a page whose path would end a string of SQL.
 const oddPath = `/it's \' OR 1=1 -- 🙂`
