@@ -65,8 +65,9 @@ report: ## write bin/report.html, a report of a sandbox with agent jobs
 bench: ## speed, memory and requests, against a plain sequential client
 	$(GO) run ./internal/bench
 
-torture: ## kill the real binary 200 times and compare every row; the simulated year; clusters
-	$(GO) test -count=1 -timeout 30m -run TestTorture -v ./cmd/docgauge -torture 200
+torture: ## kill the real binary 320 times and compare every row and agent job; the simulated year; clusters
+	$(GO) test -count=1 -timeout 30m -run 'TestTorture$$' -v ./cmd/docgauge -torture 200
+	$(GO) test -count=1 -timeout 40m -run TestTortureJobs -v ./cmd/docgauge -torture 120
 	$(GO) test -count=1 -timeout 40m -run TestYear -v ./internal/pipeline -long
 	$(GO) test -count=1 -timeout 40m -run TestCluster -v ./sinks/clickhouse -long
 

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
@@ -83,7 +85,7 @@ func freeAddress(t *testing.T) string {
 // restart ends the service as it may end, and starts it in another mood.
 func (s *torturedService) restart(t *testing.T, mood string) {
 	s.stop(t)
-	s.cmd = exec.Command("docgauge", append([]string{"sandbox", "--listen", s.address, "--data", s.dir, "--api-key", tortureKey,
+	s.cmd = exec.Command("docgauge", append([]string{"sandbox", "--listen", s.address, "--data", s.dir, "--api-key", tortureKey, "--request-log", s.requests(),
 		"--project", strings.Join(tortureProjects, ","), "--agent-duration", "200ms", "--agent-workers", "100"}, strings.Fields(mood)...)...)
 	dieWithUs(s.cmd)
 	var said bytes.Buffer
@@ -98,6 +100,25 @@ func (s *torturedService) restart(t *testing.T, mood string) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, s.address) {
 		t.Fatalf("the sandbox said %q: %v %s", line, err, said.String())
 	}
+}
+
+func (s *torturedService) requests() string { return filepath.Join(s.dir, "requests.jsonl") }
+
+// answered counts the creates and messages that had that status; 0 is for those
+// whose connection was closed.
+func (s *torturedService) answered(t *testing.T) map[int]int {
+	text, err := os.ReadFile(s.requests())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := map[int]int{}
+	for line := range bytes.Lines(text) {
+		var r sandbox.Request
+		if json.Unmarshal(line, &r) == nil && r.Method == http.MethodPost {
+			n[r.Status]++
+		}
+	}
+	return n
 }
 
 // stop lets it finish what it is at.

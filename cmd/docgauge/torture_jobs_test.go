@@ -45,8 +45,8 @@ func TestTortureJobs(t *testing.T) {
 	if before.twice+before.lost+before.messagesTwice+after.twice+after.lost+after.messagesTwice > 0 || after.unknown > 0 {
 		t.Error("twice, lost and, in the end, unknown must be 0")
 	}
-	if before.prompts < q.kills {
-		t.Errorf("%d kills of %d prompts", q.kills, before.prompts)
+	if q.long() && before.dropped*before.badGateway*before.throttled == 0 || before.unknownAccepted == 0 {
+		t.Error("something that the service is to do did not happen: the torture says nothing")
 	}
 	q.compareEnds()
 }
@@ -146,13 +146,12 @@ func (q *torturedQueue) ran(err error) {
 	}
 }
 
-// runToTheEnd lets runs through, and the operator between them, until only a
-// person can move anything on.
+// runToTheEnd lets runs through until only a person can move anything on who knows
+// what the service has.
 func (q *torturedQueue) runToTheEnd() {
 	q.operate()
 	for range 200 {
-		_, ended := q.start()
-		q.ran(<-ended)
+		q.attend()
 		if paused := q.operate(); !paused && !slices.ContainsFunc(q.plan(), goesOn) {
 			return
 		}
@@ -160,10 +159,24 @@ func (q *torturedQueue) runToTheEnd() {
 	q.t.Fatalf("200 runs are not enough:\n%s", q.run(q.t, "jobs", "plan"))
 }
 
+// attend lets one run through, with the operator beside it.
+func (q *torturedQueue) attend() {
+	_, ended := q.start()
+	for {
+		select {
+		case err := <-ended:
+			q.ran(err)
+			return
+		case <-time.After(2 * time.Second):
+			q.operate()
+		}
+	}
+}
+
 // goesOn reports whether a prompt moves on by itself.
 func goesOn(p jobs.Planned) bool {
 	waits := p.Why == jobs.WhyDependency || p.Why == jobs.WhyConcurrency
-	return !p.State.Ended() && p.State != journal.Unknown && !(p.State == journal.Pending && waits)
+	return !p.State.Ended() && p.State != journal.Unknown && (p.State != journal.Pending || !waits)
 }
 
 // operate does what a person would who is in a hurry: a paused queue goes on, and
@@ -177,10 +190,19 @@ func (q *torturedQueue) operate() (paused bool) {
 	for _, job := range list.Jobs {
 		if job.State == journal.Pending && job.Blocked.After(time.Now()) && job.Blocked.Before(time.Now().Add(time.Minute)) {
 			q.releases++
-			q.run(q.t, "jobs", "release", strconv.FormatInt(job.Seq, 10))
+			q.release(job)
 		}
 	}
 	return paused
+}
+
+// release may come too late: the job has been sent meanwhile.
+func (q *torturedQueue) release(job journal.Job) {
+	cmd := exec.Command("docgauge", "jobs", "release", strconv.FormatInt(job.Seq, 10))
+	cmd.Dir, cmd.Env = q.dir, q.env
+	if out, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() != exitUsage {
+		q.t.Errorf("jobs release %d: %v\n%s", job.Seq, err, out)
+	}
 }
 
 func (q *torturedQueue) list() (list jobList) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,6 +104,7 @@ func word(i int) string {
 // verdict compares docgauge's journal with the service's.
 type verdict struct {
 	kills, deaths, releases                             int
+	dropped, badGateway, throttled                      int
 	prompts, accepted, twice, lost                      int
 	unknown, unknownAccepted                            int
 	messages, messagesTwice, unknownMessages, inTheLine int
@@ -114,6 +116,7 @@ func (v verdict) String() string {
 	row := func(name string, n int) []string { return []string{name, strconv.Itoa(n)} }
 	if err := table(&text, []string{"", ""}, [][]string{
 		row("prompts", v.prompts), row("kills of docgauge", v.kills), row("kills of the service", v.deaths), row("releases", v.releases),
+		row("answers dropped", v.dropped), row("answers 502", v.badGateway), row("answers 429", v.throttled),
 		row("accepted", v.accepted), row("accepted twice", v.twice), row("lost", v.lost),
 		row("unknown", v.unknown), row("unknown and accepted", v.unknownAccepted), row("wait for one that is unknown", v.inTheLine),
 		row("follow-ups accepted", v.messages), row("follow-ups accepted twice", v.messagesTwice),
@@ -128,6 +131,8 @@ func (v verdict) String() string {
 func (q *torturedQueue) judge() verdict {
 	q.t.Helper()
 	v := verdict{kills: q.kills, deaths: q.service.deaths, releases: q.releases, prompts: len(q.prompts)}
+	answers := q.service.answered(q.t)
+	v.dropped, v.badGateway, v.throttled = answers[0], answers[http.StatusBadGateway], answers[http.StatusTooManyRequests]
 	truth, planned := q.service.truth(q.t), map[string]jobs.Planned{}
 	for _, p := range q.plan() {
 		planned[p.ID] = p
