@@ -55,7 +55,7 @@ func (f Frame) Line(value Values) string {
 		}
 		fmt.Fprintf(&path, "%s%s %s", command, At(f.X(i)), At(f.Y(v)))
 		if !drawing && !f.has(value, i+1) {
-			path.WriteString("h" + At(min(8, f.Width/float64(f.N)/2)))
+			path.WriteString("h" + strconv.FormatFloat(min(f.Width/125, f.Width/float64(f.N)/2), 'f', -1, 64))
 		}
 		drawing = true
 	}

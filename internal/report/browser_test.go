@@ -55,6 +55,13 @@ func TestBrowserPoints(t *testing.T) {
 	want := []string{"21 – 27 Sep 2026", "Total", commas(rev.Totals.Total), "Human", commas(rev.Totals.Human), "AI", commas(rev.Totals.AI),
 		"Both", commas(rev.Totals.Human + rev.Totals.AI - rev.Totals.Total), "AI share", fmt.Sprintf("%.1f\u202f%%", float64(rev.Totals.AI)/float64(rev.Totals.Total)*100), "settled", "failed: Examples for webhooks"}
 	equal(t, tab, want, tip)
+	// The line, the dots and the drawing agree on where the window is.
+	equal(t, tab, []bool{true, true}, `(pane => {
+		const middle = e => { const r = e.getBoundingClientRect(); return r.left + r.width / 2 };
+		const dots = Array.from(pane.querySelectorAll("div.dot:not([hidden])")), svg = pane.querySelector(".readers svg").getBoundingClientRect();
+		const place = svg.left + svg.width * `+fmt.Sprintf("%v", (float64(len(weeks)-2)+.5)/float64(len(weeks)))+`;
+		return [dots.length == 4, [...dots, pane.querySelector(".line")].every(e => Math.abs(middle(e) - place) < 1)];
+	})(document.querySelector(".pane:nth-of-type(2)"))`)
 	must(t, tab.Eval(t.Context(), `document.querySelector(".pane:nth-of-type(2) .over").focus()`, nil))
 	must(t, tab.Press(t.Context(), "ArrowRight"))
 	equal(t, tab, "28 Sep – 4 Oct 2026", tip+`[0]`)
@@ -63,6 +70,20 @@ func TestBrowserPoints(t *testing.T) {
 	}
 	equal(t, tab, "7 – 13 Sep 2026", tip+`[0]`)
 	keep(t, tab, "pointed")
+}
+
+// TestBrowserPicture makes docs/images/report.png: go test -artifacts keeps it.
+func TestBrowserPicture(t *testing.T) {
+	browser := engines.RunChromium(t)
+	r := demo()
+	p := r.Projects[0].Lines[1].Pages
+	p.Top, p.Risen.Largest, p.Fallen.Largest = p.Top[:9], p.Risen.Largest[:3], p.Fallen.Largest[:3]
+	tab := open(t, browser, r, engines.View{Width: 1180, Height: 900})
+	// A pointer of the browser's own would leave when the picture is taken.
+	at := middle(t, tab, ".pane:nth-of-type(2) .over")(19, len(r.Projects[0].Lines[1].Cells))
+	must(t, tab.Eval(t.Context(), fmt.Sprintf(`document.querySelector(".pane:nth-of-type(2) .over").dispatchEvent(new PointerEvent("pointermove", {clientX: %v, clientY: %v}))`, at[0], at[1]), nil))
+	equal(t, tab, true, shown)
+	keep(t, tab, "report")
 }
 
 // TestBrowserZooms: dragging, the buttons and the keys choose windows, and the axis

@@ -16,7 +16,8 @@ import (
 const (
 	chartHeight = 1000
 	columnWidth = 10
-	shownTicks  = 6
+	mostTicks   = 7 // as many as that have each a name, of more some have
+	someTicks   = 6
 	shownJobs   = 8 // named for one window
 )
 
@@ -172,7 +173,10 @@ func label(l Line) string {
 
 // ticks are the names of the windows in the middle of equal parts of the axis.
 func ticks(all []string) (out []string) {
-	n := min(shownTicks, len(all))
+	n := len(all)
+	if n > mostTicks {
+		n = someTicks
+	}
 	for k := range n {
 		out = append(out, all[(2*k+1)*len(all)/(2*n)])
 	}

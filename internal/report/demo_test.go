@@ -64,10 +64,10 @@ func demoJobs(project string) []report.Job {
 		{Prompt: "typos", Title: "Fix typos in the guides", State: "completed", Result: "pr", PRLink: "https://code.example/acme/docs/pull/371"},
 	} {
 		j.Project = project
-		j.Begun = now.Add(-time.Duration(2+i*i*55) * time.Hour)
+		j.Begun = now.Add(-time.Duration(150+i*i*3311) * time.Minute)
 		j.Created = j.Begun.Add(2 * time.Second)
 		if j.Result != "" {
-			j.Ended = j.Created.Add(time.Duration(17+i*13) * time.Minute)
+			j.Ended = j.Created.Add(time.Duration(1017+i*797) * time.Second)
 		}
 		out = append(out, j)
 	}

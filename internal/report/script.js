@@ -38,7 +38,7 @@ function chart(figure) {
       marks[1].textContent = short(p.now / p.per / 2) + p.unit;
     }
     for (const svg of flat) svg.setAttribute("viewBox", box(0, data.height));
-    const n = Math.min(6, to - from);
+    const n = to - from > 7 ? 6 : to - from;
     dates.replaceChildren(...Array.from({ length: n }, (_, k) => {
       const tick = document.createElement("span");
       tick.textContent = data.ticks[from + Math.floor((2 * k + 1) * (to - from) / (2 * n))];
