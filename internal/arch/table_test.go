@@ -29,7 +29,10 @@ var allowed = map[string][]string{
 	"internal/state":     {"internal/analytics", "internal/journal"},
 	"internal/warehouse": {},
 
-	"deploy/helm": {},
+	"deploy/compose": {},
+	"deploy/docker":  {},
+	"deploy/helm":    {},
+	"deploy/systemd": {},
 
 	"internal/sandbox/agent":    {},
 	"internal/sandbox/codehost": {"internal/sandbox/agent"},

@@ -66,7 +66,7 @@ func TestStack(t *testing.T) {
 func up(t *testing.T) *Stack {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "docgauge")
-	build := exec.Command("go", "build", "-o", binary, "../../cmd/docgauge")
+	build := exec.Command("go", "build", "-trimpath", "-o", binary, "../../cmd/docgauge")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
