@@ -57,7 +57,7 @@ func (a *app) jobsList(ctx context.Context, asJSON bool) (err error) {
 
 func (a *app) printJobs(list jobList) error {
 	if list.Queue.Paused != "" {
-		fmt.Fprintf(a.out, "paused since %s: %s\n\n", clock(list.Queue.Since), list.Queue.Detail)
+		fmt.Fprintf(a.out, "paused since %s: %s\n\n", clock(list.Queue.Since), plain(list.Queue.Detail))
 	}
 	if len(list.Jobs) == 0 {
 		_, err := fmt.Fprintln(a.out, "no jobs yet")
@@ -140,12 +140,12 @@ func (a *app) printJob(h jobHistory) error {
 		{"begun", whenever(h.Begun)}, {"created", whenever(h.Created)}, {"ended", whenever(h.Ended)},
 	} {
 		if row[1] != "" {
-			fmt.Fprintf(a.out, "  %-13s %s\n", row[0], row[1])
+			fmt.Fprintf(a.out, "  %-13s %s\n", row[0], plain(row[1]))
 		}
 	}
 	fmt.Fprintln(a.out, "\nhistory")
 	for _, e := range h.Events {
-		fmt.Fprintf(a.out, "  %s  %-10s %s\n", e.At.UTC().Format(time.RFC3339), e.To, e.Cause)
+		fmt.Fprintf(a.out, "  %s  %-10s %s\n", e.At.UTC().Format(time.RFC3339), e.To, plain(e.Cause))
 	}
 	if h.Text == "" {
 		return nil

@@ -61,7 +61,7 @@ func (a *app) printPlanned(all []jobs.Planned, text bool) error {
 		}
 		rows = append(rows, []string{place, p.ID, p.Project, state, orNext(p)})
 	}
-	if err := table(a.out, []string{"#", "prompt", "project", "state", "why"}, rows, 0); err != nil {
+	if err := jobTable(a.out, []string{"#", "prompt", "project", "state", "why"}, rows, 0); err != nil {
 		return err
 	}
 	for _, p := range all {

@@ -27,7 +27,9 @@ func (a *app) jobsRunCommand() *cobra.Command {
 completed, and submits the prompts that may go, within the caps
 DOCGAUGE_MAX_JOBS_PER_DAY and DOCGAUGE_MAX_ACTIVE_JOBS. With --wait it goes on until
 every job has ended and nothing goes on by itself; then it exits 1 if a job failed, was
-rejected or lost, or is in doubt.
+rejected or lost, or is in doubt. On a terminal it shows meanwhile how each prompt
+stands, what is left of the caps and of the agent budget, and when more may be sent.
+Ctrl-C ends it once what is being sent is answered; the next run goes on from there.
 
 One process runs the queue at a time: beside docgauge serve it exits 3.
 
@@ -50,6 +52,7 @@ type queueRunner struct {
 	queue *jobs.Queue
 	// changed has something in it when the journal has changed.
 	changed chan struct{}
+	live    *live // nil where nobody watches
 	// notes delivers notifications; nil where nobody wants them.
 	notes *notify.Notifier
 	close []func() error
@@ -145,7 +148,11 @@ func (a *app) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
+	if wait {
+		r.live = a.showLive(ctx, r)
+	}
 	result, err := r.run(ctx, wait, a.now)
+	r.live.end()
 	if err != nil {
 		return err
 	}
@@ -183,6 +190,7 @@ func (r *queueRunner) pass(ctx context.Context) (jobs.Result, error) {
 	}
 	result, err := r.queue.Pass(ctx, found)
 	r.look.until(result.Planned)
+	r.live.passed(result.Planned)
 	if ferr := r.api.flush(context.WithoutCancel(ctx), r.db); ferr != nil {
 		err = errors.Join(err, ferr)
 	}
@@ -241,7 +249,7 @@ func bad(r jobs.Result) bool {
 func (a *app) printRun(r jobs.Result, look *lookout) error {
 	fmt.Fprintf(a.out, "%s created, %s sent, %d ended, %d at work\n", plural(r.Created, "job"), plural(r.Messages, "follow-up"), r.Ended, r.Following)
 	if r.Queue.Paused != "" {
-		fmt.Fprintf(a.out, "paused: %s\n", r.Queue.Detail)
+		fmt.Fprintf(a.out, "paused: %s\n", plain(r.Queue.Detail))
 	}
 	if files, again := look.settling(); files > 0 {
 		fmt.Fprintf(a.out, "%s just changed: a file counts once it was seen unchanged twice, which can be from %s on\n", have(files, "prompt file"), again.UTC().Format("15:04:05 UTC"))
@@ -258,5 +266,5 @@ func (a *app) printRun(r jobs.Result, look *lookout) error {
 		}
 		rows = append(rows, []string{p.ID, p.Project, string(p.State), link, orNext(p)})
 	}
-	return table(a.out, []string{"prompt", "project", "state", "pull request", "why"}, rows)
+	return jobTable(a.out, []string{"prompt", "project", "state", "pull request", "why"}, rows)
 }
