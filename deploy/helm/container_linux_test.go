@@ -19,7 +19,7 @@ type container struct {
 	ReadOnly bool
 	Mounts   []mount
 	UID, GID int
-	Group    int // fsGroup
+	Groups   []int
 	Argv     []string
 	Env      []string
 }
@@ -103,7 +103,7 @@ func bind(source, target string, readOnly bool) error {
 // is said again.
 func (c container) drop() error {
 	for _, step := range []func() error{
-		func() error { return syscall.Setgroups([]int{c.Group}) },
+		func() error { return syscall.Setgroups(c.Groups) },
 		func() error { return syscall.Setgid(c.GID) },
 		func() error { return syscall.Setuid(c.UID) },
 		func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) },

@@ -19,6 +19,7 @@ var (
 // TestDocumentation renders each file of values that the pages show, and runs
 // their commands; which of them are not run, a comment above says.
 func TestDocumentation(t *testing.T) {
+	watch(chart)
 	cmd, err := engines.Helm(t.Context())
 	engines.Need(t, err)
 	path := filepath.Dir(cmd.Path) + ":" + os.Getenv("PATH")

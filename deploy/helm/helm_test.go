@@ -29,6 +29,7 @@ const (
 // helm runs a command of helm and returns what it says on both outputs.
 func helm(t *testing.T, args ...string) (out, said string, err error) {
 	t.Helper()
+	watch(chart)
 	cmd, err := engines.Helm(t.Context(), args...)
 	engines.Need(t, err)
 	home := t.TempDir()
@@ -37,6 +38,21 @@ func helm(t *testing.T, args ...string) (out, said string, err error) {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
 	return stdout.String(), stderr.String(), err
+}
+
+// watch looks at every file below dir, so that go test takes no former result for
+// this one's when what another program reads has changed.
+func watch(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, _ error) error {
+		if d == nil {
+			return nil
+		}
+		if d.IsDir() && path != dir && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
+		}
+		_, err := os.Stat(path)
+		return err
+	})
 }
 
 // template renders the chart of a directory as the release acme in namespace docs.

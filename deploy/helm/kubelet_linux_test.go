@@ -14,7 +14,7 @@ type kubelet struct {
 	root    string // of the image
 	volumes map[string]string
 	pod     object
-	group   int
+	group   int // fsGroup; 0 if there is none
 }
 
 // start makes what the rendered pod needs. Its modes and owners are those of
@@ -62,7 +62,7 @@ func (k *kubelet) volume(t *testing.T, v object, all []object) string {
 		case "Secret/" + v.text("secret", "secretName"):
 			mode, _ := v.at("secret", "defaultMode").(int)
 			for _, item := range v.list("secret", "items") {
-				k.project(t, dir, item.text("path"), o.text("stringData", item.text("key")), os.FileMode(mode)|0o040)
+				k.project(t, dir, item.text("path"), o.text("stringData", item.text("key")), os.FileMode(mode))
 			}
 		case "ConfigMap/" + v.text("configMap", "name"):
 			for _, name := range keys(o.sub("data")) {
@@ -70,8 +70,33 @@ func (k *kubelet) volume(t *testing.T, v object, all []object) string {
 			}
 		}
 	}
-	k.own(t, dir, 0o777|os.ModeSetgid)
+	root := os.FileMode(0o777) // of everything but a disk
+	if v.at("persistentVolumeClaim") != nil {
+		root = 0o755
+	}
+	k.own(t, dir, root)
 	return dir
+}
+
+// own gives a file to root, and with fsGroup to the group what the owner may, as
+// far as the kubelet does that.
+func (k *kubelet) own(t *testing.T, path string, mode os.FileMode) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k.group != 0 && info.IsDir() {
+		mode |= 0o070 | os.ModeSetgid
+	} else if k.group != 0 {
+		mode |= 0o040
+	}
+	if err := os.Lchown(path, 0, k.group); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // project writes a file as the kubelet does, below ..data, which is a link.
@@ -88,16 +113,6 @@ func (k *kubelet) project(t *testing.T, dir, name, text string, mode os.FileMode
 	k.own(t, path, mode)
 	_ = os.Symlink(version, filepath.Join(dir, "..data")) // there after the first file
 	if err := os.Symlink("..data/"+name, filepath.Join(dir, name)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (k *kubelet) own(t *testing.T, path string, mode os.FileMode) {
-	t.Helper()
-	if err := os.Lchown(path, 0, k.group); err != nil {
-		t.Skipf("needs root, to give files to another user: %v", err)
-	}
-	if err := os.Chmod(path, mode); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -137,7 +152,10 @@ func (k *kubelet) container(t *testing.T, name string, argv ...string) container
 		t.Fatalf("no container %s", name)
 	}
 	user := k.pod.sub("spec", "securityContext")
-	c := container{Root: k.root, ReadOnly: all[at].at("securityContext", "readOnlyRootFilesystem") == true, Group: k.group}
+	c := container{Root: k.root, ReadOnly: all[at].at("securityContext", "readOnlyRootFilesystem") == true}
+	if k.group != 0 {
+		c.Groups = []int{k.group}
+	}
 	c.UID, _ = user.at("runAsUser").(int)
 	c.GID, _ = user.at("runAsGroup").(int)
 	if c.UID == 0 || c.GID == 0 {

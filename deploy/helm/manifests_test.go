@@ -12,6 +12,7 @@ import (
 // and of the Prometheus operator, where an unknown field is an error. The types
 // are in a module of their own, beside this one.
 func TestKubernetes(t *testing.T) {
+	watch("validate")
 	binary := t.TempDir() + "/validate"
 	build := exec.Command("go", "build", "-o", binary, ".")
 	build.Dir = "validate"

@@ -24,6 +24,7 @@ func build(t *testing.T) string {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to mount and to become another user")
 	}
+	watch("../..")
 	binary := filepath.Join(t.TempDir(), "docgauge")
 	cmd := exec.Command("go", "build", "-o", binary, "./cmd/docgauge")
 	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
@@ -99,7 +100,7 @@ func podOnSubPath(t *testing.T, binary string) {
 	if err := os.Mkdir(made, 0o770); err != nil {
 		t.Fatal(err)
 	}
-	k.own(t, made, 0o770|os.ModeSetgid)
+	k.own(t, made, 0o700)
 	out, err := k.container(t, "docgauge").command(t).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "is open to other users and its mode cannot be set to 0700") {
 		t.Errorf("%v\n%s", err, out)
