@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -195,3 +196,12 @@ func names(all []object, field string) (out []string) {
 }
 
 func keys(o object) []string { return slices.Sorted(maps.Keys(o)) }
+
+// words is a list of text.
+func words(v any) (out []string) {
+	items, _ := v.([]any)
+	for _, item := range items {
+		out = append(out, fmt.Sprint(item))
+	}
+	return out
+}

@@ -1,7 +1,6 @@
 package helm
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -182,13 +181,4 @@ func (k *kubelet) run(t *testing.T, name string, argv ...string) string {
 		t.Errorf("%s: %v\n%s", strings.Join(c.Argv, " "), err, out)
 	}
 	return string(out)
-}
-
-// words is a list of text.
-func words(v any) (out []string) {
-	items, _ := v.([]any)
-	for _, item := range items {
-		out = append(out, fmt.Sprint(item))
-	}
-	return out
 }

@@ -104,8 +104,11 @@ func badVolumes(all []object) (problems []string) {
 	return problems
 }
 
-// outside begin the names of what the values files take from elsewhere.
-var outside = []string{"acme-web", "company-ca", "docs-a", "docs-prompts", "globex"}
+// outside is what the values files take from elsewhere.
+var outside = []string{
+	"ConfigMap/company-ca", "ConfigMap/docs-prompts", "PersistentVolumeClaim/globex-state",
+	"Secret/acme", "Secret/acme-docgauge", "Secret/acme-web", "Secret/docs-a", "Secret/globex", "Secret/globex-s3",
+}
 
 // missingSources looks for what volumes name, among the manifests.
 func missingSources(id string, pod object, all []object) (problems []string) {
@@ -114,10 +117,10 @@ func missingSources(id string, pod object, all []object) (problems []string) {
 			"Secret": v.text("secret", "secretName"), "ConfigMap": v.text("configMap", "name"),
 			"PersistentVolumeClaim": v.text("persistentVolumeClaim", "claimName"),
 		} {
-			foreign := slices.ContainsFunc(outside, func(s string) bool { return strings.HasPrefix(name, s) }) || name == "acme" || name == "acme-docgauge" && kind == "Secret"
-			there := slices.ContainsFunc(all, func(o object) bool { return o.id() == kind+"/"+name })
-			if name != "" && !there && !foreign {
-				problems = append(problems, fmt.Sprintf("%s: volume %s wants %s %s, which nobody makes", id, v.text("name"), kind, name))
+			wanted := kind + "/" + name
+			there := slices.ContainsFunc(all, func(o object) bool { return o.id() == wanted })
+			if name != "" && !there && !slices.Contains(outside, wanted) {
+				problems = append(problems, fmt.Sprintf("%s: volume %s wants %s, which nobody makes", id, v.text("name"), wanted))
 			}
 		}
 	}
