@@ -140,16 +140,28 @@ func (q asking) dates() (from, to *analytics.Date, err error) {
 }
 
 // replaceFile writes a file beside path and renames it, so that readers see the
-// former one or the new one, whole.
+// former one or the new one, whole. A link stays a link, and what is no file, such
+// as a pipe or /dev/stdout, is written to as it is.
 func replaceFile(path string, data []byte) error {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a directory: name a file in it", path)
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		return os.WriteFile(path, data, 0)
+	}
+	if err == nil {
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".report-*.tmp")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name()) // gone where it was renamed
 	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err != nil {
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)
