@@ -72,7 +72,8 @@ func TestBrowserPoints(t *testing.T) {
 	keep(t, tab, "pointed")
 }
 
-// TestBrowserPicture makes docs/images/report.png: go test -artifacts keeps it.
+// TestBrowserPicture is what docs/images/report.png shows, without its foot and with
+// fewer colours: go test -artifacts keeps it.
 func TestBrowserPicture(t *testing.T) {
 	browser := engines.RunChromium(t)
 	r := demo()

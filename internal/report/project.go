@@ -17,7 +17,7 @@ type project struct {
 
 // lead is the answer in one sentence, of one window.
 type lead struct {
-	Total, Span, Change, Before, Share, Both string
+	Total, In, Span, Change, Before, Share string // In is the word before a span
 }
 
 // line is one granularity: a card that opens its pane.
@@ -85,7 +85,11 @@ func leading(lines []Line) int {
 }
 
 func leadOf(l Line, c *card) *lead {
-	return &lead{Total: c.Total, Span: c.Span.Text, Change: changeWords(l), Before: look.Before(l.Granularity), Share: c.Share, Both: c.Both}
+	v := &lead{Total: c.Total, In: "in", Span: c.Span.Text, Change: changeWords(l), Before: look.Before(l.Granularity), Share: c.Share}
+	if l.Granularity == analytics.Day {
+		v.In = "on"
+	}
+	return v
 }
 
 // changeWords says how the newest window compares: 3.2 % more than.

@@ -174,7 +174,7 @@ func TestWords(t *testing.T) {
 		"Why numbers do not add up:", "Made 2026-10-06 10:31 UTC from s3://docs-analytics/prod",
 		"Only the totals of the site are read")
 	got = text(write(t, several()))
-	wants(t, got, "Documentation readers Only windows that begin on or after 2025-09-01.", "Project developer-hub", "Project odd",
+	wants(t, got, "Documentation readers Only windows that begin on or after 2025-09-01.", "Project developer-hub", "Project odd", "9 readers on Mon 5 Oct 2026. 44.4 % of them were AI.",
 		"Both –", "No window has been read.", "Week No window", "Nothing before it to compare with", "37 older jobs not shown",
 		"and failed : the service answered 503 three times", "The queue is paused since 2026-10-05 11:00: two creates in a row are in doubt")
 	r := demo()
