@@ -139,7 +139,9 @@ func fill(t *testing.T, dsn string) {
 		row("/", 60, 20, 75), row("/down", 20, 0, 20), row("/up", 10, 0, 10), row("/old", 5, 0, 5))
 	commit("docs", "week", day(16), day(23), 1, analytics.Totals{Human: 80, AI: 40, Total: 110},
 		row("/", 60, 20, 75), row("/down", 5, 0, 5), row("/up", 30, 20, 40), row(oddPath, 4, 3, 6))
-	commit("other", "week", day(16), day(23), 1, analytics.Totals{Human: 1, AI: 1, Total: 1}, row("/other", 1, 1, 1))
+	commit("other", "week", day(9), day(16), 1, analytics.Totals{Human: 500, AI: 1, Total: 500}, row("/other", 1, 1, 1), row("/up", 500, 1, 500))
+	commit("other", "week", day(16), day(23), 1, analytics.Totals{Human: 900, AI: 1, Total: 900}, row("/other", 1, 1, 1), row("/up", 900, 1, 900))
+	commit("docs", "7d", day(16), day(23), 1, analytics.Totals{Human: 900, AI: 1, Total: 900}, row("/up", 900, 1, 900))
 	commit("docs", "day", day(19), day(20), 1, analytics.Totals{Human: 8, AI: 4, Total: 11}, row("/", 8, 4, 11))
 	commit("docs", "month", analytics.NewDate(2026, 10, 1), day(1), 1, analytics.Totals{Human: 300, AI: 90, Total: 350}, row("/", 300, 90, 350))
 }
@@ -196,7 +198,7 @@ func testAnswers(t *testing.T, w warehouse) {
 	expect(t, w, "Pages that vanished", november, "/old | 5 | 5 | 0")
 	expect(t, w, "Restated windows", november, "week | 2026-11-09 | 2 | 99 | 100 | 1 | 1 | 4 | 2026-11-20 12:00:00")
 	expect(t, w, "$project", november, "docs", "other")
-	expect(t, w, "$granularity", november, "week", "day", "month")
+	expect(t, w, "$granularity", november, "week", "day", "month", "7d")
 	expect(t, w, "$after", november, "9999-12-31 | the newest", "2026-11-16 | 2026-11-16", "2026-11-09 | 2026-11-09", "2026-11-02 | 2026-11-02")
 	expect(t, w, "$before", with(november, map[string]string{"after": "2026-11-09"}), "9999-12-31 | the one before", "2026-11-02 | 2026-11-02")
 

@@ -116,7 +116,7 @@ func freshness() grafana.Section {
 			"Late", true, []grafana.Column{
 				grafana.Col("project", "Project", grafana.Text), grafana.Col("window", "Window", grafana.Text).Wide(80),
 				grafana.Col("Value #A", "From", grafana.Moment).Wide(170), grafana.Col("Value #B", "Until", grafana.Moment).Wide(170),
-				grafana.Col("Value #C", "Late", grafana.Number).Wide(70).
+				grafana.Col("Value #C", "Late", grafana.Number).Wide(70).Decimals(1).
 					Judged(grafana.Good, grafana.From(1.15, grafana.Warning), grafana.From(2, grafana.Bad)),
 				grafana.Col("Value #D", "Settled", grafana.Text).Wide(80).Words(yesOrNot(grafana.Quiet)),
 				grafana.Col("Value #E", "Verified", grafana.Text).Wide(80).Words(yesOrNot(grafana.Warning)),

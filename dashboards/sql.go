@@ -104,7 +104,6 @@ func sqlMovers(up bool) string {
 		"           max(if(window_start = later_day, total, 0)) AS later",
 		"    FROM docgauge_visitors",
 		"    WHERE "+sqlWindows+" AND (window_start = earlier_day OR window_start = later_day)",
-		"      AND earlier_day > toDate('1970-01-01')",
 		"    GROUP BY path)",
 		"WHERE earlier > 0 AND later > 0 AND "+which,
 		"ORDER BY "+order,

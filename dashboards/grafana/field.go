@@ -10,7 +10,6 @@ type FieldConfig struct {
 type Defaults struct {
 	Unit       string     `json:"unit"`
 	NoValue    string     `json:"noValue"`
-	Decimals   *int       `json:"decimals,omitempty"`
 	Min        *float64   `json:"min,omitempty"`
 	Max        *float64   `json:"max,omitempty"`
 	Color      Color      `json:"color"`

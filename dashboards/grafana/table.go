@@ -22,6 +22,9 @@ func Col(field, title, unit string) Column {
 // Wide sets the width in pixels.
 func (c Column) Wide(pixels int) Column { return c.with(Property{"custom.width", pixels}) }
 
+// Decimals sets how many digits follow the point.
+func (c Column) Decimals(n int) Column { return c.with(Property{"decimals", n}) }
+
 // Judged colours the cells: base below the first step.
 func (c Column) Judged(base string, steps ...Step) Column {
 	return c.with(
