@@ -1,15 +1,16 @@
 #!/bin/sh
 # Installs the engines that tests and benchmarks run against, where they are not
 # there already: ClickHouse 18.16, ZooKeeper, Prometheus with Pushgateway,
-# Alertmanager and node_exporter, and Chromium from Debian's packages (as root;
-# otherwise it prints the command), the engine of ClickHouse 26.7 from npm, and an
-# S3 server and Helm with go install; the latter three into .tools at the top of
-# the repository. Needs Go and npm. No service is started or left enabled.
+# Alertmanager and node_exporter, Chromium, and systemd for its systemd-analyze from
+# Debian's packages (as root; otherwise it prints the command), the engine of
+# ClickHouse 26.7 from npm, and an S3 server, Helm and the loader of compose files
+# with go install; the latter four into .tools at the top of the repository. Needs Go and npm. No service is started or left enabled.
 set -eu
 
 clickhouse=18.16.1
 chdb=26.7.3-stable.1
 versitygw=v1.8.0
+compose=v2.16.2
 helm=v3.22.0
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -37,6 +38,14 @@ install_helm() {
 	GOBIN=$bin go install "helm.sh/helm/v3/cmd/helm@$helm"
 }
 
+# The loader's package is called cmd, and so would be the program.
+install_compose_spec() {
+	go version -m "$bin/compose-spec" 2>/dev/null | grep -q "compose-go/v2[[:space:]]$compose" && return
+	GOBIN=$bin/new go install "github.com/compose-spec/compose-go/v2/cmd@$compose"
+	mv "$bin/new/cmd" "$bin/compose-spec"
+	rmdir "$bin/new"
+}
+
 # The jars are in libzookeeper-java; the package zookeeper adds only scripts.
 missing_packages() {
 	PATH=$PATH:/usr/sbin
@@ -45,6 +54,7 @@ missing_packages() {
 	[ -e /usr/share/java/zookeeper.jar ] || echo libzookeeper-java
 	[ -e /usr/share/java/slf4j-simple.jar ] || echo libslf4j-java
 	command -v java >/dev/null || echo default-jre-headless
+	command -v systemd-analyze >/dev/null || echo systemd
 	for name in prometheus prometheus-pushgateway prometheus-alertmanager prometheus-node-exporter; do
 		command -v $name >/dev/null || echo $name
 	done
@@ -88,4 +98,5 @@ disable_service() {
 install_chdb
 install_versitygw
 install_helm
+install_compose_spec
 install_packages

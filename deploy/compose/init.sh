@@ -1,0 +1,31 @@
+#!/bin/sh
+# Makes what compose.yaml needs and no repository should hold: .env, and the
+# secrets in secrets/, random ones. What is there already stays. The directory is
+# for its owner alone; the files in it can be read by the users of the containers.
+set -eu
+cd "$(dirname "$0")"
+
+random() { head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n'; }
+sha256() { if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -d' ' -f1; }
+
+[ -e .env ] || cp .env.example .env
+mkdir -p secrets
+chmod 700 secrets
+umask 022
+
+if ! [ -e secrets/clickhouse_dsn ]; then
+	password=$(random)
+	cat >secrets/clickhouse_users.xml <<XML
+<clickhouse><users><docgauge>
+  <password_sha256_hex>$(printf %s "$password" | sha256)</password_sha256_hex>
+  <networks><ip>::/0</ip></networks>
+  <profile>default</profile>
+  <quota>default</quota>
+</docgauge></users></clickhouse>
+XML
+	printf '%s\n' "clickhouse://docgauge:$password@clickhouse:9000/default" >secrets/clickhouse_dsn
+fi
+[ -e secrets/grafana_admin_password ] || random >secrets/grafana_admin_password
+
+echo "Grafana: http://127.0.0.1:3000, user admin, password in $PWD/secrets/grafana_admin_password"
+[ -e secrets/api_key ] || echo "For the profile real, write your API key into $PWD/secrets/api_key and the rest into $PWD/.env"
