@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,26 +11,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
-
-// queuePlace is a place with prompts that nobody has written lately.
-func queuePlace(t *testing.T, s *service, prompts map[string]string, more ...string) place {
-	t.Helper()
-	p := placeFor(t, s, []string{sandbox.DefaultProject}, slices.Concat([]string{
-		"DOCGAUGE_PROMPTS_DIR=prompts", "DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_POLL_INTERVAL=1s",
-	}, more)...)
-	for name, text := range prompts {
-		path := filepath.Join(p.dir, "prompts", name)
-		long := time.Now().Add(-time.Hour)
-		for _, err := range []error{
-			os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, long, long),
-		} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return p
-}
 
 // TestLiveTable watches a run on a terminal from its beginning to its end: the
 // table stays in its place, and nothing of it is left.
