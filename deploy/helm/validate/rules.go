@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,14 +32,15 @@ func rules(object runtime.Object, meta metav1.Object) []error {
 		if len(o.Name) > cronJobName {
 			problems = append(problems, fmt.Errorf("metadata.name: %d letters, a CronJob may have %d", len(o.Name), cronJobName))
 		}
-		problems = append(problems, pod(o.Spec.JobTemplate.Spec.Template)...)
-	case *appsv1.Deployment:
-		problems = append(problems, pod(o.Spec.Template)...)
+	}
+	if template := podOf(object); template != nil {
+		problems = append(problems, pod(template)...)
+		problems = append(problems, unrestricted(template)...)
 	}
 	return problems
 }
 
-func pod(template corev1.PodTemplateSpec) []error {
+func pod(template *corev1.PodTemplateSpec) []error {
 	problems := labelled("template.metadata", &template.ObjectMeta)
 	for _, c := range slices.Concat(template.Spec.InitContainers, template.Spec.Containers) {
 		problems = append(problems, named("container", c.Name, validation.IsDNS1123Label)...)
