@@ -1,0 +1,147 @@
+package prometheus
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/engines"
+)
+
+// patience is how long a message may take through both servers.
+const patience = 60 * time.Second
+
+// waits is how long an alert waits before it fires.
+var waits = regexp.MustCompile(`(?m)^(\s+for:) \S+$`)
+
+// An alert goes all the way: from a metric of the exporter through Prometheus and
+// Alertmanager to a webhook, with what people need to know. So does its end.
+func TestAlertsArriveAtAWebhook(t *testing.T) {
+	alerts := make(chan alert, 100)
+	hook := httptest.NewServer(receiver(t, alerts))
+	t.Cleanup(hook.Close)
+	var values exporter.Values
+	values.Publish(healthy(time.Now()))
+	target := httptest.NewServer(values.Handler())
+	t.Cleanup(target.Close)
+	serve(t, target.URL, engines.RunAlertmanager(t, hook.URL))
+
+	refused := healthy(time.Now())
+	refused.Keys[0].Rejected = true
+	values.Publish(refused)
+	got := next(t, alerts)
+	instance := got.Labels["instance"]
+	want := alert{
+		Status: "firing",
+		Labels: map[string]string{
+			"alertname": "DocgaugeKeyRejected", "severity": "critical", "key": "admin", "job": "docgauge", "instance": instance,
+		},
+		Annotations: map[string]string{
+			"summary":     "The service refuses the admin API key",
+			"description": "The last request with the admin key was answered with 401 or 403. Nothing goes on until the key is changed.",
+			"runbook_url": runbook + "docgaugekeyrejected",
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatal(diff)
+	}
+
+	values.Publish(healthy(time.Now()))
+	if got := next(t, alerts); got.Status != "resolved" || got.Labels["alertname"] != "DocgaugeKeyRejected" {
+		t.Errorf("%v, want that the key is well again", got)
+	}
+
+	target.Close()
+	if got := next(t, alerts); got.Status != "firing" || got.Labels["alertname"] != "DocgaugeDown" || got.Labels["instance"] != instance {
+		t.Errorf("%v, want that the target is down", got)
+	}
+}
+
+// alert is what Alertmanager tells of one.
+type alert struct {
+	Status              string
+	Labels, Annotations map[string]string
+}
+
+func receiver(t *testing.T, alerts chan<- alert) http.Handler {
+	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var message struct{ Alerts []alert }
+		if err := json.NewDecoder(r.Body).Decode(&message); err != nil {
+			t.Error(err)
+		}
+		for _, a := range message.Alerts {
+			alerts <- a
+		}
+	})
+}
+
+func next(t *testing.T, alerts <-chan alert) alert {
+	t.Helper()
+	select {
+	case a := <-alerts:
+		return a
+	case <-time.After(patience):
+		t.Fatal("no alert arrived")
+		return alert{}
+	}
+}
+
+// serve starts a server with the rules, whose alerts wait for a second only.
+func serve(t *testing.T, target string, to *engines.Alertmanager) *engines.Prometheus {
+	t.Helper()
+	config := engines.PrometheusConfig{
+		Scrapes:  []engines.Scrape{{URL: target, Interval: 200 * time.Millisecond}},
+		Evaluate: 200 * time.Millisecond,
+	}
+	if to != nil {
+		config.Alertmanagers = []string{to.Addr()}
+	}
+	for _, name := range RuleFiles {
+		text, err := Files.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, waits.ReplaceAll(text, []byte("$1 1s")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		config.Rules = append(config.Rules, path)
+	}
+	return engines.RunPrometheus(t, config)
+}
+
+// healthy has something of everything, and nothing to alert on.
+func healthy(now time.Time) exporter.Snapshot {
+	today := analytics.DateOf(now)
+	window := exporter.Window{Revision: analytics.Revision{
+		Key:    analytics.Key{Project: "prj_a", Granularity: analytics.Day, Window: analytics.Window{From: today - 1, To: today}},
+		Totals: analytics.Totals{Human: 8, AI: 4, Total: 10}, Rows: 3, Verified: true,
+	}, Previous: &analytics.Totals{Human: 6, AI: 4, Total: 8}}
+	earlier := now.Add(-time.Minute)
+	return exporter.Snapshot{
+		At:        now,
+		Projects:  []exporter.Project{{ID: "prj_a"}},
+		Windows:   []exporter.Window{window},
+		Due:       []exporter.Due{{Project: "prj_a", Granularity: analytics.Day, Reason: "missing"}},
+		Budgets:   []exporter.Budget{{Name: "analytics", Limit: 90, Remaining: 80}},
+		Keys:      []exporter.Key{{Name: "admin", Expires: now.AddDate(0, 3, 0)}},
+		Sinks:     []exporter.Sink{{Name: "parquet", LastCommit: earlier}},
+		LastStart: earlier, LastCompletion: earlier, LastSuccess: earlier,
+		Queue: &exporter.Queue{
+			Prompts: []exporter.Prompts{
+				{Project: "prj_a", State: "unknown"}, {Project: "prj_a", State: "invalid"}, {Project: "prj_a", State: "pending", Count: 1},
+			},
+			Jobs: []exporter.Job{{Project: "prj_a", Prompt: "weekly.md", ID: "job_1", State: "active", Status: "active", Created: earlier}},
+			Caps: []exporter.Cap{{Name: "day", Limit: 10, Used: 2}, {Name: "active", Limit: 3, Used: 1}},
+		},
+	}
+}
