@@ -1,0 +1,24 @@
+#!/bin/sh
+# Installs the program, the units, the user and an example of the configuration,
+# below DESTDIR if that is set, and starts nothing. A configuration that is there
+# stays. As root, from a checkout or a release archive:
+#
+#   sh deploy/systemd/install.sh path/to/docgauge
+set -eu
+program=${1:?usage: install.sh path/to/docgauge}
+from=$(dirname "$0")
+to=${DESTDIR:-}
+
+install -D -m 0755 "$program" "$to/usr/local/bin/docgauge"
+for unit in docgauge.service docgauge-export.service docgauge-export.timer; do
+	install -D -m 0644 "$from/$unit" "$to/etc/systemd/system/$unit"
+done
+install -D -m 0644 "$from/docgauge.sysusers" "$to/usr/lib/sysusers.d/docgauge.conf"
+[ -e "$to/etc/docgauge/docgauge.env" ] || install -D -m 0644 "$from/docgauge.env" "$to/etc/docgauge/docgauge.env"
+
+if [ -z "$to" ]; then
+	systemd-sysusers docgauge.conf
+	systemctl daemon-reload
+fi
+echo "Now: edit $to/etc/docgauge/docgauge.env, put the key into $to/etc/docgauge/api_key (mode 0600),"
+echo "then: systemctl enable --now docgauge.service   or   docgauge-export.timer"
