@@ -67,7 +67,7 @@ func trend() grafana.Section {
 			grafana.Range(all, "{{project}}: all"),
 			grafana.Range(site(exporter.SiteVisitors, chosenWindow, audience(exporter.AudienceHuman)), "{{project}}: human"),
 			grafana.Range(ai, "{{project}}: AI")).
-			Steps().In(grafana.Count).Empty("No complete $window in this time").Size(16, 9),
+			Steps().In(grafana.Count).Empty("No complete window in this time").Size(16, 9),
 		grafana.Lines("AI share by $window",
 			"AI agents among all unique visitors of each $window. The share of a week is not the average of its days.",
 			grafana.Range(share(ai, all), "{{project}}").Maybe("nobody came in any window")).

@@ -164,6 +164,9 @@ func checkPanel(t *testing.T, name string, p panel) {
 	if !strings.HasSuffix(p.Description, ".") || len(p.Description) < 20 || d.Unit == "" || d.NoValue == "" {
 		t.Errorf("%s: description %q, unit %q or text for no data %q", name, p.Description, d.Unit, d.NoValue)
 	}
+	if strings.Contains(d.NoValue, "$") {
+		t.Errorf("%s: %q has a variable, which Grafana would show as it is", name, d.NoValue)
+	}
 	steps := d.Thresholds.Steps
 	if d.Thresholds.Mode != "absolute" || len(steps) == 0 || steps[0].Value != nil {
 		t.Errorf("%s: thresholds must begin with a colour without a value", name)
