@@ -5,7 +5,9 @@ GO          ?= go
 TOOLS       := $(CURDIR)/.tools
 LINT        := $(TOOLS)/bin/golangci-lint
 LINT_VERSION := v2.15.0
-VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+ACTIONLINT  := $(TOOLS)/bin/actionlint
+ACTIONLINT_VERSION := v1.7.12
+VERSION     ?= $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null || echo dev)
 COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS     := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
@@ -44,14 +46,23 @@ race: ## the concurrent packages under the race detector
 	$(GO) test -race -run 'TestContract/18.16|Attempt|Migrations' ./sinks/clickhouse
 .PHONY: race
 
-lint: $(LINT) ## golangci-lint and go mod tidy
+lint: $(LINT) $(ACTIONLINT) ## golangci-lint, actionlint and go mod tidy
 	$(LINT) run ./...
+	$(ACTIONLINT)
 	$(GO) mod tidy -diff
 
 $(LINT): Makefile
 	@mkdir -p $(TOOLS)/bin
 	GOBIN=$(TOOLS)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@touch $(LINT)
+
+actionlint: $(ACTIONLINT) # the files of .github/workflows
+	$(ACTIONLINT)
+.PHONY: actionlint
+
+$(ACTIONLINT):
+	@mkdir -p $(TOOLS)/bin
+	GOBIN=$(TOOLS)/bin $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 
 engines: # what the tests run against: ClickHouse, ZooKeeper, an S3 server, DuckDB, pyarrow
 	@sh sinks/parquet/testdata/install-readers.sh
@@ -81,6 +92,14 @@ docs: ## write the generated parts of the documentation
 	$(GO) test ./cmd/docgauge -run TestREADME -update
 	$(GO) test ./dashboards -run TestFiles -update
 	$(GO) test ./deploy/helm -run 'Copies|Golden|Notes' -update
+
+# SOURCE_DATE_EPOCH, the commit's time, is that of every file: two builds of a
+# commit with one version of Go are the same bytes.
+release: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+release: ## archives for Linux and macOS, bills of materials and checksums, in dist
+	rm -rf dist
+	$(GO) run ./internal/release -version '$(VERSION)' -commit '$(COMMIT)' -out dist
+.PHONY: release
 
 clean: ## remove what was built
 	rm -rf bin dist
