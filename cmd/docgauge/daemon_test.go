@@ -129,7 +129,7 @@ func TestRunTimeout(t *testing.T) {
 		t.Error(diff)
 	}
 	// 4 days of 3 pages; the one in flight at the end is asked for again.
-	if all := len(s.Requests()); ended < 1 || ended > 6 || all > 4*3+1 {
+	if all := len(s.Requests()); ended > 6 || all > 4*3+1 {
 		t.Errorf("%d requests until the end of the first run, %d in all", ended, all)
 	}
 }
