@@ -19,6 +19,9 @@ const quarter = 90 * 24 * time.Hour
 // variables have when somebody chooses a project.
 func testDashboards(t *testing.T, s *Stack) {
 	variables := chosen(t, s)
+	// Every page is read in a week, not on every day.
+	days := maps.Clone(variables)
+	days["granularity"] = "day"
 	for _, span := range []time.Duration{0, quarter} {
 		if err := hasData(t.Context(), s, `docgauge_site_visitors{window="decade"} or docgauge_site_visitors / 0 * 0`, span); !errors.Is(err, errEmpty) {
 			t.Errorf("series without a number are data: %v", err)
@@ -28,6 +31,9 @@ func testDashboards(t *testing.T, s *Stack) {
 	for _, q := range queries {
 		try := func() error { return runQuery(t.Context(), s, q, variables) }
 		err := try()
+		if errors.Is(err, errEmpty) && q.MayBeEmpty != "" {
+			err = runQuery(t.Context(), s, q, days)
+		}
 		if errors.Is(err, errEmpty) && q.MayBeEmpty != "" {
 			t.Logf("%s: %s %s: no data: %s", q.Dashboard, q.Panel, q.Ref, q.MayBeEmpty)
 			continue

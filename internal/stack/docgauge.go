@@ -24,7 +24,7 @@ var told = regexp.MustCompile(`(?m)^export (DOCGAUGE_[A-Z_]+=\S+)$`)
 // visitor of yesterday, so that numbers change after they were read.
 func (s *Stack) startSandbox(context.Context) (err error) {
 	args := []string{s.options.Binary, "sandbox", "--listen=127.0.0.1:0", "--data=" + s.path("service"),
-		"--project=" + strings.Join(Projects, ","), "--pages=300", "--drift-every=60", "--agent-duration=1s"}
+		"--project=" + strings.Join(Projects, ","), "--pages=500", "--drift-every=60", "--agent-duration=1s"}
 	if s.repository != "" {
 		args = append(args, "--repo="+s.repository, "--agent-cmd=sh "+s.path("agent.sh"))
 	}
