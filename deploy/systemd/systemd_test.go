@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,9 @@ func installed(t *testing.T) string {
 
 func install(t *testing.T, root, program string) {
 	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("systemd is for Linux")
+	}
 	cmd := exec.Command("sh", "install.sh", program)
 	cmd.Env = append(os.Environ(), "DESTDIR="+root)
 	if out, err := cmd.CombinedOutput(); err != nil {
