@@ -31,7 +31,9 @@ docgauge serve runs the queue by itself.
 
 A job is unknown where nobody can tell whether the service took it: the answer was
 lost, or the process killed. It is not sent again by itself, because it was accepted
-more often than not. Look for it at the service, then say
+more often than not. docgauge jobs list shows its number SEQ, docgauge jobs show SEQ
+when it was sent. Look for it at the service, where people see its jobs and pull
+requests, then say
 
   docgauge jobs resolve SEQ --job-id ID    it is there: follow it
   docgauge jobs resolve SEQ --resubmit     it is not: send it again

@@ -67,12 +67,12 @@ func (a *app) printJobs(list jobList) error {
 	for _, j := range list.Jobs {
 		rows = append(rows, []string{strconv.FormatInt(j.Seq, 10), j.Prompt, j.Project, stateOfJob(j, a.now()), clock(j.Begun), orMinus(j.JobID), orMinus(j.PRLink)})
 	}
-	if err := table(a.out, []string{"#", "prompt", "project", "state", "begun", "job", "pull request"}, rows, 0); err != nil {
+	if err := jobTable(a.out, []string{"#", "prompt", "project", "state", "begun", "job", "pull request"}, rows, 0); err != nil {
 		return err
 	}
 	for _, j := range list.Jobs {
 		if remedy := jobs.Remedy(j); remedy != "" {
-			fmt.Fprintf(a.out, "\n%d %s is unknown: %s\n", j.Seq, j.Prompt, remedy)
+			fmt.Fprintf(a.out, "\n%d %s is unknown: %s\n", j.Seq, plain(j.Prompt), plain(remedy))
 		}
 	}
 	return nil

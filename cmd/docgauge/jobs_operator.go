@@ -103,14 +103,18 @@ func (a *app) jobsResolveCommand() *cobra.Command {
 	var answer jobs.Answer
 	cmd := a.operatorCommand("resolve SEQ|PROMPT", "say what has become of a job that is unknown",
 		`A job is unknown where nobody can tell whether the service took it. Look for it at the
-service: the time in docgauge jobs show helps. Then say one of
+service, where people see its jobs and pull requests: docgauge jobs show has the time to
+the second and what was sent. Then say one of
 
   --job-id ID   it is there, under that id: it is followed from now on
-  --resubmit    it is not there: it is sent again
-  --drop        give it up`, needNothing,
+  --resubmit    it is not there: it is sent again, by the next pass
+  --drop        give it up: it is not followed, and if it is there it goes on there
+
+If the id was wrong the job is lost after ten minutes, and docgauge jobs retry sends the
+prompt again. A queue that two unknown jobs have paused goes on after docgauge jobs release.`, needNothing,
 		func(ctx context.Context, o operate, ref string) (journal.Job, error) {
 			if n := howMany(answer.JobID != "", answer.Resubmit, answer.Drop); n != 1 {
-				return journal.Job{}, fmt.Errorf("%w: say exactly one of --job-id ID, --resubmit and --drop", jobs.ErrRefused)
+				return journal.Job{}, usageError{errors.New("docgauge jobs resolve: say exactly one of --job-id ID, --resubmit and --drop; `docgauge jobs resolve --help` tells them apart")}
 			}
 			return o.Resolve(ctx, ref, answer)
 		})
