@@ -57,7 +57,7 @@ func TestJobsUnreadable(t *testing.T) {
 // prompt is sent at most once, and if not, somebody is told.
 func TestJobsDiskFull(t *testing.T) {
 	t.Parallel()
-	s := &oddService{read: goodEnd, answers: map[string]oddAnswer{"a": {http.StatusCreated, goodJob}}}
+	s := &oddService{read: goodEnd, answers: map[string]oddAnswer{"a": {status: http.StatusCreated, body: goodJob}}}
 	p := oddPlace(t, s, "a")
 	disk := filepath.Join(p.dir, "state")
 	if err := os.Mkdir(disk, 0o700); err != nil {
@@ -135,10 +135,10 @@ func TestJobsEvilService(t *testing.T) {
 	s := &oddService{
 		read: `{"id":"job_good","status":"` + evil + `","model":"` + evil + `","prLink":"https://example.com/` + evil + `","source":{"ref":"` + evil + `"}}`,
 		answers: map[string]oddAnswer{
-			"a-evil":    {http.StatusCreated, `{"id":"job_good","status":"act` + evil + `ive"}`},
-			"b-refused": {http.StatusBadRequest, `{"error":"no ` + evil + `"}`},
-			"c-odd":     {http.StatusCreated, `{"id":"` + evil + `"}`},
-			"d-raw":     {http.StatusBadGateway, "\x1b[2J\x07\u009b"},
+			"a-evil":    {status: http.StatusCreated, body: `{"id":"job_good","status":"act` + evil + `ive"}`},
+			"b-refused": {status: http.StatusBadRequest, body: `{"error":"no ` + evil + `"}`},
+			"c-odd":     {status: http.StatusCreated, body: `{"id":"` + evil + `"}`},
+			"d-raw":     {status: http.StatusBadGateway, body: "\x1b[2J\x07\u009b"},
 		},
 	}
 	p := oddPlace(t, s, "a-evil", "b-refused", "c-odd", "d-raw")

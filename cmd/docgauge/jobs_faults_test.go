@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
@@ -31,8 +32,9 @@ type oddService struct {
 }
 
 type oddAnswer struct {
-	status int
-	body   string
+	status     int
+	body       string
+	retryAfter string
 }
 
 func (s *oddService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -50,6 +52,9 @@ func (s *oddService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.creates = append(s.creates, word)
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
+	if after := s.answers[word].retryAfter; after != "" {
+		w.Header().Set("Retry-After", after)
+	}
 	w.WriteHeader(s.answers[word].status)
 	_, _ = io.WriteString(w, s.answers[word].body)
 }
@@ -115,10 +120,10 @@ func oddPlace(t *testing.T, s *oddService, words ...string) place {
 func TestJobsOddAnswers(t *testing.T) {
 	t.Parallel()
 	s := &oddService{read: goodEnd, answers: map[string]oddAnswer{
-		"a-bad":  {http.StatusBadRequest, `{"error":"prompt: no thanks"}`},
-		"b-good": {http.StatusCreated, goodJob},
-		"c-odd":  {http.StatusCreated, `{"ok":true}`},
-		"d-long": {http.StatusRequestEntityTooLarge, `{"error":"too long"}`},
+		"a-bad":  {status: http.StatusBadRequest, body: `{"error":"prompt: no thanks"}`},
+		"b-good": {status: http.StatusCreated, body: goodJob},
+		"c-odd":  {status: http.StatusCreated, body: `{"ok":true}`},
+		"d-long": {status: http.StatusRequestEntityTooLarge, body: `{"error":"too long"}`},
 	}}
 	p := oddPlace(t, s, "a-bad", "b-good", "c-odd", "d-long")
 	for range 2 { // the second run finds nothing to do
@@ -154,11 +159,52 @@ func TestJobsOddAnswers(t *testing.T) {
 	}
 }
 
+// TestJobsThrottled: after a 429 nothing of the project is sent for as long as the
+// service says, or five minutes where it does not say, in other processes too. The
+// queue asks sooner, and learns that from the budget.
+func TestJobsThrottled(t *testing.T) {
+	t.Parallel()
+	for retryAfter, want := range map[string]time.Duration{"": 5 * time.Minute, "1800": 30 * time.Minute} {
+		s := &oddService{answers: map[string]oddAnswer{"a": {status: http.StatusTooManyRequests, body: `{"error":"slow down"}`, retryAfter: retryAfter}}}
+		p := oddPlace(t, s, "a", "b")
+		began := time.Now()
+		p.run(t, "jobs", "run")
+		if next := p.tries(t); next.Sub(began) < time.Minute {
+			time.Sleep(time.Until(next))
+		}
+		p.run(t, "jobs", "run")
+		if diff := cmp.Diff([]string{"a"}, s.created()); diff != "" {
+			t.Errorf("Retry-After %q: %s", retryAfter, diff)
+		}
+		if wait := p.tries(t).Sub(began).Round(time.Minute); wait != want {
+			t.Errorf("Retry-After %q: the next try is after %v, want %v", retryAfter, wait, want)
+		}
+	}
+}
+
+// tries returns when the prompts, which all wait, are tried again.
+func (p place) tries(t *testing.T) (next time.Time) {
+	t.Helper()
+	var plan []jobs.Planned
+	if err := json.Unmarshal(p.run(t, "jobs", "plan", "--json"), &plan); err != nil {
+		t.Fatal(err)
+	}
+	for _, planned := range plan {
+		if planned.State != journal.Pending || planned.Until.IsZero() {
+			t.Errorf("%s is %s: %s", planned.ID, planned.State, planned.Reason)
+		}
+		if next.IsZero() || planned.Until.Before(next) {
+			next = planned.Until
+		}
+	}
+	return next
+}
+
 // TestJobsFolder: a folder that cannot be used is a mistake in the configuration, in
 // every command that needs it, and nothing is sent.
 func TestJobsFolder(t *testing.T) {
 	t.Parallel()
-	s := &oddService{answers: map[string]oddAnswer{"a": {http.StatusCreated, goodJob}}}
+	s := &oddService{answers: map[string]oddAnswer{"a": {status: http.StatusCreated, body: goodJob}}}
 	for name, tc := range map[string]struct {
 		spoil func(dir string) error
 		want  string
