@@ -31,8 +31,8 @@ func TestManual(t *testing.T) {
 			t.Errorf("%s (hidden: %v): %v", cmd.CommandPath(), cmd.Hidden, err)
 		}
 		for line := range strings.Lines(cmd.NonInheritedFlags().FlagUsages()) {
-			flag, _, _ := strings.Cut(line[strings.Index(line, "--"):], " ")
-			if !strings.Contains(string(page), `"`+roff(flag)+`"`) && flag != "--help" && !cmd.Hidden {
+			flag, _, _ := strings.Cut(strings.TrimSpace(line[strings.Index(line, "--"):]), " ")
+			if !strings.Contains(string(page), roff(flag)+`"`) && flag != "--help" && !cmd.Hidden {
 				t.Errorf("%s: %s is not on the page", cmd.CommandPath(), flag)
 			}
 		}
