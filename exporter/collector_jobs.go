@@ -11,7 +11,7 @@ func (s series) jobs() {
 		s.gauge(AgentPrompts, float64(p.Count), p.Project, p.State)
 	}
 	for _, reason := range PauseReasons {
-		s.flag(AgentQueuePaused, s.Queue.Paused == reason, reason)
+		s.flag(AgentQueuePaused, s.Queue.Paused == reason || reason == pausedFolder && s.Queue.Problem != "", reason)
 	}
 	for _, c := range s.Queue.Caps {
 		s.gauge(AgentCapLimit, float64(c.Limit), c.Name)

@@ -119,6 +119,18 @@ func TestSeriesDisappear(t *testing.T) {
 	}
 }
 
+// A folder of prompts that cannot be read holds the queue up as a pause does, beside one.
+func TestQueuePaused(t *testing.T) {
+	s := exporter.Snapshot{Queue: &exporter.Queue{Paused: "unknown", Problem: "no such folder"}}
+	series := map[string]float64{}
+	for _, reason := range exporter.PauseReasons {
+		series[fmt.Sprintf(`docgauge_agent_queue_paused{reason=%q}`, reason)] = 0
+	}
+	series[`docgauge_agent_queue_paused{reason="unknown"}`] = 1
+	series[`docgauge_agent_queue_paused{reason="folder"}`] = 1
+	want(t, s, series, exporter.AgentQueuePaused)
+}
+
 // Pages whose paths are shown alike stay two series; a page that comes twice is one.
 func TestPaths(t *testing.T) {
 	long := strings.Repeat("/long", 100)

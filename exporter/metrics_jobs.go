@@ -27,8 +27,11 @@ const (
 	LabelStatus     = "status"
 )
 
-// PauseReasons are why the queue can be paused.
-var PauseReasons = []string{"unknown", "unauthorized", "operator", "new_state"}
+// PauseReasons are why the queue can be paused. The last is no decision: the folder
+// of prompts cannot be read.
+var PauseReasons = []string{"unknown", "unauthorized", "operator", "new_state", pausedFolder}
+
+const pausedFolder = "folder"
 
 // Results are how an agent job can end.
 var Results = []string{"pr", "no_pr", "failed", "archived", "lost"}

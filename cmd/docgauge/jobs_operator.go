@@ -81,10 +81,7 @@ func (a *app) operator(ctx context.Context, n need, asJSON bool, do func(context
 func (a *app) operatorCommands() []*cobra.Command {
 	return []*cobra.Command{
 		a.jobsResolveCommand(),
-		a.operatorCommand("hold SEQ|PROMPT", "keep a prompt from being sent", "", needProjects|needPrompts,
-			func(ctx context.Context, o operate, ref string) (journal.Job, error) {
-				return o.Hold(ctx, ref, o.found)
-			}),
+		a.jobsHoldCommand(),
 		a.jobsReleaseCommand(),
 		a.operatorCommand("cancel SEQ|PROMPT", "give a prompt up, or stop following its job",
 			"The service goes on with a job that it has: it is only not followed any more.", needProjects|needPrompts,
@@ -140,6 +137,22 @@ func (a *app) jobsReleaseCommand() *cobra.Command {
 an argument it lets a paused queue go on: after two prompts in doubt in a row, as soon
 as the service answers.`, needNothing,
 		func(ctx context.Context, o operate, ref string) (journal.Job, error) { return o.Release(ctx, ref) })
+	return orQueue(cmd, a.releaseQueue)
+}
+
+func (a *app) jobsHoldCommand() *cobra.Command {
+	cmd := a.operatorCommand("hold [SEQ|PROMPT]", "keep a prompt from being sent, or without an argument all",
+		`hold keeps a prompt from being sent until docgauge jobs release PROMPT. Without an
+argument it pauses the whole queue: nothing more is sent, also by a serve that runs, until
+docgauge jobs release; jobs at work are followed on.`, needProjects|needPrompts,
+		func(ctx context.Context, o operate, ref string) (journal.Job, error) {
+			return o.Hold(ctx, ref, o.found)
+		})
+	return orQueue(cmd, a.pauseQueue)
+}
+
+// orQueue makes a command about one job mean the whole queue where none is named.
+func orQueue(cmd *cobra.Command, all func(context.Context) error) *cobra.Command {
 	one := cmd.RunE
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -151,12 +164,30 @@ as the service answers.`, needNothing,
 		if len(args) == 1 {
 			return one(cmd, args)
 		}
-		return a.releaseQueue(cmd.Context())
+		return all(cmd.Context())
 	}
 	return cmd
 }
 
-func (a *app) releaseQueue(ctx context.Context) (err error) {
+func (a *app) pauseQueue(ctx context.Context) error {
+	return a.onQueue(ctx, func(o *jobs.Operator) (string, error) {
+		_, err := o.PauseQueue(ctx)
+		return "the queue is paused; docgauge jobs release lets it go on", err
+	})
+}
+
+func (a *app) releaseQueue(ctx context.Context) error {
+	return a.onQueue(ctx, func(o *jobs.Operator) (string, error) {
+		queue, err := o.ReleaseQueue(ctx)
+		if queue.Paused != "" {
+			return "the queue goes on once the service answers", err
+		}
+		return "the queue runs", err
+	})
+}
+
+// onQueue decides about the whole queue, and prints what that comes to.
+func (a *app) onQueue(ctx context.Context, do func(*jobs.Operator) (string, error)) (err error) {
 	c, err := loadConfig(needNothing, a.now())
 	if err != nil {
 		return err
@@ -166,13 +197,9 @@ func (a *app) releaseQueue(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	queue, err := jobs.NewOperator(db, a.now).ReleaseQueue(ctx)
+	text, err := do(jobs.NewOperator(db, a.now))
 	if err != nil {
 		return err
-	}
-	text := "the queue runs"
-	if queue.Paused != "" {
-		text = "the queue goes on once the service answers"
 	}
 	_, err = fmt.Fprintln(a.out, text)
 	return err

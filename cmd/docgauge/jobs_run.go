@@ -143,6 +143,7 @@ func (r *queueRunner) Close() error {
 }
 
 func (a *app) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
+	surviveClosedPipes()
 	r, err := a.openQueue(ctx)
 	if err != nil {
 		return err

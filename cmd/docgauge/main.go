@@ -85,6 +85,11 @@ func (a *app) logger(c config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.logTo, options))
 }
 
+// surviveClosedPipes is for commands that must not die of a line they print: the
+// end of whoever read it, a pager or a log shipper, would otherwise kill them in the
+// middle of a POST.
+func surviveClosedPipes() { signal.Ignore(syscall.SIGPIPE) }
+
 // isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)

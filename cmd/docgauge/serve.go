@@ -62,6 +62,7 @@ finishes what is being committed, and returns within 30 seconds. A key in a file
 }
 
 func (a *app) serve(ctx context.Context, o serving) error {
+	surviveClosedPipes()
 	c, err := loadConfig(needProjects|needAPI|needServer, a.now())
 	if err != nil {
 		return err

@@ -84,10 +84,16 @@ var promptStates = []journal.State{
 	journal.Failed, journal.Lost, journal.Archived, journal.Completed, journal.Cancelled, journal.Expired,
 }
 
+// countPrompts counts those that are of no configured project, because their file
+// is wrong, as of a project without a name.
 func countPrompts(projects []string, planned []jobs.Planned) []exporter.Prompts {
 	counts := map[exporter.Prompts]int{}
 	for _, p := range planned {
-		counts[exporter.Prompts{Project: p.Project, State: string(p.State)}]++
+		c := exporter.Prompts{Project: p.Project, State: string(p.State)}
+		if !slices.Contains(projects, p.Project) {
+			c.Project = ""
+		}
+		counts[c]++
 	}
 	var out []exporter.Prompts
 	for _, project := range projects {
@@ -96,6 +102,9 @@ func countPrompts(projects []string, planned []jobs.Planned) []exporter.Prompts 
 			p.Count = counts[p]
 			out = append(out, p)
 		}
+	}
+	if n := counts[exporter.Prompts{State: string(journal.Invalid)}]; n > 0 {
+		out = append(out, exporter.Prompts{State: string(journal.Invalid), Count: n})
 	}
 	return out
 }

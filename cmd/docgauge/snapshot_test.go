@@ -8,6 +8,8 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 )
@@ -84,5 +86,25 @@ func TestBefore(t *testing.T) {
 		if got != want {
 			t.Errorf("before %d: %d, want %d", from, got, want)
 		}
+	}
+}
+
+// TestCountPrompts: a wrong file that is of no configured project is counted too,
+// and a project that is not configured makes no series.
+func TestCountPrompts(t *testing.T) {
+	got := map[exporter.Prompts]bool{}
+	for _, p := range countPrompts([]string{"a", "b"}, []jobs.Planned{
+		{Project: "a", State: journal.Pending}, {Project: "a", State: journal.Pending}, {Project: "b", State: journal.Invalid},
+		{State: journal.Invalid}, {Project: "gone", State: journal.Invalid}, {Project: "gone", State: journal.Completed}, {State: journal.Pending},
+	}) {
+		if p.Count > 0 {
+			got[p] = true
+		}
+	}
+	want := map[exporter.Prompts]bool{
+		{Project: "a", State: "pending", Count: 2}: true, {Project: "b", State: "invalid", Count: 1}: true, {State: "invalid", Count: 2}: true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
