@@ -33,9 +33,6 @@ var copyable = []string{"sh", "bash", "console", "cron", "ini", "yaml", "promql"
 // deploy/helm, and of sinks/clickhouse and dashboards.
 var ownMarks = []string{"values:", "grants to"}
 
-// unmarked are pages whose blocks need no mark yet.
-var unmarked = []string{"README.md"}
-
 // docBlock is a fenced block of a page.
 type docBlock struct {
 	page  string // path from the top of the repository
@@ -128,7 +125,7 @@ func TestDocumentationMarks(t *testing.T) {
 			}
 		}
 		for _, b := range docBlocks(page, text) {
-			if !slices.Contains(copyable, b.language()) || slices.Contains(unmarked, page) || all != nil && len(b.notes) == 0 {
+			if !slices.Contains(copyable, b.language()) || all != nil && len(b.notes) == 0 {
 				continue
 			}
 			if problem := checkMarks(b, known); problem != "" {
