@@ -2,9 +2,10 @@
 # Installs the engines that tests and benchmarks run against, where they are not
 # there already: ClickHouse 18.16, ZooKeeper, Prometheus with Pushgateway,
 # Alertmanager and node_exporter, Chromium, and systemd for its systemd-analyze from
-# Debian's packages (as root; otherwise it prints the command), the engine of
-# ClickHouse 26.7 from npm, and an S3 server, Helm and the loader of compose files
-# with go install; the latter four into .tools at the top of the repository. Needs Go and npm. No service is started or left enabled.
+# Debian's packages (as root; otherwise it prints the command); into .tools at the
+# top of the repository the engine of ClickHouse 26.7 from npm, and with go install
+# an S3 server, Helm and the loader of compose files. Needs Go and npm. No service
+# is started or left enabled.
 set -eu
 
 clickhouse=18.16.1
