@@ -186,7 +186,7 @@ func scraped(t *testing.T, s exporter.Snapshot) *engines.Prometheus {
 	target := httptest.NewServer(values.Handler())
 	t.Cleanup(target.Close)
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{
-		Scrapes: []engines.Scrape{{URL: target.URL, Interval: 200 * time.Millisecond}},
+		Scrapes: []engines.Scrape{{URL: target.URL, Interval: time.Second}},
 	})
 	await(t, server, "count_over_time("+exporter.BuildInfo+"[1m]) >= 3")
 	values.Publish(later(s))

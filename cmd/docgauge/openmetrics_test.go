@@ -173,7 +173,7 @@ func TestHistoryGoesOnLive(t *testing.T) {
 		t.Fatal(got.err)
 	}
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{
-		Data: blocksOf(t, got.text), Scrapes: []engines.Scrape{{URL: live.URL, Interval: 100 * time.Millisecond}}})
+		Data: blocksOf(t, got.text), Scrapes: []engines.Scrape{{URL: live.URL, Interval: time.Second}}})
 	for end := time.Now().Add(30 * time.Second); len(ask(t, server, "docgauge_pages == 7", time.Now(), "job")) == 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("nothing is scraped")

@@ -59,7 +59,7 @@ type served struct {
 
 func (f *served) prometheus(t *testing.T) {
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{
-		Scrapes: []engines.Scrape{{URL: f.daemon.url + "/metrics", Interval: 200 * time.Millisecond}}, NativeHistograms: true,
+		Scrapes: []engines.Scrape{{URL: f.daemon.url + "/metrics", Interval: time.Second}}, NativeHistograms: true,
 	})
 	await(t, "Prometheus has scraped", func() bool { return len(ask(t, server, "docgauge_snapshot_timestamp_seconds", time.Time{})) == 1 })
 	q := question{t, server}

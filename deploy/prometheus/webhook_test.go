@@ -99,7 +99,7 @@ func next(t *testing.T, alerts <-chan alert) alert {
 func serve(t *testing.T, target string, to *engines.Alertmanager) *engines.Prometheus {
 	t.Helper()
 	config := engines.PrometheusConfig{
-		Scrapes:  []engines.Scrape{{URL: target, Interval: 200 * time.Millisecond}},
+		Scrapes:  []engines.Scrape{{URL: target, Interval: 500 * time.Millisecond}},
 		Evaluate: 200 * time.Millisecond,
 	}
 	if to != nil {

@@ -39,7 +39,7 @@ func TestAlertmanagerTellsTheWebhook(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(target.Close)
 	engines.RunPrometheus(t, engines.PrometheusConfig{
-		Scrapes: []engines.Scrape{{URL: target.URL, Interval: 100 * time.Millisecond}},
+		Scrapes: []engines.Scrape{{URL: target.URL, Interval: 500 * time.Millisecond}},
 		Rules:   []string{rules}, Evaluate: 100 * time.Millisecond, Alertmanagers: []string{manager.Addr()},
 	})
 	expect(t, statuses, "firing Up")
