@@ -55,7 +55,7 @@ type queueRunner struct {
 	live    *live // nil where nobody watches
 	// notes delivers notifications; nil where nobody wants them.
 	notes *notify.Notifier
-	close []func() error
+	opened
 }
 
 // openQueue takes the queue's lock and heals what another process left.
@@ -79,11 +79,11 @@ func (a *app) openQueue(ctx context.Context) (_ *queueRunner, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r.close = append(r.close, lock.Release)
+	r.opened = append(r.opened, lock.Release)
 	if r.db, err = state.Open(c.StateDir); err != nil {
 		return nil, err
 	}
-	r.close = append(r.close, r.db.Close)
+	r.opened = append(r.opened, r.db.Close)
 	if r.api, err = newAPI(c, r.db, r.log, a.now); err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (a *app) openQueue(ctx context.Context) (_ *queueRunner, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r.close = append(r.close, func() error { return closeStores(stores) })
+	r.opened = append(r.opened, func() error { return closeStores(stores) })
 	r.queue = newQueue(c, r.db, r.api, stores, r.log, a.now, func() { poke(r.changed) })
 	if r.notes, err = newNotifier(c, r.db, r.log, a.now); err != nil {
 		return nil, err
@@ -131,15 +131,6 @@ func newQueue(c config, db *state.DB, client api, stores []store, log *slog.Logg
 	cfg.Numbers = numbers{db, stores, c.StateDir}
 	cfg.KeyMark = client.keyMark
 	return jobs.New(cfg, client.Client, db)
-}
-
-// Close gives everything up, in reverse order.
-func (r *queueRunner) Close() error {
-	var errs []error
-	for i := len(r.close) - 1; i >= 0; i-- {
-		errs = append(errs, r.close[i]())
-	}
-	return errors.Join(errs...)
 }
 
 func (a *app) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -126,7 +127,7 @@ type runner struct {
 	stores   []store
 	pipeline *pipeline.Pipeline
 	progress *progress
-	close    []func() error
+	opened
 	// committed is told, if not nil, that the state has something new to show.
 	committed func()
 }
@@ -143,15 +144,15 @@ func (a *app) openRunner(c config) (_ *runner, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r.close = append(r.close, lock.Release)
+	r.opened = append(r.opened, lock.Release)
 	if r.db, err = state.Open(c.StateDir); err != nil {
 		return nil, err
 	}
-	r.close = append(r.close, r.db.Close)
+	r.opened = append(r.opened, r.db.Close)
 	if r.stores, err = newSinks(c); err != nil {
 		return nil, err
 	}
-	r.close = append(r.close, func() error { return closeStores(r.stores) })
+	r.opened = append(r.opened, func() error { return closeStores(r.stores) })
 	if r.api, err = newAPI(c, r.db, r.log, a.now); err != nil {
 		return nil, err
 	}
@@ -207,13 +208,16 @@ func asSinks(stores []store) []sinks.Sink {
 	return out
 }
 
-// Close gives everything up, in reverse order.
-func (r *runner) Close() error {
+// opened is what gives up each thing that was opened, in that order.
+type opened []func() error
+
+// Close gives everything up, once, in reverse order.
+func (o *opened) Close() error {
 	var errs []error
-	for i := len(r.close) - 1; i >= 0; i-- {
-		errs = append(errs, r.close[i]())
+	for _, give := range slices.Backward(*o) {
+		errs = append(errs, give())
 	}
-	r.close = nil
+	*o = nil
 	return errors.Join(errs...)
 }
 

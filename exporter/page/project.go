@@ -44,14 +44,11 @@ type newest struct {
 	Share            string // of AI in Total
 	Changes          []change
 	Pages            string
-	Marks            []mark
+	Marks            []look.Mark
 }
 
 // change compares the newest window with an older one.
 type change struct{ Text, Before string }
-
-// mark is a state of a reading: a symbol of the coverage legend and a word.
-type mark struct{ Symbol, Word, Note string }
 
 type open struct {
 	Span             look.Span
@@ -107,7 +104,7 @@ func newestOf(g exporter.Grid, w *exporter.Window) *newest {
 	n := &newest{
 		Span:  look.SpanOf(w.Granularity, w.Window),
 		Human: look.Commas(w.Totals.Human), AI: look.Commas(w.Totals.AI), Total: look.Commas(w.Totals.Total),
-		Share: look.Percent(w.Totals.AI, w.Totals.Total), Pages: "–", Marks: marks(w.Revision),
+		Share: look.Percent(w.Totals.AI, w.Totals.Total), Pages: "–", Marks: look.Marks(w.Revision),
 	}
 	if !w.TotalsOnly() {
 		n.Pages = look.Commas(w.Rows)
@@ -128,17 +125,6 @@ func (n *newest) compare(g exporter.Grid, w *exporter.Window, to analytics.Date,
 			n.Changes = append(n.Changes, change{look.Difference(c.Revision.Totals.Total, w.Totals.Total), name})
 		}
 	}
-}
-
-func marks(r analytics.Revision) []mark {
-	out := []mark{{"provisional", "provisional", "It can still change and will be read once more."}}
-	if r.Settled {
-		out = []mark{{"settled", "settled", "It can no longer change and is not read again."}}
-	}
-	if !r.Verified {
-		out = append(out, mark{"unverified", "unverified", "Its numbers changed while its pages were read; it will be read again."})
-	}
-	return out
 }
 
 // pages is a table of the most visited pages of one window.

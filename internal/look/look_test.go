@@ -2,6 +2,7 @@ package look
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,4 +66,24 @@ func date(t *testing.T, s string) analytics.Date {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// TestMarks: a reading is provisional or settled, and perhaps unverified too.
+func TestMarks(t *testing.T) {
+	for want, r := range map[string]analytics.Revision{
+		"provisional":            {Verified: true},
+		"settled":                {Settled: true, Verified: true},
+		"provisional unverified": {},
+		"settled unverified":     {Settled: true},
+	} {
+		var classes, words []string
+		for _, m := range Marks(r) {
+			if classes, words = append(classes, m.Class), append(words, m.Word); m.Note == "" {
+				t.Errorf("%s: no note", m.Word)
+			}
+		}
+		if got := strings.Join(words, " "); got != want || strings.Join(classes, " ") != want {
+			t.Errorf("%q of class %q, want %q", got, classes, want)
+		}
+	}
 }

@@ -85,3 +85,19 @@ func Reading(r *analytics.Revision) (symbol, text string) {
 	}
 	return state, state
 }
+
+// Mark is one thing to know of a reading: a class of the style, a word, and what it
+// means.
+type Mark struct{ Class, Word, Note string }
+
+// Marks are what to know of a reading, whether it settled first.
+func Marks(r analytics.Revision) []Mark {
+	out := []Mark{{"provisional", "provisional", "It can still change and will be read once more."}}
+	if r.Settled {
+		out = []Mark{{"settled", "settled", "It can no longer change and is not read again."}}
+	}
+	if !r.Verified {
+		out = append(out, Mark{"unverified", "unverified", "Its numbers changed while its pages were read; it will be read again."})
+	}
+	return out
+}

@@ -37,15 +37,12 @@ type card struct {
 	Total, Human, AI, Share, Both string
 	BothNote                      string
 	Changes                       []change // none where there is nothing to compare with
-	Marks                         []mark
+	Marks                         []look.Mark
 	Late                          string // windows after it that are missing
 }
 
 // change compares the newest window with an older one.
 type change struct{ Text, Tone, Before string }
-
-// mark is a state of a reading.
-type mark struct{ Class, Word, Note string }
 
 func projectOf(r Report, p Project, at int) project {
 	v := project{ID: look.Cut(p.ID, maxLetters), Anchor: fmt.Sprintf("p%d", at)}
@@ -117,7 +114,7 @@ func cardOf(l Line) *card {
 	t := cell.Revision.Totals
 	c := &card{
 		Span: look.SpanOf(l.Granularity, cell.Window), Total: look.Commas(t.Total), Human: look.Commas(t.Human), AI: look.Commas(t.AI),
-		Share: look.Percent(t.AI, t.Total), Both: "–", Marks: marks(*cell.Revision),
+		Share: look.Percent(t.AI, t.Total), Both: "–", Marks: look.Marks(*cell.Revision),
 		BothNote: "Visitors that were both: human + AI − total.",
 	}
 	if n, ok := both(t); ok {
@@ -157,15 +154,4 @@ func trailing(cells []Cell) (n int) {
 		n++
 	}
 	return n
-}
-
-func marks(r analytics.Revision) []mark {
-	out := []mark{{"provisional", "provisional", "It can still change and will be read once more."}}
-	if r.Settled {
-		out = []mark{{"settled", "settled", "It can no longer change and is not read again."}}
-	}
-	if !r.Verified {
-		out = append(out, mark{"unverified", "unverified", "Its numbers changed while its pages were read; it will be read again."})
-	}
-	return out
 }
