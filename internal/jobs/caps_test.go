@@ -70,6 +70,7 @@ func TestCapReasons(t *testing.T) {
 	if r := w.after(time.Microsecond); r.Created != 2 {
 		t.Errorf("%d created when it is", r.Created)
 	}
+	w.used(3, 2) // the first two are of yesterday
 }
 
 // used checks what the caps are told to be used.

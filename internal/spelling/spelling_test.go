@@ -19,6 +19,17 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+// TestLongWords are not looked at: comparing them takes time.
+func TestLongWords(t *testing.T) {
+	long := strings.Repeat("x", longest+1)
+	if got := Nearest(long, []string{long}); got != "" {
+		t.Errorf("%q", got)
+	}
+	if got := Nearest(long[1:], []string{long}); got != long {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
