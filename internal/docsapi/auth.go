@@ -65,12 +65,9 @@ func CheckKey(key string) error {
 // prefix, an underscore and at least 16 characters.
 var tokenShape = regexp.MustCompile(`(?i)\bbearer\s+[^\s"'<>,;]+|[A-Za-z0-9]+_[A-Za-z0-9_\-]{16,}`)
 
-// redact makes text of others fit for messages: without key and without
-// anything that looks like one, on one line, printable, capped.
-func redact(text, key string) string { return capped(withoutKey(text, key)) }
-
-// withoutKey is redact without the cap. Unprintable characters go first: they
-// could hide a key from the search.
+// withoutKey returns text of others without key and without anything that looks
+// like one, on one line, printable. Unprintable characters go first: they could
+// hide a key from the search.
 func withoutKey(text, key string) string {
 	text = oneLine(text)
 	if key != "" {

@@ -124,7 +124,8 @@ func (r call) message(outcome Outcome, got answer, body []byte, err error) strin
 	return strings.Join(parts, "; ")
 }
 
-// redact makes text fit to leave the package.
+// redact makes text fit to leave the package: without key and prompt, on one line,
+// printable, capped.
 func (r call) redact(text, key string) string {
 	return capped(withoutPrompt(withoutKey(text, key), oneLine(r.prompt)))
 }

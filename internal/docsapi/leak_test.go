@@ -98,11 +98,11 @@ func TestRedact(t *testing.T) {
 		strings.Repeat("é", 300):           strings.Repeat("é", 300),
 		strings.Repeat("é", 301):           strings.Repeat("é", 299) + "…",
 	} {
-		if got := redact(in, testKey); got != want {
+		if got := (call{}).redact(in, testKey); got != want {
 			t.Errorf("redact(%q) = %q, want %q", in, got, want)
 		}
 	}
-	if got := redact("a b", "x_b"); got != "a b" {
+	if got := (call{}).redact("a b", "x_b"); got != "a b" {
 		t.Errorf("a secret of one letter: %q", got)
 	}
 }
