@@ -15,6 +15,9 @@ import (
 const (
 	scrapeEvery   = time.Second
 	evaluateEvery = 2 * time.Second
+	// scrapePatience is how long the first scrape may take; a new server waits for
+	// five seconds or more.
+	scrapePatience = 2 * time.Minute
 	// historyPages are back-filled of each window.
 	historyPages = "5"
 )

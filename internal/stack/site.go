@@ -5,9 +5,13 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"strings"
+	"time"
 )
 
 // files are the documentation site, the prompts, and the command that stands in
@@ -16,10 +20,25 @@ import (
 //go:embed files
 var files embed.FS
 
-// writeSite writes the files and makes the site a git repository. Without git,
-// agent jobs pretend.
+// promptFiles are those of files that serve's queue takes.
+const promptFiles = "prompts"
+
+// writeSite writes all files but the prompts, whose folder it makes, and makes
+// the site a git repository. Without git, agent jobs pretend.
 func (s *Stack) writeSite(ctx context.Context) error {
-	if err := s.writeFiles(); err != nil {
+	below, err := files.ReadDir("files")
+	if err != nil {
+		return err
+	}
+	for _, entry := range below {
+		if entry.Name() == promptFiles {
+			continue
+		}
+		if err := s.writeFiles(entry.Name()); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(s.path(promptFiles), 0o700); err != nil {
 		return err
 	}
 	git, err := exec.LookPath("git")
@@ -46,19 +65,56 @@ func (s *Stack) writeSite(ctx context.Context) error {
 	return nil
 }
 
-func (s *Stack) writeFiles() error {
-	return fs.WalkDir(files, "files", func(path string, d fs.DirEntry, err error) error {
+// writePrompts gives serve its prompts once Prometheus has seen that no job has
+// ended: a rule compares counters with what they were, so it does not know of
+// jobs that end before the first scrape.
+func (s *Stack) writePrompts(ctx context.Context) error {
+	if err := s.awaitScrape(ctx); err != nil {
+		return err
+	}
+	return s.writeFiles(promptFiles)
+}
+
+// awaitScrape returns when Prometheus, if there is one, has the counter of ended
+// jobs of each project.
+func (s *Stack) awaitScrape(ctx context.Context) error {
+	if s.Prometheus == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, scrapePatience)
+	defer cancel()
+	query := url.Values{"query": {fmt.Sprintf("count(count by (project) (docgauge_agent_jobs_finished_total)) == %d", len(Projects))}}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		answer, err := get(ctx, s.Prometheus.URL+"/api/v1/query?"+query.Encode())
+		if strings.Contains(answer, `"result":[{`) {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-s.serve.Ended():
+			return fmt.Errorf("serve ended:\n%s", s.serve.Tail())
+		case <-ctx.Done():
+			return fmt.Errorf("first scrape of serve: %w: %w, %s", ctx.Err(), err, answer)
+		}
+	}
+}
+
+// writeFiles writes one of files, or all below it.
+func (s *Stack) writeFiles(name string) error {
+	return fs.WalkDir(files, path.Join("files", name), func(from string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		below, err := filepath.Rel("files", filepath.FromSlash(path))
+		below, err := filepath.Rel("files", filepath.FromSlash(from))
 		if err != nil {
 			return err
 		}
 		if d.IsDir() {
 			return os.MkdirAll(s.path(below), 0o700)
 		}
-		text, err := files.ReadFile(path)
+		text, err := files.ReadFile(from)
 		if err != nil {
 			return err
 		}

@@ -42,9 +42,10 @@ type Stack struct {
 	stops       []func() error // in the order of starting
 }
 
-// Start starts everything, and fills it: an export of the past two
-// months and this one into the sinks, and that history into Prometheus. It returns when serve has
-// begun its first run; Await waits for its end. After an error nothing runs.
+// Start starts everything, and fills it: an export of the past two months and
+// this one into the sinks, and that history into Prometheus. It returns when
+// serve runs and has its prompts; Await waits until it has done all. After an
+// error nothing runs.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	if o.Say == nil {
 		o.Say = func(string) {}
@@ -73,13 +74,14 @@ func (s *Stack) start(ctx context.Context) (err error) {
 		say string
 		do  func(context.Context) error
 	}{
-		{"a documentation site in git, and prompts", s.writeSite},
+		{"a documentation site in git", s.writeSite},
 		{"sandbox", s.startSandbox},
 		{"clickhouse", s.startClickHouse},
 		{"export of the past days", s.export},
 		{"alertmanager", s.startAlertmanager},
 		{"prometheus, with the history", s.startPrometheus},
 		{"serve", s.startServe},
+		{"prompts for agent jobs", s.writePrompts},
 	} {
 		s.options.Say(step.say)
 		if err := step.do(ctx); err != nil {
