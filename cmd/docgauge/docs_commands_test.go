@@ -280,6 +280,7 @@ func asScript(b docBlock) string {
 
 // runPage runs the commands of a page; each must succeed.
 func runPage(t *testing.T, script string) {
+	notAtMidnight()
 	service, err := sandbox.New(sandbox.Config{Days: 60, Pages: 40})
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ const historyDays = 40
 // sandbox and the archive.
 func archived(t *testing.T) (*sandbox.Sandbox, string) {
 	t.Helper()
+	notAtMidnight()
 	s, err := sandbox.New(sandbox.Config{Seed: 11, Days: 2 * historyDays, Pages: 150})
 	if err != nil {
 		t.Fatal(err)
@@ -174,11 +175,7 @@ func TestHistoryGoesOnLive(t *testing.T) {
 	}
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{
 		Data: blocksOf(t, got.text), Scrapes: []engines.Scrape{{URL: live.URL, Interval: time.Second}}})
-	for end := time.Now().Add(30 * time.Second); len(ask(t, server, "docgauge_pages == 7", time.Now(), "job")) == 0; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("nothing is scraped")
-		}
-	}
+	await(t, "a scrape", func() bool { return len(ask(t, server, "docgauge_pages == 7", time.Now(), "job")) > 0 })
 	all := ask(t, server, "count_over_time(docgauge_pages[60d])", time.Now(), "job", "project")
 	if want := "docgauge " + sandbox.DefaultProject; len(all) != 1 || all[want] < 24*(historyDays-2) {
 		t.Errorf("samples of each series: %v", all)

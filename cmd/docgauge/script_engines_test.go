@@ -56,6 +56,18 @@ func scriptQuery(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Logf("%s", got)
 }
 
+// scriptMutate runs an ALTER TABLE and waits until the server has done it, which
+// it does in the background.
+func scriptMutate(ts *testscript.TestScript, _ bool, args []string) {
+	server := startedBy(ts).clickhouse
+	_, err := server.Exec(context.Background(), args[0])
+	ts.Check(err)
+	ts.Check(poll(args[0], func() (bool, error) {
+		undone, err := server.Exec(context.Background(), "SELECT count() FROM system.mutations WHERE NOT is_done")
+		return strings.TrimSpace(undone) == "0", err
+	}))
+}
+
 // scriptS3 starts an S3 server with the bucket docs: s3 VARIABLE sets the
 // variable to its address.
 func scriptS3(ts *testscript.TestScript, _ bool, args []string) {

@@ -73,11 +73,13 @@ func TestScripts(t *testing.T) {
 
 			"clickhouse":   scriptClickHouse,
 			"query":        scriptQuery,
+			"mutate":       scriptMutate,
 			"s3":           scriptS3,
 			"pushgateway":  scriptPushgateway,
 			"nodeexporter": scriptNodeExporter,
 		},
 		Setup: func(env *testscript.Env) error {
+			notAtMidnight()
 			for i := range 120 {
 				day := analytics.DateOf(time.Now()) - analytics.Date(i)
 				env.Setenv(fmt.Sprintf("D%d", i), day.String())
@@ -174,12 +176,7 @@ func logged(ts *testscript.TestScript) int {
 func scriptAwait(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	for deadline := time.Now().Add(30 * time.Second); logged(ts) < n; {
-		if time.Now().After(deadline) {
-			ts.Fatalf("the sandbox has had %d requests, waited for %d", logged(ts), n)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	ts.Check(poll(args[0]+" requests", func() (bool, error) { return logged(ts) >= n, nil }))
 }
 
 // scriptPoke overwrites bytes of a file: poke FILE OFFSET HEX.

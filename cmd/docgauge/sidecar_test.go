@@ -123,7 +123,7 @@ func (s *sidecar) stop(t *testing.T) {
 }
 
 // client keeps no connection, for servers come and go.
-var client = http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+var client = http.Client{Timeout: awaited, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // fetch gets an address.
 func fetch(ctx context.Context, url string) (status int, body string, err error) {
@@ -239,6 +239,7 @@ type service struct {
 
 func serviceOf(t *testing.T, c sandbox.Config) *service {
 	t.Helper()
+	notAtMidnight()
 	s, err := sandbox.New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -301,6 +302,14 @@ func (p place) run(t *testing.T, args ...string) []byte {
 		t.Fatalf("docgauge %s: %v\n%s%s", strings.Join(args, " "), err, out, said.String())
 	}
 	return out
+}
+
+// notAtMidnight waits for the next day if this one ends before a test may: what
+// the test calls yesterday would be the day before.
+func notAtMidnight() {
+	if left := time.Until(daysAgo(-1).Time()); left < 5*time.Minute {
+		time.Sleep(left + time.Second)
+	}
 }
 
 // daysAgo is a date relative to today.

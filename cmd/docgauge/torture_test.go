@@ -77,6 +77,7 @@ func healed(t *testing.T, s *sandbox.Sandbox, h *house, dir, url string) (window
 
 // tortureService is a sandbox whose closed windows do not change.
 func tortureService(t *testing.T) (*sandbox.Sandbox, string) {
+	notAtMidnight()
 	s, err := sandbox.New(sandbox.Config{Seed: 7, Days: 20, Pages: 700, Faults: sandbox.Faults{Latency: 3 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
