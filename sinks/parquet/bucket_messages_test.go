@@ -73,7 +73,7 @@ func failsAll(t *testing.T, s *Sink, want string) {
 			t.Errorf("%s = %v\nwant one with %q and %q", call, err, want, s.Location())
 			continue
 		}
-		if took := time.Since(begin); took > 10*time.Second {
+		if took := time.Since(begin); took > atOnce {
 			t.Errorf("%s took %s", call, took)
 		}
 		t.Logf("%s: %v", call, err)
@@ -143,11 +143,38 @@ func TestRegionMissing(t *testing.T) {
 
 func TestServerAway(t *testing.T) {
 	s3server(t)
+	knowNoHost(t)
 	for name, endpoint := range map[string]string{"down": "http://127.0.0.1:1", "unknown": "http://no-such-host.invalid"} {
 		t.Run(name, func(t *testing.T) {
 			failsAll(t, impatient(newSink(t, "s3://bucket/x?endpoint="+endpoint)), "cannot be reached")
 		})
 	}
+}
+
+// knowNoHost lets every name be unknown at once, whatever name servers this
+// machine has, or lacks.
+func knowNoHost(t *testing.T) {
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	go func() {
+		query := make([]byte, 1500)
+		for {
+			n, from, err := server.ReadFrom(query)
+			if err != nil {
+				return
+			}
+			query[2], query[3] = query[2]|0x80, 0x83 // an answer: there is no such name
+			_, _ = server.WriteTo(query[:n], from)
+		}
+	}()
+	former := net.DefaultResolver
+	t.Cleanup(func() { net.DefaultResolver = former })
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", server.LocalAddr().String())
+	}}
 }
 
 func TestServerSlow(t *testing.T) {
@@ -200,7 +227,7 @@ func TestErrorsKeepTheirCause(t *testing.T) {
 			for _, err = range s.Revisions(ctx) {
 			}
 		}
-		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "context canceled") || time.Since(begin) > 2*time.Second {
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "context canceled") || time.Since(begin) > atOnce {
 			t.Errorf("%s = %v after %s", request, err, time.Since(begin))
 		}
 		whole(t, direct, former, next)

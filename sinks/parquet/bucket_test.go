@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,6 +25,9 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(childRoot) == "" { // a child has what its test set
+		forgetSurroundings()
+	}
 	code := m.Run()
 	if shared.server != nil {
 		_ = shared.server.Kill()
@@ -32,6 +36,17 @@ func TestMain(m *testing.M) {
 		_ = os.RemoveAll(shared.dir)
 	}
 	os.Exit(code)
+}
+
+// forgetSurroundings takes away what would lead the SDK to other credentials,
+// another server or a proxy: a machine in a cloud has some of it set.
+func forgetSurroundings() {
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		if upper := strings.ToUpper(name); strings.HasPrefix(upper, "AWS_") || strings.HasSuffix(upper, "_PROXY") {
+			_ = os.Unsetenv(name)
+		}
+	}
 }
 
 func s3server(t *testing.T) *engines.S3 {

@@ -195,11 +195,16 @@ func when(method, in string, times int, m meddler) meddler {
 	}
 }
 
-// impatient makes s wait as little as a test wants to.
+// atOnce is longer than anything takes that waits for nothing, on a machine
+// busy with other tests too, and shorter than the limits of an impatient sink.
+const atOnce = time.Minute
+
+// impatient makes s wait between its tries as little as a test wants to. The
+// limits of single calls are for tests that lower them.
 func impatient(s *Sink) *Sink {
 	s.tree.(*bucket).patience = patience{
-		transfer: 20 * time.Second, call: 20 * time.Second, answer: 10 * time.Second,
-		credentials: 5 * time.Second, backoff: time.Millisecond,
+		transfer: 3 * atOnce, call: 3 * atOnce, answer: 2 * atOnce,
+		credentials: 2 * atOnce, backoff: time.Millisecond,
 	}
 	return s
 }

@@ -1,5 +1,6 @@
 // Runs the SQL queries of the JSON array in argv[2], prints an array of results:
 // {columns, types, rows}, every value as text, null for NULL.
+process.env.TZ = "UTC"; // times with a zone are written in that of the process
 const { DuckDBInstance } = require("@duckdb/node-api");
 
 async function main() {
