@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // childVariable tells the test binary to be a server that systemd starts.
@@ -50,7 +49,11 @@ func activate(t *testing.T, count string, sockets ...*os.File) (*exec.Cmd, io.Wr
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	// The shell becomes the server: its process id is the one to announce.
-	cmd := exec.CommandContext(ctx, "sh", "-c", `LISTEN_PID=$$ exec "$0"`, os.Args[0])
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, "sh", "-c", `LISTEN_PID=$$ exec "$0"`, self)
 	cmd.Env = append(os.Environ(), childVariable+"=1", "LISTEN_FDS="+count)
 	cmd.ExtraFiles = sockets
 	cmd.Stderr = os.Stderr
@@ -106,7 +109,7 @@ func TestSystemdSocket(t *testing.T) {
 		t.Errorf("the child ends with %v", err)
 	}
 	// systemd still holds the socket: the next connection waits for the next start.
-	conn, err := net.DialTimeout("tcp", l.Addr().String(), time.Second)
+	conn, err := net.DialTimeout("tcp", l.Addr().String(), patience)
 	if err != nil {
 		t.Errorf("the socket is gone with the child: %v", err)
 	} else {
@@ -116,7 +119,8 @@ func TestSystemdSocket(t *testing.T) {
 
 func TestBadSystemdSocket(t *testing.T) {
 	_, tcp := socket(t, "tcp", "127.0.0.1:0")
-	_, unix := socket(t, "unix", t.TempDir()+"/s")
+	t.Chdir(t.TempDir()) // the name of a socket must be short
+	_, unix := socket(t, "unix", "s")
 	for name, tc := range map[string]struct {
 		count   string
 		sockets []*os.File
