@@ -86,7 +86,6 @@ func rude(t *testing.T, url string) {
 func scrapeUntilDone(ctx context.Context, url string) (times []float64, err error) {
 	former := series{}
 	err = poll("the run's success", func() (bool, error) {
-		time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
 		status, body, err := fetch(ctx, url+"/metrics")
 		if err != nil || status != http.StatusOK {
 			return false, fmt.Errorf("status %d, %w", status, err)
@@ -100,6 +99,7 @@ func scrapeUntilDone(ctx context.Context, url string) (times []float64, err erro
 		}
 		former = all
 		times = append(times, all["docgauge_snapshot_timestamp_seconds"])
+		time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
 		return all[`docgauge_export_runs_total{outcome="success"}`] == 1, nil
 	})
 	return times, err

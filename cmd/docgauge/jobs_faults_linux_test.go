@@ -22,7 +22,7 @@ func TestJobsUnreadable(t *testing.T) {
 	}
 	p := oddPlace(t, &oddService{}, "a", "b")
 	dir := filepath.Join(p.dir, "prompts")
-	for above := p.dir; above != "/" && above != os.TempDir(); above = filepath.Dir(above) {
+	for above := p.dir; above != "/" && above != filepath.Clean(os.TempDir()); above = filepath.Dir(above) {
 		if err := os.Chmod(above, 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -26,6 +26,8 @@ import (
 type oddService struct {
 	answers map[string]oddAnswer
 	read    string // the job that every read finds
+	// held, unless nil, keeps each create waiting until it is closed.
+	held chan struct{}
 
 	mu      sync.Mutex
 	creates []string
@@ -51,6 +53,9 @@ func (s *oddService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.creates = append(s.creates, word)
 	s.mu.Unlock()
+	if s.held != nil {
+		<-s.held
+	}
 	w.Header().Set("Content-Type", "application/json")
 	if after := s.answers[word].retryAfter; after != "" {
 		w.Header().Set("Retry-After", after)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ import (
 func TestLiveTable(t *testing.T) {
 	t.Parallel()
 	s := serviceOf(t, sandbox.Config{Agent: sandbox.Agent{After: 10 * time.Millisecond}})
-	all := map[string]string{"slow.md": "Slow. [sandbox:slow=5s]", "fails.md": "Fails. [sandbox:fail]", "wrong.md": "---\ntilte: x\n---\nText"}
+	all := map[string]string{"slow.md": "Slow. [sandbox:slow=1h]", "fails.md": "Fails. [sandbox:fail]", "wrong.md": "---\ntilte: x\n---\nText"}
 	for i := range 20 {
 		all[fmt.Sprintf("waits/%02d.md", i)] = "---\ndepends_on: [slow.md]\n---\nText"
 	}
@@ -62,19 +63,20 @@ func tableOf(lines []string) []string {
 // leaves the terminal as it was.
 func TestLiveInterrupt(t *testing.T) {
 	t.Parallel()
-	s := serviceOf(t, sandbox.Config{Agent: sandbox.Agent{Faults: sandbox.AgentFaults{Latency: 3 * time.Second}}})
-	p := queuePlace(t, s, map[string]string{"a.md": "A.", "b.md": "B."})
+	s := &oddService{read: goodJob, answers: map[string]oddAnswer{"a": {status: http.StatusCreated, body: goodJob}}, held: make(chan struct{})}
+	p := oddPlace(t, s, "a", "b")
 	terminal := p.onTerminal(t, 100, 24, nil, "jobs", "run", "--wait")
 	terminal.await("a.md", "submitting", "is being sent")
 	if _, err := terminal.control.WriteString("\x03"); err != nil {
 		t.Fatal(err)
 	}
 	terminal.await("stopping once what is being sent is answered")
+	close(s.held)
 	if code := terminal.ends(); code != exitFailed {
 		t.Errorf("exit code %d", code)
 	}
 	list := string(p.run(t, "jobs", "list"))
-	if !strings.Contains(list, "a.md") || !strings.Contains(list, "active") || strings.Contains(list, "b.md") {
+	if !strings.Contains(list, "a.md") || !strings.Contains(list, "active") || strings.Contains(list, "b.md") || len(s.created()) != 1 {
 		t.Errorf("want a.md sent and followed, and b.md not begun:\n%s", list)
 	}
 }

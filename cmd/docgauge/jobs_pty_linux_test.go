@@ -77,6 +77,7 @@ func (s *pty) resize(width, height int) {
 	size := unix.Winsize{Row: uint16(height), Col: uint16(width)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.vt.old, s.vt.over = s.vt.width > width, true
 	s.vt.width, s.vt.height = width, height
 	s.vt.at()
 	if err := unix.IoctlSetWinsize(int(s.control.Fd()), unix.TIOCSWINSZ, &size); err != nil {
@@ -142,6 +143,9 @@ func (s *pty) ends() int {
 	if len(s.vt.odd) > 0 {
 		s.t.Errorf("the terminal was told more than to draw: %q", s.vt.odd)
 	}
+	if s.vt.old {
+		s.t.Errorf("nothing that fits was drawn on the terminal of %d columns", s.vt.width)
+	}
 	if s.vt.hidden || s.vt.noWrap {
 		s.t.Errorf("the terminal was left with the cursor hidden (%v) or lines not wrapped (%v)", s.vt.hidden, s.vt.noWrap)
 	}
@@ -156,8 +160,11 @@ type vt struct {
 	row, col       int
 	top            int // first line that is on the screen
 	hidden, noWrap bool
-	odd            []string
-	rest           []byte // of a character or sequence that has not come whole
+	// old: the terminal has become narrower, and what was drawn for its former width
+	// may still come. It ends with the first whole frame in which no line is over.
+	old, over bool
+	odd       []string
+	rest      []byte // of a character or sequence that has not come whole
 }
 
 func (v *vt) write(p []byte) {
@@ -191,8 +198,10 @@ func (v *vt) sequence(p []byte) int {
 func (v *vt) obey(sequence string) {
 	var n int
 	switch sequence {
-	case hideCursor, showCursor:
-		v.hidden = sequence == hideCursor
+	case hideCursor:
+		v.hidden, v.over = true, false
+	case showCursor:
+		v.hidden, v.old = false, v.old && v.over
 	case noWrap, wrap:
 		v.noWrap = sequence == noWrap
 	case eraseRight:
@@ -234,7 +243,9 @@ func (v *vt) put(r rune) {
 	}
 	v.at()
 	if v.col >= v.width && v.noWrap {
-		v.odd = append(v.odd, fmt.Sprintf("%c beyond the last column", r))
+		if v.over = true; !v.old {
+			v.odd = append(v.odd, fmt.Sprintf("%c beyond the last column", r))
+		}
 		return
 	}
 	if v.col >= v.width {

@@ -32,6 +32,7 @@ var oddPaths = []string{
 // logOf writes an event log in which path n had n+1 visitors yesterday.
 func logOf(t *testing.T, paths []string) (dir string) {
 	t.Helper()
+	notAtMidnight()
 	var log strings.Builder
 	at := daysAgo(1).Time().Add(12 * time.Hour).Format(time.RFC3339)
 	for n, path := range paths {
