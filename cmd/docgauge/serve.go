@@ -114,9 +114,11 @@ func (a *app) serveWith(ctx context.Context, c config, o serving, said func(url 
 
 // serve runs all that a daemon does until ctx ends or one of it fails.
 func (d *daemon) serve(ctx context.Context, s *server.Server, once bool) error {
-	hangups := make(chan os.Signal, 1)
+	hangups, again := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
+	signal.Notify(again, syscall.SIGHUP)
+	defer signal.Stop(again)
 	// Who asks from here on waits rather than see a process without values. What
 	// goes wrong is logged, and publishing meets it again.
 	_ = d.publish(ctx)
@@ -132,6 +134,7 @@ func (d *daemon) serve(ctx context.Context, s *server.Server, once bool) error {
 			return nil
 		})
 	}
+	group.Go(func() error { watchSecrets(ctx, d.heldSecrets(), again, d.log); return nil })
 	group.Go(func() error { d.watchSinks(ctx); return nil })
 	group.Go(func() error { return d.publishing(ctx) })
 	group.Go(func() error { return d.schedule(ctx, once) })
