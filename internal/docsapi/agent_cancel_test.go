@@ -38,7 +38,7 @@ func TestWriteCancelled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			service := serveRaw(t, false, func(c *net.TCPConn) {
+			service := serveRaw(t, false, func(c net.Conn) {
 				io.WriteString(c, "HTTP/1.1 201 Created\r\n\r\n")
 				<-ctx.Done()
 				time.Sleep(5 * time.Millisecond) // in which a client that follows ctx hangs up
@@ -206,7 +206,7 @@ func TestWriteCancelIsNeverInDoubt(t *testing.T) {
 func TestWriteIsNotReplayed(t *testing.T) {
 	// Each connection answers its first request, and dies on the next.
 	service := func() *rawService {
-		return serveConnections(t, func(s *rawService, conn *net.TCPConn) {
+		return serveConnections(t, func(s *rawService, conn net.Conn) {
 			if s.take(conn) {
 				replies("HTTP/1.1 201 Created\nContent-Length: 14\n\n" + `{"id":"job_1"}`)(conn)
 				s.take(conn)

@@ -33,7 +33,7 @@ func fate(err error) string {
 // writeRow is one way a write can end, over a socket.
 type writeRow struct {
 	early  bool // before the request is read
-	handle func(*net.TCPConn)
+	handle func(net.Conn)
 	fate   string
 	status int
 	after  time.Duration
@@ -46,14 +46,14 @@ const quoting = `{"error":"refused ` + testWriteKey + ` and ` + testKey + `: ` +
 const doubt = "the service may have accepted it"
 
 var writeRows = map[string]writeRow{
-	"closed before reading":      {true, func(*net.TCPConn) {}, "in doubt", 0, 0, []string{doubt}},
-	"reset before reading":       {true, func(c *net.TCPConn) { c.Read(make([]byte, 1)); c.SetLinger(0) }, "in doubt", 0, 0, []string{doubt}},
-	"closed after reading":       {false, func(*net.TCPConn) {}, "in doubt", 0, 0, []string{doubt, "EOF"}},
-	"reset after reading":        {false, func(c *net.TCPConn) { c.SetLinger(0) }, "in doubt", 0, 0, []string{doubt}},
+	"closed before reading":      {true, func(net.Conn) {}, "in doubt", 0, 0, []string{doubt}},
+	"reset before reading":       {true, func(c net.Conn) { c.Read(make([]byte, 1)); reset(c) }, "in doubt", 0, 0, []string{doubt}},
+	"closed after reading":       {false, func(net.Conn) {}, "in doubt", 0, 0, []string{doubt, "EOF"}},
+	"reset after reading":        {false, reset, "in doubt", 0, 0, []string{doubt}},
 	"stalls":                     {false, stalls, "in doubt", 0, 0, []string{doubt, "no whole answer within"}},
 	"stalls before reading":      {true, stalls, "in doubt", 0, 0, []string{doubt, "no whole answer within"}},
-	"stalls in the header":       {false, func(c *net.TCPConn) { io.WriteString(c, "HTTP/1.1 201 Cr"); stalls(c) }, "in doubt", 0, 0, []string{"no whole answer within"}},
-	"stalls in the body":         {false, func(c *net.TCPConn) { answers("201 Created\r\nContent-Length: 999", oneJob)(c); stalls(c) }, "in doubt", 201, 0, []string{"no whole answer within"}},
+	"stalls in the header":       {false, func(c net.Conn) { io.WriteString(c, "HTTP/1.1 201 Cr"); stalls(c) }, "in doubt", 0, 0, []string{"no whole answer within"}},
+	"stalls in the body":         {false, func(c net.Conn) { answers("201 Created\r\nContent-Length: 999", oneJob)(c); stalls(c) }, "in doubt", 201, 0, []string{"no whole answer within"}},
 	"cut in the status line":     {false, replies("HTTP/1.1 20"), "in doubt", 0, 0, []string{doubt}},
 	"cut in the header":          {false, replies("HTTP/1.1 201 Created\nContent-Ty"), "in doubt", 0, 0, []string{doubt}},
 	"not HTTP":                   {false, replies("SSH-2.0-OpenSSH\n"), "in doubt", 0, 0, []string{doubt}},
@@ -105,19 +105,28 @@ func TestWriteRows(t *testing.T) {
 				return c.SendMessage(ctx, "prj_a", "job_1", testPrompt)
 			},
 		} {
-			t.Run(name+"/"+op, func(t *testing.T) {
-				service := serveRaw(t, row.early, row.handle)
-				c := agentClient(t, service.base, func(cfg *Config) {
-					if strings.HasPrefix(name, "stalls") {
-						cfg.WriteTimeout = 300 * time.Millisecond
-					}
-				})
+			check := func(t *testing.T, service *rawService, c *Client) {
 				job, err := do(t.Context(), c)
 				connections, requests := service.seen()
 				row.check(t, job, err)
 				if connections != 1 || len(requests) > 1 || !row.early && len(requests) != 1 {
 					t.Errorf("%d connections, %d requests", connections, len(requests))
 				}
+			}
+			t.Run(name+"/"+op, func(t *testing.T) {
+				if !strings.HasPrefix(name, "stalls") {
+					service := serveRaw(t, row.early, row.handle)
+					check(t, service, agentClient(t, service.base))
+					return
+				}
+				inBubble(t, func(t *testing.T) { // the deadline is all that ends it
+					service := servePipes(row.early, row.handle)
+					check(t, service, agentClient(t, service.base, func(cfg *Config) {
+						transport := NewWriteTransport(cfg.WriteTimeout)
+						transport.DialContext = service.dial
+						cfg.WriteTransport = func(string) http.RoundTripper { return transport }
+					}))
+				})
 			})
 		}
 	}
@@ -190,7 +199,7 @@ func TestWriteRowsCoverTheTable(t *testing.T) {
 func TestWriteNotSent(t *testing.T) {
 	closed := serveRaw(t, true, stalls)
 	closed.seen()
-	hangsUp := serveRaw(t, true, func(*net.TCPConn) {})
+	hangsUp := serveRaw(t, true, func(net.Conn) {})
 	plain := serveRaw(t, true, replies("HTTP/1.1 400 Bad Request\n\n"))
 	var handled atomic.Int32
 	untrusted := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handled.Add(1) }))
