@@ -95,8 +95,11 @@ func (m machine) left(paths ...string) {
 		}
 	}
 	info, err := os.Stat(filepath.Join(m.root, "etc/docgauge/api_key"))
-	if err != nil || info.Mode().Perm() != 0o600 {
-		m.Errorf("the key: %v, %v, want 0600", info.Mode(), err)
+	if err != nil {
+		m.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		m.Errorf("the key has mode %v, want 0600", info.Mode())
 	}
 }
 

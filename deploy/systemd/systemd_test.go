@@ -160,7 +160,8 @@ func testEnvironment(t *testing.T, root string) {
 			env = append(env, strings.NewReplacer("%d", credentials, "%S", state).Replace(setting))
 		}
 		docgauge(t, binary, env, 0, "plan")
-		docgauge(t, binary, env, 1, "healthcheck") // nobody serves
+		// Nobody serves there, as somebody on this machine may at the default address.
+		docgauge(t, binary, append(env, "DOCGAUGE_LISTEN_ADDRESS="+freeAddress(t)), 1, "healthcheck")
 	}
 	for _, unit := range units[:2] {
 		docgauge(t, binary, nil, 0, append(strings.Fields(value(t, unit, "ExecStart"))[1:], "--help")...)
