@@ -1,12 +1,14 @@
 package exporter_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -38,8 +40,11 @@ func TestTextfile(t *testing.T) {
 		t.Errorf("read back %v", all)
 	}
 	info, err := os.Stat(path)
-	if err != nil || info.Mode() != 0o644 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode() != 0o644 {
+		t.Errorf("mode %v", info.Mode())
 	}
 	if files, _ := os.ReadDir(dir); len(files) != 1 {
 		t.Errorf("left %v", files)
@@ -52,29 +57,25 @@ func TestTextfileIsReplacedWhole(t *testing.T) {
 	if err := exporter.WriteTextfile(path, rich()); err != nil {
 		t.Fatal(err)
 	}
+	ctx, stop := context.WithCancel(t.Context())
+	var written atomic.Int32
 	var writer sync.WaitGroup
-	stop := make(chan struct{})
+	defer func() { stop(); writer.Wait() }()
 	writer.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+		for ctx.Err() == nil {
 			if err := exporter.WriteTextfile(path, rich()); err != nil {
 				t.Error(err)
-				return
+				stop()
 			}
+			written.Add(1)
 		}
 	})
-	for range 200 {
+	for reads := 0; (reads < 200 || written.Load() < 50) && ctx.Err() == nil; reads++ {
 		text, err := os.ReadFile(path)
 		if err != nil || !strings.HasPrefix(string(text), "# HELP docgauge_agent") || !strings.HasSuffix(string(text), "\"settle\",window=\"day\"} 0\n") {
 			t.Fatalf("read %d bytes, %v", len(text), err)
 		}
 	}
-	close(stop)
-	writer.Wait()
 }
 
 func TestTextfileErrors(t *testing.T) {
