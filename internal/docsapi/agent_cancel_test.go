@@ -205,16 +205,21 @@ func TestWriteCancelIsNeverInDoubt(t *testing.T) {
 // write: what it does by itself with an Idempotency-Key, and never does here.
 func TestWriteIsNotReplayed(t *testing.T) {
 	// Each connection answers its first request, and dies on the next.
-	service := func() *rawService {
-		return serveConnections(t, func(s *rawService, conn net.Conn) {
-			if s.take(conn) {
-				replies("HTTP/1.1 201 Created\nContent-Length: 14\n\n" + `{"id":"job_1"}`)(conn)
-				s.take(conn)
-			}
+	overPipes := func(name string, test func(*testing.T, *rawService)) {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) { // net/http gives up a connection whose writer is slow to end
+				test(t, servePipes(func(s *rawService, conn net.Conn) {
+					if s.take(conn) {
+						replies("HTTP/1.1 201 Created\nContent-Length: 14\n\n" + `{"id":"job_1"}`)(conn)
+						s.take(conn)
+					}
+				}))
+			})
 		})
 	}
-	t.Run("the danger", func(t *testing.T) {
-		s, kept := service(), NewTransport(1, time.Minute)
+	overPipes("the danger", func(t *testing.T, s *rawService) {
+		kept := NewTransport(1, time.Minute)
+		kept.DialContext = s.dial
 		for range 2 {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base, strings.NewReader("{}"))
 			if err != nil {
@@ -241,8 +246,8 @@ func TestWriteIsNotReplayed(t *testing.T) {
 		"a connection each": {NewWriteTransport(time.Minute), "accepted", 2},
 		"a kept connection": {NewTransport(1, time.Minute), "in doubt", 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := service()
+		overPipes(name, func(t *testing.T, s *rawService) {
+			tc.transport.DialContext = s.dial
 			c := agentClient(t, s.base, func(cfg *Config) {
 				cfg.WriteTransport = func(string) http.RoundTripper { return tc.transport }
 			})

@@ -120,7 +120,7 @@ func TestWriteRows(t *testing.T) {
 					return
 				}
 				inBubble(t, func(t *testing.T) { // the deadline is all that ends it
-					service := servePipes(row.early, row.handle)
+					service := servePipes(inOrder(row.early, row.handle))
 					check(t, service, agentClient(t, service.base, func(cfg *Config) {
 						transport := NewWriteTransport(cfg.WriteTimeout)
 						transport.DialContext = service.dial

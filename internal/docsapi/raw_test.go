@@ -81,10 +81,10 @@ func (s *rawService) serve(conn net.Conn) {
 	})
 }
 
-// servePipes is serveRaw for a bubble: its connections stay inside the process,
-// and are made with dial.
-func servePipes(early bool, handle func(net.Conn)) *rawService {
-	return &rawService{base: "http://127.0.0.1:1", handle: inOrder(early, handle)}
+// servePipes is serveConnections for a bubble: its connections stay inside the
+// process, and are made with dial.
+func servePipes(handle func(s *rawService, conn net.Conn)) *rawService {
+	return &rawService{base: "http://127.0.0.1:1", handle: handle}
 }
 
 func (s *rawService) dial(context.Context, string, string) (net.Conn, error) {
