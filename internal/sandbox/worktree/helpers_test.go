@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,11 +21,14 @@ func needGit(t testing.TB) {
 	}
 }
 
-// gitIn runs git as a person would, in a world without other configuration.
+// gitIn runs git as a person would, in a world without other configuration:
+// neither the machine's nor that of a hook that runs the tests.
 func gitIn(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", append([]string{"-c", "user.name=Person", "-c", "user.email=person@example.com", "-c", "init.defaultBranch=main"}, args...)...)
 	cmd.Dir = dir
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
+	cmd.Env = append(cmd.Env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("git %s: %v: %s", strings.Join(args, " "), err, out)
@@ -46,7 +50,9 @@ func write(t testing.TB, path, text string) {
 func newRepository(t testing.TB) string {
 	t.Helper()
 	needGit(t)
-	t.Setenv("HOME", t.TempDir())
+	for name, value := range map[string]string{"HOME": t.TempDir(), "XDG_CONFIG_HOME": "", "LC_ALL": "C"} {
+		t.Setenv(name, value) // for the git and the shell of the repository
+	}
 	dir := filepath.Join(t.TempDir(), "docs")
 	gitIn(t, ".", "init", "--quiet", dir)
 	write(t, filepath.Join(dir, "readme.md"), "# Docs\n\nHello.\n")

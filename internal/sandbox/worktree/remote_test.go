@@ -58,6 +58,7 @@ func TestPushAndCatchUp(t *testing.T) {
 // The password goes to the URLs it is for, and into no error.
 func TestLogin(t *testing.T) {
 	repo := newRepository(t)
+	t.Setenv("no_proxy", "127.0.0.1")
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.Header.Get("Authorization"))
