@@ -8,6 +8,7 @@ package sinks
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"os"
 
@@ -26,6 +27,10 @@ type Sealed interface {
 	Open() (*os.File, error)
 }
 
+// ErrNotListed: the windows a sink holds could not be listed, so that it must
+// not be taken for empty.
+var ErrNotListed = errors.New("the windows it holds cannot be listed")
+
 // Sink stores windows. It is used by many goroutines at once, but never by two
 // for the same window.
 type Sink interface {
@@ -36,6 +41,8 @@ type Sink interface {
 	// Calling it again with the same revision is safe.
 	Replace(ctx context.Context, w Sealed) error
 	// Revisions yields what the sink shows: the newest revision of each window,
-	// in no order. The ledger is rebuilt from it.
+	// in no order. The ledger is rebuilt from it. After an error with
+	// ErrNotListed windows are missing that the sink may hold; any other is of
+	// one window, and the others follow.
 	Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error]
 }

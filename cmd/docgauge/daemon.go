@@ -9,6 +9,7 @@ import (
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
@@ -104,7 +105,11 @@ func (d *daemon) schedule(ctx context.Context, once bool) error {
 
 // prepare makes sure that gauges are there before the first run.
 func (d *daemon) prepare(ctx context.Context) error {
-	if _, err := restoreNew(ctx, d.db, d.stores, d.log); err != nil && ctx.Err() == nil {
+	_, err := restoreNew(ctx, d.db, d.stores, d.log)
+	switch {
+	case errors.Is(err, sinks.ErrNotListed):
+		d.log.Error("ledger not read back", "error", err) // each run tries again
+	case err != nil && ctx.Err() == nil:
 		return err
 	}
 	if err := d.fillPages(ctx); err != nil && ctx.Err() == nil {

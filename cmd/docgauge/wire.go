@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -231,21 +232,20 @@ func restoreNew(ctx context.Context, db *state.DB, stores []store, log *slog.Log
 	return restore(ctx, db, stores, log)
 }
 
-// restore reads the ledger back from every sink. Damaged files are reported and
-// passed over: their windows are due again.
+// restore reads the ledger back from every sink that can be listed: each of
+// them is given every window, so one list tells what was read before. Without
+// any, nobody knows, and all of it would be requested again: that is an error.
 func restore(ctx context.Context, db *state.DB, stores []store, log *slog.Logger) (int, error) {
+	var away []error
 	total := 0
 	for _, s := range stores {
-		var revs []analytics.Revision
-		for rev, err := range s.Revisions(ctx) {
-			if ctx.Err() != nil {
-				return total, ctx.Err()
-			}
-			if err != nil {
-				log.Warn("window not restored", "sink", s.Name(), "error", err)
-				continue
-			}
-			revs = append(revs, rev)
+		revs, err := held(ctx, s, log)
+		if errors.Is(err, sinks.ErrNotListed) {
+			away = append(away, err)
+			continue
+		}
+		if err != nil {
+			return total, err
 		}
 		if err := db.Restore(ctx, s.Name(), revs); err != nil {
 			return total, err
@@ -255,5 +255,43 @@ func restore(ctx context.Context, db *state.DB, stores []store, log *slog.Logger
 			log.Info("ledger restored from sink", "sink", s.Name(), "windows", len(revs))
 		}
 	}
+	if len(away) > 0 && len(away) == len(stores) {
+		return 0, unknownError(away)
+	}
+	for _, err := range away {
+		log.Warn("ledger not restored from sink", "error", err)
+	}
 	return total, nil
+}
+
+// unknownError says of each sink why nobody knows what was read before.
+type unknownError []error
+
+func (e unknownError) Error() string {
+	var all []string
+	for _, err := range e {
+		all = append(all, err.Error())
+	}
+	return "the ledger is read back from the sinks, and none can be read: " + strings.Join(all, "; ") +
+		" (nothing is requested, as it may be there already: mend the sink, then run again)"
+}
+
+func (e unknownError) Unwrap() []error { return e }
+
+// held lists what a sink holds. Damaged files are reported and passed over:
+// their windows are due again.
+func held(ctx context.Context, s store, log *slog.Logger) (revs []analytics.Revision, err error) {
+	for rev, err := range s.Revisions(ctx) {
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, sinks.ErrNotListed):
+			return nil, err
+		case err != nil:
+			log.Warn("window not restored", "sink", s.Name(), "error", err)
+		default:
+			revs = append(revs, rev)
+		}
+	}
+	return revs, nil
 }

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // Revisions yields what the views show, from the markers.
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return func(yield func(analytics.Revision, error) bool) {
 		if err := s.revisions(ctx, func(r analytics.Revision) bool { return yield(r, nil) }); err != nil {
-			yield(analytics.Revision{}, fmt.Errorf("revisions: %w", s.explain(err)))
+			yield(analytics.Revision{}, fmt.Errorf("%w: %w", sinks.ErrNotListed, s.explain(err)))
 		}
 	}
 }

@@ -10,12 +10,14 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // Revisions yields the revision of each window in the tree, from footers
 // alone, and finishes what a crash left half done (see the package comment).
 // Files with other names than ours are not looked at. A damaged file yields an
-// error that names it, and the other windows follow.
+// error that names it, and the other windows follow. Where the tree cannot be
+// listed, that is an error with [sinks.ErrNotListed].
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return s.revisions(ctx, s.revision)
 }
@@ -33,7 +35,7 @@ type glance func(ctx context.Context, key analytics.Key) (*analytics.Revision, e
 func (s *Sink) revisions(ctx context.Context, read glance) iter.Seq2[analytics.Revision, error] {
 	return func(yield func(analytics.Revision, error) bool) {
 		keys, err := s.keys(ctx)
-		if err != nil && !yield(analytics.Revision{}, fmt.Errorf("parquet sink: %w", err)) {
+		if err != nil && !yield(analytics.Revision{}, fmt.Errorf("parquet sink: %w: %w", sinks.ErrNotListed, err)) {
 			return
 		}
 		within, stop := context.WithCancel(ctx)
