@@ -25,7 +25,6 @@ func start(t *testing.T, all []object, binary string) *kubelet {
 	}
 	k.group, _ = k.pod.at("spec", "securityContext", "fsGroup").(int)
 	k.root, k.volumes = t.TempDir(), map[string]string{}
-	open(t, k.root)
 	if err := os.Link(binary, k.root+"/docgauge"); err != nil {
 		t.Fatal(err)
 	}
@@ -42,20 +41,9 @@ func start(t *testing.T, all []object, binary string) *kubelet {
 	return &k
 }
 
-// open lets other users through to a temporary directory.
-func open(t *testing.T, dir string) {
-	t.Helper()
-	for p := dir; p != os.TempDir() && p != "/"; p = filepath.Dir(p) {
-		if err := os.Chmod(p, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func (k *kubelet) volume(t *testing.T, v object, all []object) string {
 	t.Helper()
 	dir := t.TempDir()
-	open(t, dir)
 	for _, o := range all {
 		switch o.id() {
 		case "Secret/" + v.text("secret", "secretName"):

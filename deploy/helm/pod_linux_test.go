@@ -61,6 +61,8 @@ func sandbox(t *testing.T, binary string) []string {
 
 // TestPods runs what the chart renders, with the program that the tree has.
 func TestPods(t *testing.T) {
+	// That of images and kubelets: what is made can be read by other users.
+	defer syscall.Umask(syscall.Umask(0o022))
 	binary := build(t)
 	for name, test := range map[string]func(*testing.T, string){"CronJob": podOfCronJob, "Deployment": podOfDeployment, "subPath": podOnSubPath} {
 		t.Run(name, func(t *testing.T) { test(t, binary) })
