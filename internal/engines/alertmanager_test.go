@@ -54,7 +54,7 @@ func expect(t *testing.T, from <-chan string, want string) {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("waited in vain for %q", want)
 	}
 }

@@ -24,7 +24,7 @@ const everyType = `CREATE TABLE t (s String, i Int64, d Date, u UInt64, b UInt8,
 	ENGINE = MergeTree ORDER BY u`
 
 // manyRows is how many rows the tests insert at once.
-const manyRows = 300_000
+const manyRows = 100_000
 
 // columns holds rows of a table that everyType makes.
 type columns struct {
@@ -147,18 +147,18 @@ func TestEngine26RefusesBrokenData(t *testing.T) {
 	engine := engines.RunEngine26(t)
 	query(t, engine, "CREATE TABLE t (u UInt64) ENGINE = MergeTree ORDER BY u")
 	block := nativeBlock(1000)
-	inserting := func() bool {
-		return query(t, engine, "SELECT count() FROM system.processes WHERE query LIKE 'INSERT%'") != "0\n"
+	breakOff := func() error {
+		return errors.Join(poll(func() bool { return inserting(engine) }), errors.New("the client broke off"))
 	}
 	for name, body := range map[string]io.Reader{
 		"garbage":           strings.NewReader("\x01\x02no block at all"),
 		"short":             bytes.NewReader(block[:len(block)-1]),
-		"cut after a block": io.MultiReader(bytes.NewReader(block), brokenReader(func() { waitFor(t, inserting) })),
+		"cut after a block": io.MultiReader(bytes.NewReader(block), reader(breakOff)),
 	} {
 		if err := post(t, engine, "INSERT INTO t FORMAT Native", body); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		waitFor(t, func() bool { return !inserting() })
+		waitFor(t, func() bool { return !inserting(engine) })
 		if got := query(t, engine, "SELECT count() FROM t"); got != "0\n" {
 			t.Errorf("%s: %s rows", name, got)
 		}
@@ -180,13 +180,16 @@ func nativeBlock(n int) []byte {
 	return b
 }
 
-// brokenReader is the end of a body whose client breaks off after a moment.
-type brokenReader func()
-
-func (wait brokenReader) Read([]byte) (int, error) {
-	wait()
-	return 0, errors.New("the client broke off")
+// inserting reports whether an INSERT is under way.
+func inserting(engine *engines.Engine26) bool {
+	n, err := engine.Exec(context.Background(), "SELECT count() FROM system.processes WHERE query LIKE 'INSERT%'")
+	return err == nil && n != "0\n"
 }
+
+// reader has no byte, only something to do and an end.
+type reader func() error
+
+func (do reader) Read([]byte) (int, error) { return 0, do() }
 
 func TestEngine26ReadsWhileItWrites(t *testing.T) {
 	engine := engines.RunEngine26(t)
@@ -253,31 +256,39 @@ func TestEngine26RunsQueriesAtOnce(t *testing.T) {
 	}
 }
 
+// TestEngine26SurvivesAKill kills the engine while an INSERT is under way that
+// goes on to its end: it is there whole after that, or not at all.
 func TestEngine26SurvivesAKill(t *testing.T) {
 	engine := engines.RunEngine26(t)
-	query(t, engine, everyType)
-	rows := makeColumns(manyRows)
-	conn := connect(t, engine, nil)
-	if err := insert(t.Context(), conn, rows); err != nil {
+	query(t, engine, "CREATE TABLE t (u UInt64) ENGINE = MergeTree ORDER BY u")
+	const rows, blocks = 10_000, 30
+	all := bytes.Repeat(nativeBlock(rows), blocks)
+	const insert = "INSERT INTO t FORMAT Native"
+	if err := post(t, engine, insert, bytes.NewReader(all)); err != nil {
 		t.Fatal(err)
 	}
-	sent := make(chan error, 1)
-	go func() { sent <- insert(t.Context(), conn, rows) }()
-	waitFor(t, func() bool {
-		return query(t, engine, "SELECT count() FROM system.processes WHERE query LIKE 'INSERT%'") != "0\n"
-	})
-	if err := engine.Kill(); err != nil {
-		t.Fatal(err)
+	killed := make(chan error, 1)
+	kill := func() error {
+		err := poll(func() bool { return inserting(engine) })
+		go func() { killed <- engine.Kill() }()
+		if err == nil {
+			err = io.EOF
+		}
+		return err
 	}
-	if err := <-sent; err == nil {
+	half := len(all) / 2
+	if err := post(t, engine, insert, io.MultiReader(bytes.NewReader(all[:half]), reader(kill), bytes.NewReader(all[half:]))); err == nil {
 		t.Log("the insert was over before the kill")
+	}
+	if err := <-killed; err != nil {
+		t.Fatal(err)
 	}
 	for range 2 {
 		if err := engine.Restart(); err != nil {
 			t.Fatal(err)
 		}
-		if got := number(t, connect(t, engine, nil), "SELECT count() FROM t"); got != manyRows && got != 2*manyRows {
-			t.Errorf("%d rows, want whole inserts of %d", got, manyRows)
+		if got := number(t, connect(t, engine, nil), "SELECT count() FROM t"); got != rows*blocks && got != 2*rows*blocks {
+			t.Errorf("%d rows, want whole inserts of %d", got, rows*blocks)
 		}
 		if err := engine.Stop(); err != nil {
 			t.Fatal(err)
@@ -430,13 +441,20 @@ func post(t *testing.T, engine *engines.Engine26, sql string, body io.Reader) er
 	return err
 }
 
-// waitFor polls until what a test waits for is there.
+// waitFor waits until what a test waits for is there.
 func waitFor(t *testing.T, ready func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for !ready() {
-		if time.Now().After(deadline) {
-			t.Fatal("waited 30 s in vain")
+	if err := poll(ready); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// poll is waitFor outside of the test's goroutine.
+func poll(ready func() bool) error {
+	for end := time.Now().Add(2 * time.Minute); !ready(); {
+		if time.Now().After(end) {
+			return errors.New("waited two minutes in vain")
 		}
 	}
+	return nil
 }

@@ -52,7 +52,7 @@ func TestClusterShards(t *testing.T) {
 func eventually(t *testing.T, server *engines.ClickHouse, sql, want string) {
 	t.Helper()
 	var got string
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if got = exec(t, server, sql); got == want {
 			return
 		}

@@ -3,12 +3,22 @@ package engines
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
-// portAttempts bounds how often an engine is started with other ports.
-const portAttempts = 5
+const (
+	// portAttempts bounds how often an engine is started with other ports.
+	portAttempts = 5
+	// firstPort and lastPort bound the ports of engines. They lie below those
+	// that systems hand out to whoever asks for any: such a port, let go for the
+	// engine to take, or let go by one that was killed, would soon be another's.
+	firstPort, lastPort = 10_000, 32_767
+	// portTries bounds how many ports are looked at for one.
+	portTries = 1000
+)
 
 // errPortTaken says that somebody took a port between our choice and the
 // engine's listen.
@@ -28,18 +38,46 @@ func withPorts(n int, start func(ports []int) error) error {
 	}
 }
 
-// freePorts picks n different ports by holding all of them at once.
+// freePorts picks n different ports, which no other process of this package is
+// given before this one has ended.
 func freePorts(n int) ([]int, error) {
 	ports := make([]int, n)
 	for i := range ports {
-		l, err := net.Listen("tcp4", loopback(0))
+		port, err := freePort()
 		if err != nil {
-			return nil, fmt.Errorf("pick a free port: %w", err)
+			return nil, err
 		}
-		defer l.Close()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
+		ports[i] = port
 	}
 	return ports, nil
+}
+
+func freePort() (int, error) {
+	for range portTries {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		if reserve(port) && taken([]int{port}) == 0 {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("pick a free port: of %d from %d to %d each is taken", portTries, firstPort, lastPort)
+}
+
+// reserved are the UDP sockets that keep the ports of this process, which no
+// engine needs for itself: a second process cannot bind them.
+var reserved struct {
+	sync.Mutex
+	sockets []net.PacketConn
+}
+
+func reserve(port int) bool {
+	socket, err := net.ListenPacket("udp4", loopback(port))
+	if err != nil {
+		return false
+	}
+	reserved.Lock()
+	defer reserved.Unlock()
+	reserved.sockets = append(reserved.sockets, socket)
+	return true
 }
 
 // taken returns the first port that cannot be listened on, or 0.

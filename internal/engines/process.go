@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,12 +17,16 @@ import (
 )
 
 const (
-	startTimeout = 60 * time.Second // until an engine answers
-	stopDefault  = 10 * time.Second // from SIGTERM to SIGKILL
-	probeTimeout = 2 * time.Second  // one question whether it answers: a stranger on its port may keep silent
+	startTimeout = 3 * time.Minute  // until an engine answers; some need seconds, and the machine may be busy
+	stopDefault  = time.Minute      // from SIGTERM to SIGKILL
+	probeTimeout = 10 * time.Second // one question whether it answers: a stranger on its port may keep silent
 	pollInterval = 20 * time.Millisecond
 	tailBytes    = 4 << 10 // of a log, in messages
 )
+
+// direct lets engines ask each other without a proxy that our environment may
+// name: it could not reach loopback.
+var direct = []string{"no_proxy=127.0.0.1,localhost", "NO_PROXY=127.0.0.1,localhost"}
 
 // process is one child that can be started again after it ended. The zero
 // value of the fields below mu is a child that was never started.
@@ -54,7 +59,7 @@ func (p *process) Restart() error {
 // process is gone; to kill one that is gone does nothing.
 func (p *process) Kill() error { return p.end(syscall.SIGKILL) }
 
-// Stop ends the engine with SIGTERM, and after ten seconds with SIGKILL. It
+// Stop ends the engine with SIGTERM, and after a minute with SIGKILL. It
 // returns when the process is gone; to stop one that is gone does nothing.
 func (p *process) Stop() error { return p.end(syscall.SIGTERM) }
 
@@ -83,7 +88,7 @@ func (p *process) start() error {
 	}
 	defer out.Close()
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
-	cmd.Dir, cmd.Env = p.dir, append(os.Environ(), p.env...)
+	cmd.Dir, cmd.Env = p.dir, slices.Concat(os.Environ(), direct, p.env)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = attributes()
 	if err := spawn(cmd); err != nil {
@@ -102,14 +107,24 @@ func (p *process) start() error {
 func (p *process) await() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
+	go func() { // no probe outlasts the process
+		select {
+		case <-p.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for !p.probe(ctx) {
 		select {
 		case <-tick.C:
-		case <-p.done:
-			return p.failure("ended before it answered")
 		case <-ctx.Done():
+		}
+		switch {
+		case ended(p.done):
+			return p.failure("ended before it answered")
+		case ctx.Err() != nil:
 			return errors.Join(p.failure("does not answer"), p.Kill())
 		}
 	}

@@ -2,6 +2,7 @@ package engines
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -140,6 +141,24 @@ func TestWithPortsTriesOthers(t *testing.T) {
 	}
 }
 
+// TestPortsAreKept: what one process was given no other gets, be it of this
+// package or one that asks the system for any port.
+func TestPortsAreKept(t *testing.T) {
+	ports, err := freePorts(20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lowest = 32_768 // of those that Linux hands out, unless it is told otherwise
+	for _, port := range ports {
+		if reserve(port) {
+			t.Errorf("port %d was given and can be given again", port)
+		}
+		if port < firstPort || port >= lowest {
+			t.Errorf("port %d may be handed out by the system", port)
+		}
+	}
+}
+
 func TestFailureShowsTheLog(t *testing.T) {
 	_, err := StartClickHouse(t.TempDir(), WithConfig("<mark_cache_size>many</mark_cache_size>"))
 	if errors.As(err, new(Missing)) {
@@ -150,12 +169,20 @@ func TestFailureShowsTheLog(t *testing.T) {
 	}
 }
 
-// alive says whether a process exists that has not ended.
-func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+// alive says whether a process exists that has not ended. One that has ended
+// stays until it is waited for, which the first process of a container may never do.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err == nil {
+		_, state, _ := strings.Cut(string(stat), ") ")
+		return !strings.HasPrefix(state, "Z")
+	}
+	return syscall.Kill(pid, 0) == nil
+}
 
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(pollInterval) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(pollInterval) {
 		if holds() {
 			return
 		}

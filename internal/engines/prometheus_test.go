@@ -18,6 +18,9 @@ import (
 	"github.com/docgauge/docgauge/internal/engines"
 )
 
+// interval is between scrapes, and what a scrape may take on a busy machine.
+const interval = 300 * time.Millisecond
+
 const answerMetric = "# TYPE answer gauge\nanswer{of=\"a \\\"b\\\"\"} 42\n"
 
 func TestPrometheusScrapes(t *testing.T) {
@@ -31,8 +34,8 @@ func TestPrometheusScrapes(t *testing.T) {
 	}))
 	t.Cleanup(target.Close)
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{Scrapes: []engines.Scrape{
-		{URL: target.URL + "/m", Interval: 50 * time.Millisecond, Username: "u", Password: "p: '\""},
-		{Job: "refused", URL: target.URL + "/m", Interval: 50 * time.Millisecond},
+		{URL: target.URL + "/m", Interval: interval, Username: "u", Password: "p: '\""},
+		{Job: "refused", URL: target.URL + "/m", Interval: interval},
 	}})
 	var got []engines.Sample
 	until(t, "the metric is there", func() (err error) {
@@ -73,7 +76,7 @@ func TestPrometheusScrapesTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{Scrapes: []engines.Scrape{
-		{URL: target.URL, Interval: 50 * time.Millisecond, CAFile: ca},
+		{URL: target.URL, Interval: interval, CAFile: ca},
 	}})
 	until(t, "the target is up", func() error {
 		if all := targets(t, server); len(all) != 1 || all[0].Health != "up" {
@@ -108,7 +111,7 @@ func pemOf(c *x509.Certificate) []byte {
 func until(t *testing.T, what string, holds func() error) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if err = holds(); err == nil {
 			return
 		}
@@ -174,7 +177,7 @@ func TestPushgatewayKeepsWhatWasPushed(t *testing.T) {
 		t.Fatal(err)
 	}
 	prometheus := engines.RunPrometheus(t, engines.PrometheusConfig{Scrapes: []engines.Scrape{
-		{Job: "gateway", URL: server.URL + "/metrics", Interval: 50 * time.Millisecond, HonorLabels: true},
+		{Job: "gateway", URL: server.URL + "/metrics", Interval: interval, HonorLabels: true},
 	}})
 	until(t, "the pushed metric is scraped with its own job", func() error {
 		got, err := prometheus.Query(t.Context(), `answer{job="docgauge"}`, time.Time{})

@@ -69,9 +69,7 @@ func (z *ZooKeeper) answers(ctx context.Context) bool {
 		return false
 	}
 	defer conn.Close()
-	if end, ok := ctx.Deadline(); ok && conn.SetDeadline(end) != nil {
-		return false
-	}
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if _, err := io.WriteString(conn, "conf"); err != nil {
 		return false
 	}
