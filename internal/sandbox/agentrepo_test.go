@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,10 +18,14 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
+// git runs git as a person would, in a world without other configuration:
+// neither the machine's nor that of a hook that runs the tests.
 func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", append([]string{"-c", "user.name=Person", "-c", "user.email=person@example.com", "-c", "init.defaultBranch=main"}, args...)...)
 	cmd.Dir = dir
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
+	cmd.Env = append(cmd.Env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("git %s: %v: %s", strings.Join(args, " "), err, out)
@@ -34,7 +39,9 @@ func newRepository(t testing.TB) string {
 	if _, err := exec.LookPath("git"); err != nil {
 		engines.Need(t, engines.Missing{Engine: "git", Install: "apt-get install git"})
 	}
-	t.Setenv("HOME", t.TempDir())
+	for name, value := range map[string]string{"HOME": t.TempDir(), "XDG_CONFIG_HOME": ""} {
+		t.Setenv(name, value) // for the git of the repository
+	}
 	dir := filepath.Join(t.TempDir(), "docs")
 	git(t, ".", "init", "--quiet", dir)
 	if err := os.WriteFile(filepath.Join(dir, "readme.md"), []byte("# Docs\n"), 0o600); err != nil {

@@ -1,0 +1,7 @@
+//go:build unix && !linux
+
+package sandbox
+
+import "syscall"
+
+var diesWithUs *syscall.SysProcAttr
