@@ -120,9 +120,10 @@ func TestUnreadable(t *testing.T) {
 		t.Skip("needs root, to become another user")
 	}
 	_, dir := folder(t, Rules{}, map[string]string{"a.md": "body", "b.md": "body", "sub/c.md": "body"})
-	for p := filepath.Dir(dir); p != "/" && p != os.TempDir(); p = filepath.Dir(p) {
+	for p := dir; p != "/" && p != os.TempDir(); p = filepath.Dir(p) {
 		chmod(t, p, 0o755)
 	}
+	chmod(t, filepath.Join(dir, "a.md"), 0o644)
 	chmod(t, filepath.Join(dir, "b.md"), 0)
 	chmod(t, filepath.Join(dir, "sub"), 0)
 	nobody := func(cmd *exec.Cmd) {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -131,34 +132,38 @@ func TestDisappear(t *testing.T) {
 		files[fmt.Sprintf("%d/%03d.md", i%7, i)] = "body"
 	}
 	f, dir := folder(t, Rules{}, files)
-	done := make(chan struct{})
+	var rounds atomic.Int32
+	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for range 10 {
+		for {
 			for name := range files {
 				os.Remove(filepath.Join(dir, name))
 			}
 			os.RemoveAll(filepath.Join(dir, "3"))
 			put(t, dir, files)
+			rounds.Add(1)
+			select {
+			case <-stop:
+				return
+			default:
+			}
 		}
 	}()
 	var s Scanned
-	for scans := 0; ; scans++ {
-		select {
-		case <-done:
-			s = scan(t, f, nil)
-			if s = scan(t, f, &s); len(s.Prompts) != len(files) || scans == 0 {
-				t.Errorf("%d scans, then %d prompts", scans, len(s.Prompts))
-			}
-			return
-		default:
-			s = scan(t, f, &s)
-			for _, f := range s.Findings {
-				if !strings.Contains(f.Text, "the prompt is empty") {
-					t.Error(f)
-				}
+	for scans := 0; (scans < 10 || rounds.Load() < 10) && !t.Failed(); scans++ {
+		s = scan(t, f, &s)
+		for _, f := range s.Findings {
+			if !strings.Contains(f.Text, "the prompt is empty") {
+				t.Error(f)
 			}
 		}
+	}
+	close(stop)
+	<-done
+	s = scan(t, f, nil)
+	if s = scan(t, f, &s); len(s.Prompts) != len(files) {
+		t.Errorf("%d prompts at the end", len(s.Prompts))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -100,6 +101,14 @@ func journalText(t testing.TB, dir string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// untilStarted waits until work on a job has begun, and is in the journal.
+func untilStarted(t testing.TB, dir string) {
+	t.Helper()
+	for text := ""; !strings.Contains(text, started) || !strings.HasSuffix(text, "\n"); text = journalText(t, dir) {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func writeJournal(t testing.TB, text string) (dir string) {

@@ -164,10 +164,8 @@ func TestOneProcessForADirectory(t *testing.T) {
 	if text := journalText(t, dir); text != "" {
 		t.Errorf("written before the first job: %s", text)
 	}
-	create(t, s, "x [sandbox:slow]")
-	for !strings.Contains(journalText(t, dir), started) {
-		time.Sleep(time.Millisecond)
-	}
+	create(t, s, "x [sandbox:slow=9h]")
+	untilStarted(t, dir)
 	// The first is in the middle of a line.
 	if err := os.WriteFile(filepath.Join(dir, JournalName), []byte(journalText(t, dir)+`{"at":`), 0o600); err != nil {
 		t.Fatal(err)
