@@ -35,7 +35,10 @@ func TestLiveTable(t *testing.T) {
 		t.Errorf("a table of %d lines on a terminal of 12:\n%s", len(table), strings.Join(table, "\n"))
 	}
 	terminal.resize(40, 8)
-	terminal.await("waits/", "pending")
+	await(t, "a table that fits", terminal.fits)
+	if lines := terminal.shows(); len(lines) > 7 {
+		t.Errorf("%d lines on a terminal of 8:\n%s", len(lines), strings.Join(lines, "\n"))
+	}
 	if err := terminal.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
