@@ -101,6 +101,7 @@ func (b *Budget) Sent() (requests, foreign int) {
 // and sends it. Errors of its own: *ExhaustedError with the budget used up and
 // *StoreError, both before anything is sent; of a read a *StoreError can also come
 // after a 429 or a success whose effect on the cooldown could not be stored.
+// A 429 comes back with a Retry-After of as many seconds as the budget is closed.
 func (b *Budget) RoundTrip(req *http.Request) (*http.Response, error) {
 	select {
 	case b.slots <- struct{}{}:

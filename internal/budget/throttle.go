@@ -3,6 +3,7 @@ package budget
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -45,6 +46,9 @@ func (b *Budget) heed(ctx context.Context, resp *http.Response) error {
 		return err
 	}
 	if throttled {
+		if resp.Header == nil {
+			resp.Header = http.Header{}
+		}
 		return b.throttled(ctx, resp.Header, until)
 	}
 	if until.After(b.cfg.Now()) {
@@ -54,24 +58,26 @@ func (b *Budget) heed(ctx context.Context, resp *http.Response) error {
 }
 
 // throttled closes the budget, which is closed until the given time already
-// where several requests in flight are throttled: they are one step.
+// where several requests in flight are throttled: they are one step. The header
+// then says for how long nothing is sent, to whoever plans the next request.
 func (b *Budget) throttled(ctx context.Context, header http.Header, closed time.Time) error {
 	b.mu.Lock()
 	b.foreign++
 	step := b.step
 	b.mu.Unlock()
-	now := b.cfg.Now()
-	wait := b.cfg.RetryAfter(header)
-	if wait <= 0 {
-		if closed.After(now) {
-			return nil
-		}
+	now, wait := b.cfg.Now(), b.cfg.RetryAfter(header)
+	if wait <= 0 && !closed.After(now) {
 		wait = min(baseCooldown<<min(step, 4), maxCooldown)
 		step++
 	}
 	if until := now.Add(wait); until.After(closed) {
-		return b.setCooldown(ctx, until, max(step, 1))
+		if err := b.setCooldown(ctx, until, max(step, 1)); err != nil {
+			return err
+		}
+		closed = until
 	}
+	seconds := (closed.Sub(now) + time.Second - 1) / time.Second
+	header.Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
 	return nil
 }
 

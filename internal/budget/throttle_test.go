@@ -3,6 +3,7 @@ package budget_test
 import (
 	"context"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,6 +129,40 @@ func TestRetryAfterWhileClosed(t *testing.T) {
 		if _, step, err := store.Throttles(t.Context(), "b"); err != nil || step != 1 {
 			t.Errorf("step %d, %v", step, err)
 		}
+	})
+}
+
+// TestResponseSaysWhenTheBudgetOpens: not the service's Retry-After, or none, but
+// the end of what has closed the budget.
+func TestResponseSaysWhenTheBudgetOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(100, openStore(t), new(service))
+		ask := func(back time.Duration, header http.Header, want string) {
+			ctx := context.WithValue(t.Context(), waysKey{}, ways{back: back, status: 429, header: header})
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/", http.NoBody)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp, err := b.RoundTrip(req)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if got := resp.Header.Get("Retry-After"); got != want {
+				t.Errorf("after %v: Retry-After %q, want %q", back, got, want)
+			}
+			if err := resp.Body.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		var all sync.WaitGroup
+		all.Go(func() { ask(time.Second, nil, "300") })
+		all.Go(func() { ask(2200*time.Millisecond, http.Header{}, "299") })
+		all.Go(func() { ask(2500*time.Millisecond, http.Header{"Retry-After": {"7s"}}, "299") })
+		all.Go(func() { ask(3*time.Second, http.Header{"Retry-After": {"10m"}}, "600") })
+		all.Wait()
+		wantRefusal(t, b, true, 10*time.Minute)
 	})
 }
 
