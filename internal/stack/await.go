@@ -63,7 +63,8 @@ func (s *Stack) lacking(ctx context.Context) string {
 	return ""
 }
 
-var client = &http.Client{Timeout: 5 * time.Second}
+// client waits for a page longer than a busy machine takes.
+var client = &http.Client{Timeout: time.Minute}
 
 // get reads a page; an answer other than 200 is an error.
 func get(ctx context.Context, url string) (string, error) {

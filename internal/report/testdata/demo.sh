@@ -45,7 +45,7 @@ sandbox=$!
 n=0
 until [ "$(grep -c '^export ' "$dir/variables")" -ge 3 ]; do
 	n=$((n + 1))
-	[ "$n" -le 100 ] || { cat "$dir/sandbox.log" >&2; exit 1; }
+	[ "$n" -le 600 ] || { cat "$dir/sandbox.log" >&2; exit 1; }
 	sleep 0.1
 done
 . "$dir/variables"
