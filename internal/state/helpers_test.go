@@ -86,7 +86,7 @@ func TestMain(m *testing.M) {
 
 var roles = map[string]func(dir string) error{
 	"hold":  holdLock,
-	"count": func(dir string) error { return countTo(dir, 25) },
+	"count": func(dir string) error { return countTo(dir, 10) },
 	"write": func(dir string) error { return countTo(dir, 1<<30) },
 	"jobs":  moveJobs,
 }

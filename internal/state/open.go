@@ -21,8 +21,10 @@ import (
 const FileName = "docgauge.db"
 
 const (
-	dirMode     = 0o700
-	busyTimeout = 10 * time.Second
+	dirMode = 0o700
+	// busyTimeout is how long a write waits for those of other processes. SQLite
+	// lets nobody queue: on a slow disk the others may be first for long.
+	busyTimeout = time.Minute
 	// memory is SQLite's name of a database without a file.
 	memory = ":memory:"
 )

@@ -22,16 +22,16 @@ func TestProcessesAtOnce(t *testing.T) {
 		for c.lines.Scan() {
 			last = c.lines.Text()
 		}
-		if err := c.Wait(); err != nil || last != "25" {
+		if err := c.Wait(); err != nil || last != "10" {
 			t.Errorf("a process ended with %v, its last words: %s", err, last)
 		}
 	}
 	db := open(t, dir)
-	if got := counter(t, db, "done", ""); got != 75 {
-		t.Errorf("counter is %d after 3 processes added 25 each", got)
+	if got := counter(t, db, "done", ""); got != 30 {
+		t.Errorf("counter is %d after 3 processes added 10 each", got)
 	}
-	if got := counter(t, db, "windows_committed_total", `{project="prj_a",sink="parquet"}`); got != 25 {
-		t.Errorf("%d windows counted, all processes committed the same 25", got)
+	if got := counter(t, db, "windows_committed_total", `{project="prj_a",sink="parquet"}`); got != 10 {
+		t.Errorf("%d windows counted, all processes committed the same 10", got)
 	}
 }
 
