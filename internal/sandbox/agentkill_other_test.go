@@ -5,3 +5,5 @@ package sandbox
 import "syscall"
 
 var diesWithUs *syscall.SysProcAttr
+
+func goneFrom(string) bool { return true }

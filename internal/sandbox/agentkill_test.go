@@ -68,6 +68,8 @@ func startChild(t *testing.T, r childRepo) (base string, process *os.Process) {
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+		home := os.Getenv("HOME")
+		waitFor(t, "what it started to end", func() bool { return goneFrom(home) })
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, "http://") {

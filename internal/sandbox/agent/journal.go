@@ -10,17 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // JournalName is the journal in a data directory: one JSON object a line, each
 // written and synced before its call is answered. The lines with the event
 // created or message are exactly what was accepted.
 const JournalName = "jobs.ndjson"
-
-// ErrLocked says that another process works on the same data directory.
-var ErrLocked = errors.New("another sandbox works on it; want a data directory for each")
 
 // Kinds of events.
 const (
@@ -67,24 +62,15 @@ func openJournal(dir string, replay func(event) error) (*journal, error) {
 	}
 	j := &journal{file: file}
 	// Without the lock the end of the file is somebody else's, and not to be cut.
-	if err = lock(file); err == nil {
+	if err = Lock(file); err != nil {
+		err = fmt.Errorf(": %w", err)
+	} else {
 		err = j.read(replay)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("agent journal %s%w", path, err), file.Close())
 	}
 	return j, nil
-}
-
-func lock(file *os.File) error {
-	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return fmt.Errorf(": %w", ErrLocked)
-	}
-	if err != nil {
-		return fmt.Errorf(": %w", err)
-	}
-	return nil
 }
 
 func (j *journal) read(replay func(event) error) error {

@@ -63,7 +63,7 @@ func TestCommandsThatDoNotWork(t *testing.T) {
 	before := untouched(t, repo)
 	for name, tc := range map[string]struct{ command, err, output string }{
 		"fails":         {"echo out; echo err >&2; echo x > new.md; exit 3", "exit status 3", "out\nerr\n"},
-		"not found":     {"no-such-command-here", "exit status 127", "not found"},
+		"not found":     {"no-such-command-here", "exit status 127", "no-such-command-here"},
 		"hangs":         {"echo x > new.md; sleep 1000", "took longer than 300ms and was killed", ""},
 		"children hang": {"sleep 1000 & sleep 1000 | cat; wait", "took longer than 300ms and was killed", ""},
 		"floods":        {"head -c 3000000 /dev/zero | tr '\\0' x; echo the end; exit 1", "exit status 1", "xxxthe end\n"},

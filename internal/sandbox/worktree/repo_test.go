@@ -1,10 +1,12 @@
 package worktree
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
@@ -95,9 +97,11 @@ func TestOpenSweeps(t *testing.T) {
 	if err := os.Remove(filepath.Join(gone.path, ".git")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), Config{Path: repo, Dir: dir}); err == nil || !strings.Contains(err.Error(), "another process") {
-		t.Errorf("two at once: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) { // it waits a moment
+		if _, err := Open(t.Context(), Config{Path: repo, Dir: dir}); !errors.Is(err, agent.ErrLocked) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("two at once: %v", err)
+		}
+	})
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
