@@ -197,8 +197,6 @@ func TestWriteRowsCoverTheTable(t *testing.T) {
 
 // TestWriteNotSent: what ends before there is a connection.
 func TestWriteNotSent(t *testing.T) {
-	closed := serveRaw(t, true, stalls)
-	closed.seen()
 	hangsUp := serveRaw(t, true, func(net.Conn) {})
 	plain := serveRaw(t, true, replies("HTTP/1.1 400 Bad Request\n\n"))
 	var handled atomic.Int32
@@ -211,7 +209,7 @@ func TestWriteNotSent(t *testing.T) {
 		outcome Outcome
 		says    string
 	}{
-		"refused":               {closed.base, Transient, "connection refused"},
+		"refused":               {refusing(t), Transient, "connection refused"},
 		"untrusted certificate": {untrusted.URL, Permanent, "certificate is not trusted"},
 		"closed in handshake":   {strings.Replace(hangsUp.base, "http", "https", 1), Transient, "nothing was sent"},
 		"no TLS":                {strings.Replace(plain.base, "http", "https", 1), Transient, "nothing was sent"},

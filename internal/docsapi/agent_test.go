@@ -119,14 +119,15 @@ func TestObserveAgentCalls(t *testing.T) {
 		w.WriteHeader(status[r.URL.Path])
 		io.WriteString(w, oneJob)
 	}))
-	c := agentClient(t, server.URL, func(cfg *Config) {
+	defer server.Close()
+	observed := func(cfg *Config) {
 		cfg.Observe = func(a Attempt) { mu.Lock(); defer mu.Unlock(); seen = append(seen, a) }
-	})
+	}
+	c := agentClient(t, server.URL, observed)
 	_, err1 := c.CreateJob(t.Context(), "p", "x")
 	_, err2 := c.SendMessage(t.Context(), "p", "job_1", "x")
 	_, err3 := c.Job(t.Context(), "p", "job_1")
-	server.Close()
-	_, err4 := c.CreateJob(t.Context(), "p", "x")
+	_, err4 := agentClient(t, refusing(t), observed).CreateJob(t.Context(), "p", "x")
 	if err := errors.Join(err1, err2, err3); err != nil || fate(err4) != "not sent" {
 		t.Fatal(err, err4)
 	}

@@ -28,6 +28,7 @@ func TestObserve(t *testing.T) {
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(`{"humanVisitors":0,"aiVisitors":0,"totalVisitors":0,"visitors":[],"hasMore":false}`))
 	}))
+	defer server.Close()
 	var mu sync.Mutex
 	var seen []Attempt
 	ask := func(base string, transport http.RoundTripper) {
@@ -49,9 +50,8 @@ func TestObserve(t *testing.T) {
 			t.Errorf("observed %+v", a)
 		}
 	}
-	server.Close()
 	seen = nil
-	ask(server.URL, nil)
+	ask(refusing(t), nil)
 	if len(seen) != 1 || seen[0].Status != 0 {
 		t.Errorf("no connection: observed %+v", seen)
 	}

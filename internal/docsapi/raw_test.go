@@ -153,6 +153,22 @@ func reset(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }
 // stalls waits until the client hangs up.
 func stalls(c net.Conn) { io.Copy(io.Discard, c) }
 
+// refusing returns the URL of a port that nobody listens on, nor can: a
+// connection of ours has it.
+func refusing(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(); listener.Close() })
+	return "http://" + conn.LocalAddr().String()
+}
+
 // agentClient is a client with both keys.
 func agentClient(t *testing.T, base string, change ...func(*Config)) *Client {
 	t.Helper()

@@ -317,12 +317,7 @@ func TestBrokenConnections(t *testing.T) {
 }
 
 func TestNothingSent(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener.Close()
-	e := newClient(t, "http://"+listener.Addr().String(), nil).once(t.Context())
+	e := newClient(t, refusing(t), nil).once(t.Context())
 	if e == nil || e.Outcome != Transient || !errors.Is(e, ErrNotSent) || e.Status != 0 {
 		t.Errorf("refused connection: %v", e)
 	}
