@@ -54,7 +54,9 @@ func (h *house) watch() (stop func() (looks int)) {
 			looks++
 		}
 	})
-	return func() int { cancel(); wait.Wait(); return looks }
+	stop = func() int { cancel(); wait.Wait(); return looks }
+	h.t.Cleanup(func() { stop() }) // where the test has failed before
+	return stop
 }
 
 // look expects every window that has totals to have its rows, all of them.

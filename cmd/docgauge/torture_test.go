@@ -133,28 +133,25 @@ func killOnce(t *testing.T, h *house, dir, url string, i int) bool {
 // watcher is the reader: it opens every .parquet file there is, again and again.
 type watcher struct {
 	t     *testing.T
-	done  chan struct{}
+	end   context.CancelFunc
 	ended sync.WaitGroup
 	files int
 }
 
 func watchFiles(t *testing.T, root string) *watcher {
-	w := &watcher{t: t, done: make(chan struct{})}
+	ctx, end := context.WithCancel(context.Background())
+	w := &watcher{t: t, end: end}
 	w.ended.Go(func() {
-		for {
-			select {
-			case <-w.done:
-				return
-			default:
-				w.look(root)
-			}
+		for ctx.Err() == nil {
+			w.look(root)
 		}
 	})
+	t.Cleanup(func() { w.stop() }) // where the test has failed before
 	return w
 }
 
 func (w *watcher) stop() int {
-	close(w.done)
+	w.end()
 	w.ended.Wait()
 	return w.files
 }
