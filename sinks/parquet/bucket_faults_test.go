@@ -276,7 +276,7 @@ func TestManyRetries(t *testing.T) {
 	if n != windows {
 		t.Errorf("Revisions yields %d windows, want %d", n, windows)
 	}
-	if requests, connections := p.seen(); connections > 2*bucketReaders {
+	if requests, connections := p.seen(); connections > len(requests)/4 {
 		t.Errorf("%d connections for %d requests", connections, len(requests))
 	}
 }
