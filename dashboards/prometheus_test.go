@@ -91,7 +91,8 @@ func testPromAnswers(t *testing.T, server *engines.Prometheus, at time.Time) {
 
 // written are the metrics of which docgauge openmetrics writes history.
 var written = []string{
-	exporter.SiteVisitors, exporter.SiteVisitorsDeduplicated, exporter.PageVisitors, exporter.PageVisitorsDeduplicated, exporter.Pages,
+	exporter.SiteVisitors, exporter.SiteVisitorsDeduplicated, exporter.PreviousSiteVisitors, exporter.PreviousSiteVisitorsDeduplicated,
+	exporter.PageVisitors, exporter.PageVisitorsDeduplicated, exporter.Pages,
 	exporter.WindowStartTimestamp, exporter.WindowEndTimestamp, exporter.WindowSettled, exporter.WindowVerified,
 }
 

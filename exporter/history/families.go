@@ -19,19 +19,49 @@ type series struct {
 // families make the series of each metric that history has. Nothing else is
 // shown of the past: the archive does not know it.
 var families = map[string]func(timeline) iter.Seq[series]{
-	exporter.SiteVisitors: func(l timeline) iter.Seq[series] {
+	exporter.SiteVisitors:                     siteVisitors(newest),
+	exporter.SiteVisitorsDeduplicated:         one(newest.count(total)),
+	exporter.PreviousSiteVisitors:             siteVisitors(previous),
+	exporter.PreviousSiteVisitorsDeduplicated: one(previous.count(total)),
+	exporter.PageVisitors:                     pageVisitors,
+	exporter.PageVisitorsDeduplicated:         pageVisitorsDeduplicated,
+	exporter.Pages:                            one(func(s *span) (int64, bool) { return s.Rows, !s.TotalsOnly() }),
+	exporter.WindowStartTimestamp:             one(func(s *span) (int64, bool) { return s.From.Time().Unix(), true }),
+	exporter.WindowEndTimestamp:               one(func(s *span) (int64, bool) { return s.To.Time().Unix(), true }),
+	exporter.WindowSettled:                    one(func(s *span) (int64, bool) { return flag(s.Settled), true }),
+	exporter.WindowVerified:                   one(func(s *span) (int64, bool) { return flag(s.Verified), true }),
+}
+
+// which picks the window that a family tells of; nil: the archive lacks it.
+type which func(*span) *analytics.Revision
+
+var (
+	newest   which = func(s *span) *analytics.Revision { return s.Revision }
+	previous which = func(s *span) *analytics.Revision { return s.previous }
+)
+
+func human(t analytics.Totals) int64 { return t.Human }
+func ai(t analytics.Totals) int64    { return t.AI }
+func total(t analytics.Totals) int64 { return t.Total }
+
+// count is one number of the window's totals.
+func (w which) count(number func(analytics.Totals) int64) func(*span) (int64, bool) {
+	return func(s *span) (int64, bool) {
+		rev := w(s)
+		if rev == nil {
+			return 0, false
+		}
+		return number(rev.Totals), true
+	}
+}
+
+// siteVisitors is a family with a series for each audience.
+func siteVisitors(w which) func(timeline) iter.Seq[series] {
+	return func(l timeline) iter.Seq[series] {
 		return each(
-			audience(exporter.AudienceHuman, l.values(func(s *span) (int64, bool) { return s.Totals.Human, true })),
-			audience(exporter.AudienceAI, l.values(func(s *span) (int64, bool) { return s.Totals.AI, true })))
-	},
-	exporter.SiteVisitorsDeduplicated: one(func(s *span) (int64, bool) { return s.Totals.Total, true }),
-	exporter.PageVisitors:             pageVisitors,
-	exporter.PageVisitorsDeduplicated: pageVisitorsDeduplicated,
-	exporter.Pages:                    one(func(s *span) (int64, bool) { return s.Rows, !s.TotalsOnly() }),
-	exporter.WindowStartTimestamp:     one(func(s *span) (int64, bool) { return s.From.Time().Unix(), true }),
-	exporter.WindowEndTimestamp:       one(func(s *span) (int64, bool) { return s.To.Time().Unix(), true }),
-	exporter.WindowSettled:            one(func(s *span) (int64, bool) { return flag(s.Settled), true }),
-	exporter.WindowVerified:           one(func(s *span) (int64, bool) { return flag(s.Verified), true }),
+			audience(exporter.AudienceHuman, l.values(w.count(human))),
+			audience(exporter.AudienceAI, l.values(w.count(ai))))
+	}
 }
 
 // one is a family with one series a timeline.

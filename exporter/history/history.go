@@ -116,12 +116,13 @@ func readPages(ctx context.Context, from Archive, lines []timeline, n int) error
 }
 
 func (s *span) readPages(ctx context.Context, from Archive, n int) error {
-	w, done, err := from.Window(ctx, s.Revision)
+	w, done, err := from.Window(ctx, *s.Revision)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Key, err)
 	}
-	// The totals and the pages must be of the same reading.
-	s.Revision = w.Revision()
+	// The totals and the pages must be of the same reading, also where the window
+	// is shown as the one before another.
+	*s.Revision = w.Revision()
 	s.pages, err = analytics.Top(w.Rows(), n)
 	if err = errors.Join(err, done()); err != nil {
 		return fmt.Errorf("%s: %w", s.Key, err)

@@ -72,7 +72,7 @@ func TestText(t *testing.T) {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 	lines := int64(strings.Count(got.String(), "\ndocgauge_"))
-	if want := (history.Summary{Windows: 4, Series: 38, Samples: lines}); summary != want {
+	if want := (history.Summary{Windows: 4, Series: 44, Samples: lines}); summary != want {
 		t.Errorf("summary %+v, want %+v", summary, want)
 	}
 }
@@ -98,25 +98,29 @@ func TestNothingToTell(t *testing.T) {
 }
 
 // TestLaterReading: totals and pages are of one reading, though the window was
-// read again between the list and the rows.
+// read again between the list and the rows, and so are the totals of the window
+// before another.
 func TestLaterReading(t *testing.T) {
 	first := reading("prj_a", "day", date("2026-10-01"), date("2026-10-02"))
 	second := first
 	second.Number, second.Totals.Total = 2, 77
 	s := &shelf{
-		windows: []analytics.Revision{first},
+		windows: []analytics.Revision{reading("prj_a", "day", date("2026-10-02"), date("2026-10-03")), first},
 		later:   map[analytics.Key]analytics.Revision{first.Key: second},
 		rows: func(analytics.Key) iter.Seq2[analytics.Row, error] {
 			return rowsOf(analytics.Row{Path: "/", Total: 70})
 		},
 	}
-	o := between("2026-10-01", "2026-10-03", 24*time.Hour)
+	o := between("2026-10-01", "2026-10-04", 24*time.Hour)
 	o.Pages = 1
 	var got bytes.Buffer
 	if _, err := history.Write(t.Context(), &got, s, o); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`docgauge_site_visitors_deduplicated{project="prj_a",window="day"} 77 `, `path="/"} 70 `} {
+	for _, want := range []string{
+		`docgauge_site_visitors_deduplicated{project="prj_a",window="day"} 77 `,
+		`docgauge_previous_site_visitors_deduplicated{project="prj_a",window="day"} 77 `, `path="/"} 70 `,
+	} {
 		if !strings.Contains(got.String(), want) {
 			t.Errorf("no %s in\n%s", want, got.String())
 		}

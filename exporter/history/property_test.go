@@ -105,7 +105,8 @@ func checkSteps(t *rapid.T, w *written, s *shelf, o history.Options) {
 
 // everlasting says that a series never ends once it has begun.
 func (w *written) everlasting() bool {
-	return w.labels["path"] == "" && w.labels["__name__"] != exporter.Pages
+	name := w.labels["__name__"]
+	return w.labels["path"] == "" && name != exporter.Pages && name != exporter.PreviousSiteVisitors && name != exporter.PreviousSiteVisitorsDeduplicated
 }
 
 // compareWithModel looks at the times of all samples, and at the instants where
@@ -158,13 +159,21 @@ func model(s *shelf, o history.Options, at int64) map[string]*gauge {
 	shown := map[string]*gauge{}
 	for _, rev := range newest {
 		begins := at == o.From.Unix() || at == rev.To.Time().Unix()
-		showWindow(s, rev, o.Pages, func(name string, v int64, more ...string) {
+		show := func(name string, v int64, more ...string) {
 			labels := map[string]string{"__name__": name, "project": rev.Project, "window": string(rev.Granularity)}
 			for pair := range slices.Chunk(more, 2) {
 				labels[pair[0]] = pair[1]
 			}
 			shown[key(labels)] = &gauge{float64(v), begins}
-		})
+		}
+		showWindow(s, rev, o.Pages, show)
+		for _, p := range s.windows {
+			if p.Project == rev.Project && p.Granularity == rev.Granularity && p.To == rev.From {
+				show(exporter.PreviousSiteVisitors, p.Totals.Human, "audience", "human")
+				show(exporter.PreviousSiteVisitors, p.Totals.AI, "audience", "ai")
+				show(exporter.PreviousSiteVisitorsDeduplicated, p.Totals.Total)
+			}
+		}
 	}
 	return shown
 }

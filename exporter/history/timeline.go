@@ -21,20 +21,23 @@ type timeline struct {
 // span is a window that is shown at the times from <= t < to, in seconds since
 // 1970.
 type span struct {
-	analytics.Revision
+	*analytics.Revision
 	from, to int64
+	// previous is the window that ends where this one begins, shown or not; nil
+	// where the archive lacks it.
+	previous *analytics.Revision
 	pages    []analytics.Row // those with the most visitors
 }
 
 // newTimelines orders windows by project and granularity, and cuts what they
-// show to from <= t < to. Windows that are not shown then are left out.
+// show to from <= t < to. Windows that are not shown then are left out. The spans
+// share the revisions with revs.
 func newTimelines(revs []analytics.Revision, from, to int64) []timeline {
-	slices.SortFunc(revs, func(a, b analytics.Revision) int {
-		return cmp.Or(compareLines(a.Key, b.Key), cmp.Compare(a.To, b.To))
-	})
+	slices.SortFunc(revs, func(a, b analytics.Revision) int { return compareEnds(a, b.Key) })
 	var lines []timeline
-	for i, rev := range revs {
-		s := span{Revision: rev, from: max(rev.To.Time().Unix(), from), to: to}
+	for i := range revs {
+		rev := &revs[i]
+		s := span{Revision: rev, from: max(rev.To.Time().Unix(), from), to: to, previous: before(revs, rev.Key)}
 		if i+1 < len(revs) && compareLines(rev.Key, revs[i+1].Key) == 0 {
 			s.to = min(to, revs[i+1].To.Time().Unix())
 		}
@@ -48,6 +51,21 @@ func newTimelines(revs []analytics.Revision, from, to int64) []timeline {
 		last.spans = append(last.spans, s)
 	}
 	return lines
+}
+
+// before finds the window that ends where k begins; nil where there is none.
+func before(revs []analytics.Revision, k analytics.Key) *analytics.Revision {
+	k.To = k.From
+	i, found := slices.BinarySearchFunc(revs, k, compareEnds)
+	if !found {
+		return nil
+	}
+	return &revs[i]
+}
+
+// compareEnds orders windows by project, granularity and end.
+func compareEnds(a analytics.Revision, b analytics.Key) int {
+	return cmp.Or(compareLines(a.Key, b), cmp.Compare(a.To, b.To))
 }
 
 func compareLines(a, b analytics.Key) int {
