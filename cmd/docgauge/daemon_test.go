@@ -18,6 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
 )
 
 // logbook is a log that goroutines write to.
@@ -132,6 +133,20 @@ func TestRunTimeout(t *testing.T) {
 	// 4 days of 3 pages; the one in flight at the end is asked for again.
 	if all := len(s.Requests()); ended >= 4*3 || all > 4*3+1 {
 		t.Errorf("%d requests until the end of the first run, %d in all", ended, all)
+	}
+}
+
+// TestRunEndsBeforeItBegins: a run whose time is over while the disk is still busy
+// with its beginning is one that failed, and says why.
+func TestRunEndsBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	d, _ := daemonFor(t, configFor(t, "http://127.0.0.1:1"))
+	ctx, end := context.WithCancelCause(t.Context())
+	end(schedule.ErrDeadline)
+	d.export(ctx)
+	runs := d.published(t).Runs
+	if len(runs) != 1 || runs[0].Outcome != outcomeFailed || !strings.Contains(runs[0].Message, "took longer than DOCGAUGE_RUN_TIMEOUT") {
+		t.Errorf("the runs are %+v", runs)
 	}
 }
 

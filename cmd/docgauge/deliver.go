@@ -8,8 +8,8 @@ import (
 	"github.com/docgauge/docgauge/exporter"
 )
 
-// deliverTimeout bounds handing the metrics over after a run.
-const deliverTimeout = 40 * time.Second
+// noteTimeout bounds noting a run in the state, and handing the metrics over.
+const noteTimeout = 40 * time.Second
 
 func (r *runner) snapshots() *snapshots {
 	return &snapshots{config: r.config, db: r.db, stores: r.stores, now: r.now}
@@ -22,7 +22,7 @@ func (r *runner) deliver(ctx context.Context) error {
 	if r.Textfile == "" && r.PushgatewayURL == "" {
 		return nil
 	}
-	ctx, cancel := handingOver(ctx)
+	ctx, cancel := outliving(ctx)
 	defer cancel()
 	snapshot, err := r.snapshots().read(ctx)
 	if err != nil {
@@ -38,10 +38,10 @@ func (r *runner) deliver(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// handingOver outlives the end of ctx, before it or during it, by a short time: a
+// outliving outlives the end of ctx, before it or during it, by a short time: a
 // Pushgateway that keeps silent must not hold up a stop.
-func handingOver(ctx context.Context) (context.Context, context.CancelFunc) {
-	long, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliverTimeout)
+func outliving(ctx context.Context) (context.Context, context.CancelFunc) {
+	long, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(endTimeout, cancel) })
 	return long, func() { stop(); cancel() }
 }

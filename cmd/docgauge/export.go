@@ -17,7 +17,7 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// endTimeout bounds what is written to the state after a run was interrupted.
+// endTimeout bounds what is noted of a run, and handed over, once it was interrupted.
 const endTimeout = 5 * time.Second
 
 func (a *app) exportCommand() *cobra.Command {
@@ -143,7 +143,7 @@ func (s *selection) check(c config, now time.Time) error {
 // run is one run: everything due, or what the budget lets through of it.
 func (r *runner) run(ctx context.Context, sel *selection, o runOptions) (summary, error) {
 	started := r.now()
-	id, err := r.db.BeginRun(ctx, started)
+	id, err := r.begin(ctx, started)
 	if err != nil {
 		return summary{}, err
 	}
@@ -162,7 +162,7 @@ func (r *runner) run(ctx context.Context, sel *selection, o runOptions) (summary
 	took := r.now().Sub(started)
 	s.seconds = took.Seconds()
 	// The run is over, interrupted or not: what it did must still be noted.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	ctx, cancel := outliving(ctx)
 	defer cancel()
 	s.Requests, s.Throttled = r.api.budget.Sent()
 	s.Requests, s.Throttled = s.Requests-sent, s.Throttled-throttled
@@ -171,6 +171,13 @@ func (r *runner) run(ctx context.Context, sel *selection, o runOptions) (summary
 		Windows: s.Committed + s.Waiting, Requests: s.Requests,
 	}, s.good(), state.Observation{Name: "export_duration_seconds", Bucket: exporter.Bucket(took), Count: 1, Sum: took}))
 	return s, err
+}
+
+// begin enters a run in the state, one that is ended before it begins too.
+func (r *runner) begin(ctx context.Context, at time.Time) (id int64, err error) {
+	ctx, cancel := outliving(ctx)
+	defer cancel()
+	return r.db.BeginRun(ctx, at)
 }
 
 // tidy does what is not urgent after a run that went well.
