@@ -18,9 +18,11 @@
 // reading of each window, so the numbers of earlier, provisional readings are
 // not shown again, and docgauge_window_settled is that of the newest reading.
 //
-// A path that is not among the pages with the most visitors any more has no
-// sample any more. Text has no way to say that a series ended: it is over once
-// the last sample is older than a query looks back.
+// Beside its numbers a window shows those of the window that ends where it
+// begins, if the archive has that one; where it has not, as for [window d ), there
+// is no sample of them. A path that is not among the pages with the most visitors
+// any more has no sample any more. Text has no way to say that a series ended: it
+// is over once the last sample is older than a query looks back.
 //
 // # Order and memory
 //
