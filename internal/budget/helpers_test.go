@@ -86,7 +86,7 @@ func (s *service) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer s.mu.Unlock()
 	b := &body{Reader: strings.NewReader("")}
 	s.bodies = append(s.bodies, b)
-	return &http.Response{StatusCode: max(w.status, 200), Header: w.header, Body: b}, nil
+	return &http.Response{StatusCode: max(w.status, 200), Header: w.header.Clone(), Body: b}, nil
 }
 
 func (s *service) arrive() {
