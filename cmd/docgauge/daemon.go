@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
@@ -80,17 +79,8 @@ func (d *daemon) show(ctx context.Context) error {
 	return nil
 }
 
-// keyChanged takes back that a key is refused: nobody has asked with the new one.
-func (d *daemon) keyChanged() {
-	off := []state.Flag{
-		{Name: keyRejected, Labels: state.Labels(labelKey, docsapi.KeyAdmin)},
-		{Name: keyRejected, Labels: state.Labels(labelKey, docsapi.KeyWrite)},
-	}
-	if err := d.db.Tally(context.Background(), nil, nil, off); err != nil {
-		d.log.Error("state not written", "error", err)
-	}
-	poke(d.changed)
-}
+// keyChanged shows that the key is not refused: nobody has asked with the new one.
+func (d *daemon) keyChanged() { poke(d.changed) }
 
 // schedule fills a new ledger from the sinks, and exports at each firing until
 // ctx ends. It returns when the last run has ended.

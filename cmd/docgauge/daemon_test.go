@@ -256,6 +256,37 @@ func TestStateIsLost(t *testing.T) {
 	}
 }
 
+// TestKeyAfterRestart: that the key was refused is known after a restart, and does
+// not count against another.
+func TestKeyAfterRestart(t *testing.T) {
+	t.Parallel()
+	const expired = "sbx_expired-secret"
+	s := serviceOf(t, sandbox.Config{Seed: 5, Days: 10, Pages: 40, ExpiredKey: expired})
+	c := configFor(t, s.url)
+	for _, start := range []struct {
+		about    string
+		key      secret
+		export   bool
+		rejected bool
+	}{
+		{"refused", expired, true, true},
+		{"the same", expired, false, true},
+		{"another", sandbox.DefaultAPIKey, false, false},
+		{"the same again", expired, false, true},
+	} {
+		t.Run(start.about, func(t *testing.T) {
+			c.APIKey = start.key
+			d, _ := daemonFor(t, c)
+			if start.export {
+				d.export(t.Context())
+			}
+			if got := d.published(t).Keys[0].Rejected; got != start.rejected {
+				t.Errorf("rejected is %v, want %v", got, start.rejected)
+			}
+		})
+	}
+}
+
 // TestKeyIsReplaced: after the service refused the key, the next firing uses the
 // one that the file holds by then.
 func TestKeyIsReplaced(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 const noteTimeout = 40 * time.Second
 
 func (r *runner) snapshots() *snapshots {
-	return &snapshots{config: r.config, db: r.db, stores: r.stores, now: r.now}
+	return &snapshots{config: r.config, db: r.db, stores: r.stores, now: r.now, keyLabels: r.api.keyLabels}
 }
 
 // deliver hands the metrics to where a Prometheus gets those of a job that ends:

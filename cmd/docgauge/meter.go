@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// keyRejected is the flag that says that a key is refused.
+	// keyRejected is the flag that says that a key is refused; its labels are those
+	// of [api.keyLabels].
 	keyRejected  = "api_key_rejected"
 	labelKey     = "key"
 	meterEvery   = time.Second
@@ -26,8 +27,10 @@ type meter struct {
 	mu       sync.Mutex
 	counts   map[state.Count]int64 // by name and labels
 	observed map[state.Observation]amount
-	rejected map[string]bool // keys asked with since the last write
+	rejected map[string]bool // by their labels, keys asked with since the last write
 	written  time.Time
+	// labels tells those of a key.
+	labels func(name string) []string
 }
 
 type amount struct {
@@ -35,8 +38,8 @@ type amount struct {
 	sum   time.Duration
 }
 
-func newMeter() *meter {
-	m := &meter{}
+func newMeter(labels func(name string) []string) *meter {
+	m := &meter{labels: labels}
 	m.clear()
 	return m
 }
@@ -58,9 +61,9 @@ func (m *meter) observe(a docsapi.Attempt) {
 	m.observed[at] = amount{sum.count + 1, sum.sum + a.Duration}
 	switch {
 	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
-		m.rejected[a.Key] = true
+		m.rejected[state.Labels(m.labels(a.Key)...)] = true
 	case a.Status/100 == 2:
-		m.rejected[a.Key] = false
+		m.rejected[state.Labels(m.labels(a.Key)...)] = false
 	}
 }
 
@@ -93,8 +96,8 @@ func (m *meter) flush(ctx context.Context, db *state.DB) error {
 		observed = append(observed, o)
 	}
 	var flags []state.Flag
-	for key, on := range m.rejected {
-		flags = append(flags, state.Flag{Name: keyRejected, Labels: state.Labels(labelKey, key), On: on})
+	for labels, on := range m.rejected {
+		flags = append(flags, state.Flag{Name: keyRejected, Labels: labels, On: on})
 	}
 	if err := db.Tally(ctx, counts, observed, flags); err != nil {
 		return err

@@ -23,6 +23,8 @@ type snapshots struct {
 	db     *state.DB
 	stores []store
 	now    func() time.Time
+	// keyLabels are those of a key as it is now.
+	keyLabels func(name string) []string
 	// prompts says how they stand where this process runs the queue; else nil.
 	prompts func() standing
 }
@@ -244,7 +246,7 @@ func (s *snapshots) keys(ctx context.Context, out *exporter.Snapshot) error {
 	for i := range out.Keys {
 		k := &out.Keys[i]
 		var err error
-		if k.Rejected, err = s.db.FlagOn(ctx, keyRejected, labelKey, k.Name); err != nil {
+		if k.Rejected, err = s.db.FlagOn(ctx, keyRejected, s.keyLabels(k.Name)...); err != nil {
 			return err
 		}
 	}

@@ -43,16 +43,18 @@ func newAPI(c config, db *state.DB, log *slog.Logger, now func() time.Time) (api
 		}, db, transport),
 		agents: newAgentBudgets(c, db, now),
 		key:    newKeyring("DOCGAUGE_API_KEY", c.APIKey, c.APIKeyFile),
-		meter:  newMeter(),
 	}
+	a.writeKey = a.key
+	if c.WriteAPIKey != "" {
+		a.writeKey = newKeyring("DOCGAUGE_WRITE_API_KEY", c.WriteAPIKey, c.WriteAPIKeyFile)
+	}
+	a.meter = newMeter(a.keyLabels)
 	cfg := docsapi.Config{
 		BaseURL: c.BaseURL, APIKey: a.key.get, Transport: a.budget, Observe: a.meter.observe,
 		Timeout: time.Duration(c.Timeout), WriteTimeout: time.Duration(c.Timeout), UserAgent: "docgauge/" + version, Logger: log,
 		JobPath: c.JobPath, WriteTransport: a.agents.of,
 	}
-	a.writeKey = a.key
-	if c.WriteAPIKey != "" {
-		a.writeKey = newKeyring("DOCGAUGE_WRITE_API_KEY", c.WriteAPIKey, c.WriteAPIKeyFile)
+	if a.writeKey != a.key {
 		cfg.WriteAPIKey = a.writeKey.get
 	}
 	var err error
@@ -68,8 +70,20 @@ func (a api) flush(ctx context.Context, db *state.DB) error {
 }
 
 // keyMark changes with the keys, and tells nothing of them.
-func (a api) keyMark() string {
-	sum := sha256.Sum256([]byte(a.key.get() + "\n" + a.writeKey.get()))
+func (a api) keyMark() string { return markOf(a.key.get() + "\n" + a.writeKey.get()) }
+
+// keyLabels tell a key by its name and what it is now: that a former one was refused
+// says nothing of it.
+func (a api) keyLabels(name string) []string {
+	key := a.key
+	if name == docsapi.KeyWrite {
+		key = a.writeKey
+	}
+	return []string{labelKey, name, "mark", markOf(key.get())}
+}
+
+func markOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:8])
 }
 
