@@ -19,7 +19,7 @@ func mount(t *testing.T, options string) string {
 		t.Skipf("SKIPPED: needs root to mount a tmpfs: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
 	})

@@ -58,7 +58,7 @@ func (d *daemon) runQueue(ctx context.Context) error {
 	if d.queue.notes != nil {
 		delivery.Go(func() { d.queue.notes.Run(ctx) })
 	}
-	d.queue.Run(ctx, d.queue.folder, func(r jobs.Report) bool {
+	d.queue.Run(ctx, d.queue.folder, func(r jobs.Report) {
 		d.queue.note(r)
 		if err := d.api.agents.flush(context.WithoutCancel(ctx)); err != nil {
 			d.log.Error("answers not entered in the budget", "error", err)
@@ -67,7 +67,6 @@ func (d *daemon) runQueue(ctx context.Context) error {
 			d.queue.notes.Wake()
 		}
 		poke(d.changed)
-		return true
 	})
 	return nil
 }

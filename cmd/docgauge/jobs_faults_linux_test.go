@@ -67,7 +67,7 @@ func TestJobsDiskFull(t *testing.T) {
 		t.Skipf("NOT TESTED: mounting a small file system: %v (needs root)", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(disk, 0); err != nil {
+		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
 	})

@@ -29,11 +29,11 @@ const (
 	restless = 15 * time.Second
 )
 
-// Run makes pass after pass until ctx ends, or tell returns false: after each look
-// at the folder, and when a job is to be read. What is under way at the end of ctx
-// is finished, nothing new begins. While the folder cannot be read jobs are
-// followed and nothing is submitted.
-func (q *Queue) Run(ctx context.Context, folder Folder, tell func(Report) (goOn bool)) {
+// Run makes pass after pass until ctx ends: after each look at the folder, and when
+// a job is to be read. It tells of each. What is under way at the end of ctx is
+// finished, nothing new begins. While the folder cannot be read jobs are followed
+// and nothing is submitted.
+func (q *Queue) Run(ctx context.Context, folder Folder, tell func(Report)) {
 	r := &runner{Queue: q, folder: folder}
 	for ctx.Err() == nil {
 		r.scan()
@@ -41,9 +41,7 @@ func (q *Queue) Run(ctx context.Context, folder Folder, tell func(Report) (goOn 
 		report.Result, report.State = q.Pass(ctx, r.found)
 		report.Folder = r.failed
 		r.complain(report.State)
-		if !tell(report) {
-			return
-		}
+		tell(report)
 		sleep(ctx, r.wait(report))
 	}
 }

@@ -58,16 +58,27 @@ func (w *world) newQueue() *Queue {
 	return New(w.cfg, wire{w.on}, wiredJournal{w.on})
 }
 
-// TestRunUntilSettled is what jobs run --wait does: until all have ended.
+// runUntil runs the queue until there is enough.
+func runUntil(t *testing.T, q *Queue, folder Folder, enough func(Report) bool) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	q.Run(ctx, folder, func(r Report) {
+		if enough(r) {
+			cancel()
+		}
+	})
+}
+
+// TestRunUntilSettled: until all have ended.
 func TestRunUntilSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, folder, log := running(t)
 		began := time.Now()
-		w.newQueue().Run(t.Context(), folder, func(r Report) bool {
+		runUntil(t, w.newQueue(), folder, func(r Report) bool {
 			if r.Folder != nil || r.State != nil {
 				t.Errorf("%v, %v", r.Folder, r.State)
 			}
-			return !r.Settled()
+			return r.Settled()
 		})
 		w.has("a", journal.Completed)
 		w.has("b", journal.Completed)
@@ -91,7 +102,7 @@ func TestFirstPromptSoon(t *testing.T) {
 		w, folder, _ := running(t)
 		w.cfg.ScanInterval = time.Hour
 		began := time.Now()
-		w.newQueue().Run(t.Context(), folder, func(Report) bool { return len(w.service.jobs) == 0 })
+		runUntil(t, w.newQueue(), folder, func(Report) bool { return len(w.service.jobs) > 0 })
 		if took := time.Since(began); took > 3*time.Second {
 			t.Errorf("the first is sent after %v", took)
 		}
@@ -105,7 +116,7 @@ func TestFolderGoesAndComes(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		began, problems := time.Now(), 0
-		w.newQueue().Run(ctx, folder, func(r Report) bool {
+		w.newQueue().Run(ctx, folder, func(r Report) {
 			switch since := time.Since(began); {
 			case since < 10*time.Second:
 			case since < 20*time.Minute:
@@ -118,7 +129,6 @@ func TestFolderGoesAndComes(t *testing.T) {
 				folder.err = nil
 				folder.prompts = append(folder.prompts, prompts.Prompt{ID: "c", Path: "c.md", Project: "prj_a", Body: "do c"})
 			}
-			return true
 		})
 		w.has("c", journal.Completed)
 		if n := strings.Count(log.String(), "prompt folder not read"); n != 1 || problems < 5 {
@@ -140,7 +150,7 @@ func TestEndOfTheProcess(t *testing.T) {
 			}
 			return nil
 		}
-		w.newQueue().Run(ctx, folder, func(Report) bool { return true })
+		w.newQueue().Run(ctx, folder, func(Report) {})
 		w.has("a", journal.Active)
 		w.none("b")
 	})
@@ -156,7 +166,7 @@ func TestEndBeforeTheConnection(t *testing.T) {
 			cancel()
 			return &docsapi.Error{Outcome: docsapi.Transient, Err: errors.Join(docsapi.ErrNotSent, context.Canceled)}
 		}
-		w.newQueue().Run(ctx, folder, func(Report) bool { return true })
+		w.newQueue().Run(ctx, folder, func(Report) {})
 		if job := w.has("a", journal.Pending); job.Tries != 0 || !job.Next.IsZero() || !job.Blocked.IsZero() || !strings.Contains(job.Reason, "stopped before it was sent") {
 			t.Errorf("%+v", job)
 		}
@@ -194,14 +204,14 @@ func TestFullDisk(t *testing.T) {
 			return noFault
 		}
 		began := time.Now()
-		w.newQueue().Run(t.Context(), folder, func(r Report) bool {
+		runUntil(t, w.newQueue(), folder, func(r Report) bool {
 			if full.Load() && time.Since(began) > time.Hour {
 				if len(w.service.jobs) > 0 || r.State == nil {
 					t.Errorf("%d jobs, %v", len(w.service.jobs), r.State)
 				}
 				full.Store(false)
 			}
-			return full.Load() || !r.Settled() || r.State != nil
+			return !full.Load() && r.Settled() && r.State == nil
 		})
 		w.has("a", journal.Completed)
 		if n := strings.Count(log.String(), "prompt queue does not go on"); n != 1 {

@@ -270,7 +270,7 @@ func mount(t *testing.T, options string) string {
 	if err := syscall.Mount("none", dir, "tmpfs", 0, options); err != nil {
 		t.Skipf("NOT TESTED: mounting a small file system: %v (needs root)", err)
 	}
-	t.Cleanup(func() { check(t, syscall.Unmount(dir, 0)) })
+	t.Cleanup(func() { check(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 	return dir
 }
 
