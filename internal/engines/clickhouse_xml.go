@@ -27,7 +27,7 @@ const configXML = `<yandex>
   <default_database>default</default_database>
   <timezone>UTC</timezone>
   <keep_alive_timeout>3</keep_alive_timeout>
-  <max_concurrent_queries>100</max_concurrent_queries>
+  <max_concurrent_queries>500</max_concurrent_queries>
   <mark_cache_size>67108864</mark_cache_size>
   <uncompressed_cache_size>0</uncompressed_cache_size>
   <mlock_executable>false</mlock_executable>

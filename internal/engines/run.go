@@ -8,6 +8,16 @@ type engine interface {
 	Tail() string
 }
 
+// FreePort returns a port on loopback that nobody listens on. No other process
+// of this package is given it before this one has ended, nor does the system
+// hand it out.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	port, err := freePort()
+	Need(t, err)
+	return port
+}
+
 // RunClickHouse starts a server for one test, as [StartClickHouse] does.
 func RunClickHouse(t testing.TB, options ...Option) *ClickHouse {
 	t.Helper()

@@ -165,6 +165,7 @@ func usersFragment() string {
 }
 
 func TestRights(t *testing.T) {
+	t.Parallel()
 	server := engines.RunClickHouse(t, engines.WithUsers(usersFragment()))
 	for _, name := range []string{"bare", "done", "other"} {
 		must(t, server, "CREATE DATABASE "+name)
@@ -208,7 +209,8 @@ func TestRights(t *testing.T) {
 }
 
 func TestWrongPort(t *testing.T) {
-	server := old(t).(*engines.ClickHouse)
+	t.Parallel()
+	server := old(t)
 	name := database(t, server)
 	silent := "/" + name + "?dial_timeout=500ms"
 	// 18.16 may answer to TLS at its HTTP port, or wait for more.
@@ -231,6 +233,7 @@ func TestWrongPort(t *testing.T) {
 
 // TestStrangeServers has other programs at the address.
 func TestStrangeServers(t *testing.T) {
+	t.Parallel()
 	asked := make(chan string, 100)
 	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))
 	defer thief.Close()
@@ -263,8 +266,15 @@ func TestStrangeServers(t *testing.T) {
 	})
 	t.Run("says nothing", func(t *testing.T) {
 		at := listen(t, func(net.Conn) {})
-		refused(t, "clickhouse://u:hunter2@"+at+"/db?dial_timeout=200ms&read_timeout=200ms", "no answer in time")
-		refused(t, "http://u:hunter2@"+at+"/db?dial_timeout=200ms&read_timeout=200ms", "no answer in time")
+		const patience = "?dial_timeout=2s&read_timeout=2s" // longer than any connect, which a busy machine delays
+		t.Run("native", func(t *testing.T) {
+			t.Parallel()
+			refused(t, "clickhouse://u:hunter2@"+at+"/db"+patience, "no answer in time")
+		})
+		t.Run("HTTP", func(t *testing.T) {
+			t.Parallel()
+			refused(t, "http://u:hunter2@"+at+"/db"+patience, "no answer in time")
+		})
 	})
 	t.Run("babbles", func(t *testing.T) {
 		at := listen(t, func(c net.Conn) { _, _ = c.Write([]byte("220 mail.example.org ESMTP\r\n")) })

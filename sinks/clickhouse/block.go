@@ -37,7 +37,7 @@ type block struct {
 }
 
 func newInsert(ctx context.Context, ses *session, rev analytics.Revision, attempt uint64) *insert {
-	n := int(min(max(rev.Rows, 1), blockRows))
+	n := int(min(max(rev.Rows, 1), int64(ses.blockRows)))
 	return &insert{ctx: ctx, ses: ses, http: ses.http, block: block{
 		paths: make([]string, 0, n), human: make([]int64, 0, n), ai: make([]int64, 0, n), total: make([]int64, 0, n),
 		projects: repeat(n, rev.Project), granularities: repeat(n, string(rev.Granularity)),
@@ -85,7 +85,7 @@ func (in *insert) flush() error {
 		}
 	}
 	in.block.reset()
-	at("block sent")
+	in.ses.at("block sent")
 	if in.http {
 		return in.end()
 	}

@@ -9,6 +9,9 @@ import (
 	"github.com/docgauge/docgauge/internal/engines"
 )
 
+// soon is before the driver would give up by itself.
+const soon = readTimeout * 3 / 4
+
 // fails expects an error of Replace or Check that says want, within limit.
 func fails(t *testing.T, limit time.Duration, do func() error, want ...string) {
 	t.Helper()
@@ -31,8 +34,9 @@ func fails(t *testing.T, limit time.Duration, do func() error, want ...string) {
 // TestClusterReplicaStops ends one of two replicas at each step of a commit
 // through the first, and lets it come back.
 func TestClusterReplicaStops(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, 2)
-	s := c.sink(0)
+	s := c.impatient(0)
 	number := int32(1)
 	if err := s.Replace(t.Context(), seal(t, number, 50)); err != nil {
 		t.Fatal(err)
@@ -54,7 +58,7 @@ func TestClusterReplicaStops(t *testing.T) {
 			c.t = t
 			former := number
 			number += 2
-			interrupt(t, point.step, func() error { return ends[point.how](c.Nodes[point.node]) })
+			interrupt(t, s, point.step, func() error { return ends[point.how](c.Nodes[point.node]) })
 			begin := time.Now()
 			err := s.Replace(t.Context(), seal(t, former+1, 80))
 			t.Logf("after %v: %v", time.Since(begin).Round(time.Millisecond), err)
@@ -74,10 +78,10 @@ func TestClusterReplicaStops(t *testing.T) {
 	}
 }
 
-// interrupt calls once what ends a server when a commit comes to the step.
-func interrupt(t *testing.T, name string, end func() error) {
+// interrupt calls once what ends a server when a commit of s comes to the step.
+func interrupt(t *testing.T, s *Sink, name string, end func() error) {
 	var once sync.Once
-	step = func(at string) {
+	s.step = func(at string) {
 		if at == name {
 			once.Do(func() {
 				if err := end(); err != nil {
@@ -86,7 +90,7 @@ func interrupt(t *testing.T, name string, end func() error) {
 			})
 		}
 	}
-	t.Cleanup(func() { step = nil })
+	t.Cleanup(func() { s.step = nil })
 }
 
 // outcome checks the error of a Replace in which a node ended, and what is left to see.
@@ -111,8 +115,9 @@ func TestClusterReplicaBehind(t *testing.T) {
 	if !*long {
 		t.Skip("takes a minute: -long, make torture")
 	}
+	t.Parallel()
 	c := newCluster(t, 1, 2)
-	s := c.sink(0)
+	s := c.impatient(0)
 	former := int32(1)
 	if err := s.Replace(t.Context(), seal(t, former, 50)); err != nil {
 		t.Fatal(err)
@@ -122,7 +127,7 @@ func TestClusterReplicaBehind(t *testing.T) {
 			c.t = t
 			fetches := func(do string) { must(t, c.Nodes[1], "SYSTEM "+do+" FETCHES "+c.database+"."+table+localSuffix) }
 			fetches("STOP")
-			fails(t, 45*time.Second, func() error { return s.Replace(t.Context(), seal(t, former+1, 80)) }, "replica")
+			fails(t, soon, func() error { return s.Replace(t.Context(), seal(t, former+1, 80)) }, "replica")
 			if got := c.reader(1).shown(keyOf()); got != former {
 				t.Errorf("the replica behind shows revision %d, want %d", got, former)
 			}
@@ -130,7 +135,7 @@ func TestClusterReplicaBehind(t *testing.T) {
 				t.Errorf("the other replica shows revision %d", got)
 			}
 			if table == windowsTable { // it does not know the marker, and would take the attempt for abandoned
-				_, err := c.sink(1).Collect(t.Context())
+				_, err := c.impatient(1).Collect(t.Context())
 				if err == nil || !strings.Contains(err.Error(), "up to date") {
 					t.Errorf("collected while a replica is behind: %v", err)
 				}
@@ -150,8 +155,9 @@ func TestClusterReplicaBehind(t *testing.T) {
 }
 
 func TestClusterWithoutZooKeeper(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, 2)
-	s := c.sink(0)
+	s := c.impatient(0)
 	former := seal(t, 1, 50)
 	if err := s.Replace(t.Context(), former); err != nil {
 		t.Fatal(err)
@@ -161,9 +167,9 @@ func TestClusterWithoutZooKeeper(t *testing.T) {
 	}
 	next := seal(t, 2, 80)
 	replace := func() error { return s.Replace(t.Context(), next) }
-	fails(t, 30*time.Second, replace, keeper)
+	fails(t, soon, replace, keeper)
 	c.agree(former)
-	fails(t, 30*time.Second, func() error { return c.sink(1).Check(t.Context()) }, "up to date", keeper)
+	fails(t, soon, func() error { return c.impatient(1).Check(t.Context()) }, "up to date", keeper)
 	if err := c.ZooKeeper.Restart(); err != nil {
 		t.Fatal(err)
 	}

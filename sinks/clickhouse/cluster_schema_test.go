@@ -6,8 +6,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/docgauge/docgauge/internal/engines"
 )
 
 // uneven is a cluster whose shards have one and two replicas.
@@ -17,7 +15,8 @@ const uneven = `<remote_servers><uneven>
 </uneven></remote_servers>`
 
 func TestClusterMigrations(t *testing.T) {
-	c := newCluster(t, 1, 2, engines.WithConfig(uneven))
+	t.Parallel()
+	c := sharedCluster(t, twoReplicas)
 	check := func(s *Sink) func() error { return func() error { return s.Check(t.Context()) } }
 	named := func(name string) *Sink {
 		s := c.sink(0)
@@ -37,46 +36,50 @@ func TestClusterMigrations(t *testing.T) {
 		starts.Wait()
 	})
 	t.Run("unknown cluster", func(t *testing.T) {
-		fails(t, 5*time.Second, check(named("nowhere")), `cluster "nowhere" is not in the server's configuration (remote_servers)`)
+		fails(t, soon, check(named("nowhere")), `cluster "nowhere" is not in the server's configuration (remote_servers)`)
 	})
 	t.Run("uneven cluster", func(t *testing.T) {
-		fails(t, 5*time.Second, check(named("uneven")), "shards of 1 and of 2 replicas")
+		fails(t, soon, check(named("uneven")), "shards of 1 and of 2 replicas")
 	})
 	t.Run("other placement", func(t *testing.T) {
-		fails(t, 5*time.Second, check(named("")), "the tables were made for cluster docgauge of 1 shard(s), weights 1, and this is one server")
+		fails(t, soon, check(named("")), "the tables were made for cluster docgauge of 1 shard(s), weights 1, and this is one server")
 		c := c.fresh(t)
 		alone := c.sink(0)
 		alone.cluster = ""
 		if err := alone.Check(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		fails(t, 5*time.Second, check(c.sink(0)), "the tables were made for one server")
+		fails(t, soon, check(c.sink(0)), "the tables were made for one server")
 	})
 	t.Run("database on one node only", func(t *testing.T) {
 		c := c.fresh(t)
 		must(t, c.Nodes[1], "DROP DATABASE "+c.database)
-		fails(t, 20*time.Second, check(c.sink(0)), "the database does not exist")
+		fails(t, soon, check(c.sink(0)), "the database does not exist")
 		must(t, c.Nodes[1], "CREATE DATABASE "+c.database)
 		if err := c.sink(0).Check(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Run("a node is down", func(t *testing.T) {
-		c := c.fresh(t)
-		if err := c.Nodes[1].Kill(); err != nil {
-			t.Fatal(err)
-		}
-		s := c.sink(0)
-		fails(t, 20*time.Second, func() error { return s.Replace(t.Context(), seal(t, 1, 5)) }, absent)
-		if err := c.Nodes[1].Restart(); err != nil {
-			t.Fatal(err)
-		}
-		w := seal(t, 1, 5)
-		if err := s.Replace(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
-		c.agree(w)
-	})
+}
+
+// TestClusterMigrationsLackAServer find one that is down, and go on when it is back.
+func TestClusterMigrationsLackAServer(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, 2)
+	if err := c.Nodes[1].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s := c.impatient(0)
+	fails(t, soon, func() error { return s.Replace(t.Context(), seal(t, 1, 5)) }, absent)
+	if err := c.Nodes[1].Restart(); err != nil {
+		t.Fatal(err)
+	}
+	s.timeout = clusterTimeout
+	w := seal(t, 1, 5)
+	if err := s.Replace(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	c.agree(w)
 }
 
 // TestClusterCollect has attempts that were superseded two days ago, today, and

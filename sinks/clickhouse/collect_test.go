@@ -135,7 +135,7 @@ func TestCollectMany(t *testing.T) {
 		if err := s.Replace(t.Context(), windowOf(0, 1, 10)); err != nil {
 			t.Fatal(err)
 		}
-		const many = 2000
+		const many = 2*atOnce + 100
 		from := windowOf(1, 1, 0).rev.From
 		must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, written_at) SELECT 'prj_a', 'day', toDate('%s'), toDate('%s'), toUInt64(number + 1), '/p', toInt64(1), toInt64(1), toInt64(1), toInt32(1), toUInt8(1), toUInt8(1), toInt64(1), now() - 200000 FROM system.numbers LIMIT %d",
 			name, rowsTable, names(rowColumns), from, from+1, many))
@@ -151,8 +151,10 @@ func TestCollectMany(t *testing.T) {
 
 // TestTimeZones has servers that are elsewhere: dates, stamps and ages stay.
 func TestTimeZones(t *testing.T) {
+	t.Parallel()
 	for _, zone := range []string{"America/New_York", "Asia/Kolkata"} {
 		t.Run(zone, func(t *testing.T) {
+			t.Parallel()
 			server := engines.RunClickHouse(t, engines.WithConfig("<timezone>"+zone+"</timezone>"))
 			if got := must(t, server, "SELECT timezone()"); strings.TrimSpace(got) != zone {
 				t.Fatalf("the server is in %s", got)

@@ -30,10 +30,10 @@ var steps = []struct {
 	{"block sent", 1, 1}, {"block sent", 2, 1}, {"rows inserted", 1, 1}, {"rows verified", 1, 1}, {"marker inserted", 1, 2},
 }
 
-// onStep calls f once, when a commit comes to a step for the nth time.
-func onStep(name string, nth int, f func()) {
+// onStep calls f once, when a commit of s comes to a step for the nth time.
+func onStep(s *Sink, name string, nth int, f func()) {
 	seen := 0
-	step = func(reached string) {
+	s.step = func(reached string) {
 		if reached == name {
 			if seen++; seen == nth {
 				f()
@@ -51,11 +51,12 @@ func TestCrashChild(t *testing.T) {
 	}
 	name, nth, _ := strings.Cut(os.Getenv(childStep), "/")
 	n, _ := strconv.Atoi(nth)
-	onStep(name, n, func() {
+	s := openSmall(t, dsn)
+	onStep(s, name, n, func() {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
 	})
-	if err := open(t, dsn).Replace(t.Context(), windowOf(0, 2, twoBlocks)); err != nil {
+	if err := s.Replace(t.Context(), windowOf(0, 2, twoBlocks)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -65,6 +66,7 @@ func TestCrash(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		for _, at := range steps {
 			t.Run(at.name+" "+strconv.Itoa(at.nth), func(t *testing.T) {
+				t.Parallel()
 				dsn := e.DSN(database(t, e))
 				s, r := open(t, dsn), newReader(t, dsn)
 				if err := s.Replace(t.Context(), windowOf(0, 1, 10)); err != nil {
@@ -109,13 +111,14 @@ type killable interface {
 // TestServerKilled kills the server at each step of a commit, and starts it
 // again after the sink gave up, or at once.
 func TestServerKilled(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(*testing.T) killable{
 		"18.16": func(t *testing.T) killable { return engines.RunClickHouse(t) },
 		"26":    func(t *testing.T) killable { return engines.RunEngine26(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := start(t)
-			defer func() { step = nil }()
 			for i, at := range steps {
 				for _, atOnce := range []bool{false, true} {
 					if atOnce && i%2 == 1 {
@@ -132,11 +135,11 @@ func TestServerKilled(t *testing.T) {
 
 func serverKilled(t *testing.T, server killable, name string, nth int, sees int32, atOnce bool) {
 	dsn := server.DSN(database(t, server))
-	s := open(t, dsn)
+	s := openSmall(t, dsn)
 	if err := s.Replace(t.Context(), windowOf(0, 1, 10)); err != nil {
 		t.Fatal(err)
 	}
-	onStep(name, nth, func() {
+	onStep(s, name, nth, func() {
 		if err := server.Kill(); err != nil {
 			t.Error(err)
 		}
@@ -145,7 +148,7 @@ func serverKilled(t *testing.T, server killable, name string, nth int, sees int3
 		}
 	})
 	err := s.Replace(t.Context(), windowOf(0, 2, twoBlocks))
-	step = nil
+	s.step = nil
 	if !atOnce {
 		restart(t, server)
 	}
@@ -177,7 +180,7 @@ func restart(t *testing.T, server killable) {
 // waitFor waits until the server answers queries.
 func waitFor(t *testing.T, e engine) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if _, err := e.Exec(t.Context(), "SELECT 1"); err == nil {
 			return
 		}

@@ -1,7 +1,6 @@
 package clickhouse
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,19 +9,59 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// twoBlocks is the rows of a window that takes two blocks.
-const twoBlocks = blockRows + 5000
+// twoBlocks is the rows of a window that takes two blocks of a sink that
+// openSmall has opened.
+const twoBlocks = smallBlock + 500
 
-// cutPoints are bytes of a commit of total bytes: some on the way, and many at
-// its end, where the marker goes.
-func cutPoints(total int64) (points []int64) {
-	for i := range int64(3) {
-		points = append(points, total*i/3+1)
+// commits are those of windows of so many rows by sinks that open opens.
+type commits struct {
+	open func(*testing.T, string) *Sink
+	rows int64
+}
+
+var (
+	ofSmallBlocks = commits{openSmall, twoBlocks}
+	ofLargeBlocks = commits{open, blockRows + 5000}
+)
+
+// lengths is how many bytes a commit sends and gets.
+func (c commits) lengths(t *testing.T, dsn string) (up, down int64) {
+	t.Helper()
+	p := newProxy(t, dsn, never)
+	if err := c.open(t, p.dsn(dsn)).Replace(t.Context(), windowOf(1, 2, c.rows)); err != nil {
+		t.Fatal(err)
 	}
+	return p.passed()
+}
+
+// cutting is a failure in the middle of a commit.
+type cutting struct {
+	commits
+	at limit
+}
+
+// cuts are at bytes of a commit that goes in two blocks: some on the way, and
+// many at its end, where the marker goes. Large blocks, which no buffer between
+// holds, are cut on their way.
+func cuts(t *testing.T, dsn string) (all []cutting) {
+	t.Helper()
+	onTheWay := func(total int64) []int64 { return []int64{1, total/3 + 1, total*2/3 + 1} }
+	up, down := ofSmallBlocks.lengths(t, dsn)
+	ups, downs := onTheWay(up), onTheWay(down)
 	for _, left := range []int64{900, 600, 400, 250, 150, 60, 10, 1} {
-		points = append(points, total-left)
+		ups, downs = append(ups, up-left), append(downs, down-left)
 	}
-	return points
+	for _, point := range ups {
+		all = append(all, cutting{ofSmallBlocks, limit{up: point, down: -1}})
+	}
+	for _, point := range downs {
+		all = append(all, cutting{ofSmallBlocks, limit{up: -1, down: point}})
+	}
+	up, _ = ofLargeBlocks.lengths(t, dsn)
+	for _, point := range onTheWay(up)[1:] {
+		all = append(all, cutting{ofLargeBlocks, limit{up: point, down: -1}})
+	}
+	return all
 }
 
 // TestCut cuts the connection at many points of a commit and lets nobody in
@@ -32,58 +71,44 @@ func TestCut(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))
 		s, r := open(t, dsn), newReader(t, dsn)
-		if err := s.Replace(t.Context(), windowOf(0, 1, 10)); err != nil {
+		if err := s.Check(t.Context()); err != nil { // makes the tables
 			t.Fatal(err)
 		}
-		up, down := lengths(t, dsn)
-		var limits []limit
-		for _, point := range cutPoints(up) {
-			limits = append(limits, limit{up: point, down: -1})
-		}
-		for _, point := range cutPoints(down) {
-			limits = append(limits, limit{up: -1, down: point})
-		}
-		outcomes := make([]string, len(limits))
+		all := cuts(t, dsn)
+		outcomes := make([]string, len(all))
 		t.Run("at", func(t *testing.T) {
-			for i, l := range limits {
-				t.Run(fmt.Sprintf("up %d down %d", l.up, l.down), func(t *testing.T) {
+			for i, c := range all {
+				t.Run(fmt.Sprintf("up %d down %d of %d rows", c.at.up, c.at.down, c.rows), func(t *testing.T) {
 					t.Parallel()
-					outcomes[i] = cutAt(t, dsn, reader{t, r.conn}, 2+i, l)
+					outcomes[i] = c.try(t, dsn, reader{t, r.conn}, 2+i)
 				})
 			}
 		})
-		all := strings.Join(outcomes, " ")
-		t.Log(all)
-		for _, want := range []string{"former+error", "new+error"} {
-			if !strings.Contains(all, want) {
-				t.Errorf("no cut led to %s", want)
+		ways := map[bool]string{}
+		for i, c := range all {
+			ways[c.at.up < 0] += outcomes[i] + " "
+		}
+		for down, way := range ways {
+			t.Logf("on the way down %t: %s", down, way)
+			for _, want := range []string{"former+error", "new+error"} {
+				if !strings.Contains(way, want) {
+					t.Errorf("on the way down %t no cut led to %s", down, want)
+				}
 			}
 		}
 		attemptsAreApart(t, s)
 	})
 }
 
-// lengths is how many bytes a commit sends and gets.
-func lengths(t *testing.T, dsn string) (up, down int64) {
-	t.Helper()
-	p := newProxy(t, dsn, never)
-	if err := open(t, p.dsn(dsn)).Replace(t.Context(), windowOf(1, 2, twoBlocks)); err != nil {
+// try replaces a former revision by way of a proxy that fails.
+func (c cutting) try(t *testing.T, dsn string, r reader, day int) (outcome string) {
+	former, next := windowOf(day, 1, 10), windowOf(day, 2, c.rows)
+	if err := c.open(t, dsn).Replace(t.Context(), former); err != nil {
 		t.Fatal(err)
 	}
-	return p.up, p.down
-}
-
-// cutAt replaces a former revision by way of a proxy that fails.
-func cutAt(t *testing.T, dsn string, r reader, day int, l limit) (outcome string) {
-	former, next := windowOf(day, 1, 10), windowOf(day, 2, twoBlocks)
-	if err := open(t, dsn).Replace(t.Context(), former); err != nil {
-		t.Fatal(err)
-	}
-	p := newProxy(t, dsn, l)
-	s := open(t, p.dsn(dsn))
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
-	err := s.Replace(ctx, next)
+	p := newProxy(t, dsn, c.at)
+	s := c.open(t, p.dsn(dsn))
+	err := s.Replace(t.Context(), next)
 	outcome = map[int32]string{1: "former", 2: "new"}[r.shown(next.rev.Key)]
 	if err == nil && outcome != "new" || outcome == "" {
 		t.Errorf("Replace = %v, readers see the %s revision", err, outcome)
@@ -106,22 +131,26 @@ func TestCutOnce(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))
 		s, r := open(t, dsn), newReader(t, dsn)
-		if err := s.Replace(t.Context(), windowOf(0, 1, 10)); err != nil {
+		if err := s.Check(t.Context()); err != nil { // makes the tables
 			t.Fatal(err)
 		}
-		up, down := lengths(t, dsn)
-		for day, l := range []limit{
-			{up: up / 2, down: -1, once: true}, {up: up - 300, down: -1, once: true},
-			{up: -1, down: down - 300, once: true}, {up: -1, down: down - 10, once: true},
-		} {
-			s := open(t, newProxy(t, dsn, l).dsn(dsn))
-			w := windowOf(2+day, 2, twoBlocks)
-			if err := s.Replace(t.Context(), w); err != nil {
-				t.Errorf("%+v: %v", l, err)
-			} else if got := r.shown(w.rev.Key); got != 2 {
-				t.Errorf("%+v: readers see revision %d", l, got)
+		up, down := ofSmallBlocks.lengths(t, dsn)
+		t.Run("at", func(t *testing.T) {
+			for i, l := range []limit{
+				{up: up / 2, down: -1, once: true}, {up: up - 300, down: -1, once: true},
+				{up: -1, down: down - 300, once: true}, {up: -1, down: down - 10, once: true},
+			} {
+				t.Run(fmt.Sprintf("up %d down %d", l.up, l.down), func(t *testing.T) {
+					t.Parallel()
+					s, w := openSmall(t, newProxy(t, dsn, l).dsn(dsn)), windowOf(2+i, 2, twoBlocks)
+					if err := s.Replace(t.Context(), w); err != nil {
+						t.Error(err)
+					} else if got := (reader{t, r.conn}).shown(w.rev.Key); got != 2 {
+						t.Errorf("readers see revision %d", got)
+					}
+				})
 			}
-		}
+		})
 		attemptsAreApart(t, s)
 	})
 }
@@ -130,41 +159,37 @@ func TestCutOnce(t *testing.T) {
 func TestStall(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))
-		s, r := open(t, dsn), newReader(t, dsn)
-		if err := s.Replace(t.Context(), windowOf(0, 1, 10)); err != nil {
-			t.Fatal(err)
-		}
-		big := windowOf(0, 2, 300_000)
-		big.size = 200 // more than the buffers between hold
-		for name, tc := range map[string]struct {
-			l limit
-			w window
-		}{
-			"taking rows":       {limit{up: 1 << 20, down: -1, stall: true}, big},
-			"before the marker": {limit{up: -1, down: -1, stall: true}, windowOf(0, 2, 10)},
-		} {
-			t.Run(name, func(t *testing.T) {
-				p := newProxy(t, dsn, tc.l)
-				defer func() { step = nil }()
-				step = func(name string) {
-					if name == "rows verified" {
-						p.standStill()
-					}
-				}
-				stalled := open(t, p.dsn(dsn)+"?compress=none&dial_timeout=1s&read_timeout=700ms")
-				begun := time.Now()
-				if err := stalled.Replace(t.Context(), tc.w); err == nil {
-					t.Error("Replace = nil")
-				}
-				if took := time.Since(begun); took > 30*time.Second {
-					t.Errorf("Replace took %s", took)
-				}
-				if got := r.shown(tc.w.rev.Key); got != 1 && got != 2 {
-					t.Errorf("readers see revision %d", got)
-				}
-			})
-		}
+		big := windowOf(0, 2, 100_000)
+		big.size = 400 // more than the buffers between hold
+		t.Run("taking rows", func(t *testing.T) { stalls(t, dsn, limit{up: 1 << 20, down: -1, stall: true}, big) })
+		t.Run("before the marker", func(t *testing.T) { stalls(t, dsn, limit{up: -1, down: -1, stall: true}, windowOf(1, 2, 10)) })
 	})
+}
+
+func stalls(t *testing.T, dsn string, l limit, w window) {
+	t.Parallel()
+	former := w
+	former.rev.Number, former.rev.Rows = 1, 10
+	if err := open(t, dsn).Replace(t.Context(), former); err != nil {
+		t.Fatal(err)
+	}
+	p := newProxy(t, dsn, l)
+	s := open(t, p.dsn(dsn)+"?compress=none&dial_timeout=1s&read_timeout=700ms")
+	s.step = func(name string) {
+		if name == "rows verified" {
+			p.standStill()
+		}
+	}
+	begun := time.Now()
+	if err := s.Replace(t.Context(), w); err == nil {
+		t.Error("Replace = nil")
+	}
+	if took := time.Since(begun); took > readTimeout {
+		t.Errorf("Replace took %s", took)
+	}
+	if got := newReader(t, dsn).shown(w.rev.Key); got != 1 && got != 2 {
+		t.Errorf("readers see revision %d", got)
+	}
 }
 
 // TestRowsMissing deletes rows between insert and count: a success that was
@@ -179,14 +204,13 @@ func TestRowsMissing(t *testing.T) {
 		times := 0
 		loses := func(most int) {
 			times = 0
-			step = func(name string) {
+			s.step = func(name string) {
 				if name == "rows inserted" && times < most {
 					times++
 					lose(t, s, key)
 				}
 			}
 		}
-		defer func() { step = nil }()
 		loses(tries)
 		if err := s.Replace(t.Context(), windowOf(0, 2, 500)); err == nil || !strings.Contains(err.Error(), "499 of 500 rows") {
 			t.Errorf("Replace = %v", err)

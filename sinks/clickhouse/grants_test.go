@@ -12,6 +12,7 @@ import (
 // TestGrants runs an export and a collection as a user that has only the rights
 // which docs/clickhouse.md names, on a database whose tables are made already.
 func TestGrants(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	admin, err := engines.StartEngine26(dir)
 	engines.Need(t, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,74 +31,90 @@ type engine interface {
 	Exec(ctx context.Context, sql string) (string, error)
 }
 
-// shared servers serve every test of the package; each test has a database.
+// testsAtOnce is how many tests run at the same time, on whatever machine: they
+// share servers, and wait for them most of the time.
+const testsAtOnce = "4"
+
+// shared are the servers that serve every test that stops none. Each test has
+// databases of its own there.
 var shared struct {
+	dir   string
+	count atomic.Int64 // of databases
+
 	sync.Mutex
-	dir    string
-	old    *engines.ClickHouse
-	modern *engines.Engine26
-	count  atomic.Int64
+	kill []func() error
+}
+
+var (
+	old         = sharing("old", func(dir string) (*engines.ClickHouse, error) { return engines.StartClickHouse(dir) })
+	modern      = sharing("modern", func(dir string) (*engines.Engine26, error) { return engines.StartEngine26(dir) })
+	twoReplicas = sharing("replicas", func(dir string) (*engines.Cluster, error) {
+		return engines.StartClusterOf(dir, 1, 2, engines.WithConfig(uneven))
+	})
+	twoShards = sharing("shards", func(dir string) (*engines.Cluster, error) { return engines.StartClusterOf(dir, 2, 1) })
+)
+
+// sharing returns what returns a shared server, started at the first call.
+func sharing[S interface {
+	Kill() error
+	Tail() string
+}](name string, start func(dir string) (S, error)) func(*testing.T) S {
+	once := sync.OnceValues(func() (S, error) {
+		dir := filepath.Join(shared.dir, name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return *new(S), err
+		}
+		server, err := start(dir)
+		if err == nil {
+			shared.Lock()
+			defer shared.Unlock()
+			shared.kill = append(shared.kill, server.Kill)
+		}
+		return server, err
+	})
+	return func(t *testing.T) S {
+		t.Helper()
+		server, err := once()
+		engines.Need(t, err)
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Log(server.Tail())
+			}
+		})
+		return server
+	}
 }
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childDSN) != "" { // it is killed, and would leave a directory behind
 		os.Exit(m.Run())
 	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "clickhouse-test-")
+	if err == nil {
+		err = flag.Set("test.parallel", testsAtOnce)
+	}
 	if err != nil {
 		panic(err)
 	}
+	defer os.RemoveAll(dir)
 	shared.dir = dir
-	code := m.Run()
-	if shared.old != nil {
-		_ = shared.old.Stop()
-	}
-	if shared.modern != nil {
-		_ = shared.modern.Stop()
-	}
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
+	defer func() {
+		for _, kill := range shared.kill {
+			_ = kill()
+		}
+	}()
+	return m.Run()
 }
 
-// old returns the server 18.16, started at the first call.
-func old(t *testing.T) engine {
-	t.Helper()
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.old == nil {
-		s, err := engines.StartClickHouse(subdir(t, "old"))
-		engines.Need(t, err)
-		shared.old = s
-	}
-	return shared.old
-}
-
-// modern returns the engine 26, started at the first call.
-func modern(t *testing.T) engine {
-	t.Helper()
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.modern == nil {
-		s, err := engines.StartEngine26(subdir(t, "modern"))
-		engines.Need(t, err)
-		shared.modern = s
-	}
-	return shared.modern
-}
-
-func subdir(t *testing.T, name string) string {
-	t.Helper()
-	dir := fmt.Sprintf("%s/%s", shared.dir, name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-// both runs f against either server.
+// both runs f against either server, beside other tests.
 func both(t *testing.T, f func(t *testing.T, e engine)) {
-	t.Run("18.16", func(t *testing.T) { f(t, old(t)) })
-	t.Run("26", func(t *testing.T) { f(t, modern(t)) })
+	t.Parallel()
+	t.Run("18.16", func(t *testing.T) { t.Parallel(); f(t, old(t)) })
+	t.Run("26", func(t *testing.T) { t.Parallel(); f(t, modern(t)) })
 }
 
 // database makes an empty database, dropped at the end.
@@ -136,6 +153,17 @@ func open(t *testing.T, dsn string) *Sink {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// smallBlock is the rows of a block of a sink that openSmall has opened.
+const smallBlock = 2000
+
+// openSmall opens a sink that makes do with few rows for a block.
+func openSmall(t *testing.T, dsn string) *Sink {
+	t.Helper()
+	s := open(t, dsn)
+	s.blockRows = smallBlock
 	return s
 }
 

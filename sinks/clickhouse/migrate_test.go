@@ -59,6 +59,7 @@ func TestMigratesOnce(t *testing.T) {
 
 // TestViewsAfterUpgrade finds the views that an old server was given.
 func TestViewsAfterUpgrade(t *testing.T) {
+	t.Parallel()
 	e := modern(t)
 	name := database(t, e)
 	l := layout{database: name, server: oldest}

@@ -12,7 +12,7 @@ import (
 )
 
 // TestOrderOfReading stretches the time between the two tables' states in a
-// query over the view to half a second, in which a revision is committed: the
+// query over the view to a second, in which a revision is committed: the
 // query must see the former revision or the new one, not a marker without rows.
 func TestOrderOfReading(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
@@ -28,9 +28,10 @@ func TestOrderOfReading(t *testing.T) {
 		slow, settings := stretched(t, s)
 		number := int32(1)
 		for range 2 {
-			counted := make(chan string)
+			counted := make(chan string, 1)
 			go func() { counted <- count(r, slow, settings) }()
-			time.Sleep(200 * time.Millisecond) // inside the stretch
+			eventually(t, func() bool { return len(counted) > 0 || underWay(t, e, "sleep(0.6)") })
+			time.Sleep(200 * time.Millisecond) // from its begin into the stretch, which no table tells of
 			number = 3 - number
 			if err := seal(number); err != nil {
 				t.Error(err)
@@ -41,6 +42,11 @@ func TestOrderOfReading(t *testing.T) {
 			}
 		}
 	})
+}
+
+// underWay reports whether a query with such words is under way.
+func underWay(t *testing.T, e engine, words string) bool {
+	return must(t, e, "SELECT count() FROM system.processes WHERE query LIKE '%"+words+"%' AND query NOT LIKE '%system.processes%'") != "0\n"
 }
 
 // stretched is the query of the view, which sleeps before it comes to the

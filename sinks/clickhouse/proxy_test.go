@@ -60,6 +60,13 @@ func (p *proxy) dsn(dsn string) string {
 	return strings.Replace(dsn, p.target, p.listener.Addr().String(), 1)
 }
 
+// passed is how many bytes have passed.
+func (p *proxy) passed() (up, down int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.up, p.down
+}
+
 // heal lets everything pass from now on.
 func (p *proxy) heal() {
 	p.hangUp()
@@ -73,6 +80,12 @@ func (p *proxy) standStill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limit.down = p.down + 1
+}
+
+func (p *proxy) stalls() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limit.stall
 }
 
 func (p *proxy) hangUp() {
@@ -120,7 +133,7 @@ func (p *proxy) copy(to, from net.Conn, count *int64) {
 				break
 			}
 		}
-		if fails && p.limit.stall {
+		if fails && p.stalls() {
 			return
 		}
 		if fails {

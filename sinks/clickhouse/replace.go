@@ -28,12 +28,10 @@ const (
 	longestTurn = 500 * time.Millisecond
 )
 
-// step lets tests stop the process between two steps of a commit; nil outside them.
-var step func(name string)
-
-func at(name string) {
-	if step != nil {
-		step(name)
+// at tells that a commit has come to a step.
+func (s *Sink) at(step string) {
+	if s.step != nil {
+		s.step(step)
 	}
 }
 
@@ -91,7 +89,7 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) error {
 	if err != nil {
 		return err
 	}
-	at("rows inserted")
+	s.at("rows inserted")
 	if want := max(rev.Rows, 0); n != want {
 		return fmt.Errorf("the window file has %d rows, its revision says %d", n, want)
 	}
@@ -103,11 +101,11 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) error {
 			return err
 		}
 	}
-	at("rows verified")
+	s.at("rows verified")
 	if err := ses.insertMarker(ctx, rev, attempt); err != nil {
 		return err
 	}
-	at("marker inserted")
+	s.at("marker inserted")
 	return s.confirm(ctx, ses, rev.Key, attempt)
 }
 

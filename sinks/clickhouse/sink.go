@@ -37,6 +37,10 @@ type Sink struct {
 	// slots has room for as many windows as there are connections.
 	slots   chan struct{}
 	timeout time.Duration // among the servers of a cluster
+	// blockRows bounds the rows of a block in memory.
+	blockRows int
+	// step is called between two steps of a commit; nil outside tests.
+	step func(name string)
 	// inserting is held where inserts with a quorum must not overlap.
 	inserting sync.Mutex
 
@@ -56,7 +60,10 @@ func New(c Config) (*Sink, error) {
 		return nil, fmt.Errorf("ClickHouse cluster %.80q: must match %s", c.Cluster, clusterForm)
 	}
 	o.ClientInfo.Products = append(o.ClientInfo.Products, struct{ Name, Version string }{"docgauge", c.Version})
-	return &Sink{options: o, cluster: c.Cluster, timeout: clusterTimeout, attempts: attempts{now: c.Now}, slots: make(chan struct{}, o.MaxOpenConns)}, nil
+	return &Sink{
+		options: o, cluster: c.Cluster, timeout: clusterTimeout, blockRows: blockRows,
+		attempts: attempts{now: c.Now}, slots: make(chan struct{}, o.MaxOpenConns),
+	}, nil
 }
 
 // Name returns "clickhouse".
@@ -89,7 +96,9 @@ type session struct {
 	conn driver.Conn
 	http bool
 	// timeout is how long the servers of a cluster wait for each other.
-	timeout time.Duration
+	timeout   time.Duration
+	blockRows int
+	at        func(step string)
 }
 
 // open returns the session, made at the first call.
@@ -119,7 +128,11 @@ func (s *Sink) prepare(ctx context.Context, conn driver.Conn) (*session, error) 
 	if err != nil {
 		return nil, err
 	}
-	ses := &session{layout: layout{database: s.options.Auth.Database, cluster: s.cluster, server: serverOf(v)}, conn: conn, timeout: s.timeout, http: s.options.Protocol == clickhouse.HTTP}
+	ses := &session{
+		layout: layout{database: s.options.Auth.Database, cluster: s.cluster, server: serverOf(v)},
+		conn:   conn, http: s.options.Protocol == clickhouse.HTTP,
+		timeout: s.timeout, blockRows: s.blockRows, at: s.at,
+	}
 	if err := ses.server.check(); err != nil {
 		return nil, err
 	}

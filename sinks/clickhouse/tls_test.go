@@ -49,13 +49,9 @@ func certificate(t *testing.T) (cert, key string) {
 
 // TestNativeTLS has a server whose certificate nobody signed.
 func TestNativeTLS(t *testing.T) {
+	t.Parallel()
 	cert, key := certificate(t)
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	_ = l.Close()
+	port := engines.FreePort(t)
 	server := engines.RunClickHouse(t, engines.WithConfig(fmt.Sprintf("<tcp_port_secure>%d</tcp_port_secure><openSSL><server><certificateFile>%s</certificateFile><privateKeyFile>%s</privateKeyFile><verificationMode>none</verificationMode></server></openSSL>", port, cert, key)))
 	dsn := fmt.Sprintf("clickhouse://default@127.0.0.1:%d/%s?secure=true", port, database(t, server))
 	refused(t, dsn, "certificate is not trusted", "SSL_CERT_FILE")
@@ -72,6 +68,7 @@ func TestNativeTLS(t *testing.T) {
 
 // TestHTTPS has the engine behind a proxy whose certificate nobody signed.
 func TestHTTPS(t *testing.T) {
+	t.Parallel()
 	e := modern(t)
 	plain := e.DSN(database(t, e))
 	target, err := url.Parse(plain)
