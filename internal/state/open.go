@@ -145,6 +145,10 @@ func (db *DB) prepare(ctx context.Context) error {
 	if verdict != "ok" {
 		return fmt.Errorf("%s: %s: %w (%s)", filepath.Join(db.dir, FileName), verdict, ErrCorrupt, remedy)
 	}
+	// Who only reads does not wait for those who write.
+	if have, err := userVersion(ctx, db.sql); err == nil && have == Version() {
+		return nil
+	}
 	return db.migrate(ctx)
 }
 
@@ -159,10 +163,17 @@ func Version() int {
 	return len(names)
 }
 
+func userVersion(ctx context.Context, from interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}) (version int, err error) {
+	err = from.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version)
+	return version, err
+}
+
 func (db *DB) migrate(ctx context.Context) error {
 	return db.tx(ctx, func(tx *sql.Tx) error {
-		var have int
-		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
+		have, err := userVersion(ctx, tx)
+		if err != nil {
 			return err
 		}
 		want := Version()

@@ -1,8 +1,10 @@
 package state_test
 
 import (
+	"database/sql"
 	"errors"
 	"math/rand/v2"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -32,6 +34,27 @@ func TestProcessesAtOnce(t *testing.T) {
 	}
 	if got := counter(t, db, "windows_committed_total", `{project="prj_a",sink="parquet"}`); got != 10 {
 		t.Errorf("%d windows counted, all processes committed the same 10", got)
+	}
+}
+
+// TestReadersDoNotWait: a command that only looks does not wait for a write, which
+// would end it after a minute.
+func TestReadersDoNotWait(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	writer, err := sql.Open("sqlite", filepath.Join(dir, state.FileName))
+	check(t, err)
+	defer writer.Close()
+	conn, err := writer.Conn(t.Context())
+	check(t, err)
+	defer conn.Close()
+	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	check(t, err)
+	db, err := state.OpenExisting(dir)
+	check(t, err)
+	defer db.Close()
+	if got := counter(t, db, "done", ""); got != 0 {
+		t.Errorf("counter is %d", got)
 	}
 }
 
