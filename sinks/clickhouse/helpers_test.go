@@ -33,7 +33,7 @@ type engine interface {
 
 // testsAtOnce is how many tests run at the same time, on whatever machine: they
 // share servers, and wait for them most of the time.
-const testsAtOnce = "4"
+const testsAtOnce = "8"
 
 // shared are the servers that serve every test that stops none. Each test has
 // databases of its own there.
