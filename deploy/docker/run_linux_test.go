@@ -5,15 +5,17 @@ import (
 	"context"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/engines"
 )
 
 // patience is how long a container may take to become healthy.
@@ -33,7 +35,7 @@ func TestImage(t *testing.T) {
 		t.Skip("needs root, to become another user")
 	}
 	env := append(m.final.environment("ENV"), sandbox(t, filepath.Join(m.root, "docgauge"))...)
-	env = append(env, "DOCGAUGE_LISTEN_ADDRESS="+freeAddress(t), "DOCGAUGE_SINCE="+time.Now().AddDate(0, 0, -3).UTC().Format(time.DateOnly))
+	env = append(env, "DOCGAUGE_LISTEN_ADDRESS=0.0.0.0:"+strconv.Itoa(engines.FreePort(t)), "DOCGAUGE_SINCE="+time.Now().AddDate(0, 0, -3).UTC().Format(time.DateOnly))
 	before := m.files(t, func(path string) bool { return !strings.HasPrefix(path, "/var/lib/docgauge/") })
 
 	argv := slices.Concat(m.final.exec(t, "ENTRYPOINT"), m.final.exec(t, "CMD"), []string{"--once-at-start"})
@@ -141,15 +143,4 @@ func sandbox(t *testing.T, binary string) (env []string) {
 		env = append(env, strings.TrimSpace(strings.TrimPrefix(line, "export ")))
 	}
 	return env
-}
-
-// freeAddress is one nobody listens on now, of every address as in the image.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strings.Replace(l.Addr().String(), "127.0.0.1", "0.0.0.0", 1)
 }

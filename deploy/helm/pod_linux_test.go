@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/engines"
 )
 
 // build makes the program as an image has it: static.
@@ -139,7 +140,7 @@ func (k *kubelet) parquetFiles(t *testing.T) (n int) {
 // ready, is scraped, and ends within the time it is given.
 func podOfDeployment(t *testing.T, binary string) {
 	t.Helper()
-	port := freePort(t)
+	port := strconv.Itoa(engines.FreePort(t))
 	k := start(t, manifests(t, "deployment", append(sandbox(t, binary), "--set", "metrics.port="+port)...), binary)
 	c := k.container(t, "docgauge")
 	cmd := c.command(t)
@@ -206,14 +207,4 @@ func get(t *testing.T, url string) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 }

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -66,7 +66,7 @@ func newMachine(t *testing.T, root string) machine {
 			"prj_a", "prj_sandbox", "http://pushgateway:9091", gateway.URL, "sudo -u docgauge ", ""),
 		env: []string{
 			"PATH=" + filepath.Join(root, "usr/local/bin") + ":" + os.Getenv("PATH"), "HOME=" + root,
-			"KEY=sbx_local-trial-key", "DOCGAUGE_LISTEN_ADDRESS=" + freeAddress(t),
+			"KEY=sbx_local-trial-key", "DOCGAUGE_LISTEN_ADDRESS=127.0.0.1:" + strconv.Itoa(engines.FreePort(t)),
 		},
 	}
 }
@@ -101,16 +101,6 @@ func (m machine) left(paths ...string) {
 	if info.Mode().Perm() != 0o600 {
 		m.Errorf("the key has mode %v, want 0600", info.Mode())
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // sandbox runs the service and returns its URL.

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -161,7 +162,7 @@ func testEnvironment(t *testing.T, root string) {
 		}
 		docgauge(t, binary, env, 0, "plan")
 		// Nobody serves there, as somebody on this machine may at the default address.
-		docgauge(t, binary, append(env, "DOCGAUGE_LISTEN_ADDRESS="+freeAddress(t)), 1, "healthcheck")
+		docgauge(t, binary, append(env, "DOCGAUGE_LISTEN_ADDRESS=127.0.0.1:"+strconv.Itoa(engines.FreePort(t))), 1, "healthcheck")
 	}
 	for _, unit := range units[:2] {
 		docgauge(t, binary, nil, 0, append(strings.Fields(value(t, unit, "ExecStart"))[1:], "--help")...)

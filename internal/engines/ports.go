@@ -43,7 +43,7 @@ func withPorts(n int, start func(ports []int) error) error {
 func freePorts(n int) ([]int, error) {
 	ports := make([]int, n)
 	for i := range ports {
-		port, err := freePort()
+		port, err := Port()
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +52,10 @@ func freePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-func freePort() (int, error) {
+// Port returns a port on loopback that nobody listens on. No other process of
+// this package is given it before this one has ended, nor does the system hand it
+// out.
+func Port() (int, error) {
 	for range portTries {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
 		if reserve(port) && taken([]int{port}) == 0 {

@@ -8,12 +8,10 @@ type engine interface {
 	Tail() string
 }
 
-// FreePort returns a port on loopback that nobody listens on. No other process
-// of this package is given it before this one has ended, nor does the system
-// hand it out.
+// FreePort returns a port for one test, see [Port].
 func FreePort(t testing.TB) int {
 	t.Helper()
-	port, err := freePort()
+	port, err := Port()
 	Need(t, err)
 	return port
 }

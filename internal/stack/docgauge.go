@@ -129,9 +129,6 @@ func (s *Stack) docgauge(ctx context.Context, env []string, args ...string) ([]b
 
 // startServe starts the daemon, which exports at once.
 func (s *Stack) startServe(context.Context) (err error) {
-	if err := s.releasePort(); err != nil {
-		return err
-	}
 	argv := []string{s.options.Binary, "serve", "--once-at-start"}
 	s.serve, err = engines.StartCommand(s.path("serve"), "serve", argv, s.environment, func(ctx context.Context) bool {
 		_, err := get(ctx, s.URL+"/healthz")

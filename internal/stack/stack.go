@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/docgauge/docgauge/internal/engines"
 )
@@ -36,7 +36,6 @@ type Stack struct {
 	options     Options
 	sandbox     *engines.Command
 	serve       *engines.Command
-	held        net.Listener   // serve's port, until serve takes it
 	environment []string       // of docgauge
 	repository  string         // what agent jobs edit; empty: they pretend
 	stops       []func() error // in the order of starting
@@ -67,9 +66,11 @@ func (s *Stack) start(ctx context.Context) (err error) {
 	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
 		return err
 	}
-	if err := s.holdPort(); err != nil {
+	port, err := engines.Port() // Prometheus must know it before serve runs
+	if err != nil {
 		return err
 	}
+	s.URL = "http://127.0.0.1:" + strconv.Itoa(port)
 	for _, step := range []struct {
 		say string
 		do  func(context.Context) error
@@ -89,26 +90,6 @@ func (s *Stack) start(ctx context.Context) (err error) {
 		}
 	}
 	return nil
-}
-
-// holdPort takes a free port for serve, which Prometheus must know before serve
-// runs.
-func (s *Stack) holdPort() (err error) {
-	if s.held, err = net.Listen("tcp4", "127.0.0.1:0"); err != nil {
-		return err
-	}
-	s.URL = "http://" + s.held.Addr().String()
-	s.stops = append(s.stops, s.releasePort)
-	return nil
-}
-
-func (s *Stack) releasePort() error {
-	if s.held == nil {
-		return nil
-	}
-	err := s.held.Close()
-	s.held = nil
-	return err
 }
 
 // Stop ends everything, last started first. What it kept stays in the directory.
