@@ -27,12 +27,15 @@ var done = []string{
 // Await returns when serve has exported, and agent jobs have ended with a pull
 // request, without one, and as failed; or when serve has ended or ctx has, with
 // an error that says what is lacking.
-func (s *Stack) Await(ctx context.Context) error {
+func (s *Stack) Await(ctx context.Context) error { return s.await(ctx, s.lacking) }
+
+// await returns when nothing is lacking any more.
+func (s *Stack) await(ctx context.Context, lacking func(context.Context) string) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		lacking := s.lacking(ctx)
-		if lacking == "" {
+		what := lacking(ctx)
+		if what == "" {
 			return nil
 		}
 		select {
@@ -40,7 +43,7 @@ func (s *Stack) Await(ctx context.Context) error {
 		case <-s.serve.Ended():
 			return fmt.Errorf("serve ended:\n%s", s.serve.Tail())
 		case <-ctx.Done():
-			return fmt.Errorf("still waiting for %s: %w\n%s", lacking, ctx.Err(), s.serve.Tail())
+			return fmt.Errorf("still waiting for %s: %w\n%s", what, ctx.Err(), s.serve.Tail())
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // files are the documentation site, the prompts, and the command that stands in
@@ -83,22 +82,14 @@ func (s *Stack) awaitScrape(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, scrapePatience)
 	defer cancel()
-	query := url.Values{"query": {fmt.Sprintf("count(count by (project) (docgauge_agent_jobs_finished_total)) == %d", len(Projects))}}
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		answer, err := get(ctx, s.Prometheus.URL+"/api/v1/query?"+query.Encode())
+	query := fmt.Sprintf("count(count by (project) (docgauge_agent_jobs_finished_total)) == %d", len(Projects))
+	return s.await(ctx, func(ctx context.Context) string {
+		answer, err := get(ctx, s.Prometheus.URL+"/api/v1/query?"+url.Values{"query": {query}}.Encode())
 		if strings.Contains(answer, `"result":[{`) {
-			return nil
+			return ""
 		}
-		select {
-		case <-tick.C:
-		case <-s.serve.Ended():
-			return fmt.Errorf("serve ended:\n%s", s.serve.Tail())
-		case <-ctx.Done():
-			return fmt.Errorf("first scrape of serve: %w: %w, %s", ctx.Err(), err, answer)
-		}
-	}
+		return fmt.Sprintf("a scrape of serve by Prometheus (%s, %v)", answer, err)
+	})
 }
 
 // writeFiles writes one of files, or all below it.
