@@ -56,18 +56,8 @@ func (k *keyring) reload() (changed bool, err error) {
 // watch reloads at each signal, and when the file changes, until ctx ends.
 // changed is told about a new key.
 func (k *keyring) watch(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, changed func()) {
-	tick := time.NewTicker(keyPoll)
-	defer tick.Stop()
 	said := ""
-	for {
-		asked := false
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-signals:
-			asked = true
-		}
+	lookAgain(ctx, signals, func(asked bool) {
 		fresh, err := k.reload()
 		switch {
 		case err != nil && (asked || err.Error() != said):
@@ -83,6 +73,23 @@ func (k *keyring) watch(ctx context.Context, signals <-chan os.Signal, log *slog
 		said = ""
 		if err != nil {
 			said = err.Error()
+		}
+	})
+}
+
+// lookAgain calls look every keyPoll, and at each signal, with which somebody has
+// asked for an answer, until ctx ends.
+func lookAgain(ctx context.Context, signals <-chan os.Signal, look func(asked bool)) {
+	tick := time.NewTicker(keyPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			look(false)
+		case <-signals:
+			look(true)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"time"
 )
 
 // heldSecret is a secret in a file that serve reads at the start alone.
@@ -36,18 +35,8 @@ func (h heldSecret) outdated() bool {
 // watchSecrets tells once of each that its file has another, and again at each
 // signal, until ctx ends.
 func watchSecrets(ctx context.Context, all []heldSecret, signals <-chan os.Signal, log *slog.Logger) {
-	tick := time.NewTicker(keyPoll)
-	defer tick.Stop()
 	said := map[string]bool{}
-	for {
-		asked := false
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-signals:
-			asked = true
-		}
+	lookAgain(ctx, signals, func(asked bool) {
 		for _, h := range all {
 			outdated := h.outdated()
 			if outdated && (asked || !said[h.name]) {
@@ -55,5 +44,5 @@ func watchSecrets(ctx context.Context, all []heldSecret, signals <-chan os.Signa
 			}
 			said[h.name] = outdated
 		}
-	}
+	})
 }
