@@ -163,10 +163,8 @@ func Version() int {
 	return len(names)
 }
 
-func userVersion(ctx context.Context, from interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}) (version int, err error) {
-	err = from.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version)
+func userVersion(ctx context.Context, q querier) (version int, err error) {
+	err = q.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version)
 	return version, err
 }
 
