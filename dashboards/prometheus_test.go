@@ -189,23 +189,9 @@ func scraped(t *testing.T, s exporter.Snapshot) (*engines.Prometheus, time.Time)
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{
 		Scrapes: []engines.Scrape{{URL: target.URL, Interval: time.Second}},
 	})
-	await(t, server, "count_over_time("+exporter.BuildInfo+"[1h]) >= 3")
+	server.Await(t, "count_over_time("+exporter.BuildInfo+"[1h]) >= 3")
 	values.Publish(later(s))
-	at := await(t, server, "timestamp("+exporter.ExportRuns+`{outcome="success"} == 10)`)
-	return server, time.UnixMilli(int64(math.Round(1000 * at)))
-}
-
-// await waits until an expression has a result, and returns its value.
-func await(t *testing.T, server *engines.Prometheus, expr string) float64 {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if got := query(t, server, expr, time.Time{}); len(got) > 0 {
-			return got[0].Value
-		}
-	}
-	targets, err := server.Targets(t.Context())
-	t.Fatalf("%s: nothing in two minutes; targets: %v, %v", expr, targets, err)
-	return 0
+	return server, server.ScrapedAt(t, exporter.ExportRuns+`{outcome="success"}`, "== 10")
 }
 
 // later is s with one more of everything that is counted.

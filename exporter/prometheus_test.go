@@ -2,7 +2,6 @@ package exporter_test
 
 import (
 	"fmt"
-	"math"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -40,7 +39,7 @@ func TestPrometheus(t *testing.T) {
 			server := engines.RunPrometheus(t, engines.PrometheusConfig{
 				Scrapes: []engines.Scrape{{URL: target.URL, Interval: time.Second}}, NativeHistograms: native,
 			})
-			at := scrapedAt(t, server)
+			at := server.ScrapedAt(t, exporter.BuildInfo, "")
 			for i, path := range odd {
 				labels := map[string]string{"path": exporter.Label(path), "project": "prj_a", "window": "day"}
 				if got, ok := find(query(t, server, exporter.PageVisitorsDeduplicated, at), labels); !ok || got != float64(i) {
@@ -56,21 +55,6 @@ func TestPrometheus(t *testing.T) {
 			}
 		})
 	}
-}
-
-// scrapedAt waits until the server has what it scrapes, and returns of when. After
-// that a scrape may fail, which on a machine that is busy takes longer than it may,
-// and all series are stale; at that time they are there for ever.
-func scrapedAt(t *testing.T, server *engines.Prometheus) time.Time {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if got := query(t, server, "timestamp("+exporter.BuildInfo+")", time.Time{}); len(got) == 1 {
-			return time.UnixMilli(int64(math.Round(1000 * got[0].Value)))
-		}
-	}
-	targets, err := server.Targets(t.Context())
-	t.Fatalf("not scraped in two minutes: %v, %v", targets, err)
-	return time.Time{}
 }
 
 func query(t *testing.T, server *engines.Prometheus, expression string, at time.Time) []engines.Sample {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -67,12 +66,7 @@ func (f *served) prometheus(t *testing.T) {
 	})
 	// A scrape that takes too long on a busy machine ends every series: what is asked
 	// is what the first one brought.
-	var first map[string]float64
-	await(t, "Prometheus has scraped", func() bool {
-		first = ask(t, server, "timestamp(docgauge_snapshot_timestamp_seconds)", time.Time{})
-		return len(first) == 1
-	})
-	q := question{t, server, time.UnixMilli(int64(math.Round(1000 * first[""])))}
+	q := question{t, server, server.ScrapedAt(t, "docgauge_snapshot_timestamp_seconds", "")}
 	f.numbers(q)
 	f.top(q)
 	f.due(q)
