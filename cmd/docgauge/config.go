@@ -191,14 +191,20 @@ func readSecret(p *problems, name string, value *secret, file string) {
 		p.add("%s and %s_FILE: set one of them", name, name)
 		return
 	}
-	text, err := os.ReadFile(file)
+	held, err := secretIn(file)
 	if err != nil {
 		p.add("%s_FILE: %v", name, pathError(err))
 		return
 	}
-	if *value = secret(strings.TrimSpace(string(text))); *value == "" {
+	if *value = held; held == "" {
 		p.add("%s_FILE: the file is empty", name)
 	}
+}
+
+// secretIn reads a secret, without the space and the lines around it.
+func secretIn(file string) (secret, error) {
+	text, err := os.ReadFile(file)
+	return secret(strings.TrimSpace(string(text))), err
 }
 
 func pathError(err error) error {

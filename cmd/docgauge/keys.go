@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -38,11 +37,11 @@ func (k *keyring) reload() (changed bool, err error) {
 	if k.file == "" {
 		return false, nil
 	}
-	text, err := os.ReadFile(k.file)
+	held, err := secretIn(k.file)
 	if err != nil {
 		return false, fmt.Errorf("%s_FILE: %w: the former key stays in use", k.name, pathError(err))
 	}
-	key := strings.TrimSpace(string(text))
+	key := string(held)
 	if key == k.get() {
 		return false, nil
 	}

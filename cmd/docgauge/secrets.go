@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"strings"
 )
 
 // heldSecret is a secret in a file that serve reads at the start alone.
@@ -27,8 +26,7 @@ func (h heldSecret) outdated() bool {
 	if h.file == "" {
 		return false
 	}
-	text, err := os.ReadFile(h.file)
-	now := secret(strings.TrimSpace(string(text)))
+	now, err := secretIn(h.file)
 	return err == nil && now != "" && now != h.held
 }
 
