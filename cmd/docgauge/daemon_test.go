@@ -295,9 +295,7 @@ func TestKeyIsReplaced(t *testing.T) {
 	s := serviceOf(t, sandbox.Config{Seed: 5, Days: 10, Pages: 40, ExpiredKey: expired})
 	c := configFor(t, s.url)
 	c.APIKey, c.APIKeyFile = expired, filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(c.APIKeyFile, []byte(expired), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeText(t, c.APIKeyFile, expired)
 	d, log := daemonFor(t, c)
 	hangups := make(chan os.Signal, 1)
 	during(t, func(ctx context.Context) { d.api.key.watch(ctx, hangups, d.log, d.keyChanged) })
@@ -305,9 +303,7 @@ func TestKeyIsReplaced(t *testing.T) {
 	if now := d.published(t); !now.Keys[0].Rejected || now.Runs[0].Outcome != outcomeFailed || !now.LastSuccess.IsZero() {
 		t.Errorf("the key is %+v, the run %+v", now.Keys[0], now.Runs[0])
 	}
-	if err := os.WriteFile(c.APIKeyFile, []byte(sandbox.DefaultAPIKey+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeText(t, c.APIKeyFile, sandbox.DefaultAPIKey+"\n")
 	hangups <- os.Interrupt // any will do
 	await(t, "the key is taken", func() bool { return !d.published(t).Keys[0].Rejected })
 	asked := len(s.Requests())

@@ -16,12 +16,7 @@ import (
 // without a signal. What cannot be a key leaves the former one, and is told once.
 func TestKeyFileIsWatched(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(text string) { t.Helper(); writeText(t, file, text) }
 	write("sbx_one")
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(7 * time.Second)

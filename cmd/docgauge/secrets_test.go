@@ -16,12 +16,7 @@ import (
 func TestHeldSecretHasChanged(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dsn")
 	c := config{ClickHouseDSN: "clickhouse://a:one@db/x", ClickHouseDSNFile: file}
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(text string) { t.Helper(); writeText(t, file, text) }
 	write("clickhouse://a:one@db/x\n")
 	synctest.Test(t, func(t *testing.T) {
 		log := new(logbook)
