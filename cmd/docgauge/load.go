@@ -199,7 +199,7 @@ func (a *app) loadPlan(ctx context.Context, c config, to store, from load.Archiv
 	return load.Run(ctx, from, to, plan, func(rev analytics.Revision) error {
 		s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
 		p.loaded(rev.Rows)
-		if err := db.Record(ctx, rev, 0, nil); err != nil {
+		if err := db.Record(ctx, rev, analytics.Provenance{}, nil); err != nil {
 			return err
 		}
 		return db.Committed(ctx, rev, to.Name(), a.now())

@@ -38,5 +38,19 @@ type Revision struct {
 	ExportedAt time.Time `json:"exported_at"`
 }
 
+// Provenance is what the ledger knows of a reading beside what it says. It is in
+// no sink.
+type Provenance struct {
+	// Requests is how many API requests the reading cost.
+	Requests int `json:"requests"`
+	// Checksum is that of its rows; empty where it is not known.
+	Checksum string `json:"checksum,omitempty"`
+	// MovedRows counts the rows of an unverified reading that came before its
+	// totals last moved, RepeatedRows those whose path came twice: the rows that
+	// are suspect.
+	MovedRows    int64 `json:"moved_rows"`
+	RepeatedRows int64 `json:"repeated_rows"`
+}
+
 // TotalsOnly reports whether only the site totals were read.
 func (r Revision) TotalsOnly() bool { return r.Rows == TotalsOnlyRows }

@@ -26,7 +26,7 @@ func (r *run) enter(ctx context.Context, fetch *spool.Fetch, sealed *spool.Seale
 	if err := fetch.Discard(); err != nil {
 		return err
 	}
-	if err := r.ledger.Record(ctx, rev, fetch.Requests(), r.sinkNames()); err != nil {
+	if err := r.ledger.Record(ctx, rev, analytics.Provenance{Requests: fetch.Requests()}, r.sinkNames()); err != nil {
 		return err
 	}
 	r.tell(StepRecorded, rev.Key, rev.Rows)

@@ -134,8 +134,8 @@ func testFault(t *testing.T, w *world, before int32, c faultCase) {
 		t.Errorf("revision %+v", rev)
 	}
 	w.says(k, before, committed)
-	if e, _ := w.ledger.newest(k); e.requests != 3 {
-		t.Errorf("the ledger says %d requests, want 3", e.requests)
+	if e, _ := w.ledger.newest(k); e.prov.Requests != 3 {
+		t.Errorf("the ledger says %d requests, want 3", e.prov.Requests)
 	}
 	w.emptySpool()
 	if due := w.due(); len(due) > 0 {

@@ -22,9 +22,9 @@ type memory struct {
 }
 
 type entry struct {
-	rev      analytics.Revision
-	requests int
-	sinks    map[string]bool // true: has it, false: is owed
+	rev   analytics.Revision
+	prov  analytics.Provenance
+	sinks map[string]bool // true: has it, false: is owed
 }
 
 func newMemory() *memory {
@@ -35,7 +35,7 @@ func (m *memory) find(rev analytics.Revision) int {
 	return slices.IndexFunc(m.windows[rev.Key], func(e entry) bool { return e.rev.Number == rev.Number })
 }
 
-func (m *memory) Record(ctx context.Context, rev analytics.Revision, requests int, sinks []string) error {
+func (m *memory) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (m *memory) Record(ctx context.Context, rev analytics.Revision, requests in
 	if m.find(rev) >= 0 {
 		return nil
 	}
-	e := entry{rev, requests, map[string]bool{}}
+	e := entry{rev, prov, map[string]bool{}}
 	for _, s := range sinks {
 		e.sinks[s] = false
 	}

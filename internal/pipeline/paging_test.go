@@ -35,8 +35,8 @@ func TestRequests(t *testing.T) {
 				if rev := w.shows(k, 1); !rev.Verified || rev.Rows != int64(c.rows) || rev.Totals != totalsOf(w.service.all(k)) {
 					t.Errorf("revision %+v", rev)
 				}
-				if e, _ := w.ledger.newest(k); e.requests != c.want {
-					t.Errorf("the ledger says %d requests, want %d", e.requests, c.want)
+				if e, _ := w.ledger.newest(k); e.prov.Requests != c.want {
+					t.Errorf("the ledger says %d requests, want %d", e.prov.Requests, c.want)
 				}
 				w.emptySpool()
 				w.limits(t, docsapi.MaxLimit)
@@ -144,8 +144,8 @@ func TestDrift(t *testing.T) {
 				if got := w.service.requests(); got != want {
 					t.Errorf("%d requests, want %d", got, want)
 				}
-				if e, _ := w.ledger.newest(k); e.requests != want {
-					t.Errorf("the ledger says %d requests, want %d", e.requests, want)
+				if e, _ := w.ledger.newest(k); e.prov.Requests != want {
+					t.Errorf("the ledger says %d requests, want %d", e.prov.Requests, want)
 				}
 				w.emptySpool()
 				if times < maxReadings {

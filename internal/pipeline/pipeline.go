@@ -39,7 +39,7 @@ type Source interface {
 // Ledger keeps which revision of a window exists and which sinks have it.
 type Ledger interface {
 	// Record enters a sealed revision, owed to sinks; again is harmless.
-	Record(ctx context.Context, rev analytics.Revision, requests int, sinks []string) error
+	Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error
 	// Committed notes that a sink has it; again is harmless.
 	Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error
 	// Forget takes out a revision that no sink has.

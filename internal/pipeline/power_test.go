@@ -204,8 +204,8 @@ func local(err error) error {
 	return errors.New("state: " + err.Error())
 }
 
-func (w wire) Record(ctx context.Context, rev analytics.Revision, requests int, sinks []string) error {
-	return local(w.p.do(callRecord, func() error { return w.p.books().Record(ctx, rev, requests, sinks) }))
+func (w wire) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
+	return local(w.p.do(callRecord, func() error { return w.p.books().Record(ctx, rev, prov, sinks) }))
 }
 
 func (w wire) Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error {

@@ -46,8 +46,8 @@ func TestResume(t *testing.T) {
 		if got := w.service.requests(); got != want {
 			t.Fatalf("%d requests, want %d", got, want)
 		}
-		if e, _ := w.ledger.newest(k); e.requests != want {
-			t.Fatalf("the ledger says %d requests, want %d", e.requests, want)
+		if e, _ := w.ledger.newest(k); e.prov.Requests != want {
+			t.Fatalf("the ledger says %d requests, want %d", e.prov.Requests, want)
 		}
 		if rev := w.shows(k, 1); !rev.Verified {
 			t.Fatalf("revision %+v", rev)

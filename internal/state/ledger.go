@@ -13,8 +13,7 @@ import (
 // sinks have it.
 type Entry struct {
 	analytics.Revision
-	// Requests is how many API requests the newest revision cost.
-	Requests int `json:"requests"`
+	analytics.Provenance
 	// Sinks maps each sink owed or holding the revision to the time of its
 	// commit; the zero time while it is owed.
 	Sinks map[string]time.Time `json:"sinks"`
@@ -24,7 +23,7 @@ type Entry struct {
 func (db *DB) Entries(ctx context.Context) ([]Entry, error) {
 	rows, err := db.sql.QueryContext(ctx, `
 		SELECT r.project, r.granularity, r.window_start, r.window_end, r.revision, r.settled, r.verified,
-		       r.row_count, r.human, r.ai, r.total, r.exported_at, r.requests, d.sink, d.committed_at
+		       r.row_count, r.human, r.ai, r.total, r.exported_at, r.requests, r.checksum, r.moved_rows, r.repeated_rows, d.sink, d.committed_at
 		FROM revisions r
 		LEFT JOIN deliveries d USING (project, granularity, window_start, window_end, revision)
 		WHERE r.revision = (SELECT max(m.revision) FROM revisions m
@@ -54,7 +53,8 @@ func (db *DB) Entries(ctx context.Context) ([]Entry, error) {
 func scanEntry(rows *sql.Rows) (e Entry, sink sql.NullString, at sql.NullInt64, err error) {
 	var exported int64
 	err = rows.Scan(&e.Project, &e.Granularity, &e.From, &e.To, &e.Number, &e.Settled, &e.Verified,
-		&e.Rows, &e.Totals.Human, &e.Totals.AI, &e.Totals.Total, &exported, &e.Requests, &sink, &at)
+		&e.Rows, &e.Totals.Human, &e.Totals.AI, &e.Totals.Total, &exported,
+		&e.Requests, &e.Checksum, &e.MovedRows, &e.RepeatedRows, &sink, &at)
 	e.ExportedAt = time.UnixMicro(exported).UTC()
 	e.Sinks = map[string]time.Time{}
 	return e, sink, at, err
@@ -70,9 +70,9 @@ func fromMicros(v sql.NullInt64) time.Time {
 // Record enters a sealed revision and owes it to the given sinks. Recording a
 // revision that is there already changes nothing, so that it can be done again
 // after a crash.
-func (db *DB) Record(ctx context.Context, rev analytics.Revision, requests int, sinks []string) error {
+func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
 	return db.tx(ctx, func(tx *sql.Tx) error {
-		if err := insertRevision(ctx, tx, rev, requests); err != nil {
+		if err := insertRevision(ctx, tx, rev, prov); err != nil {
 			return err
 		}
 		for _, sink := range sinks {
@@ -84,11 +84,12 @@ func (db *DB) Record(ctx context.Context, rev analytics.Revision, requests int, 
 	})
 }
 
-func insertRevision(ctx context.Context, tx *sql.Tx, r analytics.Revision, requests int) error {
+func insertRevision(ctx context.Context, tx *sql.Tx, r analytics.Revision, p analytics.Provenance) error {
 	_, err := tx.ExecContext(ctx, `
-		INSERT INTO revisions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`,
+		INSERT INTO revisions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`,
 		r.Project, r.Granularity, r.From, r.To, r.Number, r.Settled, r.Verified, r.Rows,
-		r.Totals.Human, r.Totals.AI, r.Totals.Total, r.ExportedAt.UnixMicro(), requests)
+		r.Totals.Human, r.Totals.AI, r.Totals.Total, r.ExportedAt.UnixMicro(),
+		p.Requests, p.Checksum, p.MovedRows, p.RepeatedRows)
 	return err
 }
 
@@ -148,7 +149,7 @@ func (db *DB) Forget(ctx context.Context, rev analytics.Revision) error {
 func (db *DB) Restore(ctx context.Context, sink string, revs []analytics.Revision) error {
 	return db.tx(ctx, func(tx *sql.Tx) error {
 		for _, r := range revs {
-			if err := insertRevision(ctx, tx, r, 0); err != nil {
+			if err := insertRevision(ctx, tx, r, analytics.Provenance{}); err != nil {
 				return err
 			}
 			_, err := tx.ExecContext(ctx, `

@@ -17,26 +17,26 @@ import (
 
 // model is the ledger as maps.
 type model struct {
-	revisions map[analytics.Key]map[int32]analytics.Revision
-	requests  map[analytics.Key]map[int32]int
-	sinks     map[analytics.Key]map[int32]map[string]time.Time
-	committed map[string]int64 // by labels
-	rows      map[string]int64
+	revisions  map[analytics.Key]map[int32]analytics.Revision
+	provenance map[analytics.Key]map[int32]analytics.Provenance
+	sinks      map[analytics.Key]map[int32]map[string]time.Time
+	committed  map[string]int64 // by labels
+	rows       map[string]int64
 }
 
 func newModel() *model {
 	return &model{
-		map[analytics.Key]map[int32]analytics.Revision{}, map[analytics.Key]map[int32]int{},
+		map[analytics.Key]map[int32]analytics.Revision{}, map[analytics.Key]map[int32]analytics.Provenance{},
 		map[analytics.Key]map[int32]map[string]time.Time{}, map[string]int64{}, map[string]int64{},
 	}
 }
 
-func (m *model) insert(r analytics.Revision, requests int) {
+func (m *model) insert(r analytics.Revision, prov analytics.Provenance) {
 	if m.revisions[r.Key] == nil {
-		m.revisions[r.Key], m.requests[r.Key] = map[int32]analytics.Revision{}, map[int32]int{}
+		m.revisions[r.Key], m.provenance[r.Key] = map[int32]analytics.Revision{}, map[int32]analytics.Provenance{}
 	}
 	if _, known := m.revisions[r.Key][r.Number]; !known {
-		m.revisions[r.Key][r.Number], m.requests[r.Key][r.Number] = r, requests
+		m.revisions[r.Key][r.Number], m.provenance[r.Key][r.Number] = r, prov
 	}
 }
 
@@ -55,8 +55,8 @@ func (m *model) delivery(r analytics.Revision, sink string) map[string]time.Time
 	return d
 }
 
-func (m *model) record(r analytics.Revision, requests int, sinks []string) {
-	m.insert(r, requests)
+func (m *model) record(r analytics.Revision, prov analytics.Provenance, sinks []string) {
+	m.insert(r, prov)
 	for _, sink := range sinks {
 		m.delivery(r, sink)
 	}
@@ -72,7 +72,7 @@ func (m *model) commit(r analytics.Revision, sink string, at time.Time) {
 
 func (m *model) restore(sink string, revs []analytics.Revision) {
 	for _, r := range revs {
-		m.insert(r, 0)
+		m.insert(r, analytics.Provenance{})
 		if d := m.delivery(r, sink); d[sink].IsZero() {
 			d[sink] = r.ExportedAt
 		}
@@ -98,7 +98,7 @@ func (m *model) entries() []state.Entry {
 			continue
 		}
 		n := slices.Max(slices.Collect(maps.Keys(revs)))
-		e := state.Entry{Revision: revs[n], Requests: m.requests[k][n], Sinks: map[string]time.Time{}}
+		e := state.Entry{Revision: revs[n], Provenance: m.provenance[k][n], Sinks: map[string]time.Time{}}
 		maps.Copy(e.Sinks, m.sinks[k][n])
 		out = append(out, e)
 	}
@@ -131,6 +131,14 @@ func drawRevision(t *rapid.T) analytics.Revision {
 	}
 }
 
+func drawProvenance(t *rapid.T) analytics.Provenance {
+	return analytics.Provenance{
+		Requests:  rapid.IntRange(0, 100).Draw(t, "requests"),
+		Checksum:  rapid.SampledFrom([]string{"", "0123456789abcdef"}).Draw(t, "checksum"),
+		MovedRows: rapid.Int64Range(0, 9).Draw(t, "moved"), RepeatedRows: rapid.Int64Range(0, 9).Draw(t, "repeated"),
+	}
+}
+
 func drawTime(t *rapid.T) time.Time {
 	return now.Add(time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "time")) * time.Microsecond)
 }
@@ -158,10 +166,10 @@ func ledgerActions(t *testing.T, db *state.DB, m *model) map[string]func(*rapid.
 	}
 	return map[string]func(*rapid.T){
 		"record": func(rt *rapid.T) {
-			r, requests := drawRevision(rt), rapid.IntRange(0, 100).Draw(rt, "requests")
+			r, prov := drawRevision(rt), drawProvenance(rt)
 			owed := rapid.SliceOfDistinct(rapid.SampledFrom(sinkNames), rapid.ID[string]).Draw(rt, "sinks")
-			must(rt, db.Record(ctx, r, requests, owed))
-			m.record(r, requests, owed)
+			must(rt, db.Record(ctx, r, prov, owed))
+			m.record(r, prov, owed)
 		},
 		"commit": func(rt *rapid.T) {
 			r, sink, at := drawRevision(rt), rapid.SampledFrom(sinkNames).Draw(rt, "sink"), drawTime(rt)
@@ -212,7 +220,7 @@ func (m *model) counts() []state.Count {
 func TestForgetRefusesWhatASinkHas(t *testing.T) {
 	db := open(t, t.TempDir())
 	rev := revision(day(1), 1)
-	check(t, db.Record(t.Context(), rev, 4, []string{"parquet", "clickhouse"}))
+	check(t, db.Record(t.Context(), rev, analytics.Provenance{Requests: 4}, []string{"parquet", "clickhouse"}))
 	check(t, db.Committed(t.Context(), rev, "parquet", now))
 	wantMessage(t, db.Forget(t.Context(), rev), rev.Key.String(), "revision 1", "committed")
 	if got, _ := db.Entries(t.Context()); len(got) != 1 || len(got[0].Sinks) != 2 {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -128,7 +129,7 @@ func filled(t *testing.T) (dir, file string) {
 	dir = t.TempDir()
 	db := open(t, dir)
 	for d := range 300 {
-		check(t, db.Record(t.Context(), revision(day(1+d), 1), 1, []string{"parquet", "clickhouse"}))
+		check(t, db.Record(t.Context(), revision(day(1+d), 1), analytics.Provenance{Requests: 1}, []string{"parquet", "clickhouse"}))
 	}
 	check(t, db.Close())
 	return dir, filepath.Join(dir, state.FileName)
@@ -212,7 +213,7 @@ func TestDiskFull(t *testing.T) {
 	defer db.Close()
 	acknowledged := 0
 	for err == nil && acknowledged < 10_000 {
-		if err = db.Record(t.Context(), revision(day(1+acknowledged), 1), 1, []string{"parquet", "clickhouse"}); err == nil {
+		if err = db.Record(t.Context(), revision(day(1+acknowledged), 1), analytics.Provenance{Requests: 1}, []string{"parquet", "clickhouse"}); err == nil {
 			acknowledged++
 		}
 	}
@@ -231,7 +232,7 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 	check(t, syscall.Mount("none", root, "tmpfs", syscall.MS_REMOUNT, "size=4m,mode=0700"))
-	check(t, db.Record(t.Context(), revision(day(1+acknowledged), 1), 1, []string{"parquet"}))
+	check(t, db.Record(t.Context(), revision(day(1+acknowledged), 1), analytics.Provenance{Requests: 1}, []string{"parquet"}))
 }
 
 func TestReadOnlyDirectory(t *testing.T) {
