@@ -1,15 +1,211 @@
 package schedule
 
-// PageRows is the number of rows one request can bring (service specification,
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// PageRows is the most rows one request can bring (service specification,
 // section 4.3: limit <= 250).
 const PageRows = 250
 
 // Requests returns how many requests a window of that many rows costs: its
-// pages, and one where there are no rows or only totals are read
-// ([analytics.TotalsOnlyRows]). The page after the last is never asked for.
-func Requests(rows int64) int {
-	if rows <= PageRows {
+// pages of pageRows rows, and one where there are no rows or only totals are
+// read ([analytics.TotalsOnlyRows]). The page after the last is never asked for.
+func Requests(rows int64, pageRows int) int {
+	if rows <= int64(pageRows) {
 		return 1
 	}
-	return int((rows-1)/PageRows + 1)
+	return int((rows-1)/int64(pageRows) + 1)
+}
+
+// Basis says where an estimate of requests comes from.
+type Basis string
+
+// The bases, the surest first.
+const (
+	// BasisLedger: the window's own last reading, or one request for totals.
+	BasisLedger Basis = "ledger"
+	// BasisNeighbours: the nearest window of its project and granularity.
+	BasisNeighbours Basis = "neighbours"
+	// BasisDay: the newest day of its project. A longer window has at least as
+	// many pages as any of its days.
+	BasisDay Basis = "day"
+	// BasisUnknown: nothing of its project was read yet. It counts as one.
+	BasisUnknown Basis = "unknown"
+)
+
+// Sizes estimates how many requests windows cost, from the rows of those that
+// were read. Many goroutines may use it at once.
+type Sizes struct {
+	mu sync.Mutex
+	// rows holds the readings that have rows, by series, oldest window first.
+	rows map[Series][]sized
+	// perPage is how many rows a project's pages have, where it is not PageRows.
+	perPage map[string]int
+	// begun is how many pages of a window lie in the spool.
+	begun map[analytics.Key]int
+}
+
+// Series is all windows of one project and granularity.
+type Series struct {
+	Project     string
+	Granularity analytics.Granularity
+}
+
+// SeriesOf returns the series of a window.
+func SeriesOf(k analytics.Key) Series { return Series{k.Project, k.Granularity} }
+
+type sized struct {
+	window analytics.Window
+	rows   int64
+}
+
+// NewSizes returns sizes that know nothing but how many rows the pages of projects
+// have, where that is not PageRows; perPage may be nil.
+func NewSizes(perPage map[string]int) *Sizes {
+	s := &Sizes{rows: map[Series][]sized{}, perPage: map[string]int{}, begun: map[analytics.Key]int{}}
+	for project, n := range perPage {
+		s.perPage[project] = n
+	}
+	return s
+}
+
+// Learn takes in what a reading of a window came to, and reports whether it is
+// the first of its series. One of totals alone says nothing.
+func (s *Sizes) Learn(k analytics.Key, rows int64) (first bool) {
+	if rows < 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.begun, k)
+	of := SeriesOf(k)
+	at, known := s.find(of, k.Window)
+	if known {
+		s.rows[of][at].rows = rows
+		return false
+	}
+	s.rows[of] = slices.Insert(s.rows[of], at, sized{k.Window, rows})
+	return len(s.rows[of]) == 1
+}
+
+func (s *Sizes) find(of Series, w analytics.Window) (at int, known bool) {
+	return slices.BinarySearchFunc(s.rows[of], w, func(a sized, w analytics.Window) int {
+		return cmp.Or(cmp.Compare(a.window.From, w.From), cmp.Compare(a.window.To, w.To))
+	})
+}
+
+// PerPage returns how many rows a page of the project has that is not its last.
+func (s *Sizes) PerPage(project string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pageRows(project)
+}
+
+func (s *Sizes) pageRows(project string) int {
+	if n := s.perPage[project]; n > 0 {
+		return n
+	}
+	return PageRows
+}
+
+// SetPerPage takes in how many rows the pages of a project were seen to have.
+func (s *Sizes) SetPerPage(project string, rows int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.perPage[project] = rows
+}
+
+// SetBegun takes in how many pages of a window lie in the spool.
+func (s *Sizes) SetBegun(k analytics.Key, pages int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun[k] = pages
+}
+
+// Begun returns how many pages of a window lie in the spool.
+func (s *Sizes) Begun(k analytics.Key) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.begun[k]
+}
+
+// Knows reports whether a window of the project was ever read with its rows.
+func (s *Sizes) Knows(project string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for of := range s.rows {
+		if of.Project == project {
+			return true
+		}
+	}
+	return false
+}
+
+// Pages returns how many pages an item probably has.
+func (s *Sizes) Pages(item Item) (pages int, basis Basis) {
+	if item.TotalsOnly || item.Reason == ReasonOpen {
+		return 1, BasisLedger
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	perPage, of := s.pageRows(item.Project), SeriesOf(item.Key)
+	at, own := s.find(of, item.Window)
+	known := s.rows[of]
+	switch {
+	case own:
+		pages, basis = Requests(known[at].rows, perPage), BasisLedger
+	case len(known) > 0:
+		pages, basis = Requests(nearest(known, at, item.Window).rows, perPage), BasisNeighbours
+	default:
+		days := s.rows[Series{item.Project, analytics.Day}]
+		if len(days) == 0 {
+			return max(1, s.begun[item.Key]), BasisUnknown
+		}
+		pages, basis = Requests(days[len(days)-1].rows, perPage), BasisDay
+	}
+	return max(pages, s.begun[item.Key]), basis
+}
+
+// nearest returns that of the two around place at which is nearer to w in time,
+// the newer one where both are as near.
+func nearest(known []sized, at int, w analytics.Window) sized {
+	if at == len(known) || at > 0 && w.From-known[at-1].window.From < known[at].window.From-w.From {
+		return known[at-1]
+	}
+	return known[at]
+}
+
+// Requests returns how many requests an item will probably still cost: its
+// pages without those that lie in the spool.
+func (s *Sizes) Requests(item Item) (requests int, basis Basis) {
+	pages, basis := s.Pages(item)
+	if item.TotalsOnly || item.Reason == ReasonOpen {
+		return pages, basis
+	}
+	return max(1, pages-s.Begun(item.Key)), basis
+}
+
+// Surely returns how many pages a window surely has, for reading ahead: those of
+// its own last reading; and where requests are not scarce, three quarters of the
+// smallest of three neighbours. 0: nothing is known.
+func (s *Sizes) Surely(k analytics.Key, scarce bool) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	perPage, of := s.pageRows(k.Project), SeriesOf(k)
+	at, own := s.find(of, k.Window)
+	known := s.rows[of]
+	switch {
+	case own:
+		return Requests(known[at].rows, perPage)
+	case scarce || len(known) == 0:
+		return 0
+	}
+	near := known[max(0, min(at-2, len(known)-3)):min(len(known), max(at+1, 3))]
+	least := slices.MinFunc(near, func(a, b sized) int { return cmp.Compare(a.rows, b.rows) })
+	return Requests(least.rows*3/4, perPage)
 }

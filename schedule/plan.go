@@ -34,6 +34,8 @@ type Item struct {
 	Reason     Reason
 	// Newest reports whether this is the newest complete window of its granularity.
 	Newest bool
+	// Why says what was decided of a window that is not simply read, for people.
+	Why string
 }
 
 // Input is everything a plan depends on.
@@ -57,6 +59,13 @@ type Input struct {
 	Provisional []analytics.Key
 	// Rotate chooses the project that begins; it grows by one each run.
 	Rotate int
+	// Aside returns what is known of a window that failed; it is not due before
+	// its time. nil: none did.
+	Aside func(analytics.Key) (analytics.Aside, bool)
+	// Policy decides, with Sizes, of which windows only the totals are read for
+	// now. Sizes nil: of none.
+	Policy Policy
+	Sizes  *Sizes
 }
 
 // tier is a class of due windows. A plan holds tier after tier.
@@ -76,6 +85,14 @@ const (
 // windows, settling windows, backfill, rolling backfill; the last three from
 // new to old. Within each of the five the projects take turns. No window comes twice.
 func Due(in Input) []Item {
+	due, _ := Plan(in)
+	return due
+}
+
+// Plan returns what [Due] does, and the windows that wait for their time: those
+// that are set aside, and those of which the totals are known and the rows are
+// read when they have settled. Each of these says why.
+func Plan(in Input) (due, waiting []Item) {
 	p := newPlanner(in)
 	var queues [tiers][][]Item
 	for _, project := range p.projects {
@@ -87,7 +104,7 @@ func Due(in Input) []Item {
 	for _, queue := range queues {
 		plan = append(plan, interleave(queue)...)
 	}
-	return plan
+	return plan, p.waiting
 }
 
 // Settles reports whether a reading of w settles it: it was made at or after

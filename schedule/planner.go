@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -17,6 +18,8 @@ type planner struct {
 	// older holds the complete provisional windows that begin before Since,
 	// under their Key without the window, newest first.
 	older map[analytics.Key][]analytics.Window
+	// waiting collects what would be due but for its time.
+	waiting []Item
 }
 
 func newPlanner(in Input) *planner {
@@ -82,10 +85,11 @@ func (p *planner) windows(project string, g analytics.Granularity) iter.Seq[anal
 // classify returns w as an item and its tier, or notDue.
 func (p *planner) classify(project string, spec analytics.Spec, w analytics.Window) (Item, tier) {
 	item, revision, known := p.item(project, spec, w)
+	t := tierSettling
 	switch {
 	case p.wants(item, revision, known):
 		item.Reason = ReasonMissing
-		return item, missingTier(item)
+		t = missingTier(item)
 	case !known || revision.Settled || !ripe(w, p.Settle, p.Now):
 		return item, notDue
 	case revision.Verified:
@@ -93,7 +97,32 @@ func (p *planner) classify(project string, spec analytics.Spec, w analytics.Wind
 	default:
 		item.Reason = ReasonUnverified
 	}
-	return item, tierSettling
+	if p.waits(&item, known) {
+		p.waiting = append(p.waiting, item)
+		return item, notDue
+	}
+	return item, t
+}
+
+// waits reports whether a due window is not read now, and says in it what was
+// decided: it is set aside; or its rows are read later, and of those windows the
+// totals are read first.
+func (p *planner) waits(item *Item, known bool) bool {
+	if p.Aside != nil {
+		if a, aside := p.Aside(item.Key); aside && a.Until.After(p.Now) {
+			item.Why = fmt.Sprintf("set aside until %s: %s (%d times)", a.Until.UTC().Format("2006-01-02 15:04"), a.Reason, a.Failures)
+			return true
+		}
+	}
+	if p.Sizes == nil || item.TotalsOnly || item.Reason != ReasonMissing {
+		return false
+	}
+	pages, _ := p.Sizes.Pages(*item)
+	why, totals := p.Policy.TotalsFirst(item.Key, pages, p.Now)
+	if totals {
+		item.TotalsOnly, item.Why = true, why
+	}
+	return totals && known
 }
 
 // item returns w as an item without a reason, and its newest revision.

@@ -136,7 +136,7 @@ func (s *selection) check(c config, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.items(in)
+	_, _, err = s.items(in)
 	return err
 }
 
@@ -247,7 +247,10 @@ func (r *runner) pass(ctx context.Context, sel *selection, id int, s *summary) e
 		return err
 	}
 	r.progress.begin(d.items, d.budget.finish(costOf(d.items, d.ledger)))
-	result := r.pipeline.Run(ctx, pipeline.Work{Items: d.items, Known: d.ledger.known, Predict: d.ledger.predict(r.Budget > 0)})
+	result := r.pipeline.Run(ctx, pipeline.Work{
+		Items: d.items, Known: d.ledger.known, Sizes: d.ledger.sizes, Room: r.room,
+		Policy: d.policy, Movements: d.ledger.moved, Asides: d.ledger.asides,
+	})
 	r.progress.end()
 	s.add(result)
 	if s.Left == 0 {
@@ -257,14 +260,21 @@ func (r *runner) pass(ctx context.Context, sel *selection, id int, s *summary) e
 		return err
 	}
 	s.LeftRequests = costOf(d.items, d.ledger)
-	s.Resume, s.Finish = d.budget.Next, d.budget.finish(s.LeftRequests)
+	s.Resume, s.Finish = d.budget.opens(result.Wanted), d.budget.finish(s.LeftRequests)
 	return nil
+}
+
+// room says how many requests the budget lets through now.
+func (r *runner) room(ctx context.Context) (free int, limited bool, err error) {
+	c, err := readCapacity(ctx, r.db, r.config, r.now())
+	return c.Available, c.Limit > 0 || !c.Next.IsZero(), err
 }
 
 // outlook is what is to be read now, and what the budget allows.
 type outlook struct {
 	items  []schedule.Item
 	ledger ledger
+	policy schedule.Policy
 	budget capacity
 }
 
@@ -277,9 +287,10 @@ func (r *runner) due(ctx context.Context, sel *selection, id int) (d outlook, er
 	if err != nil {
 		return d, err
 	}
-	if d.items, err = sel.items(in); err != nil {
+	if d.items, _, err = sel.items(in); err != nil {
 		return d, err
 	}
+	d.policy = in.Policy
 	d.items = slices.DeleteFunc(d.items, r.progress.readOnce)
 	d.budget, err = readCapacity(ctx, r.db, r.config, now)
 	return d, err
@@ -289,7 +300,7 @@ func (r *runner) due(ctx context.Context, sel *selection, id int) (d outlook, er
 func costOf(items []schedule.Item, l ledger) int {
 	sum := 0
 	for _, item := range items {
-		n, _ := l.expected(item)
+		n, _ := l.sizes.Requests(item)
 		sum += n
 	}
 	return sum

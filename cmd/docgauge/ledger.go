@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/budget"
 	"github.com/docgauge/docgauge/internal/pipeline"
+	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 )
@@ -24,31 +24,78 @@ const analyticsBudget = "analytics"
 // ledger is the state's entries, arranged for planning.
 type ledger struct {
 	entries map[analytics.Key]state.Entry
-	// windows holds the revisions by project and granularity, oldest first; lines
-	// those of them that have rows.
-	windows, lines map[line][]analytics.Revision
+	// windows holds the revisions by series, oldest first.
+	windows map[schedule.Series][]analytics.Revision
+	asides  map[analytics.Key]analytics.Aside
+	moved   map[schedule.MovementKey]schedule.Movement
+	sizes   *schedule.Sizes
 }
 
-type line struct {
-	project     string
-	granularity analytics.Granularity
-}
-
+// readLedger reads what a plan depends on: the readings, and what was learned of
+// the service.
 func readLedger(ctx context.Context, db *state.DB) (ledger, error) {
+	l := ledger{
+		entries: map[analytics.Key]state.Entry{}, windows: map[schedule.Series][]analytics.Revision{},
+		asides: map[analytics.Key]analytics.Aside{}, moved: map[schedule.MovementKey]schedule.Movement{},
+	}
 	entries, err := db.Entries(ctx)
 	if err != nil {
-		return ledger{}, err
+		return l, err
 	}
-	l := ledger{map[analytics.Key]state.Entry{}, map[line][]analytics.Revision{}, map[line][]analytics.Revision{}}
 	for _, e := range entries {
 		l.entries[e.Key] = e
-		at := line{e.Project, e.Granularity}
+		at := schedule.SeriesOf(e.Key)
 		l.windows[at] = append(l.windows[at], e.Revision)
-		if !e.TotalsOnly() {
-			l.lines[at] = append(l.lines[at], e.Revision)
-		}
 	}
-	return l, nil
+	perPage, err := db.PageRows(ctx)
+	if err != nil {
+		return l, err
+	}
+	l.sizes = schedule.NewSizes(perPage)
+	for k, e := range l.entries {
+		l.sizes.Learn(k, e.Rows)
+	}
+	asides, err := db.Asides(ctx)
+	if err != nil {
+		return l, err
+	}
+	for _, a := range asides {
+		l.asides[a.Key] = a
+	}
+	movements, err := db.Movements(ctx)
+	for _, m := range movements {
+		series := schedule.Series{Project: m.Project, Granularity: m.Granularity}
+		l.moved[schedule.MovementKey{Series: series, Kind: schedule.MovementKind(m.Kind)}] = schedule.Movement{Times: m.Times, At: m.At}
+	}
+	return l, err
+}
+
+// countBegun lets the sizes know how many pages lie in the spool of windows whose
+// reading goes on.
+func (l ledger) countBegun(stateDir string, now time.Time, settle time.Duration) error {
+	underWay, err := spool.ListUnderWay(stateDir)
+	for _, u := range underWay {
+		k, err := analytics.ParseKey(u.Key)
+		if err != nil || u.Revision != l.entries[k].Number+1 {
+			continue // it is of another revision, and begun anew
+		}
+		ripe := k.To.Time().Add(settle)
+		if !now.Before(ripe) && u.Started.Before(ripe) {
+			continue // as is one from before the window could settle
+		}
+		l.sizes.SetBegun(k, u.Pages)
+	}
+	return err
+}
+
+func (l ledger) aside(k analytics.Key) (analytics.Aside, bool) {
+	a, ok := l.asides[k]
+	return a, ok
+}
+
+func (l ledger) movement(k schedule.MovementKey) (schedule.Movement, bool) {
+	m, ok := l.moved[k]
+	return m, ok
 }
 
 func (l ledger) known(k analytics.Key) (analytics.Revision, bool) {
@@ -80,53 +127,6 @@ func (l ledger) owed() map[analytics.Key]pipeline.Owed {
 	return out
 }
 
-// rows returns how many rows the window had when it was last read.
-func (l ledger) rows(k analytics.Key) (int64, bool) {
-	e, ok := l.entries[k]
-	return e.Rows, ok && !e.TotalsOnly()
-}
-
-// neighbours returns the up to n nearest windows of k's project and granularity
-// that have rows.
-func (l ledger) neighbours(k analytics.Key, n int) []analytics.Revision {
-	at := l.lines[line{k.Project, k.Granularity}]
-	i, _ := slices.BinarySearchFunc(at, k.From, func(r analytics.Revision, d analytics.Date) int { return cmp.Compare(r.From, d) })
-	return at[max(0, min(i-n/2-1, len(at)-n)):min(len(at), max(i+n/2, n))]
-}
-
-// expected returns the requests an item will probably cost, and whether the
-// ledger has anything to go by.
-func (l ledger) expected(item schedule.Item) (requests int, known bool) {
-	if item.TotalsOnly || item.Reason == schedule.ReasonOpen {
-		return 1, true
-	}
-	if rows, ok := l.rows(item.Key); ok {
-		return schedule.Requests(rows), true
-	}
-	near := l.neighbours(item.Key, 1)
-	if len(near) == 0 {
-		return 1, false
-	}
-	return schedule.Requests(near[0].Rows), true
-}
-
-// predict returns how many pages a window surely has, for reading ahead: those
-// of its own last reading; and where requests are not scarce, three quarters of
-// the smallest of three neighbours.
-func (l ledger) predict(scarce bool) func(analytics.Key) int {
-	return func(k analytics.Key) int {
-		if rows, ok := l.rows(k); ok {
-			return schedule.Requests(rows)
-		}
-		near := l.neighbours(k, 3)
-		if scarce || len(near) == 0 {
-			return 0
-		}
-		least := slices.MinFunc(near, func(a, b analytics.Revision) int { return cmp.Compare(a.Rows, b.Rows) })
-		return schedule.Requests(least.Rows * 3 / 4)
-	}
-}
-
 // selection narrows what is planned: the flags of export and plan.
 type selection struct {
 	from, to, windows, project string
@@ -146,6 +146,13 @@ func (s *selection) input(c config, l ledger, now time.Time, rotate int) (schedu
 	in := schedule.Input{
 		Now: now, Projects: c.Projects, Specs: c.Windows, Open: c.OpenWindows, Since: c.Since.date,
 		Settle: time.Duration(c.Settle), Known: l.known, Provisional: l.provisional(), Rotate: rotate,
+		Aside: l.aside, Sizes: l.sizes,
+		Policy: schedule.Policy{Limit: int(c.Budget), Settle: time.Duration(c.Settle), Moved: l.movement},
+	}
+	if l.sizes != nil {
+		if err := l.countBegun(c.StateDir, now, in.Settle); err != nil {
+			return in, err
+		}
 	}
 	if s.project != "" {
 		in.Projects = strings.Split(s.project, ",")
@@ -179,11 +186,18 @@ func (s *selection) narrow(in schedule.Input) (schedule.Input, error) {
 	return in, nil
 }
 
-// items returns the windows to read: those due, or those asked for.
-func (s *selection) items(in schedule.Input) ([]schedule.Item, error) {
+// items returns the windows to read, those due or those asked for, and those that
+// wait for their time.
+func (s *selection) items(in schedule.Input) (items, waiting []schedule.Item, err error) {
 	if s.from == "" && s.to == "" {
-		return schedule.Due(in), nil
+		items, waiting = schedule.Plan(in)
+		return items, waiting, nil
 	}
+	items, err = s.asked(in)
+	return items, nil, err
+}
+
+func (s *selection) asked(in schedule.Input) ([]schedule.Item, error) {
 	if s.from == "" || s.to == "" {
 		return nil, usageError{errors.New("--from and --to go together: the windows inside [from,to) are read")}
 	}
@@ -225,6 +239,17 @@ func capacityOf(ctx context.Context, db *state.DB, name string, limit int, timeo
 		cap.Available = 0
 	}
 	return cap, nil
+}
+
+// opens returns when n requests can be sent at once.
+func (c capacity) opens(n int) time.Time {
+	at := c.Next
+	if lacking := n - (c.Limit - len(c.usage.Slots)); c.Limit > 0 && lacking > 0 && len(c.usage.Slots) > 0 {
+		if frees := c.usage.Slots[min(lacking, len(c.usage.Slots))-1]; frees.After(at) {
+			at = frees
+		}
+	}
+	return at
 }
 
 // finish returns when the last of n requests can be sent.

@@ -9,6 +9,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
 )
 
 // maxTold is how many pages of a window a prompt is told of at most.
@@ -50,7 +51,7 @@ func (n numbers) pair(ctx context.Context, project string, g analytics.Granulari
 	if err != nil {
 		return now, former, err
 	}
-	windows := slices.DeleteFunc(slices.Clone(l.windows[line{project, g}]), func(r analytics.Revision) bool { return !r.Settled })
+	windows := slices.DeleteFunc(slices.Clone(l.windows[schedule.Series{Project: project, Granularity: g}]), func(r analytics.Revision) bool { return !r.Settled })
 	if len(windows) == 0 {
 		return now, former, fmt.Errorf("%w: no %s window of %s is settled yet", prompts.ErrNoNumbers, g, project)
 	}

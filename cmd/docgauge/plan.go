@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,8 +29,13 @@ Reasons: missing (not in the ledger yet), settle (read while it could still
 change, and now it cannot), unverified (it changed while it was read), asked
 (--from, --to), open (the running window, totals only, for gauges).
 
-Requests: from the window's own last reading, else ~ from its neighbours, else ?
-(counted as one).`,
+Requests: from the window's own last reading, else ~ from its neighbours or from
+the newest day, else ? (counted as one); without the pages that lie in the spool.
+
+Below the windows stands what was decided about some of them. A window that moves
+and is larger than the budget is read for its totals now and for its rows once it
+has settled. One that the service does not give as it should is set aside for a
+while. Neither keeps other windows waiting.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), &sel, asJSON) },
 	}
@@ -44,12 +50,18 @@ type plannedWindow struct {
 	Reason     schedule.Reason `json:"reason"`
 	TotalsOnly bool            `json:"totals_only"`
 	Requests   int             `json:"requests"`
-	// Basis of Requests: ledger, neighbours or unknown.
-	Basis string `json:"requests_from"`
+	// Basis of Requests: ledger, neighbours, day or unknown.
+	Basis schedule.Basis `json:"requests_from"`
+	// InSpool is how many pages were read by earlier runs.
+	InSpool int `json:"pages_in_spool"`
+	// Decision says what was decided of a window that is not simply read.
+	Decision string `json:"decision,omitempty"`
 }
 
 type planReport struct {
-	Windows  []plannedWindow `json:"windows"`
+	Windows []plannedWindow `json:"windows"`
+	// Waiting are windows that are not due before their time.
+	Waiting  []plannedWindow `json:"windows_waiting"`
 	Requests int             `json:"requests"`
 	Unknown  int             `json:"windows_of_unknown_cost"`
 	Budget   capacity        `json:"budget"`
@@ -74,7 +86,7 @@ func (a *app) plan(ctx context.Context, sel *selection, asJSON bool) (err error)
 	if err != nil {
 		return err
 	}
-	items, err := sel.items(in)
+	items, waiting, err := sel.items(in)
 	if err != nil {
 		return err
 	}
@@ -82,44 +94,47 @@ func (a *app) plan(ctx context.Context, sel *selection, asJSON bool) (err error)
 	if err != nil {
 		return err
 	}
-	report := newPlanReport(items, l, budget)
+	report := newPlanReport(items, waiting, l, budget)
 	if asJSON {
 		return writeJSON(a.out, report)
 	}
 	return a.printPlan(report)
 }
 
-func newPlanReport(items []schedule.Item, l ledger, budget capacity) planReport {
-	r := planReport{Windows: []plannedWindow{}, Budget: budget}
+func newPlanReport(items, waiting []schedule.Item, l ledger, budget capacity) planReport {
+	r := planReport{Windows: []plannedWindow{}, Waiting: []plannedWindow{}, Budget: budget}
 	for _, item := range items {
-		n, known := l.expected(item)
-		basis := "ledger"
-		if _, own := l.rows(item.Key); !own && !item.TotalsOnly && item.Reason != schedule.ReasonOpen {
-			basis = "neighbours"
-		}
-		if !known {
-			basis = "unknown"
+		w := l.planned(item)
+		if w.Basis == schedule.BasisUnknown {
 			r.Unknown++
 		}
-		r.Requests += n
-		r.Windows = append(r.Windows, plannedWindow{item.Key, item.Reason, item.TotalsOnly, n, basis})
+		r.Requests += w.Requests
+		r.Windows = append(r.Windows, w)
+	}
+	for _, item := range waiting {
+		r.Waiting = append(r.Waiting, l.planned(item))
 	}
 	r.Finish = budget.finish(r.Requests)
 	return r
 }
 
+func (l ledger) planned(item schedule.Item) plannedWindow {
+	n, basis := l.sizes.Requests(item)
+	return plannedWindow{item.Key, item.Reason, item.TotalsOnly, n, basis, l.sizes.Begun(item.Key), item.Why}
+}
+
 func (a *app) printPlan(r planReport) error {
 	if len(r.Windows) == 0 {
-		_, err := fmt.Fprintf(a.out, "nothing is due; %s\n", r.Budget)
-		return err
+		fmt.Fprintf(a.out, "nothing is due; %s\n", r.Budget)
+		return a.printDecisions(r)
 	}
 	rows := make([][]string, len(r.Windows))
 	for i, w := range r.Windows {
 		cost := strconv.Itoa(w.Requests)
 		switch w.Basis {
-		case "neighbours":
+		case schedule.BasisNeighbours, schedule.BasisDay:
 			cost = "~" + cost
-		case "unknown":
+		case schedule.BasisUnknown:
 			cost = "?"
 		}
 		rows[i] = []string{strconv.Itoa(i + 1), w.Project, windowName(w), w.From.String(), w.To.String(), string(w.Reason), cost}
@@ -127,12 +142,33 @@ func (a *app) printPlan(r planReport) error {
 	if err := table(a.out, []string{"#", "project", "window", "from", "to (exclusive)", "reason", "requests"}, rows, 0, 6); err != nil {
 		return err
 	}
-	least, earliest := "", ""
+	least, earliest := "about ", ""
 	if r.Unknown > 0 {
 		least, earliest = "at least ", " at the earliest"
 	}
-	_, err := fmt.Fprintf(a.out, "\n%s, %s%s; %s; done by %s%s\n", plural(len(r.Windows), "window"), least, plural(r.Requests, "request"), r.Budget, clock(r.Finish), earliest)
-	return err
+	if r.sure() {
+		least = ""
+	}
+	fmt.Fprintf(a.out, "\n%s, %s%s; %s; done by %s%s\n", plural(len(r.Windows), "window"), least, plural(r.Requests, "request"), r.Budget, clock(r.Finish), earliest)
+	return a.printDecisions(r)
+}
+
+// sure reports whether every estimate is from the window's own last reading.
+func (r planReport) sure() bool {
+	return !slices.ContainsFunc(r.Windows, func(w plannedWindow) bool { return w.Basis != schedule.BasisLedger })
+}
+
+// printDecisions says what was decided of windows that are not simply read.
+func (a *app) printDecisions(r planReport) error {
+	for _, w := range slices.Concat(r.Windows, r.Waiting) {
+		if w.Decision == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(a.out, "%s: %s\n", w.Key, w.Decision); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func windowName(w plannedWindow) string {

@@ -29,7 +29,7 @@ type shelf struct {
 	from, to *analytics.Date
 	pages    int
 
-	lines map[line]map[analytics.Window]analytics.Revision
+	lines map[schedule.Series]map[analytics.Window]analytics.Revision
 	// first and last are the dates of all windows, asked for or not.
 	first, last analytics.Date
 	windows     int
@@ -37,7 +37,7 @@ type shelf struct {
 
 // read finds the windows that were asked for.
 func (s *shelf) read(ctx context.Context) error {
-	s.lines = map[line]map[analytics.Window]analytics.Revision{}
+	s.lines = map[schedule.Series]map[analytics.Window]analytics.Revision{}
 	var errs []error
 	for rev, err := range s.Look(ctx) {
 		if err != nil {
@@ -69,7 +69,7 @@ func (s *shelf) add(rev analytics.Revision) {
 	if s.from != nil && rev.From < *s.from || s.to != nil && rev.To > *s.to {
 		return
 	}
-	at := line{rev.Project, rev.Granularity}
+	at := schedule.Series{Project: rev.Project, Granularity: rev.Granularity}
 	if s.lines[at] == nil {
 		s.lines[at] = map[analytics.Window]analytics.Revision{}
 	}
@@ -80,7 +80,7 @@ func (s *shelf) add(rev analytics.Revision) {
 func (s *shelf) choose(asked string, configured []string) ([]string, error) {
 	found := map[string]bool{}
 	for at := range s.lines {
-		found[at.project] = true
+		found[at.Project] = true
 	}
 	names := slices.Sorted(maps.Keys(found))
 	if asked != "" {
@@ -107,13 +107,13 @@ func (s *shelf) project(ctx context.Context, name string) (report.Project, error
 	p := report.Project{ID: name}
 	var found []analytics.Granularity
 	for at := range s.lines {
-		if at.project == name {
-			found = append(found, at.granularity)
+		if at.Project == name {
+			found = append(found, at.Granularity)
 		}
 	}
 	slices.SortFunc(found, byLength)
 	for _, g := range found {
-		l, err := s.line(ctx, line{name, g})
+		l, err := s.line(ctx, schedule.Series{Project: name, Granularity: g})
 		if err != nil {
 			return p, err
 		}
@@ -134,10 +134,10 @@ func byLength(a, b analytics.Granularity) int {
 	return cmp.Compare(rank(a), rank(b))
 }
 
-func (s *shelf) line(ctx context.Context, at line) (report.Line, error) {
-	l := report.Line{Granularity: at.granularity}
+func (s *shelf) line(ctx context.Context, at schedule.Series) (report.Line, error) {
+	l := report.Line{Granularity: at.Granularity}
 	known := s.lines[at]
-	for _, w := range s.tiles(at.granularity, known) {
+	for _, w := range s.tiles(at.Granularity, known) {
 		cell := report.Cell{Window: w}
 		if rev, ok := known[w]; ok {
 			cell.Revision = &rev

@@ -72,7 +72,7 @@ func (l ledger) projects(in schedule.Input) []exporter.Project {
 // ledger and those that are missing, and the missing ones again, newest first.
 func (l ledger) grid(in schedule.Input, project string, spec analytics.Spec) (exporter.Grid, []analytics.Window) {
 	g := exporter.Grid{Granularity: spec.Granularity, TotalsOnly: spec.TotalsOnly}
-	for _, rev := range l.windows[line{project, spec.Granularity}] {
+	for _, rev := range l.windows[schedule.Series{Project: project, Granularity: spec.Granularity}] {
 		if rev.Complete(in.Now) {
 			g.Cells = append(g.Cells, exporter.Cell{Window: rev.Window, Revision: &rev})
 		}

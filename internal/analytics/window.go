@@ -91,6 +91,23 @@ type Key struct {
 	Window
 }
 
+// ParseKey reads what String returns.
+func ParseKey(s string) (k Key, err error) {
+	fields := strings.Fields(s)
+	if len(fields) != 3 {
+		return k, fmt.Errorf("window %q: want project, granularity and [from,to)", s)
+	}
+	k.Project = fields[0]
+	if k.Granularity, err = ParseGranularity(fields[1]); err != nil {
+		return k, err
+	}
+	from, to, _ := strings.Cut(strings.Trim(fields[2], "[)"), ",")
+	if k.From, err = ParseDate(from); err == nil {
+		k.To, err = ParseDate(to)
+	}
+	return k, err
+}
+
 // String returns k for messages: "prj_a day [2026-10-01,2026-10-02)".
 func (k Key) String() string {
 	return k.Project + " " + string(k.Granularity) + " " + k.Window.String()

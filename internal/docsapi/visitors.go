@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -31,10 +30,6 @@ type VisitorsQuery struct {
 	Offset int
 }
 
-// errTwiceEmpty ends a walk that gets no further: one empty page that promises
-// more can be a row deleted between two requests, a second cannot.
-var errTwiceEmpty = fmt.Errorf("%w: a second empty page with hasMore true", errShape)
-
 // VisitorsPage reads the page at q.Offset, with retries. Errors are *Error, or
 // the context's. The paths of one page share memory: keeping one path keeps all
 // paths of its page.
@@ -54,35 +49,6 @@ func (c *Client) VisitorsPage(ctx context.Context, q VisitorsQuery) (analytics.P
 	}
 	page.Offset = q.Offset
 	return page, nil
-}
-
-// Visitors yields the pages from q.Offset on, while hasMore is true: the page
-// after the last is never asked for, and no page before the former one was
-// consumed. At most one page may be empty and promise more; the second ends the
-// walk with an error. After an error nothing more is yielded.
-func (c *Client) Visitors(ctx context.Context, q VisitorsQuery) iter.Seq2[analytics.Page, error] {
-	q.Limit = cmp.Or(q.Limit, MaxLimit)
-	return func(yield func(analytics.Page, error) bool) {
-		q, empty := q, 0
-		for {
-			page, err := c.VisitorsPage(ctx, q)
-			if err == nil && page.HasMore && len(page.Rows) == 0 {
-				if empty++; empty > 1 {
-					page, err = analytics.Page{}, c.twiceEmpty(q)
-				}
-			}
-			if !yield(page, err) || err != nil || !page.HasMore {
-				return
-			}
-			q.Offset += q.Limit
-		}
-	}
-}
-
-func (c *Client) twiceEmpty(q VisitorsQuery) error {
-	e := c.visitorsCall(q).fail(errTwiceEmpty)
-	e.Status = http.StatusOK
-	return e
 }
 
 func (c *Client) visitorsCall(q VisitorsQuery) call {

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -107,87 +106,6 @@ func TestVisitorsPageChecksItsQuery(t *testing.T) {
 		change(&q)
 		if _, err := c.VisitorsPage(t.Context(), q); OutcomeOf(err) != Permanent {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// lastAndEmpty stands in a script for an empty page with hasMore false.
-const lastAndEmpty = -1000
-
-// pages answers from a script: how many rows each request gets, -n for n rows
-// with hasMore false.
-func pages(offsets *[]string, script ...int) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		rows := script[len(*offsets)]
-		*offsets = append(*offsets, r.FormValue("offset"))
-		page := analytics.Page{HasMore: rows >= 0}
-		for i := range max(rows, -rows) {
-			page.Rows = append(page.Rows, analytics.Row{Path: fmt.Sprint("/", i)})
-		}
-		if rows == lastAndEmpty {
-			page = analytics.Page{}
-		}
-		w.Write(encodePage(page))
-	}
-}
-
-func TestVisitors(t *testing.T) {
-	for name, tc := range map[string]struct {
-		script  []int
-		offsets []string
-		rows    int
-		fails   bool
-	}{
-		"one page":               {[]int{-2}, []string{"3"}, 2, false},
-		"empty window":           {[]int{lastAndEmpty}, []string{"3"}, 0, false},
-		"three pages":            {[]int{3, 3, -1}, []string{"3", "6", "9"}, 7, false},
-		"one empty page":         {[]int{3, 0, -3}, []string{"3", "6", "9"}, 6, false},
-		"two empty pages":        {[]int{3, 0, 0, -3}, []string{"3", "6", "9"}, 3, true},
-		"two empty pages, apart": {[]int{0, 3, 0, -3}, []string{"3", "6", "9"}, 3, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var offsets []string
-			c := serve(t, pages(&offsets, tc.script...))
-			q := query()
-			q.Limit, q.Offset = 3, 3
-			var rows int
-			var failure error
-			for page, err := range c.Visitors(t.Context(), q) {
-				if failure != nil {
-					t.Fatal("something was yielded after an error")
-				}
-				failure = err
-				rows += len(page.Rows)
-				if err == nil && strconv.Itoa(page.Offset) != offsets[len(offsets)-1] {
-					t.Errorf("page.Offset = %d, asked for %s", page.Offset, offsets[len(offsets)-1])
-				}
-			}
-			if (failure != nil) != tc.fails || rows != tc.rows {
-				t.Errorf("%d rows, %v; want %d, error %t", rows, failure, tc.rows, tc.fails)
-			}
-			if tc.fails && (OutcomeOf(failure) != Permanent || !strings.Contains(failure.Error(), "second empty page")) {
-				t.Errorf("error %v", failure)
-			}
-			if diff := cmp.Diff(tc.offsets, offsets); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
-func TestVisitorsStopsWithItsCaller(t *testing.T) {
-	var offsets []string
-	c := serve(t, pages(&offsets, 250, 250, 250))
-	seq := c.Visitors(t.Context(), query())
-	for range 2 { // a sequence can be ranged over again, from its start
-		offsets = nil
-		for page := range seq {
-			if page.Offset == MaxLimit {
-				break
-			}
-		}
-		if diff := cmp.Diff([]string{"0", "250"}, offsets); diff != "" {
-			t.Error(diff)
 		}
 	}
 }

@@ -18,26 +18,31 @@ const (
 )
 
 // enter records a sealed window and delivers it.
-func (r *run) enter(ctx context.Context, fetch *spool.Fetch, sealed *spool.Sealed, newest bool) error {
+func (r *run) enter(ctx context.Context, fetch *spool.Fetch, sealed *spool.Sealed, prov analytics.Provenance, newest bool) error {
 	ctx, cancel := lingering(ctx)
 	defer cancel()
 	rev := sealed.Revision()
-	r.tell(StepSealed, rev.Key, rev.Rows)
+	r.p.tell(StepSealed, rev.Key, rev.Rows)
 	if err := fetch.Discard(); err != nil {
 		return err
 	}
-	if err := r.ledger.Record(ctx, rev, analytics.Provenance{Requests: fetch.Requests()}, r.sinkNames()); err != nil {
+	if err := r.p.ledger.Record(ctx, rev, prov, r.p.sinkNames()); err != nil {
 		return err
 	}
-	r.tell(StepRecorded, rev.Key, rev.Rows)
+	r.p.tell(StepRecorded, rev.Key, rev.Rows)
 	if newest {
-		if err := r.keepPages(ctx, sealed); err != nil {
+		if err := r.p.keepPages(ctx, sealed); err != nil {
 			return err
 		}
 	}
-	everywhere, failures, err := r.deliver(ctx, sealed, r.sinks)
+	everywhere, failures, err := r.p.deliver(ctx, sealed, r.p.sinks)
 	r.count(func(res *Result) {
 		res.Rows += max(rev.Rows, 0)
+		if !rev.Verified {
+			res.Unverified++
+		}
+		res.MovedRows += prov.MovedRows
+		res.RepeatedRows += prov.RepeatedRows
 		res.Errors = append(res.Errors, failures...)
 	})
 	if err != nil {
@@ -65,10 +70,10 @@ func (r *run) settleSpool(sealed *spool.Sealed, everywhere bool) error {
 		r.count(func(res *Result) { res.Waiting++ })
 		return nil
 	}
-	if err := r.spool.Remove(sealed); err != nil {
+	if err := r.p.spool.Remove(sealed); err != nil {
 		return err
 	}
-	r.tell(StepDone, sealed.Revision().Key, max(sealed.Revision().Rows, 0))
+	r.p.tell(StepDone, sealed.Revision().Key, max(sealed.Revision().Rows, 0))
 	r.count(func(res *Result) { res.Committed++ })
 	return nil
 }

@@ -3,37 +3,194 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"net/http"
+	"slices"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// maxFailures is how many windows may fail in a row, each after its retries,
-// before the service is taken to be down and the run ends.
-const maxFailures = 2
+const (
+	// maxFailures is how many windows may fail in a row, each after its retries,
+	// before the service is taken to be down and the run ends.
+	maxFailures = 2
+	// maxStrange is how many answers in a row may be none of this API before it is
+	// taken to be no answer of the service at all: a wrong base URL must not cost
+	// the whole budget.
+	maxStrange = 8
+	// maxRefused is how many windows of a project that never gave one may be
+	// refused in a row before the project is taken to be what is refused.
+	maxRefused = 3
+)
 
-// maxNonsense is how many windows may be answered with nonsense in a row before
-// it is taken to be no answer of the service at all: a wrong base URL must not
-// cost the whole budget.
-const maxNonsense = 8
+// health is what a run knows of the service.
+type health struct {
+	barred map[string]bool // projects the service refuses
+	// answered: it gave a window, or a page of one, in this run.
+	answered bool
+	// streak, strange and refused count windows that failed, each in its way, since
+	// the last that went well.
+	streak, strange int
+	refused         map[string]int
+	// failing are the windows it failed for.
+	failing []analytics.Aside
+	// underWay counts the windows that are begun and have not ended.
+	underWay int
+}
 
-// sort decides what a window's failure means for the run: nothing but a delay,
-// the end of its project's windows, or the end of the run.
-func (r *run) sort(sending context.Context, item schedule.Item, err error) {
+func newHealth() health { return health{barred: map[string]bool{}, refused: map[string]int{}} }
+
+// standing reports whether the service answered in this run, and whether any
+// window is under way.
+func (r *run) standing() (answered, underWay bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.health.answered, r.health.underWay > 0
+}
+
+// begun counts the windows under way.
+func (r *run) begun(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.health.underWay += n
+}
+
+// wentWell notes an answer that is of use.
+func (r *run) wentWell(project string) {
+	r.mu.Lock()
+	first := !r.health.answered
+	r.health.answered = true
+	r.health.streak, r.health.strange = 0, 0
+	delete(r.health.refused, project)
+	r.mu.Unlock()
+	if first {
+		r.order.notify()
+	}
+}
+
+// isSuspect reports whether the service failed for this window when last asked.
+func (r *run) isSuspect(k analytics.Key) bool {
+	return r.work.Asides[k].Reason == analytics.AsideFailing
+}
+
+// dropBarred takes the windows of barred projects out of what is left.
+func (r *run) dropBarred() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.health.barred) == 0 {
+		return
+	}
+	before := len(r.left)
+	r.left = slices.DeleteFunc(r.left, func(item schedule.Item) bool { return r.health.barred[item.Project] })
+	r.result.Left += before - len(r.left)
+}
+
+// classify decides what a window's failure means: nothing but a delay, a pause
+// of that window alone, the end of its project's windows, or the end of the run.
+func (r *run) classify(ctx, sending context.Context, item schedule.Item, err error) {
+	r.count(func(res *Result) { res.Left++ })
 	switch {
 	case sending.Err() != nil || errors.Is(err, errStopped):
-		r.count(func(res *Result) { res.Left++ })
 	case refused(err) || docsapi.IsThrottled(err):
-		r.count(func(res *Result) { res.Left++; res.BudgetSpent = true; r.ended = true })
+		r.count(func(res *Result) { res.BudgetSpent, r.ended = true, true })
 	case docsapi.IsUnauthorized(err):
-		r.count(func(res *Result) { res.Left++ })
 		r.halt(err)
-	case fromService(err) || nonsense(err):
-		r.failed(item, err)
+	case errors.Is(err, errRepeats):
+		r.setAside(ctx, item.Key, analytics.AsideRepeats, err)
+	case malformed(err):
+		r.setAside(ctx, item.Key, analytics.AsideMalformed, err)
+	case fromService(err):
+		if r.failed(item, err) {
+			r.setAside(ctx, item.Key, analytics.AsideRefused, err)
+		}
 	default:
-		r.count(func(res *Result) { res.Left++ })
 		r.halt(err)
+	}
+}
+
+// failed notes a window that the service did not give: because it is down, is not
+// this service, does not know the project, or refuses this window, which is then
+// to be set aside.
+func (r *run) failed(item schedule.Item, err error) (aside bool) {
+	e, _ := errors.AsType[*docsapi.Error](err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := &r.health
+	said := false // by another window that was under way
+	switch {
+	case e.Outcome == docsapi.Transient:
+		h.failing = append(h.failing, r.aside(item.Key, analytics.AsideFailing, err))
+		if !r.isSuspect(item.Key) { // one that failed before says nothing of the service
+			h.streak++
+			said = h.streak > maxFailures
+			r.ended = r.ended || h.streak >= maxFailures
+		}
+	case e.Status == http.StatusOK:
+		h.strange++
+		said = h.strange > maxStrange
+		r.ended = r.ended || h.strange >= maxStrange
+	case e.Status == http.StatusNotFound || !e.FromAPI:
+		said = h.barred[item.Project]
+		h.barred[item.Project] = true
+	case h.barred[item.Project]:
+		said = true
+	default:
+		h.refused[item.Project]++
+		h.barred[item.Project] = h.refused[item.Project] >= maxRefused && !r.work.Sizes.Knows(item.Project)
+		return true
+	}
+	if !said {
+		r.result.Errors = append(r.result.Errors, err)
+	}
+	return false
+}
+
+// setAside reports a window that failed by itself, and lets it rest.
+func (r *run) setAside(ctx context.Context, k analytics.Key, reason analytics.AsideReason, err error) {
+	r.count(func(res *Result) { res.Errors = append(res.Errors, err) })
+	r.keepAside(ctx, r.aside(k, reason, err))
+}
+
+// aside counts one more failure of a window, and how long it rests.
+func (r *run) aside(k analytics.Key, reason analytics.AsideReason, err error) analytics.Aside {
+	now := r.p.cfg.Now().UTC().Truncate(time.Microsecond)
+	a, again := r.work.Asides[k]
+	if !again {
+		a = analytics.Aside{Key: k, Since: now}
+	}
+	a.Reason, a.Detail = reason, err.Error()
+	a.Failures++
+	a.Until = now.Add(schedule.Pause(a.Failures))
+	return a
+}
+
+// keepAside enters a window that rests. That it cannot is said and no failure:
+// the window is due again in the next run.
+func (r *run) keepAside(ctx context.Context, a analytics.Aside) {
+	r.count(func(res *Result) { res.SetAside++ })
+	if err := r.p.ledger.SetAside(ctx, a); err != nil && ctx.Err() == nil {
+		r.log.Warn("window not set aside", "window", a.Key.String(), "error", err)
+	}
+}
+
+// noteFailing enters the windows that the service failed for. Where it answered
+// for others it is the window's fault, which then rests. Else the service was
+// down, and the window is only tried after another one next time.
+func (r *run) noteFailing(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	for _, a := range r.health.failing {
+		if !r.health.answered {
+			a.Until = a.Since
+			a.Failures = max(1, r.work.Asides[a.Key].Failures)
+			if err := r.p.ledger.SetAside(ctx, a); err != nil {
+				r.log.Warn("failure of a window not noted", "window", a.Key.String(), "error", err)
+			}
+			continue
+		}
+		r.keepAside(ctx, a)
 	}
 }
 
@@ -59,29 +216,9 @@ func fromService(err error) bool {
 	return ok && !local
 }
 
-// failed notes a window the service did not give. A refusal of the project's
-// request (4xx) bars the project; two windows in a row that failed after their
-// retries mean that the service is down. A window the service answers with
-// nonsense fails alone, but many in a row end the run too.
-func (r *run) failed(item schedule.Item, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.result.Left++
-	said := false // by another window that was under way
-	switch {
-	case docsapi.OutcomeOf(err) == docsapi.Transient:
-		r.streak++
-		said = r.streak > maxFailures
-		r.ended = r.ended || r.streak >= maxFailures
-	case nonsense(err):
-		r.nonsense++
-		said = r.nonsense > maxNonsense
-		r.ended = r.ended || r.nonsense >= maxNonsense
-	default:
-		said = r.barred[item.Project]
-		r.barred[item.Project] = true
-	}
-	if !said {
-		r.result.Errors = append(r.result.Errors, err)
-	}
+// malformed reports whether the answer is one of this API, with something in it
+// that cannot be kept.
+func malformed(err error) bool {
+	e, ok := errors.AsType[*docsapi.Error](err)
+	return ok && e.Status == http.StatusOK && e.Outcome == docsapi.Permanent && e.FromAPI
 }

@@ -119,7 +119,13 @@ func (w *world) time() time.Time {
 
 // work is what a run is told.
 func (w *world) work(items []schedule.Item) Work {
-	return Work{Items: items, Known: w.ledger.known, Predict: func(analytics.Key) int { return w.predict }}
+	sizes := schedule.NewSizes(nil)
+	for _, item := range items {
+		if w.predict > 0 {
+			sizes.Learn(item.Key, int64(w.predict*pageRows))
+		}
+	}
+	return Work{Room: w.service.room, Items: items, Known: w.ledger.known, Sizes: sizes, Policy: schedule.Policy{Settle: settle}, Asides: w.ledger.asides()}
 }
 
 // run is one process that reads the items without looking at the spool first.
@@ -228,6 +234,6 @@ func (w *world) emptySpool() {
 	}
 }
 
-func pagesOf(rows int) int { return schedule.Requests(int64(rows)) }
+func pagesOf(rows int) int { return schedule.Requests(int64(rows), schedule.PageRows) }
 
 var _ tb = (*testing.T)(nil)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/schedule"
 )
 
 // memory is a ledger and its gauges in memory, with the semantics of the state
@@ -19,6 +20,9 @@ type memory struct {
 	counters map[string]int64
 	open     map[analytics.Key]analytics.Totals
 	pages    map[analytics.Key][]analytics.Row
+	aside    map[analytics.Key]analytics.Aside
+	moves    map[schedule.MovementKey]schedule.Movement
+	perPage  map[string]int
 }
 
 type entry struct {
@@ -28,7 +32,8 @@ type entry struct {
 }
 
 func newMemory() *memory {
-	return &memory{windows: map[analytics.Key][]entry{}, counters: map[string]int64{}, open: map[analytics.Key]analytics.Totals{}, pages: map[analytics.Key][]analytics.Row{}}
+	return &memory{windows: map[analytics.Key][]entry{}, counters: map[string]int64{}, open: map[analytics.Key]analytics.Totals{}, pages: map[analytics.Key][]analytics.Row{},
+		aside: map[analytics.Key]analytics.Aside{}, moves: map[schedule.MovementKey]schedule.Movement{}, perPage: map[string]int{}}
 }
 
 func (m *memory) find(rev analytics.Revision) int {
@@ -49,6 +54,34 @@ func (m *memory) Record(ctx context.Context, rev analytics.Revision, prov analyt
 		e.sinks[s] = false
 	}
 	m.windows[rev.Key] = append(m.windows[rev.Key], e)
+	delete(m.aside, rev.Key)
+	return nil
+}
+
+func (m *memory) SetAside(_ context.Context, a analytics.Aside) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.aside[a.Key] = a
+	return nil
+}
+
+func (m *memory) asides() map[analytics.Key]analytics.Aside {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.aside)
+}
+
+func (m *memory) SetMovement(_ context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.moves[schedule.MovementKey{Series: schedule.Series{Project: project, Granularity: g}, Kind: schedule.MovementKind(kind)}] = schedule.Movement{Times: times, At: at}
+	return nil
+}
+
+func (m *memory) SetPageRows(_ context.Context, project string, rows int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.perPage[project] = rows
 	return nil
 }
 

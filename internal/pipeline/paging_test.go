@@ -133,7 +133,7 @@ func TestDrift(t *testing.T) {
 					return p, nil
 				}
 				r := w.clean(w.run(asked(k)...))
-				restarts := min(times, maxReadings-1)
+				restarts := min(times, schedule.MaxReadings-1)
 				if got := w.ledger.counters["window_drift_total project prj_a"]; r.Drifted != restarts || got != int64(restarts) {
 					t.Errorf("%d readings drifted, %d counted; want %d", r.Drifted, got, restarts)
 				}
@@ -148,7 +148,7 @@ func TestDrift(t *testing.T) {
 					t.Errorf("the ledger says %d requests, want %d", e.prov.Requests, want)
 				}
 				w.emptySpool()
-				if times < maxReadings {
+				if times < schedule.MaxReadings {
 					if rev := w.shows(k, 1); !rev.Verified {
 						t.Errorf("not verified: %+v", rev)
 					}
@@ -246,7 +246,7 @@ func TestOffsetIgnored(t *testing.T) {
 			if len(r.Errors) != 1 || r.Left != 1 || r.Committed != 1 || !strings.Contains(r.Errors[0].Error(), a.String()) {
 				t.Errorf("result %+v", r)
 			}
-			if got := w.service.requests(); got > 3*maxReadings+3 {
+			if got := w.service.requests(); got > 3*schedule.MaxReadings+3 {
 				t.Errorf("%d requests", got)
 			}
 			w.emptySpool() // what it sent is nothing to go on with

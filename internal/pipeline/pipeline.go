@@ -19,7 +19,6 @@ package pipeline
 
 import (
 	"context"
-	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -33,10 +32,10 @@ import (
 // Source is the API client, with retries and below it the budget.
 type Source interface {
 	VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.Page, error)
-	Visitors(ctx context.Context, q docsapi.VisitorsQuery) iter.Seq2[analytics.Page, error]
 }
 
-// Ledger keeps which revision of a window exists and which sinks have it.
+// Ledger keeps which revision of a window exists and which sinks have it, and what
+// was learned of the service that bears on what is worth reading.
 type Ledger interface {
 	// Record enters a sealed revision, owed to sinks; again is harmless.
 	Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error
@@ -44,6 +43,12 @@ type Ledger interface {
 	Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error
 	// Forget takes out a revision that no sink has.
 	Forget(ctx context.Context, rev analytics.Revision) error
+	// SetAside keeps a window that failed; Record takes it out.
+	SetAside(ctx context.Context, a analytics.Aside) error
+	// SetMovement keeps how often in a row windows moved (schedule.Movement).
+	SetMovement(ctx context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time) error
+	// SetPageRows keeps how many rows the service puts on a page of the project.
+	SetPageRows(ctx context.Context, project string, rows int) error
 }
 
 // Gauges keeps what is only shown.
@@ -60,7 +65,7 @@ type Gauges interface {
 // Config says how to export.
 type Config struct {
 	// Concurrency is how many windows are under way at once, and how many pages
-	// of one window.
+	// of one window, as far as the order of requests lets them (see Run).
 	Concurrency int
 	// Settle is how long after its end a window can still change.
 	Settle time.Duration

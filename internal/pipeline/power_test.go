@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"sync"
@@ -192,10 +191,6 @@ func (w *world) api() Source {
 	return w.service
 }
 
-func (w wire) Visitors(ctx context.Context, q docsapi.VisitorsQuery) iter.Seq2[analytics.Page, error] {
-	return func(yield func(analytics.Page, error) bool) { walk(ctx, w.VisitorsPage, q, yield) }
-}
-
 // local hides that the fault looks like one of the service's.
 func local(err error) error {
 	if err == nil {
@@ -214,6 +209,18 @@ func (w wire) Committed(ctx context.Context, rev analytics.Revision, sink string
 
 func (w wire) Forget(ctx context.Context, rev analytics.Revision) error {
 	return local(w.p.do(callForget, func() error { return w.p.books().Forget(ctx, rev) }))
+}
+
+func (w wire) SetAside(ctx context.Context, a analytics.Aside) error {
+	return w.p.books().SetAside(ctx, a)
+}
+
+func (w wire) SetMovement(ctx context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time) error {
+	return w.p.books().SetMovement(ctx, project, g, kind, times, at)
+}
+
+func (w wire) SetPageRows(ctx context.Context, project string, rows int) error {
+	return w.p.books().SetPageRows(ctx, project, rows)
 }
 
 func (w wire) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {

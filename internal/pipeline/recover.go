@@ -99,7 +99,7 @@ func (p *Pipeline) enterLate(ctx context.Context, rev analytics.Revision) error 
 	if err != nil {
 		return err
 	}
-	return p.ledger.Record(ctx, rev, analytics.Provenance{Requests: max(requests, schedule.Requests(rev.Rows))}, p.sinkNames())
+	return p.ledger.Record(ctx, rev, analytics.Provenance{Requests: max(requests, schedule.Requests(rev.Rows, schedule.PageRows))}, p.sinkNames())
 }
 
 // forgetLost makes windows due again whose sealed file is gone although no sink

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"iter"
 	"net/http"
 	"sync"
 	"time"
@@ -66,6 +65,13 @@ func (s *service) all(k analytics.Key) []analytics.Row {
 	return s.rows[place{k.Project, k.Window}]
 }
 
+// room is what the budget says it lets through now.
+func (s *service) room(context.Context) (free int, limited bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.budget, s.limited, nil
+}
+
 // requests returns how many requests reached the service.
 func (s *service) requests() int {
 	s.mu.Lock()
@@ -123,25 +129,6 @@ func (s *service) page(q docsapi.VisitorsQuery) analytics.Page {
 	rows := s.rows[place{q.Project, q.Window}]
 	from, to := min(q.Offset, len(rows)), min(q.Offset+q.Limit, len(rows))
 	return analytics.Page{Offset: q.Offset, Totals: totalsOf(rows), Rows: rows[from:to:to], HasMore: to < len(rows)}
-}
-
-func (s *service) Visitors(ctx context.Context, q docsapi.VisitorsQuery) iter.Seq2[analytics.Page, error] {
-	return func(yield func(analytics.Page, error) bool) { walk(ctx, s.VisitorsPage, q, yield) }
-}
-
-// walk goes from page to page as the client does.
-func walk(ctx context.Context, get func(context.Context, docsapi.VisitorsQuery) (analytics.Page, error), q docsapi.VisitorsQuery, yield func(analytics.Page, error) bool) {
-	for empty := 0; ; q.Offset += q.Limit {
-		page, err := get(ctx, q)
-		if err == nil && page.HasMore && len(page.Rows) == 0 {
-			if empty++; empty > 1 {
-				page, err = analytics.Page{}, shapeError()
-			}
-		}
-		if !yield(page, err) || err != nil || !page.HasMore {
-			return
-		}
-	}
 }
 
 func statusError(status int, outcome docsapi.Outcome) error {

@@ -153,9 +153,8 @@ func (y *year) process1(killed bool) (busy bool) {
 		return true
 	}
 	known = y.entries()
-	r := p.Run(y.t.Context(), Work{Items: y.due(known), Known: look(known), Predict: func(k analytics.Key) int {
-		return schedule.Requests(known[k].Rows)
-	}})
+	work := y.work(known, b)
+	r := p.Run(y.t.Context(), work)
 	if y.on.check() == nil {
 		if err := b.Flush(y.t.Context()); err != nil {
 			y.t.Fatal(err)
@@ -210,6 +209,15 @@ func (y *year) entries() map[analytics.Key]state.Entry {
 		out[e.Key] = e
 	}
 	return out
+}
+
+// work is what a run is told, from the state.
+func (y *year) work(known map[analytics.Key]state.Entry, b *budget.Budget) Work {
+	sizes := schedule.NewSizes(nil)
+	for k, e := range known {
+		sizes.Learn(k, e.Rows)
+	}
+	return Work{Items: y.due(known), Known: look(known), Sizes: sizes, Policy: schedule.Policy{Limit: y.limit, Settle: settle}}
 }
 
 func look(entries map[analytics.Key]state.Entry) func(analytics.Key) (analytics.Revision, bool) {

@@ -43,6 +43,8 @@ type Fetch struct {
 	sorter *sorter
 	buf    []byte
 	broken error // a page was written or sorted in part: only a new attempt mends it
+	// repeated counts the rows that sealing left out because their path came twice.
+	repeated int
 }
 
 // PageInfo is what a page log remembers of a page, apart from its rows.
@@ -50,6 +52,13 @@ type PageInfo struct {
 	Rows    int
 	HasMore bool
 	Totals  analytics.Totals
+}
+
+// Page returns what the log remembers of the page at offset.
+func (f *Fetch) Page(offset int) (PageInfo, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pages.get(offset)
 }
 
 // Begin opens the page log of revision number of the window k. A log left by an
@@ -191,6 +200,18 @@ func (f *Fetch) Append(p analytics.Page) error {
 	return f.broken
 }
 
+// AppendAgain is Append for a page that was in the log before Restart, and so is
+// counted among the pages read already.
+func (f *Fetch) AppendAgain(p analytics.Page) error {
+	if err := f.Append(p); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.head.Spent--
+	return nil
+}
+
 // Restart drops all pages and begins the next attempt at now.
 func (f *Fetch) Restart(now time.Time) error {
 	f.mu.Lock()
@@ -221,6 +242,13 @@ func (f *Fetch) Requests() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.head.Spent + f.pages.n
+}
+
+// Repeated counts the rows that sealing left out because their path came twice.
+func (f *Fetch) Repeated() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.repeated
 }
 
 // Pages returns the pages at hand, by offset.
@@ -263,6 +291,7 @@ func (f *Fetch) write(ctx context.Context, path string, rev analytics.Revision) 
 	if _, err := archive.Write(path, rev, until(ctx, f.sorter.sorted(&duplicates))); err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
+	f.repeated = duplicates
 	if duplicates > 0 && rev.Verified {
 		return errors.Join(fmt.Errorf("%s: %w", rev.Key, ErrDuplicate), os.Remove(path))
 	}

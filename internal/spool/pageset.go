@@ -24,12 +24,17 @@ func (s *pageSet) bit(offset int) (word int, mask uint64, ok bool) {
 }
 
 func (s *pageSet) has(offset int) bool {
+	_, ok := s.get(offset)
+	return ok
+}
+
+func (s *pageSet) get(offset int) (PageInfo, bool) {
 	word, mask, ok := s.bit(offset)
 	if ok && word < len(s.bits) && s.bits[word]&mask != 0 {
-		return true
+		return s.usual, true
 	}
-	_, odd := s.odd[offset]
-	return odd
+	p, odd := s.odd[offset]
+	return p, odd
 }
 
 // put adds a page that is not there yet.

@@ -69,10 +69,13 @@ func fromMicros(v sql.NullInt64) time.Time {
 
 // Record enters a sealed revision and owes it to the given sinks. Recording a
 // revision that is there already changes nothing, so that it can be done again
-// after a crash.
+// after a crash. A window that was read is no longer set aside.
 func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
 	return db.tx(ctx, func(tx *sql.Tx) error {
 		if err := insertRevision(ctx, tx, rev, prov); err != nil {
+			return err
+		}
+		if err := clearAside(ctx, tx, rev.Key); err != nil {
 			return err
 		}
 		for _, sink := range sinks {

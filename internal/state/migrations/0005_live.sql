@@ -20,16 +20,15 @@ CREATE TABLE set_aside (
   PRIMARY KEY (project, granularity, window_start, window_end)
 ) STRICT, WITHOUT ROWID;
 
--- Whether windows moved while they were read over more than one run: the last
--- such reading of each project and granularity, before its window could settle
--- (ripe 0) and after (ripe 1).
+-- Whether windows moved while they were read, and how often in a row: the last
+-- readings of each project and granularity, by kind (schedule.MovementKind).
 CREATE TABLE movements (
   project     TEXT    NOT NULL,
   granularity TEXT    NOT NULL,
-  ripe        INTEGER NOT NULL,
-  moved       INTEGER NOT NULL,
+  kind        TEXT    NOT NULL,
+  times       INTEGER NOT NULL,
   at          INTEGER NOT NULL,
-  PRIMARY KEY (project, granularity, ripe)
+  PRIMARY KEY (project, granularity, kind)
 ) STRICT, WITHOUT ROWID;
 
 -- How many rows the service puts on a page, where it is not as many as are asked for.
