@@ -164,11 +164,14 @@ func (s *Sizes) Pages(item Item) (pages int, basis Basis) {
 	default:
 		days := s.rows[Series{item.Project, analytics.Day}]
 		if len(days) == 0 {
-			return max(1, s.begun[item.Key]), BasisUnknown
+			return s.begun[item.Key] + 1, BasisUnknown
 		}
 		pages, basis = Requests(days[len(days)-1].rows, perPage), BasisDay
 	}
-	return max(pages, s.begun[item.Key]), basis
+	if begun := s.begun[item.Key]; begun >= pages {
+		pages = begun + 1 // there is one more at least, else it were whole
+	}
+	return pages, basis
 }
 
 // nearest returns that of the two around place at which is nearer to w in time,

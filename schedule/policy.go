@@ -24,6 +24,9 @@ const (
 	// HeldBack is no movement: since At a window of the series waits until an hour's
 	// budget has room for all of it.
 	HeldBack MovementKind = "held-back"
+	// AtLeast is no movement: its Times is how many pages a window of the series
+	// surely has, where none could be read whole yet.
+	AtLeast MovementKind = "at-least"
 )
 
 // MovementKey says of what a Movement is.
@@ -87,6 +90,10 @@ func (p Policy) moved(of Series, kind MovementKind, now time.Time) (times int, s
 func (p Policy) TotalsFirst(k analytics.Key, pages int, now time.Time) (why string, yes bool) {
 	if p.Limit == 0 || p.Ripe(k.Window, now) {
 		return "", false
+	}
+	if p.Moved != nil {
+		least, _ := p.Moved(MovementKey{SeriesOf(k), AtLeast})
+		pages = max(pages, least.Times)
 	}
 	rows := "rows from " + k.To.Time().Add(p.Settle).UTC().Format("2006-01-02 15:04")
 	if times, seen := p.moved(SeriesOf(k), MovedBetween, now); seen && times > 0 && !p.OneHour(pages) {

@@ -70,9 +70,10 @@ func (r *run) wentWell(project string) {
 	}
 }
 
-// isSuspect reports whether the service failed for this window when last asked.
+// isSuspect reports whether the window failed when it was last asked for.
 func (r *run) isSuspect(k analytics.Key) bool {
-	return r.work.Asides[k].Reason == analytics.AsideFailing
+	_, failed := r.work.Asides[k]
+	return failed
 }
 
 // dropBarred takes the windows of barred projects out of what is left.
@@ -122,10 +123,13 @@ func (r *run) failed(item schedule.Item, err error) (aside bool) {
 	switch {
 	case e.Outcome == docsapi.Transient:
 		h.failing = append(h.failing, r.aside(item.Key, analytics.AsideFailing, err))
-		if !r.isSuspect(item.Key) { // one that failed before says nothing of the service
+		switch {
+		case !r.isSuspect(item.Key):
 			h.streak++
 			said = h.streak > maxFailures
 			r.ended = r.ended || h.streak >= maxFailures
+		case !h.answered: // there was nothing else to try
+			r.ended = true
 		}
 	case e.Status == http.StatusOK:
 		h.strange++
@@ -177,18 +181,18 @@ func (r *run) keepAside(ctx context.Context, a analytics.Aside) {
 
 // noteFailing enters the windows that the service failed for. Where it answered
 // for others it is the window's fault, which then rests. Else the service was
-// down, and the window is only tried after another one next time.
+// down: Until is Since, the window does not rest, and the failure only says that it
+// is tried after others next time.
 func (r *run) noteFailing(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	for _, a := range r.health.failing {
+		if before, again := r.work.Asides[a.Key]; again && r.health.answered && before.Until.Equal(before.Since) {
+			a.Failures = 1
+			a.Until = r.p.cfg.Now().UTC().Truncate(time.Microsecond).Add(schedule.Pause(1))
+		}
 		if !r.health.answered {
 			a.Until = a.Since
-			a.Failures = max(1, r.work.Asides[a.Key].Failures)
-			if err := r.p.ledger.SetAside(ctx, a); err != nil {
-				r.log.Warn("failure of a window not noted", "window", a.Key.String(), "error", err)
-			}
-			continue
 		}
 		r.keepAside(ctx, a)
 	}

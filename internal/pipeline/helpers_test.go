@@ -125,6 +125,15 @@ func (w *world) work(items []schedule.Item) Work {
 			sizes.Learn(item.Key, int64(w.predict*pageRows))
 		}
 	}
+	underWay, err := spool.ListUnderWay(w.dir)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, u := range underWay {
+		if k, err := analytics.ParseKey(u.Key); err == nil {
+			sizes.SetBegun(k, u.Pages)
+		}
+	}
 	return Work{Room: w.service.room, Items: items, Known: w.ledger.known, Sizes: sizes, Policy: schedule.Policy{Settle: settle}, Asides: w.ledger.asides()}
 }
 

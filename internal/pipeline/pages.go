@@ -199,6 +199,13 @@ func (p *pages) state() (furthest, after int, more bool) {
 	return p.furthest, p.after, p.more || p.furthest < 0
 }
 
+// least returns how many pages the window has at least.
+func (p *pages) least() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.promised/max(p.size, 1) + 1
+}
+
 // suspect counts the rows of pages whose totals are not those of the whole.
 func (p *pages) suspect() (rows int64) {
 	p.mu.Lock()

@@ -99,9 +99,15 @@ func (r *reading) totals(ctx context.Context) error {
 	if r.pages.furthest >= 0 {
 		return nil
 	}
-	page, err := r.ask(ctx, 0, 1)
-	if err != nil {
-		return err
+	var page analytics.Page
+	if carried := r.w.carried; len(carried) > 0 {
+		page = carried[len(carried)-1].page
+		page.Offset = 0
+	} else {
+		var err error
+		if page, err = r.ask(ctx, 0, 1); err != nil {
+			return err
+		}
 	}
 	page.Rows, page.HasMore = nil, true
 	if _, err := r.store(page); err != nil {

@@ -183,9 +183,9 @@ func (r *run) next(ctx context.Context, place int) (schedule.Item, bool) {
 // choose returns the place in r.left of the window to begin now, -1 if there is
 // none; wait says that there may be one when a window under way has gone on.
 //
-// A window that failed in a run in which nothing went well is tried when something
-// has: a service that is down is not the window's fault, and a window that fails
-// must not make the service look down.
+// A window that failed before is tried once something went well: a service that is
+// down is not the window's fault, and a window that fails must not make the service
+// look down.
 func (r *run) choose(ctx context.Context, open bool) (at int, wait bool) {
 	ample := r.ample(ctx)
 	if !ample && open {
@@ -195,8 +195,8 @@ func (r *run) choose(ctx context.Context, open bool) (at int, wait bool) {
 	answered, underWay := r.standing()
 	suspect := -1
 	for i, item := range r.left {
-		if !answered && r.isSuspect(item.Key) {
-			if suspect < 0 {
+		if r.isSuspect(item.Key) && !answered {
+			if suspect < 0 || r.soonerTried(item.Key, r.left[suspect].Key) {
 				suspect = i
 			}
 			continue
@@ -204,6 +204,7 @@ func (r *run) choose(ctx context.Context, open bool) (at int, wait bool) {
 		if ample {
 			return i, false
 		}
+		r.totalsFirst(&r.left[i], 0) // what is known now, not at the time of the plan
 		begun, holds, pass := r.weigh(ctx, i)
 		switch {
 		case !holds:
@@ -218,28 +219,35 @@ func (r *run) choose(ctx context.Context, open bool) (at int, wait bool) {
 	return -1, suspect >= 0
 }
 
+// soonerTried orders windows that failed before: they take turns, and of two whose
+// turn it is the one goes first that is begun.
+func (r *run) soonerTried(a, b analytics.Key) bool {
+	fa, fb := r.work.Asides[a].Failures, r.work.Asides[b].Failures
+	return fa < fb || fa == fb && r.work.Sizes.Begun(a) > 0 && r.work.Sizes.Begun(b) == 0
+}
+
 // weigh decides about beginning the window at place i of r.left while the budget
 // is scarce. If it need not be held back, begun is the place of the one to begin:
-// i, or another of its project that was begun earlier, where the budget may end
-// within the one at i. pass says that the windows behind one that is held back
+// i, or another of its project that was begun earlier, unless the one at i has so
+// many pages that the budget surely does not end within it. pass says that the windows behind one that is held back
 // may use what is free: it would have had room at the begin of the run, and so has
 // at that of the next.
 func (r *run) weigh(ctx context.Context, i int) (begun int, holds, pass bool) {
 	item, now := r.left[i], r.p.cfg.Now()
 	free, _ := r.free(ctx)
 	need, basis := r.work.Sizes.Requests(item)
-	if basis != schedule.BasisUnknown && need <= free {
+	if basis == schedule.BasisLedger && need <= free {
 		return i, false, false
 	}
 	if r.work.Sizes.Begun(item.Key) == 0 {
 		for j, other := range r.left {
-			if j != i && other.Project == item.Project && r.work.Sizes.Begun(other.Key) > 0 && !r.isSuspect(other.Key) {
+			if j != i && other.Project == item.Project && r.work.Sizes.Begun(other.Key) > 0 {
 				return j, false, false
 			}
 		}
 	}
 	whole, _ := r.work.Sizes.Pages(item) // what was read of one that moves is lost
-	if basis == schedule.BasisUnknown || !r.work.Policy.HoldsBack(item.Key, whole, free, now) {
+	if need <= free || basis == schedule.BasisUnknown || !r.work.Policy.HoldsBack(item.Key, whole, free, now) {
 		return i, false, false
 	}
 	r.holdBack(ctx, item, whole)

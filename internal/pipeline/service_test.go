@@ -24,6 +24,8 @@ type service struct {
 	limited bool
 	budget  int
 	sent    []docsapi.VisitorsQuery
+	// cap is the most rows it puts on a page; 0: as many as are asked for.
+	cap int
 }
 
 // place is what a query names.
@@ -127,7 +129,11 @@ func (s *service) page(q docsapi.VisitorsQuery) analytics.Page {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rows := s.rows[place{q.Project, q.Window}]
-	from, to := min(q.Offset, len(rows)), min(q.Offset+q.Limit, len(rows))
+	limit := q.Limit
+	if s.cap > 0 {
+		limit = min(limit, s.cap)
+	}
+	from, to := min(q.Offset, len(rows)), min(q.Offset+limit, len(rows))
 	return analytics.Page{Offset: q.Offset, Totals: totalsOf(rows), Rows: rows[from:to:to], HasMore: to < len(rows)}
 }
 

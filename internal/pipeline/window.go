@@ -141,6 +141,7 @@ func (w *window) read(ctx, sending context.Context) (*spool.Sealed, analytics.Pr
 		if err := w.again(ctx, r, err); err != nil {
 			return nil, analytics.Provenance{}, err
 		}
+		w.decide(ctx, r)
 	}
 }
 
@@ -177,6 +178,31 @@ func (w *window) again(ctx context.Context, r *reading, reason error) error {
 	}
 	w.moved = true
 	return w.fetch.Restart(began)
+}
+
+// decide gives up the rows of a window that moved, where they are better read when
+// it has settled. Its totals are those of a page that came, without a request.
+func (w *window) decide(ctx context.Context, r *reading) {
+	_, basis := w.run.work.Sizes.Pages(w.item)
+	least := r.pages.least()
+	if w.run.totalsFirst(&w.item, least) && basis == schedule.BasisUnknown {
+		w.run.setMovement(ctx, schedule.MovementKey{Series: schedule.SeriesOf(w.item.Key), Kind: schedule.AtLeast}, least)
+	}
+}
+
+// totalsFirst makes an item of a window that has least pages or more one of totals
+// alone, where that is better now.
+func (r *run) totalsFirst(item *schedule.Item, least int) bool {
+	if item.Reason != schedule.ReasonMissing || item.TotalsOnly {
+		return false
+	}
+	pages, _ := r.work.Sizes.Pages(*item)
+	why, totals := r.work.Policy.TotalsFirst(item.Key, max(pages, least), r.p.cfg.Now())
+	if totals {
+		item.TotalsOnly, item.Why = true, why
+		r.log.Info("window is read for its totals", "window", item.Key.String(), "reason", why)
+	}
+	return totals
 }
 
 // heldStill notes that the window did not move, where that says anything: it was
