@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/sandbox/worktree"
@@ -45,6 +46,7 @@ terminal and run docgauge export there.`
 func (a *app) sandboxCommand() *cobra.Command {
 	c := sandbox.Config{}
 	var listen, requestLog string
+	var badWindows []string
 	var repo sandbox.Repo
 	var remote bool
 	cmd := &cobra.Command{
@@ -54,10 +56,16 @@ func (a *app) sandboxCommand() *cobra.Command {
 		Example: `  docgauge sandbox
   docgauge sandbox --rate-limit 100 --late-days 2      as strict as the real service
   docgauge sandbox --latency 50ms --error-every 20     as unreliable as a bad day
+  docgauge sandbox --rate-limit 90 --moving 1h --pages 10000   totals that move while they are read
   docgauge sandbox --repo ~/docs --agent-cmd 'my-agent --stdin' --agent-env MY_AGENT_KEY`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := editing(&c.Agent, repo, cmd.Flags().Changed); err != nil {
+			var errDates, errMoving error
+			c.Faults.BadWindows, errDates = parseDates("bad-window", badWindows)
+			if cmd.Flags().Changed("moving-days") && c.Faults.Moving == 0 {
+				errMoving = errors.New("--moving-days: needs --moving DURATION, the time between two changes")
+			}
+			if err := errors.Join(errDates, errMoving, editing(&c.Agent, repo, cmd.Flags().Changed)); err != nil {
 				return usageError{err}
 			}
 			return a.sandbox(cmd.Context(), c, listen, remote, requestLog)
@@ -68,25 +76,42 @@ func (a *app) sandboxCommand() *cobra.Command {
 	f.BoolVar(&remote, "allow-remote", false, "let --listen be an address beyond this machine")
 	f.StringVar(&c.DataDir, "data", "", "directory with the event log events.ndjson; agent jobs are kept there")
 	f.StringVar(&requestLog, "request-log", "", "file that gets one JSON line a request")
-	f.Uint64Var(&c.Seed, "seed", 1, "of the synthetic traffic")
-	f.IntVar(&c.Days, "days", sandbox.DefaultDays, "of synthetic traffic before today")
-	f.IntVar(&c.Pages, "pages", sandbox.DefaultPages, "of the synthetic site")
+	f.Uint64Var(&c.Seed, "seed", 1, "seed of the synthetic traffic")
+	f.IntVar(&c.Days, "days", sandbox.DefaultDays, "days of synthetic traffic before today")
+	f.IntVar(&c.Pages, "pages", sandbox.DefaultPages, "pages of the synthetic site")
 	f.StringSliceVar(&c.Projects, "project", []string{sandbox.DefaultProject}, "project ids")
 	f.StringVar(&c.APIKey, "api-key", sandbox.DefaultAPIKey, "key that may do everything")
 	f.StringVar(&c.ExpiredKey, "expired-key", "", "key refused with 401")
 	f.StringVar(&c.ReadOnlyKey, "read-only-key", "", "key refused with 403 for agent POSTs")
 	f.StringVar(&c.WriteOnlyKey, "write-only-key", "", "key refused with 403 for reads")
-	f.DurationVar(&c.Faults.Latency, "latency", 0, "before every answer")
-	f.IntVar(&c.Faults.RateLimit, "rate-limit", 0, "requests per sliding hour; 0 = none")
-	f.DurationVar(&c.Faults.RetryAfter, "retry-after", 0, "sent with a 429; 0 = none")
-	f.IntVar(&c.Faults.ThrottleAfter, "throttle-after", 0, "429 after this many requests; 0 = never")
-	f.IntVar(&c.Faults.ErrorEvery, "error-every", 0, "500 on every Nth request; 0 = none")
-	f.IntVar(&c.Faults.CutEvery, "cut-every", 0, "cut every Nth body; 0 = none")
-	f.IntVar(&c.Faults.DriftEvery, "drift-every", 0, "a new visitor yesterday and today with every Nth request; 0 = none")
-	f.IntVar(&c.Faults.LateDays, "late-days", 0, "a closed window changes until it is this many days old")
+	f.DurationVar(&c.Faults.Latency, "latency", 0, "delay before every answer")
+	f.IntVar(&c.Faults.RateLimit, "rate-limit", 0, "analytics requests answered per sliding hour; 0 = no limit")
+	f.DurationVar(&c.Faults.RetryAfter, "retry-after", 0, "time in the Retry-After header of a 429; 0 = no header")
+	f.IntVar(&c.Faults.ThrottleAfter, "throttle-after", 0, "number of requests after which all get 429; 0 = never")
+	f.IntVar(&c.Faults.ErrorEvery, "error-every", 0, "N, where every Nth request gets 500; 0 = none")
+	f.IntVar(&c.Faults.CutEvery, "cut-every", 0, "N, where the body of every Nth answer is cut; 0 = none")
+	f.IntVar(&c.Faults.DriftEvery, "drift-every", 0, "N, where every Nth request brings a new visitor to yesterday and today; 0 = none")
+	f.IntVar(&c.Faults.LateDays, "late-days", 0, "days over which one event in twenty arrives late, so that a closed window goes on changing; 0 = none")
+	f.DurationVar(&c.Faults.Moving, "moving", 0, "time between two changes of a closed window: at each multiple of it a visitor arrives late; 0 = no change")
+	f.IntVar(&c.Faults.MovingDays, "moving-days", sandbox.DefaultMovingDays, "age in days from which a window with --moving no longer changes")
+	f.IntVar(&c.Faults.PageRows, "page-rows", 0, "greatest number of rows in a page, whatever is asked for; 0 = as many as asked for")
+	f.StringSliceVar(&badWindows, "bad-window", nil, "first dates of the windows whose rows are malformed, YYYY-MM-DD")
 	agentFlags(cmd, &c.Agent)
 	repoFlags(cmd, &repo)
 	return cmd
+}
+
+// parseDates reads the values of a flag; the error lists every bad one.
+func parseDates(flag string, values []string) (dates []analytics.Date, err error) {
+	for _, v := range values {
+		d, bad := analytics.ParseDate(v)
+		if bad != nil {
+			err = errors.Join(err, fmt.Errorf("--%s: %w", flag, bad))
+			continue
+		}
+		dates = append(dates, d)
+	}
+	return dates, err
 }
 
 func agentFlags(cmd *cobra.Command, c *sandbox.Agent) {

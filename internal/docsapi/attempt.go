@@ -105,7 +105,11 @@ func (r call) readBody(body *bytes.Buffer, resp *http.Response) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", errCut, err)
 	case n > limit && whole:
-		return fmt.Errorf("%w: it is over %d MiB", errShape, maxBody>>20)
+		err := fmt.Errorf("%w: it is over %d MiB", errShape, maxBody>>20)
+		if isPage(body.Bytes()) {
+			return malformed{err}
+		}
+		return err
 	}
 	return nil
 }

@@ -3,8 +3,8 @@
 // failure means, and which failures are tried again.
 //
 // One file holds one section of the service's specification: job.go 2.1 and 3,
-// page.go 2.2 and 2.3, agent.go 4.1, 4.2 and 4.4, visitors.go 4.3, auth.go 5,
-// outcome.go and error.go 7.
+// page.go 2.2 and 2.3 (value.go: paths and counts that are written oddly), agent.go
+// 4.1, 4.2 and 4.4, visitors.go 4.3, auth.go 5, outcome.go and error.go 7.
 //
 // Invariants:
 //   - Each attempt is one call of the transport and, over [NewTransport] and
@@ -14,7 +14,7 @@
 //     nor by net/http.
 //   - An answer is the whole answer or an error: a cut body, a missing field or
 //     a count that is none never becomes numbers, an answer without its job's id
-//     never becomes a job.
+//     never becomes a job. Two different paths never become one.
 //   - The key is in the Authorization header, the prompt in the request's body,
 //     and neither is anywhere else: not in errors, logs or printed values. Of a
 //     prompt that the service quotes, pieces under 24 bytes can remain.

@@ -114,6 +114,16 @@ func IsThrottled(err error) bool {
 	return ok && e.Status == http.StatusTooManyRequests
 }
 
+// IsMalformed reports whether the service's visitors operation has answered, with
+// 200 and an object that has a page's members, but a value in it is wrong, so that
+// nothing can be made of the page: a count of 1.5, a row without its path, a body
+// over 16 MiB. It is that window which cannot be read. Any other answer with 200
+// and an error (HTML, other JSON) is not this API's: the base URL may be wrong.
+func IsMalformed(err error) bool {
+	_, ok := errors.AsType[malformed](err)
+	return ok
+}
+
 // refusal is an error of a transport that does not send before a time: the
 // budget's.
 type refusal interface {

@@ -44,6 +44,12 @@ var (
 	errCut = errors.New("the answer was cut off")
 )
 
+// malformed marks an errShape whose answer is a page of visitors nevertheless.
+type malformed struct{ err error }
+
+func (m malformed) Error() string { return m.err.Error() }
+func (m malformed) Unwrap() error { return m.err }
+
 // rule is one row of the table: what one way to end means for a read (GET),
 // which can be repeated, and for a write, which cannot.
 type rule struct {

@@ -6,16 +6,23 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/bits"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// maxPath is the longest page path, in bytes.
-const maxPath = 8 << 10
+const (
+	// maxPath is the longest page path, in bytes, as it is kept.
+	maxPath = 1 << 20
+	// maxPaths bounds the paths of one page together: a stray byte takes four when
+	// it is kept, so that a body of maxBody could hold more.
+	maxPaths = maxBody
+)
 
 // field is a set of object members.
 type field uint8
@@ -72,8 +79,9 @@ func fieldOf(quoted []byte) field {
 	return 0
 }
 
-// pageDecoder reads one page token by token. Syntax, UTF-8 and the uniqueness of
-// names are the token decoder's; what must be there and of which kind is ours.
+// pageDecoder reads one page token by token. Syntax and the uniqueness of names
+// are the token decoder's; what must be there and of which kind is ours. Strings
+// may hold what is not Unicode (see path).
 type pageDecoder struct {
 	body    bytes.Buffer
 	tokens  jsontext.Decoder
@@ -90,7 +98,8 @@ var decoders = sync.Pool{New: func() any { return new(pageDecoder) }}
 // decodePage reads the answer to a visitors request for at most maxRows rows
 // (specification, sections 4.3, 2.2 and 2.3). Unknown members are skipped; an
 // empty path is a path. Errors wrap errCut where the body ends too early, else
-// errShape, and name the member and the byte. body is not kept.
+// errShape, name the member and the byte, and are malformed where the body is a
+// page all the same. body is not kept.
 func decodePage(body []byte, maxRows int) (analytics.Page, error) {
 	d := decoders.Get().(*pageDecoder)
 	defer d.recycle()
@@ -98,7 +107,11 @@ func decodePage(body []byte, maxRows int) (analytics.Page, error) {
 	d.page = analytics.Page{Rows: make([]analytics.Row, 0, maxRows)}
 	d.maxRows = maxRows
 	if err := d.answer(); err != nil {
-		return analytics.Page{}, asAnswerError(err)
+		err = asAnswerError(err)
+		if errors.Is(err, errShape) && isPage(body) {
+			err = malformed{err}
+		}
+		return analytics.Page{}, err
 	}
 	d.sharePaths()
 	return d.page, nil
@@ -107,12 +120,15 @@ func decodePage(body []byte, maxRows int) (analytics.Page, error) {
 // read starts on body; the token decoder reads a bytes.Buffer in place.
 func (d *pageDecoder) read(body []byte) {
 	d.body = *bytes.NewBuffer(body)
-	d.tokens.Reset(&d.body)
+	d.tokens.Reset(&d.body, jsontext.AllowInvalidUTF8(true))
 }
 
 func (d *pageDecoder) recycle() {
 	d.read(nil)
 	d.page, d.paths, d.ends = analytics.Page{}, d.paths[:0], d.ends[:0]
+	if cap(d.paths) > maxPooled {
+		d.paths = nil
+	}
 	decoders.Put(d)
 }
 
@@ -125,6 +141,28 @@ func asAnswerError(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errShape, err)
+}
+
+// isPage reports whether body is a page of visitors, however bad its values:
+// an object with at least two of a page's three members, or, where the object
+// breaks off, with one before that.
+func isPage(body []byte) bool {
+	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	if token, err := d.ReadToken(); err != nil || token.Kind() != jsontext.KindBeginObject {
+		return false
+	}
+	var seen field
+	for d.PeekKind() != jsontext.KindEndObject {
+		name, err := d.ReadValue()
+		if err == nil {
+			seen |= fieldOf(name) & pageFields
+			err = d.SkipValue()
+		}
+		if err != nil {
+			return seen != 0
+		}
+	}
+	return bits.OnesCount8(uint8(seen)) >= 2
 }
 
 // answer reads the whole body: one page and nothing after it.
@@ -225,7 +263,8 @@ func (d *pageDecoder) entry(want field) (row analytics.Row, err error) {
 	return row, err
 }
 
-// count reads an integer from 0 to 2^63-1, written in digits alone.
+// count reads a number that is an integer from 0 to 2^63-1, however it is
+// written: 12, 12.0 and 1.2e1 are the same.
 func (d *pageDecoder) count() (int64, error) {
 	raw, err := d.tokens.ReadValue()
 	if err != nil {
@@ -235,13 +274,24 @@ func (d *pageDecoder) count() (int64, error) {
 	for _, c := range raw {
 		digit := int64(c) - '0'
 		if digit < 0 || digit > 9 || n > (math.MaxInt64-digit)/10 {
-			return 0, d.broken("want an integer from 0 to 2^63-1")
+			return d.oddCount(raw)
 		}
 		n = n*10 + digit
 	}
 	return n, nil
 }
 
+// oddCount reads a count that is not written in digits alone, or is none.
+func (d *pageDecoder) oddCount(raw jsontext.Value) (int64, error) {
+	if raw.Kind() == jsontext.KindNumber {
+		if n, ok := integer(raw); ok {
+			return n, nil
+		}
+	}
+	return 0, d.broken("want an integer from 0 to 2^63-1")
+}
+
+// path reads a path and keeps it as [analytics.EscapePath] says.
 func (d *pageDecoder) path() error {
 	raw, err := d.tokens.ReadValue()
 	if err != nil {
@@ -251,13 +301,19 @@ func (d *pageDecoder) path() error {
 		return d.broken("want a string")
 	}
 	before := len(d.paths)
-	if bytes.IndexByte(raw, '\\') < 0 {
+	switch {
+	case len(raw) > len(`""`)+len(`\u0000`)*maxPath: // too long however it is written
+		return d.broken(pathTooLong)
+	case bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw):
 		d.paths = append(d.paths, raw[1:len(raw)-1]...)
-	} else if d.paths, err = jsontext.AppendUnquote(d.paths, raw); err != nil {
-		return err
+	default:
+		d.paths = appendPath(d.paths, raw)
 	}
-	if len(d.paths)-before > maxPath {
-		return d.broken(fmt.Sprintf("a path over %d bytes", maxPath))
+	switch {
+	case len(d.paths)-before > maxPath:
+		return d.broken(pathTooLong)
+	case len(d.paths) > maxPaths:
+		return d.broken(fmt.Sprintf("paths over %d MiB together", maxPaths>>20))
 	}
 	return nil
 }

@@ -41,19 +41,29 @@ func (s *Sandbox) answer(p *project, w interval, now time.Time) (answer, error) 
 	drift := p.events()
 	seen := horizon(now)
 	w.to = min(w.to, seen+1)
-	seen = min(seen, lastArrival(w, s.config.Faults.LateDays))
+	seen = min(seen, lastArrival(w, s.config.Faults.changingDays()))
 	key := answerKey{p.name, w, seen, reading, len(drift)}
 	return s.answers.get(key, func() answer {
 		s.counting <- struct{}{}
 		defer func() { <-s.counting }()
+		t = withMoving(t, s.config.Faults, p.synthetic.daySeed, analytics.DateOf(time.Unix(seen, 0)))
 		return tally(withDrift(t, drift), w, seen)
 	}), nil
 }
 
-// lastArrival returns when the last event of w has arrived, however late.
-func lastArrival(w interval, lateDays int) int64 {
+// lastArrival returns when the last event of w has arrived, which can be days
+// after the end of its day.
+func lastArrival(w interval, days int) int64 {
 	end := analytics.DateOf(time.Unix(w.to-1, 0)) + 1
-	return (end + analytics.Date(lateDays)).Time().Unix()
+	return (end + analytics.Date(days)).Time().Unix()
+}
+
+// changingDays returns for how many days after its end a day can change.
+func (f Faults) changingDays() int {
+	if f.Moving == 0 {
+		return f.LateDays
+	}
+	return max(f.LateDays, f.MovingDays)
 }
 
 // traffic returns the events of p and the reading of the event log they are

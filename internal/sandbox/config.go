@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 // What a zero Config stands for.
@@ -16,6 +18,8 @@ const (
 	DefaultAPIKey  = "sbx_local-trial-key"
 	DefaultDays    = 120
 	DefaultPages   = 640
+	// DefaultMovingDays is how long a day changes where Faults.Moving is set.
+	DefaultMovingDays = 3
 )
 
 const (
@@ -28,7 +32,8 @@ const (
 // the default key, synthetic traffic, no faults.
 type Config struct {
 	// Seed decides the synthetic traffic: the events of a day depend on Seed,
-	// Pages, the project and the date, and on nothing else.
+	// Pages, the project and the date, and on nothing else but the faults that add
+	// some.
 	Seed uint64
 	// Days of synthetic traffic before the day New was called on; 0 = DefaultDays.
 	Days int
@@ -81,6 +86,20 @@ type Faults struct {
 	// over the LateDays days after the end of its UTC day, so that a closed
 	// window changes until it is LateDays days old. 0 = none is late.
 	LateDays int
+	// Moving > 0, in whole minutes: for MovingDays days after the end of a UTC day,
+	// whenever the clock reaches a multiple of Moving (counted from 1970), one more
+	// visitor of that day arrives, with up to eight pages read. Every window with
+	// that day has greater totals then, until the day is MovingDays old. The
+	// latecomers depend on Seed, the project and the date.
+	Moving time.Duration
+	// MovingDays is 1 to 365; 0 = DefaultMovingDays.
+	MovingDays int
+	// PageRows is the most rows of one page, whatever limit asks for; hasMore is
+	// true while rows remain. 0 = as many as asked for.
+	PageRows int
+	// BadWindows: where dateFrom is one of these dates, each row has half a human
+	// visitor too many, so that it is no row of the specification.
+	BadWindows []analytics.Date
 }
 
 var (
@@ -100,6 +119,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.APIKey == "" {
 		c.APIKey = DefaultAPIKey
+	}
+	if c.Faults.MovingDays == 0 {
+		c.Faults.MovingDays = DefaultMovingDays
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -162,8 +184,10 @@ func (f Faults) validate() error {
 			{"latency", int64(f.Latency)}, {"rate limit", int64(f.RateLimit)}, {"retry after", int64(f.RetryAfter)},
 			{"throttle after", int64(f.ThrottleAfter)}, {"error every", int64(f.ErrorEvery)},
 			{"cut every", int64(f.CutEvery)}, {"drift every", int64(f.DriftEvery)},
+			{"page rows", int64(f.PageRows)},
 		}),
 		between("late days", f.LateDays, 0, maxLateDays),
+		f.validateMoving(),
 	)
 }
 

@@ -8,9 +8,9 @@
 // a time and an arrival; an answer counts the events whose time lies in the
 // window and that arrived up to the beginning of the current minute of
 // Config.Now. Hence all pages of one window read within a minute agree, a
-// window of past days changes only by late data, drift or lines appended to the
-// event log, and the open day grows every minute. Event times are kept in whole
-// seconds: an event happens at the beginning of its second.
+// window of past days changes only by late data, latecomers, drift or lines
+// appended to the event log, and the open day grows every minute. Event times are
+// kept in whole seconds: an event happens at the beginning of its second.
 //
 // Which events arrived is decided by Config.Now alone; only the latency fault
 // waits for real. Memory is bounded by caches of days and answers, except for an

@@ -1,6 +1,11 @@
 package sandbox
 
-import "github.com/docgauge/docgauge/internal/analytics"
+import (
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
 
 // visitorsPage is the response body of section 4.3.
 type visitorsPage struct {
@@ -30,7 +35,14 @@ func (s *Sandbox) visitors(c *call, p *project) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.page(q.limit, q.offset), nil
+	if rows := s.config.Faults.PageRows; rows > 0 {
+		q.limit = min(q.limit, rows)
+	}
+	page := a.page(q.limit, q.offset)
+	if slices.ContainsFunc(s.config.Faults.BadWindows, q.window.beginsOn) {
+		return page.broken(), nil
+	}
+	return page, nil
 }
 
 // page returns limit rows of a after the first offset.
@@ -42,4 +54,26 @@ func (a answer) page(limit, offset int) visitorsPage {
 		page.Visitors = append(page.Visitors, entry(row))
 	}
 	return page
+}
+
+// beginsOn reports whether w begins with date d.
+func (w interval) beginsOn(d analytics.Date) bool { return time.Unix(w.from, 0).Equal(d.Time()) }
+
+// brokenPage is a page as Faults.BadWindows has it.
+type brokenPage struct {
+	visitorsPage
+	Visitors []brokenEntry `json:"visitors"`
+}
+
+type brokenEntry struct {
+	entry
+	Human float64 `json:"human"`
+}
+
+func (p visitorsPage) broken() brokenPage {
+	bad := brokenPage{p, make([]brokenEntry, 0, len(p.Visitors))}
+	for _, e := range p.Visitors {
+		bad.Visitors = append(bad.Visitors, brokenEntry{e, float64(e.Human) + 0.5})
+	}
+	return bad
 }
