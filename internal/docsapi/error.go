@@ -120,8 +120,7 @@ func IsThrottled(err error) bool {
 // over 16 MiB. It is that window which cannot be read. Any other answer with 200
 // and an error (HTML, other JSON) is not this API's: the base URL may be wrong.
 func IsMalformed(err error) bool {
-	_, ok := errors.AsType[malformed](err)
-	return ok
+	return errors.Is(err, ErrMalformed)
 }
 
 // refusal is an error of a transport that does not send before a time: the

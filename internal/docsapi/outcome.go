@@ -40,6 +40,9 @@ var (
 	ErrNotSent = errors.New("nothing was sent")
 	// errShape marks a whole answer that is not what the specification promises.
 	errShape = errors.New("the answer is not that of the service's specification")
+	// ErrMalformed marks an answer that is one of this API, with something in it that
+	// cannot be kept. See [IsMalformed].
+	ErrMalformed = errors.New("an answer of this API that holds something malformed")
 	// errCut marks an answer that ends too early.
 	errCut = errors.New("the answer was cut off")
 )
@@ -49,6 +52,9 @@ type malformed struct{ err error }
 
 func (m malformed) Error() string { return m.err.Error() }
 func (m malformed) Unwrap() error { return m.err }
+
+// Is makes it ErrMalformed.
+func (m malformed) Is(target error) bool { return target == ErrMalformed }
 
 // rule is one row of the table: what one way to end means for a read (GET),
 // which can be repeated, and for a write, which cannot.

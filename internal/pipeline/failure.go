@@ -100,7 +100,7 @@ func (r *run) classify(ctx, sending context.Context, item schedule.Item, err err
 		r.halt(err)
 	case errors.Is(err, errRepeats):
 		r.setAside(ctx, item.Key, analytics.AsideRepeats, err)
-	case malformed(err):
+	case docsapi.IsMalformed(err):
 		r.setAside(ctx, item.Key, analytics.AsideMalformed, err)
 	case fromService(err):
 		if r.failed(item, err) {
@@ -218,11 +218,4 @@ func fromService(err error) bool {
 	_, ok := errors.AsType[*docsapi.Error](err)
 	_, local := errors.AsType[refusal](err)
 	return ok && !local
-}
-
-// malformed reports whether the answer is one of this API, with something in it
-// that cannot be kept.
-func malformed(err error) bool {
-	e, ok := errors.AsType[*docsapi.Error](err)
-	return ok && e.Status == http.StatusOK && e.Outcome == docsapi.Permanent && e.FromAPI
 }

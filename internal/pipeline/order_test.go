@@ -38,7 +38,7 @@ func (w *world) begun() []string {
 // malformedError is what the client says of an answer that has a row that cannot
 // be kept.
 func malformedError() error {
-	return &docsapi.Error{Op: "visitors", Status: http.StatusOK, Outcome: docsapi.Permanent, FromAPI: true, Message: "human: want an integer"}
+	return &docsapi.Error{Op: "visitors", Status: http.StatusOK, Outcome: docsapi.Permanent, FromAPI: true, Message: "human: want an integer", Err: docsapi.ErrMalformed}
 }
 
 func refusedError() error {

@@ -23,8 +23,10 @@ var (
 )
 
 const (
-	// blockRows is the size of a block of a spilled run.
-	blockRows = 64
+	// blockRows and blockBytes, of paths, are the size of a block of a spilled run: a
+	// merge holds one block of each.
+	blockRows  = 64
+	blockBytes = 64 << 10
 	// readBuffer of one run in a merge: enough for a record's head; what is
 	// longer is read past it.
 	readBuffer = 1 << 10
@@ -99,7 +101,14 @@ func (s *sorter) spill() error {
 func (s *sorter) writeRun() (int64, error) {
 	w := &countingWriter{w: bufio.NewWriterSize(s.file, 1<<16)}
 	var record []byte
-	for block := range slices.Chunk(s.held, blockRows) {
+	for rest := s.held; len(rest) > 0; {
+		n, bytes := 1, len(rest[0].Path)
+		for n < min(blockRows, len(rest)) && bytes+len(rest[n].Path) <= blockBytes {
+			bytes += len(rest[n].Path)
+			n++
+		}
+		block := rest[:n]
+		rest = rest[n:]
 		record = appendRows(newRecord(record, kindRows), rowsOf(block))
 		if err := writeRecord(w, record); err != nil {
 			return 0, err

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
@@ -82,6 +83,38 @@ func TestSorterManyBlocks(t *testing.T) {
 	}
 	for range s.sorted(new(int)) { // a reader may stop
 		break
+	}
+}
+
+// A merge holds one block of each run: blocks of long paths have few rows.
+func TestBlocksAreSmall(t *testing.T) {
+	s := &sorter{dir: t.TempDir()}
+	defer s.reset()
+	long := strings.Repeat("x", 30<<10)
+	var rows []analytics.Row
+	for i := range 200 {
+		rows = append(rows, analytics.Row{Path: fmt.Sprintf("/%03d%s", i, long)})
+	}
+	check(t, s.add(rows))
+	if len(s.runs) != 1 {
+		t.Fatalf("%d runs", len(s.runs))
+	}
+	r := bufio.NewReader(io.NewSectionReader(s.file, 0, s.end))
+	for blocks := 0; ; blocks++ {
+		payload, err := readRecord(r, nil)
+		if errors.Is(err, io.EOF) {
+			if blocks != 100 {
+				t.Errorf("%d blocks", blocks)
+			}
+			break
+		}
+		check(t, err)
+		if len(payload) > blockBytes+100 {
+			t.Fatalf("a block of %d bytes", len(payload))
+		}
+	}
+	if got, _ := collect(t, s); len(got) != 200 {
+		t.Errorf("%d rows", len(got))
 	}
 }
 
