@@ -62,6 +62,9 @@ type Input struct {
 	// Aside returns what is known of a window that failed; it is not due before
 	// its time. nil: none did.
 	Aside func(analytics.Key) (analytics.Aside, bool)
+	// GaveUp reports whether the rows of a window, whose totals the ledger has, were
+	// given up because they moved. They are read when it has settled. nil: of none.
+	GaveUp func(analytics.Key) bool
 	// Policy decides, with Sizes, of which windows only the totals are read for
 	// now. Sizes nil: of none.
 	Policy Policy

@@ -114,6 +114,10 @@ func (p *planner) waits(item *Item, known bool) bool {
 			return true
 		}
 	}
+	if p.GaveUp != nil && known && item.Reason == ReasonMissing && !ripe(item.Window, p.Settle, p.Now) && p.GaveUp(item.Key) {
+		item.Why = "rows from " + item.To.Time().Add(p.Settle).UTC().Format("2006-01-02 15:04") + ": they moved while they were read"
+		return true
+	}
 	if p.Sizes == nil || item.TotalsOnly || item.Reason != ReasonMissing {
 		return false
 	}

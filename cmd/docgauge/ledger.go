@@ -93,6 +93,13 @@ func (l ledger) aside(k analytics.Key) (analytics.Aside, bool) {
 	return a, ok
 }
 
+// gaveUp reports whether the totals of a window cost more than the one request that
+// they take: pages were read, and given up.
+func (l ledger) gaveUp(k analytics.Key) bool {
+	e, ok := l.entries[k]
+	return ok && e.TotalsOnly() && e.Requests > 1
+}
+
 func (l ledger) movement(k schedule.MovementKey) (schedule.Movement, bool) {
 	m, ok := l.moved[k]
 	return m, ok
@@ -146,7 +153,7 @@ func (s *selection) input(c config, l ledger, now time.Time, rotate int) (schedu
 	in := schedule.Input{
 		Now: now, Projects: c.Projects, Specs: c.Windows, Open: c.OpenWindows, Since: c.Since.date,
 		Settle: time.Duration(c.Settle), Known: l.known, Provisional: l.provisional(), Rotate: rotate,
-		Aside: l.aside, Sizes: l.sizes,
+		Aside: l.aside, GaveUp: l.gaveUp, Sizes: l.sizes,
 		Policy: schedule.Policy{Limit: int(c.Budget), Settle: time.Duration(c.Settle), Moved: l.movement},
 	}
 	if l.sizes != nil {

@@ -365,6 +365,7 @@ func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, 
 		movements[schedule.MovementKey{Series: series, Kind: schedule.MovementKind(m.Kind)}] = schedule.Movement{Times: m.Times, At: m.At}
 	}
 	in.Known = look(known)
+	in.GaveUp = func(k analytics.Key) bool { return known[k].TotalsOnly() && known[k].Requests > 1 }
 	in.Aside = func(k analytics.Key) (analytics.Aside, bool) { a, ok := asides[k]; return a, ok }
 	in.Policy.Moved = func(k schedule.MovementKey) (schedule.Movement, bool) { m, ok := movements[k]; return m, ok }
 	return in, Work{Known: in.Known, Sizes: in.Sizes, Policy: in.Policy, Movements: movements, Asides: asides}

@@ -349,6 +349,10 @@ func (s *anyService) run1(n int, killed bool) {
 		Now: s.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: day("prj_a", 0).From,
 		Settle: settle, Known: s.ledger.known, Provisional: s.ledger.provisional(), Rotate: n, Sizes: work.Sizes,
 		Aside: func(k analytics.Key) (analytics.Aside, bool) { a, ok := s.ledger.asides()[k]; return a, ok },
+		GaveUp: func(k analytics.Key) bool {
+			e, ok := s.ledger.newest(k)
+			return ok && e.rev.TotalsOnly() && e.prov.Requests > 1
+		},
 		Policy: schedule.Policy{Limit: s.limit, Settle: settle, Moved: func(k schedule.MovementKey) (schedule.Movement, bool) {
 			m, ok := s.ledger.moves[k]
 			return m, ok

@@ -1,0 +1,209 @@
+package schedule_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+// moves is what a policy is told of the series it is asked about.
+type moves map[schedule.MovementKind]schedule.Movement
+
+func (m moves) policy() schedule.Policy {
+	return schedule.Policy{Limit: 90, Settle: 72 * time.Hour, Moved: func(k schedule.MovementKey) (schedule.Movement, bool) {
+		move, ok := m[k.Kind]
+		return move, ok
+	}}
+}
+
+func TestTotalsFirst(t *testing.T) {
+	key := analytics.Key{Project: "a", Granularity: "day", Window: window(t, "2026-03-02", "2026-03-03")}
+	young := key.To.Time().Add(71*time.Hour + 59*time.Minute)
+	ripe := key.To.Time().Add(72 * time.Hour)
+	yesterday, lastWeek := young.Add(-24*time.Hour), young.Add(-8*24*time.Hour)
+	for _, tc := range []struct {
+		name  string
+		pages int
+		at    time.Time
+		moved moves
+		want  string // what it says; empty: it is read
+	}{
+		{"above the budget, nothing known", 120, young, nil, ""},
+		{"above the budget, moved", 120, young, moves{schedule.MovedBetween: {1, yesterday}}, "rows from 2026-03-06 00:00: 120 pages are more than an hour's budget"},
+		{"above the budget, held still since", 120, young, moves{schedule.MovedBetween: {0, yesterday}}, ""},
+		{"above the budget, moved long ago", 120, young, moves{schedule.MovedBetween: {1, lastWeek}}, ""},
+		{"above the budget, moved, ripe", 120, ripe, moves{schedule.MovedBetween: {1, yesterday}}, ""},
+		{"within the budget, moved", 90, young, moves{schedule.MovedBetween: {1, yesterday}}, ""},
+		{"unknown size, at least above the budget", 1, young, moves{schedule.MovedBetween: {1, yesterday}, schedule.AtLeast: {91, lastWeek}}, "91 pages"},
+		{"restless, worst case above the budget", 31, young, moves{schedule.MovedWithin: {4, yesterday}}, "31 pages, and such windows move while they are read"},
+		{"restless, worst case within it", 30, young, moves{schedule.MovedWithin: {9, yesterday}}, ""},
+		{"one window was restless", 31, young, moves{schedule.MovedWithin: {3, yesterday}}, ""},
+	} {
+		why, totals := tc.moved.policy().TotalsFirst(key, tc.pages, tc.at)
+		if totals != (tc.want != "") || !strings.Contains(why, tc.want) {
+			t.Errorf("%s: %q, %v; want %q", tc.name, why, totals, tc.want)
+		}
+	}
+	unlimited := moves{schedule.MovedBetween: {1, yesterday}}.policy()
+	unlimited.Limit = 0
+	if _, totals := unlimited.TotalsFirst(key, 1e6, young); totals {
+		t.Error("without a budget nothing is put off")
+	}
+}
+
+func TestHoldsBack(t *testing.T) {
+	key := analytics.Key{Project: "a", Granularity: "day", Window: window(t, "2026-03-02", "2026-03-03")}
+	young, ripe := key.To.Time().Add(time.Hour), key.To.Time().Add(100*time.Hour)
+	for _, tc := range []struct {
+		name       string
+		need, free int
+		at         time.Time
+		moved      moves
+		want       bool
+	}{
+		{"there is room", 40, 40, young, nil, false},
+		{"can still move", 40, 39, young, nil, true},
+		{"can still move, but did not", 40, 39, young, moves{schedule.MovedBetween: {0, young}}, false},
+		{"can no longer move", 40, 39, ripe, nil, false},
+		{"can no longer move, but did", 40, 39, ripe, moves{schedule.MovedBetweenRipe: {2, ripe}}, true},
+		{"the whole budget", 90, 89, young, nil, true},
+		{"no hour has room for it", 91, 89, young, nil, false},
+		{"waits for an hour", 40, 39, young, moves{schedule.HeldBack: {1, young.Add(-time.Hour)}}, true},
+		{"waited for two", 40, 39, young, moves{schedule.HeldBack: {1, young.Add(-2 * time.Hour)}}, false},
+		{"waited once, long ago", 40, 39, young, moves{schedule.HeldBack: {0, young.Add(-2 * time.Hour)}}, true},
+	} {
+		if got := tc.moved.policy().HoldsBack(key, tc.need, tc.free, tc.at); got != tc.want {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+	}
+}
+
+func TestPause(t *testing.T) {
+	var sum time.Duration
+	for n := 1; n <= 20; n++ {
+		p := schedule.Pause(n)
+		if p < 55*time.Minute || p > 24*time.Hour || p < schedule.Pause(n-1) {
+			t.Errorf("pause %d is %v", n, p)
+		}
+		sum += p
+	}
+	if schedule.Pause(1) >= time.Hour || schedule.Pause(20) != 24*time.Hour || schedule.Pause(1e6) != 24*time.Hour {
+		t.Errorf("the first is %v, the last %v", schedule.Pause(1), schedule.Pause(1e6))
+	}
+}
+
+// TestWaiting: what is set aside or given up is not due before its time, and says why.
+func TestWaiting(t *testing.T) {
+	in := schedule.Input{
+		Now: time.Date(2026, 3, 5, 6, 0, 0, 0, time.UTC), Projects: []string{"a"}, Specs: specs(t, "day"),
+		Since: date(t, "2026-03-01"), Settle: 48 * time.Hour, Sizes: schedule.NewSizes(nil),
+	}
+	day := func(from, to string) analytics.Key {
+		return analytics.Key{Project: "a", Granularity: "day", Window: window(t, from, to)}
+	}
+	large := day("2026-03-03", "2026-03-04")
+	l := ledger{
+		large:                           {Key: large, Rows: analytics.TotalsOnlyRows, Verified: true},
+		day("2026-03-01", "2026-03-02"): {Key: day("2026-03-01", "2026-03-02"), Rows: 30_000, Settled: true},
+	}
+	in.Known = l.known
+	for k, r := range l {
+		in.Sizes.Learn(k, r.Rows)
+	}
+	in.Policy = moves{schedule.MovedBetween: {1, in.Now.Add(-time.Hour)}}.policy()
+	in.Policy.Settle = in.Settle
+	aside := day("2026-03-02", "2026-03-03")
+	until := in.Now.Add(time.Minute)
+	in.Aside = func(k analytics.Key) (analytics.Aside, bool) {
+		return analytics.Aside{Key: k, Reason: analytics.AsideMalformed, Failures: 3, Until: until}, k == aside
+	}
+	due, waiting := schedule.Plan(in)
+	diffLines(t, due, "missing a day [2026-03-04,2026-03-05) totals newest")
+	if !strings.Contains(due[0].Why, "120 pages are more than an hour's budget") {
+		t.Errorf("why: %q", due[0].Why)
+	}
+	diffLines(t, waiting, "missing a day [2026-03-03,2026-03-04) totals", "missing a day [2026-03-02,2026-03-03)")
+	if !strings.Contains(waiting[1].Why, "set aside until 2026-03-05 06:01: malformed") {
+		t.Errorf("why: %q", waiting[1].Why)
+	}
+	// Its time has come; and what is asked for by name is read at once.
+	until = in.Now
+	if due, _ := schedule.Plan(in); len(due) != 2 {
+		t.Errorf("due: %v", lines(due))
+	}
+	asked, err := schedule.Asked(in, large.From, large.To)
+	if err != nil || len(asked) != 1 || asked[0].TotalsOnly {
+		t.Errorf("asked: %v, %v", asked, err)
+	}
+	// Rows that were given up wait for their window to settle, whatever the budget.
+	in.Policy = schedule.Policy{}
+	in.GaveUp = func(k analytics.Key) bool { return k == large }
+	if due, waiting := schedule.Plan(in); len(due) != 2 || len(waiting) != 1 || !strings.Contains(waiting[0].Why, "rows from 2026-03-06 00:00") {
+		t.Errorf("due %v, waiting %+v", lines(due), waiting)
+	}
+	in.Now = large.To.Time().Add(in.Settle)
+	if _, waiting := schedule.Plan(in); len(waiting) != 0 {
+		t.Errorf("waiting %+v", waiting)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	s := schedule.NewSizes(map[string]int{"small": 100})
+	at := func(project, g, from, to string) analytics.Key {
+		return analytics.Key{Project: project, Granularity: analytics.Granularity(g), Window: window(t, from, to)}
+	}
+	if !s.Learn(at("a", "day", "2026-03-01", "2026-03-02"), 1000) || s.Learn(at("a", "day", "2026-03-09", "2026-03-10"), 5000) {
+		t.Error("the first of a series is not told from the second")
+	}
+	if s.Learn(at("a", "month", "2026-02-01", "2026-03-01"), analytics.TotalsOnlyRows) {
+		t.Error("totals alone say nothing")
+	}
+	s.Learn(at("small", "day", "2026-03-01", "2026-03-02"), 1000)
+	s.SetBegun(at("a", "day", "2026-03-09", "2026-03-10"), 7)
+	s.SetBegun(at("b", "day", "2026-03-09", "2026-03-10"), 90)
+	for _, tc := range []struct {
+		item         schedule.Item
+		pages, still int
+		basis        schedule.Basis
+	}{
+		{schedule.Item{Key: at("a", "day", "2026-03-01", "2026-03-02")}, 4, 4, schedule.BasisLedger},
+		{schedule.Item{Key: at("a", "day", "2026-03-01", "2026-03-02"), TotalsOnly: true}, 1, 1, schedule.BasisLedger},
+		{schedule.Item{Key: at("a", "day", "2026-03-09", "2026-03-10")}, 20, 13, schedule.BasisLedger},
+		{schedule.Item{Key: at("a", "day", "2026-03-04", "2026-03-05")}, 4, 4, schedule.BasisNeighbours},
+		{schedule.Item{Key: at("a", "day", "2026-03-05", "2026-03-06")}, 20, 20, schedule.BasisNeighbours},
+		{schedule.Item{Key: at("a", "day", "2026-03-20", "2026-03-21")}, 20, 20, schedule.BasisNeighbours},
+		{schedule.Item{Key: at("a", "week", "2026-03-02", "2026-03-09")}, 20, 20, schedule.BasisDay},
+		{schedule.Item{Key: at("small", "week", "2026-03-02", "2026-03-09")}, 10, 10, schedule.BasisDay},
+		{schedule.Item{Key: at("c", "day", "2026-03-02", "2026-03-03")}, 1, 1, schedule.BasisUnknown},
+		{schedule.Item{Key: at("b", "day", "2026-03-09", "2026-03-10")}, 91, 1, schedule.BasisUnknown},
+		{schedule.Item{Key: at("c", "day", "2026-03-02", "2026-03-03"), Reason: schedule.ReasonOpen}, 1, 1, schedule.BasisLedger},
+	} {
+		pages, basis := s.Pages(tc.item)
+		still, _ := s.Requests(tc.item)
+		if pages != tc.pages || still != tc.still || basis != tc.basis {
+			t.Errorf("%s: %d pages, %d requests from %s; want %d, %d, %s", tc.item.Key, pages, still, basis, tc.pages, tc.still, tc.basis)
+		}
+	}
+	// Surely: its own last reading; else, where requests are not scarce, three
+	// quarters of the smallest neighbour.
+	own, other := at("a", "day", "2026-03-09", "2026-03-10"), at("a", "day", "2026-03-10", "2026-03-11")
+	for _, tc := range []struct {
+		key    analytics.Key
+		scarce bool
+		want   int
+	}{{own, true, 20}, {own, false, 20}, {other, true, 0}, {other, false, 3}, {at("c", "day", "2026-03-10", "2026-03-11"), false, 0}} {
+		if got := s.Surely(tc.key, tc.scarce); got != tc.want {
+			t.Errorf("%s, scarce %v: %d pages, want %d", tc.key, tc.scarce, got, tc.want)
+		}
+	}
+	if !s.Knows("small") || s.Knows("b") {
+		t.Error("which projects are known")
+	}
+	s.SetPerPage("small", schedule.PageRows)
+	if n, _ := s.Pages(schedule.Item{Key: at("small", "day", "2026-03-01", "2026-03-02")}); n != 4 {
+		t.Errorf("%d pages of 250 rows", n)
+	}
+}
