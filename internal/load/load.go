@@ -131,6 +131,9 @@ type loader struct {
 // window loads one window.
 func (l *loader) window(ctx context.Context, rev analytics.Revision) {
 	w, done, err := l.from.Window(ctx, rev)
+	if end := ctx.Err(); end != nil && errors.Is(err, end) {
+		return // the window is whole; why the run ended is said once
+	}
 	if err != nil {
 		l.mu.Lock()
 		l.damaged = append(l.damaged, fmt.Errorf("%s: %w", rev.Key, err))

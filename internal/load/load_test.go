@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 	"sync"
@@ -177,6 +178,51 @@ func TestSinkFails(t *testing.T) {
 	again, err := run(t, from, to)
 	if err != nil || len(again)+len(loaded) != 70 {
 		t.Errorf("the next run loads %d after %d, %v", len(again), len(loaded), err)
+	}
+}
+
+// far is an archive whose windows come slowly, and not at all once nobody waits for
+// them; the first of them is there at once.
+type far struct {
+	*shelf
+	first   analytics.Key
+	opening sync.WaitGroup
+}
+
+func (f *far) Window(ctx context.Context, rev analytics.Revision) (sinks.Sealed, func() error, error) {
+	if rev.Key == f.first {
+		f.opening.Wait()
+		return f.shelf.Window(ctx, rev)
+	}
+	f.opening.Done()
+	<-ctx.Done()
+	return nil, nil, fmt.Errorf("get %s: %w", rev.Key, ctx.Err())
+}
+
+// TestSinkFailsWhileWindowsOpen: the error is that of the sink, once; windows whose
+// opening it cut short are not errors of their own.
+func TestSinkFailsWhileWindowsOpen(t *testing.T) {
+	const opening = 5
+	from, to := &far{shelf: newShelf(t, days(1+opening)...), first: days(1)[0].Key}, memsink.New()
+	from.opening.Add(opening)
+	full := errors.New("full")
+	to.Fault = func(memsink.Step, analytics.Revision) error { return full }
+	_, err := run(t, from, to)
+	if !errors.Is(err, full) || errors.Is(err, context.Canceled) || strings.Count(err.Error(), "full") != 1 || strings.Contains(err.Error(), "\n") {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+// TestStopWhileWindowsOpen: a stop is told once.
+func TestStopWhileWindowsOpen(t *testing.T) {
+	const opening = 5
+	from, to := &far{shelf: newShelf(t, days(1+opening)...), first: days(1)[0].Key}, memsink.New()
+	from.opening.Add(opening)
+	ctx, stop := context.WithCancel(t.Context())
+	to.Fault = func(memsink.Step, analytics.Revision) error { stop(); return ctx.Err() }
+	err := Run(ctx, from, to, plan(t, from, to, every), func(analytics.Revision) error { return nil })
+	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "\n") || strings.Count(err.Error(), "canceled") != 1 {
+		t.Errorf("Run = %v", err)
 	}
 }
 
