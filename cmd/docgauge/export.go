@@ -7,11 +7,13 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/pipeline"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
@@ -143,6 +145,7 @@ func (s *selection) check(c config, now time.Time) error {
 // run is one run: everything due, or what the budget lets through of it.
 func (r *runner) run(ctx context.Context, sel *selection, o runOptions) (summary, error) {
 	started := r.now()
+	r.read.reset()
 	id, err := r.begin(ctx, started)
 	if err != nil {
 		return summary{}, err
@@ -280,9 +283,39 @@ func (r *runner) due(ctx context.Context, sel *selection, id int) (d outlook, er
 	if d.items, err = sel.items(in); err != nil {
 		return d, err
 	}
-	d.items = slices.DeleteFunc(d.items, r.progress.readOnce)
+	d.items = slices.DeleteFunc(d.items, r.read.once)
 	d.budget, err = readCapacity(ctx, r.db, r.config, now)
 	return d, err
+}
+
+// readings are the windows that a run has read so far.
+type readings struct {
+	mu   sync.Mutex
+	done map[analytics.Key]bool
+}
+
+// reset begins another run.
+func (r *readings) reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done = map[analytics.Key]bool{}
+}
+
+// observe is told each step by the pipeline, from many goroutines.
+func (r *readings) observe(ev pipeline.Event) {
+	if ev.Step == pipeline.StepOpen || ev.Step == pipeline.StepRecorded {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.done[ev.Key] = true
+	}
+}
+
+// once reports whether the item is of the kind that is read once in a run, asked
+// for or open, and this run has read it.
+func (r *readings) once(item schedule.Item) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return (item.Reason == schedule.ReasonAsked || item.Reason == schedule.ReasonOpen) && r.done[item.Key]
 }
 
 // costOf is how many requests the items will probably take.

@@ -142,6 +142,7 @@ type runner struct {
 	stores   []store
 	pipeline *pipeline.Pipeline
 	progress *progress
+	read     readings
 	opened
 	// committed is told, if not nil, that the state has something new to show.
 	committed func()
@@ -177,7 +178,7 @@ func (a *app) openRunner(c config) (_ *runner, err error) {
 	}
 	r.pipeline = pipeline.New(pipeline.Config{
 		Concurrency: int(c.Concurrency), Settle: time.Duration(c.Settle), SpoolMax: int64(c.SpoolMax),
-		TopPages: keptPages, Now: a.now, Logger: r.log, Observe: observers(r.progress.observe, r.note, testHook),
+		TopPages: keptPages, Now: a.now, Logger: r.log, Observe: observers(r.read.observe, r.progress.observe, r.note, testHook),
 	}, r.api, r.db, r.db, sp, asSinks(r.stores))
 	return r, nil
 }
