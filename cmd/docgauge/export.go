@@ -115,10 +115,7 @@ func (a *app) exportWith(ctx context.Context, c config, sel *selection, o runOpt
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	s, err := r.run(ctx, sel, o)
-	s.say([]error{r.follow(ctx, s)})
-	if err != nil {
-		return err
-	}
+	s.say([]error{err, r.follow(ctx, s)})
 	if o.json {
 		err = writeJSON(a.out, s)
 	} else {

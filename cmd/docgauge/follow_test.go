@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -151,5 +152,46 @@ func TestCollectionTakesTooLong(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAllErrorsAreTold: that the run cannot be entered in the state hides neither its
+// summary nor that its metrics could not be handed over.
+func TestAllErrorsAreTold(t *testing.T) {
+	t.Parallel()
+	s := serviceOf(t, sandbox.Config{Seed: 5, Days: 10, Pages: 40})
+	c := configFor(t, s.url)
+	c.Textfile = filepath.Join(t.TempDir(), "gone", "docgauge.prom")
+	db, err := state.Open(c.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := sql.Open("sqlite", filepath.Join(c.StateDir, state.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = raw.Exec(`CREATE TRIGGER broken BEFORE UPDATE ON runs BEGIN SELECT RAISE(ABORT, 'no end'); END`)
+	if err := errors.Join(err, raw.Close(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, asJSON := range []bool{false, true} {
+		a, log := appFor(t)
+		err := a.exportWith(t.Context(), c, &selection{}, runOptions{json: asJSON})
+		if err == nil || exitCode(err) != exitFailed {
+			t.Errorf("the exit code is of %v", err)
+		}
+		said := log.String()
+		if !errors.Is(err, errSaid) {
+			said += err.Error()
+		}
+		want := []string{"no end", "textfile " + c.Textfile, "success: "}
+		if asJSON {
+			want[2] = `"outcome": "success"`
+		}
+		for _, text := range want {
+			if strings.Count(said, text) != 1 {
+				t.Errorf("want once %q in\n%s", text, said)
+			}
+		}
 	}
 }
