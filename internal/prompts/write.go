@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/docgauge/docgauge/internal/durable"
 )
 
 // Write adds p to the folder as a new file, for who asks for it, and returns the
@@ -135,7 +137,7 @@ func create(root *os.Root, name string, data []byte) (err error) {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		err = take(root, temporary, name)
 	}
-	return errors.Join(err, ignoreGone(root.Remove(temporary)), syncFolder(root, dir))
+	return errors.Join(err, ignoreGone(root.Remove(temporary)), durable.SyncDirIn(root, path.Clean("./"+dir)))
 }
 
 // take is for file systems without links: it makes the name its own, empty, and
@@ -158,14 +160,6 @@ func writeSync(root *os.Root, name string, data []byte) error {
 	}
 	_, err = file.Write(data)
 	return errors.Join(err, file.Sync(), file.Close())
-}
-
-func syncFolder(root *os.Root, dir string) error {
-	handle, err := root.Open(path.Clean("./" + dir))
-	if err != nil {
-		return err
-	}
-	return errors.Join(handle.Sync(), handle.Close())
 }
 
 func ignoreGone(err error) error {
