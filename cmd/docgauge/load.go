@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/load"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
@@ -155,12 +155,12 @@ func (l loading) selects() (func(analytics.Key) bool, error) {
 func (a *app) loadInto(ctx context.Context, c config, l loading, to store, from *parquet.Sink, want func(analytics.Key) bool) (s loadSummary, err error) {
 	started := a.now()
 	s = loadSummary{Sink: to.Name(), Archive: from.Location(), Errors: []string{}}
-	dir, err := os.MkdirTemp(c.StateDir, "load-")
+	temp, err := durable.NewTemp(c.StateDir, tempLoad)
 	if err != nil {
 		return s, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	archive := archiveOf{from, dir}
+	defer func() { err = errors.Join(err, temp.Remove()) }()
+	archive := archiveOf{from, temp.Path}
 	plan, err := load.NewPlan(ctx, archive, to, want)
 	if err != nil {
 		return s, err

@@ -15,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/budget"
 	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/pipeline"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
@@ -161,6 +162,9 @@ func (a *app) openRunner(c config) (_ *runner, err error) {
 		return nil, err
 	}
 	r.opened = append(r.opened, lock.Release)
+	if err := durable.SweepTemp(c.StateDir, tempPages, tempLoad); err != nil {
+		r.log.Warn("files of a killed process not removed", "error", err)
+	}
 	if r.db, err = state.Open(c.StateDir); err != nil {
 		return nil, err
 	}

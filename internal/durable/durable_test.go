@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,6 +106,16 @@ func TestWriteFileFails(t *testing.T) {
 	alone(t, dir, "a.txt")
 }
 
+// sorted returns the names of paths in order.
+func sorted(paths ...string) (names []string) {
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// alone checks that a directory holds these, and nothing else.
 func alone(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
