@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -89,9 +90,11 @@ func markOf(text string) string {
 }
 
 // store is a sink as the commands use it: they can also ask whether it works,
-// and where it is.
+// where it is, and what it holds without changing anything.
 type store interface {
 	sinks.Sink
+	// Look yields what Revisions does, without a repair or a migration.
+	Look(ctx context.Context) iter.Seq2[analytics.Revision, error]
 	Check(ctx context.Context) error
 	// Location names the place, without secrets.
 	Location() string

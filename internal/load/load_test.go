@@ -72,16 +72,22 @@ func days(n int) (out []analytics.Revision) {
 
 func every(analytics.Key) bool { return true }
 
-func plan(t *testing.T, from Archive, to sinks.Sink, want func(analytics.Key) bool) Plan {
+// listed is an archive that can be listed.
+type listed interface {
+	Archive
+	Revisions(context.Context) iter.Seq2[analytics.Revision, error]
+}
+
+func plan(t *testing.T, from listed, to sinks.Sink, want func(analytics.Key) bool) Plan {
 	t.Helper()
-	p, err := NewPlan(t.Context(), from, to, want)
+	p, err := NewPlan(t.Context(), from.Revisions, to.Revisions, want)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-func run(t *testing.T, from Archive, to sinks.Sink) (loaded []analytics.Key, err error) {
+func run(t *testing.T, from listed, to sinks.Sink) (loaded []analytics.Key, err error) {
 	t.Helper()
 	err = Run(t.Context(), from, to, plan(t, from, to, every), func(rev analytics.Revision) error {
 		loaded = append(loaded, rev.Key)
@@ -136,19 +142,16 @@ func TestPlan(t *testing.T) {
 
 func TestPlanOfASinkThatIsDown(t *testing.T) {
 	down := errors.New("down")
-	if _, err := NewPlan(t.Context(), newShelf(t), failing{memsink.New(), down}, every); !errors.Is(err, down) {
+	if _, err := NewPlan(t.Context(), newShelf(t).Revisions, failing(down), every); !errors.Is(err, down) {
 		t.Errorf("NewPlan = %v", err)
 	}
 }
 
-// failing is a sink that cannot tell what it has.
-type failing struct {
-	*memsink.Sink
-	err error
-}
-
-func (f failing) Revisions(context.Context) iter.Seq2[analytics.Revision, error] {
-	return func(yield func(analytics.Revision, error) bool) { yield(analytics.Revision{}, f.err) }
+// failing is what a sink lists that cannot tell what it has.
+func failing(err error) Listing {
+	return func(context.Context) iter.Seq2[analytics.Revision, error] {
+		return func(yield func(analytics.Revision, error) bool) { yield(analytics.Revision{}, err) }
+	}
 }
 
 // TestSinkFails: the first failure ends the run, and the next run goes on.
