@@ -41,7 +41,7 @@ func (v *Values) Handler() http.Handler {
 
 // scrape answers with the newest snapshot and the live metrics.
 func (v *Values) scrape(w http.ResponseWriter, r *http.Request) {
-	f, gzip := expfmt.NegotiateAccept(r.Header, offered...), acceptsGzip(r.Header)
+	f, gzip := expfmt.NegotiateAccept(r.Header, offered...), AcceptsGzip(r.Header)
 	parts, err := v.answer(f, gzip)
 	if err != nil {
 		http.Error(w, "encode metrics: "+err.Error(), http.StatusInternalServerError)
@@ -71,8 +71,9 @@ func (v *Values) answer(f expfmt.Format, gzip bool) ([][]byte, error) {
 	return v.load().bodies[f.FormatType()].with(rest, gzip)
 }
 
-// acceptsGzip reports whether the client takes gzip.
-func acceptsGzip(h http.Header) bool {
+// AcceptsGzip reports whether the client that sent the header takes gzip. A quality
+// of zero refuses it.
+func AcceptsGzip(h http.Header) bool {
 	for _, offer := range strings.Split(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
 		coding, parameter, _ := strings.Cut(offer, ";")
 		if !strings.EqualFold(strings.TrimSpace(coding), "gzip") {

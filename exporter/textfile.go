@@ -9,8 +9,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/docgauge/docgauge/internal/durable"
 )
 
 // WriteTextfile replaces the file at path by the metrics of s, in the classic
@@ -23,8 +24,15 @@ func WriteTextfile(path string, s Snapshot) error {
 	if err := CheckTextfile(path); err != nil {
 		return err
 	}
-	families := func() ([]*dto.MetricFamily, error) { return gather(&s) }
-	if err := prometheus.WriteToTextfile(path, prometheus.GathererFunc(families)); err != nil {
+	families, err := gather(&s)
+	if err != nil {
+		return textfileError(path, err)
+	}
+	text, err := encode(families, expfmt.NewFormat(expfmt.TypeTextPlain), true)
+	if err == nil {
+		err = durable.WriteFile(path, text, 0o644)
+	}
+	if err != nil {
 		return textfileError(path, err)
 	}
 	return nil

@@ -131,7 +131,8 @@ func (d *daemon) export(ctx context.Context) {
 	}
 	d.log.Info("export ended", "outcome", s.Outcome, "windows", s.Committed, "rows", s.Rows, "requests", s.Requests,
 		"windows_left", s.Left, "took", fmt.Sprintf("%.1fs", s.seconds))
-	if err := d.deliver(ctx); err != nil {
-		d.log.Error("metrics not handed over", "error", err)
+	poke(d.changed)
+	if err := d.follow(ctx, s); err != nil {
+		d.log.Error("after the export", "error", err)
 	}
 }

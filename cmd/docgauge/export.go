@@ -7,11 +7,13 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/pipeline"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
@@ -113,12 +115,7 @@ func (a *app) exportWith(ctx context.Context, c config, sel *selection, o runOpt
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	s, err := r.run(ctx, sel, o)
-	if derr := r.deliver(ctx); derr != nil {
-		s.Errors = append(s.Errors, derr.Error())
-	}
-	if err != nil {
-		return err
-	}
+	s.say([]error{err, r.follow(ctx, s)})
 	if o.json {
 		err = writeJSON(a.out, s)
 	} else {
@@ -140,12 +137,14 @@ func (s *selection) check(c config, now time.Time) error {
 	return err
 }
 
-// run is one run: everything due, or what the budget lets through of it.
+// run is one run: everything due, or what the budget lets through of it. It is
+// entered in the state before it returns. An error is one of entering it.
 func (r *runner) run(ctx context.Context, sel *selection, o runOptions) (summary, error) {
 	started := r.now()
+	r.read.reset()
 	id, err := r.begin(ctx, started)
 	if err != nil {
-		return summary{}, err
+		return summary{Outcome: outcomeFailed}, err
 	}
 	sent, throttled := r.api.budget.Sent()
 	s, err := r.work(ctx, sel, o, int(id))
@@ -155,9 +154,6 @@ func (r *runner) run(ctx context.Context, sel *selection, o runOptions) (summary
 		s.Errors = append(s.Errors, fmt.Sprintf("the run took longer than DOCGAUGE_RUN_TIMEOUT (%v) and was ended; the next one goes on", time.Duration(r.RunTimeout)))
 	case err != nil && ctx.Err() == nil:
 		s.Errors = append(s.Errors, err.Error())
-	}
-	if err := r.tidy(ctx, &s); err != nil {
-		return s, err
 	}
 	took := r.now().Sub(started)
 	s.seconds = took.Seconds()
@@ -180,15 +176,24 @@ func (r *runner) begin(ctx context.Context, at time.Time) (id int64, err error) 
 	return r.db.BeginRun(ctx, at)
 }
 
-// tidy does what is not urgent after a run that went well.
-func (r *runner) tidy(ctx context.Context, s *summary) error {
-	if !s.good() {
-		return nil
-	}
-	if err := r.fillPages(ctx); err != nil && ctx.Err() == nil {
+// follow does what comes after a run, which is in the state by then: a stop leaves
+// for the next run what is not urgent, and nobody waits for the collection.
+func (r *runner) follow(ctx context.Context, s summary) error {
+	later := func(err error) error {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
-	return r.collect(ctx)
+	var errs []error
+	if s.good() {
+		errs = append(errs, later(r.fillPages(ctx)))
+	}
+	errs = append(errs, r.deliver(ctx))
+	if s.good() && ctx.Err() == nil {
+		errs = append(errs, later(r.collect(ctx)))
+	}
+	return errors.Join(errs...)
 }
 
 // work recovers, then reads in passes: one, or with wait as many as it takes.
@@ -291,9 +296,39 @@ func (r *runner) due(ctx context.Context, sel *selection, id int) (d outlook, er
 		return d, err
 	}
 	d.policy = in.Policy
-	d.items = slices.DeleteFunc(d.items, r.progress.readOnce)
+	d.items = slices.DeleteFunc(d.items, r.read.once)
 	d.budget, err = readCapacity(ctx, r.db, r.config, now)
 	return d, err
+}
+
+// readings are the windows that a run has read so far.
+type readings struct {
+	mu   sync.Mutex
+	done map[analytics.Key]bool
+}
+
+// reset begins another run.
+func (r *readings) reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done = map[analytics.Key]bool{}
+}
+
+// observe is told each step by the pipeline, from many goroutines.
+func (r *readings) observe(ev pipeline.Event) {
+	if ev.Step == pipeline.StepOpen || ev.Step == pipeline.StepRecorded {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.done[ev.Key] = true
+	}
+}
+
+// once reports whether the item is of the kind that is read once in a run, asked
+// for or open, and this run has read it.
+func (r *readings) once(item schedule.Item) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return (item.Reason == schedule.ReasonAsked || item.Reason == schedule.ReasonOpen) && r.done[item.Key]
 }
 
 // costOf is how many requests the items will probably take.
@@ -319,7 +354,9 @@ func (s *summary) add(r pipeline.Result) {
 
 func (s *summary) say(errs []error) {
 	for _, err := range errs {
-		s.Errors = append(s.Errors, err.Error())
+		if err != nil {
+			s.Errors = append(s.Errors, err.Error())
+		}
 	}
 }
 

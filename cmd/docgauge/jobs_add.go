@@ -71,8 +71,12 @@ func (a *app) jobsAdd(o adding, args []string, in io.Reader) error {
 		ID: o.id, Title: o.title, Project: o.project, ConcurrencyKey: o.key,
 		FollowUps: o.followUps, DependsOn: o.dependsOn, Template: o.template, Body: strings.TrimSpace(text),
 	})
-	if err != nil {
+	_, ofName := errors.AsType[prompts.NameError](err)
+	if _, ofRules := errors.AsType[prompts.Error](err); ofName || ofRules {
 		return usageError{err}
+	}
+	if err != nil {
+		return err
 	}
 	_, err = fmt.Fprintln(a.out, name)
 	return err

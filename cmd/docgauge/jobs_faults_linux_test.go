@@ -105,6 +105,43 @@ func TestJobsDiskFull(t *testing.T) {
 	}
 }
 
+// TestJobsAddFails: what the file system does not take is no mistake in the command
+// line.
+func TestJobsAddFails(t *testing.T) {
+	t.Parallel()
+	p := oddPlace(t, &oddService{}, "a")
+	disk := filepath.Join(p.dir, "prompts")
+	if err := syscall.Mount("none", disk, "tmpfs", 0, "size=1m,mode=0700"); err != nil {
+		t.Skipf("NOT TESTED: mounting a small file system: %v (needs root)", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	filler := filepath.Join(disk, "filler")
+	fillDisk(t, filler)
+	adds := func(about, name string, want int, text string) {
+		t.Helper()
+		code, _, said := p.try(t, "jobs", "add", "--file", name, "Fix it.")
+		if code != want || !strings.Contains(said, text) {
+			t.Errorf("%s: exit code %d, want %d and %q:\n%s", about, code, want, text, said)
+		}
+	}
+	adds("full", "b.md", exitFailed, "prompt b.md: no space left on device")
+	adds("full, and a wrong name", "../b.md", exitUsage, "want a path below the folder")
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	adds("room again", "b.md", exitDone, "")
+	adds("the name is taken", "b.md", exitUsage, "choose another name")
+	adds("no such folder", "none/c.md", exitUsage, "no such file or directory")
+	if err := syscall.Mount("none", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	adds("read-only", "c.md", exitFailed, "prompt c.md: read-only file system")
+}
+
 // fillDisk makes a file of all the room there is, and returns its size.
 func fillDisk(t *testing.T, name string) (size int64) {
 	t.Helper()

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/load"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
@@ -49,7 +49,7 @@ it was cut. Each window is committed whole.
 	f.StringVar(&l.from, "from", "", "load only windows inside [from,to): YYYY-MM-DD")
 	f.StringVar(&l.to, "to", "", "the first day after them")
 	f.StringVar(&l.project, "project", "", "comma-separated projects (default: all that the archive has)")
-	f.BoolVar(&l.dryRun, "dry-run", false, "only say what would be loaded")
+	f.BoolVar(&l.dryRun, "dry-run", false, "only say what would be loaded; changes nothing, and works beside serve")
 	f.BoolVar(&l.json, "json", false, "print the summary as JSON")
 	// It fails only for a flag that is not there.
 	_ = cmd.RegisterFlagCompletionFunc("sink", cobra.FixedCompletions([]string{sinkClickHouse, sinkParquet}, cobra.ShellCompDirectiveNoFileComp))
@@ -82,12 +82,12 @@ func (a *app) load(ctx context.Context, l loading) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStores([]store{to, from})) }()
-	lock, err := state.LockExport(c.StateDir)
-	if err != nil {
-		return err
+	var s loadSummary
+	if l.dryRun {
+		s, err = wouldLoad(ctx, to, from, want)
+	} else {
+		s, err = a.loadInto(ctx, c, to, from, want)
 	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
-	s, err := a.loadInto(ctx, c, l, to, from, want)
 	if err != nil {
 		return err
 	}
@@ -151,33 +151,49 @@ func (l loading) selects() (func(analytics.Key) bool, error) {
 	}, nil
 }
 
+// wouldLoad compares, beside whoever uses the state, and changes nothing anywhere.
+func wouldLoad(ctx context.Context, to store, from *parquet.Sink, want func(analytics.Key) bool) (loadSummary, error) {
+	plan, err := load.NewPlan(ctx, from.Look, to.Look, want)
+	if err != nil {
+		return loadSummary{}, fmt.Errorf("%s sink: %w", to.Name(), err)
+	}
+	s := newLoadSummary(to, from, plan)
+	s.Rows = plan.Rows()
+	return s, nil
+}
+
 // loadInto compares, and loads what the sink lacks.
-func (a *app) loadInto(ctx context.Context, c config, l loading, to store, from *parquet.Sink, want func(analytics.Key) bool) (s loadSummary, err error) {
+func (a *app) loadInto(ctx context.Context, c config, to store, from *parquet.Sink, want func(analytics.Key) bool) (s loadSummary, err error) {
 	started := a.now()
-	s = loadSummary{Sink: to.Name(), Archive: from.Location(), Errors: []string{}}
-	dir, err := os.MkdirTemp(c.StateDir, "load-")
+	lock, err := state.LockExport(c.StateDir)
 	if err != nil {
 		return s, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	archive := archiveOf{from, dir}
-	plan, err := load.NewPlan(ctx, archive, to, want)
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	temp, err := durable.NewTemp(c.StateDir, tempLoad)
 	if err != nil {
 		return s, err
 	}
-	s.Present, s.Left = plan.Present, len(plan.Lacking)
-	for _, err := range plan.Errors {
-		s.Errors = append(s.Errors, err.Error())
+	defer func() { err = errors.Join(err, temp.Remove()) }()
+	archive := archiveOf{from, temp.Path}
+	plan, err := load.NewPlan(ctx, from.Revisions, to.Revisions, want)
+	if err != nil {
+		return s, fmt.Errorf("%s sink: %w", to.Name(), err)
 	}
-	if l.dryRun {
-		s.Rows = plan.Rows()
-		return s, nil
-	}
+	s = newLoadSummary(to, from, plan)
 	if err := a.loadPlan(ctx, c, to, archive, plan, &s); err != nil {
 		s.Errors = append(s.Errors, err.Error())
 	}
 	s.seconds = a.now().Sub(started).Seconds()
 	return s, nil
+}
+
+func newLoadSummary(to store, from *parquet.Sink, plan load.Plan) loadSummary {
+	s := loadSummary{Sink: to.Name(), Archive: from.Location(), Present: plan.Present, Left: len(plan.Lacking), Errors: []string{}}
+	for _, err := range plan.Errors {
+		s.Errors = append(s.Errors, err.Error())
+	}
+	return s
 }
 
 // loadPlan loads, and enters each window in the ledger.

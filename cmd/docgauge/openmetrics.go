@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter/history"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/parquet"
 )
@@ -158,15 +158,15 @@ func (h historyOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, 
 // Window has a directory of its own, so that nothing is left behind where the
 // reader of the text goes away, which ends the process.
 func (h historyOf) Window(ctx context.Context, rev analytics.Revision) (history.Window, func() error, error) {
-	dir, err := os.MkdirTemp("", "docgauge-openmetrics-")
+	temp, err := durable.NewTemp("", "docgauge-openmetrics")
 	if err != nil {
 		return nil, nil, err
 	}
-	w, done, err := h.Sink.Window(ctx, rev, dir)
+	w, done, err := h.Sink.Window(ctx, rev, temp.Path)
 	if err != nil {
-		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, nil, errors.Join(err, temp.Remove())
 	}
-	return copied{w, h.Location()}, func() error { return errors.Join(done(), os.RemoveAll(dir)) }, nil
+	return copied{w, h.Location()}, func() error { return errors.Join(done(), temp.Remove()) }, nil
 }
 
 // copied is a window that is read from a copy, which is gone when its errors

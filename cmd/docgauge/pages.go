@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks/parquet"
 )
@@ -15,6 +15,13 @@ import (
 // keptPages is how many pages of a newest window the state keeps, so that
 // DOCGAUGE_TOP_PAGES can be raised up to it without reading anything again.
 const keptPages = 1000
+
+// The kinds of temporary directories in the state directory: for the windows whose
+// pages are read, and for those that are loaded.
+const (
+	tempPages = "pages"
+	tempLoad  = "load"
+)
 
 // ranked is a sink that can say which pages have the most visitors.
 type ranked interface {
@@ -100,12 +107,12 @@ func topOf(ctx context.Context, s store, rev analytics.Revision, dir string, n i
 }
 
 func topOfFile(ctx context.Context, s *parquet.Sink, rev analytics.Revision, dir string, n int) (pages []analytics.Row, err error) {
-	dir, err = os.MkdirTemp(dir, "pages-")
+	temp, err := durable.NewTemp(dir, tempPages)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	w, done, err := s.Window(ctx, rev, dir)
+	defer func() { err = errors.Join(err, temp.Remove()) }()
+	w, done, err := s.Window(ctx, rev, temp.Path)
 	if err != nil {
 		return nil, err
 	}

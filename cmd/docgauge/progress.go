@@ -32,7 +32,7 @@ func (w *switchWriter) set(to io.Writer) {
 }
 
 // progress counts what a run has done, and shows it where standard error is a
-// terminal.
+// terminal. Nothing depends on it.
 type progress struct {
 	app *app
 
@@ -41,16 +41,15 @@ type progress struct {
 	finish time.Time
 	pages  int
 	rows   int64
-	done   map[string]bool // windows this run has read
 }
 
-func newProgress(a *app) *progress { return &progress{app: a, done: map[string]bool{}} }
+func newProgress(a *app) *progress { return &progress{app: a} }
 
 // reset begins another run.
 func (p *progress) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pages, p.rows, p.done = 0, 0, map[string]bool{}
+	p.pages, p.rows = 0, 0
 }
 
 // begin shows a bar for the items, with the time at which the budget lets the
@@ -154,22 +153,12 @@ func (p *progress) observe(ev pipeline.Event) {
 		p.pages++
 	case pipeline.StepOpen:
 		p.pages++
-		p.done[ev.Key.String()] = true
 		step = 1
 	case pipeline.StepRecorded:
-		p.done[ev.Key.String()] = true
 		step = 1
 	}
 	if p.bar != nil {
 		p.describe()
 		_ = p.bar.Add(step)
 	}
-}
-
-// readOnce reports whether the item is of the kind that is read once in a run,
-// asked for or open, and this run has read it.
-func (p *progress) readOnce(item schedule.Item) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return (item.Reason == schedule.ReasonAsked || item.Reason == schedule.ReasonOpen) && p.done[item.Key.String()]
 }

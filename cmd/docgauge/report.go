@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks/parquet"
@@ -155,16 +156,7 @@ func replaceFile(path string, data []byte) error {
 			return err
 		}
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".report-*.tmp")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone where it was renamed
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return durable.WriteFile(path, data, 0o644)
 }
 
 // reportState reads what the state directory knows, if there is one.

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/journal"
 	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/schedule"
@@ -219,13 +219,13 @@ func (s *shelf) compare(ctx context.Context, l report.Line) (_ *report.Pages, er
 // open reads the rows of a window; they end with ctx. An export may have replaced
 // it meanwhile: totals and pages must be of the same reading, so rev becomes that.
 func (s *shelf) open(ctx context.Context, rev *analytics.Revision) (iter.Seq2[analytics.Row, error], func() error, error) {
-	dir, err := os.MkdirTemp("", "docgauge-report-")
+	temp, err := durable.NewTemp("", "docgauge-report")
 	if err != nil {
 		return nil, nil, err
 	}
-	w, done, err := s.Window(ctx, *rev, dir)
+	w, done, err := s.Window(ctx, *rev, temp.Path)
 	if err != nil {
-		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, nil, errors.Join(err, temp.Remove())
 	}
 	*rev = w.Revision()
 	rows := func(yield func(analytics.Row, error) bool) {
@@ -238,7 +238,7 @@ func (s *shelf) open(ctx context.Context, rev *analytics.Revision) (iter.Seq2[an
 			}
 		}
 	}
-	return rows, func() error { return errors.Join(done(), os.RemoveAll(dir)) }, nil
+	return rows, func() error { return errors.Join(done(), temp.Remove()) }, nil
 }
 
 // concerns reports whether a job was at work, or wanted, in the dates of a report.

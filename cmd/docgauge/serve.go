@@ -47,7 +47,8 @@ at once. Unique visitors are not additive: do not sum them over days or pages.
 A firing is skipped while a run goes on; a run that takes longer than
 DOCGAUGE_RUN_TIMEOUT is ended and the next goes on. SIGTERM ends the run under way,
 finishes what is being committed, and returns within 30 seconds. A key in a file
-(DOCGAUGE_API_KEY_FILE) is read again when the file changes and at SIGHUP.
+(DOCGAUGE_API_KEY_FILE, DOCGAUGE_WRITE_API_KEY_FILE) is read again when the file
+changes and at SIGHUP.
 
 ` + exitCodes,
 		Example: `  docgauge serve
@@ -114,27 +115,29 @@ func (a *app) serveWith(ctx context.Context, c config, o serving, said func(url 
 
 // serve runs all that a daemon does until ctx ends or one of it fails.
 func (d *daemon) serve(ctx context.Context, s *server.Server, once bool) error {
-	hangups, again := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
-	signal.Notify(again, syscall.SIGHUP)
-	defer signal.Stop(again)
+	// Each of three that answer a SIGHUP gets it by a channel of its own.
+	var hangups [3]chan os.Signal
+	for i := range hangups {
+		hangups[i] = make(chan os.Signal, 1)
+		signal.Notify(hangups[i], syscall.SIGHUP)
+		defer signal.Stop(hangups[i])
+	}
 	// Who asks from here on waits rather than see a process without values. What
 	// goes wrong is logged, and publishing meets it again.
 	_ = d.publish(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.Serve(ctx) })
 	group.Go(func() error {
-		d.api.key.watch(ctx, hangups, d.log, d.keyChanged)
+		d.api.key.watch(ctx, hangups[0], d.log, d.keyChanged)
 		return nil
 	})
 	if d.api.writeKey != d.api.key {
 		group.Go(func() error {
-			d.api.writeKey.watch(ctx, nil, d.log, d.keyChanged)
+			d.api.writeKey.watch(ctx, hangups[1], d.log, d.keyChanged)
 			return nil
 		})
 	}
-	group.Go(func() error { watchSecrets(ctx, d.heldSecrets(), again, d.log); return nil })
+	group.Go(func() error { watchSecrets(ctx, d.heldSecrets(), hangups[2], d.log); return nil })
 	group.Go(func() error { d.watchSinks(ctx); return nil })
 	group.Go(func() error { return d.publishing(ctx) })
 	group.Go(func() error { return d.schedule(ctx, once) })

@@ -117,16 +117,25 @@ func (r *runner) collect(ctx context.Context) error {
 	if age := r.now().Sub(last); age >= 0 && age < collectEvery {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
+	within, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	for _, s := range r.stores {
-		if g, ok := s.(collector); ok {
-			if err := collectFrom(ctx, s, g, r.log); err != nil {
-				r.log.Warn("superseded rows not collected", "sink", s.Name(), "error", err)
-				return nil
-			}
+		g, ok := s.(collector)
+		if !ok {
+			continue
+		}
+		err := collectFrom(within, s, g, r.log)
+		if ctx.Err() != nil {
+			return nil // a stop: the next run collects
+		}
+		if err != nil {
+			r.log.Warn("superseded rows not collected", "sink", s.Name(), "error", err)
+		}
+		if err != nil && within.Err() == nil {
+			return nil // the next run tries again
 		}
 	}
+	// What took too long has its turn tomorrow, not with each run.
 	return r.db.SetDone(ctx, collectDuty, r.now())
 }
 

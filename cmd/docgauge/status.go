@@ -62,6 +62,8 @@ type statusReport struct {
 	// Owed counts windows that a sink lacks, by sink.
 	Owed    map[string]int `json:"windows_owed"`
 	LastRun *state.Run     `json:"last_run"`
+	// sinks are those of Owed, as they are configured.
+	sinks sinkNames
 }
 
 func (a *app) status(ctx context.Context, sel *selection, asJSON bool) error {
@@ -106,7 +108,7 @@ func newStatusReport(ctx context.Context, db *state.DB, c config, sel *selection
 			})
 		}
 	}
-	r.Owed = l.owing(c.Sinks)
+	r.sinks, r.Owed = c.Sinks, l.owing(c.Sinks)
 	if r.Open, err = db.OpenWindows(ctx); err != nil {
 		return r, err
 	}
@@ -155,8 +157,8 @@ func (a *app) printStatus(r statusReport) error {
 		fmt.Fprintf(a.out, "\nrunning %s of %s: %s human, %s ai, %s total so far (%s)", w.Granularity, w.Project,
 			commas(w.Totals.Human), commas(w.Totals.AI), commas(w.Totals.Total), clock(w.ReadAt))
 	}
-	for sink, n := range r.Owed {
-		if n > 0 {
+	for _, sink := range r.sinks {
+		if n := r.Owed[sink]; n > 0 {
 			fmt.Fprintf(a.out, "\nsink %[1]s lacks %[2]s: the next export delivers what is in the spool, `docgauge load --sink %[1]s` what the files have", sink, plural(n, "window"))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/budget"
 	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/pipeline"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
@@ -88,9 +90,11 @@ func markOf(text string) string {
 }
 
 // store is a sink as the commands use it: they can also ask whether it works,
-// and where it is.
+// where it is, and what it holds without changing anything.
 type store interface {
 	sinks.Sink
+	// Look yields what Revisions does, without a repair or a migration.
+	Look(ctx context.Context) iter.Seq2[analytics.Revision, error]
 	Check(ctx context.Context) error
 	// Location names the place, without secrets.
 	Location() string
@@ -142,6 +146,7 @@ type runner struct {
 	stores   []store
 	pipeline *pipeline.Pipeline
 	progress *progress
+	read     readings
 	opened
 	// committed is told, if not nil, that the state has something new to show.
 	committed func()
@@ -160,6 +165,9 @@ func (a *app) openRunner(c config) (_ *runner, err error) {
 		return nil, err
 	}
 	r.opened = append(r.opened, lock.Release)
+	if err := durable.SweepTemp(c.StateDir, tempPages, tempLoad); err != nil {
+		r.log.Warn("files of a killed process not removed", "error", err)
+	}
 	if r.db, err = state.Open(c.StateDir); err != nil {
 		return nil, err
 	}
@@ -177,7 +185,7 @@ func (a *app) openRunner(c config) (_ *runner, err error) {
 	}
 	r.pipeline = pipeline.New(pipeline.Config{
 		Concurrency: int(c.Concurrency), Settle: time.Duration(c.Settle), SpoolMax: int64(c.SpoolMax),
-		TopPages: keptPages, Now: a.now, Logger: r.log, Observe: observers(r.progress.observe, r.note, testHook),
+		TopPages: keptPages, Now: a.now, Logger: r.log, Observe: observers(r.read.observe, r.progress.observe, r.note, testHook),
 	}, r.api, r.db, r.db, sp, asSinks(r.stores))
 	return r, nil
 }

@@ -3,7 +3,6 @@ package page
 import (
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/docgauge/docgauge/exporter"
@@ -71,7 +70,7 @@ func (h *handler) page(s *exporter.Snapshot) (rendered, error) {
 
 func write(w http.ResponseWriter, r *http.Request, status int, page rendered) {
 	body := page.plain
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if exporter.AcceptsGzip(r.Header) {
 		body = page.gzip
 		w.Header().Set("Content-Encoding", "gzip")
 	}

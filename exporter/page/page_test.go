@@ -209,6 +209,22 @@ func TestCompressed(t *testing.T) {
 	t.Logf("%d bytes, %d compressed", len(want), size)
 }
 
+// TestCompressionIsNegotiated: as for /metrics, who refuses gzip gets none.
+func TestCompressionIsNegotiated(t *testing.T) {
+	h := page.New(demo, "")
+	for encoding, compressed := range map[string]bool{
+		"": false, "gzip": true, "GZIP": true, "br, gzip;q=0.5": true, "gzip;q=0": false, "gzip; q=0.000, identity": false, "notgzip": false,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Accept-Encoding", encoding)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if got := w.Header().Get("Content-Encoding") == "gzip"; got != compressed || strings.HasPrefix(w.Body.String(), "\x1f\x8b") != compressed {
+			t.Errorf("%q: compressed %v, want %v", encoding, got, compressed)
+		}
+	}
+}
+
 func TestNoSnapshot(t *testing.T) {
 	code, body := get(t, nil, "v1")
 	if code != http.StatusServiceUnavailable {

@@ -16,16 +16,17 @@ var allowed = map[string][]string{
 	"internal/archive":   {"internal/analytics"},
 	"internal/budget":    {"internal/analytics"},
 	"internal/docsapi":   {"internal/analytics"},
+	"internal/durable":   {},
 	"internal/journal":   {},
 	"internal/look":      {"internal/analytics"},
 	"internal/report":    {"internal/analytics", "internal/look"},
 	"internal/load":      {"internal/analytics", "sinks"},
 	"internal/engines":   {},
-	"internal/prompts":   {"internal/analytics", "internal/spelling", "schedule"},
+	"internal/prompts":   {"internal/analytics", "internal/durable", "internal/spelling", "schedule"},
 	"internal/sandbox":   {"internal/analytics", "internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/worktree"},
 	"internal/spelling":  {},
 	"internal/stack":     {"internal/engines"},
-	"internal/spool":     {"internal/analytics", "internal/archive"},
+	"internal/spool":     {"internal/analytics", "internal/archive", "internal/durable"},
 	"internal/state":     {"internal/analytics", "internal/journal"},
 	"internal/warehouse": {},
 
@@ -35,7 +36,7 @@ var allowed = map[string][]string{
 	"deploy/systemd": {},
 
 	"internal/sandbox/agent":    {},
-	"internal/sandbox/codehost": {"internal/sandbox/agent"},
+	"internal/sandbox/codehost": {"internal/durable", "internal/sandbox/agent"},
 	"internal/sandbox/worktree": {"internal/sandbox/agent"},
 
 	"internal/jobs":        {"internal/analytics", "internal/docsapi", "internal/journal", "internal/prompts", "schedule"},
@@ -45,7 +46,7 @@ var allowed = map[string][]string{
 	"dashboards":         {"dashboards/grafana", "exporter"},
 	"dashboards/grafana": {},
 
-	"exporter":         {"internal/analytics"},
+	"exporter":         {"internal/analytics", "internal/durable"},
 	"exporter/history": {"exporter", "internal/analytics"},
 	"exporter/page":    {"exporter", "internal/analytics", "internal/look"},
 	"exporter/server":  {},
@@ -55,7 +56,7 @@ var allowed = map[string][]string{
 	"sinks":            {"internal/analytics"},
 	"sinks/clickhouse": {"internal/analytics", "internal/archive", "sinks"},
 	"sinks/memsink":    {"internal/analytics", "sinks"},
-	"sinks/parquet":    {"internal/analytics", "internal/archive", "sinks"},
+	"sinks/parquet":    {"internal/analytics", "internal/archive", "internal/durable", "sinks"},
 	"sinks/sinktest":   {"internal/analytics", "internal/archive", "sinks"},
 }
 

@@ -34,9 +34,6 @@ const (
 
 // Archive is where windows come from.
 type Archive interface {
-	// Revisions yields the windows that are there. An error concerns one window
-	// and does not end it.
-	Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error]
 	// Window opens one of them; done ends its use.
 	Window(ctx context.Context, rev analytics.Revision) (w sinks.Sealed, done func() error, err error)
 }
@@ -63,19 +60,23 @@ func (p Plan) Rows() (n int64) {
 	return n
 }
 
+// Listing yields the windows of an archive or a sink. An error concerns one window
+// and does not end it, or all that are missing.
+type Listing func(ctx context.Context) iter.Seq2[analytics.Revision, error]
+
 // NewPlan compares the windows of the archive that want says yes to with what
-// the sink shows.
-func NewPlan(ctx context.Context, from Archive, to sinks.Sink, want func(analytics.Key) bool) (Plan, error) {
+// the sink shows. It does no more than list them.
+func NewPlan(ctx context.Context, archive, sink Listing, want func(analytics.Key) bool) (Plan, error) {
 	var p Plan
 	shown := map[analytics.Key]time.Time{}
-	for rev, err := range to.Revisions(ctx) {
+	for rev, err := range sink(ctx) {
 		if err != nil {
-			return Plan{}, fmt.Errorf("%s sink: %w", to.Name(), err)
+			return Plan{}, err
 		}
 		shown[rev.Key] = rev.ExportedAt
 		p.Shown = append(p.Shown, rev)
 	}
-	for rev, err := range from.Revisions(ctx) {
+	for rev, err := range archive(ctx) {
 		at, there := shown[rev.Key]
 		switch {
 		case err != nil:
@@ -131,6 +132,9 @@ type loader struct {
 // window loads one window.
 func (l *loader) window(ctx context.Context, rev analytics.Revision) {
 	w, done, err := l.from.Window(ctx, rev)
+	if end := ctx.Err(); end != nil && errors.Is(err, end) {
+		return // the window is whole; why the run ended is said once
+	}
 	if err != nil {
 		l.mu.Lock()
 		l.damaged = append(l.damaged, fmt.Errorf("%s: %w", rev.Key, err))

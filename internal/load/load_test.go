@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 	"sync"
@@ -71,16 +72,22 @@ func days(n int) (out []analytics.Revision) {
 
 func every(analytics.Key) bool { return true }
 
-func plan(t *testing.T, from Archive, to sinks.Sink, want func(analytics.Key) bool) Plan {
+// listed is an archive that can be listed.
+type listed interface {
+	Archive
+	Revisions(context.Context) iter.Seq2[analytics.Revision, error]
+}
+
+func plan(t *testing.T, from listed, to sinks.Sink, want func(analytics.Key) bool) Plan {
 	t.Helper()
-	p, err := NewPlan(t.Context(), from, to, want)
+	p, err := NewPlan(t.Context(), from.Revisions, to.Revisions, want)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-func run(t *testing.T, from Archive, to sinks.Sink) (loaded []analytics.Key, err error) {
+func run(t *testing.T, from listed, to sinks.Sink) (loaded []analytics.Key, err error) {
 	t.Helper()
 	err = Run(t.Context(), from, to, plan(t, from, to, every), func(rev analytics.Revision) error {
 		loaded = append(loaded, rev.Key)
@@ -135,19 +142,16 @@ func TestPlan(t *testing.T) {
 
 func TestPlanOfASinkThatIsDown(t *testing.T) {
 	down := errors.New("down")
-	if _, err := NewPlan(t.Context(), newShelf(t), failing{memsink.New(), down}, every); !errors.Is(err, down) {
+	if _, err := NewPlan(t.Context(), newShelf(t).Revisions, failing(down), every); !errors.Is(err, down) {
 		t.Errorf("NewPlan = %v", err)
 	}
 }
 
-// failing is a sink that cannot tell what it has.
-type failing struct {
-	*memsink.Sink
-	err error
-}
-
-func (f failing) Revisions(context.Context) iter.Seq2[analytics.Revision, error] {
-	return func(yield func(analytics.Revision, error) bool) { yield(analytics.Revision{}, f.err) }
+// failing is what a sink lists that cannot tell what it has.
+func failing(err error) Listing {
+	return func(context.Context) iter.Seq2[analytics.Revision, error] {
+		return func(yield func(analytics.Revision, error) bool) { yield(analytics.Revision{}, err) }
+	}
 }
 
 // TestSinkFails: the first failure ends the run, and the next run goes on.
@@ -177,6 +181,51 @@ func TestSinkFails(t *testing.T) {
 	again, err := run(t, from, to)
 	if err != nil || len(again)+len(loaded) != 70 {
 		t.Errorf("the next run loads %d after %d, %v", len(again), len(loaded), err)
+	}
+}
+
+// far is an archive whose windows come slowly, and not at all once nobody waits for
+// them; the first of them is there at once.
+type far struct {
+	*shelf
+	first   analytics.Key
+	opening sync.WaitGroup
+}
+
+func (f *far) Window(ctx context.Context, rev analytics.Revision) (sinks.Sealed, func() error, error) {
+	if rev.Key == f.first {
+		f.opening.Wait()
+		return f.shelf.Window(ctx, rev)
+	}
+	f.opening.Done()
+	<-ctx.Done()
+	return nil, nil, fmt.Errorf("get %s: %w", rev.Key, ctx.Err())
+}
+
+// TestSinkFailsWhileWindowsOpen: the error is that of the sink, once; windows whose
+// opening it cut short are not errors of their own.
+func TestSinkFailsWhileWindowsOpen(t *testing.T) {
+	const opening = 5
+	from, to := &far{shelf: newShelf(t, days(1+opening)...), first: days(1)[0].Key}, memsink.New()
+	from.opening.Add(opening)
+	full := errors.New("full")
+	to.Fault = func(memsink.Step, analytics.Revision) error { return full }
+	_, err := run(t, from, to)
+	if !errors.Is(err, full) || errors.Is(err, context.Canceled) || strings.Count(err.Error(), "full") != 1 || strings.Contains(err.Error(), "\n") {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+// TestStopWhileWindowsOpen: a stop is told once.
+func TestStopWhileWindowsOpen(t *testing.T) {
+	const opening = 5
+	from, to := &far{shelf: newShelf(t, days(1+opening)...), first: days(1)[0].Key}, memsink.New()
+	from.opening.Add(opening)
+	ctx, stop := context.WithCancel(t.Context())
+	to.Fault = func(memsink.Step, analytics.Revision) error { stop(); return ctx.Err() }
+	err := Run(ctx, from, to, plan(t, from, to, every), func(analytics.Revision) error { return nil })
+	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "\n") || strings.Count(err.Error(), "canceled") != 1 {
+		t.Errorf("Run = %v", err)
 	}
 }
 

@@ -123,6 +123,10 @@ func TestWriteRefuses(t *testing.T) {
 		if err == nil || err.Error() != tc.want {
 			t.Errorf("%q:\n%v, want\n%s", tc.name, err, tc.want)
 		}
+		_, ofName := errors.AsType[NameError](err)
+		if _, ofRules := errors.AsType[Error](err); ofName == ofRules || ofName != strings.HasPrefix(tc.want, "prompt ") {
+			t.Errorf("%q: %v is of the name: %v, of the rules: %v", tc.name, err, ofName, ofRules)
+		}
 		if diff := cmp.Diff(before, entries(t, dir)); diff != "" {
 			t.Errorf("%q wrote: %s", tc.name, diff)
 		}

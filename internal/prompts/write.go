@@ -8,7 +8,11 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
+	"syscall"
+
+	"github.com/docgauge/docgauge/internal/durable"
 )
 
 // Write adds p to the folder as a new file, for who asks for it, and returns the
@@ -18,7 +22,8 @@ import (
 //
 // The file comes whole or not at all, and never takes the place of another. It is
 // not written if it, together with those that are there, breaks a rule; the error is
-// an [Error] then.
+// an [Error] then. It is a [NameError] if another name would do, and any other error
+// is of the file system.
 func (f *Folder) Write(name string, p Prompt) (string, error) {
 	name, err := fileName(name, p)
 	if err != nil {
@@ -37,15 +42,31 @@ func (f *Folder) Write(name string, p Prompt) (string, error) {
 		return "", err
 	}
 	if err := create(root, name, data); err != nil {
-		return "", fmt.Errorf("prompt %s: %w", name, plainError(err))
+		err = fmt.Errorf("prompt %s: %w", name, plainError(err))
+		if nameIsWrong(err) {
+			err = NameError{err}
+		}
+		return "", err
 	}
 	return name, nil
+}
+
+// NameError says why a new prompt file cannot have the name that was asked for.
+type NameError struct{ error }
+
+func (e NameError) Unwrap() error { return e.error }
+
+// nameIsWrong tells what creating a file says of its name from what it says of the
+// file system. That a path leads out of the folder is no error of the system.
+func nameIsWrong(err error) bool {
+	number, ofSystem := errors.AsType[syscall.Errno](err)
+	return !ofSystem || slices.Contains([]syscall.Errno{syscall.EEXIST, syscall.ENOENT, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.ELOOP}, number)
 }
 
 // fits checks a file that is to be written against all rules.
 func (f *Folder) fits(root *os.Root, name string, data []byte) error {
 	if _, err := root.Lstat(name); err == nil {
-		return fmt.Errorf("prompt %s: %w: choose another name", name, fs.ErrExist)
+		return NameError{fmt.Errorf("prompt %s: %w: choose another name", name, fs.ErrExist)}
 	}
 	files, err := gather(root, f.rules, nil)
 	if err != nil {
@@ -76,11 +97,11 @@ func fileName(name string, p Prompt) (string, error) {
 	hidden := strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
 	switch problem := checkLine(name); {
 	case problem != "":
-		return "", fmt.Errorf("prompt file %s: %s", quote(name), problem)
+		return "", NameError{fmt.Errorf("prompt file %s: %s", quote(name), problem)}
 	case hidden, !fs.ValidPath(name), strings.Contains(name, `\`):
-		return "", fmt.Errorf("prompt file %s: want a path below the folder, with slashes, of names that do not begin with a dot", quote(name))
+		return "", NameError{fmt.Errorf("prompt file %s: want a path below the folder, with slashes, of names that do not begin with a dot", quote(name))}
 	case !isPrompt(name):
-		return "", fmt.Errorf("prompt file %s: want a name that ends in .md or .txt", quote(name))
+		return "", NameError{fmt.Errorf("prompt file %s: want a name that ends in .md or .txt", quote(name))}
 	}
 	return name, nil
 }
@@ -116,7 +137,7 @@ func create(root *os.Root, name string, data []byte) (err error) {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		err = take(root, temporary, name)
 	}
-	return errors.Join(err, ignoreGone(root.Remove(temporary)), syncFolder(root, dir))
+	return errors.Join(err, ignoreGone(root.Remove(temporary)), durable.SyncDirIn(root, path.Clean("./"+dir)))
 }
 
 // take is for file systems without links: it makes the name its own, empty, and
@@ -139,14 +160,6 @@ func writeSync(root *os.Root, name string, data []byte) error {
 	}
 	_, err = file.Write(data)
 	return errors.Join(err, file.Sync(), file.Close())
-}
-
-func syncFolder(root *os.Root, dir string) error {
-	handle, err := root.Open(path.Clean("./" + dir))
-	if err != nil {
-		return err
-	}
-	return errors.Join(handle.Sync(), handle.Close())
 }
 
 func ignoreGone(err error) error {

@@ -28,6 +28,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/durable"
 )
 
 const (
@@ -101,11 +102,8 @@ func (s *Spool) Seal(ctx context.Context, f *Fetch, rev analytics.Revision) (*Se
 	if err := f.write(ctx, staged, rev); err != nil {
 		return nil, err
 	}
-	if err := os.Rename(staged, final); err != nil {
+	if err := durable.Rename(staged, final); err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
-	}
-	if err := syncDir(s.sealed); err != nil {
-		return nil, err
 	}
 	return open(final)
 }
@@ -171,15 +169,4 @@ func (s *Spool) Size() (int64, error) {
 		return nil
 	})
 	return sum, err
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
-	return nil
 }

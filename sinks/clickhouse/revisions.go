@@ -24,6 +24,10 @@ func (s *Sink) revisions(ctx context.Context, yield func(analytics.Revision) boo
 	if err != nil {
 		return err
 	}
+	return ses.revisions(ctx, yield)
+}
+
+func (ses *session) revisions(ctx context.Context, yield func(analytics.Revision) bool) error {
 	// LIMIT 1 BY: a marker that came twice is one.
 	rows, err := ses.conn.Query(ctx, fmt.Sprintf("SELECT %s FROM %s ORDER BY %s, attempt DESC LIMIT 1 BY %s",
 		names(windowColumns), ses.in(windowsTable), keyColumns, keyColumns))

@@ -16,6 +16,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/docgauge/docgauge/internal/durable"
 )
 
 const (
@@ -56,7 +58,7 @@ type bucket struct {
 
 	mu     sync.Mutex
 	client *s3.Client
-	temp   string // directory of staging files, made when needed
+	temp   *durable.Temp // for staging files, made when needed
 }
 
 func newBucket(url string) (*bucket, error) {
@@ -83,10 +85,13 @@ func (b *bucket) prepare(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, err := os.Stat(b.temp); err == nil {
-		return nil
+	if b.temp != nil {
+		if _, err := os.Stat(b.temp.Path); err == nil {
+			return nil
+		}
+		_ = b.temp.Remove() // it is gone
 	}
-	temp, err := os.MkdirTemp("", "docgauge-s3-staging-")
+	temp, err := durable.NewTemp("", "docgauge-s3-staging")
 	if err != nil {
 		return fmt.Errorf("no place for staging files, TMPDIR names another: %w", err)
 	}
@@ -114,7 +119,11 @@ func (b *bucket) connect(ctx context.Context) (*s3.Client, error) {
 func (b *bucket) stagingFile() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return filepath.Join(b.temp, rand.Text()+stagedSuffix)
+	dir := ""
+	if b.temp != nil {
+		dir = b.temp.Path
+	}
+	return filepath.Join(dir, rand.Text()+stagedSuffix)
 }
 
 func (b *bucket) publish(ctx context.Context, staged, name string) (err error) {
@@ -240,8 +249,8 @@ func (b *bucket) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	temp := b.temp
-	if b.client, b.temp = nil, ""; temp == "" {
+	if b.client, b.temp = nil, nil; temp == nil {
 		return nil
 	}
-	return os.RemoveAll(temp)
+	return temp.Remove()
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,6 +53,38 @@ func TestBucketCrash(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStagingOfTheDead: what a killed process staged for a bucket goes with the next
+// one that stages, not what another still uses.
+func TestStagingOfTheDead(t *testing.T) {
+	server := s3server(t)
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	staging := func(want int, when string) {
+		t.Helper()
+		if there, err := filepath.Glob(filepath.Join(dir, "docgauge-s3-staging-*")); len(there) != want || err != nil {
+			t.Errorf("%s: %v, %v, want %d", when, there, err, want)
+		}
+	}
+	living, bucket := newBucketSink(t, "")
+	replace(t, living, seal(t, 1, 3))
+	for range 2 {
+		if !killed(t, fmt.Sprintf("s3://%s/docs/gauge?endpoint=%s", bucket, server.Endpoint), "totals staged", seal(t, 2, 50)) {
+			t.Fatal("the process was not killed")
+		}
+	}
+	staging(2, "the second of the dead swept the first")
+	other, _ := newBucketSink(t, "")
+	replace(t, other, seal(t, 1, 3))
+	staging(2, "both that live")
+	for _, s := range []*Sink{living, other} {
+		replace(t, s, seal(t, 2, 3))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	staging(0, "closed")
 }
 
 // TestStagingFull has no room for staging files: the message names the place,

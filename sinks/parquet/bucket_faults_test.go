@@ -219,7 +219,7 @@ func TestFlippedUploadLeavesNothing(t *testing.T) {
 	if left := whole(t, direct); len(left) > 0 {
 		t.Errorf("the bucket holds %v", left)
 	}
-	if left, err := filepath.Glob(filepath.Join(s.tree.(*bucket).temp, "*")); len(left) > 0 || err != nil {
+	if left, err := filepath.Glob(filepath.Join(s.tree.(*bucket).temp.Path, "*"+stagedSuffix)); len(left) > 0 || err != nil {
 		t.Errorf("staging holds %v, %v", left, err)
 	}
 }

@@ -278,7 +278,7 @@ func TestStagingIsPrivate(t *testing.T) {
 	s, _ := newBucketSink(t, "")
 	replace(t, s, seal(t, 1, 3))
 	b := s.tree.(*bucket)
-	temp := b.temp
+	temp := b.temp.Path
 	if info, err := os.Stat(temp); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%s: %v, %v", temp, info, err)
 	}
@@ -286,7 +286,7 @@ func TestStagingIsPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	replace(t, s, seal(t, 2, 3))
-	temp = b.temp
+	temp = b.temp.Path
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/durable"
 )
 
 const (
@@ -96,7 +97,7 @@ func (d *directory) makeRoot() error {
 	if err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(d.root))
+	return durable.SyncDir(filepath.Dir(d.root))
 }
 
 // publish renames: readers see the former file or this one.
@@ -113,7 +114,7 @@ func (d *directory) publish(_ context.Context, staged, name string) error {
 		return err
 	}
 	at(tableOf(name) + " renamed")
-	return syncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 // makeDir makes dir below root and makes its entry durable, and so for the
@@ -133,7 +134,7 @@ func (d *directory) makeDir(dir string) error {
 	if err := os.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if err := syncDir(parent); err != nil {
+	if err := durable.SyncDir(parent); err != nil {
 		return err
 	}
 	d.synced[dir] = true
@@ -148,7 +149,7 @@ func (d *directory) remove(_ context.Context, name string) error {
 		return err
 	}
 	at(tableOf(name) + " removed")
-	return syncDir(filepath.Dir(path))
+	return durable.SyncDir(filepath.Dir(path))
 }
 
 func (d *directory) list(_ context.Context, dir string, found func(name string)) error {
@@ -236,18 +237,4 @@ func (d *directory) sweep() {
 			_ = os.Remove(filepath.Join(d.staging(), e.Name()))
 		}
 	}
-}
-
-// syncDir makes the entries of dir durable. File systems that cannot do so for
-// directories say EINVAL, and need no more than the rename.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) {
-		err = nil
-	}
-	return errors.Join(err, d.Close())
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
@@ -111,20 +112,7 @@ func (l *Local) save(pr PullRequest) error {
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return err
 	}
-	staged := l.file(pr.Number) + ".tmp"
-	if err := writeSynced(staged, text); err != nil {
-		return err
-	}
-	return os.Rename(staged, l.file(pr.Number))
-}
-
-func writeSynced(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
+	return durable.WriteFile(l.file(pr.Number), text, 0o600)
 }
 
 // Pull returns a pull request by its number as it is in a path: "12".

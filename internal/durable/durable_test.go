@@ -1,0 +1,132 @@
+package durable_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/durable"
+)
+
+// TestSyncDirWhereItIsRefused: proc answers EINVAL, as file systems do that cannot
+// flush directories.
+func TestSyncDirWhereItIsRefused(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("NOT TESTED: needs /proc")
+	}
+	d, err := os.Open("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Sync(); err == nil {
+		t.Skip("NOT TESTED: this /proc flushes directories")
+	}
+	if err := durable.SyncDir("/proc"); err != nil {
+		t.Error(err)
+	}
+	root, err := os.OpenRoot("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{".", "self"} {
+		if err := durable.SyncDirIn(root, dir); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := errors.Join(d.Close(), root.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSyncDir(t *testing.T) {
+	dir := t.TempDir()
+	if err := durable.SyncDir(dir); err != nil {
+		t.Error(err)
+	}
+	if err := durable.SyncDir(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// TestDropBox: a directory that may be written and not read takes a file all the same.
+func TestDropBox(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("NOT TESTED: root may read everything")
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o300); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.WriteFile(filepath.Join(dir, "a"), []byte("text"), 0o644); err != nil {
+		t.Error(err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	name := strings.Repeat("long", 60) + ".txt"
+	path := filepath.Join(dir, name)
+	for _, tc := range []struct {
+		text string
+		mode fs.FileMode
+	}{{"first", 0o600}, {"second", 0o644}, {"", 0o666}} {
+		if err := durable.WriteFile(path, []byte(tc.text), tc.mode); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		info, serr := os.Stat(path)
+		if err := errors.Join(err, serr); err != nil || string(text) != tc.text || info.Mode() != tc.mode {
+			t.Errorf("%q, %v, want %q, %v: %v", text, info.Mode(), tc.text, tc.mode, err)
+		}
+	}
+	alone(t, dir, name)
+}
+
+// TestWriteFileFails: what is in the way stays, and nothing is left beside it.
+func TestWriteFileFails(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.txt")
+	if err := os.MkdirAll(filepath.Join(path, "below"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.WriteFile(path, []byte("text"), 0o644); err == nil || !strings.Contains(err.Error(), path) {
+		t.Error(err)
+	}
+	if err := durable.WriteFile(filepath.Join(dir, "none", "a.txt"), nil, 0o644); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	alone(t, dir, "a.txt")
+}
+
+// sorted returns the names of paths in order.
+func sorted(paths ...string) (names []string) {
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// alone checks that a directory holds these, and nothing else.
+func alone(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("%s holds %v, want %v", dir, got, want)
+	}
+}

@@ -1,0 +1,133 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// ownerFile is held locked in a temporary directory while its process lives.
+	ownerFile = ".owner"
+	// makeTries is more often than directories can be swept while they are made.
+	makeTries = 10
+)
+
+// Temp is a temporary directory that only this user can read. It is this process's
+// own until Remove, for which the Temp is kept; if the process dies before, the next
+// one that makes a directory of the same kind, or [SweepTemp], removes it.
+type Temp struct {
+	Path  string
+	owner *os.File
+}
+
+// NewTemp makes a directory below parent, which is that of the system if it is empty.
+// Its name begins with kind and a dash.
+func NewTemp(parent, kind string) (*Temp, error) {
+	if parent == "" {
+		parent = os.TempDir()
+	}
+	// What cannot be swept takes room, and does no other harm.
+	_ = SweepTemp(parent, kind)
+	for range makeTries {
+		path, err := os.MkdirTemp(parent, kind+"-")
+		if err != nil {
+			return nil, err
+		}
+		owner, err := own(path)
+		if err != nil {
+			return nil, errors.Join(err, os.RemoveAll(path))
+		}
+		if owner != nil {
+			return &Temp{path, owner}, nil
+		}
+	}
+	return nil, fmt.Errorf("%s-* in %s: taken for left over as often as made", kind, parent)
+}
+
+// own locks a directory that was just made. It returns nil where a sweep came
+// between: it has removed the directory, or is about to.
+func own(path string) (*os.File, error) {
+	name := filepath.Join(path, ownerFile)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if locked(f) {
+		return nil, f.Close()
+	}
+	mine, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if there, err := os.Stat(name); err != nil || !os.SameFile(there, mine) {
+		return nil, f.Close()
+	}
+	return f, nil
+}
+
+// locked takes the lock, or reports that another holds it. A file system without
+// locks has nothing swept.
+func locked(f *os.File) bool {
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+// Remove removes the directory and all in it.
+func (t *Temp) Remove() error {
+	return errors.Join(os.RemoveAll(t.Path), t.owner.Close())
+}
+
+// SweepTemp removes directories of the kinds below parent whose processes are dead.
+// Those of other users stay.
+func SweepTemp(parent string, kinds ...string) error {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		for _, kind := range kinds {
+			if strings.HasPrefix(e.Name(), kind+"-") && isOurs(e) {
+				errs = append(errs, sweep(filepath.Join(parent, e.Name())))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isOurs reports whether the entry is a directory of this user, not a link to one.
+func isOurs(e fs.DirEntry) bool {
+	info, err := e.Info()
+	if err != nil || !info.IsDir() {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
+}
+
+func sweep(path string) error {
+	f, err := os.OpenFile(filepath.Join(path, ownerFile), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		// Its process died, or is, between two steps of making it: it makes another.
+		// What holds something is not from here.
+		_ = os.Remove(path)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return nil
+	}
+	return os.RemoveAll(path)
+}
