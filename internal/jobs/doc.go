@@ -36,6 +36,7 @@
 //	pending     hold, cancel                                  held, cancelled  operator
 //	held        release, cancel                               pending, cancelled  operator
 //	submitting  accepted                                      active       queue
+//	submitting  accepted, under the id of another job         unknown      queue
 //	submitting  not sent; 429, 425; 402, 404, 405, 407        pending, with a time  queue
 //	submitting  401, 403                                      pending, and the queue pauses  queue
 //	submitting  other 4xx                                     rejected     queue
@@ -47,6 +48,7 @@
 //	active      not found for ten minutes                     lost         queue
 //	active      given up                                      cancelled    operator
 //	sending     accepted; not sent, 429 and so on             active       queue
+//	sending     answered with another job's id                unknown      queue
 //	sending     other 4xx                                     completed, with a reason  queue
 //	sending     anything else, or the process ended           unknown      queue, Start
 //	unknown     it has the id ID                              active       operator
@@ -54,6 +56,16 @@
 //	unknown     on_unknown: resubmit, once                    cancelled, and a new attempt pending  queue
 //	unknown     drop                                          cancelled    operator
 //	any end     retry                                         as it was, and a new attempt pending  operator
+//
+// An id is the service's within a project, and of one job: the journal checks that in
+// the transaction that enters it. A create that is answered with the id of another job
+// is in doubt, as nobody can tell whether the service made a second one; the other
+// goes on. It is not sent again by itself, whatever on_unknown says, because the
+// service would answer alike.
+//
+// What a call came to is entered also where somebody moved the job on meanwhile: a
+// job that was ended keeps its end, with what the service did beside it; any other
+// goes where the answer leads.
 //
 // A message in doubt that is sent again, or left out, leads back to active. A
 // cancelled job that was unknown keeps its mark InDoubt: the service may have it.
@@ -78,7 +90,8 @@
 // What the operator decides never lets more through than the caps: nothing but an
 // intent counts anew, and only the queue makes one. Two processes that change one
 // job at once, the queue and the operator, do not overwrite each other: the journal
-// takes a change only of the version it was made from.
+// takes a change only of the version it was made from, and the outcome of a call is
+// then made up anew from the job as it is.
 //
 // # What it does not do
 //

@@ -42,6 +42,7 @@ func TestMachine(t *testing.T) {
 			"pass":     m.quiet,
 			"faulty":   m.faulty,
 			"outage":   m.outage,
+			"twin":     m.twin,
 			"kill":     func(*rapid.T) { m.queue = nil },
 			"edit":     m.edit,
 			"remove":   func(t *rapid.T) { m.remove(m.draw(t)) },
@@ -120,6 +121,38 @@ func (m *machine) outage(t *rapid.T) {
 	}).Draw(t, "answer"))
 	m.pass()
 	m.service.down = nil
+}
+
+// twin is a pass in which the service answers each create with the id of a job that
+// is known.
+func (m *machine) twin(t *rapid.T) {
+	var known []string
+	for _, job := range m.memory.jobs {
+		if job.JobID != "" {
+			known = append(known, job.JobID)
+		}
+	}
+	if slices.Sort(known); len(known) == 0 {
+		return
+	}
+	id := rapid.SampledFrom(known).Draw(t, "id")
+	m.service.answersAs = func(call, own string) string {
+		if call == callCreate && m.sameProject(id, own) {
+			return id
+		}
+		return own
+	}
+	m.pass()
+	m.service.answersAs = nil
+}
+
+// sameProject reports whether two jobs of the service are of one project.
+func (m *machine) sameProject(id, other string) bool {
+	projects := map[string]string{}
+	for _, at := range m.service.jobs {
+		projects[at.id] = at.project
+	}
+	return projects[id] == projects[other]
 }
 
 func (m *machine) goesBy(t *rapid.T) {

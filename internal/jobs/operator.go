@@ -88,8 +88,8 @@ func (o *Operator) found(ctx context.Context, job journal.Job, id string) (journ
 	if id != strings.TrimSpace(id) || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return job, refusef("%q is no id of a job", id)
 	}
-	if err := o.claimed(ctx, job, id); err != nil {
-		return job, err
+	if job.Sending && id != job.JobID {
+		return job, refusef("the message is for job %s: give that id if it is there", job.JobID)
 	}
 	now, from := o.now(), job.State
 	if job.Sending {
@@ -101,23 +101,6 @@ func (o *Operator) found(ctx context.Context, job journal.Job, id string) (journ
 	job.State, job.InDoubt, job.Reason, job.Accepted, job.Next = journal.Active, false, "", now, time.Time{}
 	job.Polls, job.Missing, job.SeenActive, job.SeenDone = 0, time.Time{}, false, 0
 	return o.apply(ctx, journal.Change{Job: job, From: from, At: now, Cause: "resolved by the operator: it is job " + id})
-}
-
-// claimed refuses an id that cannot be that of job.
-func (o *Operator) claimed(ctx context.Context, job journal.Job, id string) error {
-	if job.Sending && id != job.JobID {
-		return refusef("the message is for job %s: give that id if it is there", job.JobID)
-	}
-	all, err := o.journal.Jobs(ctx)
-	if err != nil {
-		return err
-	}
-	for _, other := range all {
-		if other.JobID == id && other.Project == job.Project && other.Seq != job.Seq {
-			return refusef("%s is the id of %s", id, named(other))
-		}
-	}
-	return nil
 }
 
 // Cancel gives a job up that has not ended, or a prompt before it was sent. What
@@ -264,6 +247,9 @@ func (o *Operator) apply(ctx context.Context, changes ...journal.Change) (journa
 		}
 	}
 	jobs, err := o.journal.Apply(ctx, changes...)
+	if other := taken(err); other != nil {
+		return journal.Job{}, fmt.Errorf("%w: %w", ErrRefused, other)
+	}
 	if errors.Is(err, journal.ErrRaced) || errors.Is(err, journal.ErrDuplicate) {
 		return journal.Job{}, fmt.Errorf("%w: %w (docgauge jobs show %s, and try again)", ErrRefused, err, changes[0].Job.Prompt)
 	}

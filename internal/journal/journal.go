@@ -81,7 +81,7 @@ type Job struct {
 	// unknown job, and of one that was unknown and given up.
 	InDoubt bool `json:"in_doubt,omitempty"`
 
-	// What the service said last.
+	// What the service said last. No two jobs of a project have one JobID.
 	JobID      string `json:"job_id,omitempty"`
 	Status     string `json:"status,omitempty"`
 	Repository string `json:"repository,omitempty"`
