@@ -31,10 +31,12 @@
 //	-           intent                                        submitting   queue
 //	-           hold, cancel                                  held, cancelled  operator
 //	-           new state, skip                               completed    queue
+//	-, pending  it looks renamed                              held         queue
 //	pending     intent                                        submitting   queue
 //	pending     expires is over; a later firing is due        expired      queue
 //	pending     hold, cancel                                  held, cancelled  operator
 //	held        release, cancel                               pending, cancelled  operator
+//	held        it looks renamed, and counts as done          completed    operator
 //	submitting  accepted                                      active       queue
 //	submitting  accepted, under the id of another job         unknown      queue
 //	submitting  not sent; 429, 425; 402, 404, 405, 407        pending, with a time  queue
@@ -75,6 +77,29 @@
 // A job that is completed right after it took a message may not have begun on it:
 // it counts as completed once a read found it at work since, or two reads did so
 // at least 30 s later.
+//
+// # Renamed
+//
+// A prompt without an id is its path, so a file that is moved would be sent again.
+// It looks renamed, and is held, where its text (Prompt.Digest) belongs to a job whose
+// file does not have it any more: nothing is at that path, or another text is, or one
+// that is wrong or settles. The job was sent or may have been, counted as done, or was
+// held or cancelled; one that never began, expired or was rejected holds nothing.
+// Several rules follow:
+//
+//   - A copy whose original is there is a new prompt. With an id a prompt is the same
+//     wherever it lies, and is never held for this.
+//   - One with a schedule is not held: its time decides, and no firing comes twice.
+//   - Of a template the text is the one in the file, not what it was filled in with.
+//   - What depends on a held prompt waits; it goes on when that is completed, also as
+//     done.
+//   - Of several files with the text all are held, as nobody can tell which is the
+//     renamed one. Of several former paths the reason names the one with the same file
+//     name, else the newest. Once the operator has decided, and while that file is
+//     there, its former path holds nothing any more: others are copies of it.
+//   - One that waits (refused for a time, or to be sent again) is held too if its file
+//     was replaced by such a text meanwhile; once released it is not held again.
+//   - After the whole folder was moved all are held. Moved back, they are what they were.
 //
 // # What holds up
 //

@@ -180,7 +180,7 @@ func (m *machine) operate(t *rapid.T) {
 	case "hold":
 		_, err = o.Hold(ctx, id, m.found())
 	case "release":
-		_, err = o.Release(ctx, id)
+		_, err = o.Release(ctx, id, m.found())
 	case "cancel":
 		_, err = o.Cancel(ctx, id, m.found())
 	case "retry":
@@ -193,7 +193,7 @@ func (m *machine) operate(t *rapid.T) {
 			m.again[id]++
 		}
 	case "drop":
-		_, err = o.Resolve(ctx, id, Answer{Drop: true})
+		_, err = o.Resolve(ctx, id, Answer{Drop: true}, m.found())
 	case "pause":
 		_, err = o.PauseQueue(ctx)
 	case "go on":
@@ -301,7 +301,7 @@ func (m *machine) end() {
 	}
 	for _, job := range m.memory.jobs {
 		if job.State == journal.Held {
-			if _, err := o.Release(ctx, fmt.Sprintf("#%d", job.Seq)); err != nil {
+			if _, err := o.Release(ctx, fmt.Sprintf("#%d", job.Seq), m.found()); err != nil {
 				m.Fatal(err)
 			}
 		}

@@ -73,7 +73,7 @@ func (p *pass) intent(next Planned, text prompts.Rendered) (job journal.Job, fro
 	former, ok := p.of(next.ID)
 	if ok && former.State == journal.Pending && (former.Firing.Equal(next.Firing) || !next.prompt.Recurs()) {
 		job.Seq, job.Version, job.Tries, from = former.Seq, former.Version, former.Tries, former.State
-		job.Firing, job.Attempt = former.Firing, former.Attempt
+		job.Firing, job.Attempt, job.RenamedFrom = former.Firing, former.Attempt, former.RenamedFrom
 		job.Resubmit = job.Resubmit && former.Resubmit
 	}
 	job.Text, job.FollowUps, job.Messages = text.Text, text.FollowUps, len(text.FollowUps)

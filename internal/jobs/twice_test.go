@@ -67,11 +67,11 @@ func TestOneIDForTwoPrompts(t *testing.T) {
 // id that is another's.
 func TestOneIDResolved(t *testing.T) {
 	w := twice(t, prompts.Prompt{})
-	_, err := w.operator().Resolve(t.Context(), "b", Answer{JobID: "job-1"})
+	_, err := w.operator().Resolve(t.Context(), "b", Answer{JobID: "job-1"}, w.found())
 	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "job 1 of prompt a") {
 		t.Error(err)
 	}
-	if _, err := w.operator().Resolve(t.Context(), "b", Answer{JobID: "job-2"}); err != nil {
+	if _, err := w.operator().Resolve(t.Context(), "b", Answer{JobID: "job-2"}, w.found()); err != nil {
 		t.Fatal(err)
 	}
 	w.after(turn)
@@ -82,7 +82,7 @@ func TestOneIDResolved(t *testing.T) {
 	}
 	for answer, state := range map[Answer]journal.State{{Resubmit: true}: journal.Active, {Drop: true}: journal.Cancelled} {
 		w := twice(t, prompts.Prompt{})
-		if _, err := w.operator().Resolve(t.Context(), "b", answer); err != nil {
+		if _, err := w.operator().Resolve(t.Context(), "b", answer, w.found()); err != nil {
 			t.Fatal(err)
 		}
 		w.after(time.Minute)
