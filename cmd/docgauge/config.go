@@ -20,6 +20,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs/notify"
+	"github.com/docgauge/docgauge/internal/secretfile"
 )
 
 const prefix = "DOCGAUGE"
@@ -193,7 +194,7 @@ func readSecret(p *problems, name string, value *secret, file string) {
 	}
 	held, err := secretIn(file)
 	if err != nil {
-		p.add("%s_FILE: %v", name, pathError(err))
+		p.add("%s_FILE: %v", name, err)
 		return
 	}
 	if *value = held; held == "" {
@@ -203,8 +204,8 @@ func readSecret(p *problems, name string, value *secret, file string) {
 
 // secretIn reads a secret, without the space and the lines around it.
 func secretIn(file string) (secret, error) {
-	text, err := os.ReadFile(file)
-	return secret(strings.TrimSpace(string(text))), err
+	text, err := secretfile.Read(file)
+	return secret(text), err
 }
 
 func pathError(err error) error {

@@ -8,11 +8,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/secretfile"
 )
 
 const (
@@ -106,11 +107,11 @@ func readCredentials(path string) (user, password string, err error) {
 	if path == "" {
 		return "", "", nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := secretfile.Read(path)
 	if err != nil {
 		return "", "", fmt.Errorf("--credentials: %w", err)
 	}
-	user, password, found := strings.Cut(strings.TrimSpace(string(text)), ":")
+	user, password, found := strings.Cut(text, ":")
 	if !found || user == "" {
 		return "", "", fmt.Errorf("--credentials %s: want one line, user:password", path)
 	}

@@ -120,8 +120,9 @@ func oddPlace(t *testing.T, s *oddService, words ...string) place {
 	return queuePlace(t, &service{url: server.URL}, prompts)
 }
 
-// TestJobsOddAnswers: what the service does not take is rejected, what is no answer
-// leaves the prompt in doubt; the others go on, and nothing is sent again.
+// TestJobsOddAnswers: what the service does not take is rejected, what is no answer,
+// or that of another prompt, leaves the prompt in doubt; the others go on, and
+// nothing is sent again.
 func TestJobsOddAnswers(t *testing.T) {
 	t.Parallel()
 	s := &oddService{read: goodEnd, answers: map[string]oddAnswer{
@@ -129,13 +130,14 @@ func TestJobsOddAnswers(t *testing.T) {
 		"b-good": {status: http.StatusCreated, body: goodJob},
 		"c-odd":  {status: http.StatusCreated, body: `{"ok":true}`},
 		"d-long": {status: http.StatusRequestEntityTooLarge, body: `{"error":"too long"}`},
+		"e-same": {status: http.StatusCreated, body: goodJob},
 	}}
-	p := oddPlace(t, s, "a-bad", "b-good", "c-odd", "d-long")
+	p := oddPlace(t, s, "a-bad", "b-good", "c-odd", "d-long", "e-same")
 	for range 2 { // the second run finds nothing to do
 		if code, _, said := p.try(t, "jobs", "run", "--wait"); code != exitFailed {
 			t.Fatalf("exit code %d\n%s", code, said)
 		}
-		if diff := cmp.Diff([]string{"a-bad", "b-good", "c-odd", "d-long"}, s.created()); diff != "" {
+		if diff := cmp.Diff([]string{"a-bad", "b-good", "c-odd", "d-long", "e-same"}, s.created()); diff != "" {
 			t.Fatal(diff)
 		}
 	}
@@ -149,11 +151,11 @@ func TestJobsOddAnswers(t *testing.T) {
 		got[j.Prompt] = j.State
 		reasons += j.Reason + "\n"
 	}
-	want := map[string]journal.State{"a-bad.md": journal.Rejected, "b-good.md": journal.Completed, "c-odd.md": journal.Unknown, "d-long.md": journal.Rejected}
+	want := map[string]journal.State{"a-bad.md": journal.Rejected, "b-good.md": journal.Completed, "c-odd.md": journal.Unknown, "d-long.md": journal.Rejected, "e-same.md": journal.Unknown}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for _, text := range []string{"HTTP 400 Bad Request: the service says: prompt: no thanks", "no usable id of a job", "HTTP 413"} {
+	for _, text := range []string{"HTTP 400 Bad Request: the service says: prompt: no thanks", "no usable id of a job", "HTTP 413", "the service took it, and job_good is the id of job 2 of prompt b-good.md"} {
 		if !strings.Contains(reasons, text) {
 			t.Errorf("no reason says %q:\n%s", text, reasons)
 		}

@@ -65,15 +65,20 @@ func (a *app) printJobs(list jobList) error {
 	}
 	var rows [][]string
 	for _, j := range list.Jobs {
-		rows = append(rows, []string{strconv.FormatInt(j.Seq, 10), j.Prompt, j.Project, stateOfJob(j, a.now()), clock(j.Begun), orMinus(j.JobID), orMinus(j.PRLink)})
+		rows = append(rows, []string{strconv.FormatInt(j.Seq, 10), j.Prompt, j.Project, stateOfJob(j, a.now()), orMinus(whenever(j.Begun)), orMinus(j.JobID), orMinus(j.PRLink)})
 	}
 	if err := jobTable(a.out, []string{"#", "prompt", "project", "state", "begun", "job", "pull request"}, rows, 0); err != nil {
 		return err
 	}
 	for _, j := range list.Jobs {
-		if remedy := jobs.Remedy(j); remedy != "" {
-			fmt.Fprintf(a.out, "\n%d %s is unknown: %s\n", j.Seq, plain(j.Prompt), plain(remedy))
+		remedy := jobs.Remedy(j)
+		if remedy == "" {
+			continue
 		}
+		if j.State == journal.Held {
+			remedy = j.Reason + "; " + remedy
+		}
+		fmt.Fprintf(a.out, "\n%d %s is %s: %s\n", j.Seq, plain(j.Prompt), j.State, plain(remedy))
 	}
 	return nil
 }
@@ -135,7 +140,7 @@ func (a *app) jobsShow(ctx context.Context, name string, asJSON bool) (err error
 func (a *app) printJob(h jobHistory) error {
 	fmt.Fprintf(a.out, "job %d of prompt %s (%s), attempt %d\n", h.Seq, h.Prompt, h.Project, h.Attempt)
 	for _, row := range [][2]string{
-		{"title", h.Title}, {"state", stateOfJob(h.Job, a.now())}, {"reason", h.Reason}, {"what to do", jobs.Remedy(h.Job)}, {"job", h.JobID}, {"status", h.Status},
+		{"title", h.Title}, {"renamed from", h.RenamedFrom}, {"state", stateOfJob(h.Job, a.now())}, {"reason", h.Reason}, {"what to do", jobs.Remedy(h.Job)}, {"job", h.JobID}, {"status", h.Status},
 		{"pull request", h.PRLink}, {"repository", h.Repository}, {"ref", h.Ref}, {"model", h.Model},
 		{"begun", whenever(h.Begun)}, {"created", whenever(h.Created)}, {"ended", whenever(h.Ended)},
 	} {

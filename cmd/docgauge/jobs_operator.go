@@ -49,12 +49,9 @@ func (a *app) operator(ctx context.Context, n need, asJSON bool, do func(context
 		return err
 	}
 	var o operate
-	if n&needPrompts != 0 {
-		folder, err := c.openPrompts()
-		if err != nil {
-			return err
-		}
-		if o.found, err = folder.Lint(); err != nil {
+	if c.PromptsDir != "" {
+		// A decision that can do without the folder is made without it.
+		if o.found, err = c.lintPrompts(); err != nil && n&needPrompts != 0 {
 			return err
 		}
 	}
@@ -78,6 +75,15 @@ func (a *app) operator(ctx context.Context, n need, asJSON bool, do func(context
 	return err
 }
 
+// lintPrompts reads the folder as it is.
+func (c config) lintPrompts() (prompts.Scanned, error) {
+	folder, err := c.openPrompts()
+	if err != nil {
+		return prompts.Scanned{}, err
+	}
+	return folder.Lint()
+}
+
 func (a *app) operatorCommands() []*cobra.Command {
 	return []*cobra.Command{
 		a.jobsResolveCommand(),
@@ -98,7 +104,7 @@ func (a *app) operatorCommands() []*cobra.Command {
 
 func (a *app) jobsResolveCommand() *cobra.Command {
 	var answer jobs.Answer
-	cmd := a.operatorCommand("resolve SEQ|PROMPT", "say what has become of a job that is unknown",
+	cmd := a.operatorCommand("resolve SEQ|PROMPT", "say what has become of a job that is unknown, or of a renamed prompt",
 		`A job is unknown where nobody can tell whether the service took it. Look for it at the
 service, where people see its jobs and pull requests: docgauge jobs show has the time to
 the second and what was sent. Then say one of
@@ -108,12 +114,15 @@ the second and what was sent. Then say one of
   --drop        give it up: it is not followed, and if it is there it goes on there
 
 If the id was wrong the job is lost after ten minutes, and docgauge jobs retry sends the
-prompt again. A queue that two unknown jobs have paused goes on after docgauge jobs release.`, needNothing,
+prompt again. A queue that two unknown jobs have paused goes on after docgauge jobs release.
+
+A prompt that is held because it looks renamed was sent under its former name: --drop
+says that it counts as done, also for those that depend on it; --resubmit sends it.`, needNothing,
 		func(ctx context.Context, o operate, ref string) (journal.Job, error) {
 			if n := howMany(answer.JobID != "", answer.Resubmit, answer.Drop); n != 1 {
 				return journal.Job{}, usageError{errors.New("docgauge jobs resolve: say exactly one of --job-id ID, --resubmit and --drop; `docgauge jobs resolve --help` tells them apart")}
 			}
-			return o.Resolve(ctx, ref, answer)
+			return o.Resolve(ctx, ref, answer, o.found)
 		})
 	cmd.Flags().StringVar(&answer.JobID, "job-id", "", "the service's id of the job: it was accepted")
 	cmd.Flags().BoolVar(&answer.Resubmit, "resubmit", false, "it was not accepted: send it again")
@@ -133,10 +142,12 @@ func howMany(all ...bool) (n int) {
 
 func (a *app) jobsReleaseCommand() *cobra.Command {
 	cmd := a.operatorCommand("release [SEQ|PROMPT]", "let a prompt go on that was held, or without an argument the queue",
-		`release lets a held prompt go on, or one that waits for its next try at once. Without
-an argument it lets a paused queue go on: after two prompts in doubt in a row, as soon
+		`release lets a prompt go on that was held, also one that looks renamed, or one that
+waits for its next try at once. Without an argument it lets a paused queue go on: after two prompts in doubt in a row, as soon
 as the service answers.`, needNothing,
-		func(ctx context.Context, o operate, ref string) (journal.Job, error) { return o.Release(ctx, ref) })
+		func(ctx context.Context, o operate, ref string) (journal.Job, error) {
+			return o.Release(ctx, ref, o.found)
+		})
 	return orQueue(cmd, a.releaseQueue)
 }
 

@@ -39,7 +39,7 @@ func (k *keyring) reload() (changed bool, err error) {
 	}
 	held, err := secretIn(k.file)
 	if err != nil {
-		return false, fmt.Errorf("%s_FILE: %w: the former key stays in use", k.name, pathError(err))
+		return false, fmt.Errorf("%s_FILE: %w: the former key stays in use", k.name, err)
 	}
 	key := string(held)
 	if key == k.get() {

@@ -16,6 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/sandbox/worktree"
+	"github.com/docgauge/docgauge/internal/secretfile"
 )
 
 const aboutSandbox = `sandbox serves the documentation platform's analytics API on this machine, with
@@ -166,8 +167,11 @@ func githubToken() (string, error) {
 	path, token := os.Getenv("GITHUB_TOKEN_FILE"), os.Getenv("GITHUB_TOKEN")
 	switch {
 	case path != "":
-		text, err := os.ReadFile(path)
-		return string(text), err
+		token, err := secretfile.Read(path)
+		if err != nil {
+			return "", fmt.Errorf("GITHUB_TOKEN_FILE: %w", err)
+		}
+		return token, nil
 	case token == "":
 		return "", errors.New("set GITHUB_TOKEN_FILE or GITHUB_TOKEN")
 	}

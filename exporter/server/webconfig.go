@@ -10,9 +10,17 @@ import (
 	"strings"
 
 	"github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/docgauge/docgauge/internal/secretfile"
 )
 
 func checkWebConfig(file string) error {
+	// The toolkit reads the file itself, whatever it is and however long.
+	if file != "" {
+		if err := secretfile.Check(file); err != nil {
+			return ConfigError(fmt.Sprintf("DOCGAUGE_WEB_CONFIG_FILE: %v", err))
+		}
+	}
 	if err := web.Validate(file); err != nil {
 		return ConfigError(fmt.Sprintf("DOCGAUGE_WEB_CONFIG_FILE %s: %s: want a web configuration of exporter-toolkit, with paths relative to its own folder", file, explain(err)))
 	}

@@ -89,10 +89,22 @@ func TestBadWebConfig(t *testing.T) {
 	}
 	t.Run("no file", func(t *testing.T) {
 		_, err := Listen(Config{Address: "127.0.0.1:0", WebConfigFile: "/does/not/exist.yml"})
-		if !isConfig(err, "DOCGAUGE_WEB_CONFIG_FILE", "open /does/not/exist.yml: no such file") {
+		if !isConfig(err, "DOCGAUGE_WEB_CONFIG_FILE", "/does/not/exist.yml: no such file") {
 			t.Error(err)
 		}
 	})
+	// The toolkit would read all of it.
+	for name, tc := range map[string]struct{ file, want string }{
+		"a folder":  {t.TempDir(), "is a folder"},
+		"too large": {webConfig(t, "#"+strings.Repeat("hunter2", 10<<10)), "larger than 64 KiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Listen(Config{Address: "127.0.0.1:0", WebConfigFile: tc.file})
+			if !isConfig(err, "DOCGAUGE_WEB_CONFIG_FILE: "+tc.file, tc.want) || strings.Contains(err.Error(), "hunter") {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 func TestTLS(t *testing.T) {

@@ -118,7 +118,7 @@ func TestGivenUpStillCounts(t *testing.T) {
 	w.service.down = nil
 	w.after(time.Hour)
 	w.none("b")
-	if _, err := w.operator().Resolve(t.Context(), "a", Answer{Drop: true}); err != nil {
+	if _, err := w.operator().Resolve(t.Context(), "a", Answer{Drop: true}, w.found()); err != nil {
 		t.Fatal(err)
 	}
 	w.passes()

@@ -31,11 +31,14 @@
 //	-           intent                                        submitting   queue
 //	-           hold, cancel                                  held, cancelled  operator
 //	-           new state, skip                               completed    queue
+//	-, pending  it looks renamed                              held         queue
 //	pending     intent                                        submitting   queue
 //	pending     expires is over; a later firing is due        expired      queue
 //	pending     hold, cancel                                  held, cancelled  operator
 //	held        release, cancel                               pending, cancelled  operator
+//	held        it looks renamed, and counts as done          completed    operator
 //	submitting  accepted                                      active       queue
+//	submitting  accepted, under the id of another job         unknown      queue
 //	submitting  not sent; 429, 425; 402, 404, 405, 407        pending, with a time  queue
 //	submitting  401, 403                                      pending, and the queue pauses  queue
 //	submitting  other 4xx                                     rejected     queue
@@ -47,6 +50,7 @@
 //	active      not found for ten minutes                     lost         queue
 //	active      given up                                      cancelled    operator
 //	sending     accepted; not sent, 429 and so on             active       queue
+//	sending     answered with another job's id                unknown      queue
 //	sending     other 4xx                                     completed, with a reason  queue
 //	sending     anything else, or the process ended           unknown      queue, Start
 //	unknown     it has the id ID                              active       operator
@@ -54,6 +58,16 @@
 //	unknown     on_unknown: resubmit, once                    cancelled, and a new attempt pending  queue
 //	unknown     drop                                          cancelled    operator
 //	any end     retry                                         as it was, and a new attempt pending  operator
+//
+// An id is the service's within a project, and of one job: the journal checks that in
+// the transaction that enters it. A create that is answered with the id of another job
+// is in doubt, as nobody can tell whether the service made a second one; the other
+// goes on. It is not sent again by itself, whatever on_unknown says, because the
+// service would answer alike.
+//
+// What a call came to is entered also where somebody moved the job on meanwhile: a
+// job that was ended keeps its end, with what the service did beside it; any other
+// goes where the answer leads.
 //
 // A message in doubt that is sent again, or left out, leads back to active. A
 // cancelled job that was unknown keeps its mark InDoubt: the service may have it.
@@ -63,6 +77,29 @@
 // A job that is completed right after it took a message may not have begun on it:
 // it counts as completed once a read found it at work since, or two reads did so
 // at least 30 s later.
+//
+// # Renamed
+//
+// A prompt without an id is its path, so a file that is moved would be sent again.
+// It looks renamed, and is held, where its text (Prompt.Digest) belongs to a job whose
+// file does not have it any more: nothing is at that path, or another text is, or one
+// that is wrong or settles. The job was sent or may have been, counted as done, or was
+// held or cancelled; one that never began, expired or was rejected holds nothing.
+// Several rules follow:
+//
+//   - A copy whose original is there is a new prompt. With an id a prompt is the same
+//     wherever it lies, and is never held for this.
+//   - One with a schedule is not held: its time decides, and no firing comes twice.
+//   - Of a template the text is the one in the file, not what it was filled in with.
+//   - What depends on a held prompt waits; it goes on when that is completed, also as
+//     done.
+//   - Of several files with the text all are held, as nobody can tell which is the
+//     renamed one. Of several former paths the reason names the one with the same file
+//     name, else the newest. Once the operator has decided, and while that file is
+//     there, its former path holds nothing any more: others are copies of it.
+//   - One that waits (refused for a time, or to be sent again) is held too if its file
+//     was replaced by such a text meanwhile; once released it is not held again.
+//   - After the whole folder was moved all are held. Moved back, they are what they were.
 //
 // # What holds up
 //
@@ -78,7 +115,8 @@
 // What the operator decides never lets more through than the caps: nothing but an
 // intent counts anew, and only the queue makes one. Two processes that change one
 // job at once, the queue and the operator, do not overwrite each other: the journal
-// takes a change only of the version it was made from.
+// takes a change only of the version it was made from, and the outcome of a call is
+// then made up anew from the job as it is.
 //
 // # What it does not do
 //

@@ -34,7 +34,10 @@ type world struct {
 	journal Journal
 	memory  *memory // journal, where it is one
 	folder  []prompts.Prompt
-	cfg     Config
+	// bad are files that break a rule, settling those that have just changed.
+	bad      []prompts.Prompt
+	settling []string
+	cfg      Config
 	// faults says what goes wrong with the nth call of a process, from 1.
 	faults func(call string, nth int) fault
 	on     *power
@@ -53,7 +56,9 @@ func newWorld(t tb) *world {
 
 func (w *world) now() time.Time { return w.clock }
 
-func (w *world) found() prompts.Scanned { return prompts.Scanned{Prompts: w.folder} }
+func (w *world) found() prompts.Scanned {
+	return prompts.Scanned{Prompts: w.folder, Invalid: w.bad, Settling: w.settling}
+}
 
 // prompt puts a file in the folder, or in the place of that with its id.
 func (w *world) prompt(p prompts.Prompt) prompts.Prompt {
@@ -261,7 +266,7 @@ func (w *world) resolve(seq int64) {
 	} else if id := w.unclaimed(job); id != "" {
 		a = Answer{JobID: id}
 	}
-	if _, err := w.operator().Resolve(w.Context(), job.Prompt, a); err != nil {
+	if _, err := w.operator().Resolve(w.Context(), job.Prompt, a, w.found()); err != nil {
 		w.Fatal(err)
 	}
 }

@@ -34,6 +34,11 @@ func TestJournals(t *testing.T) {
 					rt.Fatalf("%v in memory, %v in the state", wantErr, gotErr)
 				}
 			}
+			wantTaken, _ := errors.AsType[*journal.TakenError](wantErr)
+			gotTaken, _ := errors.AsType[*journal.TakenError](gotErr)
+			if diff := cmp.Diff(wantTaken, gotTaken); diff != "" {
+				rt.Fatalf("%v in memory, %v in the state", wantErr, gotErr)
+			}
 			if diff := cmp.Diff(want, got); wantErr == nil && diff != "" {
 				rt.Fatalf("Apply (-memory +state):\n%s", diff)
 			}
@@ -47,8 +52,9 @@ func drawChanges(t *rapid.T, mem *memory) (changes []journal.Change) {
 	for range rapid.IntRange(1, 3).Draw(t, "changes") {
 		c := journal.Change{At: start.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "at")) * time.Hour), Cause: rapid.SampledFrom([]string{"", "why"}).Draw(t, "cause")}
 		job := journal.Job{
-			Prompt: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "prompt"), Attempt: rapid.IntRange(1, 3).Draw(t, "attempt"), Project: "prj_a",
-			State: rapid.SampledFrom(states).Draw(t, "state"), JobID: rapid.SampledFrom([]string{"", "j"}).Draw(t, "id"),
+			Prompt: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "prompt"), Attempt: rapid.IntRange(1, 3).Draw(t, "attempt"),
+			Project: rapid.SampledFrom([]string{"prj_a", "prj_b"}).Draw(t, "project"),
+			State:   rapid.SampledFrom(states).Draw(t, "state"), JobID: rapid.SampledFrom([]string{"", "j", "k"}).Draw(t, "id"),
 			Text: rapid.SampledFrom([]string{"", "text"}).Draw(t, "text"), Next: c.At,
 		}
 		if job.Text != "" && rapid.Bool().Draw(t, "follow-ups") {

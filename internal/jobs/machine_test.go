@@ -42,6 +42,7 @@ func TestMachine(t *testing.T) {
 			"pass":     m.quiet,
 			"faulty":   m.faulty,
 			"outage":   m.outage,
+			"twin":     m.twin,
 			"kill":     func(*rapid.T) { m.queue = nil },
 			"edit":     m.edit,
 			"remove":   func(t *rapid.T) { m.remove(m.draw(t)) },
@@ -122,6 +123,38 @@ func (m *machine) outage(t *rapid.T) {
 	m.service.down = nil
 }
 
+// twin is a pass in which the service answers each create with the id of a job that
+// is known.
+func (m *machine) twin(t *rapid.T) {
+	var known []string
+	for _, job := range m.memory.jobs {
+		if job.JobID != "" {
+			known = append(known, job.JobID)
+		}
+	}
+	if slices.Sort(known); len(known) == 0 {
+		return
+	}
+	id := rapid.SampledFrom(known).Draw(t, "id")
+	m.service.answersAs = func(call, own string) string {
+		if call == callCreate && m.sameProject(id, own) {
+			return id
+		}
+		return own
+	}
+	m.pass()
+	m.service.answersAs = nil
+}
+
+// sameProject reports whether two jobs of the service are of one project.
+func (m *machine) sameProject(id, other string) bool {
+	projects := map[string]string{}
+	for _, at := range m.service.jobs {
+		projects[at.id] = at.project
+	}
+	return projects[id] == projects[other]
+}
+
 func (m *machine) goesBy(t *rapid.T) {
 	m.clock = m.clock.Add(rapid.SampledFrom([]time.Duration{time.Second, 20 * time.Second, 2 * time.Minute, 31 * time.Minute, 5 * time.Hour}).Draw(t, "time"))
 }
@@ -147,7 +180,7 @@ func (m *machine) operate(t *rapid.T) {
 	case "hold":
 		_, err = o.Hold(ctx, id, m.found())
 	case "release":
-		_, err = o.Release(ctx, id)
+		_, err = o.Release(ctx, id, m.found())
 	case "cancel":
 		_, err = o.Cancel(ctx, id, m.found())
 	case "retry":
@@ -160,7 +193,7 @@ func (m *machine) operate(t *rapid.T) {
 			m.again[id]++
 		}
 	case "drop":
-		_, err = o.Resolve(ctx, id, Answer{Drop: true})
+		_, err = o.Resolve(ctx, id, Answer{Drop: true}, m.found())
 	case "pause":
 		_, err = o.PauseQueue(ctx)
 	case "go on":
@@ -268,7 +301,7 @@ func (m *machine) end() {
 	}
 	for _, job := range m.memory.jobs {
 		if job.State == journal.Held {
-			if _, err := o.Release(ctx, fmt.Sprintf("#%d", job.Seq)); err != nil {
+			if _, err := o.Release(ctx, fmt.Sprintf("#%d", job.Seq), m.found()); err != nil {
 				m.Fatal(err)
 			}
 		}

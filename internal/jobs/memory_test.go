@@ -126,6 +126,9 @@ func (m *memory) change(c journal.Change) (job journal.Job, err error) {
 
 func (m *memory) put(c journal.Change) (journal.Job, error) {
 	job := c.Job
+	if err := m.checkID(job); err != nil {
+		return job, err
+	}
 	if job.Seq == 0 {
 		for _, other := range m.jobs {
 			if other.Prompt == job.Prompt && other.Firing.Equal(job.Firing) && other.Attempt == job.Attempt {
@@ -149,4 +152,16 @@ func (m *memory) put(c journal.Change) (journal.Job, error) {
 		m.finished[job.Project+" "+result]++
 	}
 	return job, nil
+}
+
+func (m *memory) checkID(job journal.Job) error {
+	if has := m.jobs[job.Seq]; job.JobID == "" || has.JobID == job.JobID && has.Project == job.Project {
+		return nil
+	}
+	for _, seq := range slices.Sorted(maps.Keys(m.jobs)) {
+		if other := m.jobs[seq]; other.JobID == job.JobID && other.Project == job.Project && seq != job.Seq {
+			return &journal.TakenError{JobID: job.JobID, By: seq, Prompt: other.Prompt}
+		}
+	}
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/journal"
 )
 
@@ -62,13 +61,16 @@ func (p *pass) message(ctx context.Context, job journal.Job) error {
 		return p.notSent(err, job)
 	}
 	job = entered[0]
-	mark := p.cfg.KeyMark()
-	got, err := p.client.SendMessage(ctx, job.Project, job.JobID, text)
-	p.count(judge(err), &p.Messages)
-	p.log(job, got, err)
-	return p.settle(ctx, job, got, func(queue journal.Queue) []journal.Change {
-		return p.sent(ctx, job, queue, mark, got, err)
-	})
+	o := &outcome{job: job, mark: p.cfg.KeyMark(), stopped: ctx}
+	o.got, o.err = p.client.SendMessage(ctx, job.Project, job.JobID, text)
+	if o.err == nil && o.got.ID != job.JobID {
+		o.err = fmt.Errorf("the message was for job %s, and the service answered with job %s", job.JobID, o.got.ID)
+	}
+	p.log(o)
+	o.changes = p.sent
+	err = p.settle(ctx, o)
+	p.count(judge(o.err), &p.Messages)
+	return err
 }
 
 // followUp names the follow-up that is next.
@@ -94,9 +96,9 @@ func (q *Queue) notSent(cause error, job journal.Job) error {
 }
 
 // sent is what a message came to.
-func (q *Queue) sent(ctx context.Context, job journal.Job, queue journal.Queue, mark string, got docsapi.Job, err error) []journal.Change {
+func (q *Queue) sent(o *outcome, job journal.Job, queue journal.Queue) []journal.Change {
 	now, name := q.now(), followUp(job)
-	v := judge(err)
+	v, got, err := judge(o.err), o.got, o.err
 	change := journal.Change{From: job.State, At: now}
 	switch v {
 	case accepted:
@@ -112,11 +114,11 @@ func (q *Queue) sent(ctx context.Context, job journal.Job, queue journal.Queue, 
 		job.Reason = fmt.Sprintf("%s was rejected, and so none after it was sent: %v", name, err)
 	default:
 		job.Sending, job.Reason = false, fmt.Sprintf("%s was not taken: %v", name, err)
-		q.retryLater(ctx, &job, v, err, now)
+		q.retryLater(o, &job, v, now)
 	}
 	if change.Cause == "" {
 		change.Cause = job.Reason
 	}
 	change.Job, change.Note = job, q.noteJob(now, job)
-	return q.withQueue(change, queue, v, mark, err)
+	return q.withQueue(change, queue, v, o)
 }

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,16 +60,25 @@ type Answer struct {
 	Drop bool
 }
 
-// Resolve moves a job on that is in doubt, and returns it.
-func (o *Operator) Resolve(ctx context.Context, ref string, a Answer) (journal.Job, error) {
-	job, err := o.find(ctx, ref)
+// Resolve moves a job on that is in doubt, or a prompt that is held because it looks
+// renamed, and returns it. Without a journal's entry it is looked for in found.
+func (o *Operator) Resolve(ctx context.Context, ref string, a Answer, found prompts.Scanned) (journal.Job, error) {
+	job, err := o.held(ctx, ref, found)
 	if err != nil {
 		return job, err
 	}
-	if job.State != journal.Unknown {
-		return job, refusef("%s is %s: only one that is unknown can be resolved", named(job), job.State)
+	renamed := job.State == journal.Held && job.RenamedFrom != ""
+	if job.State != journal.Unknown && !renamed {
+		return job, refusef("%s is %s: only one that is unknown, or held because it looks renamed, can be resolved", named(job), job.State)
 	}
 	switch {
+	case renamed && a.JobID != "":
+		return job, refusef("%s was not sent under this name: say --drop (it counts as done) or --resubmit (send it)", named(job))
+	case renamed && a.Resubmit:
+		return o.release(ctx, job)
+	case renamed && a.Drop:
+		reason := fmt.Sprintf("the operator says that it counts as done: its text was sent as %s", job.RenamedFrom)
+		return o.end(ctx, job, journal.Completed, reason)
 	case a.JobID != "":
 		return o.found(ctx, job, a.JobID)
 	case a.Resubmit:
@@ -78,7 +88,7 @@ func (o *Operator) Resolve(ctx context.Context, ref string, a Answer) (journal.J
 		job.State, job.Sending, job.Sent, job.Reason, job.Next = journal.Active, false, job.Sent+1, "", time.Time{}
 		return o.apply(ctx, journal.Change{Job: job, From: from, Cause: "resolved by the operator: it goes on without the message"})
 	case a.Drop:
-		return o.end(ctx, job, "dropped by the operator; the service may have accepted it")
+		return o.end(ctx, job, journal.Cancelled, "dropped by the operator; the service may have accepted it")
 	}
 	return job, refusef("say --job-id ID, --resubmit or --drop")
 }
@@ -88,8 +98,8 @@ func (o *Operator) found(ctx context.Context, job journal.Job, id string) (journ
 	if id != strings.TrimSpace(id) || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return job, refusef("%q is no id of a job", id)
 	}
-	if err := o.claimed(ctx, job, id); err != nil {
-		return job, err
+	if job.Sending && id != job.JobID {
+		return job, refusef("the message is for job %s: give that id if it is there", job.JobID)
 	}
 	now, from := o.now(), job.State
 	if job.Sending {
@@ -103,23 +113,6 @@ func (o *Operator) found(ctx context.Context, job journal.Job, id string) (journ
 	return o.apply(ctx, journal.Change{Job: job, From: from, At: now, Cause: "resolved by the operator: it is job " + id})
 }
 
-// claimed refuses an id that cannot be that of job.
-func (o *Operator) claimed(ctx context.Context, job journal.Job, id string) error {
-	if job.Sending && id != job.JobID {
-		return refusef("the message is for job %s: give that id if it is there", job.JobID)
-	}
-	all, err := o.journal.Jobs(ctx)
-	if err != nil {
-		return err
-	}
-	for _, other := range all {
-		if other.JobID == id && other.Project == job.Project && other.Seq != job.Seq {
-			return refusef("%s is the id of %s", id, named(other))
-		}
-	}
-	return nil
-}
-
 // Cancel gives a job up that has not ended, or a prompt before it was sent. What
 // the service works on it goes on with: it is only not followed any more.
 func (o *Operator) Cancel(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
@@ -128,11 +121,11 @@ func (o *Operator) Cancel(ctx context.Context, ref string, found prompts.Scanned
 	case err != nil:
 		return job, err
 	case job.State == journal.Pending, job.State == journal.Held:
-		return o.end(ctx, job, "cancelled by the operator before it was sent")
+		return o.end(ctx, job, journal.Cancelled, "cancelled by the operator before it was sent")
 	case job.State == journal.Unknown:
-		return o.end(ctx, job, "dropped by the operator; the service may have accepted it")
+		return o.end(ctx, job, journal.Cancelled, "dropped by the operator; the service may have accepted it")
 	case job.State == journal.Active && !job.Sending:
-		return o.end(ctx, job, "given up by the operator: the service may go on with it, and nobody follows it")
+		return o.end(ctx, job, journal.Cancelled, "given up by the operator: the service may go on with it, and nobody follows it")
 	case job.State.Ended():
 		return job, refusef("%s is %s already", named(job), job.State)
 	}
@@ -158,16 +151,21 @@ func (o *Operator) Hold(ctx context.Context, ref string, found prompts.Scanned) 
 	return o.apply(ctx, journal.Change{Job: job, From: from, Cause: job.Reason})
 }
 
-// Release lets a prompt go on that was held, or that waits for its next try.
-func (o *Operator) Release(ctx context.Context, ref string) (journal.Job, error) {
-	job, err := o.find(ctx, ref)
+// Release lets a prompt go on that was held, or that waits for its next try. Without a
+// journal's entry it is looked for in found.
+func (o *Operator) Release(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
+	job, err := o.held(ctx, ref, found)
 	if err != nil {
 		return job, err
 	}
-	from := job.State
-	if from != journal.Held && from != journal.Pending {
-		return job, refusef("%s is %s: only one that is held can be released", named(job), from)
+	if job.State != journal.Held && job.State != journal.Pending {
+		return job, refusef("%s is %s: only one that is held can be released", named(job), job.State)
 	}
+	return o.release(ctx, job)
+}
+
+func (o *Operator) release(ctx context.Context, job journal.Job) (journal.Job, error) {
+	from := job.State
 	job.State, job.Reason, job.Next, job.Blocked, job.Tries = journal.Pending, "released by the operator", time.Time{}, time.Time{}, 0
 	return o.apply(ctx, journal.Change{Job: job, From: from, Cause: job.Reason})
 }
@@ -247,12 +245,13 @@ func (o *Operator) queue(ctx context.Context, change func(*journal.Queue, time.T
 	return journal.Queue{}, err
 }
 
-func (o *Operator) end(ctx context.Context, job journal.Job, reason string) (journal.Job, error) {
+// end is where a decision ends a job, or a prompt that has none.
+func (o *Operator) end(ctx context.Context, job journal.Job, state journal.State, reason string) (journal.Job, error) {
 	from := job.State
 	if job.Seq == 0 {
 		from = ""
 	}
-	job.State, job.Reason, job.Ended, job.Next = journal.Cancelled, reason, o.now(), time.Time{}
+	job.State, job.Reason, job.Ended, job.Next = state, reason, o.now(), time.Time{}
 	return o.apply(ctx, journal.Change{Job: job, From: from, Cause: reason})
 }
 
@@ -264,6 +263,9 @@ func (o *Operator) apply(ctx context.Context, changes ...journal.Change) (journa
 		}
 	}
 	jobs, err := o.journal.Apply(ctx, changes...)
+	if other := taken(err); other != nil {
+		return journal.Job{}, fmt.Errorf("%w: %w", ErrRefused, other)
+	}
 	if errors.Is(err, journal.ErrRaced) || errors.Is(err, journal.ErrDuplicate) {
 		return journal.Job{}, fmt.Errorf("%w: %w (docgauge jobs show %s, and try again)", ErrRefused, err, changes[0].Job.Prompt)
 	}
@@ -277,6 +279,26 @@ func (o *Operator) find(ctx context.Context, ref string) (journal.Job, error) {
 	return Find(ctx, o.journal, ref)
 }
 
+// held returns the job that ref names. Where the queue would hold a prompt with its
+// next pass because it looks renamed, it is held before: people decide on what the
+// plan says.
+func (o *Operator) held(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
+	job, err := o.find(ctx, ref)
+	file, ok := fileOf(cmp.Or(job.Prompt, ref), found)
+	if !ok || err != nil && !errors.Is(err, journal.ErrNoJob) {
+		return job, err
+	}
+	v, loadErr := load(ctx, o.journal, o.now())
+	if loadErr != nil {
+		return job, loadErr
+	}
+	newest, _ := v.of(file.ID)
+	if from := v.renames(found).of(file, newest); from != "" && newest.Seq == job.Seq {
+		return o.apply(ctx, renamed(file, newest, from, v.at))
+	}
+	return job, err
+}
+
 // wanted returns the job that ref names or, for a prompt that has none or recurs,
 // the one it is about to have.
 func (o *Operator) wanted(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
@@ -288,6 +310,9 @@ func (o *Operator) wanted(ctx context.Context, ref string, found prompts.Scanned
 	newest, known := v.of(ref)
 	if again := file.Recurs() && newest.State.Ended(); !ok || known && !again {
 		return o.find(ctx, ref)
+	}
+	if from := v.renames(found).of(file, newest); from != "" {
+		return renamed(file, newest, from, v.at).Job, nil
 	}
 	job := newJob(file, journal.Pending)
 	if file.Recurs() {

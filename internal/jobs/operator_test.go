@@ -73,19 +73,21 @@ func TestDecisions(t *testing.T) {
 	}{
 		"hold": {func(w *world) (journal.Job, error) { return w.operator().Hold(w.Context(), "a", w.found()) },
 			map[journal.State]journal.State{journal.Pending: journal.Held}},
-		"release": {func(w *world) (journal.Job, error) { return w.operator().Release(w.Context(), "a") },
+		"release": {func(w *world) (journal.Job, error) { return w.operator().Release(w.Context(), "a", w.found()) },
 			map[journal.State]journal.State{journal.Held: journal.Pending, journal.Pending: journal.Pending}},
 		"cancel": {func(w *world) (journal.Job, error) { return w.operator().Cancel(w.Context(), "a", w.found()) },
 			map[journal.State]journal.State{journal.Pending: journal.Cancelled, journal.Held: journal.Cancelled, journal.Active: journal.Cancelled, journal.Unknown: journal.Cancelled}},
 		"retry": {func(w *world) (journal.Job, error) { return w.operator().Retry(w.Context(), "a", w.found()) },
 			with(ends, journal.Unknown, journal.Pending)},
 		"resolve --job-id": {func(w *world) (journal.Job, error) {
-			return w.operator().Resolve(w.Context(), "a", Answer{JobID: "job-7"})
+			return w.operator().Resolve(w.Context(), "a", Answer{JobID: "job-7"}, w.found())
 		}, map[journal.State]journal.State{journal.Unknown: journal.Active}},
 		"resolve --resubmit": {func(w *world) (journal.Job, error) {
-			return w.operator().Resolve(w.Context(), "a", Answer{Resubmit: true})
+			return w.operator().Resolve(w.Context(), "a", Answer{Resubmit: true}, w.found())
 		}, map[journal.State]journal.State{journal.Unknown: journal.Pending}},
-		"resolve --drop": {func(w *world) (journal.Job, error) { return w.operator().Resolve(w.Context(), "a", Answer{Drop: true}) },
+		"resolve --drop": {func(w *world) (journal.Job, error) {
+			return w.operator().Resolve(w.Context(), "a", Answer{Drop: true}, w.found())
+		},
 			map[journal.State]journal.State{journal.Unknown: journal.Cancelled}},
 	} {
 		for _, from := range everyState {
@@ -130,7 +132,7 @@ func TestDecisionsBeforeAJob(t *testing.T) {
 	if len(w.service.jobs) > 0 {
 		t.Fatal("it was sent")
 	}
-	if _, err := w.operator().Release(t.Context(), "a"); err != nil {
+	if _, err := w.operator().Release(t.Context(), "a", w.found()); err != nil {
 		t.Fatal(err)
 	}
 	w.passes()
@@ -149,7 +151,7 @@ func TestResolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	job, err := w.operator().Resolve(t.Context(), "#1", Answer{JobID: at.ID})
+	job, err := w.operator().Resolve(t.Context(), "#1", Answer{JobID: at.ID}, w.found())
 	if err != nil || job.JobID != at.ID || job.InDoubt || job.Reason != "" {
 		t.Fatalf("%+v, %v", job, err)
 	}
@@ -160,14 +162,14 @@ func TestResolve(t *testing.T) {
 	w.prompt(prompts.Prompt{ID: "b"})
 	w.passes()
 	for _, id := range []string{w.job("b").JobID, " x", "a\nb"} {
-		if _, err := w.operator().Resolve(t.Context(), "a", Answer{JobID: id}); !errors.Is(err, ErrRefused) {
+		if _, err := w.operator().Resolve(t.Context(), "a", Answer{JobID: id}, w.found()); !errors.Is(err, ErrRefused) {
 			t.Errorf("id %q: %v", id, err)
 		}
 	}
-	if _, err := w.operator().Resolve(t.Context(), "a", Answer{}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "--resubmit") {
+	if _, err := w.operator().Resolve(t.Context(), "a", Answer{}, w.found()); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "--resubmit") {
 		t.Error(err)
 	}
-	job, err = w.operator().Resolve(t.Context(), "1", Answer{Resubmit: true})
+	job, err = w.operator().Resolve(t.Context(), "1", Answer{Resubmit: true}, w.found())
 	if err != nil || job.Attempt != 2 || job.Resubmit {
 		t.Errorf("%+v, %v", job, err)
 	}
@@ -197,13 +199,13 @@ func TestResolveAMessage(t *testing.T) {
 		if p := w.waitsFor("a", WhyOperator, journal.Unknown); !strings.Contains(p.Reason, "--job-id job-1") {
 			t.Error(p.Reason)
 		}
-		if _, err := w.operator().Resolve(t.Context(), "a", Answer{JobID: "job-2"}); !errors.Is(err, ErrRefused) {
+		if _, err := w.operator().Resolve(t.Context(), "a", Answer{JobID: "job-2"}, w.found()); !errors.Is(err, ErrRefused) {
 			t.Errorf("another job's id: %v", err)
 		}
 		if _, err := w.operator().Retry(t.Context(), "a", w.found()); !errors.Is(err, ErrRefused) {
 			t.Errorf("retry: %v", err)
 		}
-		if _, err := w.operator().Resolve(t.Context(), "a", tc.answer); err != nil {
+		if _, err := w.operator().Resolve(t.Context(), "a", tc.answer, w.found()); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for range 60 {
@@ -270,7 +272,7 @@ func (r racing) Job(ctx ctxt, seq int64) (journal.Job, error) {
 // TestOperatorIsTooSlow: the queue has moved the job on meanwhile.
 func TestOperatorIsTooSlow(t *testing.T) {
 	w := inState(t, journal.Unknown)
-	_, err := NewOperator(racing{w.journal}, w.now).Resolve(t.Context(), "a", Answer{Drop: true})
+	_, err := NewOperator(racing{w.journal}, w.now).Resolve(t.Context(), "a", Answer{Drop: true}, w.found())
 	if !errors.Is(err, ErrRefused) || !errors.Is(err, journal.ErrRaced) || !strings.Contains(err.Error(), "try again") {
 		t.Error(err)
 	}

@@ -88,9 +88,10 @@ func (v *view) plan(c Config, found prompts.Scanned, unrendered map[string]error
 		settling[path] = true
 	}
 	known := map[string]bool{}
+	renames := v.renames(found)
 	for _, p := range found.Prompts {
 		known[p.ID] = true
-		all = append(all, v.ofPrompt(p, unrendered[p.ID]))
+		all = append(all, v.ofPrompt(p, renames, unrendered[p.ID]))
 	}
 	for _, p := range found.Invalid {
 		known[p.ID] = true
@@ -98,7 +99,9 @@ func (v *view) plan(c Config, found prompts.Scanned, unrendered map[string]error
 		all = append(all, v.ofInvalid(p, finding))
 	}
 	for prompt := range v.newest {
-		if job, _ := v.of(prompt); !known[prompt] && (!job.State.Ended() || settling[job.Path]) {
+		job, _ := v.of(prompt)
+		ofInterest := !job.State.Ended() && (job.State != journal.Held || job.RenamedFrom == "")
+		if !known[prompt] && (ofInterest || settling[job.Path]) {
 			all = append(all, v.ofGone(job, settling[job.Path]))
 			delete(settling, job.Path)
 		}
@@ -126,7 +129,7 @@ func comparePlanned(a, b Planned) int {
 }
 
 // ofPrompt judges a prompt by itself.
-func (v *view) ofPrompt(p prompts.Prompt, unrendered error) Planned {
+func (v *view) ofPrompt(p prompts.Prompt, renames renames, unrendered error) Planned {
 	out := Planned{ID: p.ID, Path: p.Path, Project: p.Project, Title: p.Title, State: journal.Pending, prompt: p}
 	job, begun := v.of(p.ID)
 	if begun {
@@ -140,6 +143,12 @@ func (v *view) ofPrompt(p prompts.Prompt, unrendered error) Planned {
 			return out
 		}
 		out.explain(job)
+		return out
+	}
+	if from := renames.of(p, job); from != "" {
+		held := renamed(p, job, from, v.at).Job
+		out.State, out.Reason = held.State, held.Reason
+		out.explain(held)
 		return out
 	}
 	out.queued(v, p, job, unrendered)
@@ -161,9 +170,9 @@ func (p *Planned) explain(job journal.Job) {
 		p.Reason += text
 	}
 	switch {
-	case job.State == journal.Unknown:
+	case Remedy(job) != "":
 		p.Why = WhyOperator
-		add(resolve(job))
+		add(Remedy(job))
 	case job.State == journal.Held:
 		p.Why = WhyOperator
 		add("docgauge jobs release " + job.Prompt + " lets it go on")

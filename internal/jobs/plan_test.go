@@ -183,7 +183,7 @@ func TestFilesThatDoNotCount(t *testing.T) {
 	w.service.down = nil
 	for _, id := range []string{"gone", "settles"} {
 		w.remove(id)
-		if _, err := w.operator().Release(t.Context(), id); err != nil {
+		if _, err := w.operator().Release(t.Context(), id, w.found()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -31,8 +31,8 @@ type Journal interface {
 	Recurring(ctx context.Context) (map[string]journal.Recurring, error)
 	See(ctx context.Context, prompt, schedule string, at time.Time) error
 	// Apply makes all of the changes or none, durably, and returns their jobs as they
-	// are now. Errors: journal.ErrRaced and journal.ErrDuplicate, which changed
-	// nothing, or others, after which the change may be there or not.
+	// are now. Errors: journal.ErrRaced, journal.ErrDuplicate and journal.TakenError,
+	// which changed nothing, or others, after which the change may be there or not.
 	Apply(ctx context.Context, changes ...journal.Change) ([]journal.Job, error)
 }
 

@@ -167,7 +167,7 @@ func TestHeldFiring(t *testing.T) {
 	if len(w.service.jobs) > 0 {
 		t.Fatal("it was sent although it is held")
 	}
-	if _, err := w.operator().Release(t.Context(), "r"); err != nil {
+	if _, err := w.operator().Release(t.Context(), "r", w.found()); err != nil {
 		t.Fatal(err)
 	}
 	w.passes()

@@ -21,6 +21,8 @@ type service struct {
 	jobs []*remote
 	// down, if not nil, answers instead.
 	down func(call, project string) error
+	// answersAs, if not nil, says under which id a create or a message is answered.
+	answersAs func(call, id string) string
 	// calls counts what it was asked, whatever the answer.
 	calls map[string]int
 }
@@ -47,7 +49,14 @@ func (s *service) CreateJob(_ context.Context, project, prompt string) (docsapi.
 	}
 	j := &remote{id: fmt.Sprintf("job-%d", len(s.jobs)+1), project: project, texts: []string{prompt}, taken: []time.Time{s.now()}}
 	s.jobs = append(s.jobs, j)
-	return s.show(j), nil
+	return s.answered(callCreate, s.show(j)), nil
+}
+
+func (s *service) answered(call string, got docsapi.Job) docsapi.Job {
+	if s.answersAs != nil {
+		got.ID = s.answersAs(call, got.ID)
+	}
+	return got
 }
 
 func (s *service) SendMessage(_ context.Context, project, id, prompt string) (docsapi.Job, error) {
@@ -60,7 +69,7 @@ func (s *service) SendMessage(_ context.Context, project, id, prompt string) (do
 	}
 	before := s.show(j) // the message is taken up later
 	j.texts, j.taken = append(j.texts, prompt), append(j.taken, s.now())
-	return before, nil
+	return s.answered(callMessage, before), nil
 }
 
 func (s *service) Job(_ context.Context, project, id string) (docsapi.Job, error) {

@@ -56,13 +56,13 @@ func (p *pass) create(ctx context.Context, next Planned, text prompts.Rendered) 
 		return p.notBegun(err, job)
 	}
 	job = entered[0]
-	mark := p.cfg.KeyMark()
-	got, err := p.client.CreateJob(ctx, job.Project, job.Text)
-	p.count(judge(err), &p.Created)
-	p.log(job, got, err)
-	return p.settle(ctx, job, got, func(queue journal.Queue) []journal.Change {
-		return p.created(ctx, job, queue, mark, got, err)
-	})
+	o := &outcome{job: job, mark: p.cfg.KeyMark(), stopped: ctx}
+	o.got, o.err = p.client.CreateJob(ctx, job.Project, job.Text)
+	p.log(o)
+	o.changes = p.created
+	err = p.settle(ctx, o)
+	p.count(judge(o.err), &p.Created)
+	return err
 }
 
 // intent is the job that is about to be created, and the state it is in until
@@ -73,7 +73,7 @@ func (p *pass) intent(next Planned, text prompts.Rendered) (job journal.Job, fro
 	former, ok := p.of(next.ID)
 	if ok && former.State == journal.Pending && (former.Firing.Equal(next.Firing) || !next.prompt.Recurs()) {
 		job.Seq, job.Version, job.Tries, from = former.Seq, former.Version, former.Tries, former.State
-		job.Firing, job.Attempt = former.Firing, former.Attempt
+		job.Firing, job.Attempt, job.RenamedFrom = former.Firing, former.Attempt, former.RenamedFrom
 		job.Resubmit = job.Resubmit && former.Resubmit
 	}
 	job.Text, job.FollowUps, job.Messages = text.Text, text.FollowUps, len(text.FollowUps)
@@ -113,35 +113,38 @@ func takenBack(job journal.Job, now time.Time, reason string) journal.Change {
 }
 
 // created is what a create came to.
-func (q *Queue) created(ctx context.Context, job journal.Job, queue journal.Queue, mark string, got docsapi.Job, err error) []journal.Change {
+func (q *Queue) created(o *outcome, job journal.Job, queue journal.Queue) []journal.Change {
 	now := q.now()
-	v := judge(err)
+	v := judge(o.err)
 	change := journal.Change{From: job.State, At: now}
 	switch v {
 	case accepted:
 		job.State, job.Reason, job.Charged = journal.Active, "", now
-		q.took(&job, got, now)
-		change.Cause = "accepted as job " + got.ID
+		job.JobID = o.got.ID
+		q.took(&job, o.got, now)
+		change.Cause = "accepted as job " + o.got.ID
 	case inDoubt:
-		job.State, job.Reason, job.InDoubt, job.Charged = journal.Unknown, err.Error(), true, now
+		job.State, job.Reason, job.InDoubt, job.Charged = journal.Unknown, o.err.Error(), true, now
+		// The service said yes, whatever it made of it: it would say so again.
+		job.Resubmit = job.Resubmit && taken(o.err) == nil
 	case rejected:
-		job.State, job.Reason, job.Ended, job.Begun, job.Charged = journal.Rejected, err.Error(), now, time.Time{}, time.Time{}
+		job.State, job.Reason, job.Ended, job.Begun, job.Charged = journal.Rejected, o.err.Error(), now, time.Time{}, time.Time{}
 	default:
-		change = takenBack(job, now, err.Error())
+		change = takenBack(job, now, o.err.Error())
 		job = change.Job
-		q.retryLater(ctx, &job, v, err, now)
+		q.retryLater(o, &job, v, now)
 	}
 	if change.Cause == "" {
 		change.Cause = job.Reason
 	}
 	change.Job, change.Note = job, q.noteJob(now, job)
-	return q.withQueue(change, queue, v, mark, err)
+	return q.withQueue(change, queue, v, o)
 }
 
 // took enters that the service took a create or a message, and what it said.
 func (q *Queue) took(job *journal.Job, got docsapi.Job, now time.Time) {
 	describe(job, got)
-	if job.JobID = got.ID; job.Created.IsZero() {
+	if job.Created.IsZero() {
 		job.Created = now
 	}
 	job.Accepted, job.Next = now, now.Add(q.pollIn(0, nil))
@@ -149,28 +152,28 @@ func (q *Queue) took(job *journal.Job, got docsapi.Job, now time.Time) {
 }
 
 // retryLater says when something that was not taken is tried again.
-func (q *Queue) retryLater(ctx context.Context, job *journal.Job, v verdict, err error, now time.Time) {
+func (q *Queue) retryLater(o *outcome, job *journal.Job, v verdict, now time.Time) {
 	switch {
-	case ctx.Err() != nil && !answered(err):
+	case o.stopped.Err() != nil && !answered(o.err):
 		job.Reason, job.Next = "docgauge was stopped before it was sent", time.Time{}
 	case v == unauthorized:
 		job.Next = time.Time{} // the pause of the queue holds it
 	default:
 		job.Tries++
-		job.Next = now.Add(q.retryIn(job.Tries, err))
+		job.Next = now.Add(q.retryIn(job.Tries, o.err)).Truncate(time.Microsecond)
 		job.Blocked = job.Next
 	}
 }
 
 // withQueue adds to a change what its outcome means for the queue.
-func (q *Queue) withQueue(change journal.Change, queue journal.Queue, v verdict, mark string, err error) []journal.Change {
+func (q *Queue) withQueue(change journal.Change, queue journal.Queue, v verdict, o *outcome) []journal.Change {
 	switch {
 	case v == inDoubt:
 		return append([]journal.Change{change}, q.doubts(queue, change.At, 1)...)
 	case v == unauthorized && queue.Paused == "":
-		queue.Unknowns, queue.KeyMark = 0, mark
-		return []journal.Change{change, q.pause(queue, journal.PausedUnauthorized, change.At, refusedKey(err))}
-	case answered(err) && queue.Unknowns > 0:
+		queue.Unknowns, queue.KeyMark = 0, o.mark
+		return []journal.Change{change, q.pause(queue, journal.PausedUnauthorized, change.At, refusedKey(o.err))}
+	case answered(o.err) && queue.Unknowns > 0:
 		queue.Unknowns = 0
 		change.Queue = &queue
 	}

@@ -9,20 +9,21 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// tidy moves on what needs no call: prompts that recur are seen, jobs that wait
-// for a time that is over expire, and those in doubt whose prompts want it get
-// another attempt.
+// tidy moves on what needs no call: prompts that recur are seen, those that look
+// renamed are held, jobs that wait for a time that is over expire, and those in doubt
+// whose prompts want it get another attempt.
 func (p *pass) tidy(ctx context.Context) error {
 	if !p.queue.Adopted {
 		return nil
 	}
 	changed := false
+	renames := p.renames(p.found)
 	for _, file := range p.found.Prompts {
 		seen, err := p.see(ctx, file)
 		if err != nil {
 			return err
 		}
-		changes := p.tidied(file)
+		changes := p.tidied(renames, file)
 		if changed = changed || seen || len(changes) > 0; len(changes) == 0 {
 			continue
 		}
@@ -49,8 +50,13 @@ func (p *pass) see(ctx context.Context, file prompts.Prompt) (bool, error) {
 }
 
 // tidied is how the newest job of a prompt moves on without a call.
-func (p *pass) tidied(file prompts.Prompt) []journal.Change {
+func (p *pass) tidied(renames renames, file prompts.Prompt) []journal.Change {
 	job, ok := p.of(file.ID)
+	if from := renames.of(file, job); from != "" {
+		held := renamed(file, job, from, p.at)
+		p.cfg.Logger.Warn("prompt held: it looks renamed", "prompt", file.ID, "from", from, "remedy", Remedy(held.Job))
+		return []journal.Change{held}
+	}
 	switch {
 	case !ok:
 		return nil

@@ -52,15 +52,23 @@ func (h hold) free() bool { return h.why == WhyNext }
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // named names a job in a sentence.
-func named(j journal.Job) string { return fmt.Sprintf("job %d of prompt %s", j.Seq, j.Prompt) }
-
-// Remedy says what a person can do about a job that is unknown; of any other it
-// says nothing.
-func Remedy(j journal.Job) string {
-	if j.State != journal.Unknown {
-		return ""
+func named(j journal.Job) string {
+	if j.Seq == 0 {
+		return "prompt " + j.Prompt // it has no job yet
 	}
-	return resolve(j)
+	return fmt.Sprintf("job %d of prompt %s", j.Seq, j.Prompt)
+}
+
+// Remedy says what a person can do about a job that is unknown, or held because it
+// looks renamed; of any other it says nothing.
+func Remedy(j journal.Job) string {
+	switch {
+	case j.State == journal.Unknown:
+		return resolve(j)
+	case j.State == journal.Held && j.RenamedFrom != "":
+		return fmt.Sprintf("docgauge jobs release %s sends it, docgauge jobs resolve %s --drop counts it as done", j.Prompt, j.Prompt)
+	}
+	return ""
 }
 
 // resolve says what can be done about a job in doubt.

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -15,11 +16,26 @@ var (
 	ErrNoJob = errors.New("the journal has no such job")
 )
 
+// TakenError is of a change that gave a job the service's id of another job of its
+// project. That one keeps it.
+type TakenError struct {
+	JobID string
+	// By is the number of the job that has the id, Prompt its prompt.
+	By     int64
+	Prompt string
+}
+
+// Error names both.
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("%s is the id of job %d of prompt %s", e.JobID, e.By, e.Prompt)
+}
+
 // Change is one step of the journal. Several are made together, all or none.
 type Change struct {
 	// Job is the job as it is to be. Without a Seq it is new, and one of its prompt,
 	// firing and attempt must not be there; with one, it must be at its Version and
-	// in state From. Without a Prompt no job is changed.
+	// in state From. Without a Prompt no job is changed. Its JobID, unless it has it
+	// already, must be that of no other job of its project.
 	Job  Job
 	From State
 	// Cause is why, for the history; without one the history has nothing of it.

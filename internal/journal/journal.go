@@ -21,7 +21,7 @@ const (
 	Archived   State = "archived"   // the service says so
 	Rejected   State = "rejected"   // the service does not take it
 	Unknown    State = "unknown"    // it may have reached the service; only the operator moves it on
-	Held       State = "held"       // the operator stopped it before it began
+	Held       State = "held"       // the operator stopped it before it began, or it looks renamed
 	Cancelled  State = "cancelled"  // the operator gave it up
 	Expired    State = "expired"    // its time passed before it began
 	Lost       State = "lost"       // the service does not know it any more
@@ -57,6 +57,9 @@ type Job struct {
 	Title   string `json:"title,omitempty"`
 	// Path is the prompt's file below the folder.
 	Path string `json:"path"`
+	// RenamedFrom is the path the file had as it looks, of a prompt that was held for
+	// that: its text was sent from there. It stays when somebody has decided.
+	RenamedFrom string `json:"renamed_from,omitempty"`
 	// Digest is of the file as it was when the job began; a file with another has
 	// drifted.
 	Digest         string `json:"digest"`
@@ -81,7 +84,7 @@ type Job struct {
 	// unknown job, and of one that was unknown and given up.
 	InDoubt bool `json:"in_doubt,omitempty"`
 
-	// What the service said last.
+	// What the service said last. No two jobs of a project have one JobID.
 	JobID      string `json:"job_id,omitempty"`
 	Status     string `json:"status,omitempty"`
 	Repository string `json:"repository,omitempty"`

@@ -73,6 +73,10 @@ type Prompt struct {
 // Recurs reports whether the prompt has a schedule, and so a job for each firing.
 func (p Prompt) Recurs() bool { return p.Schedule.String() != "" }
 
+// HasID reports whether the file gives the prompt an id. Without one it is another
+// prompt wherever it lies.
+func (p Prompt) HasID() bool { return p.idLine != 0 || p.ID != p.Path }
+
 // digest is Prompt.Digest.
 func digest(p Prompt) string {
 	h := sha256.New()

@@ -39,3 +39,13 @@ func TestDigest(t *testing.T) {
 		}
 	}
 }
+
+// TestHasID: also where the id is the path.
+func TestHasID(t *testing.T) {
+	for text, want := range map[string]bool{"body": false, "---\ntitle: x\n---\nbody": false, "---\nid: b\n---\nbody": true, "---\nid: a.md\n---\nbody": true} {
+		p, findings := parseFile("a.md", []byte(text), Rules{Projects: []string{"prj_a"}})
+		if p.HasID() != want || len(findings) > 0 {
+			t.Errorf("%q: %v, %v", text, p.HasID(), findings)
+		}
+	}
+}

@@ -40,7 +40,7 @@ func (i instant) Value() (driver.Value, error) {
 const jobColumns = `prompt, firing, attempt, project, title, path, digest, concurrency_key, resubmit,
 	messages, sent, sending, state, reason, in_doubt, job_id, status, repository, ref, model, pr_link,
 	begun_at, created_at, ended_at, charged_at, accepted_at, next_at, tries, blocked_until, polls, missing_since,
-	seen_active, seen_done`
+	seen_active, seen_done, renamed_from`
 
 // jobFields are to read a job into, and to write it from.
 func jobFields(j *journal.Job) []any {
@@ -49,6 +49,7 @@ func jobFields(j *journal.Job) []any {
 		&j.Messages, &j.Sent, &j.Sending, &j.State, &j.Reason, &j.InDoubt, &j.JobID, &j.Status, &j.Repository, &j.Ref, &j.Model, &j.PRLink,
 		instant{&j.Begun}, instant{&j.Created}, instant{&j.Ended}, instant{&j.Charged}, instant{&j.Accepted}, instant{&j.Next},
 		&j.Tries, instant{&j.Blocked}, &j.Polls, instant{&j.Missing}, &j.SeenActive, &j.SeenDone,
+		&j.RenamedFrom,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,8 +25,8 @@ const (
 
 // Apply makes the changes, all or none of them, and returns their jobs as they
 // are now, with Seq and Version. A job that comes to its end is counted in
-// agent_jobs_finished_total. Errors: journal.ErrRaced and journal.ErrDuplicate,
-// or one that names the database.
+// agent_jobs_finished_total. Errors: journal.ErrRaced, journal.ErrDuplicate and
+// journal.TakenError, or one that names the database.
 func (db *DB) Apply(ctx context.Context, changes ...journal.Change) ([]journal.Job, error) {
 	out := make([]journal.Job, len(changes))
 	err := db.tx(ctx, func(tx *sql.Tx) (err error) {
@@ -69,6 +70,9 @@ func writeJob(ctx context.Context, tx *sql.Tx, c journal.Change) (journal.Job, e
 	if job.Seq == 0 {
 		write = insertJob
 	}
+	if err := checkJobID(ctx, tx, job); err != nil {
+		return job, err
+	}
 	if err := write(ctx, tx, &job, c); err != nil {
 		return job, err
 	}
@@ -79,6 +83,25 @@ func writeJob(ctx context.Context, tx *sql.Tx, c journal.Change) (journal.Job, e
 		return job, addAll(ctx, tx, []Count{{"agent_jobs_finished_total", Labels("project", job.Project, "result", result), 1}})
 	}
 	return job, nil
+}
+
+// checkJobID refuses the id of another job. One that the job has already stays, also
+// where the journal has it twice from before this was checked.
+func checkJobID(ctx context.Context, tx *sql.Tx, job journal.Job) error {
+	if job.JobID == "" {
+		return nil
+	}
+	taken := journal.TakenError{JobID: job.JobID}
+	err := tx.QueryRowContext(ctx, `SELECT seq, prompt FROM jobs WHERE project = ?1 AND job_id = ?2 AND seq <> ?3
+		AND NOT EXISTS (SELECT 1 FROM jobs WHERE seq = ?3 AND project = ?1 AND job_id = ?2) ORDER BY seq LIMIT 1`,
+		job.Project, job.JobID, job.Seq).Scan(&taken.By, &taken.Prompt)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return &taken
 }
 
 func insertJob(ctx context.Context, tx *sql.Tx, job *journal.Job, c journal.Change) error {

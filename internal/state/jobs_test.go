@@ -202,6 +202,36 @@ func TestLostRaceChangesNothing(t *testing.T) {
 	}
 }
 
+// TestAnIDIsOneJobs: a second job of the project does not get it, and nothing of the
+// change is made. A journal that has it twice already goes on as it is.
+func TestAnIDIsOneJobs(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	a, b := add(t, db, job("a", journal.Active)), add(t, db, job("b", journal.Submitting))
+	a.JobID = "j"
+	a = apply(t, db, journal.Change{Job: a, From: journal.Active})[0]
+	b.State, b.JobID = journal.Active, "j"
+	_, err := db.Apply(t.Context(), journal.Change{Job: b, From: journal.Submitting, At: now, Cause: "accepted", Note: &journal.Note{Kind: "x", At: now}})
+	taken, ok := errors.AsType[*journal.TakenError](err)
+	if !ok || *taken != (journal.TakenError{JobID: "j", By: a.Seq, Prompt: "a"}) {
+		t.Fatal(err)
+	}
+	noNotes(t, db)
+	if stored, err := db.Job(t.Context(), b.Seq); err != nil || stored.State != journal.Submitting || stored.JobID != "" {
+		t.Errorf("%+v, %v", stored, err)
+	}
+	elsewhere := job("c", journal.Active)
+	elsewhere.Project, elsewhere.JobID = "prj_b", "j"
+	add(t, db, elsewhere)
+
+	if _, err := raw(t, dir).Exec(`UPDATE jobs SET job_id = 'j' WHERE prompt = 'b'`); err != nil {
+		t.Fatal(err)
+	}
+	a.Polls++
+	apply(t, db, journal.Change{Job: a, From: journal.Active})
+	apply(t, db, journal.Change{Job: b, From: journal.Submitting})
+}
+
 // TestEndsAreCounted: once each, and only jobs of the service.
 func TestEndsAreCounted(t *testing.T) {
 	db := open(t, t.TempDir())
@@ -222,7 +252,9 @@ func TestEndsAreCounted(t *testing.T) {
 		{journal.Unknown, "", "", "", false},
 	} {
 		j := add(t, db, job(strconv.Itoa(i), journal.Active))
-		j.State, j.JobID, j.PRLink = tc.state, tc.id, tc.pr
+		if j.State, j.PRLink = tc.state, tc.pr; tc.id != "" {
+			j.JobID = tc.id + strconv.Itoa(i)
+		}
 		j = apply(t, db, journal.Change{Job: j, From: journal.Active, At: now, Cause: "it ended"})[0]
 		if tc.afterwards {
 			apply(t, db, journal.Change{Job: j, From: tc.state})

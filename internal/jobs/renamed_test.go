@@ -1,0 +1,470 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/prompts"
+)
+
+// file puts a prompt without an id at a path, whose text is that of the file there,
+// or a new one.
+func (w *world) file(path, text string, more ...func(*prompts.Prompt)) {
+	w.Helper()
+	p := prompts.Prompt{ID: path, Path: path, Body: text}
+	for _, change := range more {
+		change(&p)
+	}
+	w.prompt(p)
+}
+
+// move renames a file, as mv does.
+func (w *world) move(from, to string) {
+	for _, p := range w.folder {
+		if p.Path == from {
+			w.remove(from)
+			if p.ID == p.Path {
+				p.ID = to
+			}
+			p.Path = to
+			w.prompt(p)
+			return
+		}
+	}
+}
+
+// sentOnce is a world whose prompt old/a.md was sent and is completed.
+func sentOnce(t tb) *world {
+	w := newWorld(t)
+	w.file("old/a.md", "text")
+	w.passes()
+	w.after(turn)
+	w.has("old/a.md", journal.Completed)
+	return w
+}
+
+// holds fails unless a prompt is held as renamed, in the plan before a pass and after
+// it, and says what can be done.
+func (w *world) holds(path, from string) {
+	w.Helper()
+	for range 2 {
+		p := w.waitsFor(path, WhyOperator, journal.Held)
+		for _, word := range []string{"looks renamed from " + from, "docgauge jobs release " + path, "docgauge jobs resolve " + path + " --drop"} {
+			if !strings.Contains(p.Reason, word) {
+				w.Fatalf("%q: want %q in it", p.Reason, word)
+			}
+		}
+		if r := w.after(time.Hour); !r.Settled() {
+			w.Fatalf("%s is waited for", path)
+		}
+	}
+	if job := w.has(path, journal.Held); job.RenamedFrom != from || Remedy(job) == "" {
+		w.Fatalf("%+v", job)
+	}
+}
+
+func (w *world) sent(text string, want int) {
+	w.Helper()
+	if n := w.service.taken(text); n != want {
+		w.Fatalf("%q was sent %d times, want %d", text, n, want)
+	}
+}
+
+func TestRenamed(t *testing.T) {
+	w := sentOnce(t)
+	w.move("old/a.md", "new/a.md")
+	w.holds("new/a.md", "old/a.md")
+	w.sent("text", 1)
+
+	w.move("new/a.md", "new/b.md") // once more, before anybody decided
+	if p := w.planned("new/b.md"); p.State != journal.Held {
+		t.Errorf("%+v", p)
+	}
+	all, err := Plan(t.Context(), w.cfg, w.journal, w.found())
+	if err != nil || len(all) != 1 {
+		t.Errorf("%+v, %v: what was held under a former name is not of interest", all, err)
+	}
+	w.after(time.Hour)
+	w.has("new/b.md", journal.Held)
+	w.sent("text", 1)
+
+	if _, err := w.operator().Release(t.Context(), "new/b.md", w.found()); err != nil {
+		t.Fatal(err)
+	}
+	w.passes()
+	if job := w.has("new/b.md", journal.Active); job.RenamedFrom == "" {
+		t.Errorf("%+v", job)
+	}
+	w.sent("text", 2)
+}
+
+// TestRenamedCountsAsDone: also for those that depend on it, and nothing is counted.
+func TestRenamedCountsAsDone(t *testing.T) {
+	for name, pass := range map[string]bool{"before a pass": false, "after a pass": true} {
+		w := sentOnce(t)
+		w.move("old/a.md", "b.md")
+		w.prompt(prompts.Prompt{ID: "c", DependsOn: []string{"b.md"}})
+		if pass {
+			w.passes()
+		}
+		if p := w.waitsFor("c", WhyDependency, journal.Pending); !strings.Contains(p.Reason, "it is held") {
+			t.Error(p.Reason)
+		}
+		if _, err := w.operator().Resolve(t.Context(), "b.md", Answer{JobID: "job-1"}, w.found()); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: an id of a prompt that was not sent: %v", name, err)
+		}
+		job, err := w.operator().Resolve(t.Context(), "b.md", Answer{Drop: true}, w.found())
+		if err != nil || job.State != journal.Completed || job.Result() != "" || job.Ended.IsZero() {
+			t.Errorf("%s: %+v, %v", name, job, err)
+		}
+		w.passes()
+		w.has("c", journal.Active)
+		w.sent("text", 1)
+		if w.memory.finished["prj_a pr"] != 1 || w.memory.finished["prj_a no_pr"] != 0 {
+			t.Errorf("%s: finished %v", name, w.memory.finished)
+		}
+	}
+}
+
+// TestRenamedDecisions: what the operator may say of one that is held as renamed,
+// before a pass saw it and after.
+func TestRenamedDecisions(t *testing.T) {
+	for name, tc := range map[string]struct {
+		decide func(*world) (journal.Job, error)
+		state  journal.State // empty: refused
+	}{
+		"release": {func(w *world) (journal.Job, error) { return w.operator().Release(w.Context(), "b.md", w.found()) }, journal.Pending},
+		"resubmit": {func(w *world) (journal.Job, error) {
+			return w.operator().Resolve(w.Context(), "b.md", Answer{Resubmit: true}, w.found())
+		}, journal.Pending},
+		"drop": {func(w *world) (journal.Job, error) {
+			return w.operator().Resolve(w.Context(), "b.md", Answer{Drop: true}, w.found())
+		}, journal.Completed},
+		"no answer": {func(w *world) (journal.Job, error) {
+			return w.operator().Resolve(w.Context(), "b.md", Answer{}, w.found())
+		}, ""},
+		"cancel":     {func(w *world) (journal.Job, error) { return w.operator().Cancel(w.Context(), "b.md", w.found()) }, journal.Cancelled},
+		"hold":       {func(w *world) (journal.Job, error) { return w.operator().Hold(w.Context(), "b.md", w.found()) }, ""},
+		"of another": {func(w *world) (journal.Job, error) { return w.operator().Release(w.Context(), "other", w.found()) }, ""},
+	} {
+		for _, pass := range []bool{false, true} {
+			w := sentOnce(t)
+			w.move("old/a.md", "b.md")
+			w.prompt(prompts.Prompt{ID: "other", NotBefore: start.Add(1000 * time.Hour)})
+			if pass {
+				w.passes()
+			}
+			job, err := tc.decide(w)
+			switch {
+			case tc.state == "" && !errors.Is(err, ErrRefused) && !errors.Is(err, journal.ErrNoJob):
+				t.Errorf("%s: %+v, %v", name, job, err)
+			case tc.state != "" && (err != nil || job.State != tc.state || w.job("b.md").State != tc.state):
+				t.Errorf("%s: %+v, %v", name, job, err)
+			}
+			w.after(time.Hour)
+			w.sent("text", map[bool]int{true: 2, false: 1}[tc.state == journal.Pending])
+		}
+	}
+}
+
+// TestFolderMoved: every path is gone, and nothing is sent.
+func TestFolderMoved(t *testing.T) {
+	w := newWorld(t)
+	for i := range 5 {
+		w.file(fmt.Sprintf("p%d.md", i), fmt.Sprintf("text %d", i))
+	}
+	w.file("same1.md", "same")
+	w.file("same2.md", "same")
+	w.passes()
+	w.after(turn)
+	before := len(w.service.jobs)
+	for _, p := range slices.Clone(w.folder) {
+		w.move(p.Path, "sub/"+p.Path)
+	}
+	if r := w.passes(); r.Created != 0 {
+		t.Errorf("%d sent", r.Created)
+	}
+	for _, p := range w.folder {
+		w.holds(p.Path, strings.TrimPrefix(p.Path, "sub/"))
+	}
+	if n := len(w.service.jobs); n != before {
+		t.Errorf("%d jobs, %d before the move", n, before)
+	}
+	for _, p := range slices.Clone(w.folder) { // and back: what was sent is known again
+		w.move(p.Path, strings.TrimPrefix(p.Path, "sub/"))
+	}
+	w.after(time.Hour)
+	for _, p := range w.folder {
+		if got := w.planned(p.ID); got.State != journal.Completed {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// TestNotRenamed: what only looks alike is sent.
+func TestNotRenamed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(w *world)
+		text   string
+		times  int
+	}{
+		"a copy":       {func(w *world) { w.file("b.md", "text") }, "text", 2},
+		"another text": {func(w *world) { w.move("old/a.md", "b.md"); w.file("b.md", "another") }, "another", 1},
+		"with an id":   {func(w *world) { w.remove("old/a.md"); w.prompt(prompts.Prompt{ID: "b", Body: "text"}) }, "text", 2},
+		"that recurs": {func(w *world) {
+			w.remove("old/a.md")
+			w.file("b.md", "text", func(p *prompts.Prompt) { p.Schedule = cron(w, "@every 45m") })
+		}, "text", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sentOnce(t)
+			tc.change(w)
+			w.passes()
+			w.after(time.Hour)
+			w.sent(tc.text, tc.times)
+		})
+	}
+}
+
+// TestRenamedFrom: which jobs of a path that is gone keep their text from being sent
+// under another.
+func TestRenamedFrom(t *testing.T) {
+	for _, state := range everyState {
+		w := inState(t, state)
+		body := w.folder[0].Body
+		w.remove("a")
+		w.file("b.md", body, func(p *prompts.Prompt) { p.Title = w.job("a").Title })
+		got := w.planned("b.md").State
+		want := journal.Held
+		switch state {
+		case journal.Pending, journal.Rejected, journal.Expired: // the service never took it
+			want = journal.Pending
+		}
+		if got != want {
+			t.Errorf("its job was %s: it is %s, want %s", state, got, want)
+		}
+	}
+}
+
+// TestAnotherInItsPlace: the path is there, the text is not, as far as is known.
+func TestAnotherInItsPlace(t *testing.T) {
+	for name, put := range map[string]func(w *world){
+		"another":          func(w *world) { w.file("old/a.md", "another") },
+		"a wrong one":      func(w *world) { w.bad = []prompts.Prompt{{ID: "old/a.md", Path: "old/a.md"}} },
+		"one that settles": func(w *world) { w.settling = []string{"old/a.md"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sentOnce(t)
+			w.move("old/a.md", "b.md")
+			put(w)
+			p := w.waitsFor("b.md", WhyOperator, journal.Held)
+			if w.after(time.Minute); w.has("b.md", journal.Held).RenamedFrom != "old/a.md" {
+				t.Errorf("%+v", p)
+			}
+			w.sent("text", 1)
+		})
+	}
+}
+
+// TestMovedOver: a prompt that waits, because the service took nothing or somebody
+// wants it sent again, and whose file was then replaced by one that was sent.
+func TestMovedOver(t *testing.T) {
+	for _, pass := range []bool{true, false} {
+		w := sentOnce(t)
+		w.file("b.md", "another")
+		w.service.down = always(throttled(time.Minute), callCreate)
+		w.after(time.Second)
+		w.service.down = nil
+		w.has("b.md", journal.Pending)
+		w.move("old/a.md", "b.md")
+		if pass {
+			w.holds("b.md", "old/a.md")
+		}
+		if p := w.planned("b.md"); p.State != journal.Held {
+			t.Errorf("%+v", p)
+		}
+		w.sent("text", 1)
+		if _, err := w.operator().Release(t.Context(), "b.md", w.found()); err != nil {
+			t.Fatal(err)
+		}
+		w.passes()
+		w.has("b.md", journal.Active)
+		w.sent("text", 2)
+	}
+}
+
+// TestPromptWithIDMoved: the prompt is the same wherever it lies, so a copy of it
+// without an id is a copy.
+func TestPromptWithIDMoved(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "x", Path: "old/x.md", Body: "text"})
+	w.passes()
+	w.after(turn)
+	w.move("old/x.md", "new/x.md")
+	w.file("copy.md", "text")
+	w.passes()
+	w.after(turn)
+	w.has("x", journal.Completed)
+	w.has("copy.md", journal.Completed)
+	w.sent("text", 2)
+}
+
+// TestCopiesOfRenamed: until somebody has decided nobody can tell which of several is
+// the renamed one; afterwards the others are copies.
+func TestCopiesOfRenamed(t *testing.T) {
+	w := sentOnce(t)
+	w.move("old/a.md", "b.md")
+	w.holds("b.md", "old/a.md")
+	w.file("c.md", "text")
+	w.holds("c.md", "old/a.md")
+	if _, err := w.operator().Resolve(t.Context(), "b.md", Answer{Drop: true}, w.found()); err != nil {
+		t.Fatal(err)
+	}
+	w.file("d.md", "text")
+	w.after(time.Hour)
+	w.has("c.md", journal.Held)
+	w.has("d.md", journal.Active)
+	w.sent("text", 2)
+	for _, path := range []string{"b.md", "c.md", "d.md"} {
+		w.remove(path)
+	}
+	w.file("e.md", "text") // the one decided upon is gone too
+	w.after(time.Hour)
+	w.has("e.md", journal.Held)
+}
+
+// TestReleasedAndRenamed: what was released is not sent under yet another name.
+func TestReleasedAndRenamed(t *testing.T) {
+	w := sentOnce(t)
+	w.move("old/a.md", "b.md")
+	if _, err := w.operator().Release(t.Context(), "b.md", w.found()); err != nil {
+		t.Fatal(err)
+	}
+	w.move("b.md", "c.md")
+	w.holds("c.md", "old/a.md")
+}
+
+// TestRenamedTemplate: the text of a template is the one in the file, whatever it is
+// filled in with.
+func TestRenamedTemplate(t *testing.T) {
+	w := newWorld(t)
+	template := func(p *prompts.Prompt) { p.Template = true }
+	w.file("a.md", "[[ .date ]]", template)
+	w.passes()
+	w.after(turn)
+	w.clock = w.clock.Add(day)
+	w.move("a.md", "b.md")
+	w.holds("b.md", "a.md")
+}
+
+// TestRenamedExpired: one that would not be sent anyway is not held.
+func TestRenamedExpired(t *testing.T) {
+	w := sentOnce(t)
+	w.remove("old/a.md")
+	w.file("b.md", "text", func(p *prompts.Prompt) { p.Expires = start })
+	w.after(time.Hour)
+	w.waitsFor("b.md", WhyNext, journal.Expired)
+	w.none("b.md")
+}
+
+// TestSkippedIsRenamed: what counted as done when the state was new still does under
+// another name.
+func TestSkippedIsRenamed(t *testing.T) {
+	w := newWorld(t)
+	w.cfg.OnNewState = Skip
+	w.file("a.md", "text")
+	w.passes()
+	w.move("a.md", "b.md")
+	w.holds("b.md", "a.md")
+	w.sent("text", 0)
+}
+
+// TestCrashWhileHeld: a crash around the journal's entry changes nothing.
+func TestCrashWhileHeld(t *testing.T) {
+	for _, f := range []fault{requestLost, replyLost, killedBefore, killedAfter} {
+		w := sentOnce(t)
+		w.move("old/a.md", "b.md")
+		w.queue = nil
+		w.failing(callApply, 1, f)
+		if _, err := w.pass(); err == nil {
+			t.Fatalf("%s: no error", f)
+		}
+		w.faults = nil
+		w.holds("b.md", "old/a.md")
+		w.sent("text", 1)
+	}
+}
+
+// TestMoves: however files are moved, copied and removed between passes and crashes,
+// a text is sent once, and once more for each copy and each time somebody said so.
+func TestMoves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		allowed := map[string]int{}
+		path := func(name string) string {
+			return rapid.SampledFrom([]string{"a.md", "b.md", "c.md", "x/a.md", "x/b.md"}).Draw(t, name)
+		}
+		at := func(path string) (prompts.Prompt, bool) { return fileOf(path, w.found()) }
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(*rapid.T) {
+				for text, n := range allowed {
+					if got := w.service.taken(text); got > n {
+						t.Fatalf("%q was sent %d times, allowed were %d", text, got, n)
+					}
+				}
+			},
+			"write": func(*rapid.T) {
+				if p := path("to"); len(allowed) < 4 {
+					text := fmt.Sprintf("text %d", len(allowed))
+					allowed[text] = 1
+					w.file(p, text)
+				}
+			},
+			"move": func(*rapid.T) {
+				if from, to := path("from"), path("to"); from != to {
+					w.move(from, to)
+				}
+			},
+			"copy": func(*rapid.T) {
+				from, to := path("from"), path("to")
+				if p, ok := at(from); ok && from != to {
+					allowed[p.Body]++
+					w.file(to, p.Body)
+				}
+			},
+			"remove": func(*rapid.T) { w.remove(path("from")) },
+			"pass":   func(*rapid.T) { w.passes() },
+			"crash": func(*rapid.T) {
+				call := rapid.SampledFrom([]string{callCreate, callApply}).Draw(t, "call")
+				w.failing(call, rapid.IntRange(1, 3).Draw(t, "nth"), rapid.SampledFrom([]fault{killedBefore, killedAfter}).Draw(t, "fault"))
+				w.queue = nil
+				w.pass()
+				w.faults, w.queue = nil, nil
+			},
+			"time": func(*rapid.T) { w.clock = w.clock.Add(turn) },
+			"release": func(*rapid.T) {
+				p, ok := at(path("of"))
+				if _, err := w.operator().Release(w.Context(), p.ID, w.found()); ok && err == nil {
+					allowed[p.Body]++
+				}
+			},
+			"resolve": func(*rapid.T) {
+				if job, err := Find(w.Context(), w.journal, path("of")); err == nil && job.State == journal.Unknown {
+					w.resolve(job.Seq)
+				}
+			},
+			"go on": func(*rapid.T) {
+				if _, err := w.operator().ReleaseQueue(w.Context()); err != nil {
+					t.Fatal(err)
+				}
+			},
+		})
+	})
+}

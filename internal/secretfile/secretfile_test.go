@@ -1,0 +1,86 @@
+package secretfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func put(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// refused fails unless a path is refused by Read and Check with a word on it, on one
+// line, and nothing of what is in it.
+func refused(t *testing.T, path string, words ...string) {
+	t.Helper()
+	_, err := Read(path)
+	for _, err := range []error{err, Check(path)} {
+		if err == nil {
+			t.Errorf("%s: taken", path)
+			continue
+		}
+		for _, word := range append(words, path) {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%v: want %q in it", err, word)
+			}
+		}
+		if strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "hunter") {
+			t.Errorf("%q: on one line, without the content", err)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	// As Kubernetes mounts a Secret: key -> ..data/key, ..data -> ..2026.
+	mounted := filepath.Join(dir, "..2026")
+	if err := os.Mkdir(mounted, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(mounted, "key"), "hunter2\n")
+	for link, to := range map[string]string{"..data": "..2026", "key": "..data/key"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full := strings.Repeat("x", MaxBytes)
+	for path, want := range map[string]string{
+		put(t, filepath.Join(dir, "plain"), " \n hunter2\r\n"):     "hunter2",
+		put(t, filepath.Join(dir, "empty"), ""):                    "",
+		put(t, filepath.Join(dir, "full"), full):                   full,
+		put(t, filepath.Join(dir, "lines"), "two\nlines\n"):        "two\nlines",
+		put(t, filepath.Join(dir, "just"), full[:MaxBytes-1]+"\n"): full[:MaxBytes-1],
+		filepath.Join(dir, "key"):                                  "hunter2",
+	} {
+		if got, err := Read(path); err != nil || got != want {
+			t.Errorf("%s: %d bytes, %v, want %d", path, len(got), err, len(want))
+		}
+		if err := Check(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	refused(t, put(t, filepath.Join(dir, "large"), "hunter2"+strings.Repeat("x", MaxBytes-6)), "larger than 64 KiB", "regular file")
+	refused(t, put(t, filepath.Join(dir, "spaces"), "hunter2"+strings.Repeat("\n", MaxBytes-6)), "larger than 64 KiB")
+	refused(t, dir, "is a folder", "regular file", "64 KiB")
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, link, "is a folder")
+	refused(t, filepath.Join(dir, "none"), "no such file")
+	if _, err := Read(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
