@@ -32,8 +32,8 @@ func (c Checksum) String() string { return fmt.Sprintf("%016x", uint64(c)) }
 
 // Sum is what the rows of a window come to. The zero value is that of no rows.
 type Sum struct {
-	Rows int64
-	Checksum
+	Rows     int64
+	Checksum Checksum
 	// Largest holds the largest human, ai and total of any page: three maxima,
 	// which may be of three pages.
 	Largest Totals

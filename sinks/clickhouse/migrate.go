@@ -26,9 +26,10 @@ func (ses *session) migrate(ctx context.Context) error {
 		return err
 	}
 	flavour, placement, placed := strings.Cut(made, placedOn)
+	if err := known(version); err != nil {
+		return err
+	}
 	switch {
-	case version > schemaVersion:
-		return fmt.Errorf("the tables have schema version %d, this program knows %d: use the release of docgauge that made them, or a newer one", version, schemaVersion)
 	case placed && placement != ses.placement():
 		return fmt.Errorf("the tables were made for %s, and this is %s: windows would lie in two places; name another database, or drop the docgauge_ tables and views everywhere and fill them with `docgauge load --sink clickhouse`", placement, ses.placement())
 	case version == schemaVersion && flavour == ses.flavour():
@@ -41,6 +42,14 @@ func (ses *session) migrate(ctx context.Context) error {
 		}
 	}
 	return ses.recordMigration(ctx)
+}
+
+// known refuses a schema newer than this program.
+func known(version uint32) error {
+	if version > schemaVersion {
+		return fmt.Errorf("the tables have schema version %d, this program knows %d: use the release of docgauge that made them, or a newer one", version, schemaVersion)
+	}
+	return nil
 }
 
 // migrated returns the version of the schema that is there, 0 if none, and how
