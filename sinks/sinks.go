@@ -48,7 +48,8 @@ type Sink interface {
 	// Inspect yields what readers see of each window in scope, each once, in no
 	// order; errors are as those of Revisions. It changes nothing, and may run
 	// beside a process that writes: of a window that is replaced meanwhile it
-	// yields either revision, or a Fault of kind Disagree.
+	// yields either revision, or a Fault of kind Disagree. With a Fault comes what
+	// the rows tell, where they can be read: they may still be whole.
 	Inspect(ctx context.Context, scope Scope) iter.Seq2[Shown, error]
 	// Window gives the window of rev's key, as readers see it, as a sealed one
 	// that stays as it is. A file that is needed for that is made in dir; done

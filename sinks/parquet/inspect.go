@@ -34,33 +34,32 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 	}
 }
 
+// inspect returns what the files of a window show, and with an error what the
+// visitors file shows, if that can be read.
 func (s *Sink) inspect(ctx context.Context, key analytics.Key, rows bool) (*sinks.Shown, error) {
 	for again := false; ; again = true {
 		visitors, sum, err := s.readFile(ctx, visitorsTable, key, rows)
 		if err != nil {
 			return nil, err
 		}
+		var shown *sinks.Shown
+		if visitors != nil {
+			shown = &sinks.Shown{Revision: visitors.Revision, Checksum: visitors.Checksum, Sum: sum}
+		}
 		totals, _, err := s.readFile(ctx, totalsTable, key, rows)
 		if err != nil {
-			return nil, err
+			return shown, err
 		}
 		p := pair{revisionOf(visitors), revisionOf(totals)}
-		if p.remedy() != none {
-			// The window may have been replaced between the two reads.
-			if !again {
-				continue
-			}
-			return nil, p.disagreement()
+		switch {
+		case p.remedy() != none && again:
+			return shown, p.disagreement()
+		case p.remedy() != none:
+			continue // the window may have been replaced between the two reads
+		case visitors == nil && totals != nil:
+			return &sinks.Shown{Revision: totals.Revision}, nil
 		}
-		newest := p.newest()
-		if newest == nil {
-			return nil, nil
-		}
-		shown := sinks.Shown{Revision: *newest, Sum: sum}
-		if visitors != nil {
-			shown.Checksum = visitors.Checksum
-		}
-		return &shown, nil
+		return shown, nil
 	}
 }
 

@@ -27,6 +27,9 @@ func inspected(t *testing.T, s *Sink, scope sinks.Scope) (shown *sinks.Shown, fa
 		default:
 			shown = &got
 		}
+		if err != nil && scope.Rows && got.Number > 0 && !got.Whole() {
+			t.Errorf("a fault comes with %+v, which is not whole", got)
+		}
 	}
 	return shown, faults
 }

@@ -29,7 +29,8 @@ func (s *Sink) Look(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return each(ctx, s, sinks.Scope{}, s.look)
 }
 
-// each yields what read returns of each window in scope; nil is left out.
+// each yields what read returns of each window in scope; nil without an error is
+// left out.
 func each[T any](ctx context.Context, s *Sink, scope sinks.Scope, read func(context.Context, analytics.Key) (*T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -40,10 +41,10 @@ func each[T any](ctx context.Context, s *Sink, scope sinks.Scope, read func(cont
 		within, stop := context.WithCancel(ctx)
 		all, enough := readAll(within, keys, s.tree.readers(), read), false
 		for f := range all {
-			if f.err != nil {
+			if f.value != nil {
+				enough = !yield(*f.value, f.err)
+			} else if f.err != nil {
 				enough = !yield(none, f.err)
-			} else if f.value != nil {
-				enough = !yield(*f.value, nil)
 			}
 			if enough {
 				break
