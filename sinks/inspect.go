@@ -1,6 +1,7 @@
 package sinks
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -60,11 +61,19 @@ const (
 
 // Fault is the error of one window: what readers see of it cannot be told.
 type Fault struct {
+	// Sink is the sink's name.
+	Sink string
 	Key  analytics.Key
 	Kind FaultKind
-	Err  error
+	// Err says what is wrong, and names the file, if it is one.
+	Err error
 }
 
-func (f Fault) Error() string { return f.Err.Error() }
+func (f Fault) Error() string {
+	if f.Key == (analytics.Key{}) {
+		return fmt.Sprintf("%s sink: %v", f.Sink, f.Err)
+	}
+	return fmt.Sprintf("%s sink: %s: %v", f.Sink, f.Key, f.Err)
+}
 
 func (f Fault) Unwrap() error { return f.Err }

@@ -188,6 +188,9 @@ func (r *runner) tidy(ctx context.Context, s *summary) error {
 	if err := r.fillPages(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
+	if err := r.compare(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
 	return r.collect(ctx)
 }
 

@@ -241,7 +241,7 @@ func (w *view) inspect(ctx context.Context, s sinks.Sink, scope sinks.Scope) err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case ofWindow && fault.Kind == sinks.Stray:
-			w.strays = append(w.strays, Finding{Sink: name, Kind: Kind(fault.Kind), Detail: fault.Error(), Remedy: ByHand})
+			w.strays = append(w.strays, Finding{Sink: name, Kind: Kind(fault.Kind), Detail: fault.Err.Error(), Remedy: ByHand})
 		case ofWindow:
 			faults[fault.Key] = fault
 			if got.Key == fault.Key {
@@ -333,7 +333,7 @@ func (w *view) compare(key analytics.Key, sink string) []Finding {
 	case known && e.owed(sink):
 		return nil // the next export delivers it
 	case faulty:
-		return []Finding{found(Kind(fault.Kind), "%s", fault.Error())}
+		return []Finding{found(Kind(fault.Kind), "%s", fault.Err)}
 	case !there && known && w.unlisted[sink] != nil:
 		return nil // it may be there
 	case !there && known && e.has(sink):

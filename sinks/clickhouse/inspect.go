@@ -190,7 +190,7 @@ func (s summed) differs(rev analytics.Revision) error {
 		return fmt.Sprintf("revision %d of %s", r.number, time.UnixMicro(r.exported).UTC().Format(time.DateTime))
 	}
 	err := fmt.Errorf("%s shows rows from %s to %s, %s shows %s", visitorsView, at(s.least), at(s.most), totalsView, at(want))
-	return sinks.Fault{Key: rev.Key, Kind: sinks.Disagree, Err: fmt.Errorf("ClickHouse sink: %s: %w", rev.Key, err)}
+	return sinks.Fault{Sink: name, Key: rev.Key, Kind: sinks.Disagree, Err: err}
 }
 
 // contradicts is the condition of rows that are not plausible (see

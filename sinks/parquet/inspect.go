@@ -138,9 +138,9 @@ func (s *Sink) strays(ctx context.Context, yield func(sinks.Shown, error) bool) 
 			return // said before
 		}
 	}
-	for _, name := range names {
-		err := fmt.Errorf("parquet sink: file %s: whoever reads **/*%s gets it too, and it is no window of ours: move it away", s.tree.describe(name), suffix)
-		if !yield(sinks.Shown{}, sinks.Fault{Kind: sinks.Stray, Err: err}) {
+	for _, stray := range names {
+		err := fmt.Errorf("file %s: whoever reads **/*%s gets it too, and it is no window of ours: move it away", s.tree.describe(stray), suffix)
+		if !yield(sinks.Shown{}, sinks.Fault{Sink: name, Kind: sinks.Stray, Err: err}) {
 			return
 		}
 	}

@@ -101,7 +101,7 @@ func faultOf(key analytics.Key, err error) error {
 	if err == nil {
 		return nil
 	}
-	return sinks.Fault{Key: key, Kind: kindOf(err), Err: fmt.Errorf("parquet sink: %s: %w", key, err)}
+	return sinks.Fault{Sink: name, Key: key, Kind: kindOf(err), Err: err}
 }
 
 // errDisagree: the two files of a window are not of one revision.
