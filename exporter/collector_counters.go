@@ -90,6 +90,7 @@ func (s series) zeros() []Counter {
 	for _, sink := range s.Sinks {
 		zero(RowsWritten, LabelSink, sink.Name)
 		zero(SinkFailures, LabelSink, sink.Name)
+		zero(SinkWindowsLost, LabelSink, sink.Name)
 	}
 	zero(APIRequests, LabelEndpoint, visitorsEndpoint, LabelCode, "200")
 	zero(APIForeignThrottles)

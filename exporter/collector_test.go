@@ -49,6 +49,7 @@ func TestNothingYet(t *testing.T) {
 		`docgauge_pages_mispredicted_total{project="p"}`:               0,
 		`docgauge_rows_written_total{sink="parquet"}`:                  0,
 		`docgauge_sink_failures_total{sink="parquet"}`:                 0,
+		`docgauge_sink_windows_lost_total{sink="parquet"}`:             0,
 		`docgauge_spool_windows{sink="parquet"}`:                       0,
 		`docgauge_api_requests_total{code="200",endpoint="visitors"}`:  0,
 		`docgauge_api_request_duration_seconds{endpoint="visitors"}`:   0,

@@ -15,9 +15,10 @@ const (
 	PagesMispredicted = prefix + "pages_mispredicted_total"
 	RowsWritten       = prefix + "rows_written_total"
 
-	SinkFailures   = prefix + "sink_failures_total"
-	SinkLastCommit = prefix + "sink_last_commit_timestamp_seconds"
-	SpoolWindows   = prefix + "spool_windows"
+	SinkFailures    = prefix + "sink_failures_total"
+	SinkLastCommit  = prefix + "sink_last_commit_timestamp_seconds"
+	SinkWindowsLost = prefix + "sink_windows_lost_total"
+	SpoolWindows    = prefix + "spool_windows"
 
 	SnapshotTimestamp = prefix + "snapshot_timestamp_seconds"
 )
@@ -53,6 +54,9 @@ var pipelineMetrics = []Metric{
 		[]string{LabelSink}},
 	{groupPipeline, SinkFailures, TypeCounter,
 		"Commits that a sink refused or did not answer." + kept,
+		[]string{LabelSink}},
+	{groupPipeline, SinkWindowsLost, TypeCounter,
+		"Windows that the sink had and no longer has, as the daily comparison with the ledger finds." + kept,
 		[]string{LabelSink}},
 	{groupPipeline, SinkLastCommit, TypeGauge,
 		"When the sink last took a window," + epoch,

@@ -43,6 +43,17 @@ type Sink interface {
 	// Revisions yields what the sink shows: the newest revision of each window,
 	// in no order. The ledger is rebuilt from it. After an error with
 	// ErrNotListed windows are missing that the sink may hold; any other is of
-	// one window, and the others follow.
+	// one window, a Fault, and the others follow.
 	Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error]
+	// Inspect yields what readers see of each window in scope, each once, in no
+	// order; errors are as those of Revisions. It changes nothing, and may run
+	// beside a process that writes: of a window that is replaced meanwhile it
+	// yields either revision, or a Fault of kind Disagree. With a Fault comes what
+	// the rows tell, where they can be read: they may still be whole.
+	Inspect(ctx context.Context, scope Scope) iter.Seq2[Shown, error]
+	// Window gives the window of rev's key, as readers see it, as a sealed one
+	// that stays as it is. A file that is needed for that is made in dir; done
+	// removes it. It changes nothing, and the window may be of another revision
+	// than rev by now.
+	Window(ctx context.Context, rev analytics.Revision, dir string) (w Sealed, done func() error, err error)
 }

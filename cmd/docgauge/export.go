@@ -191,7 +191,7 @@ func (r *runner) follow(ctx context.Context, s summary) error {
 	}
 	errs = append(errs, r.deliver(ctx))
 	if s.good() && ctx.Err() == nil {
-		errs = append(errs, later(r.collect(ctx)))
+		errs = append(errs, later(r.compare(ctx)), later(r.collect(ctx)))
 	}
 	return errors.Join(errs...)
 }

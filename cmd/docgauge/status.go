@@ -23,9 +23,10 @@ site totals, how many windows are known, missing (gaps since DOCGAUGE_SINCE),
 provisional (will be read once more) and unverified, then the running windows,
 the budget, and the last run. It sends nothing and works while an export runs.
 
---rebuild reads the ledger back from the sinks. Use it when the state directory
-was lost or its database is damaged: exported windows are then not read again.
-A damaged database is put aside, not deleted.
+--rebuild makes the ledger what the sinks show. Use it when the state directory was
+lost or its database is damaged: exported windows are then not read again. What the
+spool holds stays, and what nobody has any more is forgotten, and due again. A
+damaged database is put aside, not deleted.
 
 Unique visitors are not additive: do not sum days to weeks, or pages to a site.`,
 		Args: noArgs,
@@ -223,10 +224,13 @@ func (a *app) rebuild(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStores(stores)) }()
-	n, err := restore(ctx, db, stores, a.logger(c))
+	done, err := a.rebuildLedger(ctx, c, db, stores)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.err, "docgauge: %s read back from the sinks\n", plural(n, "window"))
+	_, err = fmt.Fprintf(a.err, "docgauge: %s read back from the sinks\n", plural(done.windows, "window"))
+	if done.forgotten > 0 {
+		_, err = fmt.Fprintf(a.err, "docgauge: %s forgotten that nobody has any more\n", plural(done.forgotten, "window"))
+	}
 	return err
 }

@@ -144,6 +144,7 @@ type runner struct {
 	db       *state.DB
 	api      api
 	stores   []store
+	spool    *spool.Spool
 	pipeline *pipeline.Pipeline
 	progress *progress
 	read     readings
@@ -179,14 +180,13 @@ func (a *app) openRunner(c config) (_ *runner, err error) {
 	if r.api, err = newAPI(c, r.db, r.log, a.now); err != nil {
 		return nil, err
 	}
-	sp, err := spool.Open(c.StateDir, a.now())
-	if err != nil {
+	if r.spool, err = spool.Open(c.StateDir, a.now()); err != nil {
 		return nil, err
 	}
 	r.pipeline = pipeline.New(pipeline.Config{
 		Concurrency: int(c.Concurrency), Settle: time.Duration(c.Settle), SpoolMax: int64(c.SpoolMax),
 		TopPages: keptPages, Now: a.now, Logger: r.log, Observe: observers(r.read.observe, r.progress.observe, r.note, testHook),
-	}, r.api, r.db, r.db, sp, asSinks(r.stores))
+	}, r.api, r.db, r.db, r.spool, asSinks(r.stores))
 	return r, nil
 }
 

@@ -29,6 +29,7 @@ var allowed = map[string][]string{
 	"internal/stack":      {"internal/engines"},
 	"internal/spool":      {"internal/analytics", "internal/archive", "internal/durable"},
 	"internal/state":      {"internal/analytics", "internal/journal"},
+	"internal/verify":     {"internal/analytics", "internal/archive", "sinks"},
 	"internal/warehouse":  {},
 
 	"deploy/compose": {},
@@ -56,7 +57,7 @@ var allowed = map[string][]string{
 
 	"sinks":            {"internal/analytics"},
 	"sinks/clickhouse": {"internal/analytics", "internal/archive", "sinks"},
-	"sinks/memsink":    {"internal/analytics", "sinks"},
+	"sinks/memsink":    {"internal/analytics", "internal/archive", "sinks"},
 	"sinks/parquet":    {"internal/analytics", "internal/archive", "internal/durable", "sinks"},
 	"sinks/sinktest":   {"internal/analytics", "internal/archive", "sinks"},
 }

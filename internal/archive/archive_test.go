@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"iter"
@@ -151,7 +152,7 @@ func TestFormat(t *testing.T) {
 	if got := r.MetaData().GetCreatedBy(); got != createdBy {
 		t.Errorf("created by %q", got)
 	}
-	if kv := r.MetaData().KeyValueMetadata(); kv.Len() != 13 || kv.FindValue("ARROW:schema") != nil {
+	if kv := r.MetaData().KeyValueMetadata(); kv.Len() != 15 || kv.FindValue("ARROW:schema") != nil {
 		t.Errorf("metadata keys %q", kv.Keys())
 	}
 	for i := range r.MetaData().NumColumns() {
@@ -276,34 +277,116 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestDamage cuts a file short and flips bytes: a cut file never reads, and a
-// flipped byte never panics.
+// TestDamage cuts a file short and flips bits: a cut file never reads, a flipped
+// bit never panics, and each is found where the whole file is looked at.
 func TestDamage(t *testing.T) {
-	dir := t.TempDir()
-	whole := filepath.Join(dir, "whole")
-	if _, err := Write(whole, sample(), traffic(50)); err != nil {
+	for name, write := range map[string]func(path string) error{
+		"visitors": func(path string) error { _, err := Write(path, sample(), traffic(50)); return err },
+		"totals":   func(path string) error { return WriteTotals(path, sample()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			whole := filepath.Join(dir, "whole")
+			if err := write(whole); err != nil {
+				t.Fatal(err)
+			}
+			data, err := os.ReadFile(whole)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := inspected(data); err != nil {
+				t.Fatalf("the whole file: %v", err)
+			}
+			for n := range data {
+				if _, _, err := inspected(data[:n]); err == nil {
+					t.Errorf("cut at %d of %d bytes it still reads", n, len(data))
+				}
+				flipped := slices.Clone(data)
+				flipped[n] ^= 1 << (n % 8)
+				if _, _, err := inspected(flipped); err == nil {
+					t.Errorf("bit %d of byte %d of %d is not found", n%8, n, len(data))
+				}
+			}
+		})
+	}
+}
+
+func inspected(data []byte) (Footer, analytics.Sum, error) {
+	return Inspect(bytes.NewReader(data), int64(len(data)))
+}
+
+func TestDamagedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "w")
+	if _, err := Write(path, sample(), traffic(5000)); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(whole)
+	f, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "damaged")
-	for n := 0; n < len(data); n += 11 {
-		if err := os.WriteFile(path, data[:n], 0o600); err != nil {
+	if err := f.Intact(); err != nil {
+		t.Errorf("a whole file: %v", err)
+	}
+	var sum analytics.Checksum
+	for r := range traffic(5000) {
+		sum.Add(r)
+	}
+	if f.Checksum() != sum.String() {
+		t.Errorf("checksum %q, that of the rows is %s", f.Checksum(), sum)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Intact(); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+		t.Errorf("after a bit was flipped: %v", err)
+	}
+}
+
+// TestFormerVersion reads files of the version that wrote no checksums.
+func TestFormerVersion(t *testing.T) {
+	f, err := Open("testdata/former.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Intact(); err != nil || f.Checksum() != "" {
+		t.Errorf("checksum %q, %v", f.Checksum(), err)
+	}
+	for name, rows := range map[string]int64{"former": 2, "former_totals": 0} {
+		data, err := os.ReadFile("testdata/" + name + ".parquet")
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := reread(path); err == nil {
-			t.Errorf("cut at %d of %d bytes it still reads", n, len(data))
-		} else if !strings.Contains(err.Error(), path) {
-			t.Fatalf("error without the file: %v", err)
+		if foot, sum, err := inspected(data); err != nil || sum.Rows != rows || foot.Number != sample().Number {
+			t.Errorf("%s: %+v, %+v, %v", name, foot, sum, err)
 		}
-		flipped := slices.Clone(data)
-		flipped[n] ^= 0x55
-		if err := os.WriteFile(path, flipped, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, _, _ = reread(path)
+	}
+	// What names no writer that kept none must have one.
+	data, err := os.ReadFile("testdata/former.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := inspected(bytes.Replace(data, []byte(createdByFormer), []byte(createdBy), 1)); err == nil {
+		t.Error("a file of this version without a CRC is taken for whole")
+	}
+}
+
+// TestCRCInAPath has a path that looks like the place of the CRC.
+func TestCRCInAPath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "w")
+	if _, err := Write(path, sample(), each(analytics.Row{Path: string(crcMark) + crcBlank})); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, sum, err := inspected(data); err != nil || sum.Rows != 1 {
+		t.Errorf("%+v, %v", sum, err)
 	}
 }
 

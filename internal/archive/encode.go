@@ -25,6 +25,7 @@ type encoder struct {
 	before []fill // the columns left of path, the same in every row
 	after  []fill // those right of total
 	rows   int64
+	sum    analytics.Checksum
 	last   string
 
 	*columns
@@ -78,6 +79,7 @@ func (e *encoder) add(row analytics.Row) error {
 	e.total = append(e.total, row.Total)
 	e.last = row.Path
 	e.rows++
+	e.sum.Add(row)
 	return nil
 }
 
@@ -88,7 +90,7 @@ func (e *encoder) finish(rev analytics.Revision) error {
 			return err
 		}
 	}
-	return describe(e.w, rev)
+	return describe(e.w, rev, e.sum.String())
 }
 
 func (e *encoder) flush() error {
@@ -106,11 +108,16 @@ func encodeTotals(w *file.Writer, rev analytics.Revision) error {
 	if err := writeGroup(w, 1, slices.Concat(keyFills(rev), counts, readingFills(rev), pages)); err != nil {
 		return err
 	}
-	return describe(w, rev)
+	return describe(w, rev, "")
 }
 
-func describe(w *file.Writer, rev analytics.Revision) error {
-	for _, kv := range pairs(rev) {
+// describe writes the metadata of rev, and where there are rows their checksum.
+func describe(w *file.Writer, rev analytics.Revision, checksum string) error {
+	all := pairs(rev)
+	if checksum != "" {
+		all = append(all, [2]string{checksumKey, checksum})
+	}
+	for _, kv := range append(all, [2]string{crcKey, crcBlank}) {
 		if err := w.AppendKeyValueMetadata(kv[0], kv[1]); err != nil {
 			return err
 		}

@@ -15,6 +15,8 @@ import (
 const (
 	keyPrefix     = "docgauge."
 	schemaVersion = "1"
+	// checksumKey holds the analytics.Checksum of the rows of a visitors file.
+	checksumKey = keyPrefix + "checksum"
 	// timeLayout is RFC 3339 in UTC with microseconds.
 	timeLayout = "2006-01-02T15:04:05.000000Z"
 )

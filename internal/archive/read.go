@@ -24,7 +24,17 @@ const maxFooter = 64 << 20
 // used by many goroutines at once.
 type File struct {
 	path string
-	rev  analytics.Revision
+	foot Footer
+}
+
+// Footer is what the footer of a file tells.
+type Footer struct {
+	analytics.Revision
+	// Checksum is the [analytics.Checksum] of the rows of a visitors file; empty
+	// where the file was written by a version that kept none.
+	Checksum string
+	// Visitors: the file has a row for each path; else it is a totals file.
+	Visitors bool
 }
 
 // Open reads the footer of the window file at path and checks it: schema
@@ -37,18 +47,34 @@ func Open(path string) (*File, error) {
 		return nil, fmt.Errorf("window file: %w", err)
 	}
 	defer in.Close()
-	rev, visitors, err := inspect(in)
-	if err == nil && !visitors && !rev.TotalsOnly() {
-		err = fmt.Errorf("is the totals file of a window with %d rows, want its visitors file", rev.Rows)
+	section, err := whole(in)
+	if err != nil {
+		return nil, fmt.Errorf("window file %s: %w", path, err)
+	}
+	foot, err := readFooter(section)
+	if err == nil && !foot.Visitors && !foot.TotalsOnly() {
+		err = fmt.Errorf("is the totals file of a window with %d rows, want its visitors file", foot.Rows)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("window file %s: %w", path, err)
 	}
-	return &File{path: path, rev: rev}, nil
+	return &File{path: path, foot: foot}, nil
+}
+
+func whole(in *os.File) (*io.SectionReader, error) {
+	info, err := in.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return io.NewSectionReader(in, 0, info.Size()), nil
 }
 
 // Revision returns what the file's footer tells.
-func (f *File) Revision() analytics.Revision { return f.rev }
+func (f *File) Revision() analytics.Revision { return f.foot.Revision }
+
+// Checksum returns that of the rows, as the file's footer tells; empty where the
+// file has no rows or was written by a version that kept none.
+func (f *File) Checksum() string { return f.foot.Checksum }
 
 // Path returns the name that f was opened by.
 func (f *File) Path() string { return f.path }
@@ -56,40 +82,45 @@ func (f *File) Path() string { return f.path }
 // Open opens the file itself for reading; the caller closes it.
 func (f *File) Open() (*os.File, error) { return os.Open(f.path) }
 
-// ReadRevision reads the footer of a window file, visitors or totals, in r,
+// ReadRevision is [ReadFooter] for who wants the revision alone.
+func ReadRevision(r io.ReaderAt, size int64) (analytics.Revision, error) {
+	foot, err := ReadFooter(r, size)
+	return foot.Revision, err
+}
+
+// ReadFooter reads the footer of a window file, visitors or totals, in r,
 // which is size bytes long, with the checks of [Open]. It reads the footer
 // only, and it returns an error for any damaged input.
-func ReadRevision(r io.ReaderAt, size int64) (analytics.Revision, error) {
-	rev, _, err := readFooter(io.NewSectionReader(r, 0, size))
-	return rev, err
+func ReadFooter(r io.ReaderAt, size int64) (Footer, error) {
+	return readFooter(io.NewSectionReader(r, 0, size))
 }
 
-func inspect(in *os.File) (analytics.Revision, bool, error) {
-	info, err := in.Stat()
-	if err != nil {
-		return analytics.Revision{}, false, err
-	}
-	return readFooter(io.NewSectionReader(in, 0, info.Size()))
-}
-
-// readFooter also reports whether the file has the columns of a visitors file.
-func readFooter(r *io.SectionReader) (rev analytics.Revision, visitors bool, err error) {
+func readFooter(r *io.SectionReader) (foot Footer, err error) {
 	defer caught(&err)
 	reader, err := newReader(r)
 	if err != nil {
-		return rev, false, err
+		return foot, err
 	}
+	return footerOf(reader)
+}
+
+func footerOf(reader *file.Reader) (foot Footer, err error) {
 	meta := reader.MetaData()
-	if rev, err = revisionFrom(meta.KeyValueMetadata()); err != nil {
-		return rev, false, err
+	kv := meta.KeyValueMetadata()
+	if foot.Revision, err = revisionFrom(kv); err != nil {
+		return foot, err
+	}
+	if sum := kv.FindValue(checksumKey); sum != nil {
+		foot.Checksum = *sum
 	}
 	switch root := meta.Schema.Root(); {
 	case root.Equals(visitorsSchema):
-		return rev, true, checkRows(meta, rev.Rows)
+		foot.Visitors = true
+		return foot, checkRows(meta, foot.Rows)
 	case root.Equals(totalsSchema):
-		return rev, false, checkRows(meta, 1)
+		return foot, checkRows(meta, 1)
 	}
-	return rev, false, errors.New("columns are neither those of a visitors file nor those of a totals file")
+	return foot, errors.New("columns are neither those of a visitors file nor those of a totals file")
 }
 
 func newReader(r *io.SectionReader) (*file.Reader, error) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
@@ -22,7 +21,7 @@ var errStop = errors.New("stopped")
 // not sorted or not as many as the footer tells.
 func (f *File) Rows() iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
-		if f.rev.TotalsOnly() {
+		if f.foot.TotalsOnly() {
 			return
 		}
 		err := f.walk(func(r analytics.Row) bool { return yield(r, nil) })
@@ -40,14 +39,23 @@ func (f *File) walk(yield func(analytics.Row) bool) error {
 		return err
 	}
 	defer in.Close()
-	s, err := newScanner(in)
+	section, err := whole(in)
+	if err != nil {
+		return err
+	}
+	return scan(section, f.foot.Rows, yield)
+}
+
+// scan yields the rows of a visitors file, of which there must be want.
+func scan(r *io.SectionReader, want int64, yield func(analytics.Row) bool) error {
+	s, err := newScanner(r)
 	if err != nil {
 		return err
 	}
 	for {
 		batch, err := s.next()
 		if errors.Is(err, io.EOF) {
-			return s.finish(f.rev.Rows)
+			return s.finish(want)
 		}
 		if err != nil {
 			return err
@@ -75,13 +83,9 @@ type scanner struct {
 	rows   [batchRows]analytics.Row
 }
 
-func newScanner(in *os.File) (s *scanner, err error) {
+func newScanner(in *io.SectionReader) (s *scanner, err error) {
 	defer caught(&err)
-	info, err := in.Stat()
-	if err != nil {
-		return nil, err
-	}
-	r, err := newReader(io.NewSectionReader(in, 0, info.Size()))
+	r, err := newReader(in)
 	return &scanner{file: r}, err
 }
 

@@ -9,8 +9,10 @@ import (
 const (
 	// createdBy has the form that Parquet readers parse before they trust a
 	// writer's statistics.
-	createdBy = "docgauge version 1.0.0 (build arrow-go 18.8.0)"
-	zstdLevel = 3
+	createdBy = "docgauge version 1.1.0 (build arrow-go 18.8.0)"
+	// createdByFormer is in files that have no checksums.
+	createdByFormer = "docgauge version 1.0.0 (build arrow-go 18.8.0)"
+	zstdLevel       = 3
 	// A page closes at pageBytes, seen every writeBatch values. Pages that end
 	// below 128 KiB let zstd do without its history window, 10 MiB of memory.
 	pageBytes  = 112 << 10
@@ -43,6 +45,9 @@ const (
 	aiIndex    = 6
 	totalIndex = 7
 )
+
+// Places of the counts of a totals file: human, ai, total, page_count.
+var totalsIndexes = [...]int{4, 5, 6, 11}
 
 func text(name string) schema.Node {
 	return column(name, schema.StringLogicalType{}, parquet.Types.ByteArray)

@@ -3,7 +3,7 @@ package archive
 import (
 	"errors"
 	"fmt"
-	"io"
+	"hash/crc32"
 	"iter"
 	"os"
 
@@ -68,7 +68,7 @@ func WriteTotals(path string, rev analytics.Revision) error {
 // The footer is written last, after encode has succeeded, so a file cut short
 // by a crash does not read as a window file either.
 func create(path string, columns *schema.GroupNode, encode func(*file.Writer) error) error {
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	out, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return fmt.Errorf("window file: %w", err)
 	}
@@ -82,20 +82,20 @@ func create(path string, columns *schema.GroupNode, encode func(*file.Writer) er
 	return nil
 }
 
-// plainWriter hides the file's Close from the Parquet writer, which would
-// close the file before it is flushed to disk.
-type plainWriter struct{ io.Writer }
-
 func write(out *os.File, columns *schema.GroupNode, encode func(*file.Writer) error) (err error) {
 	defer caught(&err)
-	w, err := file.NewParquetWriterWithError(plainWriter{out}, columns, file.WithWriterProps(properties()))
+	sums := &sumWriter{to: out, sum: crc32.New(castagnoli)}
+	w, err := file.NewParquetWriterWithError(sums, columns, file.WithWriterProps(properties()))
 	if err != nil {
 		return err
 	}
 	if err := encode(w); err != nil {
 		return err
 	}
-	return w.Close()
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return stamp(out, sums)
 }
 
 // caught turns a panic of the Parquet library into an error.

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,6 +27,7 @@ func (r *run) enter(ctx context.Context, fetch *spool.Fetch, sealed *spool.Seale
 	if err := fetch.Discard(); err != nil {
 		return err
 	}
+	prov.Checksum = sealed.Checksum()
 	if err := r.p.ledger.Record(ctx, rev, prov, r.p.sinkNames()); err != nil {
 		return err
 	}
@@ -97,7 +99,13 @@ func (p *Pipeline) deliver(ctx context.Context, w *spool.Sealed, to []sinks.Sink
 			everywhere = false
 			continue
 		}
-		if err := sink.Replace(ctx, w); err != nil {
+		err := sink.Replace(ctx, w)
+		if errors.Is(err, spool.ErrDamaged) {
+			// No fault of the sink: nobody is given this file, and its window is due again.
+			failures = append(failures, fmt.Errorf("%s revision %d: %w (it is put aside, and the window is read again unless a sink has it)", rev.Key, rev.Number, err))
+			return false, failures, p.spool.PutAside(w)
+		}
+		if err != nil {
 			everywhere = false
 			failures = append(failures, fmt.Errorf("%s sink: %s revision %d: %w (it waits in the spool for the next run)", sink.Name(), rev.Key, rev.Number, err))
 			p.markDown(ctx, sink.Name())

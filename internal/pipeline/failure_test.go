@@ -14,6 +14,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/memsink"
@@ -338,6 +339,7 @@ func TestLostFile(t *testing.T) {
 	}{
 		{"removed", os.Remove},
 		{"cut", func(path string) error { return os.Truncate(path, 100) }},
+		{"one bit flipped", flipBit},
 	} {
 		t.Run(damage.name, func(t *testing.T) {
 			w := newWorld(t, t.TempDir())
@@ -360,6 +362,55 @@ func TestLostFile(t *testing.T) {
 			w.clean(w.run(asked(k)...))
 			w.shows(k, 1)
 		})
+	}
+}
+
+func flipBit(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	data[len(data)/2] ^= 4
+	return os.WriteFile(path, data, 0o600)
+}
+
+// TestDamagedWhileDelivered: a bit flips after one sink has the window. The other
+// is not given it and is not taken to be down.
+func TestDamagedWhileDelivered(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	k, next := day("prj_a", 0), day("prj_a", 1)
+	w.service.put(k, 300, 1)
+	w.service.put(next, 300, 1)
+	other := memsink.New()
+	w.more = []sinks.Sink{named{other, "other"}}
+	w.told = func(ev Event) {
+		if ev.Step != StepCommitted || ev.Key != k || ev.Sink != "memory" {
+			return
+		}
+		sealed, err := filepath.Glob(filepath.Join(w.dir, "spool", "sealed", "*.2026-10-01_*.parquet"))
+		if err != nil || len(sealed) != 1 {
+			t.Fatal(sealed, err)
+		}
+		if err := flipBit(sealed[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := w.run(asked(k, next)...)
+	if len(r.Errors) != 1 || !errors.Is(r.Errors[0], spool.ErrDamaged) || r.Committed != 1 {
+		t.Errorf("result %+v", r)
+	}
+	if got := w.files(); len(got) != 1 || !strings.HasSuffix(got[0], ".damaged") {
+		t.Errorf("in the spool: %v", got)
+	}
+	w.shows(k, 1)
+	w.shows(next, 1)
+	if e, _ := w.ledger.newest(next); len(e.prov.Checksum) != 16 {
+		t.Errorf("the ledger has the checksum %q", e.prov.Checksum)
+	}
+	w.reader = other
+	w.shows(next, 1)
+	if got := w.shown(k); got.Number != 0 {
+		t.Errorf("the other sink was given the damaged file: %+v", got)
 	}
 }
 

@@ -70,7 +70,7 @@ func (p *Pipeline) takeUp(ctx context.Context, w *spool.Sealed, newest Owed, hel
 	ctx, cancel := lingering(ctx)
 	defer cancel()
 	if newest.Number < rev.Number {
-		if err := p.enterLate(ctx, rev); err != nil {
+		if err := p.enterLate(ctx, w); err != nil {
 			return false, nil, err
 		}
 	}
@@ -94,12 +94,13 @@ func (p *Pipeline) lacking(rev analytics.Revision, newest Owed) []sinks.Sink {
 
 // enterLate records a window whose process died between sealing and recording.
 // Where its page log is gone it counts as the fewest requests it can have cost.
-func (p *Pipeline) enterLate(ctx context.Context, rev analytics.Revision) error {
+func (p *Pipeline) enterLate(ctx context.Context, w *spool.Sealed) error {
+	rev := w.Revision()
 	requests, err := p.spool.Requests(rev)
 	if err != nil {
 		return err
 	}
-	return p.ledger.Record(ctx, rev, analytics.Provenance{Requests: max(requests, schedule.Requests(rev.Rows, schedule.PageRows))}, p.sinkNames())
+	return p.ledger.Record(ctx, rev, analytics.Provenance{Requests: max(requests, schedule.Requests(rev.Rows, schedule.PageRows)), Checksum: w.Checksum()}, p.sinkNames())
 }
 
 // forgetLost makes windows due again whose sealed file is gone although no sink

@@ -8,7 +8,8 @@
 //	spool/sealed/<project>.<granularity>.<from>_<to>.r<n>.parquet
 //	spool/tmp/                                                 emptied at Open
 //
-// Invariant: a file in sealed/ is whole and on disk. A page log may end in the
+// Invariant: a file in sealed/ was whole and on disk when it got its name, and is
+// tested by its CRC each time it is read. A page log may end in the
 // middle of a record, as its process may have died there; what is before that
 // is sound, checked by CRC. Memory does not grow with the number of rows.
 //
@@ -21,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,8 +89,46 @@ func name(k analytics.Key) string {
 	return fmt.Sprintf("%s.%s.%s_%s", k.Project, k.Granularity, k.From, k.To)
 }
 
-// Sealed is a sealed window file in the spool.
+// Sealed is a sealed window file in the spool. Its bytes are tested each time it
+// is opened or its rows are ranged over, so that no sink is given a damaged one;
+// that costs little beside what a sink does with it.
 type Sealed struct{ *archive.File }
+
+// ErrDamaged: a sealed window file is not what it was when it was sealed. It is
+// to be put aside (see [Spool.PutAside]), so that its window is due again.
+var ErrDamaged = errors.New("damaged window file")
+
+// Open opens the file for reading; ErrDamaged if it must not be read.
+func (w *Sealed) Open() (*os.File, error) {
+	if err := w.test(); err != nil {
+		return nil, err
+	}
+	return w.File.Open()
+}
+
+// Rows yields the rows; ErrDamaged before the first if they must not be read.
+func (w *Sealed) Rows() iter.Seq2[analytics.Row, error] {
+	return func(yield func(analytics.Row, error) bool) {
+		if err := w.test(); err != nil {
+			yield(analytics.Row{}, err)
+			return
+		}
+		w.File.Rows()(yield)
+	}
+}
+
+func (w *Sealed) test() error { return damaged(w.Intact()) }
+
+// damaged tells damage from a file that cannot be opened or read at all.
+func damaged(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, unread := errors.AsType[*fs.PathError](err); unread {
+		return fmt.Errorf("spool: %w", err)
+	}
+	return fmt.Errorf("spool: %w: %w", ErrDamaged, err)
+}
 
 // Seal turns a complete page log into a sealed window file, described by rev
 // (whose Rows is counted here). ErrDuplicate if rev is to be verified and a
@@ -111,9 +151,10 @@ func (s *Spool) Seal(ctx context.Context, f *Fetch, rev analytics.Revision) (*Se
 func open(path string) (*Sealed, error) {
 	file, err := archive.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("spool: %w", err)
+		return nil, damaged(err)
 	}
-	return &Sealed{file}, nil
+	w := &Sealed{file}
+	return w, w.test()
 }
 
 // sealedSuffix tells sealed windows from damaged ones put aside.
@@ -128,18 +169,23 @@ func (s *Spool) List(ctx context.Context) (whole []*Sealed, damaged []error, err
 			return ctx.Err()
 		}
 		w, err := open(path)
-		if _, unread := errors.AsType[*fs.PathError](err); unread {
-			return err
+		if errors.Is(err, ErrDamaged) {
+			damaged = append(damaged, err)
+			return errors.Join(putAside(path), ctx.Err())
 		}
 		if err != nil {
-			damaged = append(damaged, err)
-			return errors.Join(os.Rename(path, path+".damaged"), ctx.Err())
+			return err
 		}
 		whole = append(whole, w)
 		return ctx.Err()
 	})
 	return whole, damaged, err
 }
+
+// PutAside renames a damaged file, so that it is met only once.
+func (s *Spool) PutAside(w *Sealed) error { return wrapErr(putAside(w.Path())) }
+
+func putAside(path string) error { return os.Rename(path, path+".damaged") }
 
 // Requests returns what a sealed revision cost, where its page log is still
 // there because its process died before Discard; else 0. The log is removed.

@@ -245,3 +245,71 @@ func TestOpenWhereItCannot(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// flip changes one bit in the middle of a file.
+func flip(t testing.TB, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	check(t, err)
+	data[len(data)/2] ^= 4
+	check(t, os.WriteFile(path, data, 0o600))
+}
+
+// TestFlippedBit: after a bit has flipped nobody is given the file.
+func TestFlippedBit(t *testing.T) {
+	s := openSpool(t, t.TempDir())
+	w := seal(t, s, key, 900)
+	flip(t, w.Path())
+	if in, err := w.Open(); !errors.Is(err, ErrDamaged) {
+		t.Errorf("Open = %v, %v", in, err)
+	}
+	for row, err := range w.Rows() {
+		if !errors.Is(err, ErrDamaged) {
+			t.Fatalf("Rows yields %+v, %v", row, err)
+		}
+	}
+	whole, damaged, err := s.List(t.Context())
+	if len(whole) != 0 || len(damaged) != 1 || err != nil {
+		t.Errorf("List = %v, %v, %v", whole, damaged, err)
+	}
+	if _, err := w.Open(); err == nil || errors.Is(err, ErrDamaged) {
+		t.Errorf("Open of a file that is gone = %v", err)
+	}
+}
+
+func TestPutAside(t *testing.T) {
+	s := openSpool(t, t.TempDir())
+	w := seal(t, s, key, 3)
+	check(t, s.PutAside(w))
+	if whole, damaged, err := s.List(t.Context()); len(whole)+len(damaged) != 0 || err != nil {
+		t.Errorf("List = %v, %v, %v", whole, damaged, err)
+	}
+}
+
+// TestFormerVersion: a file sealed by the version that wrote no CRC is delivered.
+func TestFormerVersion(t *testing.T) {
+	dir := t.TempDir()
+	s := openSpool(t, dir)
+	data, err := os.ReadFile("../archive/testdata/former.parquet")
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(s.sealed, "prj_a.day.2026-10-01_2026-10-02.r3.parquet"), data, 0o600))
+	whole, damaged, err := s.List(t.Context())
+	check(t, err)
+	if len(whole) != 1 || len(damaged) != 0 || len(all(t, whole[0].Rows())) != 2 || whole[0].Checksum() != "" {
+		t.Fatalf("List = %v, %v", whole, damaged)
+	}
+}
+
+// BenchmarkOpen is what the test of a file of 25,000 rows costs.
+func BenchmarkOpen(b *testing.B) {
+	s := openSpool(b, b.TempDir())
+	f := begin(b, s)
+	for i := range 100 {
+		check(b, f.Append(page(i, 250)))
+	}
+	w, err := s.Seal(b.Context(), f, revisionOf(key, 1))
+	check(b, err)
+	for b.Loop() {
+		check(b, w.test())
+	}
+}

@@ -91,6 +91,20 @@ func (m *model) forget(r analytics.Revision) bool {
 	return true
 }
 
+// forgetFrom takes out the revisions of a window from a number on.
+func (m *model) forgetFrom(k analytics.Key, number int32) {
+	maps.DeleteFunc(m.revisions[k], func(n int32, _ analytics.Revision) bool { return n >= number })
+	maps.DeleteFunc(m.sinks[k], func(n int32, _ map[string]time.Time) bool { return n >= number })
+}
+
+func (m *model) enter(e state.Entry) {
+	m.insert(e.Revision, e.Provenance)
+	m.provenance[e.Key][e.Number] = e.Provenance
+	for sink, at := range e.Sinks {
+		m.delivery(e.Revision, sink)[sink] = at
+	}
+}
+
 func (m *model) entries() []state.Entry {
 	var out []state.Entry
 	for k, revs := range m.revisions {
@@ -137,6 +151,16 @@ func drawProvenance(t *rapid.T) analytics.Provenance {
 		Checksum:  rapid.SampledFrom([]string{"", "0123456789abcdef"}).Draw(t, "checksum"),
 		MovedRows: rapid.Int64Range(0, 9).Draw(t, "moved"), RepeatedRows: rapid.Int64Range(0, 9).Draw(t, "repeated"),
 	}
+}
+
+func drawEntry(t *rapid.T) state.Entry {
+	e := state.Entry{Revision: drawRevision(t), Provenance: drawProvenance(t), Sinks: map[string]time.Time{}}
+	for _, sink := range rapid.SliceOfDistinct(rapid.SampledFrom(sinkNames), rapid.ID[string]).Draw(t, "sinks") {
+		if e.Sinks[sink] = (time.Time{}); rapid.Bool().Draw(t, "committed") {
+			e.Sinks[sink] = drawTime(t)
+		}
+	}
+	return e
 }
 
 func drawTime(t *rapid.T) time.Time {
@@ -188,6 +212,26 @@ func ledgerActions(t *testing.T, db *state.DB, m *model) map[string]func(*rapid.
 			sink, revs := rapid.SampledFrom(sinkNames).Draw(rt, "sink"), rapid.SliceOfN(rapid.Custom(drawRevision), 0, 3).Draw(rt, "revisions")
 			must(rt, db.Restore(ctx, sink, revs))
 			m.restore(sink, revs)
+		},
+		"amend": func(rt *rapid.T) {
+			e := drawEntry(rt)
+			must(rt, db.Amend(ctx, e))
+			m.forgetFrom(e.Key, e.Number)
+			m.enter(e)
+		},
+		"forget window": func(rt *rapid.T) {
+			k := drawKey(rt)
+			must(rt, db.ForgetWindow(ctx, k))
+			m.forgetFrom(k, 0)
+		},
+		"replace": func(rt *rapid.T) {
+			entries := rapid.SliceOfNDistinct(rapid.Custom(drawEntry), 0, 3, func(e state.Entry) analytics.Key { return e.Key }).Draw(rt, "entries")
+			must(rt, db.ReplaceLedger(ctx, entries))
+			clear(m.revisions)
+			clear(m.sinks) // also of revisions that were never recorded
+			for _, e := range entries {
+				m.enter(e)
+			}
 		},
 		"": func(rt *rapid.T) {
 			got, err := db.Entries(ctx)

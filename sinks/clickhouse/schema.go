@@ -15,6 +15,7 @@ const (
 	attemptsView   = "docgauge_visitors_attempts"
 	localSuffix    = "_local"
 	inlineViews    = "analyzer_inline_views" // a setting of servers from 26.4
+	flavourClassic = "classic"
 	keyColumns     = "project, granularity, window_start, window_end"
 	attemptColumns = keyColumns + ", attempt"
 )
@@ -154,7 +155,7 @@ func (l layout) flavour() string {
 	case l.server.modern():
 		return "modern"
 	}
-	return "classic"
+	return flavourClassic
 }
 
 // visitors shows the rows of the newest markers. The query must not know a

@@ -67,7 +67,9 @@ func New(c Config) (*Sink, error) {
 }
 
 // Name returns "clickhouse".
-func (s *Sink) Name() string { return "clickhouse" }
+func (s *Sink) Name() string { return name }
+
+const name = "clickhouse"
 
 // Location says where the sink writes, without user or password.
 func (s *Sink) Location() string {

@@ -5,13 +5,19 @@ package memsink
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -38,6 +44,8 @@ type Sink struct {
 type window struct {
 	rev  analytics.Revision
 	rows []analytics.Row
+	// fault, if any, is the error that this window yields.
+	fault error
 }
 
 // New returns an empty sink.
@@ -70,7 +78,7 @@ func (s *Sink) replace(ctx context.Context, rev analytics.Revision, w sinks.Seal
 	if s.windows == nil {
 		s.windows = map[analytics.Key]window{}
 	}
-	s.windows[rev.Key] = window{rev, rows}
+	s.windows[rev.Key] = window{rev: rev, rows: rows}
 	s.mu.Unlock()
 	return s.fault(After, rev)
 }
@@ -104,11 +112,83 @@ func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 				yield(analytics.Revision{}, err)
 				return
 			}
-			if !yield(w.rev, nil) {
+			if !yield(w.rev, w.fault) {
 				return
 			}
 		}
 	}
+}
+
+// Inspect yields what is shown of each window in scope.
+func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
+	return func(yield func(sinks.Shown, error) bool) {
+		s.mu.Lock()
+		all := maps.Clone(s.windows)
+		s.mu.Unlock()
+		for key, w := range all {
+			if err := ctx.Err(); err != nil {
+				yield(sinks.Shown{}, err)
+				return
+			}
+			shown := sinks.Shown{Revision: w.rev}
+			for _, row := range w.rows {
+				if scope.Rows {
+					shown.Sum.Add(row)
+				}
+			}
+			if scope.Has(key) && !yield(shown, w.fault) {
+				return
+			}
+		}
+	}
+}
+
+// Window writes a window to a file in dir.
+func (s *Sink) Window(_ context.Context, rev analytics.Revision, dir string) (sinks.Sealed, func() error, error) {
+	s.mu.Lock()
+	w, ok := s.windows[rev.Key]
+	s.mu.Unlock()
+	if !ok || w.fault != nil {
+		return nil, nil, fmt.Errorf("memory sink: %s is not there: %w", rev.Key, errors.Join(w.fault, fs.ErrNotExist))
+	}
+	path := filepath.Join(dir, rand.Text())
+	done := func() error { return os.Remove(path) }
+	if _, err := archive.Write(path, w.rev, each(w.rows)); err != nil {
+		return nil, nil, err
+	}
+	file, err := archive.Open(path)
+	if err != nil {
+		return nil, nil, errors.Join(err, done())
+	}
+	return file, done, nil
+}
+
+func each(rows []analytics.Row) iter.Seq2[analytics.Row, error] {
+	return func(yield func(analytics.Row, error) bool) {
+		for _, r := range rows {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Put makes the sink show a window, as it may look after damage: rows that are
+// not those of rev, or an error instead.
+func (s *Sink) Put(rev analytics.Revision, rows []analytics.Row, fault error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.windows == nil {
+		s.windows = map[analytics.Key]window{}
+	}
+	s.windows[rev.Key] = window{rev, rows, fault}
+}
+
+// Remove makes the sink lose a window.
+func (s *Sink) Remove(key analytics.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.windows, key)
 }
 
 // Visitors returns the rows of a window and the revisions they come from, at

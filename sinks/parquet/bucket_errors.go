@@ -87,3 +87,9 @@ func absent(err error) bool {
 	api, ok := errors.AsType[smithy.APIError](err)
 	return ok && api.ErrorCode() == "NoSuchKey"
 }
+
+// emptyObject reports whether err is of an object without a byte.
+func emptyObject(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && api.ErrorCode() == "InvalidRange"
+}

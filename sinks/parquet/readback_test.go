@@ -168,7 +168,7 @@ func TestDuckDBMetadata(t *testing.T) {
 		for _, row := range got[0].Rows {
 			kv[row[0]] = row[1]
 		}
-		if kv["docgauge.row_count"] != want || kv["docgauge.project"] != "prj_a" || len(kv) != 13 {
+		if kv["docgauge.row_count"] != want || kv["docgauge.project"] != "prj_a" || len(kv) != 14 || len(kv["docgauge.crc32c"]) != 8 {
 			t.Errorf("metadata of day %d: %v", day, kv)
 		}
 	}
@@ -226,6 +226,11 @@ func TestPyarrow(t *testing.T) {
 		"human int64", "ai int64", "total int64", "revision int32", "settled bool", "verified bool", "exported_at timestamp[us, tz=UTC]",
 	}, columns)
 	equal(t, "columns of an empty window", full.Columns, empty.Columns)
+	if sum, crc := full.Metadata["docgauge.checksum"], full.Metadata["docgauge.crc32c"]; len(sum) != 16 || len(crc) != 8 {
+		t.Errorf("checksum %q, CRC %q", sum, crc)
+	}
+	delete(full.Metadata, "docgauge.checksum")
+	delete(full.Metadata, "docgauge.crc32c")
 	equal(t, "metadata", map[string]string{
 		"docgauge.schema_version": "1", "docgauge.project": "prj_a", "docgauge.granularity": "day",
 		"docgauge.window_start": "2026-10-01", "docgauge.window_end": "2026-10-02", "docgauge.revision": "3",

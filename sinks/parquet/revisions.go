@@ -19,30 +19,34 @@ import (
 // error that names it, and the other windows follow. Where the tree cannot be
 // listed, that is an error with [sinks.ErrNotListed].
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
-	return s.revisions(ctx, s.revision)
+	return each(ctx, s, sinks.Scope{}, s.revision)
 }
 
 // Look yields what Revisions does, and changes nothing: it may run while another
 // process writes. Of a window that a crash left half done it yields the reading
 // that Revisions would finish.
 func (s *Sink) Look(ctx context.Context) iter.Seq2[analytics.Revision, error] {
-	return s.revisions(ctx, s.look)
+	return each(ctx, s, sinks.Scope{}, s.look)
 }
 
-// glance returns the revision of a window, nil if there is none.
-type glance func(ctx context.Context, key analytics.Key) (*analytics.Revision, error)
-
-func (s *Sink) revisions(ctx context.Context, read glance) iter.Seq2[analytics.Revision, error] {
-	return func(yield func(analytics.Revision, error) bool) {
-		keys, err := s.keys(ctx)
-		if err != nil && !yield(analytics.Revision{}, fmt.Errorf("parquet sink: %w: %w", sinks.ErrNotListed, err)) {
+// each yields what read returns of each window in scope; nil without an error is
+// left out.
+func each[T any](ctx context.Context, s *Sink, scope sinks.Scope, read func(context.Context, analytics.Key) (*T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		keys, err := s.keys(ctx, scope)
+		if err != nil && !yield(none, fmt.Errorf("parquet sink: %w: %w", sinks.ErrNotListed, err)) {
 			return
 		}
 		within, stop := context.WithCancel(ctx)
-		all, enough := s.readAll(within, keys, read), false
+		all, enough := readAll(within, keys, s.tree.readers(), read), false
 		for f := range all {
-			if (f.err != nil || f.rev != nil) && !yield(deref(f.rev), f.err) {
-				enough = true
+			if f.value != nil {
+				enough = !yield(*f.value, f.err)
+			} else if f.err != nil {
+				enough = !yield(none, f.err)
+			}
+			if enough {
 				break
 			}
 		}
@@ -51,21 +55,21 @@ func (s *Sink) revisions(ctx context.Context, read glance) iter.Seq2[analytics.R
 			// until its goroutines have ended
 		}
 		if err := ctx.Err(); err != nil && !enough {
-			yield(analytics.Revision{}, fmt.Errorf("parquet sink: %w", err))
+			yield(none, fmt.Errorf("parquet sink: %w", err))
 		}
 	}
 }
 
 // found is what reading one window came to.
-type found struct {
-	rev *analytics.Revision
-	err error
+type found[T any] struct {
+	value *T
+	err   error
 }
 
 // readAll reads windows, several at once where the tree is far away, until all
 // are read or ctx is done.
-func (s *Sink) readAll(ctx context.Context, keys map[analytics.Key]bool, read glance) <-chan found {
-	todo, out := make(chan analytics.Key), make(chan found)
+func readAll[T any](ctx context.Context, keys map[analytics.Key]bool, atOnce int, read func(context.Context, analytics.Key) (*T, error)) <-chan found[T] {
+	todo, out := make(chan analytics.Key), make(chan found[T])
 	go func() {
 		defer close(todo)
 		for key := range keys {
@@ -77,15 +81,12 @@ func (s *Sink) readAll(ctx context.Context, keys map[analytics.Key]bool, read gl
 		}
 	}()
 	var wait sync.WaitGroup
-	for range s.tree.readers() {
+	for range atOnce {
 		wait.Go(func() {
 			for key := range todo {
-				rev, err := read(ctx, key)
-				if err != nil {
-					err = fmt.Errorf("parquet sink: %s: %w", key, err)
-				}
+				value, err := read(ctx, key)
 				select {
-				case out <- found{rev, err}:
+				case out <- found[T]{value, faultOf(key, err)}:
 				case <-ctx.Done():
 				}
 			}
@@ -95,20 +96,39 @@ func (s *Sink) readAll(ctx context.Context, keys map[analytics.Key]bool, read gl
 	return out
 }
 
-func deref(rev *analytics.Revision) analytics.Revision {
-	if rev == nil {
-		return analytics.Revision{}
+// faultOf makes err the error of one window.
+func faultOf(key analytics.Key, err error) error {
+	if err == nil {
+		return nil
 	}
-	return *rev
+	return sinks.Fault{Sink: name, Key: key, Kind: kindOf(err), Err: err}
 }
 
-// keys returns the windows that have a file in either table, also with an error
-// those found until then.
-func (s *Sink) keys(ctx context.Context) (map[analytics.Key]bool, error) {
+// errDisagree: the two files of a window are not of one revision.
+type errDisagree struct{ error }
+
+func kindOf(err error) sinks.FaultKind {
+	_, disagree := errors.AsType[errDisagree](err)
+	_, local := errors.AsType[*fs.PathError](err)
+	_, remote := errors.AsType[bucketError](err)
+	switch {
+	case disagree:
+		return sinks.Disagree
+	case errors.Is(err, errDamaged) || emptyObject(err):
+		return sinks.Unreadable
+	case local || remote || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return sinks.Unavailable
+	}
+	return sinks.Unreadable
+}
+
+// keys returns the windows in scope that have a file in either table, also with
+// an error those found until then.
+func (s *Sink) keys(ctx context.Context, scope sinks.Scope) (map[analytics.Key]bool, error) {
 	keys := map[analytics.Key]bool{}
 	for _, table := range []string{visitorsTable, totalsTable} {
 		err := s.tree.list(ctx, table+"/"+version, func(name string) {
-			if key, ours := keyOf(name); ours {
+			if key, ours := keyOf(name); ours && scope.Has(key) {
 				keys[key] = true
 			}
 		})
@@ -191,7 +211,7 @@ func (p pair) newest() *analytics.Revision {
 }
 
 func (p pair) lost() error {
-	return fmt.Errorf("the visitors file of revision %d with %d rows is missing: export the window again", p.totals.Number, p.totals.Rows)
+	return errDisagree{fmt.Errorf("the visitors file of revision %d with %d rows is missing: export the window again", p.totals.Number, p.totals.Rows)}
 }
 
 // heal looks again, when no Replace is under way, and applies the remedy.
@@ -235,25 +255,7 @@ func (s *Sink) read(ctx context.Context, key analytics.Key) (p pair, err error) 
 }
 
 // footer reads the revision of key's file in table, nil if there is no file.
-func (s *Sink) footer(ctx context.Context, table string, key analytics.Key) (_ *analytics.Revision, err error) {
-	name, err := place(table, key)
-	if err != nil {
-		return nil, err
-	}
-	f, err := s.tree.open(ctx, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	rev, err := archive.ReadRevision(f, f.Size())
-	if err == nil && rev.Key != key {
-		err = fmt.Errorf("holds %s", rev.Key)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("file %s: %w", s.tree.describe(name), err)
-	}
-	return &rev, nil
+func (s *Sink) footer(ctx context.Context, table string, key analytics.Key) (*analytics.Revision, error) {
+	foot, _, err := s.readFile(ctx, table, key, false)
+	return revisionOf(foot), err
 }

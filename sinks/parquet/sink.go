@@ -47,7 +47,9 @@ func New(root string) (*Sink, error) {
 func (s *Sink) Location() string { return s.tree.location() }
 
 // Name returns "parquet".
-func (s *Sink) Name() string { return "parquet" }
+func (s *Sink) Name() string { return name }
+
+const name = "parquet"
 
 // Replace publishes w; see the package comment for the order of its steps. If
 // it fails or dies between the two files, each table shows one whole revision,

@@ -25,6 +25,8 @@ type tree interface {
 	list(ctx context.Context, dir string, found func(name string)) error
 	// open opens a file for reading; the error is fs.ErrNotExist if there is none.
 	open(ctx context.Context, name string) (file, error)
+	// whole opens a file that will be read to its end.
+	whole(ctx context.Context, name string) (file, error)
 	// fetch returns a local file that holds what the named one holds now, in dir
 	// if it must be made, and what ends its use.
 	fetch(ctx context.Context, name, dir string) (path string, done func() error, err error)

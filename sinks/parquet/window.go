@@ -14,7 +14,8 @@ import (
 // Window gives the published window of rev's key as a sealed one, which stays
 // as it is although the sink may replace it meanwhile. A file that is needed
 // for that is made in dir; done removes it. The window may be of a later
-// revision than rev by now.
+// revision than rev by now. A file whose bytes are not those that were written is
+// not given.
 func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (w sinks.Sealed, done func() error, err error) {
 	table := visitorsTable
 	if rev.TotalsOnly() {
@@ -34,6 +35,9 @@ func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (
 	file, err := archive.Open(path)
 	if err == nil && file.Revision().Key != rev.Key {
 		err = fmt.Errorf("holds %s", file.Revision().Key)
+	}
+	if err == nil {
+		err = file.Intact()
 	}
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("%s: %w", s.tree.describe(name), err), done())

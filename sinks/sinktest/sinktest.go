@@ -45,6 +45,10 @@ func Run(t *testing.T, open func(t *testing.T) (sinks.Sink, Reader)) {
 		{"damaged file", testDamagedFile},
 		{"revisions", testRevisions},
 		{"revisions stop", testRevisionsStop},
+		{"inspect", testInspect},
+		{"inspect a part", testInspectScope},
+		{"inspect changes nothing", testInspectNothing},
+		{"window", testWindow},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			sink, read := open(t)

@@ -1,0 +1,108 @@
+package analytics
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"strconv"
+)
+
+// Checksum tells whether two places hold the same rows, whatever their order. It
+// is the sum, modulo 2^64, of SipHash-2-4 with the zero key over each row written
+// as path, human, ai and total with a zero byte between; counts are decimals. A
+// server can compute it too: in ClickHouse it is
+//
+//	sum(sipHash64(concat(path, '\0', toString(human), '\0', toString(ai), '\0', toString(total))))
+//
+// The sum of no rows is 0. It finds damage, it does not withstand an attack.
+type Checksum uint64
+
+// Add takes in a row.
+func (c *Checksum) Add(r Row) {
+	var space [256]byte
+	b := append(space[:0], r.Path...)
+	for _, n := range [...]int64{r.Human, r.AI, r.Total} {
+		b = strconv.AppendInt(append(b, 0), n, 10)
+	}
+	*c += Checksum(sipHash(b))
+}
+
+// String returns 16 hexadecimal digits.
+func (c Checksum) String() string { return fmt.Sprintf("%016x", uint64(c)) }
+
+// Sum is what the rows of a window come to. The zero value is that of no rows.
+type Sum struct {
+	Rows     int64
+	Checksum Checksum
+	// Largest holds the largest human, ai and total of any page: three maxima,
+	// which may be of three pages.
+	Largest Totals
+	// Implausible counts the rows whose counts contradict each other (see
+	// [Totals.Plausible]); Example is the first path of them.
+	Implausible int64
+	Example     string
+}
+
+// Add takes in a row.
+func (s *Sum) Add(r Row) {
+	s.Rows++
+	s.Checksum.Add(r)
+	s.Largest.Human = max(s.Largest.Human, r.Human)
+	s.Largest.AI = max(s.Largest.AI, r.AI)
+	s.Largest.Total = max(s.Largest.Total, r.Total)
+	if (Totals{r.Human, r.AI, r.Total}).Plausible() {
+		return
+	}
+	if s.Implausible++; s.Implausible == 1 || r.Path < s.Example {
+		s.Example = r.Path
+	}
+}
+
+// Plausible reports whether t can be counts of one set of visitors:
+// max(human, ai) <= total <= human + ai.
+func (t Totals) Plausible() bool {
+	return t.Human >= 0 && t.AI >= 0 && max(t.Human, t.AI) <= t.Total && t.Total-t.Human <= t.AI
+}
+
+// AtLeast reports whether no count of t is less than that of part.
+func (t Totals) AtLeast(part Totals) bool {
+	return t.Human >= part.Human && t.AI >= part.AI && t.Total >= part.Total
+}
+
+// sipHash is SipHash-2-4 (Aumasson and Bernstein, 2012) with the zero key.
+func sipHash(b []byte) uint64 {
+	v0, v1, v2, v3 := uint64(0x736f6d6570736575), uint64(0x646f72616e646f6d), uint64(0x6c7967656e657261), uint64(0x7465646279746573)
+	last := uint64(len(b)) << 56
+	for ; len(b) >= 8; b = b[8:] {
+		m := binary.LittleEndian.Uint64(b)
+		v3 ^= m
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+		v0 ^= m
+	}
+	for i, c := range b {
+		last |= uint64(c) << (8 * i)
+	}
+	v3 ^= last
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	v0 ^= last
+	v2 ^= 0xff
+	for range 4 {
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	}
+	return v0 ^ v1 ^ v2 ^ v3
+}
+
+// sipRound is small enough to be inlined.
+func sipRound(v0, v1, v2, v3 uint64) (_, _, _, _ uint64) {
+	v0 += v1
+	v2 += v3
+	v1 = bits.RotateLeft64(v1, 13) ^ v0
+	v3 = bits.RotateLeft64(v3, 16) ^ v2
+	v0 = bits.RotateLeft64(v0, 32) + v3
+	v2 += v1
+	v1 = bits.RotateLeft64(v1, 17) ^ v2
+	v3 = bits.RotateLeft64(v3, 21) ^ v0
+	return v0, v1, bits.RotateLeft64(v2, 32), v3
+}

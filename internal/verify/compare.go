@@ -1,0 +1,215 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// Comparison is the cheap comparison of an export: of the ledger with what the
+// sinks list. A window that a sink no longer has is owed to it again, and filled
+// from another sink; where none has it, it is taken out of the ledger, so that it
+// is due again. No rows are read but of windows that are filled.
+type Comparison struct {
+	Book  Book
+	Sinks []sinks.Sink
+	// Held reports whether the spool has a file of the revision.
+	Held func(analytics.Revision) bool
+	// Dir is a directory for windows on their way.
+	Dir string
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// Compared is what came of it.
+type Compared struct {
+	// Lost counts, by sink, windows that it had and has no more.
+	Lost map[string]int
+	// Filled and Due count windows that were copied from another sink, and those
+	// that must be read again.
+	Filled, Due int
+	// Errors are of sinks from which nothing was concluded, and of windows that
+	// could not be filled.
+	Errors []error
+}
+
+// listing is what a sink lists.
+type listing struct {
+	sink  sinks.Sink
+	shown map[analytics.Key]analytics.Revision
+	// damaged windows are listed, and cannot be read.
+	damaged map[analytics.Key]error
+	// uncertain windows could not be looked at.
+	uncertain map[analytics.Key]bool
+}
+
+// Run compares. Its error is the ledger's, or the end of ctx; what is wrong with
+// a sink is in Compared.
+func (c *Comparison) Run(ctx context.Context) (Compared, error) {
+	done := Compared{Lost: map[string]int{}}
+	entries, err := c.Book.Entries(ctx)
+	if err != nil {
+		return done, err
+	}
+	lists := map[string]*listing{}
+	for _, s := range c.Sinks {
+		l, err := list(ctx, s)
+		if ctx.Err() != nil {
+			return done, context.Cause(ctx)
+		}
+		if err == nil {
+			err = l.refuse(entries)
+		}
+		if err != nil {
+			done.Errors = append(done.Errors, fmt.Errorf("%s sink: not compared with the ledger: %w", s.Name(), err))
+			continue
+		}
+		lists[s.Name()] = l
+	}
+	failed := map[string]bool{}
+	for _, e := range entries {
+		lost := c.lost(e, lists)
+		for _, name := range lost {
+			e.Sinks[name] = time.Time{}
+			done.Lost[name]++
+			c.Log.Warn("a sink has lost a window", "sink", name, "window", e.Key.String(), "revision", e.Number)
+		}
+		if len(lost) > 0 {
+			if err := c.Book.Amend(ctx, e); err != nil {
+				return done, err
+			}
+		}
+		if err := c.supply(ctx, e, lists, failed, &done); err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// list asks a sink what it has.
+func list(ctx context.Context, s sinks.Sink) (*listing, error) {
+	l := &listing{s, map[analytics.Key]analytics.Revision{}, map[analytics.Key]error{}, map[analytics.Key]bool{}}
+	for rev, err := range s.Revisions(ctx) {
+		fault, ofWindow := errors.AsType[sinks.Fault](err)
+		switch {
+		case ofWindow && fault.Kind == sinks.Unavailable:
+			l.uncertain[fault.Key] = true
+		case ofWindow:
+			l.damaged[fault.Key] = err
+		case err != nil:
+			return nil, err
+		default:
+			l.shown[rev.Key] = rev
+		}
+	}
+	return l, nil
+}
+
+// refuse returns an error where so much is missing that the sink is rather
+// another one, or not there, than damaged: all of it would be requested again.
+func (l *listing) refuse(entries []Entry) error {
+	claimed, lost := 0, 0
+	for _, e := range entries {
+		if e.has(l.sink.Name()) {
+			claimed++
+			if l.lacks(e) {
+				lost++
+			}
+		}
+	}
+	if claimed < many || 2*lost <= claimed {
+		return nil
+	}
+	return fmt.Errorf("it has lost %d of the %d windows that the ledger says it has: is it the right place, and mounted? "+
+		"Nothing is read again because of it. If they are really gone: `docgauge verify` lists them, `docgauge verify --repair` copies them from another sink, `docgauge load --sink %s` from another archive",
+		lost, claimed, l.sink.Name())
+}
+
+// lacks reports whether the sink surely does not show the revision.
+func (l *listing) lacks(e Entry) bool {
+	if l.uncertain[e.Key] {
+		return false
+	}
+	shown, there := l.shown[e.Key]
+	return l.damaged[e.Key] != nil || !there || shown.ExportedAt.Before(e.ExportedAt.Truncate(time.Microsecond))
+}
+
+// shows reports whether the sink lists the revision as the ledger has it.
+func (l *listing) shows(e Entry) bool {
+	shown, there := l.shown[e.Key]
+	return there && same(shown, e.Revision)
+}
+
+// lost returns the sinks that should have the window and do not.
+func (c *Comparison) lost(e Entry, lists map[string]*listing) (out []string) {
+	for _, s := range c.Sinks {
+		if l := lists[s.Name()]; l != nil && e.has(s.Name()) && l.lacks(e) {
+			out = append(out, s.Name())
+		}
+	}
+	return out
+}
+
+// supply fills the sinks that are owed a window which the spool no longer has. A
+// sink that fails is left to the next comparison.
+func (c *Comparison) supply(ctx context.Context, e Entry, lists map[string]*listing, failed map[string]bool, done *Compared) error {
+	var to, from []sinks.Sink
+	maybe := false // a sink that says it has it could not be asked
+	for _, s := range c.Sinks {
+		l := lists[s.Name()]
+		switch {
+		case e.owed(s.Name()):
+			to = append(to, s)
+		case !e.has(s.Name()):
+		case l == nil || !l.shows(e):
+			maybe = true
+		default:
+			from = append(from, s)
+		}
+	}
+	if len(to) == 0 || c.Held(e.Revision) {
+		return nil
+	}
+	if len(from) == 0 {
+		if maybe {
+			return nil
+		}
+		done.Due++
+		c.Log.Warn("window is in no sink: it will be read again", "window", e.Key.String(), "revision", e.Number)
+		return c.Book.Forget(ctx, e.Key)
+	}
+	to = slices.DeleteFunc(to, func(s sinks.Sink) bool { return failed[s.Name()] })
+	for _, s := range to {
+		err := c.copy(ctx, e, from, s, failed)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			done.Errors = append(done.Errors, fmt.Errorf("%s sink: %s: not filled from another sink: %w", s.Name(), e.Key, err))
+			continue
+		}
+		done.Filled++
+	}
+	return nil
+}
+
+// copy gives one window to one sink, and enters that. A sink that refuses it has
+// failed.
+func (c *Comparison) copy(ctx context.Context, e Entry, from []sinks.Sink, to sinks.Sink, failed map[string]bool) error {
+	ctx, cancel := context.WithTimeout(ctx, windowTimeout)
+	defer cancel()
+	return copying{dir: c.Dir, entry: e}.run(ctx, from, func(w sinks.Sealed, source string) error {
+		if err := to.Replace(ctx, w); err != nil {
+			failed[to.Name()] = true
+			return err
+		}
+		c.Log.Info("window copied", "window", e.Key.String(), "revision", e.Number, "from", source, "to", to.Name())
+		return c.Book.Committed(ctx, e.Revision, to.Name(), c.Now())
+	})
+}

@@ -1,0 +1,134 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/memsink"
+)
+
+func TestCompare(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(w *world, rev analytics.Revision)
+		// lost, filled and due count; owed names the sinks that are owed after it.
+		lost, filled, due int
+		owed              string
+		errors            int
+	}{
+		{name: "lost in one", do: func(w *world, rev analytics.Revision) { w.table.Remove(rev.Key) }, lost: 1, filled: 1},
+		{name: "lost in both", do: func(w *world, rev analytics.Revision) { w.table.Remove(rev.Key); w.files.Remove(rev.Key) }, lost: 2, due: 1},
+		{name: "lost in both, in the spool", do: func(w *world, rev analytics.Revision) {
+			w.held[rev.Key] = true
+			w.table.Remove(rev.Key)
+			w.files.Remove(rev.Key)
+		}, lost: 2, owed: "clickhouse parquet"},
+		{name: "damaged", do: func(w *world, rev analytics.Revision) {
+			w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unreadable, Err: errors.New("bad")})
+		}, lost: 1, filled: 1},
+		{name: "not to be looked at", do: func(w *world, rev analytics.Revision) {
+			w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unavailable, Err: errors.New("timeout")})
+		}},
+		{name: "lost in one, the other not to be looked at", do: func(w *world, rev analytics.Revision) {
+			w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unavailable, Err: errors.New("timeout")})
+			w.table.Remove(rev.Key)
+		}, lost: 1, owed: "clickhouse"},
+		{name: "older revision", do: func(w *world, rev analytics.Revision) { w.files.Put(w.revision(1, 1), rows(4), nil) }, lost: 1, filled: 1},
+		{name: "newer revision", do: func(w *world, rev analytics.Revision) { w.files.Put(w.revision(1, 3), rows(4), nil) }},
+		{name: "lost in one, the other cannot be listed", do: func(w *world, rev analytics.Revision) {
+			w.table.Remove(rev.Key)
+			w.files.away = fmt.Errorf("%w: down", sinks.ErrNotListed)
+		}, lost: 1, owed: "clickhouse", errors: 1},
+		{name: "lost in one, which takes nothing", do: func(w *world, rev analytics.Revision) {
+			w.table.Remove(rev.Key)
+			w.table.Fault = func(memsink.Step, analytics.Revision) error { return errors.New("full") }
+		}, lost: 1, owed: "clickhouse", errors: 1},
+		{name: "lost in one, the other shows other rows", do: func(w *world, rev analytics.Revision) {
+			w.table.Remove(rev.Key)
+			w.files.Put(rev, append(rows(4), analytics.Row{Path: "/z"}), nil)
+		}, lost: 1, owed: "clickhouse", errors: 1},
+		{name: "owed since before, not in the spool", do: func(w *world, rev analytics.Revision) {
+			w.table.Remove(rev.Key)
+			w.book.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
+		}, filled: 1},
+		{name: "never owed", do: func(w *world, rev analytics.Revision) {
+			w.table.Remove(rev.Key)
+			delete(w.book.entries[rev.Key].Sinks, "clickhouse")
+		}},
+		{name: "extra", do: func(w *world, rev analytics.Revision) { delete(w.book.entries, rev.Key) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, 3)
+			rev := w.revision(1, 2)
+			before := len(w.book.entries)
+			c.do(w, rev)
+			known := len(w.book.entries)
+			done := w.compare()
+			lost := 0
+			for _, n := range done.Lost {
+				lost += n
+			}
+			var owed []string
+			for _, s := range []string{"clickhouse", "parquet"} {
+				if w.book.entries[rev.Key].owed(s) {
+					owed = append(owed, s)
+				}
+			}
+			if lost != c.lost || done.Filled != c.filled || done.Due != c.due || strings.Join(owed, " ") != c.owed || len(done.Errors) != c.errors {
+				t.Errorf("%+v, owed %v", done, owed)
+			}
+			if len(w.book.entries) != known-c.due {
+				t.Errorf("the ledger has %d windows of %d", len(w.book.entries), before)
+			}
+			w.table.Fault, w.files.away = nil, nil
+			if c.filled == 1 {
+				if r := w.look(); len(r.Findings) > 0 {
+					t.Errorf("after it: %+v", r.Findings)
+				}
+			}
+		})
+	}
+}
+
+// TestCompareRefuses: a sink that has lost most of what it had is another one, or
+// is not mounted. Nothing is owed, and nothing read again.
+func TestCompareRefuses(t *testing.T) {
+	for left, refused := range map[int]bool{0: true, 5: true, 6: false, 11: false} {
+		w := newWorld(t, 12)
+		w.book.entries = maps12(w, left)
+		done := w.compare()
+		if refused != (len(done.Errors) == 1) || refused != (done.Due == 0) {
+			t.Errorf("%d of 12 left: %+v", left, done)
+		}
+		if refused && (!strings.Contains(done.Errors[0].Error(), "docgauge verify") || !strings.Contains(done.Errors[0].Error(), "docgauge load --sink parquet") || len(w.book.entries) != 12) {
+			t.Errorf("%v; %d windows in the ledger", done.Errors, len(w.book.entries))
+		}
+	}
+	// Few windows can be lost at once.
+	w := newWorld(t, 3)
+	for day := range 3 {
+		w.files.Remove(w.revision(day, 2).Key)
+	}
+	if done := w.compare(); done.Filled != 3 {
+		t.Errorf("%+v", done)
+	}
+}
+
+// maps12 is the ledger of a world whose only sink, parquet, has so many windows left.
+func maps12(w *world, left int) map[analytics.Key]Entry {
+	out := w.book.entries
+	for day := range 12 {
+		rev := w.revision(day, 2)
+		delete(out[rev.Key].Sinks, "clickhouse")
+		w.table.Remove(rev.Key)
+		if day >= left {
+			w.files.Remove(rev.Key)
+		}
+	}
+	return out
+}

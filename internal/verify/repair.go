@@ -1,0 +1,357 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// Remedy says what can be done about a finding.
+type Remedy string
+
+// The remedies.
+const (
+	// Copy: a sink holds the window whole, and the others are filled from there.
+	Copy Remedy = "copy"
+	// Adopt: what a sink shows is whole, and enters the ledger; sinks that lack it
+	// are filled from there.
+	Adopt Remedy = "adopt"
+	// Read: nobody holds the window whole: only a new reading mends it.
+	Read Remedy = "read"
+	// ByHand: a person must look after it.
+	ByHand Remedy = "by_hand"
+	// Wait: a sink that may hold it cannot be looked at now.
+	Wait Remedy = "wait"
+	// Approximate: nothing is damaged here, the service counted so.
+	Approximate Remedy = "none"
+)
+
+// windowTimeout bounds the mending of one window.
+const windowTimeout = 10 * time.Minute
+
+// Book is a ledger that can be mended.
+type Book interface {
+	Ledger
+	// Amend makes e what the ledger says of its window.
+	Amend(ctx context.Context, e Entry) error
+	// Forget takes out all that is known of a window: it is due again.
+	Forget(ctx context.Context, k analytics.Key) error
+	// Committed notes, and counts, that a sink has a revision.
+	Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error
+}
+
+// mending is what is to be done about a window.
+type mending struct {
+	remedy Remedy
+	// entry is what the ledger will say of it; for Read the former entry.
+	entry Entry
+	// from is the first of sources, which hold the rows; rows is how many.
+	from    string
+	sources []string
+	rows    int64
+}
+
+// mend decides. Where a sink cannot be looked at, nothing is concluded from what
+// the others lack.
+func (w *view) mend(key analytics.Key) mending {
+	e, known := w.ledger[key]
+	m := mending{entry: e, rows: e.Rows}
+	if target, adopt := w.newest(key); adopt {
+		m.remedy, m.entry.Revision, m.entry.Provenance = Adopt, target.Revision, analytics.Provenance{Requests: e.Requests}
+		if !target.TotalsOnly() {
+			m.entry.Checksum = target.Sum.Checksum.String()
+		}
+		m.entry.Sinks = map[string]time.Time{}
+	} else if known {
+		m.remedy = Copy
+	}
+	if m.remedy != "" {
+		for _, name := range w.order {
+			if shown, there := w.shown[name][key]; there && w.holds(shown, m.entry) {
+				m.sources = append(m.sources, name)
+			}
+		}
+	}
+	if len(m.sources) > 0 {
+		m.from, m.rows = m.sources[0], m.entry.Rows
+		return m
+	}
+	m.remedy = Read
+	for _, name := range w.order {
+		if w.unlisted[name] != nil || w.emptied(name) > 0 || w.faults[name][key].Kind == sinks.Unavailable {
+			m.remedy = Wait
+		}
+	}
+	return m
+}
+
+// many is how many windows a sink does not lose without a reason that a person
+// should know: another URL, a disk that is not mounted.
+const many = 10
+
+// emptied returns how many windows the ledger says a sink has that shows none,
+// where these are many; else 0.
+func (w *view) emptied(sink string) (claimed int) {
+	if len(w.shown[sink])+len(w.faults[sink]) > 0 || w.unlisted[sink] != nil {
+		return 0
+	}
+	for _, e := range w.ledger {
+		if e.has(sink) {
+			claimed++
+		}
+	}
+	if claimed < many {
+		return 0
+	}
+	return claimed
+}
+
+// newest returns what a sink shows whole and the ledger does not know, or knows
+// an earlier reading of.
+func (w *view) newest(key analytics.Key) (newest sinks.Shown, found bool) {
+	e, known := w.ledger[key]
+	for _, name := range w.order {
+		shown, there := w.shown[name][key]
+		_, faulty := w.faults[name][key]
+		later := !known || shown.ExportedAt.After(e.ExportedAt)
+		if there && !faulty && shown.Whole() && later && (!found || shown.ExportedAt.After(newest.ExportedAt)) {
+			newest, found = shown, true
+		}
+	}
+	return newest, found
+}
+
+// holds reports whether the rows that a sink shows are those of e, even if what
+// it says of them is not.
+func (w *view) holds(shown sinks.Shown, e Entry) bool {
+	if shown.Sum.Rows != max(e.Rows, 0) {
+		return false
+	}
+	if e.TotalsOnly() {
+		return same(shown.Revision, e.Revision)
+	}
+	if sum := shown.Sum.Checksum.String(); e.Checksum != "" {
+		return sum == e.Checksum
+	}
+	ref := w.reference(e.Key)
+	return same(shown.Revision, e.Revision) && shown.Whole() && ref.other == "" &&
+		(ref.checksum == "" || ref.checksum == shown.Sum.Checksum.String())
+}
+
+// Repair mends what it can.
+type Repair struct {
+	Verifier *Verifier
+	Book     Book
+	// Held reports whether the spool has a file of the revision, so that it can be
+	// delivered again.
+	Held func(analytics.Revision) bool
+	// Dir is a directory for windows on their way.
+	Dir string
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// Repaired is what became of it.
+type Repaired struct {
+	// Found is what was found before.
+	Found Report
+	// Mended counts windows that were copied to a sink or entered in the ledger.
+	Mended int
+	// Due are the windows that only a new reading can mend, as they were known;
+	// they are out of the ledger. Again are those that the spool still has, which
+	// the next export delivers.
+	Due   []analytics.Revision
+	Again []analytics.Revision
+	// Left is what is still found.
+	Left Report
+	// Errors are of windows that could not be mended.
+	Errors []error
+}
+
+// Run looks, mends, and looks at the mended windows again. No other process may
+// write meanwhile.
+func (r *Repair) Run(ctx context.Context) (done Repaired, err error) {
+	if done.Found, err = r.Verifier.Look(ctx); err != nil {
+		return done, err
+	}
+	keys := map[analytics.Key]bool{}
+	for _, f := range done.Found.Findings {
+		if f.Remedy == Copy || f.Remedy == Adopt || f.Remedy == Read {
+			keys[f.Key] = true
+		}
+	}
+	done.Left = done.Found
+	if len(keys) == 0 {
+		return done, nil
+	}
+	scope := sinks.Scope{Keys: keys}
+	w, err := r.Verifier.view(ctx, scope, func(string) bool { return true })
+	if err != nil {
+		return done, err
+	}
+	for _, key := range w.keys() {
+		if err := r.window(ctx, w, key, &done); err != nil {
+			if ctx.Err() != nil {
+				return done, context.Cause(ctx)
+			}
+			done.Errors = append(done.Errors, fmt.Errorf("%s: %w", key, err))
+		}
+	}
+	return done, r.lookAgain(ctx, scope, &done)
+}
+
+// lookAgain finds out what is left. What is due again is said already.
+func (r *Repair) lookAgain(ctx context.Context, scope sinks.Scope, done *Repaired) error {
+	again, err := r.Verifier.look(ctx, scope)
+	if err != nil {
+		return err
+	}
+	due := map[analytics.Key]bool{}
+	for _, rev := range done.Due {
+		due[rev.Key] = true
+	}
+	findings := slices.DeleteFunc(slices.Clone(done.Found.Findings), func(f Finding) bool { return scope.Keys[f.Key] })
+	for _, f := range again.Findings {
+		if scope.Keys[f.Key] && !due[f.Key] && (f.Kind != Implausible || !slices.Contains(findings, f)) {
+			findings = append(findings, f)
+		}
+	}
+	done.Left.Findings = findings
+	return nil
+}
+
+// window mends one window. The ledger says first that the sinks are owed it: after
+// a stop the next comparison goes on from there.
+func (r *Repair) window(ctx context.Context, w *view, key analytics.Key, done *Repaired) error {
+	m := w.mend(key)
+	e, known := w.ledger[key]
+	m.entry.Sinks = maps.Clone(m.entry.Sinks)
+	var to []sinks.Sink
+	for _, s := range r.Verifier.Sinks {
+		if r.Verifier.chosen(s.Name()) && (len(w.compare(key, s.Name())) > 0 || m.remedy == Adopt && !slices.Contains(m.sources, s.Name())) {
+			to = append(to, s)
+		}
+	}
+	if m.remedy == Adopt {
+		for _, name := range m.sources {
+			m.entry.Sinks[name] = m.entry.ExportedAt
+		}
+		to = slices.DeleteFunc(to, func(s sinks.Sink) bool { return slices.Contains(m.sources, s.Name()) })
+	}
+	switch {
+	case m.remedy == Wait || m.remedy == Read && !known:
+		return nil
+	case m.remedy == Read && r.Held(e.Revision):
+		for _, s := range to {
+			m.entry.Sinks[s.Name()] = time.Time{}
+		}
+		done.Again = append(done.Again, e.Revision)
+		return r.Book.Amend(ctx, m.entry)
+	case m.remedy == Read:
+		done.Due = append(done.Due, e.Revision)
+		r.Log.Warn("window is whole in no sink: it is due again", "window", key.String(), "revision", e.Number)
+		return r.Book.Forget(ctx, key)
+	}
+	for _, s := range to {
+		m.entry.Sinks[s.Name()] = time.Time{}
+	}
+	if err := r.Book.Amend(ctx, m.entry); err != nil {
+		return err
+	}
+	if err := r.fill(ctx, m, to); err != nil {
+		return err
+	}
+	done.Mended++
+	return nil
+}
+
+// fill gives the window to the sinks.
+func (r *Repair) fill(ctx context.Context, m mending, to []sinks.Sink) error {
+	if len(to) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, windowTimeout)
+	defer cancel()
+	var from []sinks.Sink
+	for _, s := range r.Verifier.Sinks {
+		if slices.Contains(m.sources, s.Name()) {
+			from = append(from, s)
+		}
+	}
+	return copying{dir: r.Dir, entry: m.entry}.run(ctx, from, func(w sinks.Sealed, source string) error {
+		for _, s := range to {
+			if err := s.Replace(ctx, w); err != nil {
+				return err
+			}
+			if err := r.Book.Committed(ctx, m.entry.Revision, s.Name(), r.Now()); err != nil {
+				return err
+			}
+			r.Log.Info("window copied", "window", m.entry.Key.String(), "revision", m.entry.Number, "from", source, "to", s.Name())
+		}
+		return nil
+	})
+}
+
+// copying takes a window out of a sink.
+type copying struct {
+	dir   string
+	entry Entry
+}
+
+// run gives the window of the first source that has it to use.
+func (c copying) run(ctx context.Context, from []sinks.Sink, use func(w sinks.Sealed, source string) error) error {
+	var errs []error
+	for _, s := range from {
+		w, done, err := c.take(ctx, s)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("from %s: %w", s.Name(), err))
+			continue
+		}
+		return errors.Join(use(w, s.Name()), done())
+	}
+	return errors.Join(errs...)
+}
+
+// take returns the window, tested, with the description that the ledger has.
+func (c copying) take(ctx context.Context, from sinks.Sink) (sinks.Sealed, func() error, error) {
+	w, done, err := from.Window(ctx, c.entry.Revision, c.dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	var sum analytics.Sum
+	for row, err := range w.Rows() {
+		if err != nil {
+			return nil, nil, errors.Join(err, done())
+		}
+		sum.Add(row)
+	}
+	if want := c.entry; sum.Rows != max(want.Rows, 0) || want.Checksum != "" && want.Checksum != sum.Checksum.String() {
+		return nil, nil, errors.Join(fmt.Errorf("it gives %s with the checksum %s, which is not what the ledger has", rowCount(sum.Rows), sum.Checksum), done())
+	}
+	if same(w.Revision(), c.entry.Revision) {
+		return w, done, nil
+	}
+	if c.entry.Checksum == "" {
+		return nil, nil, errors.Join(fmt.Errorf("it gives %s", said(w.Revision())), done())
+	}
+	described := filepath.Join(c.dir, "described.tmp")
+	_, err = archive.Write(described, c.entry.Revision, w.Rows())
+	if err = errors.Join(err, done()); err != nil {
+		return nil, nil, err
+	}
+	file, err := archive.Open(described)
+	if err != nil {
+		return nil, nil, err
+	}
+	return file, func() error { return os.Remove(described) }, nil
+}

@@ -1,0 +1,306 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/sinktest"
+)
+
+func TestCleanArchive(t *testing.T) {
+	w := newWorld(t, 40)
+	if r := w.look(); len(r.Findings)+len(r.Busy) > 0 || r.Windows != 40 || r.Shown["parquet"] != 40 || r.Shown["clickhouse"] != 40 {
+		t.Errorf("report %+v", r)
+	}
+	if done := w.repair(); done.Mended+len(done.Due)+len(done.Errors) > 0 {
+		t.Errorf("repair of a clean archive: %+v", done)
+	}
+	if done := w.compare(); len(done.Lost)+done.Filled+done.Due+len(done.Errors) > 0 {
+		t.Errorf("comparison of a clean archive: %+v", done)
+	}
+}
+
+// damage is done to the second of three windows, which both sinks have.
+var damages = []struct {
+	name string
+	do   func(w *world, rev analytics.Revision)
+	// found is what verify says, left what is still found after a repair.
+	found, left string
+	// due: the window is out of the ledger after a repair.
+	due bool
+}{
+	{"missing in one", func(w *world, rev analytics.Revision) { w.table.Remove(rev.Key) }, "02 clickhouse missing copy parquet", "", false},
+	{"missing in both", func(w *world, rev analytics.Revision) {
+		w.table.Remove(rev.Key)
+		w.files.Remove(rev.Key)
+	}, "02 clickhouse missing read; 02 parquet missing read", "", true},
+	{"unreadable", func(w *world, rev analytics.Revision) {
+		w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unreadable, Err: errors.New("bad")})
+	}, "02 parquet unreadable copy clickhouse", "", false},
+	{"unreadable in the one, missing in the other", func(w *world, rev analytics.Revision) {
+		w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unreadable, Err: errors.New("bad")})
+		w.table.Remove(rev.Key)
+	}, "02 clickhouse missing read; 02 parquet unreadable read", "", true},
+	{"unavailable in the one, missing in the other", func(w *world, rev analytics.Revision) {
+		w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unavailable, Err: errors.New("timeout")})
+		w.table.Remove(rev.Key)
+	}, "02 clickhouse missing wait; 02 parquet unavailable wait", "02 clickhouse missing wait; 02 parquet unavailable wait", false},
+	{"older revision", func(w *world, rev analytics.Revision) { w.files.Put(w.revision(1, 1), rows(4), nil) },
+		"02 parquet revision copy clickhouse", "", false},
+	{"older revision in both", func(w *world, rev analytics.Revision) {
+		w.files.Put(w.revision(1, 1), rows(4), nil)
+		w.table.Put(w.revision(1, 1), rows(4), nil)
+	}, "02 clickhouse revision read; 02 parquet revision read", "", true},
+	{"newer revision", func(w *world, rev analytics.Revision) {
+		newer := w.revision(1, 3)
+		newer.Rows = 6
+		w.files.Put(newer, rows(6), nil)
+	}, "02 parquet revision adopt parquet", "", false},
+	{"rows lost", func(w *world, rev analytics.Revision) { w.table.Put(rev, rows(4), nil) }, "02 clickhouse rows copy parquet", "", false},
+	{"rows lost in both", func(w *world, rev analytics.Revision) {
+		w.table.Put(rev, rows(4), nil)
+		w.files.Put(rev, rows(3), nil)
+	}, "02 clickhouse rows read; 02 parquet rows read", "", true},
+	{"rows doubled", func(w *world, rev analytics.Revision) { w.table.Put(rev, append(rows(5), rows(5)...), nil) }, "02 clickhouse rows copy parquet", "", false},
+	{"rows changed", func(w *world, rev analytics.Revision) {
+		changed := rows(5)
+		changed[3].Human++
+		w.table.Put(rev, changed, nil)
+	}, "02 clickhouse checksum copy parquet", "", false},
+	{"totals changed", func(w *world, rev analytics.Revision) {
+		rev.Totals.Human++
+		w.table.Put(rev, rows(5), nil)
+	}, "02 clickhouse totals copy parquet", "", false},
+	{"totals changed in both", func(w *world, rev analytics.Revision) {
+		rev.Totals.Human++
+		w.table.Put(rev, rows(5), nil)
+		w.files.Put(rev, rows(5), nil)
+	}, "02 clickhouse totals copy parquet; 02 parquet totals copy parquet", "", false},
+	{"announced rows changed", func(w *world, rev analytics.Revision) {
+		rev.Rows = 9
+		w.table.Put(rev, rows(5), nil)
+	}, "02 clickhouse rows copy parquet", "", false},
+	{"extra in one", func(w *world, rev analytics.Revision) { delete(w.book.entries, rev.Key); w.table.Remove(rev.Key) },
+		"02 parquet extra adopt parquet", "", false},
+	{"extra that is not whole", func(w *world, rev analytics.Revision) {
+		delete(w.book.entries, rev.Key)
+		w.table.Remove(rev.Key)
+		w.files.Put(rev, rows(4), nil)
+	}, "02 parquet extra read", "02 parquet extra read", false},
+	{"stray", func(w *world, rev analytics.Revision) {
+		w.files.Put(analytics.Revision{}, nil, sinks.Fault{Kind: sinks.Stray, Err: errors.New("copy.parquet")})
+	}, "1970-01-01 parquet stray by_hand", "1970-01-01 parquet stray by_hand", false},
+	{"never delivered", func(w *world, rev analytics.Revision) {
+		w.table.Remove(rev.Key)
+		delete(w.book.entries[rev.Key].Sinks, "clickhouse")
+	}, "02 clickhouse missing copy parquet", "", false},
+	{"owed", func(w *world, rev analytics.Revision) {
+		w.table.Remove(rev.Key)
+		w.book.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
+	}, "", "", false},
+	{"checksum not known, rows differ", func(w *world, rev analytics.Revision) {
+		e := w.book.entries[rev.Key]
+		e.Checksum = ""
+		w.book.entries[rev.Key] = e
+		changed := rows(5)
+		changed[3].Human++
+		w.table.Put(rev, changed, nil)
+	}, "02 clickhouse checksum read; 02 parquet checksum read", "", true},
+	{"checksum not known, rows lost", func(w *world, rev analytics.Revision) {
+		e := w.book.entries[rev.Key]
+		e.Checksum = ""
+		w.book.entries[rev.Key] = e
+		w.table.Put(rev, rows(4), nil)
+	}, "02 clickhouse rows copy parquet", "", false},
+	{"checksum not known, nothing wrong", func(w *world, rev analytics.Revision) {
+		e := w.book.entries[rev.Key]
+		e.Checksum = ""
+		w.book.entries[rev.Key] = e
+	}, "", "", false},
+}
+
+// TestDamage: each is found by name and mended where it can be.
+func TestDamage(t *testing.T) {
+	for _, d := range damages {
+		t.Run(d.name, func(t *testing.T) {
+			w := newWorld(t, 3)
+			rev := w.revision(1, 2)
+			d.do(w, rev)
+			if got := brief(w.look().Findings); got != d.found {
+				t.Errorf("found %q, want %q", got, d.found)
+			}
+			done := w.repair()
+			if len(done.Errors) > 0 {
+				t.Errorf("errors %v", done.Errors)
+			}
+			if got := brief(done.Left.Findings); got != d.left {
+				t.Errorf("left %q, want %q", got, d.left)
+			}
+			if _, known := w.book.entries[rev.Key]; d.due == known && d.left == "" {
+				t.Errorf("in the ledger: %t; due %v", known, done.Due)
+			}
+			if d.due != (len(done.Due) == 1) {
+				t.Errorf("due %v", done.Due)
+			}
+			if d.left != "" || d.due {
+				return
+			}
+			for _, f := range w.look().Findings {
+				t.Errorf("after the repair: %+v", f)
+			}
+		})
+	}
+}
+
+// TestDamageHeld: what the spool still has is delivered again, not read again.
+func TestDamageHeld(t *testing.T) {
+	w := newWorld(t, 3)
+	key := w.revision(1, 2).Key
+	w.held[key] = true
+	w.files.Remove(key)
+	w.table.Remove(key)
+	done := w.repair()
+	if e := w.book.entries[key]; len(done.Again) != 1 || len(done.Due) != 0 || !e.owed("parquet") || !e.owed("clickhouse") {
+		t.Errorf("%+v; the ledger has %+v", done, e)
+	}
+}
+
+// TestImplausible: counts that contradict each other, which nobody can mend.
+func TestImplausible(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(rev *analytics.Revision, rows []analytics.Row)
+		want   string
+	}{
+		"total above the sum": {func(rev *analytics.Revision, _ []analytics.Row) {
+			rev.Totals.Total = rev.Totals.Human + rev.Totals.AI + 1
+		}, "must lie between"},
+		"total below the larger": {func(rev *analytics.Revision, _ []analytics.Row) { rev.Totals.Total = rev.Totals.Human - 1 }, "must lie between"},
+		"a page":                 {func(_ *analytics.Revision, rows []analytics.Row) { rows[2].Total = 1; rows[2].Human = 2 }, `1 page contradict each other, such as those of "/p002"`},
+		"a page above the site": {func(rev *analytics.Revision, rows []analytics.Row) {
+			rows[2] = analytics.Row{Path: "/p002", AI: rev.Totals.AI + 1, Total: rev.Totals.AI + 1}
+		},
+			"a page has more visitors than the site"},
+		"a day above its week": {func(rev *analytics.Revision, _ []analytics.Row) {
+			rev.Totals = analytics.Totals{Human: 5000, AI: 1, Total: 5000}
+		}, "fewer visitors than its day 2026-10-02"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 3)
+			week := w.revision(0, 2)
+			week.Granularity, week.To, week.Totals = analytics.Week, week.From+7, analytics.Totals{Human: 4000, AI: 400, Total: 4100}
+			w.commit(week)
+			put := func(verified bool) {
+				rev, pages := w.revision(1, 2), rows(5)
+				rev.Verified = verified
+				c.change(&rev, pages)
+				w.commit(rev)
+				for _, s := range []*sink{w.files, w.table} {
+					s.Put(rev, pages, nil)
+				}
+				e := w.book.entries[rev.Key]
+				e.Checksum = sumOf(pages).Checksum.String()
+				w.book.entries[rev.Key] = e
+			}
+			put(true)
+			found := w.look().Findings
+			if len(found) != 1 || found[0].Kind != Implausible || !strings.Contains(found[0].Detail, c.want) {
+				t.Errorf("found %+v, want %q", found, c.want)
+			}
+			done := w.repair()
+			if done.Mended+len(done.Due) > 0 || len(done.Left.Findings) != 1 {
+				t.Errorf("repair %+v", done)
+			}
+			put(false)
+			if found := w.look().Findings; len(found) > 0 {
+				t.Errorf("of an unverified reading: %+v", found)
+			}
+		})
+	}
+}
+
+// TestCommittedWhileLooking: what was committed meanwhile is looked at again.
+func TestCommittedWhileLooking(t *testing.T) {
+	w := newWorld(t, 3)
+	n := 0
+	w.book.reading = func() {
+		switch n++; n {
+		case 2, 4: // between the sinks and the second look at the ledger
+			rev := w.revision(1, int32(10+n))
+			w.commit(rev)
+			w.table.Put(w.revision(1, 2), rows(5), nil) // as it was seen
+		case 5:
+			w.commit(w.revision(1, 20))
+		}
+	}
+	if r := w.look(); len(r.Findings)+len(r.Busy) > 0 {
+		t.Errorf("report %+v after %d looks", r, n)
+	}
+	n = 0
+	w.book.reading = func() {
+		n++
+		rev := w.revision(1, int32(10+n))
+		w.commit(rev)
+		w.table.Put(w.revision(1, 2), rows(5), nil)
+	}
+	if r := w.look(); len(r.Findings) > 0 || len(r.Busy) != 1 {
+		t.Errorf("always being written: %+v", r)
+	}
+}
+
+func TestSinkThatCannotBeListed(t *testing.T) {
+	w := newWorld(t, 3)
+	w.table.away = fmt.Errorf("%w: down", sinks.ErrNotListed)
+	w.files.Remove(w.revision(1, 2).Key)
+	if got := brief(w.look().Findings); got != "1970-01-01 clickhouse unlisted by_hand; 02 parquet missing wait" {
+		t.Errorf("found %q", got)
+	}
+	if done := w.repair(); len(done.Due) > 0 || len(w.book.entries) != 3 {
+		t.Errorf("repair %+v", done)
+	}
+}
+
+// TestEmptySink: a wrong address is not taken for a loss.
+func TestEmptySink(t *testing.T) {
+	w := newWorld(t, 12)
+	for day := range 12 {
+		w.files.Remove(w.revision(day, 2).Key)
+		w.table.Remove(w.revision(day, 2).Key)
+	}
+	found := w.look().Findings
+	if len(found) != 26 || found[0].Kind != Unlisted || !strings.Contains(found[0].Detail, "12 windows") || found[2].Remedy != Wait {
+		t.Errorf("found %d: %+v", len(found), found[0])
+	}
+	if done := w.repair(); len(done.Due) > 0 || len(w.book.entries) != 12 {
+		t.Errorf("repair %+v", done)
+	}
+}
+
+func TestOnly(t *testing.T) {
+	w := newWorld(t, 3)
+	w.files.Remove(w.revision(0, 2).Key)
+	w.table.Remove(w.revision(1, 2).Key)
+	v := Verifier{Ledger: w.book, Sinks: w.sinks(), Only: "clickhouse"}
+	r, err := v.Look(t.Context())
+	if got := brief(r.Findings); got != "02 clickhouse missing copy parquet" || err != nil {
+		t.Errorf("found %q, %v", got, err)
+	}
+	v.Scope = sinks.Scope{Within: analytics.Window{From: sinktest.Key("", 2).From, To: sinktest.Key("", 2).To}}
+	if r, err := v.Look(t.Context()); len(r.Findings) > 0 || r.Windows != 1 || err != nil {
+		t.Errorf("of another day: %+v, %v", r, err)
+	}
+}
+
+func TestLookIsCancelled(t *testing.T) {
+	w := newWorld(t, 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := (&Verifier{Ledger: w.book, Sinks: w.sinks()}).Look(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Look = %v", err)
+	}
+}

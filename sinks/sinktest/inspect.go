@@ -1,0 +1,151 @@
+package sinktest
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// inspected returns what Inspect yields, by window.
+func (s *suite) inspected(scope sinks.Scope) map[analytics.Key]sinks.Shown {
+	s.Helper()
+	all := map[analytics.Key]sinks.Shown{}
+	for shown, err := range s.sink.Inspect(s.Context(), scope) {
+		if err != nil {
+			s.Fatalf("Inspect: %v", err)
+		}
+		if _, twice := all[shown.Key]; twice {
+			s.Errorf("Inspect yields %s twice", shown.Key)
+		}
+		all[shown.Key] = shown
+	}
+	return all
+}
+
+// sumOf is what the rows of w come to.
+func (s *suite) sumOf(w sinks.Sealed) (sum analytics.Sum) {
+	s.Helper()
+	for _, row := range collect(s.T, w) {
+		sum.Add(row)
+	}
+	return sum
+}
+
+// variety commits windows of every kind, and returns them by window.
+func (s *suite) variety() map[analytics.Key]sinks.Sealed {
+	s.Helper()
+	all := map[analytics.Key]sinks.Sealed{}
+	commit := func(w sinks.Sealed) { all[w.Revision().Key] = s.replace(w) }
+	for day := range 3 {
+		commit(Seal(s, Revision(Key("prj_a", day), 1), pagesOf(20+day, 1)))
+	}
+	commit(Seal(s, Revision(Key("prj_a", 1), 2), pagesOf(7, 2)))
+	commit(Seal(s, Revision(Key("prj_a", 3), 1), pagesOf(0, 1)))
+	commit(Seal(s, TotalsOnly(Revision(Key("prj_a", 4), 1)), nil))
+	commit(Seal(s, Revision(Key("prj_b", 31), 3), pagesOf(5, 3)))
+	rows := []analytics.Row{
+		{Path: "", Human: 1, AI: 1, Total: 1}, {Path: "/\x00", Human: 5, AI: 1, Total: 1}, {Path: `/\'`, Human: 1, AI: 90, Total: 90},
+		{Path: "/é🦊", Human: 9, AI: 9, Total: 19}, {Path: "/" + strings.Repeat("x", 3000), Human: 0, AI: 0, Total: 0},
+	}
+	slices.SortFunc(rows, func(a, b analytics.Row) int { return cmp.Compare(a.Path, b.Path) })
+	week := Key("prj_b", 4)
+	week.Granularity, week.To = analytics.Week, week.From+7
+	commit(Seal(s, Revision(week, 1), list(rows...)))
+	return all
+}
+
+func testInspect(s *suite) {
+	if got := s.inspected(sinks.Scope{Rows: true}); len(got) != 0 {
+		s.Errorf("an empty sink shows %v", got)
+	}
+	committed := s.variety()
+	for _, rows := range []bool{false, true} {
+		want := map[analytics.Key]sinks.Shown{}
+		for key, w := range committed {
+			shown := sinks.Shown{Revision: w.Revision()}
+			if rows {
+				shown.Sum = s.sumOf(w)
+			}
+			want[key] = shown
+		}
+		got := s.inspected(sinks.Scope{Rows: rows})
+		for key, shown := range got {
+			if sum := s.sumOf(committed[key]); shown.Checksum != "" && shown.Checksum != sum.Checksum.String() {
+				s.Errorf("%s: keeps the checksum %s, that of its rows is %s", key, shown.Checksum, sum.Checksum)
+			}
+			shown.Checksum = ""
+			got[key] = shown
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			s.Errorf("Inspect, rows %t (-committed +yielded):\n%s", rows, diff)
+		}
+	}
+	for range s.sink.Inspect(s.Context(), sinks.Scope{Rows: true}) {
+		break
+	}
+}
+
+func testInspectScope(s *suite) {
+	committed := slices.Collect(maps.Keys(s.variety()))
+	two := map[analytics.Key]bool{Key("prj_a", 1): true, Key("prj_b", 31): true, Key("prj_c", 1): true}
+	for name, scope := range map[string]sinks.Scope{
+		"project":       {Projects: []string{"prj_b"}},
+		"two projects":  {Projects: []string{"prj_b", "prj_a"}},
+		"no such":       {Projects: []string{"prj_'"}},
+		"dates":         {Within: analytics.Window{From: Key("", 2).From, To: Key("", 3).To}},
+		"keys":          {Keys: two},
+		"keys and more": {Keys: two, Projects: []string{"prj_a"}},
+		"no keys":       {Keys: map[analytics.Key]bool{}},
+	} {
+		for _, rows := range []bool{false, true} {
+			scope.Rows = rows
+			got := s.inspected(scope)
+			for _, key := range committed {
+				if _, yielded := got[key]; yielded != scope.Has(key) {
+					s.Errorf("%s, rows %t: %s yielded %t", name, rows, key, yielded)
+				}
+			}
+		}
+	}
+}
+
+// testInspectNothing: readers see what they saw.
+func testInspectNothing(s *suite) {
+	committed := s.variety()
+	s.inspected(sinks.Scope{Rows: true})
+	for _, w := range committed {
+		s.shows(w)
+	}
+}
+
+func testWindow(s *suite) {
+	dir := s.TempDir()
+	for key, want := range s.variety() {
+		got, done, err := s.sink.Window(s.Context(), want.Revision(), dir)
+		if err != nil {
+			s.Errorf("Window: %v", err)
+			continue
+		}
+		if diff := gocmp.Diff(want.Revision(), got.Revision()) + gocmp.Diff(collect(s.T, want), collect(s.T, got)); diff != "" {
+			s.Errorf("%s (-committed +given):\n%s", key, diff)
+		}
+		// It can be given to a sink, and stays although that replaces it.
+		s.shows(s.replace(got))
+		s.replace(Seal(s, Revision(key, 9), pagesOf(2, 9)))
+		if diff := gocmp.Diff(collect(s.T, want), collect(s.T, got)); diff != "" {
+			s.Errorf("%s changed (-committed +given):\n%s", key, diff)
+		}
+		if err := done(); err != nil {
+			s.Errorf("done: %v", err)
+		}
+	}
+	if w, _, err := s.sink.Window(s.Context(), Revision(Key("prj_z", 0), 1), dir); err == nil {
+		s.Errorf("Window of one that is not there = %v", w)
+	}
+}
