@@ -81,7 +81,7 @@ func (a *app) checkSinks(ctx context.Context, c config) (failed bool) {
 
 // checkAPI reads the totals of the first project's newest day.
 func (a *app) checkAPI(ctx context.Context, c config, db *state.DB) (said string, err error) {
-	client, err := newAPI(c, db, a.logger(c), a.now)
+	client, err := newAPI(c, db, a.logger(c), a.now, 0)
 	if err != nil {
 		return "", err
 	}

@@ -122,6 +122,7 @@ func (d *daemon) export(ctx context.Context) {
 		return // publishing ends the process
 	}
 	poke(d.changed)
+	d.api.budget.Renew()
 	s, err := d.run(ctx, &selection{}, runOptions{})
 	for _, text := range s.Errors {
 		d.log.Error("export", "error", text)

@@ -253,7 +253,7 @@ func (r *runner) pass(ctx context.Context, sel *selection, id int, s *summary) e
 	}
 	r.progress.begin(d.items, d.budget.finish(costOf(d.items, d.ledger)))
 	result := r.pipeline.Run(ctx, pipeline.Work{
-		Items: d.items, Known: d.ledger.known, Sizes: d.ledger.sizes, Room: r.room,
+		Items: d.items, Known: d.ledger.known, Sizes: d.ledger.sizes, Room: r.api.budget.Room,
 		Policy: d.policy, Movements: d.ledger.moved, Asides: d.ledger.asides,
 	})
 	r.progress.end()
@@ -267,12 +267,6 @@ func (r *runner) pass(ctx context.Context, sel *selection, id int, s *summary) e
 	s.LeftRequests = costOf(d.items, d.ledger)
 	s.Resume, s.Finish = d.budget.opens(result.Wanted), d.budget.finish(s.LeftRequests)
 	return nil
-}
-
-// room says how many requests the budget lets through now.
-func (r *runner) room(ctx context.Context) (free int, limited bool, err error) {
-	c, err := readCapacity(ctx, r.db, r.config, r.now())
-	return c.Available, c.Limit > 0 || !c.Next.IsZero(), err
 }
 
 // outlook is what is to be read now, and what the budget allows.

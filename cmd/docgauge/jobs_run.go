@@ -84,7 +84,7 @@ func (a *app) openQueue(ctx context.Context) (_ *queueRunner, err error) {
 		return nil, err
 	}
 	r.opened = append(r.opened, r.db.Close)
-	if r.api, err = newAPI(c, r.db, r.log, a.now); err != nil {
+	if r.api, err = newAPI(c, r.db, r.log, a.now, 0); err != nil {
 		return nil, err
 	}
 	stores, err := newSinks(c)

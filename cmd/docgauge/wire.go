@@ -36,12 +36,17 @@ type api struct {
 	meter    *meter
 }
 
-func newAPI(c config, db *state.DB, log *slog.Logger, now func() time.Time) (api, error) {
+// runPatience is how long a run waits in all for slots that free soon: an hourly
+// one begins a moment before those of the run before it are free. A command that a
+// person waits for has none.
+const runPatience = time.Minute
+
+func newAPI(c config, db *state.DB, log *slog.Logger, now func() time.Time, patience time.Duration) (api, error) {
 	transport := docsapi.NewTransport(int(c.Concurrency), time.Duration(c.Timeout))
 	a := api{
 		budget: budget.New(budget.Config{
 			Name: analyticsBudget, Limit: int(c.Budget), MinInterval: time.Duration(c.MinInterval),
-			Timeout: time.Duration(c.Timeout), InFlight: int(c.Concurrency), RetryAfter: docsapi.RetryAfter, Now: now,
+			Timeout: time.Duration(c.Timeout), InFlight: int(c.Concurrency), Patience: patience, RetryAfter: docsapi.RetryAfter, Now: now,
 		}, db, transport),
 		agents: newAgentBudgets(c, db, now),
 		key:    newKeyring("DOCGAUGE_API_KEY", c.APIKey, c.APIKeyFile),
@@ -177,7 +182,7 @@ func (a *app) openRunner(c config) (_ *runner, err error) {
 		return nil, err
 	}
 	r.opened = append(r.opened, func() error { return closeStores(r.stores) })
-	if r.api, err = newAPI(c, r.db, r.log, a.now); err != nil {
+	if r.api, err = newAPI(c, r.db, r.log, a.now, runPatience); err != nil {
 		return nil, err
 	}
 	if r.spool, err = spool.Open(c.StateDir, a.now()); err != nil {

@@ -1,11 +1,12 @@
 // Package budget keeps requests inside an hourly limit: an http.RoundTripper
 // that writes each request to a durable log before it is sent and frees its
-// slot one hour after the response.
+// slot one hour after the response, or at once where certainly nothing was sent.
 //
 // Invariant: in no span of one hour do more than Limit requests reach the
 // service from all processes that share the store, whatever is killed in
 // between; and while a slot is free no request is refused. A 429 closes the
-// budget for everybody.
+// budget for everybody. Without a limit requests are written in groups, for a
+// limit that is set later: a crash loses those of the last second.
 //
 // It does not retry and does not decide what is worth a request.
 package budget
@@ -33,7 +34,16 @@ type Store interface {
 	// occupied until span after its response, which is taken to have come after
 	// unanswered where it was never entered. now is called while no other
 	// process can charge. A limit of 0 enters nothing; only a cooldown refuses.
+	// What it costs does not depend on the length of the log.
 	Charge(ctx context.Context, budget string, limit int, now func() time.Time, span, unanswered time.Duration, answered map[int64]time.Time) (id int64, free time.Time, err error)
+	// Note enters requests that no limit held back: count with a response, the last
+	// at done, and those of sent without one yet, whose ids it returns in order.
+	Note(ctx context.Context, budget string, now func() time.Time, span, unanswered time.Duration, count int, done time.Time, sent []time.Time, answered map[int64]time.Time) (ids []int64, err error)
+	// Release takes out the entry of a request that was never sent.
+	Release(ctx context.Context, id int64) error
+	// Occupied returns how many slots are occupied for longer than soon, and when the
+	// cooldown ends or ended.
+	Occupied(ctx context.Context, budget string, now func() time.Time, soon, span, unanswered time.Duration) (taken int, cooldown time.Time, err error)
 	// Answered enters when responses came.
 	Answered(ctx context.Context, answered map[int64]time.Time) error
 	// Cooldown closes the budget until a time, or opens it (zero time).
@@ -57,6 +67,11 @@ type Config struct {
 	// InFlight is the most requests at once; a request is in flight until its
 	// response's body is closed.
 	InFlight int
+	// Patience is how long this process waits in all, until Renew, for slots that
+	// free soon, instead of refusing requests; it never waits for a cooldown. Waits
+	// at the same time count once. A run that begins exactly an hour after the one
+	// before it comes a moment before the slots of that one are free.
+	Patience time.Duration
 	// RetryAfter reads a 429's Retry-After; 0 if there is none worth heeding.
 	RetryAfter func(http.Header) time.Duration
 	// Now is the clock of what is stored.
@@ -75,22 +90,27 @@ type Budget struct {
 
 	mu       sync.Mutex
 	answered map[int64]time.Time // responses the store does not know yet
+	noted    []*entry            // requests the store does not know yet; without a limit only
+	wrote    time.Time           // when they were last written
 	next     time.Time           // earliest send time of the next request
 	step     int                 // of the back-off, as the store last had it
 	sent     int
 	foreign  int
+	patience time.Duration // what is left of it
+	waiting  time.Time     // until when patience has been taken
+	room     room
 }
 
 // New returns the budget; base sends what fits.
 func New(cfg Config, store Store, base http.RoundTripper) *Budget {
 	return &Budget{
 		cfg: cfg, store: store, base: base,
-		slots: make(chan struct{}, max(cfg.InFlight, 1)), answered: map[int64]time.Time{},
+		slots: make(chan struct{}, max(cfg.InFlight, 1)), answered: map[int64]time.Time{}, patience: cfg.Patience,
 	}
 }
 
-// Sent returns how many requests this process sent, and how many of them were
-// throttled by the service although our own log had room (foreign use).
+// Sent returns how many requests this process sent, or is sending, and how many
+// of them were throttled by the service although our own log had room (foreign use).
 func (b *Budget) Sent() (requests, foreign int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,7 +120,8 @@ func (b *Budget) Sent() (requests, foreign int) {
 // RoundTrip waits for a place in flight and for MinInterval, charges the request
 // and sends it. Errors of its own: *ExhaustedError with the budget used up and
 // *StoreError, both before anything is sent; of a read a *StoreError can also come
-// after a 429 or a success whose effect on the cooldown could not be stored.
+// after a 429 or a success whose effect on the cooldown could not be stored, and
+// beside the error of a request that was not sent whose slot could not be freed.
 // A 429 comes back with a Retry-After of as many seconds as the budget is closed.
 func (b *Budget) RoundTrip(req *http.Request) (*http.Response, error) {
 	select {
@@ -129,17 +150,24 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
+// send charges the request, sends it, and notes what came of it. A process killed
+// between the charge and the end of the request leaves the entry behind: nobody
+// knows whether it was sent, so it stays charged as one that was never answered.
 func (b *Budget) send(req *http.Request) (*http.Response, error) {
-	id, at, err := b.charge(req.Context())
+	e, err := b.charge(req.Context())
 	if err != nil {
 		return nil, errors.Join(err, closeBody(req))
 	}
-	resp, err := b.base.RoundTrip(req)
+	var conn connection
+	resp, err := b.base.RoundTrip(req.WithContext(conn.trace(req.Context())))
+	if err != nil && conn.never() {
+		return nil, errors.Join(err, b.release(req.Context(), e))
+	}
 	if err != nil {
-		b.gaveUp(id, at)
+		b.gaveUp(e)
 		return nil, err
 	}
-	b.answer(id, b.cfg.Now())
+	b.answer(e, b.cfg.Now())
 	// The answer of a write says whether it took effect: nothing is worth losing
 	// it. A store that fails refuses the next request.
 	if err := b.heed(req.Context(), resp); err != nil && isRead(req) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -88,9 +89,8 @@ func TestUnlimited(t *testing.T) {
 		for range 50 {
 			wantStatus(t, a, 200)
 		}
-		if u, err := store.Usage(t.Context(), "b", time.Now(), budget.Span, timeout); err != nil || len(u.Slots) != 0 {
-			t.Errorf("the log holds %d requests, %v", len(u.Slots), err)
-		}
+		check(t, a.Flush(t.Context()))
+		wantSlots(t, store, slices.Repeat([]time.Duration{budget.Span}, 50)...)
 		svc.answers(429, 0)
 		wantStatus(t, a, 429)
 		svc.answers(200, 0)
@@ -241,7 +241,10 @@ func TestMinInterval(t *testing.T) {
 // broken is a store of which one operation fails.
 type broken struct {
 	*state.DB
-	charge, throttles, cooldown, answered bool
+	charge, throttles, cooldown, answered, release, note bool
+	// noting is called before requests are noted, if not nil; notes and looks count.
+	noting       func()
+	notes, looks int
 }
 
 var errDisk = errors.New("disk on fire")
@@ -274,6 +277,32 @@ func (s *broken) Answered(ctx context.Context, answered map[int64]time.Time) err
 	return s.DB.Answered(ctx, answered)
 }
 
+func (s *broken) Release(ctx context.Context, id int64) error {
+	if s.release {
+		return errDisk
+	}
+	return s.DB.Release(ctx, id)
+}
+
+func (s *broken) Note(ctx context.Context, name string, now func() time.Time, span, unanswered time.Duration, count int, done time.Time, sent []time.Time, answered map[int64]time.Time) ([]int64, error) {
+	s.notes++
+	if s.noting != nil {
+		s.noting()
+	}
+	if s.note {
+		return nil, errDisk
+	}
+	return s.DB.Note(ctx, name, now, span, unanswered, count, done, sent, answered)
+}
+
+func (s *broken) Occupied(ctx context.Context, name string, now func() time.Time, soon, span, unanswered time.Duration) (int, time.Time, error) {
+	s.looks++
+	if s.throttles {
+		return 0, time.Time{}, errDisk
+	}
+	return s.DB.Occupied(ctx, name, now, soon, span, unanswered)
+}
+
 func wantStoreError(t *testing.T, err error) {
 	t.Helper()
 	e, ok := errors.AsType[*budget.StoreError](err)
@@ -284,7 +313,7 @@ func wantStoreError(t *testing.T, err error) {
 
 func TestStoreFailureSendsNothing(t *testing.T) {
 	for _, limit := range []int{0, 3} {
-		for _, store := range []*broken{{charge: limit > 0, throttles: limit == 0}, {throttles: true}} {
+		for _, store := range []*broken{{charge: limit > 0, note: limit == 0}, {throttles: true}} {
 			synctest.Test(t, func(t *testing.T) {
 				svc := new(service)
 				store.DB = openStore(t)

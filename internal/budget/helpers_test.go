@@ -1,10 +1,12 @@
 package budget_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strings"
 	"sync"
@@ -44,6 +46,7 @@ type service struct {
 	// status and header of the next response; 0 is 200.
 	status int
 	header http.Header
+	conn   conn
 	bodies []*body
 }
 
@@ -61,7 +64,20 @@ type ways struct {
 	there, back time.Duration
 	status      int
 	header      http.Header
+	conn        conn
 }
+
+// conn is what a transport says of a request's connection.
+type conn int
+
+const (
+	silent  conn = iota // nothing
+	refused             // it asked for one in vain
+	made                // it has one
+	handed              // it has one, after the way there or after the request was given up
+)
+
+var errRefused = errors.New("connection refused")
 
 func (s *service) ways(ctx context.Context) ways {
 	if w, ok := ctx.Value(waysKey{}).(ways); ok {
@@ -69,12 +85,26 @@ func (s *service) ways(ctx context.Context) ways {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return ways{s.there, s.back, s.status, s.header}
+	return ways{s.there, s.back, s.status, s.header, s.conn}
 }
 
 func (s *service) RoundTrip(req *http.Request) (*http.Response, error) {
 	w, sent := s.ways(req.Context()), time.Now()
-	if err := sleep(req.Context(), w.there); err != nil {
+	trace := httptrace.ContextClientTrace(req.Context())
+	if w.conn != silent {
+		trace.GetConn("localhost:80")
+	}
+	if w.conn == made {
+		trace.GotConn(httptrace.GotConnInfo{})
+	}
+	err := sleep(req.Context(), w.there)
+	if w.conn == refused {
+		return nil, cmp.Or(err, errRefused)
+	}
+	if w.conn == handed {
+		trace.GotConn(httptrace.GotConnInfo{})
+	}
+	if err != nil {
 		time.AfterFunc(w.there-time.Since(sent), s.arrive) // although its sender gave up
 		return nil, err
 	}
@@ -182,6 +212,20 @@ func wantRefusal(t *testing.T, b *budget.Budget, throttled bool, after time.Dura
 	got := time.Until(e.RetryAt())
 	if diff := got - after; e.Throttled != throttled || diff < 0 || diff > time.Microsecond {
 		t.Errorf("refused for %v, throttled %v; want %v, %v", got, e.Throttled, after, throttled)
+	}
+}
+
+// wantSlots compares when the occupied slots of the log free, from now.
+func wantSlots(t *testing.T, store *state.DB, want ...time.Duration) {
+	t.Helper()
+	u, err := store.Usage(t.Context(), "b", time.Now(), budget.Span, timeout)
+	check(t, err)
+	var got []time.Duration
+	for _, at := range u.Slots {
+		got = append(got, time.Until(at).Truncate(time.Millisecond))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("slots free in %v, want %v", got, want)
 	}
 }
 

@@ -22,6 +22,8 @@ type event struct {
 	Crash   bool
 	// SetBack sets the clock back.
 	SetBack time.Duration
+	// Renew begins a new run of the process.
+	Renew bool
 	// Burst is how many requests are sent at once.
 	Burst  int
 	Ways   ways
@@ -30,11 +32,13 @@ type event struct {
 
 type story struct {
 	Limit, Processes int
+	Patience         time.Duration
 	Events           []event
 }
 
 func drawStory(t *rapid.T) story {
 	s := story{Limit: rapid.IntRange(1, 6).Draw(t, "limit"), Processes: rapid.IntRange(1, 3).Draw(t, "processes")}
+	s.Patience = rapid.SampledFrom([]time.Duration{0, 0, time.Minute, 10 * time.Hour}).Draw(t, "patience")
 	s.Events = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) event { return drawEvent(t, s) }), 5, 40).Draw(t, "events")
 	return s
 }
@@ -47,6 +51,7 @@ func drawEvent(t *rapid.T, s story) event {
 		Pause:   rapid.SampledFrom([]time.Duration{0, time.Second, 10 * time.Minute, 59 * time.Minute, 61 * time.Minute}).Draw(t, "pause"),
 		Process: rapid.IntRange(0, s.Processes-1).Draw(t, "process"),
 		Crash:   rapid.IntRange(0, 9).Draw(t, "crash") == 0,
+		Renew:   rapid.Bool().Draw(t, "renew"),
 		Burst:   rapid.IntRange(1, s.Limit+2).Draw(t, "burst"),
 		Ways:    ways{there: d("there", timeout/2), back: d("back", timeout/2)},
 	}
@@ -60,6 +65,7 @@ func drawEvent(t *rapid.T, s story) event {
 	if rapid.IntRange(0, 9).Draw(t, "throttled") == 0 {
 		e.Ways.status = 429
 	}
+	e.Ways.conn = rapid.SampledFrom([]conn{silent, refused, made, handed}).Draw(t, "connection")
 	return e
 }
 
@@ -79,7 +85,9 @@ func TestNeverMoreThanLimitInAnyHour(t *testing.T) {
 // play returns when requests reached the service, in order.
 func (s story) play(t *testing.T) []time.Time {
 	store, wall, svc := openStore(t), new(clock), new(service)
-	start := func() *budget.Budget { return budget.New(config(s.Limit, wall.now), store, svc) }
+	cfg := config(s.Limit, wall.now)
+	cfg.Patience = s.Patience
+	start := func() *budget.Budget { return budget.New(cfg, store, svc) }
 	processes := make([]*budget.Budget, s.Processes)
 	for i := range processes {
 		processes[i] = start()
@@ -92,6 +100,9 @@ func (s story) play(t *testing.T) []time.Time {
 			processes[e.Process] = start()
 		}
 		b := processes[e.Process]
+		if e.Renew {
+			b.Renew()
+		}
 		for range e.Burst {
 			senders.Go(func() { e.send(t, b) })
 		}
@@ -109,7 +120,7 @@ func (e event) send(t *testing.T, b *budget.Budget) {
 		defer cancel()
 	}
 	_, err := send(ctx, b)
-	if err != nil && !errors.Is(err, budget.ErrExhausted) && !errors.Is(err, context.DeadlineExceeded) {
+	if err != nil && !errors.Is(err, budget.ErrExhausted) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errRefused) {
 		t.Error(err)
 	}
 }
@@ -183,13 +194,15 @@ func sentBefore(arrived []time.Time, end time.Time) int {
 
 // TestRefusedOnlyWhenFull: of two processes that enter their answers at once,
 // neither is refused while fewer than limit requests are in flight or were
-// answered within the hour; and the moment named is the first at which a slot frees.
+// answered within the hour; and the moment named is the first at which a slot
+// frees. Requests that find no connection count for nothing.
 func TestRefusedOnlyWhenFull(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.IntRange(1, 5).Draw(rt, "limit")
 		pauses := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) time.Duration {
 			return time.Duration(rapid.Int64Range(0, int64(40*time.Minute)).Draw(t, "pause"))
 		}), 1, 40).Draw(rt, "pauses")
+		conns := rapid.SliceOfN(rapid.SampledFrom([]conn{refused, made}), len(pauses), len(pauses)).Draw(rt, "connections")
 		var wrong error
 		synctest.Test(t, func(t *testing.T) {
 			store, svc := openStore(t), &service{there: time.Second, back: 2 * time.Second}
@@ -198,7 +211,11 @@ func TestRefusedOnlyWhenFull(t *testing.T) {
 			for i, pause := range pauses {
 				time.Sleep(pause)
 				b := processes[i%2]
+				svc.conn = conns[i]
 				_, err := send(t.Context(), b)
+				if errors.Is(err, errRefused) {
+					continue
+				}
 				wrong = errors.Join(wrong, b.Flush(t.Context()), judge(done, limit, err))
 				if err == nil {
 					done = append(done, time.Now())

@@ -86,7 +86,8 @@ func (b *Budget) setCooldown(ctx context.Context, until time.Time, step int) err
 		return &StoreError{err}
 	}
 	b.mu.Lock()
-	b.step = step
+	b.step, b.room.cooldown = step, until
+	b.room.changes++
 	b.mu.Unlock()
 	return nil
 }

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -284,7 +283,7 @@ func (u *user) run() {
 		u.t.Fatal(err)
 	}
 	b := budget.New(budget.Config{
-		Name: "analytics", Limit: u.limit, Timeout: timeout, InFlight: u.concurrency, RetryAfter: docsapi.RetryAfter, Now: time.Now,
+		Name: "analytics", Limit: u.limit, Timeout: timeout, InFlight: u.concurrency, Patience: time.Minute, RetryAfter: docsapi.RetryAfter, Now: time.Now,
 	}, u.db, u.service)
 	client, err := docsapi.New(docsapi.Config{
 		BaseURL: "https://api.example.com", APIKey: docsapi.StaticKey("key_secret"), Transport: b, Timeout: timeout,
@@ -300,14 +299,7 @@ func (u *user) run() {
 		Rotate: u.rotate, Policy: schedule.Policy{Limit: u.limit, Settle: settle},
 	})
 	work.Items = schedule.Due(input)
-	work.Room = func(ctx context.Context) (int, bool, error) {
-		usage, err := u.db.Usage(ctx, "analytics", time.Now(), budget.Span, timeout)
-		free := u.limit - len(usage.Slots)
-		if usage.Cooldown.After(time.Now()) {
-			free = 0
-		}
-		return max(free, 0), true, err
-	}
+	work.Room = b.Room
 	p.Run(u.t.Context(), work)
 	if err := b.Flush(u.t.Context()); err != nil {
 		u.t.Fatal(err)

@@ -28,7 +28,7 @@ func open(t *testing.T, dir string) *state.DB {
 	return db
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

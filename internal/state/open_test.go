@@ -92,7 +92,7 @@ func TestOpenAgain(t *testing.T) {
 }
 
 // raw opens the database without this package.
-func raw(t *testing.T, dir string) *sql.DB {
+func raw(t testing.TB, dir string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(dir, state.FileName))
 	check(t, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -14,7 +16,8 @@ const MaxCooldown = 24 * time.Hour
 // Charge enters a request of the budget, before it is sent, if fewer than limit
 // slots are occupied and no cooldown is on; it returns the entry's id. Otherwise
 // id is 0, nothing is entered, and free is when to ask again. With a limit of 0
-// only a cooldown closes the budget, and nothing is ever entered.
+// only a cooldown closes the budget, and nothing is entered: see Note. What it
+// costs does not depend on how much the log holds.
 //
 // A slot is occupied until span after the response; a request whose response
 // was never entered, because it is in flight or its process died, counts as
@@ -34,27 +37,95 @@ func (db *DB) Charge(ctx context.Context, budget string, limit int, now func() t
 			return err
 		}
 		at := now()
-		if err := settleLog(ctx, tx, budget, at, span, unanswered); err != nil {
-			return err
-		}
-		u, err := usage(ctx, tx, budget, at, span, unanswered)
+		taken, cooldown, err := settleLog(ctx, tx, budget, at, span, unanswered)
 		if err != nil {
 			return err
 		}
-		if free = u.Free(limit, at); !free.IsZero() || limit == 0 {
+		if limit > 0 && taken >= limit {
+			if free, err = nextFree(ctx, tx, budget, taken, limit, span, unanswered); err != nil {
+				return err
+			}
+		}
+		if free = afterCooldown(free, cooldown, at); !free.IsZero() || limit == 0 {
 			return nil
 		}
-		res, err := tx.ExecContext(ctx, `INSERT INTO requests (budget, sent_at) VALUES (?, ?)`, budget, ceilMicro(at))
-		if err != nil {
-			return err
-		}
-		id, err = res.LastInsertId()
+		id, err = enterRequest(ctx, tx, budget, at)
 		return err
 	})
 	if err != nil {
 		return 0, time.Time{}, err
 	}
 	return id, free, nil
+}
+
+func enterRequest(ctx context.Context, tx *sql.Tx, budget string, sent time.Time) (id int64, err error) {
+	res, err := tx.ExecContext(ctx, `INSERT INTO requests (budget, sent_at) VALUES (?, ?)`, budget, ceilMicro(sent))
+	if err != nil {
+		return 0, err
+	}
+	return res.LastInsertId()
+}
+
+// Note enters requests that no limit held back: count that were answered, the
+// last of them at done, as one entry, whose slots free together; and one for each
+// of sent, which have no answer yet. It returns the ids of those. As Charge does,
+// it enters the answers to earlier ones and drops what is older than span.
+func (db *DB) Note(ctx context.Context, budget string, now func() time.Time, span, unanswered time.Duration, count int, done time.Time, sent []time.Time, answered map[int64]time.Time) (ids []int64, err error) {
+	err = db.tx(ctx, func(tx *sql.Tx) error {
+		if err := enterAnswers(ctx, tx, answered); err != nil {
+			return err
+		}
+		if _, _, err := settleLog(ctx, tx, budget, now(), span, unanswered); err != nil {
+			return err
+		}
+		if count > 0 {
+			_, err := tx.ExecContext(ctx, `INSERT INTO requests (budget, sent_at, done_at, slots) VALUES (?1, ?2, ?2, ?3)`, budget, ceilMicro(done), count)
+			if err != nil {
+				return err
+			}
+		}
+		for _, at := range sent {
+			id, err := enterRequest(ctx, tx, budget, at)
+			if err != nil {
+				return err
+			}
+			ids = append(ids, id)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ids, nil
+}
+
+// Release takes out the entry of a request that was never sent. One that was
+// answered stays.
+func (db *DB) Release(ctx context.Context, id int64) error {
+	_, err := db.sql.ExecContext(ctx, `DELETE FROM requests WHERE id = ? AND done_at IS NULL`, id)
+	return wrap(db.dir, err)
+}
+
+// Occupied returns how many slots of the budget are occupied and stay so for
+// longer than soon, and when its cooldown ends or ended (zero: none). As Charge
+// does, it takes what lies in the future to have happened now, for whoever does
+// not charge while nothing is free.
+func (db *DB) Occupied(ctx context.Context, budget string, now func() time.Time, soon, span, unanswered time.Duration) (taken int, cooldown time.Time, err error) {
+	err = db.tx(ctx, func(tx *sql.Tx) error {
+		at := now()
+		if taken, cooldown, err = settleLog(ctx, tx, budget, at, span, unanswered); err != nil || soon <= 0 {
+			return err
+		}
+		free, freeUnanswered := at.Add(soon-span), at.Add(soon-span-unanswered)
+		var frees int
+		err := tx.QueryRowContext(ctx, `
+			SELECT coalesce((SELECT sum(slots) FROM requests WHERE budget = ?1 AND done_at <= ?2), 0)
+			  + coalesce((SELECT sum(slots) FROM requests WHERE budget = ?1 AND done_at IS NULL AND sent_at <= ?3), 0)`,
+			budget, free.UnixMicro(), freeUnanswered.UnixMicro()).Scan(&frees)
+		taken -= frees
+		return err
+	})
+	return taken, cooldown, err
 }
 
 // ceilMicro returns the first whole microsecond at or after t: a slot must not
@@ -75,28 +146,68 @@ func enterAnswers(ctx context.Context, tx *sql.Tx, answered map[int64]time.Time)
 	return nil
 }
 
-// settleLog pulls what lies in the future to now, and drops the entries whose
-// slot is free.
-func settleLog(ctx context.Context, tx *sql.Tx, budget string, now time.Time, span, unanswered time.Duration) error {
-	_, err := tx.ExecContext(ctx, `
-		UPDATE requests SET sent_at = min(sent_at, ?1), done_at = min(done_at, ?1)
-		WHERE budget = ?2 AND (sent_at > ?1 OR done_at > ?1)`, ceilMicro(now), budget)
-	if err != nil {
-		return err
+// settleLog pulls what lies in the future to now, drops the entries whose slots
+// are free, and returns how many slots are left, and the end of the cooldown. Each
+// statement finds what it changes by an index, and mostly there is nothing.
+func settleLog(ctx context.Context, tx *sql.Tx, budget string, now time.Time, span, unanswered time.Duration) (taken int, cooldown time.Time, err error) {
+	expired := now.Add(-span)
+	for _, change := range []struct {
+		query string
+		at    int64
+	}{
+		{`UPDATE requests SET done_at = ?2 WHERE budget = ?1 AND done_at > ?2`, ceilMicro(now)},
+		{`UPDATE requests SET sent_at = ?2 WHERE budget = ?1 AND done_at IS NULL AND sent_at > ?2`, ceilMicro(now)},
+		{`UPDATE cooldowns SET until = ?2 WHERE budget = ?1 AND until > ?2`, now.Add(MaxCooldown).UnixMicro()},
+		{`DELETE FROM requests WHERE budget = ?1 AND done_at <= ?2`, expired.UnixMicro()},
+		{`DELETE FROM requests WHERE budget = ?1 AND done_at IS NULL AND sent_at <= ?2`, expired.Add(-unanswered).UnixMicro()},
+	} {
+		if _, err := tx.ExecContext(ctx, change.query, budget, change.at); err != nil {
+			return 0, time.Time{}, err
+		}
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE cooldowns SET until = ?1 WHERE budget = ?2 AND until > ?1`,
-		now.Add(MaxCooldown).UnixMicro(), budget)
+	err = tx.QueryRowContext(ctx, `SELECT coalesce((SELECT taken FROM slots WHERE budget = ?), 0)`, budget).Scan(&taken)
 	if err != nil {
-		return err
+		return 0, time.Time{}, err
 	}
-	_, err = tx.ExecContext(ctx, `DELETE FROM requests WHERE budget = ? AND coalesce(done_at, sent_at + ?) + ? <= ?`,
-		budget, unanswered.Microseconds(), span.Microseconds(), now.UnixMicro())
-	return err
+	cooldown, _, err = throttles(ctx, tx, budget)
+	return taken, cooldown, err
 }
+
+// nextFree returns when fewer than limit of the taken slots are occupied. It walks
+// through the log from the nearer end: mostly one entry of each kind, more where
+// the limit was lowered.
+func nextFree(ctx context.Context, tx *sql.Tx, budget string, taken, limit int, span, unanswered time.Duration) (time.Time, error) {
+	steps, order := taken-limit+1, "ASC"
+	if limit < steps {
+		steps, order = limit, "DESC"
+	}
+	rows, err := tx.QueryContext(ctx, strings.ReplaceAll(`
+		SELECT at, slots FROM (SELECT done_at AS at, slots FROM requests WHERE budget = ?1 AND done_at IS NOT NULL ORDER BY done_at {order} LIMIT ?2)
+		UNION ALL
+		SELECT at, slots FROM (SELECT sent_at + ?3 AS at, slots FROM requests WHERE budget = ?1 AND done_at IS NULL ORDER BY sent_at {order} LIMIT ?2)
+		ORDER BY at {order}`, "{order}", order), budget, steps, unanswered.Microseconds())
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer rows.Close()
+	var at int64
+	for steps > 0 && rows.Next() {
+		var slots int
+		if err := rows.Scan(&at, &slots); err != nil {
+			return time.Time{}, err
+		}
+		steps -= slots
+	}
+	return time.UnixMicro(at).Add(span).UTC(), rows.Err()
+}
+
+// maxSlots is how many slots Usage tells apart: no limit is above it.
+const maxSlots = 1_000_000
 
 // Usage is what occupies a budget.
 type Usage struct {
-	// Slots are the times at which the occupied slots free, soonest first.
+	// Slots are the times at which the occupied slots free, soonest first; of more
+	// than a million the last ones.
 	Slots []time.Time
 	// Cooldown is when the service may be asked again; zero if none is on.
 	Cooldown time.Time
@@ -110,44 +221,47 @@ func (u Usage) Free(limit int, now time.Time) time.Time {
 	if limit > 0 && len(u.Slots) >= limit {
 		free = u.Slots[len(u.Slots)-limit]
 	}
-	if u.Cooldown.After(now) && u.Cooldown.After(free) {
-		free = u.Cooldown
+	return afterCooldown(free, u.Cooldown, now)
+}
+
+func afterCooldown(free, cooldown, now time.Time) time.Time {
+	if cooldown.After(now) && cooldown.After(free) {
+		return cooldown
 	}
 	return free
 }
 
 // Usage returns what occupies the budget at now. It changes nothing.
-func (db *DB) Usage(ctx context.Context, budget string, now time.Time, span, unanswered time.Duration) (Usage, error) {
-	u, err := usage(ctx, db.sql, budget, now, span, unanswered)
-	return u, wrap(db.dir, err)
-}
-
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-func usage(ctx context.Context, q querier, budget string, now time.Time, span, unanswered time.Duration) (u Usage, err error) {
-	rows, err := q.QueryContext(ctx, `
-		SELECT coalesce(min(done_at, ?3), min(sent_at, ?3) + ?1) + ?4 AS frees
-		FROM requests WHERE budget = ?5 AND frees > ?2 ORDER BY frees`,
+func (db *DB) Usage(ctx context.Context, budget string, now time.Time, span, unanswered time.Duration) (u Usage, err error) {
+	defer func() { err = wrap(db.dir, err) }()
+	// Before the log is read, which takes the one connection until it is closed.
+	if u.Cooldown, u.Step, err = throttles(ctx, db.sql, budget); err != nil {
+		return u, err
+	}
+	rows, err := db.sql.QueryContext(ctx, `
+		SELECT coalesce(min(done_at, ?3), min(sent_at, ?3) + ?1) + ?4 AS frees, slots
+		FROM requests WHERE budget = ?5 AND frees > ?2 ORDER BY frees DESC`,
 		unanswered.Microseconds(), now.UnixMicro(), ceilMicro(now), span.Microseconds(), budget)
 	if err != nil {
 		return u, err
 	}
 	defer rows.Close()
-	for rows.Next() {
+	for len(u.Slots) < maxSlots && rows.Next() {
 		var at int64
-		if err := rows.Scan(&at); err != nil {
+		var slots int
+		if err := rows.Scan(&at, &slots); err != nil {
 			return u, err
 		}
-		u.Slots = append(u.Slots, time.UnixMicro(at).UTC())
+		for range min(slots, maxSlots-len(u.Slots)) {
+			u.Slots = append(u.Slots, time.UnixMicro(at).UTC())
+		}
 	}
-	if err := rows.Err(); err != nil {
-		return u, err
-	}
-	u.Cooldown, u.Step, err = throttles(ctx, q, budget)
-	return u, err
+	slices.Reverse(u.Slots)
+	return u, rows.Err()
+}
+
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 func throttles(ctx context.Context, q querier, budget string) (time.Time, int, error) {
