@@ -110,7 +110,7 @@ func (p *planner) classify(project string, spec analytics.Spec, w analytics.Wind
 func (p *planner) waits(item *Item, known bool) bool {
 	if p.Aside != nil {
 		if a, aside := p.Aside(item.Key); aside && a.Until.After(p.Now) {
-			item.Why = fmt.Sprintf("set aside until %s: %s (%d times)", a.Until.UTC().Format("2006-01-02 15:04"), a.Reason, a.Failures)
+			item.Why = fmt.Sprintf("set aside until %s: %s (failure %d)", a.Until.UTC().Format("2006-01-02 15:04"), a.Reason, a.Failures)
 			return true
 		}
 	}

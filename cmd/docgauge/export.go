@@ -79,6 +79,10 @@ type summary struct {
 	Throttled    int       `json:"requests_throttled"`
 	Drifted      int       `json:"readings_drifted"`
 	Mispredicted int       `json:"pages_mispredicted"`
+	Unverified   int       `json:"windows_unverified"`
+	MovedRows    int64     `json:"rows_moved"`
+	RepeatedRows int64     `json:"rows_repeated"`
+	SetAside     int       `json:"windows_set_aside"`
 	Left         int       `json:"windows_left"`
 	LeftRequests int       `json:"requests_left"`
 	Resume       time.Time `json:"next_request_at,omitzero"`
@@ -264,7 +268,8 @@ func (r *runner) pass(ctx context.Context, sel *selection, id int, s *summary) e
 	if d, err = r.due(context.WithoutCancel(ctx), sel, id); err != nil {
 		return err
 	}
-	s.LeftRequests = costOf(d.items, d.ledger)
+	// The same windows that plan lists: those set aside are not due before their time.
+	s.Left, s.LeftRequests = len(d.items), costOf(d.items, d.ledger)
 	s.Resume, s.Finish = d.budget.opens(result.Wanted), d.budget.finish(s.LeftRequests)
 	return nil
 }
@@ -342,6 +347,10 @@ func (s *summary) add(r pipeline.Result) {
 	s.Rows += r.Rows
 	s.Drifted += r.Drifted
 	s.Mispredicted += r.Mispredicted
+	s.Unverified += r.Unverified
+	s.MovedRows += r.MovedRows
+	s.RepeatedRows += r.RepeatedRows
+	s.SetAside += r.SetAside
 	s.Left, s.budgetSpent = r.Left, r.BudgetSpent
 	s.say(r.Errors)
 }
@@ -384,6 +393,13 @@ func (s *summary) print(out, log io.Writer) error {
 	}
 	if s.Drifted > 0 {
 		fmt.Fprintf(&b, "%s begun again because the numbers changed meanwhile\n", plural(s.Drifted, "reading"))
+	}
+	if s.Unverified > 0 {
+		fmt.Fprintf(&b, "NOT VERIFIED: %s; %s were read before the numbers last moved, %s repeated a path\n",
+			plural(s.Unverified, "window"), plural(int(s.MovedRows), "row"), plural(int(s.RepeatedRows), "row"))
+	}
+	if s.SetAside > 0 {
+		fmt.Fprintf(&b, "set aside: %s that the service does not give as it should; `docgauge status` lists them\n", plural(s.SetAside, "window"))
 	}
 	if s.Throttled > 0 {
 		fmt.Fprintf(&b, "the service throttled %s although our budget had room: something else uses the same quota, or DOCGAUGE_BUDGET is above it\n", plural(s.Throttled, "request"))

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -60,11 +63,26 @@ type statusReport struct {
 	Coverage []coverageReport   `json:"coverage"`
 	Open     []state.OpenWindow `json:"open_windows"`
 	Budget   capacity           `json:"budget"`
+	// Unverified are the windows whose last reading is not verified, the newest
+	// first, and how many of their rows are suspect.
+	Unverified []unverified `json:"unverified"`
+	// SetAside are the windows that the service does not give as it should.
+	SetAside []analytics.Aside `json:"set_aside"`
+	// Waiting are windows that are not due before their time, and why.
+	Waiting []plannedWindow `json:"windows_waiting"`
 	// Owed counts windows that a sink lacks, by sink.
 	Owed    map[string]int `json:"windows_owed"`
 	LastRun *state.Run     `json:"last_run"`
 	// sinks are those of Owed, as they are configured.
 	sinks sinkNames
+}
+
+// unverified is a window whose numbers moved while they were read.
+type unverified struct {
+	analytics.Key
+	Rows         int64 `json:"row_count"`
+	MovedRows    int64 `json:"moved_rows"`
+	RepeatedRows int64 `json:"repeated_rows"`
 }
 
 func (a *app) status(ctx context.Context, sel *selection, asJSON bool) error {
@@ -110,6 +128,11 @@ func newStatusReport(ctx context.Context, db *state.DB, c config, sel *selection
 		}
 	}
 	r.sinks, r.Owed = c.Sinks, l.owing(c.Sinks)
+	r.Unverified, r.SetAside, r.Waiting = l.unverified(in.Projects), l.setAside(in.Projects, now), []plannedWindow{}
+	_, waiting := schedule.Plan(in)
+	for _, item := range waiting {
+		r.Waiting = append(r.Waiting, l.planned(item))
+	}
 	if r.Open, err = db.OpenWindows(ctx); err != nil {
 		return r, err
 	}
@@ -121,6 +144,35 @@ func newStatusReport(ctx context.Context, db *state.DB, c config, sel *selection
 		r.LastRun = &runs[0]
 	}
 	return r, err
+}
+
+// unverified lists the windows of the projects whose last reading is not verified,
+// the newest first.
+func (l ledger) unverified(projects []string) []unverified {
+	out := []unverified{}
+	for k, e := range l.entries {
+		if !e.Verified && slices.Contains(projects, k.Project) {
+			out = append(out, unverified{k, e.Rows, e.MovedRows, e.RepeatedRows})
+		}
+	}
+	slices.SortFunc(out, func(a, b unverified) int { return newestFirst(a.Key, b.Key) })
+	return out
+}
+
+// setAside lists the windows of the projects that rest, the newest first.
+func (l ledger) setAside(projects []string, now time.Time) []analytics.Aside {
+	out := []analytics.Aside{}
+	for k, a := range l.asides {
+		if a.Until.After(now) && slices.Contains(projects, k.Project) {
+			out = append(out, a)
+		}
+	}
+	slices.SortFunc(out, func(a, b analytics.Aside) int { return newestFirst(a.Key, b.Key) })
+	return out
+}
+
+func newestFirst(a, b analytics.Key) int {
+	return cmp.Or(cmp.Compare(b.To, a.To), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Granularity, b.Granularity), cmp.Compare(a.From, b.From))
 }
 
 // owing counts the windows that each sink lacks.
@@ -158,6 +210,7 @@ func (a *app) printStatus(r statusReport) error {
 		fmt.Fprintf(a.out, "\nrunning %s of %s: %s human, %s ai, %s total so far (%s)", w.Granularity, w.Project,
 			commas(w.Totals.Human), commas(w.Totals.AI), commas(w.Totals.Total), clock(w.ReadAt))
 	}
+	a.printTroubled(r)
 	for _, sink := range r.sinks {
 		if n := r.Owed[sink]; n > 0 {
 			fmt.Fprintf(a.out, "\nsink %[1]s lacks %[2]s: the next export delivers what is in the spool, `docgauge load --sink %[1]s` what the files have", sink, plural(n, "window"))
@@ -165,6 +218,34 @@ func (a *app) printStatus(r statusReport) error {
 	}
 	fmt.Fprintf(a.out, "\nbudget: %s\n", r.Budget)
 	return a.printLastRun(r.LastRun)
+}
+
+// shownTroubled is how many windows of a kind status lists; --json has all.
+const shownTroubled = 5
+
+// printTroubled lists the windows that are not verified, those that are set aside,
+// and how many wait for their time.
+func (a *app) printTroubled(r statusReport) {
+	list := func(n int, line func(i int) string) {
+		for i := range min(n, shownTroubled) {
+			fmt.Fprintf(a.out, "\n%s", line(i))
+		}
+		if n > shownTroubled {
+			fmt.Fprintf(a.out, "\n  and %s more: docgauge status --json", commas(int64(n-shownTroubled)))
+		}
+	}
+	list(len(r.Unverified), func(i int) string {
+		u := r.Unverified[i]
+		return fmt.Sprintf("NOT VERIFIED %s: of %s %s were read before the numbers last\n  moved, %s repeated a path; it is read again when it has settled", u.Key,
+			plural(int(u.Rows), "row"), commas(u.MovedRows), commas(u.RepeatedRows))
+	})
+	list(len(r.SetAside), func(i int) string {
+		s := r.SetAside[i]
+		return fmt.Sprintf("set aside %s: %s, failed %s,\n  next try %s: %s", s.Key, s.Reason, plural(s.Failures, "time"), clock(s.Until), s.Detail)
+	})
+	if n := len(r.Waiting) - len(r.SetAside); n > 0 {
+		fmt.Fprintf(a.out, "\n%s known by their totals; their rows are read when they have settled: docgauge plan", plural(n, "window"))
+	}
 }
 
 func stateOf(r analytics.Revision) string {

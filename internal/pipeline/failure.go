@@ -164,6 +164,9 @@ func (r *run) aside(k analytics.Key, reason analytics.AsideReason, err error) an
 	if !again {
 		a = analytics.Aside{Key: k, Since: now}
 	}
+	if cause := errors.Unwrap(err); cause != nil {
+		err = cause // without the window's name
+	}
 	a.Reason, a.Detail = reason, err.Error()
 	a.Failures++
 	a.Until = now.Add(schedule.Pause(a.Failures))
