@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/verify"
 )
 
@@ -14,8 +14,8 @@ const (
 	compareDuty = "compare"
 	// compareEvery is how often an export compares.
 	compareEvery = 24 * time.Hour
-	// compareTimeout bounds it, with the windows that it copies; the next
-	// comparison goes on.
+	// compareTimeout bounds it, with the windows that it copies; the comparison of
+	// the next day goes on.
 	compareTimeout = 15 * time.Minute
 )
 
@@ -45,8 +45,7 @@ func (r *runner) compare(ctx context.Context) error {
 	}
 	switch {
 	case err != nil && within.Err() != nil && ctx.Err() == nil:
-		r.log.Warn("sinks compared in part: the next export goes on", "error", err)
-		return nil
+		r.log.Warn("sinks compared in part: tomorrow's comparison goes on", "error", err)
 	case err != nil || len(done.Errors) > 0:
 		return err // the next export compares again
 	}
@@ -58,11 +57,11 @@ func (r *runner) compared(ctx context.Context) (done verify.Compared, err error)
 	if err != nil {
 		return done, err
 	}
-	dir, err := os.MkdirTemp(r.StateDir, "compare-")
+	temp, err := durable.NewTemp(r.StateDir, tempCopy)
 	if err != nil {
 		return done, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	c := verify.Comparison{Book: bookOf{r.db}, Sinks: asSinks(r.stores), Held: held, Dir: dir, Now: r.now, Log: r.log}
+	defer func() { err = errors.Join(err, temp.Remove()) }()
+	c := verify.Comparison{Book: bookOf{r.db}, Sinks: asSinks(r.stores), Held: held, Dir: temp.Path, Now: r.now, Log: r.log}
 	return c.Run(ctx)
 }

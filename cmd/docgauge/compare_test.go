@@ -173,7 +173,7 @@ func TestDailyComparison(t *testing.T) {
 	if a.compare(); a.shows(first) != 5 {
 		t.Error("not compared after a day")
 	}
-	if left, err := filepath.Glob(filepath.Join(a.runner.StateDir, "compare-*")); len(left) > 0 || err != nil {
+	if left, err := filepath.Glob(filepath.Join(a.runner.StateDir, tempCopy+"-*")); len(left) > 0 || err != nil {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

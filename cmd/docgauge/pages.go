@@ -17,10 +17,12 @@ import (
 const keptPages = 1000
 
 // The kinds of temporary directories in the state directory: for the windows whose
-// pages are read, and for those that are loaded.
+// pages are read, for those that are loaded, and for those that one sink is given
+// from another.
 const (
 	tempPages = "pages"
 	tempLoad  = "load"
+	tempCopy  = "copy"
 )
 
 // ranked is a sink that can say which pages have the most visitors.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"iter"
 
-	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
-
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -22,23 +20,11 @@ func (s *Sink) Look(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	}
 }
 
-// lookAt has a connection of its own, since a session is made with its tables.
 func (s *Sink) lookAt(ctx context.Context, yield func(analytics.Revision) bool) (err error) {
-	conn, err := clickhouse.Open(s.options)
-	if err != nil {
+	l, err := s.look(ctx)
+	if err != nil || l == nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	if err := conn.Ping(ctx); err != nil {
-		return errConnect{err}
-	}
-	ses := &session{layout: layout{database: s.options.Auth.Database, cluster: s.cluster}, conn: conn}
-	version, _, err := ses.migrated(ctx)
-	if err != nil || version == 0 {
-		return err
-	}
-	if err := known(version); err != nil {
-		return err
-	}
-	return ses.revisions(ctx, yield)
+	defer func() { err = errors.Join(err, l.done()) }()
+	return l.revisions(ctx, yield)
 }
