@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/verify"
 )
 
@@ -58,11 +58,11 @@ func (r *runner) compared(ctx context.Context) (done verify.Compared, err error)
 	if err != nil {
 		return done, err
 	}
-	dir, err := os.MkdirTemp(r.StateDir, "compare-")
+	temp, err := durable.NewTemp(r.StateDir, tempCompare)
 	if err != nil {
 		return done, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	c := verify.Comparison{Book: bookOf{r.db}, Sinks: asSinks(r.stores), Held: held, Dir: dir, Now: r.now, Log: r.log}
+	defer func() { err = errors.Join(err, temp.Remove()) }()
+	c := verify.Comparison{Book: bookOf{r.db}, Sinks: asSinks(r.stores), Held: held, Dir: temp.Path, Now: r.now, Log: r.log}
 	return c.Run(ctx)
 }

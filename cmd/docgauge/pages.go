@@ -16,11 +16,13 @@ import (
 // DOCGAUGE_TOP_PAGES can be raised up to it without reading anything again.
 const keptPages = 1000
 
-// The kinds of temporary directories in the state directory: for the windows whose
-// pages are read, and for those that are loaded.
+// The kinds of temporary directories in the state directory: for windows whose pages
+// are read, that are loaded, or copied from one sink to another.
 const (
-	tempPages = "pages"
-	tempLoad  = "load"
+	tempPages   = "pages"
+	tempLoad    = "load"
+	tempCompare = "compare"
+	tempVerify  = "verify"
 )
 
 // ranked is a sink that can say which pages have the most visitors.

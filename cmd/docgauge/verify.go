@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/verify"
@@ -208,12 +208,12 @@ func (a *app) verifyOrRepair(ctx context.Context, c config, v *verify.Verifier, 
 	if err != nil {
 		return r, err
 	}
-	dir, err := os.MkdirTemp(c.StateDir, "verify-")
+	temp, err := durable.NewTemp(c.StateDir, tempVerify)
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	done, err := (&verify.Repair{Verifier: v, Book: bookOf{db}, Held: held, Dir: dir, Now: a.now, Log: a.logger(c)}).Run(ctx)
+	defer func() { err = errors.Join(err, temp.Remove()) }()
+	done, err := (&verify.Repair{Verifier: v, Book: bookOf{db}, Held: held, Dir: temp.Path, Now: a.now, Log: a.logger(c)}).Run(ctx)
 	if err != nil {
 		return r, err
 	}

@@ -171,7 +171,7 @@ func (a *app) openRunner(c config) (_ *runner, err error) {
 		return nil, err
 	}
 	r.opened = append(r.opened, lock.Release)
-	if err := durable.SweepTemp(c.StateDir, tempPages, tempLoad); err != nil {
+	if err := durable.SweepTemp(c.StateDir, tempPages, tempLoad, tempCompare, tempVerify); err != nil {
 		r.log.Warn("files of a killed process not removed", "error", err)
 	}
 	if r.db, err = state.Open(c.StateDir); err != nil {
