@@ -115,12 +115,12 @@ func (a *app) serveWith(ctx context.Context, c config, o serving, said func(url 
 
 // serve runs all that a daemon does until ctx ends or one of it fails.
 func (d *daemon) serve(ctx context.Context, s *server.Server, once bool) error {
-	// Each of three that answer a SIGHUP gets it by a channel of its own.
+	// Each of three that answer a SIGHUP gets it by a channel of its own, to the end of
+	// the process: one that comes while it ends must not kill it.
 	var hangups [3]chan os.Signal
 	for i := range hangups {
 		hangups[i] = make(chan os.Signal, 1)
 		signal.Notify(hangups[i], syscall.SIGHUP)
-		defer signal.Stop(hangups[i])
 	}
 	// Who asks from here on waits rather than see a process without values. What
 	// goes wrong is logged, and publishing meets it again.

@@ -259,9 +259,11 @@ func restoreNew(ctx context.Context, db *state.DB, stores []store, log *slog.Log
 	return restore(ctx, db, stores, log)
 }
 
-// restore reads the ledger back from every sink that can be listed: each of
-// them is given every window, so one list tells what was read before. Without
-// any, nobody knows, and all of it would be requested again: that is an error.
+// restore reads the ledger back from every sink that can be listed. A sink is given
+// every window from the day on which it is configured, so that one that holds some
+// tells what was read before, as far as anybody can. Where those that can be listed
+// hold nothing, the ones that cannot may hold everything, and all of it would be
+// requested again: that is an error.
 func restore(ctx context.Context, db *state.DB, stores []store, log *slog.Logger) (int, error) {
 	var away []error
 	total := 0
@@ -282,11 +284,11 @@ func restore(ctx context.Context, db *state.DB, stores []store, log *slog.Logger
 			log.Info("ledger restored from sink", "sink", s.Name(), "windows", len(revs))
 		}
 	}
-	if len(away) > 0 && len(away) == len(stores) {
+	if len(away) > 0 && total == 0 {
 		return 0, unknownError(away)
 	}
 	for _, err := range away {
-		log.Warn("ledger not restored from sink", "error", err)
+		log.Warn("ledger not restored from sink: what it alone holds is requested again", "error", err)
 	}
 	return total, nil
 }
@@ -299,8 +301,8 @@ func (e unknownError) Error() string {
 	for _, err := range e {
 		all = append(all, err.Error())
 	}
-	return "the ledger is read back from the sinks, and none can be read: " + strings.Join(all, "; ") +
-		" (nothing is requested, as it may be there already: mend the sink, then run again)"
+	return "the ledger is read back from the sinks, and nobody can tell what was read before: " + strings.Join(all, "; ") +
+		" (nothing is requested, as it may be there already: mend the sink, or take it out of DOCGAUGE_SINKS, then run again)"
 }
 
 func (e unknownError) Unwrap() []error { return e }
