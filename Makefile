@@ -74,8 +74,15 @@ report: ## write bin/report.html, a report of a sandbox with agent jobs
 	@echo "file://$(CURDIR)/bin/report.html"
 .PHONY: report
 
-bench: ## speed, memory and requests, against a plain sequential client
+bench: ## speed, memory and requests, against a plain sequential client; the economy of live services
 	$(GO) run ./internal/bench
+	@$(MAKE) --no-print-directory economy
+
+economy: # simulated days of live services, in a few minutes
+	@mkdir -p bin
+	@$(GO) test -count=1 -timeout 30m -run 'TestEconomy$$' -v ./internal/pipeline -economy > bin/economy.txt || { cat bin/economy.txt; exit 1; }
+	@sed -n 's/.*TABLE //p' bin/economy.txt
+.PHONY: economy
 
 torture: ## kill the real binary 320 times and compare every row and agent job; the simulated year; clusters
 	$(GO) test -count=1 -timeout 30m -run 'TestTorture$$' -v ./cmd/docgauge -torture 200

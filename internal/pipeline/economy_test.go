@@ -72,7 +72,7 @@ const movesHourly = "moves hourly"
 func climates(long bool) []climate {
 	lasts := 30 * time.Hour
 	if long {
-		lasts = 8 * 24 * time.Hour
+		lasts = 5 * 24 * time.Hour
 	}
 	growing := func(age time.Duration) int { return 2_000 + 250*int(min(age, 60*time.Hour)/(20*time.Hour)) }
 	return []climate{
@@ -92,6 +92,8 @@ func climates(long bool) []climate {
 // hardly more requests than the fewest there can be, and no concurrency makes it
 // worse than one request at a time does.
 func TestEconomy(t *testing.T) {
+	t.Log("TABLE | service | in flight | requests | fewest | ratio | failed | verified | unverified | backlog done, h | newest verified day, h old |")
+	t.Log("TABLE |---|---|---|---|---|---|---|---|---|---|")
 	for _, c := range climates(*economyTable) {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
