@@ -21,8 +21,8 @@ const (
 	MovedBetweenRipe MovementKind = "between-ripe"
 	// MovedWithin: while one run read it, before the window could settle.
 	MovedWithin MovementKind = "within"
-	// HeldBack is no movement: since At a window of the series waits until an hour's
-	// budget has room for all of it.
+	// HeldBack is no movement: the window of the series that begins on the date that
+	// Times is waits since At until an hour's budget has room for all of it.
 	HeldBack MovementKind = "held-back"
 	// AtLeast is no movement: its Times is how many pages a window of the series
 	// surely has, where none could be read whole yet.
@@ -114,7 +114,7 @@ func (p Policy) HoldsBack(k analytics.Key, requests, free int, now time.Time) bo
 		return false
 	}
 	if p.Moved != nil {
-		if m, held := p.Moved(MovementKey{SeriesOf(k), HeldBack}); held && m.Times > 0 && now.Sub(m.At) >= longestHold {
+		if m, held := p.Moved(MovementKey{SeriesOf(k), HeldBack}); held && m.Times == int(k.From) && now.Sub(m.At) >= longestHold {
 			return false
 		}
 	}

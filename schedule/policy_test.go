@@ -57,6 +57,7 @@ func TestTotalsFirst(t *testing.T) {
 func TestHoldsBack(t *testing.T) {
 	key := analytics.Key{Project: "a", Granularity: "day", Window: window(t, "2026-03-02", "2026-03-03")}
 	young, ripe := key.To.Time().Add(time.Hour), key.To.Time().Add(100*time.Hour)
+	this := int(key.From)
 	for _, tc := range []struct {
 		name       string
 		need, free int
@@ -71,9 +72,9 @@ func TestHoldsBack(t *testing.T) {
 		{"can no longer move, but did", 40, 39, ripe, moves{schedule.MovedBetweenRipe: {2, ripe}}, true},
 		{"the whole budget", 90, 89, young, nil, true},
 		{"no hour has room for it", 91, 89, young, nil, false},
-		{"waits for an hour", 40, 39, young, moves{schedule.HeldBack: {1, young.Add(-time.Hour)}}, true},
-		{"waited for two", 40, 39, young, moves{schedule.HeldBack: {1, young.Add(-2 * time.Hour)}}, false},
-		{"waited once, long ago", 40, 39, young, moves{schedule.HeldBack: {0, young.Add(-2 * time.Hour)}}, true},
+		{"waits for an hour", 40, 39, young, moves{schedule.HeldBack: {this, young.Add(-time.Hour)}}, true},
+		{"waited for two", 40, 39, young, moves{schedule.HeldBack: {this, young.Add(-2 * time.Hour)}}, false},
+		{"another one waited for two", 40, 39, young, moves{schedule.HeldBack: {this - 1, young.Add(-2 * time.Hour)}}, true},
 	} {
 		if got := tc.moved.policy().HoldsBack(key, tc.need, tc.free, tc.at); got != tc.want {
 			t.Errorf("%s: %v", tc.name, got)

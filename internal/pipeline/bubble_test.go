@@ -28,6 +28,9 @@ func bubble(t *testing.T, f func(*testing.T)) {
 	if *long {
 		args = append(args, "-long")
 	}
+	if *economyTable {
+		args = append(args, "-economy")
+	}
 	child := exec.CommandContext(t.Context(), os.Args[0], args...)
 	child.Env = append(os.Environ(), bubbleVariable+"="+t.Name())
 	out, err := child.CombinedOutput()

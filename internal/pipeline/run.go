@@ -57,8 +57,6 @@ type Result struct {
 	Left        int
 	BudgetSpent bool
 	Wanted      int
-	// Done holds the windows that were read, running ones included.
-	Done []analytics.Key
 	// Errors are the failures, each a message of its own.
 	Errors []error
 }
@@ -228,10 +226,10 @@ func (r *run) soonerTried(a, b analytics.Key) bool {
 
 // weigh decides about beginning the window at place i of r.left while the budget
 // is scarce. If it need not be held back, begun is the place of the one to begin:
-// i, or another of its project that was begun earlier, unless the one at i has so
-// many pages that the budget surely does not end within it. pass says that the windows behind one that is held back
-// may use what is free: it would have had room at the begin of the run, and so has
-// at that of the next.
+// i, or another of its project that was begun earlier, unless the budget surely
+// does not end within the one at i. pass says that the windows behind one that is
+// held back may use what is free: it would have had room at the begin of the run,
+// and so has at that of the next.
 func (r *run) weigh(ctx context.Context, i int) (begun int, holds, pass bool) {
 	item, now := r.left[i], r.p.cfg.Now()
 	free, _ := r.free(ctx)
@@ -254,18 +252,26 @@ func (r *run) weigh(ctx context.Context, i int) (begun int, holds, pass bool) {
 	return -1, true, r.before >= whole
 }
 
-// holdBack notes that a window waits for an hour's budget.
+// holdBack notes that a window waits for an hour's budget, and of the first of the
+// plan that does, since when.
 func (r *run) holdBack(ctx context.Context, item schedule.Item, requests int) {
+	first := false
 	r.count(func(res *Result) {
 		res.BudgetSpent = true
-		if res.Wanted == 0 {
+		if first = res.Wanted == 0; first {
 			res.Wanted = requests
 		}
 	})
-	key := schedule.MovementKey{Series: schedule.SeriesOf(item.Key), Kind: schedule.HeldBack}
-	if m, held := r.moved(key); !held || m.Times == 0 {
-		r.setMovement(ctx, key, 1)
+	if key, held := r.held(item.Key); first && !held {
+		r.setMovement(ctx, key, int(item.From))
 	}
+}
+
+// held reports whether it is this window of its series that waits.
+func (r *run) held(k analytics.Key) (schedule.MovementKey, bool) {
+	key := schedule.MovementKey{Series: schedule.SeriesOf(k), Kind: schedule.HeldBack}
+	m, _ := r.moved(key)
+	return key, m.Times == int(k.From)
 }
 
 // free returns how many requests the budget lets through now.
@@ -389,24 +395,15 @@ func (r *run) stopped() error {
 func (r *run) do(ctx, sending context.Context, item schedule.Item, place int) {
 	defer r.paid(item.Key)
 	r.p.tell(StepStarted, item.Key, 0)
-	r.unhold(ctx, item.Key)
+	if key, held := r.held(item.Key); held {
+		r.setMovement(ctx, key, 0)
+	}
 	started := r.p.cfg.Now()
 	if err := r.export(ctx, sending, item, place); err != nil {
 		r.classify(ctx, sending, item, fmt.Errorf("export %s: %w", item.Key, err))
 		return
 	}
 	r.log.Info("window exported", "window", item.Key.String(), "reason", item.Reason, "took", r.p.cfg.Now().Sub(started).Round(time.Millisecond))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.result.Done = append(r.result.Done, item.Key)
-}
-
-// unhold ends the wait of a series once a window of it is begun.
-func (r *run) unhold(ctx context.Context, k analytics.Key) {
-	key := schedule.MovementKey{Series: schedule.SeriesOf(k), Kind: schedule.HeldBack}
-	if m, held := r.moved(key); held && m.Times > 0 {
-		r.setMovement(ctx, key, 0)
-	}
 }
 
 func (r *run) count(f func(*Result)) {
