@@ -44,7 +44,7 @@ type Movement struct {
 
 const (
 	// movementLasts is how long a movement is believed: services change.
-	movementLasts = 7 * 24 * time.Hour
+	movementLasts = 28 * 24 * time.Hour
 	// longestHold is how long a window is held back: by then the whole budget was
 	// free once, unless something else uses it all the time.
 	longestHold = 2 * time.Hour

@@ -23,7 +23,7 @@ func TestTotalsFirst(t *testing.T) {
 	key := analytics.Key{Project: "a", Granularity: "day", Window: window(t, "2026-03-02", "2026-03-03")}
 	young := key.To.Time().Add(71*time.Hour + 59*time.Minute)
 	ripe := key.To.Time().Add(72 * time.Hour)
-	yesterday, lastWeek := young.Add(-24*time.Hour), young.Add(-8*24*time.Hour)
+	yesterday, lastMonth := young.Add(-24*time.Hour), young.Add(-29*24*time.Hour)
 	for _, tc := range []struct {
 		name  string
 		pages int
@@ -34,10 +34,10 @@ func TestTotalsFirst(t *testing.T) {
 		{"above the budget, nothing known", 120, young, nil, ""},
 		{"above the budget, moved", 120, young, moves{schedule.MovedBetween: {1, yesterday}}, "rows from 2026-03-06 00:00: 120 pages are more than an hour's budget"},
 		{"above the budget, held still since", 120, young, moves{schedule.MovedBetween: {0, yesterday}}, ""},
-		{"above the budget, moved long ago", 120, young, moves{schedule.MovedBetween: {1, lastWeek}}, ""},
+		{"above the budget, moved long ago", 120, young, moves{schedule.MovedBetween: {1, lastMonth}}, ""},
 		{"above the budget, moved, ripe", 120, ripe, moves{schedule.MovedBetween: {1, yesterday}}, ""},
 		{"within the budget, moved", 90, young, moves{schedule.MovedBetween: {1, yesterday}}, ""},
-		{"unknown size, at least above the budget", 1, young, moves{schedule.MovedBetween: {1, yesterday}, schedule.AtLeast: {91, lastWeek}}, "91 pages"},
+		{"unknown size, at least above the budget", 1, young, moves{schedule.MovedBetween: {1, yesterday}, schedule.AtLeast: {91, lastMonth}}, "91 pages"},
 		{"restless, worst case above the budget", 31, young, moves{schedule.MovedWithin: {4, yesterday}}, "31 pages, and such windows move while they are read"},
 		{"restless, worst case within it", 30, young, moves{schedule.MovedWithin: {9, yesterday}}, ""},
 		{"one window was restless", 31, young, moves{schedule.MovedWithin: {3, yesterday}}, ""},

@@ -185,7 +185,7 @@ func (r *runner) begin(ctx context.Context, at time.Time) (id int64, err error) 
 func (r *runner) follow(ctx context.Context, s summary) error {
 	later := func(err error) error {
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the next run does it
 		}
 		return err
 	}

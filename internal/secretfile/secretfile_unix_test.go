@@ -78,7 +78,7 @@ func TestBecomesAPipe(t *testing.T) {
 }
 
 func TestSocket(t *testing.T) {
-	dir, err := os.MkdirTemp("", "s") // short enough for a socket's path
+	dir, err := os.MkdirTemp("", "s") //nolint:usetesting // short enough for a socket's path
 	if err != nil {
 		t.Fatal(err)
 	}
