@@ -162,8 +162,9 @@ func sinks() grafana.Section {
 		grafana.Lines("Windows committed, 1 hour", "Windows that each sink took in the hour before, each reading counted.",
 			grafana.Range("round("+grew(of(exporter.WindowsCommitted, ofProject, ofInstance), "1h", exporter.LabelSink)+")", "{{sink}}")).
 			Columns().In(grafana.Count).Empty(noScrape).Size(6, 8),
-		grafana.Lines("Refused commits, 1 hour", "Commits in the hour before that a sink refused or did not answer. The windows wait in the spool.",
-			grafana.Range("round("+grew(of(exporter.SinkFailures, ofInstance), "1h", exporter.LabelSink)+")", "{{sink}}")).
+		grafana.Lines("Refused commits and lost windows, 1 hour", "Commits in the hour before that a sink refused or did not answer, whose windows wait in the spool; and windows that it had and no longer has, which are filled from another sink or read again.",
+			grafana.Range("round("+grew(of(exporter.SinkFailures, ofInstance), "1h", exporter.LabelSink)+")", "{{sink}}: refused"),
+			grafana.Range("round("+grew(of(exporter.SinkWindowsLost, ofInstance), "1h", exporter.LabelSink)+")", "{{sink}}: lost")).
 			Columns().In(grafana.Count).Empty(noScrape).Judged(grafana.Good, grafana.From(1, grafana.Bad)).Size(6, 8),
 		grafana.Lines("Windows in the spool", "Windows that were read and that a sink lacks. They go there first in the next run, without a request.",
 			grafana.Range(live(of(exporter.SpoolWindows, ofInstance), "instance", exporter.LabelSink), "{{sink}} {{instance}}")).
