@@ -162,8 +162,9 @@ func sinks() grafana.Section {
 		grafana.Lines("Windows committed, 1 hour", "Windows that each sink took in the hour before, each reading counted.",
 			grafana.Range("round("+grew(of(exporter.WindowsCommitted, ofProject, ofInstance), "1h", exporter.LabelSink)+")", "{{sink}}")).
 			Columns().In(grafana.Count).Empty(noScrape).Size(6, 8),
-		grafana.Lines("Refused commits, 1 hour", "Commits in the hour before that a sink refused or did not answer. The windows wait in the spool.",
-			grafana.Range("round("+grew(of(exporter.SinkFailures, ofInstance), "1h", exporter.LabelSink)+")", "{{sink}}")).
+		grafana.Lines("Refused commits and lost windows, 1 hour", "Commits in the hour before that a sink refused or did not answer, whose windows wait in the spool; and windows that it had and no longer has, which are filled from another sink or read again.",
+			grafana.Range("round("+grew(of(exporter.SinkFailures, ofInstance), "1h", exporter.LabelSink)+")", "{{sink}}: refused"),
+			grafana.Range("round("+grew(of(exporter.SinkWindowsLost, ofInstance), "1h", exporter.LabelSink)+")", "{{sink}}: lost")).
 			Columns().In(grafana.Count).Empty(noScrape).Judged(grafana.Good, grafana.From(1, grafana.Bad)).Size(6, 8),
 		grafana.Lines("Windows in the spool", "Windows that were read and that a sink lacks. They go there first in the next run, without a request.",
 			grafana.Range(live(of(exporter.SpoolWindows, ofInstance), "instance", exporter.LabelSink), "{{sink}} {{instance}}")).
@@ -180,9 +181,15 @@ func quality() grafana.Section {
 		grafana.Lines("Rows written, 1 hour", "Rows that each sink took in the hour before.",
 			grafana.Range("round("+grew(of(exporter.RowsWritten, ofInstance), "1h", exporter.LabelSink)+")", "{{sink}}")).
 			Columns().In(grafana.Count).Empty(noScrape).Size(8, 8),
+		grafana.Lines("Windows set aside by reason", "Windows that are not asked for again for a while, and keep no other waiting. malformed: an answer holds what cannot be kept; repeats: the service sends the same rows again; refused or failing: it does so for these windows alone.",
+			grafana.Range("sum by (reason) ("+live(of(exporter.WindowsSetAside, ofProject, ofInstance), exporter.LabelProject, exporter.LabelReason)+")", "{{reason}}")).
+			Steps().Stacked().In(grafana.Count).Empty(noScrape).Size(8, 8),
 		grafana.States("Newest windows are verified", "Whether the pages of the newest complete window agreed with each other, by project and granularity. One that did not is read again when it settles.",
 			grafana.Range(newest(of(exporter.WindowVerified, ofProject), exporter.LabelProject, exporter.LabelWindow), "{{project}} {{window}}")).
 			In(grafana.Text).Empty("No complete window yet").Words(yesOrNot(grafana.Warning)).
-			Judged(grafana.Warning, grafana.From(1, grafana.Good)).Size(8, 8),
+			Judged(grafana.Warning, grafana.From(1, grafana.Good)).Size(12, 8),
+		grafana.Lines("Suspect rows of the newest windows", "Rows of windows that are not verified, which were read before the totals last moved, or whose path came twice. A row can be both. 0 where the window is verified.",
+			grafana.Range(live(of(exporter.WindowSuspectRows, ofProject), exporter.LabelProject, exporter.LabelWindow, exporter.LabelKind), "{{project}} {{window}}: {{kind}}")).
+			Steps().In(grafana.Count).Empty("No complete window yet").Size(12, 8),
 	}}
 }

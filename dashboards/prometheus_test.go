@@ -72,6 +72,10 @@ func testPromAnswers(t *testing.T, server *engines.Prometheus, at time.Time) {
 		{"Is all well?", "A", "", "", 1},
 		{"Is all well?", "B", "", "", 0},
 		{"Due windows by reason", "A", "reason", "missing", 24},
+		{"Windows set aside by reason", "A", "reason", "repeats", 6},
+		{"Windows set aside by reason", "A", "reason", "failing", 0},
+		{"Suspect rows of the newest windows", "A", "project", "prj_b", 7},
+		{"Suspect rows of the newest windows", "A", "project", "prj_a", 0},
 	} {
 		samples := query(t, server, refOf(t, tc.panel, tc.ref).Expand(nil), at)
 		i := slices.IndexFunc(samples, func(s engines.Sample) bool { return s.Labels[tc.label] == tc.of })
@@ -232,7 +236,12 @@ func everything(now time.Time) exporter.Snapshot {
 	}
 	for _, p := range s.Projects {
 		for g, days := range map[analytics.Granularity]int{"day": 1, "week": 7, "month": 31} {
-			s.Windows = append(s.Windows, window(p.ID, g, now, days))
+			w := window(p.ID, g, now, days)
+			if p.ID == "prj_b" {
+				w.Verified, w.MovedRows, w.RepeatedRows = false, 7, 7
+			}
+			s.Windows = append(s.Windows, w)
+			s.Asides = append(s.Asides, analytics.Aside{Key: w.Key, Reason: analytics.AsideRepeats, Failures: 2, Until: now.Add(time.Hour)})
 			s.Due = append(s.Due, exporter.Due{Project: p.ID, Granularity: g, Reason: "missing", Count: 4})
 		}
 		s.Open = append(s.Open, exporter.Open{

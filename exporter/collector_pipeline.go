@@ -2,6 +2,8 @@ package exporter
 
 import (
 	"runtime"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 func (s series) pipeline() {
@@ -13,9 +15,27 @@ func (s series) pipeline() {
 	for _, d := range s.Due {
 		s.gauge(WindowsDue, float64(d.Count), d.Project, string(d.Granularity), d.Reason)
 	}
+	s.asides()
 	for _, sink := range s.Sinks {
 		s.timestamp(SinkLastCommit, sink.LastCommit, sink.Name)
 		s.gauge(SpoolWindows, float64(sink.Waiting), sink.Name)
+	}
+}
+
+// asides writes how many windows are set aside, for each project and reason.
+func (s series) asides() {
+	type of struct {
+		project string
+		reason  analytics.AsideReason
+	}
+	counts := map[of]int{}
+	for _, a := range s.Asides {
+		counts[of{a.Project, a.Reason}]++
+	}
+	for _, p := range s.Projects {
+		for _, reason := range AsideReasons {
+			s.gauge(WindowsSetAside, float64(counts[of{p.ID, reason}]), p.ID, string(reason))
+		}
 	}
 }
 

@@ -50,6 +50,10 @@ func TestNothingYet(t *testing.T) {
 		`docgauge_rows_written_total{sink="parquet"}`:                  0,
 		`docgauge_sink_failures_total{sink="parquet"}`:                 0,
 		`docgauge_sink_windows_lost_total{sink="parquet"}`:             0,
+		`docgauge_windows_set_aside{project="p",reason="malformed"}`:   0,
+		`docgauge_windows_set_aside{project="p",reason="repeats"}`:     0,
+		`docgauge_windows_set_aside{project="p",reason="refused"}`:     0,
+		`docgauge_windows_set_aside{project="p",reason="failing"}`:     0,
 		`docgauge_spool_windows{sink="parquet"}`:                       0,
 		`docgauge_api_requests_total{code="200",endpoint="visitors"}`:  0,
 		`docgauge_api_request_duration_seconds{endpoint="visitors"}`:   0,
@@ -98,6 +102,41 @@ func TestCounters(t *testing.T) {
 		`docgauge_rows_written_total{sink="parquet"}`:                         0,
 		`docgauge_rows_written_total{sink="clickhouse"}`:                      0,
 	}, exporter.WindowsCommitted, exporter.RowsWritten, "docgauge_of_another")
+}
+
+// Windows are set aside for one of four reasons, and each project has all of them.
+// One that was taken out of the configuration has none.
+func TestSetAside(t *testing.T) {
+	s := rich()
+	s.Asides = append(s.Asides,
+		analytics.Aside{Key: key("prj_b", analytics.Week, -1, 6), Reason: analytics.AsideRepeats},
+		analytics.Aside{Key: key("prj_b", "28d", -22, 6), Reason: analytics.AsideRefused},
+		analytics.Aside{Key: key("gone", analytics.Day, 5, 6), Reason: analytics.AsideFailing})
+	want(t, s, map[string]float64{
+		`docgauge_windows_set_aside{project="prj_a",reason="malformed"}`: 2,
+		`docgauge_windows_set_aside{project="prj_a",reason="repeats"}`:   0,
+		`docgauge_windows_set_aside{project="prj_a",reason="refused"}`:   0,
+		`docgauge_windows_set_aside{project="prj_a",reason="failing"}`:   1,
+		`docgauge_windows_set_aside{project="prj_b",reason="malformed"}`: 0,
+		`docgauge_windows_set_aside{project="prj_b",reason="repeats"}`:   1,
+		`docgauge_windows_set_aside{project="prj_b",reason="refused"}`:   1,
+		`docgauge_windows_set_aside{project="prj_b",reason="failing"}`:   0,
+	}, exporter.WindowsSetAside)
+}
+
+// Each newest window says how many of its rows are suspect, and one that is
+// verified that none is.
+func TestSuspectRows(t *testing.T) {
+	want(t, rich(), map[string]float64{
+		`docgauge_window_suspect_rows{kind="moved",project="prj_a",window="day"}`:     0,
+		`docgauge_window_suspect_rows{kind="repeated",project="prj_a",window="day"}`:  0,
+		`docgauge_window_suspect_rows{kind="moved",project="prj_a",window="week"}`:    250,
+		`docgauge_window_suspect_rows{kind="repeated",project="prj_a",window="week"}`: 7,
+		`docgauge_window_suspect_rows{kind="moved",project="prj_a",window="28d"}`:     0,
+		`docgauge_window_suspect_rows{kind="repeated",project="prj_a",window="28d"}`:  0,
+		`docgauge_window_suspect_rows{kind="moved",project="prj_b",window="day"}`:     0,
+		`docgauge_window_suspect_rows{kind="repeated",project="prj_b",window="day"}`:  0,
+	}, exporter.WindowSuspectRows)
 }
 
 // Series of what is no longer in the snapshot are gone at once.
@@ -161,6 +200,7 @@ func TestCardinality(t *testing.T) {
 	for i := range 10_000 {
 		r := revision("prj_a", analytics.Day, -i, 1-i, 100)
 		big.Projects[0].Grids[0].Cells = append(big.Projects[0].Grids[0].Cells, exporter.Cell{Window: r.Window, Revision: &r})
+		big.Asides = append(big.Asides, analytics.Aside{Key: r.Key, Reason: analytics.AsideReason(fmt.Sprint("of another time ", i%40))})
 	}
 	if a, b := len(metrics(t, small)), len(metrics(t, big)); a != b {
 		t.Errorf("%d series with few windows in the ledger, %d with many", a, b)
@@ -201,6 +241,7 @@ func TestAnySnapshot(t *testing.T) {
 			})
 			s.Open = append(s.Open, exporter.Open{Key: k, ReadAt: at.Draw(t, "read")})
 			s.Due = append(s.Due, exporter.Due{Project: k.Project, Granularity: g, Reason: name.Draw(t, "reason")})
+			s.Asides = append(s.Asides, analytics.Aside{Key: k, Reason: analytics.AsideReason(name.Draw(t, "aside"))})
 			s.Budgets = append(s.Budgets, exporter.Budget{Name: name.Draw(t, "budget"), Limit: int(number.Draw(t, "limit"))})
 			s.Keys = append(s.Keys, exporter.Key{Name: name.Draw(t, "key"), Expires: at.Draw(t, "expires")})
 			s.Sinks = append(s.Sinks, exporter.Sink{Name: name.Draw(t, "sink"), LastCommit: at.Draw(t, "commit")})

@@ -26,6 +26,8 @@ func (s series) window(w Window) {
 	s.timestamp(WindowEndTimestamp, w.To.Time(), project, window)
 	s.flag(WindowSettled, w.Settled, project, window)
 	s.flag(WindowVerified, w.Verified, project, window)
+	s.gauge(WindowSuspectRows, float64(w.MovedRows), project, window, KindMoved)
+	s.gauge(WindowSuspectRows, float64(w.RepeatedRows), project, window, KindRepeated)
 	for _, p := range w.Pages {
 		page := analytics.Totals{Human: p.Human, AI: p.AI, Total: p.Total}
 		s.totals(PageVisitors, PageVisitorsDeduplicated, page, project, window, p.Path)

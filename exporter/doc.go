@@ -9,8 +9,8 @@
 // The runtime's own metrics (go_, process_) alone are live, and on /metrics only.
 //
 // The number of series is bounded by the configuration, however many windows the
-// ledger holds: for each project and granularity at most 15, and three for each
-// of its top pages.
+// ledger holds: four for each project, at most 20 for each of its granularities,
+// and three for each top page.
 //
 // It does not make snapshots, decide when they are published, or listen on a
 // port (package exporter/server), and draws no page (package exporter/page).

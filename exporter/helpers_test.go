@@ -45,6 +45,7 @@ func rich() exporter.Snapshot {
 				{Path: "/guide", Human: 20, AI: 5, Total: 24},
 				{Path: "/a \"quoted\" \\ path\nof two lines 🙂", Human: 1, AI: 1, Total: 2},
 			}},
+			{Revision: unverified("prj_a", analytics.Week, -1, 6, 812), MovedRows: 250, RepeatedRows: 7},
 			{Revision: revision("prj_a", "28d", -21, 7, analytics.TotalsOnlyRows), Previous: &analytics.Totals{Human: 70, AI: 20, Total: 88}},
 			{Revision: revision("prj_b", analytics.Day, 6, 7, 0)},
 		},
@@ -57,6 +58,11 @@ func rich() exporter.Snapshot {
 			{Project: "prj_a", Granularity: analytics.Day, Reason: "settle"},
 		},
 		Finish: noon.Add(time.Hour),
+		Asides: []analytics.Aside{
+			{Key: key("prj_a", analytics.Day, 5, 6), Reason: analytics.AsideMalformed, Failures: 2, Until: noon.Add(time.Hour)},
+			{Key: key("prj_a", analytics.Day, 4, 5), Reason: analytics.AsideMalformed, Failures: 1, Until: noon.Add(time.Hour)},
+			{Key: key("prj_a", analytics.Day, 3, 4), Reason: analytics.AsideFailing, Failures: 4, Until: noon.Add(time.Hour)},
+		},
 		Queue: &exporter.Queue{
 			Prompts: []exporter.Prompts{
 				{Project: "prj_a", State: "pending", Count: 2}, {Project: "prj_a", State: "active", Count: 1}, {Project: "prj_b", State: "active"},
@@ -108,6 +114,12 @@ func revision(project string, g analytics.Granularity, from, to int, rows int64)
 		Key: key(project, g, from, to), Number: 2, Settled: rows != 0, Verified: true,
 		Totals: analytics.Totals{Human: 80, AI: 33, Total: 101}, Rows: rows, ExportedAt: noon,
 	}
+}
+
+func unverified(project string, g analytics.Granularity, from, to int, rows int64) analytics.Revision {
+	r := revision(project, g, from, to, rows)
+	r.Verified = false
+	return r
 }
 
 func buckets(durations ...time.Duration) map[int]uint64 {

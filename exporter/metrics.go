@@ -20,6 +20,7 @@ const (
 	LabelEndpoint  = "endpoint"
 	LabelGoVersion = "goversion"
 	LabelKey       = "key" // the name of an API key, never its value
+	LabelKind      = "kind"
 	LabelOutcome   = "outcome"
 	LabelPath      = "path"
 	LabelProject   = "project"

@@ -1,5 +1,7 @@
 package exporter
 
+import "github.com/docgauge/docgauge/internal/analytics"
+
 // How exporting goes.
 const (
 	ExportRuns           = prefix + "export_runs_total"
@@ -9,6 +11,7 @@ const (
 	ExportLastCompletion = prefix + "export_last_completion_timestamp_seconds"
 
 	WindowsDue        = prefix + "windows_due"
+	WindowsSetAside   = prefix + "windows_set_aside"
 	BacklogFinish     = prefix + "backlog_finish_timestamp_seconds"
 	WindowsCommitted  = prefix + "windows_committed_total"
 	WindowDrift       = prefix + "window_drift_total"
@@ -22,6 +25,11 @@ const (
 
 	SnapshotTimestamp = prefix + "snapshot_timestamp_seconds"
 )
+
+// AsideReasons are why a window can be set aside.
+var AsideReasons = []analytics.AsideReason{
+	analytics.AsideMalformed, analytics.AsideRepeats, analytics.AsideRefused, analytics.AsideFailing,
+}
 
 var pipelineMetrics = []Metric{
 	{groupPipeline, ExportRuns, TypeCounter,
@@ -38,6 +46,9 @@ var pipelineMetrics = []Metric{
 	{groupPipeline, WindowsDue, TypeGauge,
 		"Complete windows that are due, by reason." + cached,
 		[]string{LabelProject, LabelWindow, LabelReason}},
+	{groupPipeline, WindowsSetAside, TypeGauge,
+		"Complete windows that the service does not give as it should and that are not asked for again for a while, by reason: malformed, repeats, refused or failing." + cached,
+		[]string{LabelProject, LabelReason}},
 	{groupPipeline, BacklogFinish, TypeGauge,
 		"When the request budget lets the last due window be read; absent where nothing is due;" + epoch, nil},
 	{groupPipeline, WindowsCommitted, TypeCounter,

@@ -20,6 +20,13 @@ const (
 	WindowEndTimestamp   = prefix + "window_end_timestamp_seconds"
 	WindowSettled        = prefix + "window_settled"
 	WindowVerified       = prefix + "window_verified"
+	WindowSuspectRows    = prefix + "window_suspect_rows"
+)
+
+// The values of the kind label.
+const (
+	KindMoved    = "moved"
+	KindRepeated = "repeated"
 )
 
 var visitorMetrics = []Metric{
@@ -65,4 +72,7 @@ var visitorMetrics = []Metric{
 	{groupVisitors, WindowVerified, TypeGauge,
 		"1 if the pages of the newest complete window agreed with each other, else 0." + cached,
 		[]string{LabelProject, LabelWindow}},
+	{groupVisitors, WindowSuspectRows, TypeGauge,
+		"Rows of the newest complete window that are suspect because it is not verified, by kind: moved (read before its totals last moved) or repeated (their path came twice); a row can be both." + cached,
+		[]string{LabelProject, LabelWindow, LabelKind}},
 }

@@ -26,6 +26,9 @@ type Snapshot struct {
 	// Due counts the complete windows that are due, for each project, granularity
 	// and reason there can be, 0 included.
 	Due []Due
+	// Asides are the complete windows that are set aside, newest first: each Until
+	// is after At. They are not among those due.
+	Asides []analytics.Aside
 	// Finish is when the budget lets the last due window be read; the zero time
 	// where nothing is due.
 	Finish time.Time
@@ -106,6 +109,9 @@ type Window struct {
 	// Pages are its pages with the most visitors: by Total, largest first, ties
 	// by path. None where only totals were read.
 	Pages []analytics.Row
+	// MovedRows and RepeatedRows count its suspect rows (analytics.Provenance), and a
+	// row can be both: 0 where it is verified, or where that is not known.
+	MovedRows, RepeatedRows int64
 }
 
 // Open is the newest reading of a running window, so far.
@@ -199,9 +205,10 @@ type Grid struct {
 	TotalsOnly  bool
 	// Cells are its windows, oldest first, those that are missing included.
 	Cells []Cell
-	// Known and Missing count the windows; Provisional and Unverified count among
-	// the known, and a window can be both.
-	Known, Missing, Provisional, Unverified int
+	// Known and Missing count the windows, each in one of them. Provisional,
+	// Unverified and Rowless count among the known, and a window can be in several:
+	// of those that are Rowless only the totals are known, where rows are wanted.
+	Known, Missing, Provisional, Unverified, Rowless int
 }
 
 // Cell is one window of a grid.
@@ -209,4 +216,7 @@ type Cell struct {
 	analytics.Window
 	// Revision is its newest reading; nil where it is missing.
 	Revision *analytics.Revision
+	// RowsFrom is when the rows of a window are read whose totals are known, because it
+	// moves until it has settled; zero for all others.
+	RowsFrom time.Time
 }

@@ -72,7 +72,7 @@ func TestTextfileIsReplacedWhole(t *testing.T) {
 	})
 	for reads := 0; (reads < 200 || written.Load() < 50) && ctx.Err() == nil; reads++ {
 		text, err := os.ReadFile(path)
-		if err != nil || !strings.HasPrefix(string(text), "# HELP docgauge_agent") || !strings.HasSuffix(string(text), "\"settle\",window=\"day\"} 0\n") {
+		if err != nil || !strings.HasPrefix(string(text), "# HELP docgauge_agent") || !strings.HasSuffix(string(text), "{project=\"prj_b\",reason=\"repeats\"} 0\n") {
 			t.Fatalf("read %d bytes, %v", len(text), err)
 		}
 	}

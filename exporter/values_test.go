@@ -202,7 +202,7 @@ func TestPickFamilies(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/metrics?name[]=docgauge_pages&name[]=go_goroutines", nil)
 	answer := httptest.NewRecorder()
 	publish(rich()).Handler().ServeHTTP(answer, request)
-	if all := parse(t, answer.Body.String()); len(all) != 3 {
+	if all := parse(t, answer.Body.String()); len(all) != 4 {
 		t.Errorf("picked %v", all)
 	}
 }

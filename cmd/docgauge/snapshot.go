@@ -41,8 +41,10 @@ func (s *snapshots) read(ctx context.Context) (exporter.Snapshot, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Projects = l.projects(in)
-	if out.Windows, err = s.windows(ctx, out.Projects); err != nil {
+	due, waiting := schedule.Plan(in)
+	out.Projects, out.Asides = l.projects(in), l.resting(in)
+	l.noteRowsFrom(out.Projects, waiting, in)
+	if out.Windows, err = s.windows(ctx, l, out.Projects); err != nil {
 		return out, err
 	}
 	s.sinks(l, &out)
@@ -51,7 +53,33 @@ func (s *snapshots) read(ctx context.Context) (exporter.Snapshot, error) {
 			return out, err
 		}
 	}
-	return out, s.due(ctx, in, l, &out)
+	return out, s.due(ctx, in, due, l, &out)
+}
+
+// resting returns the configured windows that are set aside at the plan's time,
+// newest first. A running window never rests: it is asked for in each run.
+func (l ledger) resting(in schedule.Input) []analytics.Aside {
+	return slices.DeleteFunc(l.setAside(in.Projects, in.Now), func(a analytics.Aside) bool {
+		return !a.Complete(in.Now) || !slices.ContainsFunc(in.Specs, func(s analytics.Spec) bool { return s.Granularity == a.Granularity })
+	})
+}
+
+// noteRowsFrom says in the cells of windows that wait for their rows when these are
+// read. One that is set aside waits for something else.
+func (l ledger) noteRowsFrom(projects []exporter.Project, waiting []schedule.Item, in schedule.Input) {
+	wait := map[analytics.Key]bool{}
+	for _, item := range waiting {
+		wait[item.Key] = !l.asides[item.Key].Until.After(in.Now)
+	}
+	for _, p := range projects {
+		for _, g := range p.Grids {
+			for i, c := range g.Cells {
+				if c.Revision != nil && wait[c.Revision.Key] {
+					g.Cells[i].RowsFrom = c.To.Time().Add(in.Settle)
+				}
+			}
+		}
+	}
 }
 
 // projects returns what the ledger should have of each project.
@@ -86,16 +114,19 @@ func (l ledger) grid(in schedule.Input, project string, spec analytics.Spec) (ex
 	}
 	slices.SortFunc(g.Cells, func(a, b exporter.Cell) int { return cmp.Compare(a.From, b.From) })
 	countCells(&g)
-	g.Missing = len(gaps)
 	return g, gaps
 }
 
 func countCells(g *exporter.Grid) {
 	for _, c := range g.Cells {
 		if c.Revision == nil {
+			g.Missing++
 			continue
 		}
 		g.Known++
+		if c.Revision.TotalsOnly() && !g.TotalsOnly {
+			g.Rowless++
+		}
 		if !c.Revision.Settled {
 			g.Provisional++
 		}
@@ -128,7 +159,7 @@ func before(g exporter.Grid, w analytics.Window) *analytics.Totals {
 
 // windows returns the newest windows, with their pages where those kept are of
 // the same reading.
-func (s *snapshots) windows(ctx context.Context, projects []exporter.Project) (out []exporter.Window, err error) {
+func (s *snapshots) windows(ctx context.Context, l ledger, projects []exporter.Project) (out []exporter.Window, err error) {
 	lists, err := s.db.Pages(ctx, int(s.TopPages))
 	if err != nil {
 		return nil, err
@@ -140,6 +171,10 @@ func (s *snapshots) windows(ctx context.Context, projects []exporter.Project) (o
 				continue
 			}
 			w := exporter.Window{Revision: *rev, Previous: before(g, rev.Window)}
+			if !rev.Verified {
+				e := l.entries[rev.Key]
+				w.MovedRows, w.RepeatedRows = e.MovedRows, e.RepeatedRows
+			}
 			for _, l := range lists {
 				if l.Key == rev.Key && l.Revision == rev.Number {
 					w.Pages = l.Pages
@@ -164,10 +199,10 @@ func (s *snapshots) open(ctx context.Context, out *exporter.Snapshot) error {
 }
 
 // due counts what is due, and asks the budget when that can be done. The running
-// windows, which are read in every run, are not in it.
-func (s *snapshots) due(ctx context.Context, in schedule.Input, l ledger, out *exporter.Snapshot) error {
+// windows, which are read in every run, are not in it, nor those that wait.
+func (s *snapshots) due(ctx context.Context, in schedule.Input, items []schedule.Item, l ledger, out *exporter.Snapshot) error {
 	counts := map[exporter.Due]int{}
-	items := slices.DeleteFunc(schedule.Due(in), func(i schedule.Item) bool { return i.Reason == schedule.ReasonOpen })
+	items = slices.DeleteFunc(items, func(i schedule.Item) bool { return i.Reason == schedule.ReasonOpen })
 	for _, i := range items {
 		counts[exporter.Due{Project: i.Project, Granularity: i.Granularity, Reason: string(i.Reason)}]++
 	}

@@ -62,8 +62,100 @@ func TestGrid(t *testing.T) {
 		t.Error(diff)
 	}
 	g.Cells = nil
-	if diff := cmp.Diff(exporter.Grid{Granularity: analytics.Day, Known: 4, Missing: 3, Provisional: 2, Unverified: 1}, g); diff != "" || len(gaps) != 3 {
+	if diff := cmp.Diff(exporter.Grid{Granularity: analytics.Day, Known: 4, Missing: 2, Provisional: 2, Unverified: 1, Rowless: 1}, g); diff != "" || len(gaps) != 3 {
 		t.Error(diff, gaps)
+	}
+}
+
+// TestSnapshotOfWhatWaits: a window that is set aside, and one whose rows are read
+// when it has settled, are not due and cost nothing yet; what is due costs what it
+// is estimated at.
+func TestSnapshotOfWhatWaits(t *testing.T) {
+	today := analytics.NewDate(2026, time.March, 10)
+	now := today.Time().Add(12 * time.Hour)
+	c := config{
+		Projects: projects{"a", "b", "c"}, Windows: windows{{Granularity: analytics.Day}}, Since: dateValue{today - 5, true},
+		Settle: period(72 * time.Hour), Budget: 3, StateDir: t.TempDir(), TopPages: 50,
+	}
+	db, err := state.Open(c.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	record := func(r analytics.Revision, p analytics.Provenance) {
+		t.Helper()
+		r.Number = 1
+		if err := db.Record(t.Context(), r, p, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, project := range c.Projects[1:] {
+		for d := c.Since.date; d < today-1; d++ {
+			record(analytics.Revision{Key: dayOf(project, d), Settled: true, Verified: true}, analytics.Provenance{})
+		}
+	}
+	record(analytics.Revision{Key: dayOf("b", today-1), Rows: 900}, analytics.Provenance{MovedRows: 250, RepeatedRows: 7})
+	record(analytics.Revision{Key: dayOf("c", today-1), Rows: 900, Verified: true}, analytics.Provenance{RepeatedRows: 7})
+	for d := today - 2; d < today; d++ { // its rows were given up
+		record(analytics.Revision{Key: dayOf("a", d), Rows: analytics.TotalsOnlyRows, Verified: true}, analytics.Provenance{Requests: 5})
+	}
+	record(analytics.Revision{Key: dayOf("a", today-4), Rows: 1000, Verified: true}, analytics.Provenance{})
+	record(analytics.Revision{Key: dayOf("a", today-5), Rows: 1000, Settled: true, Verified: true}, analytics.Provenance{})
+	week := dayOf("a", today-8)
+	week.Granularity, week.To = analytics.Week, today-1
+	for k, until := range map[analytics.Key]time.Time{
+		dayOf("a", today-1):    now.Add(time.Second), // and it waits for its rows no longer
+		dayOf("a", today-3):    now,                  // its time is over
+		dayOf("c", today-5):    now.Add(time.Hour),   // asked for by name
+		dayOf("a", today):      now.Add(time.Hour),   // still runs, and never rests
+		dayOf("gone", today-1): now.Add(time.Hour),   // not configured
+		week:                   now.Add(time.Hour),   // nor this
+	} {
+		if err := db.SetAside(t.Context(), analytics.Aside{Key: k, Reason: analytics.AsideRepeats, Until: until}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := snapshots{config: c, db: db, now: func() time.Time { return now }, keyLabels: func(string) []string { return nil }}
+	out, err := s.read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var aside []analytics.Key
+	for _, a := range out.Asides {
+		aside = append(aside, a.Key)
+	}
+	if diff := cmp.Diff([]analytics.Key{dayOf("a", today-1), dayOf("c", today-5)}, aside); diff != "" {
+		t.Errorf("set aside: %s", diff)
+	}
+	due := map[exporter.Due]bool{}
+	for _, d := range out.Due {
+		if d.Count > 0 {
+			due[d] = true
+		}
+	}
+	if diff := cmp.Diff(map[exporter.Due]bool{
+		{Project: "a", Granularity: analytics.Day, Reason: "missing", Count: 1}: true, // today-3
+		{Project: "a", Granularity: analytics.Day, Reason: "settle", Count: 1}:  true, // today-4
+	}, due); diff != "" {
+		t.Errorf("due: %s", diff)
+	}
+	// Four requests each, one by the window's neighbour and one by its own reading.
+	if want := now.Add(2 * time.Hour); !out.Finish.Equal(want) {
+		t.Errorf("8 requests, 3 an hour, are done by %s, want %s", out.Finish, want)
+	}
+	later := map[analytics.Date]time.Time{}
+	for _, cell := range out.Projects[0].Grids[0].Cells {
+		if !cell.RowsFrom.IsZero() {
+			later[cell.From] = cell.RowsFrom
+		}
+	}
+	if diff := cmp.Diff(map[analytics.Date]time.Time{today - 2: (today + 2).Time()}, later); diff != "" {
+		t.Errorf("rows later: %s", diff)
+	}
+	for i, want := range []exporter.Window{{}, {MovedRows: 250, RepeatedRows: 7}, {}} {
+		if w := out.Windows[i]; w.MovedRows != want.MovedRows || w.RepeatedRows != want.RepeatedRows {
+			t.Errorf("%s: %d rows moved, %d repeated", w.Key, w.MovedRows, w.RepeatedRows)
+		}
 	}
 }
 
