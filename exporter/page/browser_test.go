@@ -24,8 +24,10 @@ func TestBrowser(t *testing.T) {
 		"light":      {Width: 1440, Height: 900},
 		"dark":       {Width: 1440, Height: 900, Scheme: "dark"},
 		"tablet":     {Width: 820, Height: 1100},
+		"desktop":    {Width: 1200, Height: 900},
 		"phone":      {Width: 360, Height: 740, Scale: 2},
 		"phone-dark": {Width: 390, Height: 844, Scale: 2, Scheme: "dark"},
+		"small-dark": {Width: 400, Height: 860, Scheme: "dark"},
 		"narrow":     {Width: 320, Height: 640},
 		"print":      {Width: 760, Height: 1000, Media: "print"},
 	} {

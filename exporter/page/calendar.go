@@ -8,7 +8,6 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/look"
 )
 
 // In CSS pixels.
@@ -71,19 +70,19 @@ func dayPlace(d analytics.Date) place {
 }
 
 // calendarOf draws cells, of which there is at least one.
-func calendarOf(g analytics.Granularity, cells []exporter.Cell) (c calendar) {
+func calendarOf(g exporter.Grid, cells []exporter.Cell) (c calendar) {
 	places := make([]place, len(cells))
 	for i, cell := range cells {
-		places[i] = placeOf(g, cell.Window)
+		places[i] = placeOf(g.Granularity, cell.Window)
 	}
-	weeks := g == analytics.Day || g.RollingDays() > 0
+	weeks := g.Granularity == analytics.Day || g.Granularity.RollingDays() > 0
 	from, to := bounds(places, weeks)
 	c.Width = leftRoom + (to.column-from.column+1)*cellPitch + rightRoom
 	c.Height = topRoom + (to.row-from.row+1)*cellPitch
 	for i, cell := range cells {
 		p := places[i]
 		x, y := leftRoom+(p.column-from.column)*cellPitch, topRoom+(p.row-from.row)*cellPitch
-		symbol, _ := look.Reading(cell.Revision)
+		symbol, _ := stateOfCell(g, cell)
 		c.Cells = append(c.Cells, square{x, y, symbol, cellTitle(g, cell)})
 		c.Columns = append(c.Columns, label{x, topRoom - 5, p.columnName})
 		c.Rows = append(c.Rows, label{0, y + 10, p.rowName})

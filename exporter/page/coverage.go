@@ -48,7 +48,7 @@ func coverageOf(g exporter.Grid, shown int) coverage {
 		c.Older, cells = look.Commas(older), cells[older:]
 	}
 	if len(cells) > 0 {
-		c.calendar = calendarOf(g.Granularity, cells)
+		c.calendar = calendarOf(g, cells)
 	}
 	return c
 }
@@ -60,6 +60,7 @@ func legend(g exporter.Grid) (out []entry) {
 	}{
 		{"settled", "settled", g.Known - g.Provisional},
 		{"provisional", "provisional", g.Provisional},
+		{"totals", "totals only", g.Rowless},
 		{"settled-unverified", "unverified", g.Unverified},
 		{"missing", "missing", g.Missing},
 	} {
@@ -83,10 +84,23 @@ func hint(g analytics.Granularity) string {
 	}
 }
 
-func cellTitle(g analytics.Granularity, c exporter.Cell) string {
-	_, state := look.Reading(c.Revision)
+func cellTitle(g exporter.Grid, c exporter.Cell) string {
+	_, state := stateOfCell(g, c)
 	if c.Revision != nil {
 		state = look.Commas(c.Revision.Totals.Total) + ", " + state
 	}
-	return look.Days(g, c.Window) + ": " + state
+	return look.Days(g.Granularity, c.Window) + ": " + state
+}
+
+// stateOfCell names the symbol of a window, and its state in words.
+func stateOfCell(g exporter.Grid, c exporter.Cell) (symbol, text string) {
+	symbol, text = look.Reading(c.Revision)
+	if c.Revision == nil || g.TotalsOnly || !c.Revision.TotalsOnly() {
+		return symbol, text
+	}
+	text += ", totals only"
+	if !c.RowsFrom.IsZero() {
+		text += ", rows from " + c.RowsFrom.UTC().Format("2006-01-02 15:04")
+	}
+	return "totals", text
 }

@@ -43,7 +43,48 @@ func demo() *exporter.Snapshot {
 	g := generator{s: s, r: rand.New(rand.NewPCG(7, 11))}
 	g.project("prj_docs_main", analytics.NewDate(2026, 5, 1), 1800)
 	g.project("developer-hub", analytics.NewDate(2026, 9, 6), 96)
+	trouble(s)
 	return s
+}
+
+// trouble sets windows of one project aside and makes rows of its newest week
+// suspect, and leaves the two newest days of the other without rows until they have
+// settled.
+func trouble(s *exporter.Snapshot) {
+	today := analytics.DateOf(now)
+	for i, a := range []analytics.Aside{
+		{Reason: analytics.AsideMalformed, Failures: 3, Detail: "GET /v1/analytics/prj_docs_main/visitors: page at offset 750 of day [2026-09-17,2026-09-18): row 12: human is \"<b>many</b>\", not a count; nothing was kept of it"},
+		{Reason: analytics.AsideFailing, Failures: 1, Detail: "the service answered 500 Internal Server Error three times"},
+	} {
+		a.Key = analytics.Key{Project: "prj_docs_main", Granularity: analytics.Day, Window: analytics.Window{From: today - 19 - analytics.Date(i), To: today - 18 - analytics.Date(i)}}
+		a.Since, a.Until = now.Add(-6*time.Hour), now.Add(3*time.Hour+time.Minute)
+		s.Asides = append(s.Asides, a)
+	}
+	days := &s.Projects[1].Grids[0]
+	for i := len(days.Cells) - 2; i < len(days.Cells); i++ {
+		c := &days.Cells[i]
+		if !c.Revision.Verified {
+			days.Unverified--
+		}
+		c.Revision.Rows, c.Revision.Verified = analytics.TotalsOnlyRows, true
+		c.RowsFrom = (c.To + 3).Time()
+		days.Rowless++
+	}
+	newest := days.Cells[len(days.Cells)-1].Revision
+	for i := range s.Windows {
+		switch w := &s.Windows[i]; {
+		case w.Key == newest.Key:
+			w.Revision, w.Pages = *newest, nil
+		case w.Project == "prj_docs_main" && w.Granularity == analytics.Week:
+			week := &s.Projects[0].Grids[1]
+			if w.Verified {
+				week.Unverified++
+			}
+			w.Verified, w.MovedRows, w.RepeatedRows = false, 250, 7
+			r := w.Revision
+			week.Cells[len(week.Cells)-1].Revision = &r
+		}
+	}
 }
 
 // demoQueue is a paused queue with jobs in every kind of state.
@@ -73,7 +114,7 @@ func good() *exporter.Snapshot {
 	s := demo()
 	s.Runs, s.Projects = s.Runs[1:3], s.Projects[:1]
 	s.Queue = nil
-	s.Due, s.Finish, s.Keys, s.Sinks = nil, time.Time{}, s.Keys[1:], s.Sinks[:1]
+	s.Due, s.Asides, s.Finish, s.Keys, s.Sinks = nil, nil, time.Time{}, s.Keys[1:], s.Sinks[:1]
 	s.Budgets[0].Remaining, s.Budgets[0].Next = 71, time.Time{}
 	return s
 }

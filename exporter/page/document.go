@@ -42,8 +42,12 @@ type state struct {
 	Message  string // what went wrong in it, shortened
 	Next     look.Moment
 	Success  look.Moment
+	Aside    *asideCount // nil: none
 	Concerns []concern
 }
+
+// asideCount is how many windows are set aside, and the heading of the first list.
+type asideCount struct{ Count, Anchor string }
 
 // concern is something an operator should look at.
 type concern struct{ Name, Text string }
@@ -57,7 +61,12 @@ func stateOf(s *exporter.Snapshot, d *document) state {
 	if len(d.Runs) > 0 {
 		st.Last, st.Message = &d.Runs[0], look.Cut(d.Runs[0].Message, maxLead)
 	}
-	st.Tone, st.Headline = headline(st.Last, d.Backlog.Total)
+	st.Tone, st.Headline = headline(st.Last, d.Backlog.Total, len(s.Asides))
+	for _, p := range d.Projects {
+		if p.Waiting != nil && len(s.Asides) > 0 && p.ID == s.Asides[0].Project {
+			st.Aside = &asideCount{look.Commas(len(s.Asides)), p.Waiting.Anchor}
+		}
+	}
 	for _, k := range d.Keys {
 		if k.Concern != "" {
 			st.Concerns = append(st.Concerns, concern{"API key " + k.Name, k.Concern})
@@ -77,10 +86,12 @@ func stateOf(s *exporter.Snapshot, d *document) state {
 	return st
 }
 
-func headline(last *run, due int) (tone, text string) {
+func headline(last *run, due, aside int) (tone, text string) {
 	switch {
 	case last == nil:
 		return "wait", "No run yet"
+	case last.Outcome == "success" && due == 0 && aside > 0:
+		return "wait", "Up to date but for " + look.Plural(aside, "window") + " set aside"
 	case last.Outcome == "success" && due == 0:
 		return "ok", "Up to date"
 	case last.Outcome == "success":

@@ -117,7 +117,7 @@ func TestTrendLabels(t *testing.T) {
 func TestCalendar(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := grids(t)
-		c := calendarOf(g.Granularity, g.Cells)
+		c := calendarOf(g, g.Cells)
 		if len(c.Cells) != len(g.Cells) {
 			t.Fatalf("%d cells for %d windows", len(c.Cells), len(g.Cells))
 		}

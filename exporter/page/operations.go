@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/exporter"
@@ -17,6 +18,7 @@ type backlog struct {
 	Total  int
 	Count  string
 	Text   string // 12 windows
+	Waits  string // what is not counted; empty: nothing
 	Finish look.Moment
 	Rows   []due
 }
@@ -40,7 +42,31 @@ func backlogOf(s *exporter.Snapshot) backlog {
 		b.Rows = append(b.Rows, due{d.Project, look.Title(d.Granularity), d.Reason, whys[d.Reason], look.Commas(d.Count)})
 	}
 	b.Count, b.Text = look.Commas(b.Total), look.Plural(b.Total, "window")
+	var waits []string
+	if n := len(s.Asides); n > 0 {
+		waits = append(waits, look.Plural(n, "window")+" set aside")
+	}
+	if n := rowsLater(s); n > 0 {
+		waits = append(waits, look.Plural(n, "window")+" of which the rows are read later")
+	}
+	if len(waits) > 0 {
+		b.Waits = "Not counted: " + strings.Join(waits, ", ") + "."
+	}
 	return b
+}
+
+// rowsLater counts the windows that wait for their rows.
+func rowsLater(s *exporter.Snapshot) (n int) {
+	for _, p := range s.Projects {
+		for _, g := range p.Grids {
+			for _, c := range g.Cells {
+				if !c.RowsFrom.IsZero() {
+					n++
+				}
+			}
+		}
+	}
+	return n
 }
 
 // budget is a request budget. Bar is the share that is left, of 100.

@@ -77,7 +77,7 @@ func TestNumbers(t *testing.T) {
 			}
 		}
 	}
-	wants(t, got, "docgauge v0.4.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min", "Windows due 14 Budget", "12 of 90 left",
+	wants(t, got, "docgauge v0.4.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min", "Windows due 14 Set aside 2 Budget", "12 of 90 left",
 		"Waiting for the budget", "14 windows due. The budget lets the last be read by 2026-10-06 13:31 in 3 h",
 		"prj_docs_main Day missing not read yet 9", "developer-hub 28 days missing not read yet 4",
 		"2026-10-06 07:17 3 h ago failed in 99 s 7 40 export prj_docs_main day [2026-10-05,2026-10-06): sinks/clickhouse: insert 812 rows",
@@ -131,6 +131,9 @@ func TestText(t *testing.T) {
 	s.Keys[0].Name, s.Keys[0].Rejected, s.Budgets[0].Name = evil, true, evil
 	s.Runs[0].Message, s.Runs[0].Outcome, s.Runs[1].Outcome = evil, "failed", evil
 	s.Due[0].Project, s.Due[0].Reason = evil, evil
+	for i := range s.Asides {
+		s.Asides[i].Project, s.Asides[i].Reason, s.Asides[i].Detail = evil, evil, evil
+	}
 	for i := range s.Windows {
 		s.Windows[i].Project = s.Projects[i/4].ID
 		for j := range s.Windows[i].Pages {
@@ -257,7 +260,70 @@ func TestBacklogAndBudget(t *testing.T) {
 	}
 	s.Due, s.Finish = nil, time.Time{}
 	_, body = get(t, s, "")
+	wants(t, text(body), "Nothing is due. Not counted: 2 windows set aside, 2 windows of which the rows are read later.")
+	s.Projects = nil
+	_, body = get(t, s, "")
+	wants(t, text(body), "Not counted: 2 windows set aside. Request budget")
+	_, body = get(t, good(), "")
 	wants(t, text(body), "Nothing is due: the ledger has every window it should have.")
+}
+
+// TestWindowsThatWait: what is set aside and what waits for its rows is listed
+// with its project, in words, the newest first and not without end.
+func TestWindowsThatWait(t *testing.T) {
+	s := demo()
+	_, body := get(t, s, "")
+	got := text(body)
+	wants(t, got,
+		"Thu 17 Sep 2026 Day Set aside: an answer holds what cannot be kept in 3 runs, the first 6 h ago 2026-10-06 13:32 in 3 h GET /v1",
+		`human is "<b>many</b>", not a count; nothing was kept of it Wed 16 Sep 2026 Day Set aside: the service fails for it, and not for others in 1 run, the first 6 h ago`,
+		"Mon 5 Oct 2026 Day Totals known, rows later its rows change while they are read; that ends when it has settled 2026-10-09 00:00 in 3 days Sun 4 Oct 2026 Day Totals known",
+		"Totals only so far rows when it has settled, from 2026-10-09 00:00",
+		"2 totals only")
+	wants(t, body, ", provisional, totals only, rows from 2026-10-09 00:00</title>", `<a href="#p0w">2</a>`)
+	if n := strings.Count(body, `<use href="#totals"`); n != 2+1 {
+		t.Errorf("%d windows without rows are drawn, want two and the legend", n)
+	}
+	if n := strings.Count(got, "Totals only so far"); n != 1 {
+		t.Errorf("%d cards without rows, want one", n)
+	}
+	if n := strings.Count(got, "Windows that wait"); n != 2 {
+		t.Errorf("%d lists, want one of each project", n)
+	}
+	for i := range 30 {
+		a := s.Asides[0]
+		a.From, a.To, a.Reason, a.Detail = a.From-analytics.Date(i), a.To-analytics.Date(i), "of another time", strings.Repeat("x", 1<<20)
+		s.Asides = append(s.Asides, a)
+	}
+	_, body = get(t, s, "")
+	wants(t, text(body), "Set aside 32 Budget", "Set aside: of another time", "22 more windows: docgauge plan lists them.")
+	if n := strings.Count(body, "Set aside: "); n != 10 || len(body) > 1<<20 {
+		t.Errorf("%d windows are listed in %d bytes", n, len(body))
+	}
+	_, body = get(t, &exporter.Snapshot{At: now, Projects: []exporter.Project{{ID: "p"}}}, "")
+	if got := text(body); strings.Contains(got, "wait") || strings.Contains(got, "Set aside") {
+		t.Errorf("nothing waits, and the page says\n%s", got)
+	}
+}
+
+// TestSuspectRows: a newest window says how many of its rows are suspect, and why.
+func TestSuspectRows(t *testing.T) {
+	for want, w := range map[string]exporter.Window{
+		"unverified": {},
+		"Suspect: 1,250 of 2,000 rows read before the totals last moved":                                            {MovedRows: 1250},
+		"Suspect: 7 of 2,000 rows whose path came twice":                                                            {RepeatedRows: 7},
+		"Suspect: up to 1,257 of 2,000 rows 1,250 read before the totals last moved, 7 whose path came twice":       {MovedRows: 1250, RepeatedRows: 7},
+		"Suspect: up to 2,000 of 2,000 rows 1,999 read before the totals last moved, 7 whose path came twice Human": {MovedRows: 1999, RepeatedRows: 7},
+	} {
+		w.Key = analytics.Key{Project: "p", Granularity: analytics.Day, Window: analytics.Window{From: 20730, To: 20731}}
+		w.Rows = 2000
+		_, body := get(t, &exporter.Snapshot{At: now, Windows: []exporter.Window{w},
+			Projects: []exporter.Project{{ID: "p", Grids: []exporter.Grid{{Granularity: analytics.Day, Known: 1}}}}}, "")
+		wants(t, text(body), want)
+		if strings.Contains(body, "Suspect") != (w.MovedRows+w.RepeatedRows > 0) {
+			t.Errorf("%s: %s", want, text(body))
+		}
+	}
 }
 
 func TestHeadlines(t *testing.T) {
@@ -280,6 +346,12 @@ func TestHeadlines(t *testing.T) {
 		_, body := get(t, &exporter.Snapshot{At: now, Runs: []exporter.Run{tc.run}, Due: []exporter.Due{{Granularity: "day", Count: tc.due}}}, "")
 		wants(t, text(body), tc.want)
 	}
+	s := good()
+	_, body := get(t, s, "")
+	wants(t, text(body), "Up to date The last run")
+	s.Asides = demo().Asides[:1]
+	_, body = get(t, s, "")
+	wants(t, text(body), "Up to date but for 1 window set aside The last run")
 }
 
 // TestSize bounds the page whatever visitors ask for and however long the

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -23,6 +24,7 @@ type project struct {
 	ID       string
 	Anchor   string // of its heading
 	Cards    []card
+	Waiting  *waiting // nil: nothing waits
 	Tables   []pages
 	Coverage []coverage
 }
@@ -43,6 +45,7 @@ type newest struct {
 	Human, AI, Total string
 	Share            string // of AI in Total
 	Changes          []change
+	Notes            []note
 	Pages            string
 	Marks            []look.Mark
 }
@@ -61,6 +64,7 @@ func projects(s *exporter.Snapshot) (out []project) {
 	rows := min(maxPages, max(firstPages, maxRows/max(len(s.Windows), 1)))
 	for i, p := range s.Projects {
 		v := project{ID: p.ID, Anchor: fmt.Sprintf("p%d", i)}
+		v.Waiting = waitingOf(s, p, v.Anchor+"w")
 		for j, g := range p.Grids {
 			id := fmt.Sprintf("p%dg%d", i, j)
 			w := windowOf(s, p.ID, g.Granularity)
@@ -87,7 +91,7 @@ func windowOf(s *exporter.Snapshot, project string, g analytics.Granularity) *ex
 func cardOf(s *exporter.Snapshot, project, id string, g exporter.Grid, w *exporter.Window) card {
 	c := card{ID: id, Title: look.Title(g.Granularity), TotalsOnly: g.TotalsOnly, Trend: trendOf(g)}
 	if w != nil {
-		c.Newest = newestOf(g, w)
+		c.Newest = newestOf(g, w, s.At)
 	}
 	for _, o := range s.Open {
 		if o.Project == project && o.Granularity == g.Granularity {
@@ -100,11 +104,12 @@ func cardOf(s *exporter.Snapshot, project, id string, g exporter.Grid, w *export
 	return c
 }
 
-func newestOf(g exporter.Grid, w *exporter.Window) *newest {
+func newestOf(g exporter.Grid, w *exporter.Window, now time.Time) *newest {
 	n := &newest{
 		Span:  look.SpanOf(w.Granularity, w.Window),
 		Human: look.Commas(w.Totals.Human), AI: look.Commas(w.Totals.AI), Total: look.Commas(w.Totals.Total),
 		Share: look.Percent(w.Totals.AI, w.Totals.Total), Pages: "–", Marks: look.Marks(w.Revision),
+		Notes: notesOf(g, w, now),
 	}
 	if !w.TotalsOnly() {
 		n.Pages = look.Commas(w.Rows)
