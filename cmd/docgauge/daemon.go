@@ -127,6 +127,9 @@ func (d *daemon) export(ctx context.Context) {
 	for _, text := range s.Errors {
 		d.log.Error("export", "error", text)
 	}
+	for _, text := range s.Warnings {
+		d.log.Warn("window set aside", "error", text)
+	}
 	if err != nil {
 		d.log.Error("run not entered in the state", "error", err)
 	}

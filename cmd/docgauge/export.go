@@ -88,8 +88,10 @@ type summary struct {
 	Resume       time.Time `json:"next_request_at,omitzero"`
 	Finish       time.Time `json:"finished_by,omitzero"`
 	Errors       []string  `json:"errors"`
-	seconds      float64
-	budgetSpent  bool
+	// Warnings are of the windows that were set aside.
+	Warnings    []string `json:"warnings"`
+	seconds     float64
+	budgetSpent bool
 }
 
 // The outcomes of a run.
@@ -353,6 +355,9 @@ func (s *summary) add(r pipeline.Result) {
 	s.SetAside += r.SetAside
 	s.Left, s.budgetSpent = r.Left, r.BudgetSpent
 	s.say(r.Errors)
+	for _, err := range r.Warnings {
+		s.Warnings = append(s.Warnings, err.Error())
+	}
 }
 
 func (s *summary) say(errs []error) {
@@ -370,8 +375,8 @@ func outcome(ctx context.Context, s summary, err error) string {
 	switch {
 	case ctx.Err() != nil:
 		return outcomeInterrupted
-	case err != nil || len(s.Errors) > 0:
-		return outcomeFailed
+	case err != nil || len(s.Errors) > 0 || s.SetAside > 0 && s.Committed+s.Waiting+s.Recovered+s.Open == 0:
+		return outcomeFailed // also where there is nothing but windows that were set aside
 	case s.Left > 0:
 		return outcomeDeferred
 	}
@@ -382,6 +387,9 @@ func outcome(ctx context.Context, s summary, err error) string {
 func (s *summary) print(out, log io.Writer) error {
 	for _, text := range s.Errors {
 		fmt.Fprintln(log, "docgauge: "+text)
+	}
+	for _, text := range s.Warnings {
+		fmt.Fprintln(log, "docgauge: set aside: "+text)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, %s rows, %s in %.1f s\n", s.Outcome, plural(s.Committed, "window"), commas(s.Rows), plural(s.Requests, "request"), s.seconds)

@@ -128,7 +128,7 @@ func newStatusReport(ctx context.Context, db *state.DB, c config, sel *selection
 		}
 	}
 	r.sinks, r.Owed = c.Sinks, l.owing(c.Sinks)
-	r.Unverified, r.SetAside, r.Waiting = l.unverified(in.Projects), l.setAside(in.Projects, now), []plannedWindow{}
+	r.Unverified, r.SetAside, r.Waiting = l.unverified(in.Projects), l.resting(in), []plannedWindow{}
 	_, waiting := schedule.Plan(in)
 	for _, item := range waiting {
 		r.Waiting = append(r.Waiting, l.planned(item))
@@ -243,7 +243,17 @@ func (a *app) printTroubled(r statusReport) {
 		s := r.SetAside[i]
 		return fmt.Sprintf("set aside %s: %s, failed %s,\n  next try %s: %s", s.Key, s.Reason, plural(s.Failures, "time"), clock(s.Until), s.Detail)
 	})
-	if n := len(r.Waiting) - len(r.SetAside); n > 0 {
+	aside := map[analytics.Key]bool{}
+	for _, s := range r.SetAside {
+		aside[s.Key] = true
+	}
+	n := 0
+	for _, w := range r.Waiting {
+		if !aside[w.Key] {
+			n++
+		}
+	}
+	if n > 0 {
 		fmt.Fprintf(a.out, "\n%s known by their totals; their rows are read when they have settled: docgauge plan", plural(n, "window"))
 	}
 }

@@ -99,12 +99,12 @@ func (r *run) classify(ctx, sending context.Context, item schedule.Item, err err
 	case docsapi.IsUnauthorized(err):
 		r.halt(err)
 	case errors.Is(err, errRepeats):
-		r.setAside(ctx, item.Key, analytics.AsideRepeats, err)
+		r.setAside(ctx, item, analytics.AsideRepeats, err)
 	case docsapi.IsMalformed(err):
-		r.setAside(ctx, item.Key, analytics.AsideMalformed, err)
+		r.setAside(ctx, item, analytics.AsideMalformed, err)
 	case fromService(err):
 		if r.failed(item, err) {
-			r.setAside(ctx, item.Key, analytics.AsideRefused, err)
+			r.setAside(ctx, item, analytics.AsideRefused, err)
 		}
 	default:
 		r.halt(err)
@@ -122,7 +122,9 @@ func (r *run) failed(item schedule.Item, err error) (aside bool) {
 	said := false // by another window that was under way
 	switch {
 	case e.Outcome == docsapi.Transient:
-		h.failing = append(h.failing, r.aside(item.Key, analytics.AsideFailing, err))
+		if item.Reason != schedule.ReasonOpen {
+			h.failing = append(h.failing, r.aside(item.Key, analytics.AsideFailing, err))
+		}
 		switch {
 		case !r.isSuspect(item.Key):
 			h.streak++
@@ -151,10 +153,13 @@ func (r *run) failed(item schedule.Item, err error) (aside bool) {
 	return false
 }
 
-// setAside reports a window that failed by itself, and lets it rest.
-func (r *run) setAside(ctx context.Context, k analytics.Key, reason analytics.AsideReason, err error) {
-	r.count(func(res *Result) { res.Errors = append(res.Errors, err) })
-	r.keepAside(ctx, r.aside(k, reason, err))
+// setAside reports a window that failed by itself, and lets it rest. A running one,
+// which is only shown, is asked for again in the next run.
+func (r *run) setAside(ctx context.Context, item schedule.Item, reason analytics.AsideReason, err error) {
+	r.count(func(res *Result) { res.Warnings = append(res.Warnings, err) })
+	if item.Reason != schedule.ReasonOpen {
+		r.keepAside(ctx, r.aside(item.Key, reason, err))
+	}
 }
 
 // aside counts one more failure of a window, and how long it rests.

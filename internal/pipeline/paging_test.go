@@ -243,7 +243,7 @@ func TestOffsetIgnored(t *testing.T) {
 				return &analytics.Page{Rows: rowsOf(rows, 1), HasMore: true}, nil
 			}
 			r := w.run(asked(a, b)...)
-			if len(r.Errors) != 1 || r.Left != 1 || r.Committed != 1 || !strings.Contains(r.Errors[0].Error(), a.String()) {
+			if len(r.Warnings) != 1 || len(r.Errors) != 0 || r.Left != 1 || r.Committed != 1 || !strings.Contains(r.Warnings[0].Error(), a.String()) {
 				t.Errorf("result %+v", r)
 			}
 			if got := w.service.requests(); got > 3*schedule.MaxReadings+3 {

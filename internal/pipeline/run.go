@@ -57,8 +57,9 @@ type Result struct {
 	Left        int
 	BudgetSpent bool
 	Wanted      int
-	// Errors are the failures, each a message of its own.
-	Errors []error
+	// Errors are the failures, each a message of its own. Warnings are those of windows
+	// that were set aside: the run did what it could.
+	Errors, Warnings []error
 }
 
 // run is one Run.
