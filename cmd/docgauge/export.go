@@ -217,7 +217,7 @@ func (r *runner) work(ctx context.Context, sel *selection, o runOptions, id int)
 		if err := r.pass(ctx, sel, id, &s); err != nil {
 			return s, err
 		}
-		if !o.wait || !s.budgetSpent || ctx.Err() != nil {
+		if !o.wait || !s.budgetSpent || s.Left == 0 || ctx.Err() != nil {
 			return s, nil
 		}
 		r.log.Info("waiting for the budget", "until", s.Resume.Format(time.RFC3339), "windows_left", s.Left, "finished_by", s.Finish.Format(time.RFC3339))
@@ -270,11 +270,15 @@ func (r *runner) pass(ctx context.Context, sel *selection, id int, s *summary) e
 	if d, err = r.due(context.WithoutCancel(ctx), sel, id); err != nil {
 		return err
 	}
-	// The same windows that plan lists: those set aside are not due before their time.
+	// What plan counts: windows that are set aside are not due before their time, and
+	// running ones are no backlog.
+	d.items = slices.DeleteFunc(d.items, isOpen)
 	s.Left, s.LeftRequests = len(d.items), costOf(d.items, d.ledger)
 	s.Resume, s.Finish = d.budget.opens(result.Wanted), d.budget.finish(s.LeftRequests)
 	return nil
 }
+
+func isOpen(item schedule.Item) bool { return item.Reason == schedule.ReasonOpen }
 
 // outlook is what is to be read now, and what the budget allows.
 type outlook struct {

@@ -142,14 +142,30 @@ func (a *app) printPlan(r planReport) error {
 	if err := table(a.out, []string{"#", "project", "window", "from", "to (exclusive)", "reason", "requests"}, rows, 0, 6); err != nil {
 		return err
 	}
-	least, earliest := "about ", ""
-	if r.Unknown > 0 {
-		least, earliest = "at least ", " at the earliest"
+	running := 0
+	for _, w := range r.Windows {
+		if w.Reason == schedule.ReasonOpen {
+			running++
+		}
 	}
-	if r.sure() {
+	least, earliest, more := "about ", "", ""
+	switch {
+	case r.Unknown > 0:
+		least, earliest = "at least ", " at the earliest"
+	case r.sure():
 		least = ""
 	}
-	fmt.Fprintf(a.out, "\n%s, %s%s; %s; done by %s%s\n", plural(len(r.Windows), "window"), least, plural(r.Requests, "request"), r.Budget, clock(r.Finish), earliest)
+	due := fmt.Sprintf("%s, %s%s", plural(len(r.Windows)-running, "window"), least, plural(r.Requests-running, "request"))
+	switch {
+	case len(r.Windows) == running:
+		due = "nothing is due but what is still running, " + plural(running, "request")
+	case running > 0:
+		more = fmt.Sprintf(", and %s for what is still running", plural(running, "request"))
+	}
+	fmt.Fprintf(a.out, "\n%s%s; %s; done by %s%s\n", due, more, r.Budget, clock(r.Finish), earliest)
+	if r.Unknown > 0 {
+		fmt.Fprintln(a.out, "? is known once the newest day of the project was read: plan again after the first export")
+	}
 	return a.printDecisions(r)
 }
 
