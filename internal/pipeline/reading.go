@@ -60,7 +60,7 @@ func (r *reading) all(ctx context.Context) error {
 	if r.pages.size > 0 {
 		size = r.pages.size
 	}
-	if n := r.predicted(); n > 1 {
+	if n := r.predicted(ctx); n > 1 {
 		if err := r.last(ctx, (n-1)*size, size); err != nil {
 			return err
 		}
@@ -155,11 +155,11 @@ func (r *reading) takeCarried(ctx context.Context) error {
 
 // predicted returns how many pages to expect, 0 where nothing is to be built on
 // it: a window is mispredicted once, not again when it is begun again.
-func (r *reading) predicted() int {
+func (r *reading) predicted(ctx context.Context) int {
 	if !r.w.predictable || r.tolerant || r.pages.highest >= 0 {
 		return 0
 	}
-	_, limited := r.w.run.free(context.Background())
+	_, limited := r.w.run.free(ctx)
 	return r.w.run.work.Sizes.Surely(r.w.item.Key, limited)
 }
 

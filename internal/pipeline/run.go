@@ -165,7 +165,8 @@ func (r *run) next(ctx context.Context, place int) (schedule.Item, bool) {
 		at, wait := r.choose(ctx, open)
 		if at >= 0 {
 			item := r.left[at]
-			r.left = slices.Delete(r.left, at, at+1)
+			copy(r.left[1:], r.left[:at]) // mostly it is the first
+			r.left = r.left[1:]
 			return item, true
 		}
 		if !wait {
