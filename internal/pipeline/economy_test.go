@@ -99,6 +99,9 @@ func TestEconomy(t *testing.T) {
 		t.Log(economyHead)
 	}
 	for _, c := range climates(*economyTable) {
+		if testing.Short() && c.name != movesHourly {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				var alone outcome
