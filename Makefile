@@ -40,7 +40,7 @@ test: engines ## install what is missing and run every test
 check: lint test race demo ## what CI runs: lint, every test, the race detector, the demo
 
 race: ## the concurrent packages under the race detector
-	$(GO) test -timeout 40m -short -race ./internal/budget ./internal/pipeline ./internal/spool ./internal/docsapi ./internal/load ./sinks/memsink ./exporter ./exporter/server ./exporter/page ./schedule ./internal/jobs/... ./internal/sandbox/...
+	$(GO) test -timeout 40m -short -race ./internal/archive ./internal/budget ./internal/pipeline ./internal/spool ./internal/docsapi ./internal/load ./sinks/memsink ./exporter ./exporter/server ./exporter/page ./schedule ./internal/jobs/... ./internal/sandbox/...
 	$(GO) test -timeout 40m -short -race -run 'TestScrapesDuringExport|TestKey|TestSinkGoes|TestStateIsLost|TestRunTimeout' ./cmd/docgauge
 	$(GO) test -timeout 40m -race -run 'Contract|Window' ./sinks/parquet
 	$(GO) test -timeout 40m -race -run 'TestContract/18.16|Attempt|Migrations' ./sinks/clickhouse

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -271,7 +273,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	err = write(out, totalsSchema, func(w *file.Writer) error { return encodeTotals(w, sample()) })
+	err = write(out, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, sample()) })
 	if err == nil {
 		t.Error("a full disk is no error")
 	}
@@ -392,7 +394,7 @@ func TestCRCInAPath(t *testing.T) {
 
 func TestNewerSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "w")
-	err := create(path, totalsSchema, func(w *file.Writer) error {
+	err := create(path, totalsSchema(), func(w *file.Writer) error {
 		if err := w.AppendKeyValueMetadata(keyPrefix+"schema_version", "2"); err != nil {
 			return err
 		}
@@ -475,4 +477,27 @@ func FuzzReadRevision(f *testing.F) {
 			t.Errorf("accepts %+v: %v", rev, err)
 		}
 	})
+}
+
+// Files are written and read at the same time: nothing is shared between them that
+// one of them changes. The race detector sees it.
+func TestWrittenAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			path := filepath.Join(dir, strconv.Itoa(i))
+			if _, err := Write(path, sample(), traffic(50)); err != nil {
+				t.Error(err)
+				return
+			}
+			if err := WriteTotals(path+".totals", sample()); err != nil {
+				t.Error(err)
+			}
+			if _, err := Open(path); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
 }

@@ -114,10 +114,10 @@ func footerOf(reader *file.Reader) (foot Footer, err error) {
 		foot.Checksum = *sum
 	}
 	switch root := meta.Schema.Root(); {
-	case root.Equals(visitorsSchema):
+	case root.Equals(visitorsSchema()):
 		foot.Visitors = true
 		return foot, checkRows(meta, foot.Rows)
-	case root.Equals(totalsSchema):
+	case root.Equals(totalsSchema()):
 		return foot, checkRows(meta, 1)
 	}
 	return foot, errors.New("columns are neither those of a visitors file nor those of a totals file")

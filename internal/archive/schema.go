@@ -19,24 +19,34 @@ const (
 	writeBatch = 256
 )
 
-// The columns of SPEC 6, in its order.
-var (
-	keyColumns  = schema.FieldList{text("project"), text("granularity"), date("window_start"), date("window_end")}
-	pathColumn  = text("path")
-	numbers     = schema.FieldList{integer("human"), integer("ai"), integer("total")}
-	readColumns = schema.FieldList{
+// The columns of SPEC 6, in its order. A schema is made for each file: its nodes
+// note their paths when they are first asked for them, and files are written at
+// the same time.
+
+func visitorsSchema() *schema.GroupNode {
+	return group(keyColumns(), schema.FieldList{text("path")}, numbers(), readColumns())
+}
+
+func totalsSchema() *schema.GroupNode {
+	return group(keyColumns(), numbers(), readColumns(), schema.FieldList{integer("page_count")})
+}
+
+func keyColumns() schema.FieldList {
+	return schema.FieldList{text("project"), text("granularity"), date("window_start"), date("window_end")}
+}
+
+func numbers() schema.FieldList {
+	return schema.FieldList{integer("human"), integer("ai"), integer("total")}
+}
+
+func readColumns() schema.FieldList {
+	return schema.FieldList{
 		schema.NewInt32Node("revision", parquet.Repetitions.Required, -1),
 		schema.NewBooleanNode("settled", parquet.Repetitions.Required, -1),
 		schema.NewBooleanNode("verified", parquet.Repetitions.Required, -1),
 		column("exported_at", schema.NewTimestampLogicalType(true, schema.TimeUnitMicros), parquet.Types.Int64),
 	}
-	pageCountColumn = integer("page_count")
-)
-
-var (
-	visitorsSchema = group(keyColumns, schema.FieldList{pathColumn}, numbers, readColumns)
-	totalsSchema   = group(keyColumns, numbers, readColumns, schema.FieldList{pageCountColumn})
-)
+}
 
 // Places of the columns that are read back from a visitors file.
 const (
@@ -86,6 +96,6 @@ func properties() *parquet.WriterProperties {
 		parquet.WithStats(true),
 		parquet.WithPageIndexEnabled(false),
 		parquet.WithBloomFilterEnabled(false),
-		parquet.WithDictionaryFor(pathColumn.Name(), false),
+		parquet.WithDictionaryFor("path", false),
 	)
 }

@@ -35,7 +35,7 @@ func Write(path string, rev analytics.Revision, rows iter.Seq2[analytics.Row, er
 	if rev.TotalsOnly() {
 		return rev, WriteTotals(path, rev)
 	}
-	err = create(path, visitorsSchema, func(w *file.Writer) error {
+	err = create(path, visitorsSchema(), func(w *file.Writer) error {
 		enc := newEncoder(w, rev)
 		defer enc.release()
 		for row, err := range rows {
@@ -59,7 +59,7 @@ func WriteTotals(path string, rev analytics.Revision) error {
 	if err != nil {
 		return fmt.Errorf("totals file %s: %w", path, err)
 	}
-	return create(path, totalsSchema, func(w *file.Writer) error {
+	return create(path, totalsSchema(), func(w *file.Writer) error {
 		return encodeTotals(w, rev)
 	})
 }
