@@ -46,6 +46,8 @@ type Sizes struct {
 	rows map[Series][]sized
 	// perPage is how many rows a project's pages have, where it is not PageRows.
 	perPage map[string]int
+	// most is the most rows that a window of a series had.
+	most map[Series]int64
 	// begun is how many pages of a window lie in the spool.
 	begun map[analytics.Key]int
 }
@@ -67,7 +69,7 @@ type sized struct {
 // NewSizes returns sizes that know nothing but how many rows the pages of projects
 // have, where that is not PageRows; perPage may be nil.
 func NewSizes(perPage map[string]int) *Sizes {
-	s := &Sizes{rows: map[Series][]sized{}, perPage: map[string]int{}, begun: map[analytics.Key]int{}}
+	s := &Sizes{rows: map[Series][]sized{}, perPage: map[string]int{}, most: map[Series]int64{}, begun: map[analytics.Key]int{}}
 	for project, n := range perPage {
 		s.perPage[project] = n
 	}
@@ -84,6 +86,7 @@ func (s *Sizes) Learn(k analytics.Key, rows int64) (first bool) {
 	defer s.mu.Unlock()
 	delete(s.begun, k)
 	of := SeriesOf(k)
+	s.most[of] = max(s.most[of], rows)
 	at, known := s.find(of, k.Window)
 	if known {
 		s.rows[of][at].rows = rows
@@ -191,6 +194,18 @@ func (s *Sizes) Requests(item Item) (requests int, basis Basis) {
 		return pages, basis
 	}
 	return max(1, pages-s.Begun(item.Key)), basis
+}
+
+// Most returns how many requests an item can well cost: by its own last reading,
+// else by the largest window of its series. known is false where neither is there.
+func (s *Sizes) Most(item Item) (requests int, known bool) {
+	requests, basis := s.Requests(item)
+	if basis != BasisNeighbours {
+		return requests, basis == BasisLedger
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(requests, Requests(s.most[SeriesOf(item.Key)], s.pageRows(item.Project))), true
 }
 
 // Surely returns how many pages a window surely has, for reading ahead: those of

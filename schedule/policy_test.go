@@ -200,6 +200,19 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%s, scarce %v: %d pages, want %d", tc.key, tc.scarce, got, tc.want)
 		}
 	}
+	// Most: its own last reading; else the largest of its series, where there is one.
+	for _, tc := range []struct {
+		key   analytics.Key
+		want  int
+		known bool
+	}{
+		{at("a", "day", "2026-03-01", "2026-03-02"), 4, true}, {at("a", "day", "2026-03-02", "2026-03-03"), 20, true},
+		{at("a", "week", "2026-03-02", "2026-03-09"), 20, false}, {at("c", "day", "2026-03-02", "2026-03-03"), 1, false},
+	} {
+		if got, known := s.Most(schedule.Item{Key: tc.key}); got != tc.want || known != tc.known {
+			t.Errorf("%s: at most %d, %v; want %d, %v", tc.key, got, known, tc.want, tc.known)
+		}
+	}
 	if !s.Knows("small") || s.Knows("b") {
 		t.Error("which projects are known")
 	}

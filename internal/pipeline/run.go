@@ -292,7 +292,7 @@ func (r *run) free(ctx context.Context) (free int, limited bool) {
 }
 
 // ample reports whether the budget surely reaches for all that is not done: for
-// twice of what is expected.
+// twice of what it can well cost.
 func (r *run) ample(ctx context.Context) bool {
 	free, limited := r.free(ctx)
 	if !limited {
@@ -316,8 +316,8 @@ func (r *run) recount() {
 			}
 			continue // done, or known already
 		}
-		n, basis := r.work.Sizes.Requests(item)
-		c := cost{n, basis != schedule.BasisUnknown}
+		n, known := r.work.Sizes.Most(item)
+		c := cost{n, known}
 		costs[item.Key] = c
 		need += n
 		if !c.known {
