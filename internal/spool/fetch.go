@@ -258,13 +258,6 @@ func (f *Fetch) Pages() map[int]PageInfo {
 	return f.pages.all()
 }
 
-// Has reports whether the page at offset is at hand.
-func (f *Fetch) Has(offset int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.pages.has(offset)
-}
-
 // Close keeps the page log for a later run.
 func (f *Fetch) Close() error {
 	return errors.Join(f.sorter.reset(), wrapErr(f.file.Close()))
