@@ -23,13 +23,13 @@ demo: ## export a month from the built-in sandbox into Parquet files (needs only
 	@echo 'building (a minute or two the first time)'
 	@CGO_ENABLED=0 $(GO) build -gcflags='all=-N -l' -ldflags='-s -w' -o bin/docgauge-demo ./cmd/docgauge
 	@case "$$DOCGAUGE_SINKS,$$DOCGAUGE_CLICKHOUSE_DSN$$DOCGAUGE_CLICKHOUSE_DSN_FILE" in \
-	  *clickhouse*,) $(GO) run ./internal/engines/with bin/docgauge-demo demo ;; \
+	  *clickhouse*,) $(GO) run ./internal/dev/engines/with bin/docgauge-demo demo ;; \
 	  *) bin/docgauge-demo demo ;; esac
 
 # STACK='--dir DIR' keeps the data. What cannot be installed is left out.
 stack: build ## everything on loopback: sandbox, agent jobs, serve, ClickHouse, Prometheus with rules and history
-	-@sh internal/engines/install.sh
-	@$(GO) build -o bin/docgauge-stack ./internal/stack/up && exec bin/docgauge-stack $(STACK)
+	-@sh internal/dev/engines/install.sh
+	@$(GO) build -o bin/docgauge-stack ./internal/dev/stack/up && exec bin/docgauge-stack $(STACK)
 
 build: ## build the static binary bin/docgauge
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/docgauge ./cmd/docgauge
@@ -40,8 +40,8 @@ test: engines ## install what is missing and run every test
 check: lint test race demo ## what CI runs: lint, every test, the race detector, the demo
 
 race: ## the concurrent packages under the race detector
-	$(GO) test -timeout 40m -short -race ./internal/archive ./internal/budget ./internal/pipeline ./internal/spool ./internal/docsapi ./internal/load ./sinks/memsink ./exporter ./exporter/server ./exporter/page ./schedule ./internal/jobs/... ./internal/sandbox/...
-	$(GO) test -timeout 40m -short -race -run 'TestScrapesDuringExport|TestKey|TestSinkGoes|TestStateIsLost|TestRunTimeout' ./cmd/docgauge
+	$(GO) test -timeout 40m -short -race ./internal/archive ./internal/budget ./internal/export ./internal/spool ./internal/docsapi ./internal/load ./sinks/memsink ./exporter ./exporter/server ./exporter/page ./schedule ./internal/jobs/... ./internal/sandbox/...
+	$(GO) test -timeout 40m -short -race -run 'TestScrapesDuringExport|TestKey|TestSinkGoes|TestStateIsLost|TestRunTimeout' ./internal/cli
 	$(GO) test -timeout 40m -race -run 'Contract|Window' ./sinks/parquet
 	$(GO) test -timeout 40m -race -run 'TestContract/18.16|Attempt|Migrations' ./sinks/clickhouse
 .PHONY: race
@@ -66,7 +66,7 @@ $(ACTIONLINT):
 
 engines: # what the tests run against: ClickHouse, ZooKeeper, an S3 server, DuckDB, pyarrow
 	@sh sinks/parquet/testdata/install-readers.sh
-	@sh internal/engines/install.sh
+	@sh internal/dev/engines/install.sh
 
 report: ## write bin/report.html, a report of a sandbox with agent jobs
 	@CGO_ENABLED=0 $(GO) build -ldflags='-s -w' -o bin/docgauge-demo ./cmd/docgauge
@@ -75,19 +75,19 @@ report: ## write bin/report.html, a report of a sandbox with agent jobs
 .PHONY: report
 
 bench: ## speed, memory and requests, against a plain sequential client; the economy of live services
-	$(GO) run ./internal/bench
+	$(GO) run ./internal/dev/bench
 	@$(MAKE) --no-print-directory economy
 
 economy: # simulated days of live services, in a few minutes
 	@mkdir -p bin
-	@$(GO) test -count=1 -timeout 30m -run 'TestEconomy$$' -v ./internal/pipeline -economy > bin/economy.txt || { cat bin/economy.txt; exit 1; }
+	@$(GO) test -count=1 -timeout 30m -run 'TestEconomy$$' -v ./internal/export -economy > bin/economy.txt || { cat bin/economy.txt; exit 1; }
 	@sed -n 's/.*TABLE //p' bin/economy.txt
 .PHONY: economy
 
 torture: ## kill the real binary 320 times and compare every row and agent job; the simulated year; clusters
-	$(GO) test -count=1 -timeout 30m -run 'TestTorture$$' -v ./cmd/docgauge -torture 200
-	$(GO) test -count=1 -timeout 40m -run TestTortureJobs -v ./cmd/docgauge -torture 120
-	$(GO) test -count=1 -timeout 40m -run TestYear -v ./internal/pipeline -long
+	$(GO) test -count=1 -timeout 30m -run 'TestTorture$$' -v ./internal/cli -torture 200
+	$(GO) test -count=1 -timeout 40m -run TestTortureJobs -v ./internal/cli -torture 120
+	$(GO) test -count=1 -timeout 40m -run TestYear -v ./internal/export -long
 	$(GO) test -count=1 -timeout 40m -run TestCluster -v ./sinks/clickhouse -long
 
 fuzz: ## each fuzz target for 30 seconds
@@ -96,7 +96,7 @@ fuzz: ## each fuzz target for 30 seconds
 	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
 
 docs: ## write the generated parts of the documentation
-	$(GO) test ./cmd/docgauge -run TestREADME -update
+	$(GO) test ./internal/cli -run TestREADME -update
 	$(GO) test ./dashboards -run TestFiles -update
 	$(GO) test ./deploy/helm -run 'Copies|Golden|Notes' -update
 
@@ -105,7 +105,7 @@ docs: ## write the generated parts of the documentation
 release: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 release: ## archives for Linux and macOS, bills of materials and checksums, in dist
 	rm -rf dist
-	$(GO) run ./internal/release -version '$(VERSION)' -commit '$(COMMIT)' -out dist
+	$(GO) run ./internal/dev/release -version '$(VERSION)' -commit '$(COMMIT)' -out dist
 .PHONY: release
 
 clean: ## remove what was built

@@ -143,7 +143,7 @@ func TestIgnored(t *testing.T) {
 	ignored := readIgnore(t)
 	for path, want := range map[string]bool{
 		".git/config": true, ".env": true, "state/docgauge.db": true, "data/x.parquet": true, "deploy/compose/secrets/api_key": true, "bin/docgauge": true,
-		"cmd/docgauge/main_test.go": true, "cmd/docgauge/testdata/script/serve.txtar": true,
+		"internal/cli/main_test.go": true, "internal/cli/testdata/script/serve.txtar": true,
 		"go.mod": false, "cmd/docgauge/main.go": false, "internal/state/migrations/0001_ledger.sql": false,
 	} {
 		if got := ignored(path); got != want {

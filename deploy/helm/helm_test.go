@@ -15,7 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/docgauge/docgauge/internal/engines"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 var update = flag.Bool("update", false, "write golden files and the chart's copies of rules and dashboards")

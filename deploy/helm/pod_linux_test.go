@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/engines"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 // build makes the program as an image has it: static.

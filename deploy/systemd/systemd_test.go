@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/engines"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 var units = []string{"docgauge.service", "docgauge-export.service", "docgauge-export.timer"}

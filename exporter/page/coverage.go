@@ -3,7 +3,7 @@ package page
 import (
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/look"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 const (
@@ -36,8 +36,8 @@ type entry struct{ Symbol, Text string }
 
 func coverageOf(g exporter.Grid, shown int) coverage {
 	c := coverage{
-		Title: look.Title(g.Granularity), Hint: hint(g.Granularity),
-		Known: look.Commas(g.Known), All: look.Plural(g.Known+g.Missing, "window"), Legend: legend(g),
+		Title: htmlview.Title(g.Granularity), Hint: hint(g.Granularity),
+		Known: htmlview.Commas(g.Known), All: htmlview.Plural(g.Known+g.Missing, "window"), Legend: legend(g),
 	}
 	c.Label = c.Title + " windows:"
 	for _, e := range c.Legend {
@@ -45,7 +45,7 @@ func coverageOf(g exporter.Grid, shown int) coverage {
 	}
 	cells := g.Cells
 	if older := len(cells) - shown; older > 0 {
-		c.Older, cells = look.Commas(older), cells[older:]
+		c.Older, cells = htmlview.Commas(older), cells[older:]
 	}
 	if len(cells) > 0 {
 		c.calendar = calendarOf(g, cells)
@@ -65,7 +65,7 @@ func legend(g exporter.Grid) (out []entry) {
 		{"missing", "missing", g.Missing},
 	} {
 		if state.count > 0 {
-			out = append(out, entry{state.symbol, look.Commas(state.count) + " " + state.name})
+			out = append(out, entry{state.symbol, htmlview.Commas(state.count) + " " + state.name})
 		}
 	}
 	return out
@@ -74,7 +74,7 @@ func legend(g exporter.Grid) (out []entry) {
 func hint(g analytics.Granularity) string {
 	switch {
 	case g.RollingDays() > 0:
-		return "A column is a calendar week. A cell is the " + look.Title(g) + " up to and including that day."
+		return "A column is a calendar week. A cell is the " + htmlview.Title(g) + " up to and including that day."
 	case g == analytics.Day:
 		return "A column is a calendar week."
 	case g == analytics.Week:
@@ -87,14 +87,14 @@ func hint(g analytics.Granularity) string {
 func cellTitle(g exporter.Grid, c exporter.Cell) string {
 	_, state := stateOfCell(g, c)
 	if c.Revision != nil {
-		state = look.Commas(c.Revision.Totals.Total) + ", " + state
+		state = htmlview.Commas(c.Revision.Totals.Total) + ", " + state
 	}
-	return look.Days(g.Granularity, c.Window) + ": " + state
+	return htmlview.Days(g.Granularity, c.Window) + ": " + state
 }
 
 // stateOfCell names the symbol of a window, and its state in words.
 func stateOfCell(g exporter.Grid, c exporter.Cell) (symbol, text string) {
-	symbol, text = look.Reading(c.Revision)
+	symbol, text = htmlview.Reading(c.Revision)
 	if c.Revision == nil || g.TotalsOnly || !c.Revision.TotalsOnly() {
 		return symbol, text
 	}

@@ -4,14 +4,14 @@ import (
 	"html/template"
 
 	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/internal/look"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 // document is all that the templates show, in words.
 type document struct {
 	Style    template.CSS
 	Version  string
-	At       look.Moment
+	At       htmlview.Moment
 	State    state
 	Projects []project
 	Backlog  backlog
@@ -23,7 +23,7 @@ type document struct {
 }
 
 func (d *document) fill(s *exporter.Snapshot) {
-	d.At = look.MomentOf(s.At, s.At)
+	d.At = htmlview.MomentOf(s.At, s.At)
 	d.Backlog = backlogOf(s)
 	d.Budgets = budgets(s)
 	d.Runs = runs(s)
@@ -40,8 +40,8 @@ type state struct {
 	Headline string
 	Last     *run   // the newest run
 	Message  string // what went wrong in it, shortened
-	Next     look.Moment
-	Success  look.Moment
+	Next     htmlview.Moment
+	Success  htmlview.Moment
 	Aside    *asideCount // nil: none
 	Concerns []concern
 }
@@ -57,14 +57,14 @@ type concern struct{ Name, Text string }
 const maxLead = 300
 
 func stateOf(s *exporter.Snapshot, d *document) state {
-	st := state{Next: look.MomentOf(s.NextRun, s.At), Success: look.MomentOf(s.LastSuccess, s.At)}
+	st := state{Next: htmlview.MomentOf(s.NextRun, s.At), Success: htmlview.MomentOf(s.LastSuccess, s.At)}
 	if len(d.Runs) > 0 {
-		st.Last, st.Message = &d.Runs[0], look.Cut(d.Runs[0].Message, maxLead)
+		st.Last, st.Message = &d.Runs[0], htmlview.Cut(d.Runs[0].Message, maxLead)
 	}
 	st.Tone, st.Headline = headline(st.Last, d.Backlog.Total, len(s.Asides))
 	for _, p := range d.Projects {
 		if p.Waiting != nil && len(s.Asides) > 0 && p.ID == s.Asides[0].Project {
-			st.Aside = &asideCount{look.Commas(len(s.Asides)), p.Waiting.Anchor}
+			st.Aside = &asideCount{htmlview.Commas(len(s.Asides)), p.Waiting.Anchor}
 		}
 	}
 	for _, k := range d.Keys {
@@ -91,7 +91,7 @@ func headline(last *run, due, aside int) (tone, text string) {
 	case last == nil:
 		return "wait", "No run yet"
 	case last.Outcome == "success" && due == 0 && aside > 0:
-		return "wait", "Up to date but for " + look.Plural(aside, "window") + " set aside"
+		return "wait", "Up to date but for " + htmlview.Plural(aside, "window") + " set aside"
 	case last.Outcome == "success" && due == 0:
 		return "ok", "Up to date"
 	case last.Outcome == "success":

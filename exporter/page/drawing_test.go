@@ -13,7 +13,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/look"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 // grids draws grids of any granularity with any gaps.
@@ -176,7 +176,7 @@ func TestSymbols(t *testing.T) {
 		"missing": nil, "settled": {Settled: true, Verified: true}, "settled-unverified": {Settled: true},
 		"provisional": {Verified: true}, "provisional-unverified": {},
 	} {
-		if got, _ := look.Reading(r); got != want {
+		if got, _ := htmlview.Reading(r); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 		if templates.Lookup("symbols") == nil || !strings.Contains(templates.Lookup("symbols").Tree.Root.String(), `id="`+want+`"`) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/internal/look"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 // maxJobs bounds the table of jobs.
@@ -24,7 +24,7 @@ type queue struct {
 type job struct {
 	Prompt, Title, Project string
 	State, Tone, Took      string
-	Created                look.Moment
+	Created                htmlview.Moment
 	PRLink, PR             string
 	Reason                 string
 }
@@ -38,7 +38,7 @@ func queueOf(s *exporter.Snapshot) *queue {
 		q.Jobs = append(q.Jobs, jobOf(s, j))
 	}
 	if more := len(s.Queue.Jobs) - len(q.Jobs); more > 0 {
-		q.More = look.Plural(more, "older job") + " not shown"
+		q.More = htmlview.Plural(more, "older job") + " not shown"
 	}
 	return q
 }
@@ -53,7 +53,7 @@ func promptsOf(all []exporter.Prompts) string {
 		}
 	}
 	for i, state := range order {
-		order[i] = look.Commas(sums[state]) + " " + state
+		order[i] = htmlview.Commas(sums[state]) + " " + state
 	}
 	return cmp.Or(strings.Join(order, ", "), "No prompts")
 }
@@ -83,15 +83,15 @@ var jobTones = map[string]string{
 
 func jobOf(s *exporter.Snapshot, j exporter.Job) job {
 	v := job{
-		Prompt: look.Cut(j.Prompt, maxLetters), Title: look.Cut(j.Title, maxLetters), Project: j.Project,
-		State: j.State, Tone: jobTones[j.State], Created: look.MomentOf(j.Created, s.At), Reason: j.Reason,
+		Prompt: htmlview.Cut(j.Prompt, maxLetters), Title: htmlview.Cut(j.Title, maxLetters), Project: j.Project,
+		State: j.State, Tone: jobTones[j.State], Created: htmlview.MomentOf(j.Created, s.At), Reason: j.Reason,
 	}
 	if strings.HasPrefix(j.PRLink, "https://") || strings.HasPrefix(j.PRLink, "http://") {
 		v.PRLink, v.PR = j.PRLink, linkText(j.PRLink)
 	}
 	switch {
 	case !j.Ended.IsZero() && !j.Created.IsZero():
-		v.Took = "in " + look.Took(j.Ended.Sub(j.Created))
+		v.Took = "in " + htmlview.Took(j.Ended.Sub(j.Created))
 	case j.Stalled:
 		v.Took = "stalled"
 	}
@@ -104,7 +104,7 @@ const maxLetters = 200
 // linkText names a pull request by the end of its URL.
 func linkText(url string) string {
 	parts := strings.Split(strings.Trim(url, "/"), "/")
-	last := look.Cut(parts[len(parts)-1], 40)
+	last := htmlview.Cut(parts[len(parts)-1], 40)
 	if strings.Trim(last, "0123456789") == "" {
 		return "#" + last
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/internal/look"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 // maxRuns bounds the table of runs.
@@ -19,7 +19,7 @@ type backlog struct {
 	Count  string
 	Text   string // 12 windows
 	Waits  string // what is not counted; empty: nothing
-	Finish look.Moment
+	Finish htmlview.Moment
 	Rows   []due
 }
 
@@ -33,21 +33,21 @@ var whys = map[string]string{
 }
 
 func backlogOf(s *exporter.Snapshot) backlog {
-	b := backlog{Finish: look.MomentOf(s.Finish, s.At)}
+	b := backlog{Finish: htmlview.MomentOf(s.Finish, s.At)}
 	for _, d := range s.Due {
 		if d.Count == 0 {
 			continue
 		}
 		b.Total += d.Count
-		b.Rows = append(b.Rows, due{d.Project, look.Title(d.Granularity), d.Reason, whys[d.Reason], look.Commas(d.Count)})
+		b.Rows = append(b.Rows, due{d.Project, htmlview.Title(d.Granularity), d.Reason, whys[d.Reason], htmlview.Commas(d.Count)})
 	}
-	b.Count, b.Text = look.Commas(b.Total), look.Plural(b.Total, "window")
+	b.Count, b.Text = htmlview.Commas(b.Total), htmlview.Plural(b.Total, "window")
 	var waits []string
 	if n := len(s.Asides); n > 0 {
-		waits = append(waits, look.Plural(n, "window")+" set aside")
+		waits = append(waits, htmlview.Plural(n, "window")+" set aside")
 	}
 	if n := rowsLater(s); n > 0 {
-		waits = append(waits, look.Plural(n, "window")+" of which the rows are read later")
+		waits = append(waits, htmlview.Plural(n, "window")+" of which the rows are read later")
 	}
 	if len(waits) > 0 {
 		b.Waits = "Not counted: " + strings.Join(waits, ", ") + "."
@@ -74,17 +74,17 @@ type budget struct {
 	Name, Remaining, Limit string
 	Unlimited              bool
 	Bar                    int
-	Next                   look.Moment // none: now
+	Next                   htmlview.Moment // none: now
 }
 
 func budgets(s *exporter.Snapshot) (out []budget) {
 	for _, b := range s.Budgets {
-		v := budget{Name: b.Name, Remaining: look.Commas(b.Remaining), Limit: look.Commas(b.Limit), Unlimited: b.Limit <= 0}
+		v := budget{Name: b.Name, Remaining: htmlview.Commas(b.Remaining), Limit: htmlview.Commas(b.Limit), Unlimited: b.Limit <= 0}
 		if !v.Unlimited {
 			v.Bar = min(max(b.Remaining*100/b.Limit, 0), 100)
 		}
 		if b.Next.After(s.At) {
-			v.Next = look.MomentOf(b.Next, s.At)
+			v.Next = htmlview.MomentOf(b.Next, s.At)
 		}
 		out = append(out, v)
 	}
@@ -94,7 +94,7 @@ func budgets(s *exporter.Snapshot) (out []budget) {
 // run is one run. Outcome is that of the snapshot, Word what the page says.
 type run struct {
 	Outcome, Word, Tone       string
-	Started                   look.Moment
+	Started                   htmlview.Moment
 	Took, Windows, Requests   string
 	WindowsText, RequestsText string
 	Message                   string
@@ -104,13 +104,13 @@ func runs(s *exporter.Snapshot) (out []run) {
 	for _, r := range s.Runs[:min(len(s.Runs), maxRuns)] {
 		v := run{
 			Outcome: r.Outcome, Word: cmp.Or(r.Outcome, "running, or killed"), Tone: tones[r.Outcome],
-			Started: look.MomentOf(r.Started, s.At),
-			Windows: look.Commas(r.Windows), Requests: look.Commas(r.Requests),
-			WindowsText: look.Plural(r.Windows, "window"), RequestsText: look.Plural(r.Requests, "request"),
+			Started: htmlview.MomentOf(r.Started, s.At),
+			Windows: htmlview.Commas(r.Windows), Requests: htmlview.Commas(r.Requests),
+			WindowsText: htmlview.Plural(r.Windows, "window"), RequestsText: htmlview.Plural(r.Requests, "request"),
 			Message: r.Message,
 		}
 		if !r.Finished.IsZero() {
-			v.Took = look.Took(r.Finished.Sub(r.Started))
+			v.Took = htmlview.Took(r.Finished.Sub(r.Started))
 		}
 		out = append(out, v)
 	}
@@ -122,15 +122,15 @@ var tones = map[string]string{"success": "ok", "failed": "bad", "": "wait", "def
 type sink struct {
 	Name, Location, Waiting string
 	Owes                    bool
-	LastCommit              look.Moment
+	LastCommit              htmlview.Moment
 	Problem                 string
 }
 
 func sinks(s *exporter.Snapshot) (out []sink) {
 	for _, k := range s.Sinks {
 		out = append(out, sink{
-			Name: k.Name, Location: k.Location, Waiting: look.Commas(k.Waiting), Owes: k.Waiting > 0,
-			LastCommit: look.MomentOf(k.LastCommit, s.At), Problem: k.Problem,
+			Name: k.Name, Location: k.Location, Waiting: htmlview.Commas(k.Waiting), Owes: k.Waiting > 0,
+			LastCommit: htmlview.MomentOf(k.LastCommit, s.At), Problem: k.Problem,
 		})
 	}
 	return out
@@ -174,6 +174,6 @@ func daysLeft(d time.Duration) string {
 	case d < day:
 		return "less than a day left"
 	default:
-		return look.Plural(int(d/day), "day") + " left"
+		return htmlview.Plural(int(d/day), "day") + " left"
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/look"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 const (
@@ -41,22 +41,22 @@ type card struct {
 
 // newest is the newest complete window.
 type newest struct {
-	Span             look.Span
+	Span             htmlview.Span
 	Human, AI, Total string
 	Share            string // of AI in Total
 	Changes          []change
 	Notes            []note
 	Pages            string
-	Marks            []look.Mark
+	Marks            []htmlview.Mark
 }
 
 // change compares the newest window with an older one.
 type change struct{ Text, Before string }
 
 type open struct {
-	Span             look.Span
+	Span             htmlview.Span
 	Human, AI, Total string
-	Read             look.Moment
+	Read             htmlview.Moment
 }
 
 func projects(s *exporter.Snapshot) (out []project) {
@@ -89,15 +89,15 @@ func windowOf(s *exporter.Snapshot, project string, g analytics.Granularity) *ex
 }
 
 func cardOf(s *exporter.Snapshot, project, id string, g exporter.Grid, w *exporter.Window) card {
-	c := card{ID: id, Title: look.Title(g.Granularity), TotalsOnly: g.TotalsOnly, Trend: trendOf(g)}
+	c := card{ID: id, Title: htmlview.Title(g.Granularity), TotalsOnly: g.TotalsOnly, Trend: trendOf(g)}
 	if w != nil {
 		c.Newest = newestOf(g, w, s.At)
 	}
 	for _, o := range s.Open {
 		if o.Project == project && o.Granularity == g.Granularity {
 			c.Open = &open{
-				Span: look.SpanOf(o.Granularity, o.Window), Human: look.Commas(o.Totals.Human), AI: look.Commas(o.Totals.AI),
-				Total: look.Commas(o.Totals.Total), Read: look.MomentOf(o.ReadAt, s.At),
+				Span: htmlview.SpanOf(o.Granularity, o.Window), Human: htmlview.Commas(o.Totals.Human), AI: htmlview.Commas(o.Totals.AI),
+				Total: htmlview.Commas(o.Totals.Total), Read: htmlview.MomentOf(o.ReadAt, s.At),
 			}
 		}
 	}
@@ -106,15 +106,15 @@ func cardOf(s *exporter.Snapshot, project, id string, g exporter.Grid, w *export
 
 func newestOf(g exporter.Grid, w *exporter.Window, now time.Time) *newest {
 	n := &newest{
-		Span:  look.SpanOf(w.Granularity, w.Window),
-		Human: look.Commas(w.Totals.Human), AI: look.Commas(w.Totals.AI), Total: look.Commas(w.Totals.Total),
-		Share: look.Percent(w.Totals.AI, w.Totals.Total), Pages: "–", Marks: look.Marks(w.Revision),
+		Span:  htmlview.SpanOf(w.Granularity, w.Window),
+		Human: htmlview.Commas(w.Totals.Human), AI: htmlview.Commas(w.Totals.AI), Total: htmlview.Commas(w.Totals.Total),
+		Share: htmlview.Percent(w.Totals.AI, w.Totals.Total), Pages: "–", Marks: htmlview.Marks(w.Revision),
 		Notes: notesOf(g, w, now),
 	}
 	if !w.TotalsOnly() {
-		n.Pages = look.Commas(w.Rows)
+		n.Pages = htmlview.Commas(w.Rows)
 	}
-	n.compare(g, w, w.From, look.Before(g.Granularity))
+	n.compare(g, w, w.From, htmlview.Before(g.Granularity))
 	if g.Granularity == analytics.Day {
 		n.compare(g, w, w.To-7, "the "+w.From.Weekday().String()+" before")
 	}
@@ -127,7 +127,7 @@ func newestOf(g exporter.Grid, w *exporter.Window, now time.Time) *newest {
 func (n *newest) compare(g exporter.Grid, w *exporter.Window, to analytics.Date, name string) {
 	for _, c := range g.Cells {
 		if c.To == to && c.Revision != nil && c.Revision.Totals.Total > 0 {
-			n.Changes = append(n.Changes, change{look.Difference(c.Revision.Totals.Total, w.Totals.Total), name})
+			n.Changes = append(n.Changes, change{htmlview.Difference(c.Revision.Totals.Total, w.Totals.Total), name})
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (n *newest) compare(g exporter.Grid, w *exporter.Window, to analytics.Date,
 // pages is a table of the most visited pages of one window.
 type pages struct {
 	Title       string
-	Span        look.Span
+	Span        htmlview.Span
 	First, More []page
 	Of          string // how many pages the window has
 }
@@ -148,12 +148,12 @@ type page struct {
 }
 
 func pagesOf(w *exporter.Window, rows int) pages {
-	t := pages{Title: look.Title(w.Granularity), Span: look.SpanOf(w.Granularity, w.Window), Of: look.Commas(w.Rows)}
+	t := pages{Title: htmlview.Title(w.Granularity), Span: htmlview.SpanOf(w.Granularity, w.Window), Of: htmlview.Commas(w.Rows)}
 	most := max(w.Pages[0].Total, 1)
 	for i, r := range w.Pages[:min(len(w.Pages), rows)] {
 		p := page{
-			Path: look.Cut(r.Path, maxPath), Title: look.Cut(r.Path, maxTitle),
-			Human: look.Commas(r.Human), AI: look.Commas(r.AI), Total: look.Commas(r.Total), Bar: min(r.Total*100/most, 100),
+			Path: htmlview.Cut(r.Path, maxPath), Title: htmlview.Cut(r.Path, maxTitle),
+			Human: htmlview.Commas(r.Human), AI: htmlview.Commas(r.AI), Total: htmlview.Commas(r.Total), Bar: min(r.Total*100/most, 100),
 		}
 		if i < firstPages {
 			t.First = append(t.First, p)

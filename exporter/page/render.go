@@ -7,7 +7,7 @@ import (
 	"html/template"
 
 	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/internal/look"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 var (
@@ -15,11 +15,11 @@ var (
 	files embed.FS
 	//go:embed style.css
 	own   string
-	style = look.Style + own
+	style = htmlview.Style + own
 
-	templates = template.Must(template.Must(template.ParseFS(look.Files, "*.html")).ParseFS(files, "*.html"))
+	templates = template.Must(template.Must(template.ParseFS(htmlview.Files, "*.html")).ParseFS(files, "*.html"))
 	// policy allows the one style sheet inside the page, by its hash, and the icon.
-	policy = "default-src 'none'; style-src '" + look.Digest(style) + "'; img-src data:; " +
+	policy = "default-src 'none'; style-src '" + htmlview.Digest(style) + "'; img-src data:; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/look"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 // maxTrend is how many windows a chart shows.
@@ -45,9 +45,9 @@ type point struct {
 // trendOf returns nil where no window is known.
 func trendOf(g exporter.Grid) *trend {
 	cells := g.Cells[max(0, len(g.Cells)-maxTrend):]
-	f := look.Frame{N: len(cells), Width: trendWidth, Height: trendHeight, Top: look.Ceiling(largest(cells))}
+	f := htmlview.Frame{N: len(cells), Width: trendWidth, Height: trendHeight, Top: htmlview.Ceiling(largest(cells))}
 	t := &trend{
-		Top: look.Short(f.Top), Middle: look.Short(f.Top / 2),
+		Top: htmlview.Short(f.Top), Middle: htmlview.Short(f.Top / 2),
 		Human: f.Line(values(cells, func(v analytics.Totals) int64 { return v.Human })),
 		AI:    f.Line(values(cells, func(v analytics.Totals) int64 { return v.AI })),
 		Total: f.Line(values(cells, total)),
@@ -74,18 +74,18 @@ func trendOf(g exporter.Grid) *trend {
 	if known == 0 {
 		return nil
 	}
-	t.First, t.Last = look.Tick(g.Granularity, cells[0].Window), look.Tick(g.Granularity, cells[len(cells)-1].Window)
+	t.First, t.Last = htmlview.Tick(g.Granularity, cells[0].Window), htmlview.Tick(g.Granularity, cells[len(cells)-1].Window)
 	t.Label = fmt.Sprintf("Unique visitors, the last %s: lowest %s (%s), highest %s (%s), newest %s (%s).",
-		look.Plural(len(cells), "window"), t.Low.Value, t.Low.When, t.High.Value, t.High.When, t.Newest.Value, t.Newest.When)
+		htmlview.Plural(len(cells), "window"), t.Low.Value, t.Low.When, t.High.Value, t.High.When, t.Newest.Value, t.Newest.When)
 	if known < len(cells) {
-		t.Label += fmt.Sprintf(" %s missing.", look.Commas(len(cells)-known))
+		t.Label += fmt.Sprintf(" %s missing.", htmlview.Commas(len(cells)-known))
 	}
 	return t
 }
 
 func total(t analytics.Totals) int64 { return t.Total }
 
-func values(cells []exporter.Cell, of func(analytics.Totals) int64) look.Values {
+func values(cells []exporter.Cell, of func(analytics.Totals) int64) htmlview.Values {
 	return func(i int) (int64, bool) {
 		if cells[i].Revision == nil {
 			return 0, false
@@ -105,14 +105,14 @@ func largest(cells []exporter.Cell) (n int64) {
 
 func columnOf(g analytics.Granularity, c exporter.Cell, i, n int) column {
 	width := float64(trendWidth) / float64(n)
-	col := column{X: look.At(float64(i) * width), Width: look.At(width), Missing: c.Revision == nil, Title: look.Days(g, c.Window) + ": missing"}
+	col := column{X: htmlview.At(float64(i) * width), Width: htmlview.At(width), Missing: c.Revision == nil, Title: htmlview.Days(g, c.Window) + ": missing"}
 	if r := c.Revision; r != nil {
-		col.Title = fmt.Sprintf("%s: %s total, %s human, %s AI", look.Days(g, c.Window), look.Commas(r.Totals.Total), look.Commas(r.Totals.Human), look.Commas(r.Totals.AI))
+		col.Title = fmt.Sprintf("%s: %s total, %s human, %s AI", htmlview.Days(g, c.Window), htmlview.Commas(r.Totals.Total), htmlview.Commas(r.Totals.Human), htmlview.Commas(r.Totals.AI))
 	}
 	return col
 }
 
-func pointOf(g analytics.Granularity, c exporter.Cell, i int, f look.Frame) point {
+func pointOf(g analytics.Granularity, c exporter.Cell, i int, f htmlview.Frame) point {
 	v := c.Revision.Totals.Total
-	return point{X: look.At(f.X(i)), Y: look.At(f.Y(v)), Value: look.Commas(v), When: look.Tick(g, c.Window), total: v}
+	return point{X: htmlview.At(f.X(i)), Y: htmlview.At(f.Y(v)), Value: htmlview.Commas(v), When: htmlview.Tick(g, c.Window), total: v}
 }

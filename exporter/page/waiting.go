@@ -7,7 +7,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/look"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 const (
@@ -25,11 +25,11 @@ type waiting struct {
 
 // waitingWindow is one of them.
 type waitingWindow struct {
-	Span         look.Span
+	Span         htmlview.Span
 	Title        string
 	Why, Note    string
-	First, Until look.Moment // First: of the tries that failed, if any
-	Detail       string      // the last error
+	First, Until htmlview.Moment // First: of the tries that failed, if any
+	Detail       string          // the last error
 }
 
 // asideWhys explain the reasons a window can be set aside for.
@@ -66,26 +66,26 @@ func waitingOf(s *exporter.Snapshot, p exporter.Project, anchor string) *waiting
 		return nil
 	}
 	if more := all - len(w.Windows); more > 0 {
-		w.More = look.Plural(more, "more window")
+		w.More = htmlview.Plural(more, "more window")
 	}
 	return w
 }
 
 func asideOf(a analytics.Aside, now time.Time) waitingWindow {
 	return waitingWindow{
-		Span: look.SpanOf(a.Granularity, a.Window), Title: look.Title(a.Granularity),
+		Span: htmlview.SpanOf(a.Granularity, a.Window), Title: htmlview.Title(a.Granularity),
 		Why:  "Set aside: " + cmp.Or(asideWhys[a.Reason], string(a.Reason)),
-		Note: "in " + look.Plural(a.Failures, "run"), First: look.MomentOf(a.Since, now), Until: look.MomentOf(a.Until, now),
-		Detail: look.Cut(a.Detail, maxDetail),
+		Note: "in " + htmlview.Plural(a.Failures, "run"), First: htmlview.MomentOf(a.Since, now), Until: htmlview.MomentOf(a.Until, now),
+		Detail: htmlview.Cut(a.Detail, maxDetail),
 	}
 }
 
 func rowlessOf(g analytics.Granularity, c exporter.Cell, now time.Time) waitingWindow {
 	return waitingWindow{
-		Span: look.SpanOf(g, c.Window), Title: look.Title(g),
+		Span: htmlview.SpanOf(g, c.Window), Title: htmlview.Title(g),
 		Why:   "Totals known, rows later",
 		Note:  "its rows change while they are read; that ends when it has settled",
-		Until: look.MomentOf(c.RowsFrom, now),
+		Until: htmlview.MomentOf(c.RowsFrom, now),
 	}
 }
 
@@ -93,24 +93,24 @@ func rowlessOf(g analytics.Granularity, c exporter.Cell, now time.Time) waitingW
 // otherwise, if that is known.
 type note struct {
 	Text, Why string
-	From      look.Moment
+	From      htmlview.Moment
 }
 
 // notesOf says how many rows of a window are suspect, or that it has none yet.
 func notesOf(g exporter.Grid, w *exporter.Window, now time.Time) (out []note) {
-	moved, repeated := look.Commas(w.MovedRows)+" read before the totals last moved", look.Commas(w.RepeatedRows)+" whose path came twice"
-	rows := " of " + look.Plural(w.Rows, "row")
+	moved, repeated := htmlview.Commas(w.MovedRows)+" read before the totals last moved", htmlview.Commas(w.RepeatedRows)+" whose path came twice"
+	rows := " of " + htmlview.Plural(w.Rows, "row")
 	switch {
 	case w.MovedRows > 0 && w.RepeatedRows > 0:
-		out = append(out, note{Text: "Suspect: up to " + look.Commas(min(w.MovedRows+w.RepeatedRows, w.Rows)) + rows, Why: moved + ", " + repeated})
+		out = append(out, note{Text: "Suspect: up to " + htmlview.Commas(min(w.MovedRows+w.RepeatedRows, w.Rows)) + rows, Why: moved + ", " + repeated})
 	case w.MovedRows > 0:
-		out = append(out, note{Text: "Suspect: " + look.Commas(w.MovedRows) + rows, Why: "read before the totals last moved"})
+		out = append(out, note{Text: "Suspect: " + htmlview.Commas(w.MovedRows) + rows, Why: "read before the totals last moved"})
 	case w.RepeatedRows > 0:
-		out = append(out, note{Text: "Suspect: " + look.Commas(w.RepeatedRows) + rows, Why: "whose path came twice"})
+		out = append(out, note{Text: "Suspect: " + htmlview.Commas(w.RepeatedRows) + rows, Why: "whose path came twice"})
 	}
 	for _, c := range g.Cells {
 		if c.Window == w.Window && !c.RowsFrom.IsZero() {
-			out = append(out, note{"Totals only so far", "rows when it has settled, from", look.MomentOf(c.RowsFrom, now)})
+			out = append(out, note{"Totals only so far", "rows when it has settled, from", htmlview.MomentOf(c.RowsFrom, now)})
 		}
 	}
 	return out

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 // line gives those that wait to be submitted their places, and finds what they

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 // memory is a journal that forgets with the process: what package state does, as

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 // messages sends the jobs that were just read as completed their next follow-up,

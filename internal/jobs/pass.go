@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/docsapi"
-	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 // fault is what goes wrong with one call that leaves the process.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/docsapi"
-	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 // outcome is what came of a create or a message, on its way into the journal.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 const diedSubmitting = "the process ended while it was being submitted: the service may have accepted it"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 // Why is what a prompt waits for, for programs; Planned.Reason says it to people.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/look"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 // A drawing is so many units high, and so many wide for each window; it is
@@ -74,17 +74,17 @@ func chartOf(l Line, jobs []Job) *chart {
 		return nil
 	}
 	d := dataOf(l, jobs)
-	readers := look.Frame{N: len(l.Cells), Width: float64(columnWidth * len(l.Cells)), Height: chartHeight, Top: look.Ceiling(largest(d.Total, d.Human, d.AI))}
+	readers := htmlview.Frame{N: len(l.Cells), Width: float64(columnWidth * len(l.Cells)), Height: chartHeight, Top: htmlview.Ceiling(largest(d.Total, d.Human, d.AI))}
 	share := readers
-	share.Top = max(20, look.Ceiling((largest(d.Share)+9)/10)*10)
+	share.Top = max(20, htmlview.Ceiling((largest(d.Share)+9)/10)*10)
 	d.Tops = [2]float64{readers.Top, share.Top}
 	c := &chart{
 		Title: "Readers per " + per(l.Granularity), Width: columnWidth * len(l.Cells), Data: d, Label: label(l),
 		Readers: panel{
 			Area: readers.Area(at(d.Total)), Total: readers.Line(at(d.Total)), Human: readers.Line(at(d.Human)),
-			AI: readers.Line(at(d.AI)), Both: readers.Line(at(d.Both)), Top: look.Short(readers.Top), Middle: look.Short(readers.Top / 2),
+			AI: readers.Line(at(d.AI)), Both: readers.Line(at(d.Both)), Top: htmlview.Short(readers.Top), Middle: htmlview.Short(readers.Top / 2),
 		},
-		Share: panel{Area: share.Area(at(d.Share)), Share: share.Line(at(d.Share)), Top: look.Short(share.Top/10) + "\u202f%", Middle: look.Short(share.Top/20) + "\u202f%"},
+		Share: panel{Area: share.Area(at(d.Share)), Share: share.Line(at(d.Share)), Top: htmlview.Short(share.Top/10) + "\u202f%", Middle: htmlview.Short(share.Top/20) + "\u202f%"},
 		Ticks: ticks(d.Ticks), Zooms: zooms(l),
 	}
 	c.Gaps, c.States = stripes(l.Cells)
@@ -95,9 +95,9 @@ func chartOf(l Line, jobs []Job) *chart {
 func dataOf(l Line, jobs []Job) data {
 	d := data{Height: chartHeight, Column: columnWidth}
 	for _, c := range l.Cells {
-		_, state := look.Reading(c.Revision)
-		d.Days, d.States = append(d.Days, look.Days(l.Granularity, c.Window)), append(d.States, state)
-		d.Ticks = append(d.Ticks, look.Tick(l.Granularity, c.Window))
+		_, state := htmlview.Reading(c.Revision)
+		d.Days, d.States = append(d.Days, htmlview.Days(l.Granularity, c.Window)), append(d.States, state)
+		d.Ticks = append(d.Ticks, htmlview.Tick(l.Granularity, c.Window))
 		d.Jobs = append(d.Jobs, jobWords(endedIn(jobs, c.Window)))
 		var v [5]*int64
 		if c.Revision != nil {
@@ -121,7 +121,7 @@ func numbers(t analytics.Totals) (v [5]*int64) {
 	return v
 }
 
-func at(series []*int64) look.Values {
+func at(series []*int64) htmlview.Values {
 	return func(i int) (int64, bool) {
 		if series[i] == nil {
 			return 0, false
@@ -143,7 +143,7 @@ func largest(all ...[]*int64) (n int64) {
 
 func per(g analytics.Granularity) string {
 	if n := g.RollingDays(); n > 0 {
-		return look.Plural(n, "day")
+		return htmlview.Plural(n, "day")
 	}
 	return string(g)
 }
@@ -166,9 +166,9 @@ func label(l Line) string {
 		}
 	}
 	point := func(c *Cell) string {
-		return fmt.Sprintf("%s (%s)", look.Commas(c.Revision.Totals.Total), look.Days(l.Granularity, c.Window))
+		return fmt.Sprintf("%s (%s)", htmlview.Commas(c.Revision.Totals.Total), htmlview.Days(l.Granularity, c.Window))
 	}
-	return fmt.Sprintf("Unique visitors of %s: lowest %s, highest %s, newest %s.", look.Plural(known, "window"), point(low), point(high), point(l.newest()))
+	return fmt.Sprintf("Unique visitors of %s: lowest %s, highest %s, newest %s.", htmlview.Plural(known, "window"), point(low), point(high), point(l.newest()))
 }
 
 // ticks are the names of the windows in the middle of equal parts of the axis.
@@ -193,7 +193,7 @@ func zooms(l Line) (out []zoom) {
 	}
 	for _, n := range counts {
 		if n < len(l.Cells) {
-			out = append(out, zoom{n, "Last " + look.Commas(n)})
+			out = append(out, zoom{n, "Last " + htmlview.Commas(n)})
 		}
 	}
 	return out
@@ -204,7 +204,7 @@ func stripes(cells []Cell) (missing string, out []stripe) {
 	paths := map[string]*strings.Builder{}
 	var order []string
 	for from := 0; from < len(cells); {
-		symbol, _ := look.Reading(cells[from].Revision)
+		symbol, _ := htmlview.Reading(cells[from].Revision)
 		to := from + 1
 		for to < len(cells) && same(cells[to], symbol) {
 			to++
@@ -227,7 +227,7 @@ func stripes(cells []Cell) (missing string, out []stripe) {
 }
 
 func same(c Cell, symbol string) bool {
-	s, _ := look.Reading(c.Revision)
+	s, _ := htmlview.Reading(c.Revision)
 	return s == symbol
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/look"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 // shownGaps is how many stretches of missing windows are named.
@@ -16,7 +16,7 @@ type coverage struct {
 	Known, All string // 28, 30 windows
 	States     []entry
 	Gaps       string // which are missing
-	Read       look.Moment
+	Read       htmlview.Moment
 	Older      string
 }
 
@@ -41,12 +41,12 @@ func coverageOf(l Line, r Report) coverage {
 			counts["unverified"]++
 		}
 	}
-	v := coverage{Known: look.Commas(known), All: look.Plural(len(l.Cells), "window"), Gaps: gaps(l), States: states(counts)}
+	v := coverage{Known: htmlview.Commas(known), All: htmlview.Plural(len(l.Cells), "window"), Gaps: gaps(l), States: states(counts)}
 	if cell := l.newest(); cell != nil {
-		v.Read = look.MomentOf(cell.Revision.ExportedAt.Truncate(time.Second), r.Made)
+		v.Read = htmlview.MomentOf(cell.Revision.ExportedAt.Truncate(time.Second), r.Made)
 	}
 	if l.Older > 0 {
-		v.Older = look.Plural(l.Older, "older window")
+		v.Older = htmlview.Plural(l.Older, "older window")
 	}
 	return v
 }
@@ -59,7 +59,7 @@ func states(counts map[string]int) (out []entry) {
 		{"missing", "missing", "They are over, and the archive does not have them."},
 	} {
 		if n := counts[e.Class]; n > 0 {
-			e.Text = look.Commas(n) + " " + e.Text
+			e.Text = htmlview.Commas(n) + " " + e.Text
 			out = append(out, e)
 		}
 	}
@@ -86,14 +86,14 @@ func gaps(l Line) string {
 		end = begin
 	}
 	if left > 0 {
-		names = append(names, "and "+look.Commas(left)+" more")
+		names = append(names, "and "+htmlview.Commas(left)+" more")
 	}
 	return strings.Join(names, "; ")
 }
 
 func stretch(g analytics.Granularity, first, last analytics.Window) string {
 	if first == last {
-		return look.Days(g, first)
+		return htmlview.Days(g, first)
 	}
-	return look.Days(g, first) + " to " + look.Days(g, last)
+	return htmlview.Days(g, first) + " to " + htmlview.Days(g, last)
 }

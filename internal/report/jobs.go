@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/look"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 const (
@@ -22,8 +22,8 @@ const (
 // health is how the export stands.
 type health struct {
 	Outcome, Tone string
-	Started       look.Moment
-	Success       look.Moment
+	Started       htmlview.Moment
+	Success       htmlview.Moment
 	Message       string
 }
 
@@ -33,13 +33,13 @@ var outcomes = map[string][2]string{
 }
 
 func healthOf(s State, now time.Time) *health {
-	h := &health{Success: look.MomentOf(s.LastSuccess, now)}
+	h := &health{Success: htmlview.MomentOf(s.LastSuccess, now)}
 	if run := s.LastRun; run != nil {
 		h.Outcome, h.Tone = run.Outcome, "wait"
 		if words, known := outcomes[run.Outcome]; known {
 			h.Outcome, h.Tone = words[0], words[1]
 		}
-		h.Started, h.Message = look.MomentOf(run.Started, now), look.Cut(run.Message, maxTitle)
+		h.Started, h.Message = htmlview.MomentOf(run.Started, now), htmlview.Cut(run.Message, maxTitle)
 	}
 	return h
 }
@@ -65,7 +65,7 @@ type result struct {
 type job struct {
 	Name, Note, Project string
 	State, Tone, Took   string
-	Created             look.Moment
+	Created             htmlview.Moment
 	PRLink, PR          string
 	Reason              string
 }
@@ -87,13 +87,13 @@ func queueOf(r Report) *queue {
 			begun++
 		}
 	}
-	v.Text = look.Plural(begun, "job") + " begun, " + look.Commas(ended) + " ended"
+	v.Text = htmlview.Plural(begun, "job") + " begun, " + htmlview.Commas(ended) + " ended"
 	v.Results, v.Median = results(q.Jobs, ended), median(q.Jobs)
 	for _, j := range q.Jobs[:min(len(q.Jobs), maxJobs)] {
 		v.Jobs = append(v.Jobs, jobOf(j, r.Made))
 	}
 	if more := len(q.Jobs) - len(v.Jobs); more > 0 {
-		v.More = look.Plural(more, "older job") + " not shown; docgauge jobs list has them all"
+		v.More = htmlview.Plural(more, "older job") + " not shown; docgauge jobs list has them all"
 	}
 	return v
 }
@@ -107,7 +107,7 @@ func results(jobs []Job, ended int) (out []result) {
 			}
 		}
 		if n > 0 {
-			out = append(out, result{resultClass(Job{Result: name}), resultWords[name], look.Commas(n), n * 100 / ended})
+			out = append(out, result{resultClass(Job{Result: name}), resultWords[name], htmlview.Commas(n), n * 100 / ended})
 		}
 	}
 	return out
@@ -125,7 +125,7 @@ func median(jobs []Job) string {
 		return ""
 	}
 	slices.Sort(all)
-	return look.Took(all[(len(all)-1)/2])
+	return htmlview.Took(all[(len(all)-1)/2])
 }
 
 var jobTones = map[string]string{
@@ -133,15 +133,15 @@ var jobTones = map[string]string{
 	"failed": "bad", "rejected": "bad", "unknown": "bad", "lost": "bad", "invalid": "bad",
 }
 
-func nameOf(j Job) string { return look.Cut(cmp.Or(j.Title, j.Prompt), maxLetters) }
+func nameOf(j Job) string { return htmlview.Cut(cmp.Or(j.Title, j.Prompt), maxLetters) }
 
 func jobOf(j Job, now time.Time) job {
 	v := job{
-		Name: nameOf(j), Project: j.Project, State: j.State, Tone: jobTones[j.State], Reason: look.Cut(j.Reason, maxTitle),
-		Created: look.MomentOf(cmp.Or(j.Created, j.Begun), now),
+		Name: nameOf(j), Project: j.Project, State: j.State, Tone: jobTones[j.State], Reason: htmlview.Cut(j.Reason, maxTitle),
+		Created: htmlview.MomentOf(cmp.Or(j.Created, j.Begun), now),
 	}
 	if j.Title != "" {
-		v.Note = look.Cut(j.Prompt, maxLetters)
+		v.Note = htmlview.Cut(j.Prompt, maxLetters)
 	}
 	if j.Result == "no_pr" {
 		v.State, v.Tone = "completed without a pull request", "wait"
@@ -149,7 +149,7 @@ func jobOf(j Job, now time.Time) job {
 	v.PRLink, v.PR = link(j.PRLink)
 	switch {
 	case !j.Ended.IsZero() && !j.Created.IsZero():
-		v.Took = look.Took(j.Ended.Sub(j.Created))
+		v.Took = htmlview.Took(j.Ended.Sub(j.Created))
 	case j.Stalled:
 		v.Took = "stalled"
 	}
@@ -163,10 +163,10 @@ func link(text string) (href, name string) {
 	follow := err == nil && u.Host != "" && len(text) <= maxLink &&
 		(u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()))
 	if !follow {
-		return "", look.Cut(text, maxLetters)
+		return "", htmlview.Cut(text, maxLetters)
 	}
 	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
-	last := look.Cut(parts[len(parts)-1], 40)
+	last := htmlview.Cut(parts[len(parts)-1], 40)
 	switch {
 	case last == "":
 		return text, u.Host

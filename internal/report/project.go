@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/look"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 // project is one project in words.
@@ -33,11 +33,11 @@ type line struct {
 
 // card is the newest window.
 type card struct {
-	Span                          look.Span
+	Span                          htmlview.Span
 	Total, Human, AI, Share, Both string
 	BothNote                      string
 	Changes                       []change // none where there is nothing to compare with
-	Marks                         []look.Mark
+	Marks                         []htmlview.Mark
 	Late                          string // windows after it that are missing
 }
 
@@ -45,11 +45,11 @@ type card struct {
 type change struct{ Text, Tone, Before string }
 
 func projectOf(r Report, p Project, at int) project {
-	v := project{ID: look.Cut(p.ID, maxLetters), Anchor: fmt.Sprintf("p%d", at)}
+	v := project{ID: htmlview.Cut(p.ID, maxLetters), Anchor: fmt.Sprintf("p%d", at)}
 	open := leading(p.Lines)
 	for i, l := range p.Lines {
 		n := line{
-			ID: fmt.Sprintf("p%dg%d", at, i), Group: v.Anchor + "g", Open: i == open, Title: look.Title(l.Granularity),
+			ID: fmt.Sprintf("p%dg%d", at, i), Group: v.Anchor + "g", Open: i == open, Title: htmlview.Title(l.Granularity),
 			Card: cardOf(l), Chart: chartOf(l, jobsOf(r, p.ID)), Coverage: coverageOf(l, r), Pages: pagesOf(l),
 		}
 		v.Lines = append(v.Lines, n)
@@ -82,7 +82,7 @@ func leading(lines []Line) int {
 }
 
 func leadOf(l Line, c *card) *lead {
-	v := &lead{Total: c.Total, In: "in", Span: c.Span.Text, Change: changeWords(l), Before: look.Before(l.Granularity), Share: c.Share}
+	v := &lead{Total: c.Total, In: "in", Span: c.Span.Text, Change: changeWords(l), Before: htmlview.Before(l.Granularity), Share: c.Share}
 	if l.Granularity == analytics.Day {
 		v.In = "on"
 	}
@@ -96,7 +96,7 @@ func changeWords(l Line) string {
 	if before == nil || before.Totals.Total == 0 {
 		return ""
 	}
-	text := look.Difference(before.Totals.Total, now.Revision.Totals.Total)
+	text := htmlview.Difference(before.Totals.Total, now.Revision.Totals.Total)
 	switch {
 	case strings.HasPrefix(text, "▲ "):
 		return text[len("▲ "):] + " more than"
@@ -113,21 +113,21 @@ func cardOf(l Line) *card {
 	}
 	t := cell.Revision.Totals
 	c := &card{
-		Span: look.SpanOf(l.Granularity, cell.Window), Total: look.Commas(t.Total), Human: look.Commas(t.Human), AI: look.Commas(t.AI),
-		Share: look.Percent(t.AI, t.Total), Both: "–", Marks: look.Marks(*cell.Revision),
+		Span: htmlview.SpanOf(l.Granularity, cell.Window), Total: htmlview.Commas(t.Total), Human: htmlview.Commas(t.Human), AI: htmlview.Commas(t.AI),
+		Share: htmlview.Percent(t.AI, t.Total), Both: "–", Marks: htmlview.Marks(*cell.Revision),
 		BothNote: "Visitors that were both: human + AI − total.",
 	}
 	if n, ok := both(t); ok {
-		c.Both = look.Commas(n)
+		c.Both = htmlview.Commas(n)
 	} else {
 		c.BothNote = "Human + AI − total is not a possible number of visitors here: the window changed while it was read."
 	}
-	c.compare(l, t.Total, cell.From, look.Before(l.Granularity))
+	c.compare(l, t.Total, cell.From, htmlview.Before(l.Granularity))
 	if l.Granularity == analytics.Day {
 		c.compare(l, t.Total, cell.To-7, "the "+cell.From.Weekday().String()+" before")
 	}
 	if n := trailing(l.Cells); n > 0 {
-		c.Late = look.Plural(n, "newer window") + " missing"
+		c.Late = htmlview.Plural(n, "newer window") + " missing"
 	}
 	return c
 }
@@ -135,7 +135,7 @@ func cardOf(l Line) *card {
 // compare adds the change against the window that ends at to, if it is known.
 func (c *card) compare(l Line, total int64, to analytics.Date, name string) {
 	if before := l.before(to); before != nil && before.Totals.Total > 0 {
-		text := look.Difference(before.Totals.Total, total)
+		text := htmlview.Difference(before.Totals.Total, total)
 		c.Changes = append(c.Changes, change{text, tones[strings.Fields(text)[0]], name})
 	}
 }

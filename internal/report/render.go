@@ -6,7 +6,7 @@ import (
 	"html/template"
 	"io"
 
-	"github.com/docgauge/docgauge/internal/look"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 var (
@@ -14,13 +14,13 @@ var (
 	files embed.FS
 	//go:embed style.css
 	own   string
-	style = look.Style + own
+	style = htmlview.Style + own
 	//go:embed script.js
 	script string
 
-	templates = template.Must(template.Must(template.ParseFS(look.Files, "*.html")).ParseFS(files, "*.html"))
+	templates = template.Must(template.Must(template.ParseFS(htmlview.Files, "*.html")).ParseFS(files, "*.html"))
 	// policy allows the style and the script of the page, by their hashes, and the icon.
-	policy = "default-src 'none'; style-src '" + look.Digest(style) + "'; script-src '" + look.Digest(script) + "'; " +
+	policy = "default-src 'none'; style-src '" + htmlview.Digest(style) + "'; script-src '" + htmlview.Digest(script) + "'; " +
 		"img-src data:; base-uri 'none'; form-action 'none'"
 )
 
@@ -41,7 +41,7 @@ type document struct {
 	Policy   string
 	Version  string
 	Title    string
-	Made     look.Moment
+	Made     htmlview.Moment
 	Archive  string
 	Asked    string // the dates asked for; empty: none
 	Projects []project
@@ -52,10 +52,10 @@ type document struct {
 func documentOf(r Report) document {
 	d := document{
 		Style: template.CSS(style), Script: template.JS(script), Policy: policy, Version: r.Version, Archive: r.Archive,
-		Made: look.MomentOf(r.Made, r.Made), Asked: asked(r), Title: "Documentation readers",
+		Made: htmlview.MomentOf(r.Made, r.Made), Asked: asked(r), Title: "Documentation readers",
 	}
 	if len(r.Projects) == 1 {
-		d.Title += " of " + look.Cut(r.Projects[0].ID, maxLetters)
+		d.Title += " of " + htmlview.Cut(r.Projects[0].ID, maxLetters)
 	}
 	for i, p := range r.Projects {
 		d.Projects = append(d.Projects, projectOf(r, p, i))

@@ -2,7 +2,7 @@ package report
 
 import (
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/look"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 const (
@@ -44,7 +44,7 @@ func pagesOf(l Line) *pages {
 	if cell == nil || l.Pages == nil {
 		return nil
 	}
-	p := &pages{Span: look.Days(l.Granularity, cell.Window), Count: look.Plural(l.Pages.Count, "page")}
+	p := &pages{Span: htmlview.Days(l.Granularity, cell.Window), Count: htmlview.Plural(l.Pages.Count, "page")}
 	compared := l.Pages.Before != nil
 	most := int64(1)
 	for i, m := range l.Pages.Top {
@@ -56,7 +56,7 @@ func pagesOf(l Line) *pages {
 		}
 	}
 	if compared {
-		p.Before = look.Days(l.Granularity, l.Pages.Before.Window)
+		p.Before = htmlview.Days(l.Granularity, l.Pages.Before.Window)
 		p.Risen, p.Fallen = tableOf(l.Pages.Risen), tableOf(l.Pages.Fallen)
 		p.Appeared, p.Vanished = tableOf(l.Pages.Appeared), tableOf(l.Pages.Vanished)
 		p.Steady = steady(l.Pages.Appeared.Count, l.Pages.Vanished.Count)
@@ -77,7 +77,7 @@ func steady(appeared, vanished int64) string {
 }
 
 func tableOf(m Moves) table {
-	t := table{Count: look.Commas(m.Count)}
+	t := table{Count: htmlview.Commas(m.Count)}
 	for _, move := range m.Largest[:min(len(m.Largest), firstMoves)] {
 		t.Rows = append(t.Rows, rowOf(move, true, 1))
 	}
@@ -86,17 +86,17 @@ func tableOf(m Moves) table {
 
 func rowOf(m Move, compared bool, most int64) row {
 	r := row{
-		Path: look.Cut(m.Path, maxLetters), Title: look.Cut(m.Path, maxTitle), Before: look.Commas(m.Before.Total),
-		Human: look.Commas(m.After.Human), AI: look.Commas(m.After.AI), Total: look.Commas(m.After.Total), Bar: min(m.After.Total*100/most, 100),
+		Path: htmlview.Cut(m.Path, maxLetters), Title: htmlview.Cut(m.Path, maxTitle), Before: htmlview.Commas(m.Before.Total),
+		Human: htmlview.Commas(m.After.Human), AI: htmlview.Commas(m.After.AI), Total: htmlview.Commas(m.After.Total), Bar: min(m.After.Total*100/most, 100),
 	}
 	switch {
 	case !compared:
 	case m.Before == (analytics.Row{}):
 		r.Change, r.Tone = "new", "up"
 	case m.change() > 0:
-		r.Change, r.Tone = "+"+look.Commas(m.change()), "up"
+		r.Change, r.Tone = "+"+htmlview.Commas(m.change()), "up"
 	case m.change() < 0:
-		r.Change, r.Tone = look.Commas(m.change()), "down"
+		r.Change, r.Tone = htmlview.Commas(m.change()), "down"
 	default:
 		r.Change = "0"
 	}

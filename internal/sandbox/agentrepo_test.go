@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/engines"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 

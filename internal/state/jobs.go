@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 // instant is a time in a column: microseconds, 0 for the zero time.

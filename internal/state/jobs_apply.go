@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 // How much of the past is kept. The newest job of a prompt is kept for ever, and

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 // Queue returns what holds the whole queue up.

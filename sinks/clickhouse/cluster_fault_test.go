@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/engines"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 // soon is before the driver would give up by itself.

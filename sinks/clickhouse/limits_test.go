@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/engines"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 // TestServerDiskFull fills the server's disk.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/engines"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 // certificate writes a certificate that nobody signed, and its key.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 // Wake makes Run look at the outbox now. It never blocks.

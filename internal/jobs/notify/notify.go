@@ -25,7 +25,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/journal"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 const (

@@ -1,9 +1,0 @@
-package main
-
-import (
-	"os/exec"
-	"syscall"
-)
-
-// dieWithUs lets the process die with this one.
-func dieWithUs(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

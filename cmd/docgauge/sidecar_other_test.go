@@ -1,8 +1,0 @@
-//go:build !linux
-
-package main
-
-import "os/exec"
-
-// dieWithUs does nothing where there is no parent-death signal.
-func dieWithUs(*exec.Cmd) {}

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+// completions tells the shell what may follow: projects and windows of the
+// environment, sinks, jobs of the journal, files and directories where a flag
+// names one, and nothing elsewhere. It reads, and never asks the service.
+func completions(root *cobra.Command) {
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	each(root, func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if complete := flagValues(cmd, f.Name); complete != nil {
+				_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // the flag is there, and has none yet
+			}
+		})
+		if strings.Contains(cmd.Use, "SEQ|PROMPT") {
+			cmd.ValidArgsFunction = completeJob
+		}
+	})
+}
+
+// each calls f for the command and all below it.
+func each(cmd *cobra.Command, f func(*cobra.Command)) {
+	f(cmd)
+	for _, sub := range cmd.Commands() {
+		each(sub, f)
+	}
+}
+
+// flagValues returns what completes the value of a flag, nil where nothing can.
+func flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
+	switch flag {
+	case "project":
+		if cmd.Name() == "sandbox" { // makes projects up
+			return nil
+		}
+		return completeList(func() []string { return splitList(setting("PROJECTS")) })
+	case "windows":
+		return completeList(configuredWindows)
+	case "sink":
+		return cobra.FixedCompletions([]cobra.Completion{sinkClickHouse, sinkParquet}, cobra.ShellCompDirectiveNoFileComp)
+	case "archive", "data", "dir", "repo":
+		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
+	case "agent-script", "request-log", "output":
+		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
+	}
+	return nil
+}
+
+// completeList completes the last element of a comma-separated list.
+func completeList(all func() []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		before := typed[:strings.LastIndex(typed, ",")+1]
+		said := splitList(before)
+		var out []cobra.Completion
+		for _, name := range all() {
+			if !slices.Contains(said, name) {
+				out = append(out, before+name)
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// setting returns a variable's value as it stands in the environment, or its default.
+func setting(name string) string {
+	for _, v := range variableTable() {
+		if v.name == prefix+"_"+name {
+			return cmp.Or(os.Getenv(v.name), v.standard)
+		}
+	}
+	return ""
+}
+
+func configuredWindows() []string {
+	list := splitList(setting("WINDOWS"))
+	for i, w := range list {
+		list[i], _, _ = strings.Cut(w, ":")
+	}
+	return list
+}
+
+func splitList(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// completeJob completes the number or the prompt of a job, newest first.
+func completeJob(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const keep = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	if len(args) > 0 {
+		return nil, keep
+	}
+	db, err := state.OpenExisting(setting("STATE_DIR"))
+	if err != nil {
+		return nil, keep
+	}
+	defer db.Close()
+	all, err := db.Jobs(cmd.Context())
+	if err != nil {
+		return nil, keep
+	}
+	slices.Reverse(all)
+	return jobNames(all, typed), keep
+}
+
+// jobNames are the numbers of jobs, and once a letter was typed their prompts.
+func jobNames(all []journal.Job, typed string) (out []cobra.Completion) {
+	for _, j := range all {
+		seq := strconv.FormatInt(j.Seq, 10)
+		if strings.HasPrefix(seq, typed) {
+			out = append(out, cobra.CompletionWithDesc(seq, fmt.Sprintf("%s, %s", j.Prompt, j.State)))
+		}
+		if typed != "" && strings.HasPrefix(j.Prompt, typed) {
+			out = append(out, cobra.CompletionWithDesc(j.Prompt, string(j.State)))
+		}
+	}
+	return slices.Compact(out)
+}

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+func (a *app) demoCommand() *cobra.Command {
+	var dir string
+	var stay bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "run the sandbox, export a month from it, and show what there is now",
+		Long: `demo starts the sandbox on a free port of this machine, exports the last 30 days
+from it over HTTP into Parquet files, and prints a summary. Nothing else is
+needed. Without --dir the files lie in a new temporary directory, which stays.
+With DOCGAUGE_SINKS=parquet,clickhouse and DOCGAUGE_CLICKHOUSE_DSN it writes to
+that ClickHouse as well, as project prj_sandbox.
+
+--serve stays up afterwards: status page and metrics on DOCGAUGE_LISTEN_ADDRESS, or
+a free port if that is taken, and an export every minute.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir, stay) },
+	}
+	cmd.Flags().BoolVar(&stay, "serve", false, "stay up, with status page and metrics")
+	cmd.Flags().StringVar(&dir, "dir", "", "directory for data and state (default: a new temporary one)")
+	return cmd
+}
+
+func (a *app) demo(ctx context.Context, dir string, stay bool) (err error) {
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "docgauge-demo-"); err != nil {
+			return err
+		}
+	}
+	s, err := sandbox.New(sandbox.Config{Seed: 1, Now: a.now})
+	if err != nil {
+		return err
+	}
+	ln, err := sandbox.Listen("127.0.0.1:0", false)
+	if err != nil {
+		return err
+	}
+	serveCtx, stop := context.WithCancel(ctx)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(serveCtx, ln) }()
+	defer func() {
+		stop()
+		err = errors.Join(err, <-served)
+	}()
+	c, err := demoConfig(a, "http://"+ln.Addr().String(), dir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out, "sandbox  %s  (120 days of synthetic traffic, 640 pages)\n\nexport   ", c.BaseURL)
+	if err := a.exportWith(ctx, c, &selection{}, runOptions{anew: true}); err != nil {
+		return err
+	}
+	if err := a.demoSummary(ctx, c, len(s.Requests())); err != nil || !stay {
+		return err
+	}
+	return a.demoServe(ctx, c)
+}
+
+// demoServe serves what was exported, and goes on exporting.
+func (a *app) demoServe(ctx context.Context, c config) (err error) {
+	if c.Schedule.Cron, err = schedule.ParseCron("* * * * *"); err != nil {
+		return err
+	}
+	if ln, err := net.Listen("tcp", c.ListenAddress); err != nil {
+		c.ListenAddress = "127.0.0.1:0"
+	} else if err := ln.Close(); err != nil {
+		return err
+	}
+	return a.serveWith(ctx, c, serving{}, func(url string) {
+		fmt.Fprintf(a.out, "\nStatus page  %s/\nMetrics      %s/metrics\nExports every minute; Ctrl-C ends it.\n", url, url)
+	})
+}
+
+// demoConfig is the environment's configuration, pointed at the sandbox.
+func demoConfig(a *app, url, dir string) (config, error) {
+	c, err := loadConfig(needNothing, a.now())
+	if err != nil {
+		return c, err
+	}
+	c.BaseURL, c.APIKey, c.Projects = url, sandbox.DefaultAPIKey, projects{sandbox.DefaultProject}
+	c.Budget = 0
+	c.StateDir, c.ParquetURL = filepath.Join(dir, "state"), filepath.Join(dir, "data")
+	if os.Getenv("DOCGAUGE_LOG_LEVEL") == "" {
+		if err := c.LogLevel.UnmarshalText([]byte("warn")); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+func (a *app) demoSummary(ctx context.Context, c config, served int) error {
+	fmt.Fprintln(a.out)
+	if err := a.statusOf(ctx, c, &selection{}, false); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.out)
+	if err := a.demoSinks(ctx, c); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out, "\nservice  %s answered\n", plural(served, "request"))
+	if slices.Contains(c.Sinks, sinkParquet) {
+		if err := a.demoFiles(c.ParquetURL); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(c.Sinks, sinkClickHouse) {
+		fmt.Fprintf(a.out, "Query it:   SELECT path, human, ai, total FROM docgauge_visitors WHERE granularity = 'week' ORDER BY total DESC LIMIT 10   (ClickHouse)\n")
+	}
+	fmt.Fprintln(a.out, "Your own:   set DOCGAUGE_BASE_URL, DOCGAUGE_API_KEY and DOCGAUGE_PROJECTS, then: docgauge check && docgauge export")
+	return nil
+}
+
+func (a *app) demoFiles(root string) error {
+	files, size, err := measure(root)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out, `files    %s, %s: visitors/v1/p=…/g=day|week|month/ym=…/<from>_<to>.parquet, totals/v1/… alike
+
+Query it:   SELECT path, human, ai, total FROM '%s' ORDER BY total DESC LIMIT 10   (DuckDB)
+`, plural(files, "Parquet file"), humanize.IBytes(uint64(size)), filepath.Join(root, "visitors/v1/*/g=week/*/*.parquet"))
+	return nil
+}
+
+// demoSinks counts what readers of each sink see.
+func (a *app) demoSinks(ctx context.Context, c config) (err error) {
+	stores, err := newSinks(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeStores(stores)) }()
+	var rows [][]string
+	for _, s := range stores {
+		windows, n, err := countIn(ctx, s, c.Projects[0])
+		if err != nil {
+			return err
+		}
+		rows = append(rows, []string{s.Name(), commas(windows), commas(n), s.Location()})
+	}
+	return table(a.out, []string{"sink", "windows", "rows", "where"}, rows, 1, 2)
+}
+
+// counter is a sink that can count what readers see.
+type counter interface {
+	Count(ctx context.Context, project string) (windows, rows int64, err error)
+}
+
+func countIn(ctx context.Context, s store, project string) (windows, rows int64, err error) {
+	if c, ok := s.(counter); ok {
+		return c.Count(ctx, project)
+	}
+	for rev, err := range s.Revisions(ctx) {
+		if err != nil {
+			return 0, 0, err
+		}
+		if rev.Project == project {
+			windows++
+			rows += max(rev.Rows, 0)
+		}
+	}
+	return windows, rows, nil
+}
+
+func measure(root string) (files int, size int64, err error) {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".parquet") {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		files++
+		size += info.Size()
+		return nil
+	})
+	return files, size, err
+}

@@ -1,0 +1,297 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/sandbox"
+)
+
+// TestDocumentedCommands holds that every docgauge command line of the
+// documentation, executed or not, is one that docgauge takes: command, flags and
+// their values, and the number of arguments.
+func TestDocumentedCommands(t *testing.T) {
+	seen := 0
+	for page, text := range documentation(t) {
+		for _, b := range docBlocks(page, text) {
+			for _, args := range commandLines(b) {
+				seen++
+				if err := accepts(args, true); err != nil {
+					t.Errorf("%s: docgauge %s: %v", b, strings.Join(args, " "), err)
+				}
+			}
+		}
+		for _, code := range inlineCode.FindAllStringSubmatch(withoutBlocks(text), -1) {
+			for _, args := range invocations(code[1]) {
+				seen++
+				if err := accepts(args, false); err != nil {
+					t.Errorf("%s: `%s`: %v", page, code[1], err)
+				}
+			}
+		}
+	}
+	if seen < 50 {
+		t.Errorf("%d command lines in the whole documentation: are they looked for in the right place?", seen)
+	}
+}
+
+var (
+	inlineCode = regexp.MustCompile("`([^`\n]+)`")
+	fenced     = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+)
+
+func withoutBlocks(text string) string { return fenced.ReplaceAllString(text, "") }
+
+// commandLines returns the arguments of each docgauge in a block of commands; in
+// a block with answers only lines after a prompt are commands.
+func commandLines(b docBlock) (out [][]string) {
+	if !slices.Contains([]string{"", "sh", "bash", "console", "cron"}, b.language()) {
+		return nil
+	}
+	text := strings.ReplaceAll(b.text, "\\\n", " ")
+	for line := range strings.Lines(text) {
+		command, prompted := strings.CutPrefix(strings.TrimSpace(line), "$ ")
+		if b.language() == "console" && !prompted {
+			continue
+		}
+		out = append(out, invocations(command)...)
+	}
+	return out
+}
+
+// words splits a command line as a shell would: quotes, comments, redirections
+// and operators.
+var words = regexp.MustCompile(`'[^']*'|"[^"]*"|\s#.*|[0-9]*[<>]+\s*\S+|&&|\|\||[|;&()]|[^\s|;&()<>'"]+`)
+
+var (
+	operator    = regexp.MustCompile(`^(\s*#|[|;&()])`)
+	redirection = regexp.MustCompile(`^[0-9]*[<>]`)
+	program     = regexp.MustCompile(`^(\./|/usr/|/usr/local/)?(bin)?/docgauge$|^bin/docgauge(-demo)?$`)
+	// ahead is what may come before a program's name: variables, words of the
+	// shell, the times of cron.
+	ahead = regexp.MustCompile(`^(\w+=.*|until|while|if|then|do|else|env|time|exec|!|[0-9*/,-]+)$`)
+)
+
+// invocations returns the arguments of each docgauge in a command line.
+func invocations(line string) (out [][]string) {
+	var args []string
+	found, first := false, true
+	end := func() {
+		if found {
+			out = append(out, args)
+		}
+		args, found, first = nil, false, true
+	}
+	for _, w := range words.FindAllString(line, -1) {
+		switch {
+		case operator.MatchString(w):
+			end()
+		case redirection.MatchString(w):
+		case program.MatchString(w), first && !found && w == "docgauge":
+			args, found = nil, true // a path is one wherever it stands: docker exec it /docgauge
+		case found:
+			args = append(args, strings.Trim(w, `'"[]`))
+		default:
+			first = first && ahead.MatchString(w)
+		}
+	}
+	end()
+	return out
+}
+
+// accepts reports why docgauge would refuse the arguments. Where a line is not
+// whole, as in running text, arguments may be missing.
+func accepts(args []string, whole bool) error {
+	if slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "…") }) {
+		return nil // shortened
+	}
+	a := &app{out: io.Discard, err: io.Discard, now: time.Now, logTo: &switchWriter{to: io.Discard}}
+	root := a.root()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	cmd, rest, err := root.Find(args)
+	if err != nil {
+		return err
+	}
+	cmd.InitDefaultHelpFlag()
+	if err := parses(cmd, rest); err != nil {
+		return err
+	}
+	rest = cmd.Flags().Args()
+	if cmd.HasSubCommands() && len(rest) > 0 {
+		return fmt.Errorf("%s has no command %s", cmd.CommandPath(), rest[0])
+	}
+	if !whole {
+		return nil
+	}
+	return cmd.ValidateArgs(rest)
+}
+
+var placeholder = regexp.MustCompile(`\b[A-Z]{1,9}\b`)
+
+// parses reports what is wrong with the flags. A word in capitals stands for a value.
+func parses(cmd *cobra.Command, args []string) error {
+	err := cmd.ParseFlags(args)
+	if err != nil && strings.Contains(err.Error(), "invalid argument") && placeholder.MatchString(strings.Join(args, " ")) {
+		return nil
+	}
+	return err
+}
+
+// TestInvocations finds commands in lines, and refuses wrong ones.
+func TestInvocations(t *testing.T) {
+	for line, want := range map[string]string{
+		"docgauge check && docgauge plan --json":  "[[check] [plan --json]]",
+		"X=1 docgauge export 2>>log || tail log":  "[[export]]",
+		"docgauge status   # docgauge nothing":    "[[status]]",
+		"docker exec docgauge /docgauge status":   "[[status]]",
+		"docker run --name docgauge --read-only":  "[]",
+		"helm template acme deploy/docgauge -n x": "[]",
+		"17 * * * *  docgauge export --wait":      "[[export --wait]]",
+		"until docgauge check; do sleep 1; done":  "[[check]]",
+		"jobs add --title 'A b' x":                "[]",
+		"docgauge jobs add --title 'A b' x >y":    "[[jobs add --title A b x]]",
+		"docgauge_pages > 3":                      "[]",
+	} {
+		if got := fmt.Sprint(invocations(line)); got != want {
+			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+	}
+	for args, fine := range map[string]bool{
+		"export --wait": true, "export --wiat": false, "exprot": false, "jobs": true, "jobs lst": false, "plan x": false,
+		"jobs show": false, "jobs show 12": true, "openmetrics --step 1x": false, "completion bash": true, "jobs resolve 1 --job-id ID": true,
+	} {
+		if err := accepts(strings.Fields(args), true); (err == nil) != fine {
+			t.Errorf("docgauge %s: %v", args, err)
+		}
+	}
+}
+
+var variableName = regexp.MustCompile(`\bDOCGAUGE_[A-Z0-9_]*(…|\*)?`)
+
+// TestDocumentedVariables holds that every variable the documentation names is one.
+func TestDocumentedVariables(t *testing.T) {
+	for page, text := range documentation(t) {
+		for _, name := range variableName.FindAllString(text, -1) {
+			if !isVariable(name) {
+				t.Errorf("%s: there is no variable %s", page, name)
+			}
+		}
+	}
+}
+
+// isVariable reports whether docgauge reads a variable; a name that ends with
+// an underscore, an ellipsis or a star stands for all that begin so.
+func isVariable(name string) bool {
+	short := strings.TrimPrefix(name, prefix+"_")
+	begin := strings.TrimRight(short, "…*")
+	if begin == short && !strings.HasSuffix(short, "_") && short != "" {
+		return slices.Contains(variables(), short)
+	}
+	return begin == "PORT" || begin == "SERVICE_" || slices.ContainsFunc(variables(), func(v string) bool { return strings.HasPrefix(v, begin) })
+}
+
+var pageLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// TestDocumentedLinks holds that what pages link to in the repository is there,
+// headings included.
+func TestDocumentedLinks(t *testing.T) {
+	pages := documentation(t)
+	for page, text := range pages {
+		for _, m := range pageLink.FindAllStringSubmatch(withoutBlocks(text), -1) {
+			target, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			path := filepath.Join(filepath.Dir(page), target)
+			if target == "" {
+				path = page
+			}
+			if _, err := os.Stat(filepath.Join(repository, path)); err != nil {
+				t.Errorf("%s links to %s: there is no such file", page, m[1])
+			}
+			if other, ok := pages[path]; ok && anchor != "" && !slices.Contains(anchors(other), anchor) {
+				t.Errorf("%s links to %s: there is no such heading", page, m[1])
+			}
+		}
+	}
+}
+
+var (
+	headingLine = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	dropped     = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// anchors returns those that GitHub gives to the headings of a page.
+func anchors(text string) (out []string) {
+	for _, m := range headingLine.FindAllStringSubmatch(withoutBlocks(text), -1) {
+		out = append(out, strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return out
+}
+
+var runHere = regexp.MustCompile(`^` + executedMark + ` TestDocumented\b`)
+
+// TestDocumented runs the blocks that say so, those of a page one after the
+// other, in a directory with an export from a sandbox.
+func TestDocumented(t *testing.T) {
+	ran := 0
+	for page, text := range documentation(t) {
+		var script strings.Builder
+		for _, b := range docBlocks(page, text) {
+			if slices.ContainsFunc(b.notes, runHere.MatchString) {
+				script.WriteString(asScript(b))
+				ran++
+			}
+		}
+		if script.Len() > 0 {
+			t.Run(filepath.Base(page), func(t *testing.T) { runPage(t, script.String()) })
+		}
+	}
+	if ran == 0 {
+		t.Error("no block is executed here")
+	}
+}
+
+// asScript returns the commands of a block.
+func asScript(b docBlock) string {
+	if b.language() != "console" {
+		return b.text
+	}
+	var out strings.Builder
+	for line := range strings.Lines(b.text) {
+		if command, ok := strings.CutPrefix(line, "$ "); ok {
+			out.WriteString(command)
+		}
+	}
+	return out.String()
+}
+
+// runPage runs the commands of a page; each must succeed.
+func runPage(t *testing.T, script string) {
+	notAtMidnight()
+	service, err := sandbox.New(sandbox.Config{Days: 60, Pages: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(service.Handler())
+	defer server.Close()
+	cmd := exec.CommandContext(t.Context(), "sh", "-eux", "-c", "docgauge export\n"+script)
+	cmd.Dir, cmd.WaitDelay = t.TempDir(), 10*time.Second
+	cmd.Env = append(os.Environ(), "DOCGAUGE_BASE_URL="+server.URL, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject,
+		"DOCGAUGE_API_KEY="+sandbox.DefaultAPIKey, "DOCGAUGE_BUDGET=0", "DOCGAUGE_STATE_DIR="+filepath.Join(cmd.Dir, "state"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A block of the documentation that somebody could copy says, in a comment right
+// before it, what became of it:
+//
+//	<!-- executed: TestName, name.txtar -->   the test or script runs it, or the like of it
+//	<!-- executed: TestDocumented -->         it is run here, as it stands, against a sandbox
+//	<!-- not executed: why -->
+//
+// A comment "all blocks executed: …" speaks for a whole page; a block whose info
+// string has not-run is not. Further marks belong to tests of their own.
+const (
+	executedMark    = "executed:"
+	allExecutedMark = "all blocks executed:"
+	notExecutedMark = "not executed"
+)
+
+// copyable are the languages of blocks that people copy.
+var copyable = []string{"sh", "bash", "console", "cron", "ini", "yaml", "promql", "sql", "python"}
+
+// ownMarks begin marks of other tests, which find their blocks by them: those of
+// deploy/helm, and of sinks/clickhouse and dashboards.
+var ownMarks = []string{"values:", "grants to"}
+
+// docBlock is a fenced block of a page.
+type docBlock struct {
+	page  string // path from the top of the repository
+	line  int
+	info  []string // words of the info string, the language first
+	notes []string // comments right before it
+	text  string
+}
+
+func (b docBlock) String() string { return fmt.Sprintf("%s:%d", b.page, b.line) }
+
+func (b docBlock) language() string {
+	if len(b.info) == 0 {
+		return ""
+	}
+	return b.info[0]
+}
+
+const repository = "../.."
+
+// documentation returns the text of each page of README and docs.
+func documentation(t *testing.T) map[string]string {
+	t.Helper()
+	pages := map[string]string{}
+	for _, root := range []string{"README.md", "docs"} {
+		err := filepath.WalkDir(filepath.Join(repository, root), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(path) != ".md" {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			name, err := filepath.Rel(repository, path)
+			pages[name] = string(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pages
+}
+
+// docBlocks returns the blocks of a page, with the comments before each.
+func docBlocks(page, text string) (out []docBlock) {
+	var notes []string
+	var open *docBlock
+	comment := ""
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		bare := strings.TrimSpace(line)
+		switch {
+		case open != nil && bare == "```":
+			out, open, notes = append(out, *open), nil, nil
+		case open != nil:
+			open.text += line
+		case strings.HasPrefix(bare, "```"):
+			open = &docBlock{page: page, line: n, info: strings.Fields(bare[3:]), notes: notes}
+		case comment != "" || strings.HasPrefix(bare, "<!--"):
+			if comment += bare + " "; strings.Contains(bare, "-->") {
+				notes = append(notes, inside(comment))
+				comment = ""
+			}
+		case bare != "":
+			notes = nil
+		}
+	}
+	return out
+}
+
+// inside returns what a comment says.
+func inside(comment string) string {
+	said, _, _ := strings.Cut(strings.TrimPrefix(comment, "<!--"), "-->")
+	return strings.TrimSpace(said)
+}
+
+var allExecuted = regexp.MustCompile("<!-- " + allExecutedMark + " ([^>]*) -->")
+
+// TestDocumentationMarks holds that each block says what became of it, and that
+// the tests it names are there.
+func TestDocumentationMarks(t *testing.T) {
+	known := testNames(t)
+	for page, text := range documentation(t) {
+		all := allExecuted.FindStringSubmatch(text)
+		if all != nil {
+			if problem := unknownTests(all[1], known); problem != "" {
+				t.Errorf("%s: %s", page, problem)
+			}
+		}
+		for _, b := range docBlocks(page, text) {
+			if !slices.Contains(copyable, b.language()) || all != nil && len(b.notes) == 0 {
+				continue
+			}
+			if problem := checkMarks(b, known); problem != "" {
+				t.Errorf("%s: %s", b, problem)
+			}
+		}
+	}
+}
+
+// checkMarks returns what is wrong with the marks of a block.
+func checkMarks(b docBlock, known map[string]bool) string {
+	if slices.Contains(b.info, "not-run") {
+		return ""
+	}
+	for _, note := range b.notes {
+		if slices.ContainsFunc(ownMarks, func(mark string) bool { return strings.HasPrefix(note, mark) }) {
+			return ""
+		}
+		if said, ok := strings.CutPrefix(note, notExecutedMark); ok {
+			if _, why, _ := strings.Cut(said, ":"); strings.TrimSpace(why) == "" {
+				return "does not say why it is not executed: <!-- not executed: why -->"
+			}
+			return ""
+		}
+		if names, ok := strings.CutPrefix(note, executedMark); ok {
+			return unknownTests(names, known)
+		}
+	}
+	return "say who runs this block, in a line before it: <!-- executed: TestName --> or <!-- not executed: why -->"
+}
+
+var testName = regexp.MustCompile(`\bTest\w+|\b[\w-]+\.txtar\b`)
+
+// unknownTests returns what is wrong with a list of tests and scripts.
+func unknownTests(names string, known map[string]bool) string {
+	found := testName.FindAllString(names, -1)
+	if len(found) == 0 {
+		return fmt.Sprintf("%q names no test, TestName, and no script, name.txtar", names)
+	}
+	for _, name := range found {
+		if !known[name] {
+			return "there is no " + name
+		}
+	}
+	return ""
+}
+
+var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+
+// testNames returns the names of all tests and scripts of the repository.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	known := map[string]bool{}
+	err := filepath.WalkDir(repository, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != repository && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case filepath.Ext(path) == ".txtar":
+			known[d.Name()] = true
+		case strings.HasSuffix(path, "_test.go"):
+			text, err := os.ReadFile(path)
+			for _, m := range testFunction.FindAllSubmatch(text, -1) {
+				known[string(m[1])] = true
+			}
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return known
+}
+
+// TestMarks breaks each rule of the marks once.
+func TestMarks(t *testing.T) {
+	known := map[string]bool{"TestIt": true, "it.txtar": true}
+	for _, tc := range []struct{ page, want string }{
+		{"<!-- executed: TestIt in here, it.txtar -->\n```sh\nx\n```\n", ""},
+		{"<!-- not executed: needs\na cluster -->\n\n```sh\nx\n```\n", ""},
+		{"<!-- values: a.yaml -->\n```yaml\nx\n```\n", ""},
+		{"```sql not-run\nx\n```\n", ""},
+		{"```sh\nx\n```\n", "say who runs"},
+		{"<!-- executed: TestIt -->\nText.\n```sh\nx\n```\n", "say who runs"},
+		{"<!-- executed: TestIt -->\n```sh\nx\n```\n```sh\ny\n```\n", "say who runs"},
+		{"<!-- executed: TestThat -->\n```sh\nx\n```\n", "there is no TestThat"},
+		{"<!-- executed: by hand -->\n```sh\nx\n```\n", "names no test"},
+		{"<!-- not executed -->\n```sh\nx\n```\n", "does not say why"},
+	} {
+		var got []string
+		for _, b := range docBlocks("page.md", tc.page) {
+			if problem := checkMarks(b, known); problem != "" {
+				got = append(got, problem)
+			}
+		}
+		if said := strings.Join(got, "; "); (tc.want == "") != (said == "") || !strings.Contains(said, tc.want) {
+			t.Errorf("%q: %q, want %q", tc.page, said, tc.want)
+		}
+	}
+}

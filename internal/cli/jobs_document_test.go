@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/sandbox"
+)
+
+var (
+	documentBlock = regexp.MustCompile("(?ms)^<!-- (executed|not executed): ([^\n]+) -->\n```([a-z]+)\n(.*?)^```$")
+	documentFence = regexp.MustCompile("(?m)^```[a-z]+$")
+	jobID         = regexp.MustCompile(`"job":"(job_[^"]+)"`)
+	digits        = regexp.MustCompile(`[0-9]+`)
+)
+
+// TestJobsDocument runs what docs/agent-jobs.md shows, against a sandbox that works
+// for the commands and loses every answer for the transcripts.
+func TestJobsDocument(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/agent-jobs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := documentBlock.FindAllStringSubmatch(string(text), -1)
+	if n := len(documentFence.FindAll(text, -1)); n != len(blocks) || n == 0 {
+		t.Errorf("%d blocks, and %d with a comment that says who executes them", n, len(blocks))
+	}
+	for _, b := range blocks {
+		switch executed, kind, body := b[1] == "executed", b[3], b[4]; {
+		case !executed:
+		case kind == "sh":
+			documentCommands(t, body)
+		case kind == "markdown":
+			queuePlace(t, &service{url: "http://127.0.0.1:1"}, map[string]string{"example.md": body}).run(t, "jobs", "lint")
+		case kind == "console":
+			documentTranscript(t, body)
+		default:
+			t.Errorf("nobody can execute a block of %s", kind)
+		}
+	}
+}
+
+func documentCommands(t *testing.T, body string) {
+	t.Helper()
+	s := serviceOf(t, sandbox.Config{Agent: sandbox.Agent{After: 10 * time.Millisecond}})
+	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_POLL_INTERVAL=1s")
+	out := p.shell(t, body)
+	if !strings.Contains(out, "1 job created, 0 follow-ups sent, 1 ended, 0 at work") || !strings.Contains(out, s.url+"/pr/1") {
+		t.Errorf("%s", out)
+	}
+}
+
+// documentTranscript runs the commands of a transcript and finds its lines, in their
+// order, in what they say. Numbers may be others; … stands for any lines.
+func documentTranscript(t *testing.T, body string) {
+	t.Helper()
+	data := t.TempDir()
+	s := serviceOf(t, sandbox.Config{DataDir: data, Agent: sandbox.Agent{After: 10 * time.Millisecond, Faults: sandbox.AgentFaults{DropEvery: 1}}})
+	p := queuePlace(t, s, map[string]string{"typos.md": "---\nid: typos\n---\nFix all typos."})
+	for _, step := range strings.Split("\n"+body, "\n$ ")[1:] {
+		command, want, _ := strings.Cut(step, "\n")
+		if strings.Contains(command, "job_abc") {
+			kept, err := os.ReadFile(filepath.Join(data, "jobs.ndjson"))
+			found := jobID.FindSubmatch(kept)
+			if err != nil || found == nil {
+				t.Fatalf("the sandbox has no job: %v\n%s", err, kept)
+			}
+			command = strings.ReplaceAll(command, "job_abc", string(found[1]))
+		}
+		rest := alike(p.shell(t, command))
+		for line := range strings.Lines(want) {
+			line = alike(strings.TrimRight(line, "\n"))
+			if line == "" || line == "…" {
+				continue
+			}
+			_, after, ok := strings.Cut(rest, line)
+			if !ok {
+				t.Fatalf("%s does not say %q, or not there:\n%s", command, line, rest)
+			}
+			rest = after
+		}
+	}
+}
+
+// alike is text without what differs from run to run.
+func alike(text string) string {
+	lines := strings.Split(digits.ReplaceAllString(text, "0"), "\n")
+	for i, line := range lines {
+		lines[i] = strings.Join(strings.Fields(line), " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// shell runs a script that must succeed, and returns what it prints.
+func (p place) shell(t *testing.T, script string) string {
+	t.Helper()
+	var said strings.Builder
+	cmd := exec.Command("sh", "-ec", script)
+	cmd.Dir, cmd.Env, cmd.Stderr = p.dir, p.env, &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s%s", script, err, out, said.String())
+	}
+	return string(out)
+}

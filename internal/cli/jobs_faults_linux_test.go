@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+)
+
+// TestJobsUnreadable: another user's folder is no folder without prompts, and
+// another user's file is told.
+func TestJobsUnreadable(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("NOT TESTED: needs root, to become another user")
+	}
+	p := oddPlace(t, &oddService{}, "a", "b")
+	dir := filepath.Join(p.dir, "prompts")
+	for above := p.dir; above != "/" && above != filepath.Clean(os.TempDir()); above = filepath.Dir(above) {
+		if err := os.Chmod(above, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tc := range []struct {
+		path string
+		mode os.FileMode
+		code int
+		want string
+	}{
+		{filepath.Join(dir, "b.md"), 0o644, exitFailed, "a.md: permission denied: let this user read it"},
+		{dir, 0o700, exitUsage, "DOCGAUGE_PROMPTS_DIR: prompts: permission denied: let this user read it and look into it (chmod u+rx)"},
+	} {
+		if err := os.Chmod(tc.path, tc.mode); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("/proc/self/exe", "jobs", "lint")
+		cmd.Args[0], cmd.Dir, cmd.Env = "docgauge", p.dir, p.env
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		said, err := cmd.CombinedOutput()
+		if cmd.ProcessState == nil {
+			t.Skipf("NOT TESTED: this machine does not let the test: %v", err)
+		}
+		if code := cmd.ProcessState.ExitCode(); code != tc.code || !strings.Contains(string(said), tc.want) {
+			t.Errorf("exit code %d, want %d and %s:\n%s", code, tc.code, tc.want, said)
+		}
+	}
+}
+
+// TestJobsDiskFull gives the state page after page of a full disk: where the intent
+// cannot be made durable nothing is sent, and whatever write fails after it, the
+// prompt is sent at most once, and if not, somebody is told.
+func TestJobsDiskFull(t *testing.T) {
+	t.Parallel()
+	s := &oddService{read: goodEnd, answers: map[string]oddAnswer{"a": {status: http.StatusCreated, body: goodJob}}}
+	p := oddPlace(t, s, "a")
+	disk := filepath.Join(p.dir, "state")
+	if err := os.Mkdir(disk, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("none", disk, "tmpfs", 0, "size=1m,mode=0700"); err != nil {
+		t.Skipf("NOT TESTED: mounting a small file system: %v (needs root)", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	if code, _, said := p.try(t, "jobs", "release"); code != exitDone { // makes the database
+		t.Fatalf("exit code %d\n%s", code, said)
+	}
+	filler := filepath.Join(disk, "filler")
+	failed := map[string]int{}
+	for size, begun := fillDisk(t, filler), false; !begun; size -= int64(os.Getpagesize()) {
+		if err := os.Truncate(filler, size); err != nil {
+			t.Fatalf("nothing was sent with all the room: %v, %v", failed, err)
+		}
+		code, out, said := p.try(t, "jobs", "run")
+		if code != exitDone {
+			failed[lastLine(said)]++
+		}
+		begun = len(s.created()) > 0 || strings.Contains(out, "docgauge jobs resolve 1")
+		if code == exitDone && !begun {
+			t.Fatalf("it is done with %d bytes of filler, and nothing was sent\n%s%s", size, out, said)
+		}
+	}
+	if len(failed) == 0 {
+		t.Error("the disk was never full")
+	}
+	t.Logf("sent %d times; what failed, and how often: %v", len(s.created()), failed)
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.created()) == 0 {
+		p.run(t, "jobs", "resolve", "1", "--resubmit")
+	}
+	_, out, said := p.try(t, "jobs", "run", "--wait")
+	if len(s.created()) != 1 || !strings.Contains(out, "completed") && !strings.Contains(out, "unknown") {
+		t.Fatalf("with room again: sent %d times\n%s%s", len(s.created()), out, said)
+	}
+}
+
+// TestJobsAddFails: what the file system does not take is no mistake in the command
+// line.
+func TestJobsAddFails(t *testing.T) {
+	t.Parallel()
+	p := oddPlace(t, &oddService{}, "a")
+	disk := filepath.Join(p.dir, "prompts")
+	if err := syscall.Mount("none", disk, "tmpfs", 0, "size=1m,mode=0700"); err != nil {
+		t.Skipf("NOT TESTED: mounting a small file system: %v (needs root)", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	filler := filepath.Join(disk, "filler")
+	fillDisk(t, filler)
+	adds := func(about, name string, want int, text string) {
+		t.Helper()
+		code, _, said := p.try(t, "jobs", "add", "--file", name, "Fix it.")
+		if code != want || !strings.Contains(said, text) {
+			t.Errorf("%s: exit code %d, want %d and %q:\n%s", about, code, want, text, said)
+		}
+	}
+	adds("full", "b.md", exitFailed, "prompt b.md: no space left on device")
+	adds("full, and a wrong name", "../b.md", exitUsage, "want a path below the folder")
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	adds("room again", "b.md", exitDone, "")
+	adds("the name is taken", "b.md", exitUsage, "choose another name")
+	adds("no such folder", "none/c.md", exitUsage, "no such file or directory")
+	if err := syscall.Mount("none", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	adds("read-only", "c.md", exitFailed, "prompt c.md: read-only file system")
+}
+
+// fillDisk makes a file of all the room there is, and returns its size.
+func fillDisk(t *testing.T, name string) (size int64) {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for page := make([]byte, os.Getpagesize()); err == nil; {
+		var n int
+		n, err = f.Write(page)
+		size += int64(n)
+	}
+	if cerr := f.Close(); cerr != nil || !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err, cerr)
+	}
+	return size
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// TestJobsEvilService: nothing that the service says is obeyed by the terminal.
+func TestJobsEvilService(t *testing.T) {
+	t.Parallel()
+	const evil = `\u001b]0;gone\u0007\u001b[2J\u009b1A\r\n\u202e`
+	s := &oddService{
+		read: `{"id":"job_good","status":"` + evil + `","model":"` + evil + `","prLink":"https://example.com/` + evil + `","source":{"ref":"` + evil + `"}}`,
+		answers: map[string]oddAnswer{
+			"a-evil":    {status: http.StatusCreated, body: `{"id":"job_good","status":"act` + evil + `ive"}`},
+			"b-refused": {status: http.StatusBadRequest, body: `{"error":"no ` + evil + `"}`},
+			"c-odd":     {status: http.StatusCreated, body: `{"id":"` + evil + `"}`},
+			"d-raw":     {status: http.StatusBadGateway, body: "\x1b[2J\x07\u009b"},
+		},
+	}
+	p := oddPlace(t, s, "a-evil", "b-refused", "c-odd", "d-raw")
+	terminal := p.onTerminal(t, 120, 24, nil, "jobs", "run", "--wait")
+	terminal.await("a-evil.md", string(journal.Active), "gone")
+	terminal.await("b-refused.md", string(journal.Rejected))
+	terminal.await("d-raw.md", string(journal.Unknown))
+	if _, err := terminal.control.WriteString("\x03"); err != nil {
+		t.Fatal(err)
+	}
+	terminal.ends() // says what was odd
+	for _, args := range [][]string{{"jobs", "list"}, {"jobs", "plan"}, {"jobs", "show", "a-evil.md"}, {"jobs", "show", "b-refused.md"}} {
+		terminal := p.onTerminal(t, 120, 24, nil, args...)
+		if code := terminal.ends(); code != exitDone {
+			t.Errorf("%v: exit code %d", args, code)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/jobs/notify"
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+// passEvery is how long run --wait waits at most between two passes.
+const passEvery = 15 * time.Second
+
+func (a *app) jobsRunCommand() *cobra.Command {
+	var wait, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "submit what may go, and read the jobs that are at work: one pass",
+		Long: `run does one pass: it reads the jobs that are due, sends the follow-ups of those
+completed, and submits the prompts that may go, within the caps
+DOCGAUGE_MAX_JOBS_PER_DAY and DOCGAUGE_MAX_ACTIVE_JOBS. With --wait it goes on until
+every job has ended and nothing goes on by itself; then it exits 1 if a job failed, was
+rejected or lost, or is in doubt. On a terminal it shows meanwhile how each prompt
+stands, what is left of the caps and of the agent budget, and when more may be sent.
+Ctrl-C ends it once what is being sent is answered; the next run goes on from there.
+
+One process runs the queue at a time: beside docgauge serve it exits 3.
+
+` + exitCodes,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.jobsRun(cmd.Context(), wait, asJSON) },
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "go on until all jobs have ended")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the prompts as JSON")
+	return cmd
+}
+
+// queueRunner is the queue, held for this process alone.
+type queueRunner struct {
+	config
+	log   *slog.Logger
+	db    *state.DB
+	api   api
+	look  *lookout
+	queue *jobs.Queue
+	// changed has something in it when the journal has changed.
+	changed chan struct{}
+	live    *live // nil where nobody watches
+	// notes delivers notifications; nil where nobody wants them.
+	notes *notify.Notifier
+	opened
+}
+
+// openQueue takes the queue's lock and heals what another process left.
+func (a *app) openQueue(ctx context.Context) (_ *queueRunner, err error) {
+	c, err := loadConfig(needProjects|needAPI|needPrompts, a.now())
+	if err != nil {
+		return nil, err
+	}
+	r := &queueRunner{config: c, log: a.logger(c), changed: make(chan struct{}, 1)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	folder, err := c.openPrompts()
+	if err != nil {
+		return nil, err
+	}
+	r.look = &lookout{folder: folder, log: r.log}
+	lock, err := state.LockQueue(c.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	r.opened = append(r.opened, lock.Release)
+	if r.db, err = state.Open(c.StateDir); err != nil {
+		return nil, err
+	}
+	r.opened = append(r.opened, r.db.Close)
+	if r.api, err = newAPI(c, r.db, r.log, a.now, 0); err != nil {
+		return nil, err
+	}
+	stores, err := newSinks(c)
+	if err != nil {
+		return nil, err
+	}
+	r.opened = append(r.opened, func() error { return closeStores(stores) })
+	r.queue = newQueue(c, r.db, r.api, stores, r.log, a.now, func() { poke(r.changed) })
+	if r.notes, err = newNotifier(c, r.db, r.log, a.now); err != nil {
+		return nil, err
+	}
+	return r, r.queue.Start(ctx)
+}
+
+// notifyTimeout bounds what run delivers after a pass; the rest is tried again.
+const notifyTimeout = 15 * time.Second
+
+// newNotifier returns what delivers notifications, nil if none are wanted.
+func newNotifier(c config, db *state.DB, log *slog.Logger, now func() time.Time) (*notify.Notifier, error) {
+	if c.NotifyURL == "" {
+		return nil, nil
+	}
+	key := string(c.NotifySecret)
+	return notify.New(notify.Config{
+		URL: string(c.NotifyURL), Secret: func() string { return key }, UserAgent: "docgauge/" + version, Now: now, Logger: log,
+	}, db)
+}
+
+// notify delivers what is in the outbox. What cannot be delivered stays there.
+func (r *queueRunner) notify(ctx context.Context) {
+	if r.notes == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notifyTimeout)
+	defer cancel()
+	if _, err := r.notes.Deliver(ctx); err != nil {
+		r.log.Error("notifications not delivered", "error", err)
+	}
+}
+
+func newQueue(c config, db *state.DB, client api, stores []store, log *slog.Logger, now func() time.Time, changed func()) *jobs.Queue {
+	cfg := queueConfig(c, now, log)
+	cfg.Changed = changed
+	cfg.Numbers = numbers{db, stores, c.StateDir}
+	cfg.KeyMark = client.keyMark
+	return jobs.New(cfg, client.Client, db)
+}
+
+func (a *app) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
+	surviveClosedPipes()
+	r, err := a.openQueue(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if wait {
+		r.live = a.showLive(ctx, r)
+	}
+	result, err := r.run(ctx, wait, a.now)
+	r.live.end()
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = writeJSON(a.out, append([]jobs.Planned{}, result.Planned...))
+	} else {
+		err = a.printRun(result, r.look)
+	}
+	if err == nil && (ctx.Err() != nil || wait && bad(result)) {
+		return errSaid
+	}
+	return err
+}
+
+// run makes one pass, or as many as it takes.
+func (r *queueRunner) run(ctx context.Context, wait bool, now func() time.Time) (total jobs.Result, err error) {
+	for {
+		result, err := r.pass(ctx)
+		total = sum(total, result)
+		if err != nil || !wait || result.Settled() || ctx.Err() != nil {
+			return total, err
+		}
+		rest(ctx, r.pause(result, now()))
+	}
+}
+
+// pass makes one pass over the prompts as they are now.
+func (r *queueRunner) pass(ctx context.Context) (jobs.Result, error) {
+	found, err := r.look.scan(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = nil // the stop cut it short
+		}
+		return jobs.Result{}, err
+	}
+	result, err := r.queue.Pass(ctx, found)
+	r.look.until(result.Planned)
+	r.live.passed(result.Planned)
+	if ferr := r.api.flush(context.WithoutCancel(ctx), r.db); ferr != nil {
+		err = errors.Join(err, ferr)
+	}
+	r.notify(ctx)
+	if errors.Is(err, jobs.ErrNewState) {
+		err = problems{err.Error()}
+	}
+	return result, err
+}
+
+// pause is how long to wait for the next pass.
+func (r *queueRunner) pause(result jobs.Result, now time.Time) time.Duration {
+	pause := passEvery
+	if left := result.Next.Sub(now); !result.Next.IsZero() {
+		pause = min(pause, left)
+	}
+	if files, again := r.look.settling(); files > 0 {
+		pause = min(pause, time.Until(again))
+	}
+	return pause
+}
+
+// rest waits, or until ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(max(d, 10*time.Millisecond))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// sum adds what a pass did to what those before did; how things stand is the
+// last one's.
+func sum(a, b jobs.Result) jobs.Result {
+	b.Created += a.Created
+	b.Messages += a.Messages
+	b.Polled += a.Polled
+	b.Ended += a.Ended
+	b.Unknown += a.Unknown
+	b.Rejected += a.Rejected
+	return b
+}
+
+// bad reports whether a prompt came to a bad end, or is in doubt.
+func bad(r jobs.Result) bool {
+	for _, p := range r.Planned {
+		switch p.State {
+		case journal.Failed, journal.Rejected, journal.Lost, journal.Unknown, journal.Invalid:
+			return true
+		}
+	}
+	return r.Queue.Paused != ""
+}
+
+func (a *app) printRun(r jobs.Result, look *lookout) error {
+	fmt.Fprintf(a.out, "%s created, %s sent, %d ended, %d at work\n", plural(r.Created, "job"), plural(r.Messages, "follow-up"), r.Ended, r.Following)
+	if r.Queue.Paused != "" {
+		fmt.Fprintf(a.out, "paused: %s\n", plain(r.Queue.Detail))
+	}
+	if files, again := look.settling(); files > 0 {
+		fmt.Fprintf(a.out, "%s just changed: a file counts once it was seen unchanged twice, which can be from %s on\n", have(files, "prompt file"), again.UTC().Format("15:04:05 UTC"))
+	}
+	if len(r.Planned) == 0 {
+		return nil
+	}
+	fmt.Fprintln(a.out)
+	var rows [][]string
+	for _, p := range r.Planned {
+		link := "-"
+		if p.Job != nil {
+			link = orMinus(p.Job.PRLink)
+		}
+		rows = append(rows, []string{p.ID, p.Project, string(p.State), link, orNext(p)})
+	}
+	return jobTable(a.out, []string{"prompt", "project", "state", "pull request", "why"}, rows)
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+// maxTold is how many pages of a window a prompt is told of at most.
+const maxTold = 100_000
+
+// numbers are what prompts can say of their own project: from the ledger, and of
+// pages from a sink. They send nothing.
+type numbers struct {
+	db     *state.DB
+	stores []store
+	dir    string // for files
+}
+
+// Site returns the totals of the newest settled window and the one before it.
+func (n numbers) Site(ctx context.Context, project string, g analytics.Granularity) (out prompts.Site, err error) {
+	now, former, err := n.pair(ctx, project, g)
+	if err != nil {
+		return out, err
+	}
+	return prompts.Site{Window: now.Window, FormerWindow: former.Window, Totals: now.Totals, Former: former.Totals}, nil
+}
+
+// Pages returns the rows of the newest settled window and the one before it.
+func (n numbers) Pages(ctx context.Context, project string, g analytics.Granularity) (out prompts.Pages, err error) {
+	now, former, err := n.pair(ctx, project, g)
+	if err != nil {
+		return out, err
+	}
+	out = prompts.Pages{Window: now.Window, FormerWindow: former.Window}
+	if out.Rows, err = n.rows(ctx, now); err == nil {
+		out.Former, err = n.rows(ctx, former)
+	}
+	return out, err
+}
+
+// pair returns the newest settled window, and the one that ends where it begins.
+func (n numbers) pair(ctx context.Context, project string, g analytics.Granularity) (now, former state.Entry, err error) {
+	l, err := readLedger(ctx, n.db)
+	if err != nil {
+		return now, former, err
+	}
+	windows := slices.DeleteFunc(slices.Clone(l.windows[schedule.Series{Project: project, Granularity: g}]), func(r analytics.Revision) bool { return !r.Settled })
+	if len(windows) == 0 {
+		return now, former, fmt.Errorf("%w: no %s window of %s is settled yet", prompts.ErrNoNumbers, g, project)
+	}
+	newest := windows[len(windows)-1]
+	i := slices.IndexFunc(windows, func(r analytics.Revision) bool { return r.To == newest.From })
+	if i < 0 {
+		return now, former, fmt.Errorf("%w: the %s window of %s before %s is not settled yet", prompts.ErrNoNumbers, g, project, newest.Window)
+	}
+	return l.entries[newest.Key], l.entries[windows[i].Key], nil
+}
+
+// rows asks the sinks that have the window, until one knows its rows.
+func (n numbers) rows(ctx context.Context, e state.Entry) ([]analytics.Row, error) {
+	if e.TotalsOnly() {
+		return nil, fmt.Errorf("%w: of %s only totals are read", prompts.ErrNoNumbers, e.Key)
+	}
+	var errs []error
+	for _, s := range n.stores {
+		if e.Sinks[s.Name()].IsZero() {
+			continue
+		}
+		rows, err := topOf(ctx, s, e.Revision, n.dir, maxTold)
+		if err == nil {
+			return rows, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, fmt.Errorf("pages of %s: %w", e.Key, errors.Join(append(errs, errors.New("no sink has them"))...))
+}

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/exporter/history"
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/parquet"
+)
+
+// historyStep is the default of --step: docs/prometheus.md weighs it.
+const historyStep = time.Hour
+
+// telling are the flags of openmetrics.
+type telling struct {
+	from, to, windows, project, archive string
+	labels                              []string
+	step                                time.Duration
+	pages                               int
+}
+
+func (a *app) openmetricsCommand() *cobra.Command {
+	var t telling
+	cmd := &cobra.Command{
+		Use:   "openmetrics",
+		Short: "write history from the archive as OpenMetrics text, for Prometheus",
+		Long: `openmetrics writes what the gauges of visitors would have shown in the past, as
+OpenMetrics text for promtool, to standard output. It is made from the Parquet
+archive, DOCGAUGE_PARQUET_URL or --archive: no request is sent to the service, and
+it can run while an export does. At each time the newest complete window is shown,
+with the numbers of its newest reading.
+
+A sample is repeated every --step, so that queries find it. If anything goes wrong
+the text does not end in # EOF, and promtool refuses it.
+
+` + exitCodes,
+		Example: `  docgauge openmetrics --from 2026-10-01 --to 2026-11-01 >history.om
+  promtool tsdb create-blocks-from openmetrics --max-block-duration=744h history.om DATA
+  docgauge openmetrics --pages 50 --label job=docgauge --label instance=docs:9817 >history.om`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.openmetrics(cmd.Context(), t) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&t.from, "from", "", "first day with samples, YYYY-MM-DD (default: as early as there are any)")
+	f.StringVar(&t.to, "to", "", "the first day after them (default: today, UTC)")
+	f.DurationVar(&t.step, "step", historyStep, "time between two samples of a value, in whole seconds; 4m is for queries that do not look back")
+	f.IntVar(&t.pages, "pages", 0, "also write this many pages of each window, those with the most visitors")
+	f.StringVar(&t.windows, "windows", "", "comma-separated granularities (default: all that the archive has)")
+	f.StringVar(&t.project, "project", "", "comma-separated projects (default: all that the archive has)")
+	f.StringVar(&t.archive, "archive", "", "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
+	f.StringArrayVar(&t.labels, "label", nil, "name=value, a label for every series; may be given more than once")
+	return cmd
+}
+
+func (a *app) openmetrics(ctx context.Context, t telling) (err error) {
+	c, err := loadConfig(needNothing, a.now())
+	if err != nil {
+		return err
+	}
+	o, err := t.options(a.now())
+	if err != nil {
+		return err
+	}
+	from, err := parquet.New(cmp.Or(t.archive, c.ParquetURL))
+	if err != nil {
+		return usageError{fmt.Errorf("--archive: %w", err)}
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	s, err := history.Write(ctx, a.out, historyOf{from}, o)
+	if err != nil {
+		return fmt.Errorf("%w\nthe history is not complete: do not use it", err)
+	}
+	fmt.Fprintf(a.err, "docgauge: wrote %s as %s samples of %s series, from %s\n",
+		plural(s.Windows, "window"), commas(s.Samples), commas(int64(s.Series)), from.Location())
+	return nil
+}
+
+// options checks the flags.
+func (t telling) options(now time.Time) (o history.Options, err error) {
+	o = history.Options{Step: t.step, Pages: t.pages, From: time.Unix(0, 0), To: analytics.DateOf(now).Time()}
+	if t.from != "" {
+		if o.From, err = dayFlag("from", t.from); err != nil {
+			return o, err
+		}
+	}
+	if t.to != "" {
+		if o.To, err = dayFlag("to", t.to); err != nil {
+			return o, err
+		}
+	}
+	if !o.From.Before(o.To) {
+		return o, usageError{fmt.Errorf("--from %s, --to %s: nothing lies between; --to is the first day after the samples", o.From.Format(time.DateOnly), o.To.Format(time.DateOnly))}
+	}
+	// The future has not been shown yet.
+	if end := now.Truncate(time.Second).Add(time.Second); o.To.After(end) {
+		o.To = end
+	}
+	if t.step < time.Second || t.step%time.Second != 0 {
+		return o, usageError{fmt.Errorf("--step %s: want whole seconds, at least 1s", t.step)}
+	}
+	if t.pages < 0 {
+		return o, usageError{fmt.Errorf("--pages %d: want 0 or more", t.pages)}
+	}
+	if o.Labels, err = history.ParseLabels(t.labels); err != nil {
+		return o, usageError{fmt.Errorf("--label %w", err)}
+	}
+	o.Want, err = t.selects()
+	return o, err
+}
+
+func dayFlag(name, text string) (time.Time, error) {
+	d, err := analytics.ParseDate(text)
+	if err != nil {
+		return time.Time{}, usageError{fmt.Errorf("--%s: %w", name, err)}
+	}
+	return d.Time(), nil
+}
+
+// selects returns which windows are wanted.
+func (t telling) selects() (func(analytics.Key) bool, error) {
+	var projects, granularities []string
+	if t.project != "" {
+		projects = strings.Split(t.project, ",")
+	}
+	if t.windows != "" {
+		granularities = strings.Split(t.windows, ",")
+	}
+	for _, text := range granularities {
+		if _, err := analytics.ParseGranularity(text); err != nil {
+			return nil, usageError{fmt.Errorf("--windows: %w", err)}
+		}
+	}
+	return func(k analytics.Key) bool {
+		return (projects == nil || slices.Contains(projects, k.Project)) &&
+			(granularities == nil || slices.Contains(granularities, string(k.Granularity)))
+	}, nil
+}
+
+// historyOf is a Parquet sink as history reads it: beside a running export, so
+// without a repair.
+type historyOf struct{ *parquet.Sink }
+
+func (h historyOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
+	return h.Look(ctx)
+}
+
+// Window has a directory of its own, so that nothing is left behind where the
+// reader of the text goes away, which ends the process.
+func (h historyOf) Window(ctx context.Context, rev analytics.Revision) (history.Window, func() error, error) {
+	temp, err := durable.NewTemp("", "docgauge-openmetrics")
+	if err != nil {
+		return nil, nil, err
+	}
+	w, done, err := h.Sink.Window(ctx, rev, temp.Path)
+	if err != nil {
+		return nil, nil, errors.Join(err, temp.Remove())
+	}
+	return copied{w, h.Location()}, func() error { return errors.Join(done(), temp.Remove()) }, nil
+}
+
+// copied is a window that is read from a copy, which is gone when its errors
+// are shown.
+type copied struct {
+	sinks.Sealed
+	location string // of the archive
+}
+
+func (c copied) Rows() iter.Seq2[analytics.Row, error] {
+	return func(yield func(analytics.Row, error) bool) {
+		for row, err := range c.Sealed.Rows() {
+			if err != nil {
+				err = fmt.Errorf("visitors file in %s: read as a copy: %w", c.location, err)
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/sandbox"
+)
+
+// historyDays is more than the month that TestHistory looks back.
+const historyDays = 40
+
+// archived exports days from a sandbox with the real binary and returns the
+// sandbox and the archive.
+func archived(t *testing.T) (*sandbox.Sandbox, string) {
+	t.Helper()
+	notAtMidnight()
+	s, err := sandbox.New(sandbox.Config{Seed: 11, Days: 2 * historyDays, Pages: 150})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := httptest.NewServer(s.Handler())
+	t.Cleanup(service.Close)
+	dir := t.TempDir()
+	cmd := exec.Command("docgauge", "export")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(),
+		"DOCGAUGE_BASE_URL="+service.URL, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject, "DOCGAUGE_API_KEY="+sandbox.DefaultAPIKey,
+		"DOCGAUGE_SINCE="+(analytics.DateOf(time.Now())-historyDays).String(), "DOCGAUGE_BUDGET=0", "DOCGAUGE_OPEN_WINDOWS=",
+		"DOCGAUGE_WINDOWS=day,week,28d:totals")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return s, filepath.Join(dir, "data")
+}
+
+// told is what openmetrics wrote.
+type told struct {
+	text, said string
+	err        error
+}
+
+func tell(t *testing.T, args ...string) told {
+	t.Helper()
+	var out, said bytes.Buffer
+	a := &app{out: &out, err: &said, now: time.Now, logTo: &switchWriter{to: &said}}
+	cmd := a.openmetricsCommand()
+	cmd.SetArgs(args)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err := cmd.ExecuteContext(t.Context())
+	return told{out.String(), said.String(), err}
+}
+
+// blocksOf lets promtool make blocks, as docs/prometheus.md says.
+func blocksOf(t *testing.T, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	file, data := filepath.Join(dir, "history.om"), filepath.Join(dir, "data")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd, err := engines.Promtool(t.Context(), "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=744h", file, data)
+	engines.Need(t, err)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("promtool: %v\n%s", err, out)
+	}
+	return data
+}
+
+// TestHistory: Prometheus, started on blocks of the archive's history, answers
+// for each day of the last month with the numbers of the service.
+func TestHistory(t *testing.T) {
+	s, archive := archived(t)
+	const pages = 10
+	got := tell(t, "--archive", archive, "--pages", fmt.Sprint(pages), "--to", (analytics.DateOf(time.Now()) + 1).String())
+	if got.err != nil || !strings.Contains(got.said, "docgauge: wrote ") {
+		t.Fatalf("%v %s", got.err, got.said)
+	}
+	server := engines.RunPrometheus(t, engines.PrometheusConfig{Data: blocksOf(t, got.text)})
+	today := analytics.DateOf(time.Now())
+	for day := today - 31; day < today; day++ {
+		w := analytics.Window{From: day, To: day + 1}
+		// The hour in which the window began to be shown may be the running one.
+		at := w.To.Time().Add(time.Minute)
+		totals, rows, err := s.Visitors(sandbox.DefaultProject, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		site := ask(t, server, `last_over_time({__name__=~"docgauge_site_visitors.*",window="day"}[30m])`, at, "__name__", "audience")
+		want := map[string]float64{
+			"docgauge_site_visitors human": float64(totals.Human), "docgauge_site_visitors ai": float64(totals.AI),
+			"docgauge_site_visitors_deduplicated ": float64(totals.Total),
+		}
+		if diff := cmp.Diff(want, site); diff != "" {
+			t.Errorf("%s (-service +Prometheus):\n%s", w, diff)
+		}
+		top := ask(t, server, `last_over_time(docgauge_page_visitors_deduplicated{window="day"}[30m])`, at, "path")
+		if diff := cmp.Diff(largest(t, rows, pages), top); diff != "" {
+			t.Errorf("pages of %s (-service +Prometheus):\n%s", w, diff)
+		}
+	}
+	// What docs/prometheus.md says of queries that do not look back.
+	noon := (today - 3).Time().Add(12 * time.Hour)
+	for expr, want := range map[string]int{
+		`docgauge_site_visitors_deduplicated{window="week"}`:                                1,
+		`docgauge_site_visitors_deduplicated{window="week"} offset 30m`:                     0,
+		`last_over_time(docgauge_site_visitors_deduplicated{window="week"}[1h] offset 30m)`: 1,
+	} {
+		if samples := ask(t, server, expr, noon, "window"); len(samples) != want {
+			t.Errorf("%s: %v, want %d samples", expr, samples, want)
+		}
+	}
+}
+
+func largest(t *testing.T, rows []analytics.Row, n int) map[string]float64 {
+	t.Helper()
+	rows, err := analytics.Top(func(yield func(analytics.Row, error) bool) {
+		for _, row := range rows {
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := map[string]float64{}
+	for _, row := range rows {
+		top[row.Path] = float64(row.Total)
+	}
+	return top
+}
+
+// ask returns the values of a query by some of their labels.
+func ask(t *testing.T, server *engines.Prometheus, expr string, at time.Time, by ...string) map[string]float64 {
+	t.Helper()
+	samples, err := server.Query(t.Context(), expr, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, s := range samples {
+		var names []string
+		for _, label := range by {
+			names = append(names, s.Labels[label])
+		}
+		values[strings.Join(names, " ")] = s.Value
+	}
+	return values
+}
+
+// TestHistoryGoesOnLive: with the labels of the scrape, history and what is
+// scraped later are one series.
+func TestHistoryGoesOnLive(t *testing.T) {
+	_, archive := archived(t)
+	live := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "# TYPE docgauge_pages gauge\ndocgauge_pages{project=%q,window=\"day\"} 7\n", sandbox.DefaultProject)
+	}))
+	t.Cleanup(live.Close)
+	got := tell(t, "--archive", archive, "--windows", "day", "--label", "job=docgauge", "--label", "instance="+strings.TrimPrefix(live.URL, "http://"))
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	server := engines.RunPrometheus(t, engines.PrometheusConfig{
+		Data: blocksOf(t, got.text), Scrapes: []engines.Scrape{{URL: live.URL, Interval: time.Second}}})
+	await(t, "a scrape", func() bool { return len(ask(t, server, "docgauge_pages == 7", time.Now(), "job")) > 0 })
+	all := ask(t, server, "count_over_time(docgauge_pages[60d])", time.Now(), "job", "project")
+	if want := "docgauge " + sandbox.DefaultProject; len(all) != 1 || all[want] < 24*(historyDays-2) {
+		t.Errorf("samples of each series: %v", all)
+	}
+}
+
+func TestOpenMetricsMistakes(t *testing.T) {
+	dir := t.TempDir()
+	for _, tc := range []struct {
+		args string
+		want string
+	}{
+		{"--from yesterday", "--from: date"},
+		{"--to 2026-02-30", "--to: date"},
+		{"--from 2026-10-02 --to 2026-10-02", "nothing lies between"},
+		{"--from 2999-01-01", "nothing lies between"},
+		{"--step 0s", "--step 0s"},
+		{"--step 1500ms", "whole seconds"},
+		{"--pages -1", "--pages -1"},
+		{"--windows day,hour", "--windows: granularity"},
+		{"--label job", "--label"},
+		{"--label path=/", "history has the label path itself"},
+		{"--archive gs://bucket", "--archive: want a directory or s3://"},
+	} {
+		got := tell(t, append([]string{"--archive", dir}, strings.Fields(tc.args)...)...)
+		if got.err == nil || !strings.Contains(got.err.Error(), tc.want) || exitCode(got.err) != exitUsage || got.text != "" {
+			t.Errorf("%s: %v, exit code %d, wrote %q; want %s", tc.args, got.err, exitCode(got.err), got.text, tc.want)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+func (a *app) planCommand() *cobra.Command {
+	var sel selection
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "show what export would read, why, and when the backlog will be done",
+		Long: `plan lists the windows that export would read, in its order, with the reason of
+each and the requests it will cost, and says when the request budget lets the
+last of them be read. It sends nothing.
+
+Reasons: missing (not in the ledger yet), settle (read while it could still
+change, and now it cannot), unverified (it changed while it was read), asked
+(--from, --to), open (the running window, totals only, for gauges).
+
+Requests: from the window's own last reading, else ~ from its neighbours or from
+the newest day, else ? (counted as one); without the pages that lie in the spool.
+
+Below the windows stands what was decided about some of them. A window that moves
+and is larger than the budget is read for its totals now and for its rows once it
+has settled. One that the service does not give as it should is set aside for a
+while. Neither keeps other windows waiting.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), &sel, asJSON) },
+	}
+	sel.flags(cmd, true)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the plan as JSON")
+	return cmd
+}
+
+// plannedWindow is one row of a plan; its JSON keys are stable.
+type plannedWindow struct {
+	analytics.Key
+	Reason     schedule.Reason `json:"reason"`
+	TotalsOnly bool            `json:"totals_only"`
+	Requests   int             `json:"requests"`
+	// Basis of Requests: ledger, neighbours, day or unknown.
+	Basis schedule.Basis `json:"requests_from"`
+	// InSpool is how many pages were read by earlier runs.
+	InSpool int `json:"pages_in_spool"`
+	// Decision says what was decided of a window that is not simply read.
+	Decision string `json:"decision,omitempty"`
+}
+
+type planReport struct {
+	Windows []plannedWindow `json:"windows"`
+	// Waiting are windows that are not due before their time.
+	Waiting  []plannedWindow `json:"windows_waiting"`
+	Requests int             `json:"requests"`
+	Unknown  int             `json:"windows_of_unknown_cost"`
+	Budget   capacity        `json:"budget"`
+	Finish   time.Time       `json:"finished_by"`
+}
+
+func (a *app) plan(ctx context.Context, sel *selection, asJSON bool) (err error) {
+	c, err := loadConfig(needProjects, a.now())
+	if err != nil {
+		return err
+	}
+	db, err := state.OpenExisting(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	l, err := readLedger(ctx, db)
+	if err != nil {
+		return err
+	}
+	in, err := sel.input(c, l, a.now(), 0)
+	if err != nil {
+		return err
+	}
+	items, waiting, err := sel.items(in)
+	if err != nil {
+		return err
+	}
+	budget, err := readCapacity(ctx, db, c, a.now())
+	if err != nil {
+		return err
+	}
+	report := newPlanReport(items, waiting, l, budget)
+	if asJSON {
+		return writeJSON(a.out, report)
+	}
+	return a.printPlan(report)
+}
+
+func newPlanReport(items, waiting []schedule.Item, l ledger, budget capacity) planReport {
+	r := planReport{Windows: []plannedWindow{}, Waiting: []plannedWindow{}, Budget: budget}
+	for _, item := range items {
+		w := l.planned(item)
+		if w.Basis == schedule.BasisUnknown {
+			r.Unknown++
+		}
+		r.Requests += w.Requests
+		r.Windows = append(r.Windows, w)
+	}
+	for _, item := range waiting {
+		r.Waiting = append(r.Waiting, l.planned(item))
+	}
+	r.Finish = budget.finish(r.Requests)
+	return r
+}
+
+func (l ledger) planned(item schedule.Item) plannedWindow {
+	n, basis := l.sizes.Requests(item)
+	return plannedWindow{item.Key, item.Reason, item.TotalsOnly, n, basis, l.sizes.Begun(item.Key), item.Why}
+}
+
+func (a *app) printPlan(r planReport) error {
+	if len(r.Windows) == 0 {
+		fmt.Fprintf(a.out, "nothing is due; %s\n", r.Budget)
+		return a.printDecisions(r)
+	}
+	rows := make([][]string, len(r.Windows))
+	for i, w := range r.Windows {
+		cost := strconv.Itoa(w.Requests)
+		switch w.Basis {
+		case schedule.BasisNeighbours, schedule.BasisDay:
+			cost = "~" + cost
+		case schedule.BasisUnknown:
+			cost = "?"
+		}
+		rows[i] = []string{strconv.Itoa(i + 1), w.Project, windowName(w), w.From.String(), w.To.String(), string(w.Reason), cost}
+	}
+	if err := table(a.out, []string{"#", "project", "window", "from", "to (exclusive)", "reason", "requests"}, rows, 0, 6); err != nil {
+		return err
+	}
+	running := 0
+	for _, w := range r.Windows {
+		if w.Reason == schedule.ReasonOpen {
+			running++
+		}
+	}
+	least, earliest, more := "about ", "", ""
+	switch {
+	case r.Unknown > 0:
+		least, earliest = "at least ", " at the earliest"
+	case r.sure():
+		least = ""
+	}
+	due := fmt.Sprintf("%s, %s%s", plural(len(r.Windows)-running, "window"), least, plural(r.Requests-running, "request"))
+	switch {
+	case len(r.Windows) == running:
+		due = "nothing is due but what is still running, " + plural(running, "request")
+	case running > 0:
+		more = fmt.Sprintf(", and %s for what is still running", plural(running, "request"))
+	}
+	fmt.Fprintf(a.out, "\n%s%s; %s; done by %s%s\n", due, more, r.Budget, clock(r.Finish), earliest)
+	if r.Unknown > 0 {
+		fmt.Fprintln(a.out, "? is known once the newest day of the project was read: plan again after the first export")
+	}
+	return a.printDecisions(r)
+}
+
+// sure reports whether every estimate is from the window's own last reading.
+func (r planReport) sure() bool {
+	return !slices.ContainsFunc(r.Windows, func(w plannedWindow) bool { return w.Basis != schedule.BasisLedger })
+}
+
+// printDecisions says what was decided of windows that are not simply read.
+func (a *app) printDecisions(r planReport) error {
+	for _, w := range slices.Concat(r.Windows, r.Waiting) {
+		if w.Decision == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(a.out, "%s: %s\n", w.Key, w.Decision); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func windowName(w plannedWindow) string {
+	if w.TotalsOnly || w.Reason == schedule.ReasonOpen {
+		return string(w.Granularity) + " (totals)"
+	}
+	return string(w.Granularity)
+}

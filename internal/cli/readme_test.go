@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/prompts"
+)
+
+var update = flag.Bool("update", false, "write the generated parts of the documentation")
+
+// TestREADME holds the tables of the documentation against the code.
+func TestREADME(t *testing.T) {
+	for _, part := range []struct{ path, name, want string }{
+		{"../../README.md", "variables", variableMarkdown()},
+		{"../../docs/prometheus.md", "metrics", exporter.Markdown()},
+		{"../../docs/agent-jobs.md", "keys", prompts.KeysMarkdown()},
+		{"../../docs/agent-jobs.md", "template", prompts.TemplateMarkdown()},
+	} {
+		generated(t, part.path, part.name, part.want)
+	}
+}
+
+// generated compares the part of a file between two marks with what it should
+// be, or with -update writes it.
+func generated(t *testing.T, path, name, want string) {
+	t.Helper()
+	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	have, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s lacks %q and %q", path, begin, end)
+	}
+	if have == want {
+		return
+	}
+	if !*update {
+		t.Fatalf("the %s in %s are not those of the code: run `make docs`", name, path)
+	}
+	if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// variableMarkdown is the README's table.
+func variableMarkdown() string {
+	var b strings.Builder
+	b.WriteString("| variable | default | meaning |\n|---|---|---|\n")
+	for _, v := range variableTable() {
+		def := "—"
+		if v.standard != "" {
+			def = "`" + v.standard + "`"
+		}
+		b.WriteString("| `" + v.name + "` | " + def + " | " + strings.ReplaceAll(v.meaning, "<prefix>_<secret>", "`<prefix>_<secret>`") + " |\n")
+	}
+	return b.String()
+}

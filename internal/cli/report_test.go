@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"html"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/sandbox"
+)
+
+// reported is what report wrote.
+func reported(t *testing.T, now time.Time, args ...string) (page, said string, err error) {
+	t.Helper()
+	var out, log bytes.Buffer
+	a := &app{out: &out, err: &log, now: func() time.Time { return now }, logTo: &switchWriter{to: &log}}
+	cmd := a.reportCommand()
+	cmd.SetArgs(append([]string{"-o", "-"}, args...))
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err = cmd.ExecuteContext(t.Context())
+	return out.String(), log.String(), err
+}
+
+// trendData is what the page's script gets of a chart.
+type trendData struct{ Total, Human, AI []*int64 }
+
+func drawings(t *testing.T, page string) (out []trendData) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`(?s)<script type="application/json">(.*?)</script>`).FindAllStringSubmatch(page, -1) {
+		var d trendData
+		if err := json.Unmarshal([]byte(m[1]), &d); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// TestReport: each number of the page is that of the service.
+func TestReport(t *testing.T) {
+	s, archive := archived(t)
+	now := time.Now()
+	today := analytics.DateOf(now)
+	page, said, err := reported(t, now, "--archive", archive)
+	if err != nil || said != "" {
+		t.Fatal(err, said)
+	}
+	got := drawings(t, page)
+	if len(got) != 3 || len(got[0].Total) != historyDays {
+		t.Fatalf("%d charts, the first of %d days", len(got), len(got[0].Total))
+	}
+	for i := range historyDays {
+		day := today - historyDays + analytics.Date(i)
+		totals, _, err := s.Visitors(sandbox.DefaultProject, analytics.Window{From: day, To: day + 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff(totals, analytics.Totals{Human: *got[0].Human[i], AI: *got[0].AI[i], Total: *got[0].Total[i]}); diff != "" {
+			t.Errorf("%s (-service +page):\n%s", day, diff)
+		}
+	}
+	text := textOf(page)
+	for _, w := range []analytics.Window{{From: today - 1, To: today}, weekBefore(today)} {
+		checkPages(t, s, text, w)
+	}
+}
+
+// weekBefore is the newest week that is over.
+func weekBefore(today analytics.Date) analytics.Window {
+	monday := today - analytics.Date((today.Weekday()+6)%7)
+	return analytics.Window{From: monday - 7, To: monday}
+}
+
+// checkPages looks for the most read page, and the one that rose most, of a window.
+func checkPages(t *testing.T, s *sandbox.Sandbox, text string, w analytics.Window) {
+	t.Helper()
+	totals, rows, err := s.Visitors(sandbox.DefaultProject, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, old, err := s.Visitors(sandbox.DefaultProject, analytics.Window{From: w.From - (w.To - w.From), To: w.From})
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := map[string]analytics.Row{}
+	for _, r := range old {
+		was[r.Path] = r
+	}
+	now := slices.Clone(rows)
+	rise := func(r analytics.Row) int64 { return r.Total - was[r.Path].Total }
+	now = slices.DeleteFunc(now, func(r analytics.Row) bool { return r.Total == 0 })
+	slices.SortFunc(now, func(a, b analytics.Row) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Path, b.Path))
+	})
+	top := now[0]
+	now = slices.DeleteFunc(now, func(r analytics.Row) bool { _, known := was[r.Path]; return !known })
+	up := slices.MinFunc(now, func(a, b analytics.Row) int {
+		return cmp.Or(cmp.Compare(rise(b), rise(a)), cmp.Compare(a.Path, b.Path))
+	})
+	for _, want := range []string{
+		commas(totals.Total) + " readers",
+		" Human " + commas(totals.Human) + " AI " + commas(totals.AI) + " ",
+		" " + top.Path + " " + commas(top.Human) + " " + commas(top.AI) + " " + commas(top.Total) + " ",
+		" " + up.Path + " " + commas(was[up.Path].Total) + " " + commas(up.Total) + " +" + commas(rise(up)) + " ",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s (before it %d): no %q", w, before.Total, want)
+		}
+	}
+}
+
+// textOf is what a reader sees of a page, with single spaces.
+func textOf(page string) string {
+	page = regexp.MustCompile(`(?s)<head>.*?</head>|<script.*?</script>|<[^>]*>`).ReplaceAllString(page, " ")
+	return strings.Join(strings.Fields(html.UnescapeString(page)), " ")
+}
+
+// TestReportAsOf: --to shows the archive as it would have been, and what is over
+// but not there is missing.
+func TestReportAsOf(t *testing.T) {
+	s, archive := archived(t)
+	now := time.Now()
+	today := analytics.DateOf(now)
+	page, _, err := reported(t, now, "--archive", archive, "--from", (today - 10).String(), "--to", (today - 3).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := drawings(t, page)
+	if n := len(got[0].Total); n != 7 {
+		t.Errorf("%d days", n)
+	}
+	checkPages(t, s, textOf(page), analytics.Window{From: today - 4, To: today - 3})
+	// Two days later.
+	page, _, err = reported(t, now.Add(48*time.Hour), "--archive", archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := textOf(page); !strings.Contains(text, "2 newer windows missing") || !strings.Contains(text, "40 of 42 windows") {
+		t.Errorf("nothing is missing two days later: %.3000s", text)
+	}
+	// A reader sees the former file or the new one.
+	file := filepath.Join(t.TempDir(), "report.html")
+	if _, said, err := reported(t, now, "--archive", archive, "-o", file); err != nil || said != "docgauge: wrote "+file+", from "+archive+"\n" {
+		t.Error(err, said)
+	}
+	if found, err := os.ReadDir(filepath.Dir(file)); err != nil || len(found) != 1 {
+		t.Error(err, found)
+	}
+}

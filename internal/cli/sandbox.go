@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/sandbox/codehost"
+	"github.com/docgauge/docgauge/internal/sandbox/worktree"
+	"github.com/docgauge/docgauge/internal/secretfile"
+)
+
+const aboutSandbox = `sandbox serves the documentation platform's analytics API on this machine, with
+synthetic traffic that is deterministic from --seed, or over the event log
+DIR/events.ndjson (one JSON object a line: time, visitor, kind human|ai, path).
+Visitors are counted exactly.
+
+It serves agent jobs too. Without more, a job pretends: it is completed with a
+pull request that this sandbox shows. Words in a prompt choose another outcome:
+  [sandbox:pr]          completed, with a pull request
+  [sandbox:no-change]   completed, without one
+  [sandbox:fail]        failed
+  [sandbox:archive]     archived
+  [sandbox:slow]        the same after 30s; [sandbox:slow=5m] after 5m
+With --repo a job edits that git repository: in a worktree of its own, on the
+branch docgauge/<job>, --agent-cmd runs with the prompt on standard input; what it
+changed is committed and shown as a pull request here, or opened on GitHub
+(--github-repo, with GITHUB_TOKEN_FILE or GITHUB_TOKEN). The checked-out files and
+branch are not touched. The command gets PATH, HOME and the like of the
+environment, and what --agent-env names.
+
+--agent-script FILE adds words: {"[later]": {"outcome": "pr", "after": "30s"}} with
+the outcomes pr, no_change, failed, archived and edit (what happens without a word).
+
+It prints the variables that point docgauge at it; paste them into another
+terminal and run docgauge export there.`
+
+func (a *app) sandboxCommand() *cobra.Command {
+	c := sandbox.Config{}
+	var listen, requestLog string
+	var badWindows []string
+	var repo sandbox.Repo
+	var remote bool
+	cmd := &cobra.Command{
+		Use:   "sandbox",
+		Short: "run the service itself, locally",
+		Long:  aboutSandbox,
+		Example: `  docgauge sandbox
+  docgauge sandbox --rate-limit 100 --late-days 2      as strict as the real service
+  docgauge sandbox --latency 50ms --error-every 20     as unreliable as a bad day
+  docgauge sandbox --rate-limit 90 --moving 1h --pages 10000   totals that move while they are read
+  docgauge sandbox --repo ~/docs --agent-cmd 'my-agent --stdin' --agent-env MY_AGENT_KEY`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var errDates, errMoving error
+			c.Faults.BadWindows, errDates = parseDates("bad-window", badWindows)
+			if cmd.Flags().Changed("moving-days") && c.Faults.Moving == 0 {
+				errMoving = errors.New("--moving-days: needs --moving DURATION, the time between two changes")
+			}
+			if err := errors.Join(errDates, errMoving, editing(&c.Agent, repo, cmd.Flags().Changed)); err != nil {
+				return usageError{err}
+			}
+			return a.sandbox(cmd.Context(), c, listen, remote, requestLog)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&listen, "listen", "127.0.0.1:8787", "address; port 0 takes a free one")
+	f.BoolVar(&remote, "allow-remote", false, "let --listen be an address beyond this machine")
+	f.StringVar(&c.DataDir, "data", "", "directory with the event log events.ndjson; agent jobs are kept there")
+	f.StringVar(&requestLog, "request-log", "", "file that gets one JSON line a request")
+	f.Uint64Var(&c.Seed, "seed", 1, "seed of the synthetic traffic")
+	f.IntVar(&c.Days, "days", sandbox.DefaultDays, "days of synthetic traffic before today")
+	f.IntVar(&c.Pages, "pages", sandbox.DefaultPages, "pages of the synthetic site")
+	f.StringSliceVar(&c.Projects, "project", []string{sandbox.DefaultProject}, "project ids")
+	f.StringVar(&c.APIKey, "api-key", sandbox.DefaultAPIKey, "key that may do everything")
+	f.StringVar(&c.ExpiredKey, "expired-key", "", "key refused with 401")
+	f.StringVar(&c.ReadOnlyKey, "read-only-key", "", "key refused with 403 for agent POSTs")
+	f.StringVar(&c.WriteOnlyKey, "write-only-key", "", "key refused with 403 for reads")
+	f.DurationVar(&c.Faults.Latency, "latency", 0, "delay before every answer")
+	f.IntVar(&c.Faults.RateLimit, "rate-limit", 0, "analytics requests answered per sliding hour; 0 = no limit")
+	f.DurationVar(&c.Faults.RetryAfter, "retry-after", 0, "time in the Retry-After header of a 429; 0 = no header")
+	f.IntVar(&c.Faults.ThrottleAfter, "throttle-after", 0, "number of requests after which all get 429; 0 = never")
+	f.IntVar(&c.Faults.ErrorEvery, "error-every", 0, "N, where every Nth request gets 500; 0 = none")
+	f.IntVar(&c.Faults.CutEvery, "cut-every", 0, "N, where the body of every Nth answer is cut; 0 = none")
+	f.IntVar(&c.Faults.DriftEvery, "drift-every", 0, "N, where every Nth request brings a new visitor to yesterday and today; 0 = none")
+	f.IntVar(&c.Faults.LateDays, "late-days", 0, "days over which one event in twenty arrives late, so that a closed window goes on changing; 0 = none")
+	f.DurationVar(&c.Faults.Moving, "moving", 0, "time between two changes of a closed window: at each multiple of it a visitor arrives late; 0 = no change")
+	f.IntVar(&c.Faults.MovingDays, "moving-days", sandbox.DefaultMovingDays, "age in days from which a window with --moving no longer changes")
+	f.IntVar(&c.Faults.PageRows, "page-rows", 0, "greatest number of rows in a page, whatever is asked for; 0 = as many as asked for")
+	f.StringSliceVar(&badWindows, "bad-window", nil, "first dates of the windows whose rows are malformed, YYYY-MM-DD")
+	agentFlags(cmd, &c.Agent)
+	repoFlags(cmd, &repo)
+	return cmd
+}
+
+// parseDates reads the values of a flag; the error lists every bad one.
+func parseDates(flag string, values []string) (dates []analytics.Date, err error) {
+	for _, v := range values {
+		d, bad := analytics.ParseDate(v)
+		if bad != nil {
+			err = errors.Join(err, fmt.Errorf("--%s: %w", flag, bad))
+			continue
+		}
+		dates = append(dates, d)
+	}
+	return dates, err
+}
+
+func agentFlags(cmd *cobra.Command, c *sandbox.Agent) {
+	f := cmd.Flags()
+	f.StringVar(&c.Script, "agent-script", "", "file with words and outcomes")
+	f.DurationVar(&c.After, "agent-duration", time.Second, "of an instruction whose words have none")
+	f.IntVar(&c.Workers, "agent-workers", sandbox.DefaultWorkers, "instructions worked on at once")
+	f.DurationVar(&c.ArchiveAfter, "agent-archive-after", 0, "archive a job so long after its end; 0 = never")
+	f.StringVar(&c.PublicURL, "public-url", "", "beginning of the links to pull requests here, if others than the API's callers open them")
+	f.IntVar(&c.Faults.RateLimit, "agent-rate-limit", 0, "agent POSTs per project and sliding hour; the live service has 100; 0 = none")
+	f.IntVar(&c.Faults.ThrottleEvery, "agent-429-every", 0, "429 on every Nth agent POST; 0 = none")
+	f.IntVar(&c.Faults.DropEvery, "agent-drop-every", 0, "close the connection after accepting every Nth; 0 = none")
+	f.IntVar(&c.Faults.BadGatewayEvery, "agent-502-every", 0, "502 after accepting every Nth; 0 = none")
+	f.DurationVar(&c.Faults.Latency, "agent-latency", 0, "before accepting")
+	f.DurationVar(&c.Faults.Stall, "agent-stall", 0, "between accepting and the reply")
+	f.IntVar(&c.Faults.StallEvery, "agent-stall-every", 0, "only with every Nth accepted; 0 = each")
+}
+
+// needsRepo are the flags that say nothing without --repo.
+var needsRepo = []string{"agent-cmd", "agent-timeout", "agent-env", "repo-base", "repo-remote", "github-repo", "github-url"}
+
+func repoFlags(cmd *cobra.Command, r *sandbox.Repo) {
+	f := cmd.Flags()
+	f.StringVar(&r.Path, "repo", "", "git repository that agent jobs edit; empty = they pretend")
+	f.StringVar(&r.Base, "repo-base", "", "branch pull requests are for (default the one checked out)")
+	f.StringVar(&r.Command, "agent-cmd", "", "command that edits files, for sh -c (default a built-in one that adds a line to a file)")
+	f.DurationVar(&r.Timeout, "agent-timeout", worktree.DefaultTimeout, "kill the command after it")
+	f.StringSliceVar(&r.Env, "agent-env", nil, "variables the command gets besides PATH, HOME and the like")
+	f.StringVar(&r.GitHub, "github-repo", "", "owner/name to open pull requests on GitHub")
+	f.StringVar(&r.GitHubURL, "github-url", codehost.DefaultGitHub, "GitHub's REST API")
+	f.StringVar(&r.Remote, "repo-remote", "origin", "remote that branches are pushed to for --github-repo")
+}
+
+// editing lets agent jobs edit r, if one is given.
+func editing(c *sandbox.Agent, r sandbox.Repo, given func(flag string) bool) error {
+	if r.Path != "" {
+		r.Token = githubToken
+		c.Repo = &r
+		return nil
+	}
+	var problems []error
+	for _, flag := range needsRepo {
+		if given(flag) {
+			problems = append(problems, fmt.Errorf("--%s: needs --repo PATH, the git repository that is edited", flag))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// githubToken reads the token anew each time: those of apps last an hour.
+func githubToken() (string, error) {
+	path, token := os.Getenv("GITHUB_TOKEN_FILE"), os.Getenv("GITHUB_TOKEN")
+	switch {
+	case path != "":
+		token, err := secretfile.Read(path)
+		if err != nil {
+			return "", fmt.Errorf("GITHUB_TOKEN_FILE: %w", err)
+		}
+		return token, nil
+	case token == "":
+		return "", errors.New("set GITHUB_TOKEN_FILE or GITHUB_TOKEN")
+	}
+	return token, nil
+}
+
+func (a *app) sandbox(ctx context.Context, c sandbox.Config, listen string, remote bool, requestLog string) (err error) {
+	c.Now, c.Logger = a.now, slog.New(slog.NewTextHandler(a.err, nil))
+	if requestLog != "" {
+		file, err := os.OpenFile(requestLog, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return usageError{fmt.Errorf("--request-log: %w", err)}
+		}
+		defer file.Close()
+		c.RequestLog = file
+	}
+	s, err := sandbox.New(c)
+	if err != nil {
+		return usageError{err}
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	ln, err := sandbox.Listen(listen, remote)
+	if err != nil {
+		return usageError{err}
+	}
+	if err := printExports(a.out, "http://"+ln.Addr().String(), c.Projects, c.APIKey); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	fmt.Fprintln(a.err, "docgauge: sandbox is listening; stop it with Ctrl-C")
+	return s.Serve(ctx, ln)
+}
+
+func printExports(w io.Writer, url string, projects []string, key string) error {
+	_, err := fmt.Fprintf(w, "export DOCGAUGE_BASE_URL=%s\nexport DOCGAUGE_PROJECTS=%s\nexport DOCGAUGE_API_KEY=%s\n", url, strings.Join(projects, ","), key)
+	return err
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+)
+
+// scriptCondition tells whether an engine is here, for [!clickhouse] skip. In CI
+// it says yes: the script then fails where the engine is missing.
+func scriptCondition(name string) (bool, error) {
+	programs := map[string]string{
+		"clickhouse": "clickhouse-server", "s3": "versitygw",
+		"pushgateway": "prometheus-pushgateway", "nodeexporter": "prometheus-node-exporter",
+	}
+	program, ok := programs[name]
+	if !ok {
+		return false, fmt.Errorf("unknown condition %q", name)
+	}
+	return engines.Has(program) || os.Getenv("CI") == "true", nil
+}
+
+// scriptClickHouse runs ClickHouse 18.16: clickhouse start sets
+// DOCGAUGE_CLICKHOUSE_DSN; clickhouse kill, and clickhouse start again.
+func scriptClickHouse(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs("clickhouse")
+	server := startedBy(ts).clickhouse
+	switch {
+	case args[0] == "kill":
+		ts.Check(server.Kill())
+	case server != nil:
+		ts.Check(server.Restart())
+	default:
+		ts.Check(os.MkdirAll(dir, 0o755))
+		server, err := engines.StartClickHouse(dir)
+		ts.Check(err)
+		startedBy(ts).clickhouse = server
+		ts.Defer(func() { _ = server.Kill() })
+		ts.Setenv("DOCGAUGE_CLICKHOUSE_DSN", server.DSN("default"))
+	}
+}
+
+// scriptQuery compares the answer of a query, in TSV: query 'SELECT 1, 2' '1 2'.
+func scriptQuery(ts *testscript.TestScript, neg bool, args []string) {
+	out, err := startedBy(ts).clickhouse.Exec(context.Background(), args[0])
+	ts.Check(err)
+	got := strings.Join(strings.Fields(out), " ")
+	if len(args) > 1 && (got == args[1]) == neg {
+		ts.Fatalf("%s = %s, want %s", args[0], got, args[1])
+	}
+	ts.Logf("%s", got)
+}
+
+// scriptMutate runs an ALTER TABLE and waits until the server has done it, which
+// it does in the background.
+func scriptMutate(ts *testscript.TestScript, _ bool, args []string) {
+	server := startedBy(ts).clickhouse
+	_, err := server.Exec(context.Background(), args[0])
+	ts.Check(err)
+	ts.Check(poll(args[0], func() (bool, error) {
+		undone, err := server.Exec(context.Background(), "SELECT count() FROM system.mutations WHERE NOT is_done")
+		return strings.TrimSpace(undone) == "0", err
+	}))
+}
+
+// scriptS3 starts an S3 server with the bucket docs: s3 VARIABLE sets the
+// variable to its address.
+func scriptS3(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs("s3")
+	ts.Check(os.MkdirAll(dir, 0o755))
+	server, err := engines.StartS3(dir)
+	ts.Check(err)
+	ts.Defer(func() { _ = server.Kill() })
+	ts.Check(server.CreateBucket(context.Background(), "docs"))
+	ts.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)
+	ts.Setenv("AWS_SECRET_ACCESS_KEY", server.SecretKey)
+	ts.Setenv("AWS_REGION", server.Region)
+	ts.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	ts.Setenv(args[0], "s3://docs/gauge?endpoint="+server.Endpoint)
+}
+
+// scriptPushgateway runs a Pushgateway: pushgateway start sets GATEWAY to its
+// URL; pushgateway kill.
+func scriptPushgateway(ts *testscript.TestScript, _ bool, args []string) {
+	if args[0] == "kill" {
+		ts.Check(startedBy(ts).pushgateway.Kill())
+		return
+	}
+	dir := ts.MkAbs("pushgateway")
+	ts.Check(os.MkdirAll(dir, 0o755))
+	server, err := engines.StartPushgateway(dir)
+	ts.Check(err)
+	ts.Defer(func() { _ = server.Kill() })
+	startedBy(ts).pushgateway = server
+	ts.Setenv("GATEWAY", server.URL)
+}
+
+// scriptNodeExporter runs a node_exporter: its metrics are at $NODE, it reads the
+// textfiles in $TEXTFILES.
+func scriptNodeExporter(ts *testscript.TestScript, _ bool, _ []string) {
+	dir := ts.MkAbs("node")
+	ts.Check(os.MkdirAll(dir, 0o755))
+	server, err := engines.StartNodeExporter(dir)
+	ts.Check(err)
+	ts.Defer(func() { _ = server.Kill() })
+	ts.Setenv("NODE", server.URL)
+	ts.Setenv("TEXTFILES", server.Dir)
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// scriptServe runs the real `docgauge serve`. `serve --once-at-start`, or with no
+// flag or others, starts it; $URL is then where it serves, and what it says is in
+// $WORK/serve.log. `serve term` and `serve hup` send a signal, `serve kill` ends it
+// at once, and `serve exits 0` waits until it has ended with the code.
+func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
+	s := startedBy(ts).sidecar
+	switch {
+	case len(args) == 0 || strings.HasPrefix(args[0], "-"):
+		serveScript(ts, args)
+	case args[0] == "term":
+		ts.Check(s.cmd.Process.Signal(syscall.SIGTERM))
+	case args[0] == "hup":
+		// What it would tell may have ended it already.
+		if err := s.cmd.Process.Signal(syscall.SIGHUP); !errors.Is(err, os.ErrProcessDone) {
+			ts.Check(err)
+		}
+	case args[0] == "kill":
+		s.kill()
+	case args[0] == "exits" && len(args) == 2:
+		code, err := s.exit()
+		ts.Check(err)
+		if strconv.Itoa(code) != args[1] {
+			ts.Fatalf("serve: exit code %d, want %s\n%s", code, args[1], ts.ReadFile("serve.log"))
+		}
+	default:
+		ts.Fatalf("usage: serve [flags] | serve term | serve hup | serve kill | serve exits CODE")
+	}
+}
+
+func serveScript(ts *testscript.TestScript, flags []string) {
+	s, err := startSidecar(ts.Getenv("WORK"), ts.MkAbs("serve.log"), scriptEnv(ts), flags...)
+	ts.Check(err)
+	ts.Defer(s.kill)
+	startedBy(ts).sidecar = s
+	ts.Setenv("URL", s.url)
+}
+
+// scriptEnv is the environment of the script's commands.
+func scriptEnv(ts *testscript.TestScript) []string {
+	ts.Check(ts.Exec("sh", "-c", `env -0 >"$WORK/environment"`))
+	return strings.Split(strings.TrimSuffix(ts.ReadFile("environment"), "\x00"), "\x00")
+}
+
+// scriptGet waits until GET of a path of serve, or of a URL, has a status and, if
+// patterns are given, a body that matches them all: get 200 /metrics 'pages{'.
+// The body is then in $WORK/answer.
+func scriptGet(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	url := args[1]
+	if strings.HasPrefix(url, "/") {
+		url = startedBy(ts).sidecar.url + url
+	}
+	var patterns []*regexp.Regexp
+	for _, arg := range args[2:] {
+		pattern, err := regexp.Compile("(?m)" + arg)
+		ts.Check(err)
+		patterns = append(patterns, pattern)
+	}
+	var last string
+	err = poll(strings.Join(args, " "), func() (bool, error) {
+		status, body, err := fetch(context.Background(), url)
+		last = fmt.Sprintf("status %d, %v\n%s", status, err, body)
+		if err == nil && status == want && !slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return !p.MatchString(body) }) {
+			return true, os.WriteFile(ts.MkAbs("answer"), []byte(body), 0o600)
+		}
+		return false, nil
+	})
+	if err != nil {
+		ts.Fatalf("%v\n%s", err, last)
+	}
+}
+
+// scriptValue compares a series in a file of metrics with a number, or with the
+// same series in another file: value docgauge.prom 'docgauge_pages{…}' = 600,
+// value new.prom docgauge_export_last_success_timestamp_seconds > old.prom. The
+// series is named as the file has it.
+func scriptValue(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 4 {
+		ts.Fatalf("usage: value FILE SERIES =|> NUMBER|FILE")
+	}
+	got, err := valueIn(ts, args[0], args[1])
+	ts.Check(err)
+	want, err := strconv.ParseFloat(args[3], 64)
+	if err != nil {
+		want, err = valueIn(ts, args[3], args[1])
+		ts.Check(err)
+	}
+	if ok := args[2] == "=" && got == want || args[2] == ">" && got > want; !ok {
+		ts.Fatalf("%s in %s is %v, want %s %v", args[1], args[0], got, args[2], want)
+	}
+}
+
+func valueIn(ts *testscript.TestScript, file, name string) (float64, error) {
+	all, err := parseSeries(ts.ReadFile(file))
+	if err != nil {
+		return 0, err
+	}
+	value, ok := all[name]
+	if !ok {
+		return 0, errors.New(file + " has no " + name)
+	}
+	return value, nil
+}

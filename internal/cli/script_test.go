@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/export"
+)
+
+// TestMain makes the test binary the docgauge of the scripts and kill tests.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"docgauge": func() {
+			testHook = stopAt(os.Getenv("STOP_AT"))
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			os.Exit(Program{Version: "dev", Out: os.Stdout, Err: os.Stderr}.Run(ctx, os.Args[1:]))
+		},
+	})
+}
+
+// stopAt kills the process, with SIGKILL, at the nth step of a kind: "sealed:2".
+func stopAt(spec string) func(export.Event) {
+	step, nth, ok := strings.Cut(spec, ":")
+	n, err := strconv.ParseInt(nth, 10, 64)
+	if !ok || err != nil {
+		return nil
+	}
+	var seen atomic.Int64
+	return func(ev export.Event) {
+		if string(ev.Step) == step && seen.Add(1) == n {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {} // until the signal comes
+		}
+	}
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Condition:           scriptCondition,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"sandbox":  scriptSandbox,
+			"serve":    scriptServe,
+			"get":      scriptGet,
+			"value":    scriptValue,
+			"exits":    scriptExits,
+			"requests": scriptRequests,
+			"await":    scriptAwait,
+			"poke":     scriptPoke,
+			"parquets": scriptParquets,
+			"sigterm":  scriptSigterm,
+			"hook":     scriptHook,
+
+			"clickhouse":   scriptClickHouse,
+			"query":        scriptQuery,
+			"mutate":       scriptMutate,
+			"s3":           scriptS3,
+			"pushgateway":  scriptPushgateway,
+			"nodeexporter": scriptNodeExporter,
+		},
+		Setup: func(env *testscript.Env) error {
+			notAtMidnight()
+			for i := range 120 {
+				day := analytics.DateOf(time.Now()) - analytics.Date(i)
+				env.Setenv(fmt.Sprintf("D%d", i), day.String())
+				env.Setenv(fmt.Sprintf("M%d", i), day.Time().Format("2006-01"))
+			}
+			env.Setenv("TOMORROW", (analytics.DateOf(time.Now()) + 1).String())
+			env.Setenv("HOME", env.WorkDir)
+			env.Values[started{}] = new(started)
+			return nil
+		},
+	})
+}
+
+// started are the processes of one script that are spoken to later.
+type started struct {
+	sandbox     *exec.Cmd
+	sidecar     *sidecar
+	clickhouse  *engines.ClickHouse
+	pushgateway *engines.Pushgateway
+}
+
+func startedBy(ts *testscript.TestScript) *started { return ts.Value(started{}).(*started) }
+
+// scriptSandbox starts the real `docgauge sandbox` on a free port, with a
+// request log in $WORK/requests.jsonl, and sets the variables it prints;
+// sandbox kill ends it.
+func scriptSandbox(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) == 1 && args[0] == "kill" {
+		cmd := startedBy(ts).sandbox
+		ts.Check(cmd.Process.Kill())
+		_ = cmd.Wait() // says that it was killed
+		return
+	}
+	path, err := exec.LookPath("docgauge")
+	ts.Check(err)
+	cmd := exec.Command(path, append([]string{"sandbox", "--listen", "127.0.0.1:0", "--request-log", ts.MkAbs("requests.jsonl")}, args...)...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	dieWithUs(cmd)
+	ts.Check(cmd.Start())
+	startedBy(ts).sandbox = cmd
+	ts.Defer(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	lines := bufio.NewScanner(out)
+	for range 3 {
+		if !lines.Scan() {
+			ts.Fatalf("sandbox printed too little: %s", said.String())
+		}
+		name, value, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "export "), "=")
+		ts.Setenv(name, value)
+	}
+}
+
+// scriptExits runs a command and checks its exit code: exits 2 docgauge plan.
+func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// scriptRequests checks how many requests the sandbox has had: requests 20, or
+// requests 1 8 for from 1 to 8.
+func scriptRequests(ts *testscript.TestScript, _ bool, args []string) {
+	least, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	most, err := strconv.Atoi(args[len(args)-1])
+	ts.Check(err)
+	if got := logged(ts); got < least || got > most {
+		ts.Fatalf("the sandbox has had %d requests, want %s", got, strings.Join(args, " to "))
+	}
+}
+
+func logged(ts *testscript.TestScript) int {
+	text, err := os.ReadFile(ts.MkAbs("requests.jsonl"))
+	ts.Check(err)
+	return bytes.Count(text, []byte("\n"))
+}
+
+// scriptAwait waits until the sandbox has had so many requests.
+func scriptAwait(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	ts.Check(poll(args[0]+" requests", func() (bool, error) { return logged(ts) >= n, nil }))
+}
+
+// scriptPoke overwrites bytes of a file: poke FILE OFFSET HEX.
+func scriptPoke(ts *testscript.TestScript, _ bool, args []string) {
+	offset, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	data, err := hex.DecodeString(args[2])
+	ts.Check(err)
+	f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_WRONLY, 0)
+	ts.Check(err)
+	_, err = f.WriteAt(data, offset)
+	ts.Check(errors.Join(err, f.Close()))
+}
+
+// scriptParquets checks how many .parquet files there are below a directory.
+func scriptParquets(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	got := 0
+	err = filepath.WalkDir(ts.MkAbs(args[0]), func(path string, _ os.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".parquet") {
+			got++
+		}
+		return err
+	})
+	ts.Check(err)
+	if got != want {
+		ts.Fatalf("%d .parquet files below %s, want %d", got, args[0], want)
+	}
+}
+
+// scriptHook starts a receiver of notifications that adds each body, and its
+// signature, to a file: hook FILE.
+func scriptHook(ts *testscript.TestScript, _ bool, args []string) {
+	file, err := os.OpenFile(ts.MkAbs(args[0]), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	ts.Check(err)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			_, _ = fmt.Fprintf(file, "%s %s\n", r.Header.Get("X-Docgauge-Signature"), body)
+		}
+	}))
+	ts.Defer(func() {
+		receiver.Close()
+		ts.Check(file.Close())
+	})
+	ts.Setenv("DOCGAUGE_NOTIFY_URL", receiver.URL)
+}
+
+// scriptSigterm sends SIGTERM to the background commands.
+func scriptSigterm(ts *testscript.TestScript, _ bool, _ []string) {
+	for _, cmd := range ts.BackgroundCmds() {
+		ts.Check(cmd.Process.Signal(syscall.SIGTERM))
+	}
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"flag"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/sandbox"
+)
+
+var serveKills = flag.Int("serve-kills", serveRound, "how often TestServeKilled kills serve")
+
+// serveRound is how many kills there are before one run is let through: with
+// more, nothing would be left to do.
+const serveRound = 5
+
+// TestServeKilled kills serve at random moments of an export that is scraped all
+// the time. No counter is ever lower after a restart than it was seen before, and
+// in the end every window is there once, each row equal to the service's.
+func TestServeKilled(t *testing.T) {
+	t.Parallel()
+	s := serviceOf(t, sandbox.Config{Seed: 7, Days: 20, Pages: 700, Faults: sandbox.Faults{Latency: 80 * time.Millisecond}})
+	for kills := 0; kills < *serveKills; kills += serveRound {
+		r := killing{s, placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+daysAgo(14).String(), "DOCGAUGE_OPEN_WINDOWS=",
+			"DOCGAUGE_WINDOWS=day,week,3d:totals", "DOCGAUGE_CONCURRENCY=1")}
+		seen, scrapes := r.kills(t)
+		requests := len(s.Requests())
+		windows, rows := r.heals(t, seen)
+		t.Logf("%d kills, %d scrapes meanwhile, no counter of %d fell; %d requests after the last kill; %d windows and %d rows equal to the service's",
+			serveRound, scrapes, len(seen.only(rises)), len(s.Requests())-requests, windows, rows)
+	}
+}
+
+// killing is a place where serve is killed.
+type killing struct {
+	*service
+	place
+}
+
+// kills returns what was scraped last before the last kill.
+func (r killing) kills(t *testing.T) (seen series, scrapes int) {
+	seen = series{}
+	for range serveRound {
+		daemon := r.serve(t, "--once-at-start")
+		first := daemon.metrics(t)
+		if down := fallen(seen, first); len(down) > 0 {
+			t.Fatalf("after a kill:\n%s", strings.Join(down, "\n"))
+		}
+		time.AfterFunc(time.Duration(rand.IntN(1500))*time.Millisecond, daemon.kill)
+		last, n := scrapeUntilDead(t, daemon, first)
+		seen, scrapes = last, scrapes+n
+	}
+	return seen, scrapes
+}
+
+// heals lets one run through and compares what there is.
+func (r killing) heals(t *testing.T, seen series) (windows, rows int) {
+	began := float64(time.Now().UnixMilli()) / 1000
+	daemon := r.serve(t, "--once-at-start")
+	var end series
+	await(t, "the run's success", func() bool {
+		end = daemon.metrics(t)
+		return end["docgauge_export_last_success_timestamp_seconds"] >= began && end.rested()
+	})
+	if down := fallen(seen, end); len(down) > 0 {
+		t.Errorf("after the last kill:\n%s", strings.Join(down, "\n"))
+	}
+	windows, rows = compareAll(t, r.Sandbox, filepath.Join(r.dir, "data"))
+	// Each window was committed once, whichever process counted it.
+	if got := end[`docgauge_windows_committed_total{project="`+sandbox.DefaultProject+`",sink="parquet"}`]; got != float64(windows) {
+		t.Errorf("%v windows were counted, %d are there", got, windows)
+	}
+	if got := end[`docgauge_rows_written_total{sink="parquet"}`]; got != float64(rows) {
+		t.Errorf("%v rows were counted, %d are there", got, rows)
+	}
+	return windows, rows
+}
+
+// scrapeUntilDead goes on from a scrape. It returns the last that was answered, and
+// how many were.
+func scrapeUntilDead(t *testing.T, s *sidecar, last series) (series, int) {
+	t.Helper()
+	for n := 0; ; n++ {
+		status, body, err := fetch(t.Context(), s.url+"/metrics")
+		if err != nil {
+			<-s.ended
+			return last, n
+		}
+		now, err := parseSeries(body)
+		if err != nil || status != http.StatusOK {
+			t.Fatalf("status %d, %v", status, err)
+		}
+		if down := fallen(last, now); len(down) > 0 {
+			t.Fatalf("within one process:\n%s", strings.Join(down, "\n"))
+		}
+		last = now
+		time.Sleep(polled)
+	}
+}

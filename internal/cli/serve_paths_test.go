@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/exporter/page"
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/sandbox"
+)
+
+// oddPaths are what a link to the site can look like. \xff is no UTF-8.
+var oddPaths = []string{
+	"/plain", "/", "/\"quoted\"", "/two\nlines", "/back\\slash", "/\\n", "/emoji-🙂-👩‍🚀", "/tab\there", "/bell\aesc\x1b[0m\x7f",
+	"/\u2028\u0085", "/comma,{brace}=\"x\"", "/# HELP nothing", "/<script>alert(1)</script>", "/<img src=x onerror=alert(1)>",
+	"/'\"--></textarea>", "/&lt;&amp;", "/%3Cscript%3E?a=1&b=2#c", "/{{.}}", "/\u202egnp.exe", "/not UTF-8 \xff",
+	"/" + strings.Repeat("long/", 200) + "a", "/" + strings.Repeat("long/", 200) + "b",
+}
+
+// logOf writes an event log in which path n had n+1 visitors yesterday.
+func logOf(t *testing.T, paths []string) (dir string) {
+	t.Helper()
+	notAtMidnight()
+	var log strings.Builder
+	at := daysAgo(1).Time().Add(12 * time.Hour).Format(time.RFC3339)
+	for n, path := range paths {
+		// Marshal would make valid UTF-8 of it.
+		quoted, err := json.Marshal(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.ReplaceAll(string(quoted), `\ufffd`, "\xff")
+		for visitor := range n + 1 {
+			fmt.Fprintf(&log, `{"time":%q,"visitor":"v%d","kind":"human","path":%s}`+"\n", at, visitor, text)
+		}
+	}
+	dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, sandbox.EventLogName), []byte(log.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestOddPaths: whatever a path is, it comes through an export to /metrics and to
+// the page as the text it is.
+func TestOddPaths(t *testing.T) {
+	t.Parallel()
+	s := serviceOf(t, sandbox.Config{DataDir: logOf(t, oddPaths)})
+	yesterday := analytics.Window{From: daysAgo(1), To: daysAgo(0)}
+	_, rows, err := s.Visitors(sandbox.DefaultProject, yesterday)
+	if err != nil || len(rows) != len(oddPaths) {
+		t.Fatalf("the service has %d paths: %v", len(rows), err)
+	}
+	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+yesterday.From.String(), "DOCGAUGE_WINDOWS=day", "DOCGAUGE_OPEN_WINDOWS=")
+	daemon := p.serve(t, "--once-at-start")
+	all := daemon.awaitRuns(t, outcomeSuccess, 1)
+	want := series{}
+	for _, r := range rows {
+		name := fmt.Sprintf(`docgauge_page_visitors_deduplicated{path="%s",project=%q,window="day"}`, escape.Replace(exporter.Label(r.Path)), sandbox.DefaultProject)
+		want[name] = float64(r.Total)
+	}
+	got := all.only(func(name string) bool { return strings.HasPrefix(name, "docgauge_page_visitors_deduplicated{") })
+	if diff := cmp.Diff(want, got); diff != "" || len(want) != len(oddPaths) {
+		t.Errorf("(-service +metrics):\n%s", diff)
+	}
+	checked(t, daemon.page(t, "/metrics"))
+	t.Run("browser", func(t *testing.T) { inBrowser(t, daemon.url, rows) })
+}
+
+// escape is how the text format writes a label value.
+var escape = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
+
+// checked lets promtool look at metrics.
+func checked(t *testing.T, text string) {
+	t.Helper()
+	cmd, err := engines.Promtool(t.Context(), "check", "metrics", "--extended")
+	engines.Need(t, err)
+	cmd.Stdin = strings.NewReader(text)
+	// Its standard output is the table of cardinalities, which --extended adds.
+	var said strings.Builder
+	cmd.Stderr = &said
+	if table, err := cmd.Output(); err != nil || said.Len() > 0 || !strings.Contains(string(table), "docgauge_page_visitors ") {
+		t.Errorf("%v: %s\n%s", err, said.String(), table)
+	}
+}
+
+// inBrowser looks at the page: each path is text, and no script of any is run.
+func inBrowser(t *testing.T, url string, rows []analytics.Row) {
+	tab, err := engines.RunChromium(t).Open(t.Context(), url, engines.View{Width: 1200, Height: 900})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown, want []string
+	if err := tab.Eval(t.Context(), `Array.from(document.querySelectorAll(".pages bdi")).map(e => e.title || e.textContent)`, &shown); err != nil || len(shown) == 0 {
+		t.Fatalf("%d pages are shown: %v", len(shown), err)
+	}
+	for i, r := range rows {
+		want = append(want, r.Path)
+		// The page bounds what it shows of a path.
+		if start, cut := strings.CutSuffix(shown[min(i, len(shown)-1)], "…"); cut && len(start) > exporter.MaxLabel && strings.HasPrefix(r.Path, start) {
+			want[i] = start + "…"
+		}
+	}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Errorf("(-service +page):\n%s", diff)
+	}
+	var alien int
+	if err := tab.Eval(t.Context(), `document.querySelectorAll("script, img, textarea").length`, &alien); err != nil || alien > 0 {
+		t.Errorf("%d elements are not ours: %v", alien, err)
+	}
+	if said := tab.Console(); len(said) > 0 {
+		t.Errorf("the console says %q", said)
+	}
+}
+
+// TestForeignBytes: paths that are no UTF-8, which a service or a file of others
+// might hold, stay apart and break nothing.
+func TestForeignBytes(t *testing.T) {
+	t.Parallel()
+	d, _ := daemonFor(t, configFor(t, "http://127.0.0.1:1"))
+	rev := analytics.Revision{Key: dayOf(sandbox.DefaultProject, daysAgo(1)), Number: 1, Verified: true, Rows: 2, ExportedAt: time.Now()}
+	if err := d.db.Restore(t.Context(), sinkParquet, []analytics.Revision{rev}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.db.SetPages(t.Context(), rev, []analytics.Row{{Path: "/\xff\x00", Total: 2}, {Path: "/\xfe\x00", Total: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	d.published(t)
+	for _, handler := range []http.Handler{d.values.Handler(), page.New(d.values.Load, version)} {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
+		if text := answer.Body.String(); answer.Code != http.StatusOK || !utf8.ValidString(text) || strings.Count(text, "\uFFFD") < 2 {
+			t.Errorf("status %d, valid %v: %q", answer.Code, utf8.ValidString(text), text)
+		}
+	}
+	answer := httptest.NewRecorder()
+	d.values.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
+	checked(t, answer.Body.String())
+}

@@ -1,0 +1,327 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	var sel selection
+	var asJSON, rebuild bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "show the newest windows, gaps, what is provisional, and the budget",
+		Long: `status shows per project and granularity the newest window in the ledger and its
+site totals, how many windows are known, missing (gaps since DOCGAUGE_SINCE),
+provisional (will be read once more) and unverified, then the running windows,
+the budget, and the last run. It sends nothing and works while an export runs.
+
+--rebuild makes the ledger what the sinks show. Use it when the state directory was
+lost or its database is damaged: exported windows are then not read again. What the
+spool holds stays, and what nobody has any more is forgotten, and due again. A
+damaged database is put aside, not deleted.
+
+Unique visitors are not additive: do not sum days to weeks, or pages to a site.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if rebuild {
+				if err := a.rebuild(cmd.Context()); err != nil {
+					return err
+				}
+			}
+			return a.status(cmd.Context(), &sel, asJSON)
+		},
+	}
+	sel.flags(cmd, false)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the status as JSON")
+	cmd.Flags().BoolVar(&rebuild, "rebuild", false, "read the ledger back from the sinks first")
+	return cmd
+}
+
+// coverageReport is one row of status; its JSON keys are stable.
+type coverageReport struct {
+	Project     string              `json:"project"`
+	Window      string              `json:"window"`
+	Newest      *analytics.Revision `json:"newest"`
+	Known       int                 `json:"windows_known"`
+	Gaps        []analytics.Window  `json:"gaps"`
+	Provisional int                 `json:"windows_provisional"`
+	Unverified  int                 `json:"windows_unverified"`
+}
+
+type statusReport struct {
+	Coverage []coverageReport   `json:"coverage"`
+	Open     []state.OpenWindow `json:"open_windows"`
+	Budget   capacity           `json:"budget"`
+	// Unverified are the windows whose last reading is not verified, the newest
+	// first, and how many of their rows are suspect.
+	Unverified []unverified `json:"unverified"`
+	// SetAside are the windows that the service does not give as it should.
+	SetAside []analytics.Aside `json:"set_aside"`
+	// Waiting are windows that are not due before their time, and why.
+	Waiting []plannedWindow `json:"windows_waiting"`
+	// Owed counts windows that a sink lacks, by sink.
+	Owed    map[string]int `json:"windows_owed"`
+	LastRun *state.Run     `json:"last_run"`
+	// sinks are those of Owed, as they are configured.
+	sinks sinkNames
+}
+
+// unverified is a window whose numbers moved while they were read.
+type unverified struct {
+	analytics.Key
+	Rows         int64 `json:"row_count"`
+	MovedRows    int64 `json:"moved_rows"`
+	RepeatedRows int64 `json:"repeated_rows"`
+}
+
+func (a *app) status(ctx context.Context, sel *selection, asJSON bool) error {
+	c, err := loadConfig(needProjects, a.now())
+	if err != nil {
+		return err
+	}
+	return a.statusOf(ctx, c, sel, asJSON)
+}
+
+func (a *app) statusOf(ctx context.Context, c config, sel *selection, asJSON bool) (err error) {
+	db, err := state.OpenExisting(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	report, err := newStatusReport(ctx, db, c, sel, a.now())
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(a.out, report)
+	}
+	return a.printStatus(report)
+}
+
+func newStatusReport(ctx context.Context, db *state.DB, c config, sel *selection, now time.Time) (r statusReport, err error) {
+	l, err := readLedger(ctx, db)
+	if err != nil {
+		return r, err
+	}
+	in, err := sel.input(c, l, now, 0)
+	if err != nil {
+		return r, err
+	}
+	for _, project := range in.Projects {
+		for _, spec := range in.Specs {
+			g, gaps := l.grid(in, project, spec)
+			r.Coverage = append(r.Coverage, coverageReport{
+				Project: project, Window: string(spec.Granularity), Newest: newest(g), Known: g.Known,
+				Gaps: append([]analytics.Window{}, gaps...), Provisional: g.Provisional, Unverified: g.Unverified,
+			})
+		}
+	}
+	r.sinks, r.Owed = c.Sinks, l.owing(c.Sinks)
+	r.Unverified, r.SetAside, r.Waiting = l.unverified(in.Projects), l.resting(in), []plannedWindow{}
+	_, waiting := schedule.Plan(in)
+	for _, item := range waiting {
+		r.Waiting = append(r.Waiting, l.planned(item))
+	}
+	if r.Open, err = db.OpenWindows(ctx); err != nil {
+		return r, err
+	}
+	if r.Budget, err = readCapacity(ctx, db, c, now); err != nil {
+		return r, err
+	}
+	runs, err := db.LastRuns(ctx, 1)
+	if len(runs) > 0 {
+		r.LastRun = &runs[0]
+	}
+	return r, err
+}
+
+// unverified lists the windows of the projects whose last reading is not verified,
+// the newest first.
+func (l ledger) unverified(projects []string) []unverified {
+	out := []unverified{}
+	for k, e := range l.entries {
+		if !e.Verified && slices.Contains(projects, k.Project) {
+			out = append(out, unverified{k, e.Rows, e.MovedRows, e.RepeatedRows})
+		}
+	}
+	slices.SortFunc(out, func(a, b unverified) int { return newestFirst(a.Key, b.Key) })
+	return out
+}
+
+// setAside lists the windows of the projects that rest, the newest first.
+func (l ledger) setAside(projects []string, now time.Time) []analytics.Aside {
+	out := []analytics.Aside{}
+	for k, a := range l.asides {
+		if a.Until.After(now) && slices.Contains(projects, k.Project) {
+			out = append(out, a)
+		}
+	}
+	slices.SortFunc(out, func(a, b analytics.Aside) int { return newestFirst(a.Key, b.Key) })
+	return out
+}
+
+func newestFirst(a, b analytics.Key) int {
+	return cmp.Or(cmp.Compare(b.To, a.To), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Granularity, b.Granularity), cmp.Compare(a.From, b.From))
+}
+
+// owing counts the windows that each sink lacks.
+func (l ledger) owing(sinks []string) map[string]int {
+	out := map[string]int{}
+	for _, name := range sinks {
+		out[name] = 0
+		for _, e := range l.entries {
+			if e.Sinks[name].IsZero() {
+				out[name]++
+			}
+		}
+	}
+	return out
+}
+
+func (a *app) printStatus(r statusReport) error {
+	var rows [][]string
+	for _, c := range r.Coverage {
+		row := []string{c.Project, c.Window, "-", "-", "-", "-", "-", "-"}
+		if n := c.Newest; n != nil {
+			pages := "-"
+			if !n.TotalsOnly() {
+				pages = commas(n.Rows)
+			}
+			row = []string{c.Project, c.Window, n.Window.String(), commas(n.Totals.Human), commas(n.Totals.AI), commas(n.Totals.Total), pages, stateOf(*n)}
+		}
+		rows = append(rows, append(row, commas(int64(c.Known)), orDash(len(c.Gaps)), orDash(c.Provisional), orDash(c.Unverified)))
+	}
+	header := []string{"project", "window", "newest", "human", "ai", "total", "pages", "state", "known", "gaps", "provisional", "unverified"}
+	if err := table(a.out, header, rows, 3, 4, 5, 6, 8, 9, 10, 11); err != nil {
+		return err
+	}
+	for _, w := range r.Open {
+		fmt.Fprintf(a.out, "\nrunning %s of %s: %s human, %s ai, %s total so far (%s)", w.Granularity, w.Project,
+			commas(w.Totals.Human), commas(w.Totals.AI), commas(w.Totals.Total), clock(w.ReadAt))
+	}
+	a.printTroubled(r)
+	for _, sink := range r.sinks {
+		if n := r.Owed[sink]; n > 0 {
+			fmt.Fprintf(a.out, "\nsink %[1]s lacks %[2]s: the next export delivers what is in the spool, `docgauge load --sink %[1]s` what the files have", sink, plural(n, "window"))
+		}
+	}
+	fmt.Fprintf(a.out, "\nbudget: %s\n", r.Budget)
+	return a.printLastRun(r.LastRun)
+}
+
+// shownTroubled is how many windows of a kind status lists; --json has all.
+const shownTroubled = 5
+
+// printTroubled lists the windows that are not verified, those that are set aside,
+// and how many wait for their time.
+func (a *app) printTroubled(r statusReport) {
+	list := func(n int, line func(i int) string) {
+		for i := range min(n, shownTroubled) {
+			fmt.Fprintf(a.out, "\n%s", line(i))
+		}
+		if n > shownTroubled {
+			fmt.Fprintf(a.out, "\n  and %s more: docgauge status --json", commas(int64(n-shownTroubled)))
+		}
+	}
+	list(len(r.Unverified), func(i int) string {
+		u := r.Unverified[i]
+		return fmt.Sprintf("NOT VERIFIED %s: of %s %s were read before the numbers last\n  moved, %s repeated a path; it is read again when it has settled", u.Key,
+			plural(int(u.Rows), "row"), commas(u.MovedRows), commas(u.RepeatedRows))
+	})
+	list(len(r.SetAside), func(i int) string {
+		s := r.SetAside[i]
+		return fmt.Sprintf("set aside %s: %s, failed %s,\n  next try %s: %s", s.Key, s.Reason, plural(s.Failures, "time"), clock(s.Until), s.Detail)
+	})
+	aside := map[analytics.Key]bool{}
+	for _, s := range r.SetAside {
+		aside[s.Key] = true
+	}
+	n := 0
+	for _, w := range r.Waiting {
+		if !aside[w.Key] {
+			n++
+		}
+	}
+	if n > 0 {
+		fmt.Fprintf(a.out, "\n%s known by their totals; their rows are read when they have settled: docgauge plan", plural(n, "window"))
+	}
+}
+
+func stateOf(r analytics.Revision) string {
+	text := "provisional"
+	if r.Settled {
+		text = "settled"
+	}
+	if !r.Verified {
+		text += ", unverified"
+	}
+	return text
+}
+
+func (a *app) printLastRun(r *state.Run) error {
+	if r == nil {
+		_, err := fmt.Fprintln(a.out, "no run yet")
+		return err
+	}
+	outcome := r.Outcome
+	if outcome == "" {
+		outcome = "running, or killed"
+	}
+	_, err := fmt.Fprintf(a.out, "last run: %s at %s, %s, %s", outcome, clock(r.Started), plural(r.Windows, "window"), plural(r.Requests, "request"))
+	if r.Message != "" {
+		fmt.Fprintf(a.out, "\n  %s", r.Message)
+	}
+	fmt.Fprintln(a.out)
+	return err
+}
+
+// rebuild makes the ledger anew from the sinks.
+func (a *app) rebuild(ctx context.Context) (err error) {
+	c, err := loadConfig(needProjects, a.now())
+	if err != nil {
+		return err
+	}
+	lock, err := state.LockExport(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	db, err := state.Open(c.StateDir)
+	if errors.Is(err, state.ErrCorrupt) {
+		aside, serr := state.SetAside(c.StateDir, a.now())
+		if serr != nil {
+			return errors.Join(err, serr)
+		}
+		fmt.Fprintf(a.err, "docgauge: the damaged database is now %s\n", aside)
+		db, err = state.Open(c.StateDir)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	stores, err := newSinks(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeStores(stores)) }()
+	done, err := a.rebuildLedger(ctx, c, db, stores)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.err, "docgauge: %s read back from the sinks\n", plural(done.windows, "window"))
+	if done.forgotten > 0 {
+		_, err = fmt.Fprintf(a.err, "docgauge: %s forgotten that nobody has any more\n", plural(done.forgotten, "window"))
+	}
+	return err
+}

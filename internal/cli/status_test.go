@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"regexp"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestStatusNamesSinksInOrder: the sinks that lack windows come as they are
+// configured, in each run.
+func TestStatusNamesSinksInOrder(t *testing.T) {
+	a, log := appFor(t)
+	r := statusReport{sinks: sinkNames{"h", "b", "e", "a", "g", "d", "c", "f"}, Owed: map[string]int{}}
+	var want []string
+	for i, name := range r.sinks {
+		r.Owed[name] = i % 4
+		if i%4 > 0 {
+			want = append(want, name)
+		}
+	}
+	const runs = 20
+	var got, all []string
+	for range runs {
+		if err := a.printStatus(r); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, want...)
+	}
+	for _, found := range regexp.MustCompile(`sink (\w) lacks`).FindAllStringSubmatch(log.String(), -1) {
+		got = append(got, found[1])
+	}
+	if diff := cmp.Diff(all, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,290 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+)
+
+// torturedPrompt is a prompt file, and how its job must end.
+type torturedPrompt struct {
+	id, name  string
+	followUps int
+	needed    bool // another depends on it
+	end       journal.State
+}
+
+// writePrompts writes n prompt files: most are plain, some have follow-ups, depend
+// on others or share a concurrency key. They are an hour old: a run takes them at
+// once.
+func writePrompts(t *testing.T, dir string, n int) []torturedPrompt {
+	all := make([]torturedPrompt, n)
+	for i := range all {
+		all[i] = tortured(i)
+		front := []string{"project: " + tortureProjects[i%len(tortureProjects)]}
+		if !strings.HasSuffix(all[i].id, ".md") {
+			front = append(front, "id: "+all[i].id)
+		}
+		if i%20 == 9 {
+			front = append(front, "depends_on: ["+all[i-1].id+"]")
+		}
+		if i%30 == 7 {
+			front = append(front, "concurrency_key: shared")
+		}
+		if all[i].followUps > 0 {
+			front = append(front, "follow_ups:")
+		}
+		for k := range all[i].followUps {
+			front = append(front, fmt.Sprintf(`  - "Task %s, follow-up %d."`, all[i].name, k+1))
+		}
+		text := fmt.Sprintf("---\n%s\n---\nTask %s. %s\n", strings.Join(front, "\n"), all[i].name, word(i))
+		path := filepath.Join(dir, "prompts", fmt.Sprintf("%d", i%7), all[i].name+".md")
+		write(t, path, text)
+	}
+	return all
+}
+
+func write(t *testing.T, path, text string) {
+	old := time.Now().Add(-time.Hour)
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, []byte(text), 0o600)
+	}
+	if err == nil {
+		err = os.Chtimes(path, old, old)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tortured(i int) torturedPrompt {
+	p := torturedPrompt{name: fmt.Sprintf("p-%04d", i), needed: i%20 == 8, end: journal.Completed}
+	p.id = p.name
+	if i%2 == 1 {
+		p.id = fmt.Sprintf("%d/%s.md", i%7, p.name)
+	}
+	switch {
+	case i%20 == 8:
+	case i%12 == 5:
+		p.followUps = 2
+	case i%10 == 6:
+		p.end = journal.Failed
+	case i%50 == 11:
+		p.end = journal.Archived
+	}
+	return p
+}
+
+// word is what makes the sandbox end a job as the prompt wants it.
+func word(i int) string {
+	p := tortured(i)
+	switch {
+	case p.end == journal.Failed:
+		return "[sandbox:fail]"
+	case p.end == journal.Archived:
+		return "[sandbox:archive]"
+	case p.followUps > 0:
+		return "[sandbox:slow=2s]"
+	case i%10 == 3:
+		return "[sandbox:no-change]"
+	}
+	return ""
+}
+
+// verdict compares docgauge's journal with the service's.
+type verdict struct {
+	kills, deaths, releases                             int
+	dropped, badGateway, throttled                      int
+	prompts, accepted, twice, lost                      int
+	unknown, unknownAccepted                            int
+	messages, messagesTwice, unknownMessages, inTheLine int
+	unknownMessagesAccepted                             int
+}
+
+func (v verdict) String() string {
+	var text strings.Builder
+	row := func(name string, n int) []string { return []string{name, strconv.Itoa(n)} }
+	if err := table(&text, []string{"", ""}, [][]string{
+		row("prompts", v.prompts), row("kills of docgauge", v.kills), row("kills of the service", v.deaths), row("releases", v.releases),
+		row("answers dropped", v.dropped), row("answers 502", v.badGateway), row("answers 429", v.throttled),
+		row("accepted", v.accepted), row("accepted twice", v.twice), row("lost", v.lost),
+		row("unknown", v.unknown), row("unknown and accepted", v.unknownAccepted), row("wait for one that is unknown", v.inTheLine),
+		row("follow-ups accepted", v.messages), row("follow-ups accepted twice", v.messagesTwice),
+		row("follow-ups unknown", v.unknownMessages), row("follow-ups unknown and accepted", v.unknownMessagesAccepted),
+	}, 1); err != nil {
+		return err.Error()
+	}
+	return text.String()
+}
+
+// judge compares every prompt; the service must not run.
+func (q *torturedQueue) judge() verdict {
+	q.t.Helper()
+	v := verdict{kills: q.kills, deaths: q.service.deaths, releases: q.releases, prompts: len(q.prompts)}
+	answers := q.service.answered(q.t)
+	v.dropped, v.badGateway, v.throttled = answers[0], answers[http.StatusBadGateway], answers[http.StatusTooManyRequests]
+	truth, planned := q.service.truth(q.t), map[string]jobs.Planned{}
+	for _, p := range q.plan() {
+		planned[p.ID] = p
+	}
+	if len(planned) != len(q.prompts) {
+		q.t.Errorf("jobs plan knows %d prompts of %d", len(planned), len(q.prompts))
+	}
+	for _, p := range q.prompts {
+		of := truth[p.name]
+		if of == nil {
+			of = &taken{}
+		}
+		q.judgeCreate(&v, p, *of, planned[p.id])
+		q.judgeMessages(&v, p, *of, planned[p.id])
+		if len(of.jobs) > 1 || p.followUps < len(of.messages) {
+			q.t.Errorf("%s: accepted as %v, with messages %v\n%s", p.id, of.jobs, of.messages, q.run(q.t, "jobs", "show", p.id))
+		}
+	}
+	return v
+}
+
+func (q *torturedQueue) judgeCreate(v *verdict, p torturedPrompt, of taken, now jobs.Planned) {
+	var job journal.Job
+	if now.Job != nil {
+		job = *now.Job
+	}
+	inDoubt := now.State == journal.Unknown && !job.Sending
+	if inDoubt {
+		v.unknown++
+	}
+	if now.State == journal.Pending {
+		v.inTheLine++
+	}
+	switch {
+	case len(of.jobs) > 0:
+		v.accepted++
+		if inDoubt {
+			v.unknownAccepted++
+		} else if job.JobID != of.jobs[0] {
+			q.t.Errorf("%s: is job %s, docgauge has %q, %s", p.id, of.jobs[0], job.JobID, now.State)
+		}
+		if len(of.jobs) > 1 {
+			v.twice++
+		}
+	case inDoubt, now.State == journal.Pending, q.dropped[p.id] && now.State == journal.Cancelled:
+	default:
+		v.lost++
+		q.t.Errorf("%s: never accepted, and %q", p.id, now.State)
+	}
+}
+
+func (q *torturedQueue) judgeMessages(v *verdict, p torturedPrompt, of taken, now jobs.Planned) {
+	if now.Job == nil || p.followUps == 0 {
+		return
+	}
+	v.messages += len(of.messages)
+	if unique := slices.Compact(slices.Sorted(slices.Values(of.messages))); len(unique) < len(of.messages) {
+		v.messagesTwice++
+	}
+	if !slices.IsSorted(of.messages) {
+		q.t.Errorf("%s: follow-ups were accepted in the order %v", p.id, of.messages)
+	}
+	sent := now.Job.Sent
+	if now.State == journal.Unknown && now.Job.Sending {
+		v.unknownMessages++
+		if slices.Contains(of.messages, sent+1) {
+			v.unknownMessagesAccepted++
+			sent++
+		}
+	}
+	if !q.droppedMessages[p.id] && len(of.messages) != sent {
+		q.t.Errorf("%s: %d follow-ups were accepted, docgauge has %d, %s", p.id, len(of.messages), sent, now.State)
+	}
+}
+
+// resolved counts what a person said of what was unknown.
+type resolved struct{ found, resubmitted, dropped int }
+
+func (r resolved) String() string {
+	return fmt.Sprintf("%d were found and followed, %d sent again, %d dropped", r.found, r.resubmitted, r.dropped)
+}
+
+// resolveAll does what jobs list says for each job that is unknown, as somebody
+// would who has looked at the service.
+func (q *torturedQueue) resolveAll() (said resolved) {
+	truth, text := q.service.truth(q.t), string(q.run(q.t, "jobs", "list"))
+	byID := map[string]torturedPrompt{}
+	for _, p := range q.prompts {
+		byID[p.id] = p
+	}
+	for i, job := range q.list().Jobs {
+		if job.State != journal.Unknown {
+			continue
+		}
+		seq, p := strconv.FormatInt(job.Seq, 10), byID[job.Prompt]
+		if !strings.Contains(text, "docgauge jobs resolve "+seq+" ") {
+			q.t.Errorf("jobs list does not say what to do about job %s", seq)
+		}
+		q.explained(seq, p)
+		q.run(q.t, append([]string{"jobs", "resolve", seq}, q.answer(&said, job, p, truth[p.name], i)...)...)
+	}
+	return said
+}
+
+// explained expects that jobs show tells what was sent, and how it got in doubt.
+func (q *torturedQueue) explained(seq string, p torturedPrompt) {
+	var h jobHistory
+	q.decode(&h, "jobs", "show", seq, "--json")
+	last := h.Events[len(h.Events)-1]
+	if !strings.Contains(h.Text, "Task "+p.name+".") || h.Reason == "" || last.To != journal.Unknown || last.Cause == "" || !h.InDoubt {
+		q.t.Errorf("jobs show of %s: %+v", p.id, h)
+	}
+}
+
+// answer is what a person says of a job in doubt who knows what the service has.
+// In the short form a follow-up that was accepted is let be: docgauge waits half a
+// minute with one that it is told of.
+func (q *torturedQueue) answer(said *resolved, job journal.Job, p torturedPrompt, of *taken, i int) []string {
+	message := job.Sending
+	switch {
+	case !message && of != nil:
+		said.found++
+		return []string{"--job-id", of.jobs[0]}
+	case message && slices.Contains(of.messages, job.Sent+1) && q.long():
+		said.found++
+		return []string{"--job-id", job.JobID}
+	case message && (i%2 == 0 || !q.long()):
+		q.droppedMessages[p.id] = true
+	case !message && i%2 == 0 && !p.needed:
+		q.dropped[p.id] = true
+	default:
+		said.resubmitted++
+		return []string{"--resubmit"}
+	}
+	said.dropped++
+	return []string{"--drop"}
+}
+
+// compareEnds expects of every prompt the end that it wants.
+func (q *torturedQueue) compareEnds() {
+	for _, p := range q.plan() {
+		i := slices.IndexFunc(q.prompts, func(known torturedPrompt) bool { return known.id == p.ID })
+		if i < 0 {
+			q.t.Errorf("prompt %s is nobody's", p.ID)
+			continue
+		}
+		want := q.prompts[i].end
+		if q.dropped[p.ID] {
+			want = journal.Cancelled
+		}
+		if p.State != want {
+			q.t.Errorf("%s is %s, want %s: %s", p.ID, p.State, want, p.Reason)
+		}
+	}
+}

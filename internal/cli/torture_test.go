@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/sinks/parquet"
+)
+
+var tortureKills = flag.Int("torture", 12, "how often TestTorture kills the real binary; `make torture` uses 200")
+
+// TestTorture kills the real binary at random moments and at each named step,
+// while readers open every .parquet file and poll ClickHouse; then one run must finish
+// the work: every window exactly once, each row equal to the service's.
+func TestTorture(t *testing.T) {
+	s, url := tortureService(t)
+	dir := t.TempDir()
+	watch := watchFiles(t, filepath.Join(dir, "data"))
+	h := newHouse(t, s)
+	stopWatching := h.watch()
+	killed, rounds, windows, rows := 0, 0, 0, 0
+	for i := 1; killed < *tortureKills; i++ {
+		if i > 20**tortureKills {
+			t.Fatalf("only %d of %d runs could be killed", killed, i)
+		}
+		if killOnce(t, h, dir, url, i) {
+			killed++
+		}
+		// A round ends before the work is done for good: there must be
+		// something to kill.
+		if i%roundRuns == 0 || killed == *tortureKills {
+			w, r := healed(t, s, h, dir, url)
+			windows, rows, rounds = windows+w, rows+r, rounds+1
+		}
+	}
+	t.Logf("%d kills in %d rounds, one run after each: %d windows and %d rows equal to the service's, each once; %d files opened meanwhile, none unreadable; ClickHouse looked at %d times, never half a window",
+		killed, rounds, windows, rows, watch.stop(), stopWatching())
+}
+
+// roundRuns is how many runs are killed before one is let through.
+const roundRuns = 12
+
+// healed lets one run through, compares everything with the service, and clears
+// the table for the next round.
+func healed(t *testing.T, s *sandbox.Sandbox, h *house, dir, url string) (windows, rows int) {
+	if out, err := docgauge(h, dir, url, "").CombinedOutput(); err != nil {
+		t.Fatalf("the run after the kills: %v\n%s", err, out)
+	}
+	out, err := docgauge(h, dir, url, "").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "0 windows, 0 rows, 0 requests") {
+		t.Fatalf("a second run found work: %v\n%s", err, out)
+	}
+	windows, rows = compareAll(t, s, filepath.Join(dir, "data"))
+	h.compare(windows, rows)
+	if err := errors.Join(os.RemoveAll(filepath.Join(dir, "state")), os.RemoveAll(filepath.Join(dir, "data"))); err != nil {
+		t.Fatal(err)
+	}
+	return windows, rows
+}
+
+// tortureService is a sandbox whose closed windows do not change.
+func tortureService(t *testing.T) (*sandbox.Sandbox, string) {
+	notAtMidnight()
+	s, err := sandbox.New(sandbox.Config{Seed: 7, Days: 20, Pages: 700, Faults: sandbox.Faults{Latency: 3 * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := sandbox.Listen("127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var served sync.WaitGroup
+	served.Go(func() { _ = s.Serve(ctx, ln) })
+	t.Cleanup(func() { stop(); served.Wait() })
+	return s, "http://" + ln.Addr().String()
+}
+
+// docgauge is one export by the real binary.
+func docgauge(h *house, dir, url, stop string) *exec.Cmd {
+	cmd := exec.Command("docgauge", "export")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "STOP_AT="+stop,
+		"DOCGAUGE_BASE_URL="+url, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject, "DOCGAUGE_API_KEY="+sandbox.DefaultAPIKey,
+		"DOCGAUGE_SINCE="+(analytics.DateOf(time.Now())-14).String(), "DOCGAUGE_OPEN_WINDOWS=", "DOCGAUGE_BUDGET=0",
+		"DOCGAUGE_WINDOWS=day,week,3d:totals")
+	cmd.Env = append(cmd.Env, h.sinks()...)
+	return cmd
+}
+
+// killOnce runs the binary and kills it: at a random moment, or every other
+// time at a step of its own. It reports whether the kill came in time.
+func killOnce(t *testing.T, h *house, dir, url string, i int) bool {
+	steps := []string{"started", "page", "fetched", "sealed", "recorded", "replaced", "committed", "done"}
+	stop := ""
+	if i%2 == 0 {
+		stop = fmt.Sprintf("%s:%d", steps[(i/2)%len(steps)], 1+rand.IntN(3))
+	}
+	cmd := docgauge(h, dir, url, stop)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if stop == "" {
+		time.AfterFunc(time.Duration(rand.IntN(400))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+	}
+	err := cmd.Wait()
+	exit, failed := errors.AsType[*exec.ExitError](err)
+	if err != nil && (!failed || exit.Exited()) {
+		t.Fatalf("run %d: %v\n%s", i, err, said.String())
+	}
+	return err != nil
+}
+
+// watcher is the reader: it opens every .parquet file there is, again and again.
+type watcher struct {
+	t     *testing.T
+	end   context.CancelFunc
+	ended sync.WaitGroup
+	files int
+}
+
+func watchFiles(t *testing.T, root string) *watcher {
+	ctx, end := context.WithCancel(context.Background())
+	w := &watcher{t: t, end: end}
+	w.ended.Go(func() {
+		for ctx.Err() == nil {
+			w.look(root)
+		}
+	})
+	t.Cleanup(func() { w.stop() }) // where the test has failed before
+	return w
+}
+
+func (w *watcher) stop() int {
+	w.end()
+	w.ended.Wait()
+	return w.files
+}
+
+func (w *watcher) look(root string) {
+	_ = filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".parquet") {
+			return nil
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return nil // removed meanwhile, as rounds begin anew
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err == nil {
+			_, err = archive.ReadRevision(f, info.Size())
+		}
+		if err != nil {
+			w.t.Errorf("a reader cannot open %s: %v", path, err)
+		}
+		w.files++
+		return nil
+	})
+}
+
+// compareAll compares every window below root with the service.
+func compareAll(t *testing.T, s *sandbox.Sandbox, root string) (windows, rows int) {
+	sink, err := parquet.New(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[analytics.Key]bool{}
+	for rev, err := range sink.Revisions(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[rev.Key] {
+			t.Errorf("%s is there twice", rev.Key)
+		}
+		seen[rev.Key] = true
+		totals, want, err := s.Visitors(rev.Project, rev.Window)
+		if err != nil || totals != rev.Totals || !rev.Verified {
+			t.Errorf("%s: totals %+v, the service has %+v (%v); verified %v", rev.Key, rev.Totals, totals, err, rev.Verified)
+		}
+		if !rev.TotalsOnly() {
+			rows += compareRows(t, root, rev, want)
+		}
+	}
+	// 14 days; Mondays decide how many weeks; 14-3+1 rolling windows.
+	for i := range 14 {
+		d := analytics.DateOf(time.Now()) - analytics.Date(i+1)
+		if k := (analytics.Key{Project: sandbox.DefaultProject, Granularity: analytics.Day, Window: analytics.Window{From: d, To: d + 1}}); !seen[k] {
+			t.Errorf("%s is lost", k)
+		}
+	}
+	return len(seen), rows
+}
+
+func compareRows(t *testing.T, root string, rev analytics.Revision, want []analytics.Row) int {
+	path := filepath.Join(root, "visitors", "v1", "p="+rev.Project, "g="+string(rev.Granularity),
+		"ym="+rev.From.Time().Format("2006-01"), fmt.Sprintf("%s_%s.parquet", rev.From, rev.To))
+	f, err := archive.Open(path)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	byPath := map[string]analytics.Row{}
+	for _, r := range want {
+		byPath[r.Path] = r
+	}
+	got := map[string]analytics.Row{}
+	n := 0
+	for r, err := range f.Rows() {
+		if err != nil {
+			t.Error(err)
+			return n
+		}
+		got[r.Path] = r
+		n++
+	}
+	if diff := cmp.Diff(byPath, got); diff != "" || n != len(want) {
+		t.Errorf("%s: %d rows, the service has %d; differences (-service +file):\n%s", rev.Key, n, len(want), diff)
+	}
+	return n
+}

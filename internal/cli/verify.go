@@ -1,0 +1,396 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/spool"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/verify"
+	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// verifyOptions are the flags of verify.
+type verifyOptions struct {
+	sink, from, to, project string
+	json, repair            bool
+}
+
+func (a *app) verifyCommand() *cobra.Command {
+	var o verifyOptions
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "compare the ledger with what readers of each sink see",
+		Long: `verify compares the ledger with every configured sink, window by window, without a
+request to the service: windows that are missing or extra, another revision, the
+number of rows, the site totals, a checksum over the rows, files that cannot be
+read, and the two files of a window that disagree. It also holds verified counts
+against each other: max(human, ai) <= total <= human + ai, no page above its site,
+no day above its week or month. A service that counts approximately may break these
+rules by itself; such findings are called implausible, and nothing is damaged then.
+
+It reads everything that the sinks hold (ClickHouse adds it up on the server),
+changes nothing, and runs beside docgauge serve. What is owed to a sink is no finding.
+
+--repair mends what it can: a sink is filled from another one that holds the window
+whole, and what a sink shows and the ledger does not know enters the ledger. What
+nobody holds whole leaves the ledger, so that the next export reads it; verify says
+how many requests that takes. It needs the state for itself.
+
+Exit codes: 0 nothing was found; 1 something was, or is left after --repair; 2 bad
+usage or configuration; 3 another process holds the state (--repair only).`,
+		Example: `  docgauge verify
+  docgauge verify --sink clickhouse --from 2026-10-01 --to 2026-11-01
+  docgauge verify --repair`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.verify(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.sink, "sink", "", "only this of DOCGAUGE_SINKS")
+	f.StringVar(&o.from, "from", "", "only windows inside [from,to): YYYY-MM-DD")
+	f.StringVar(&o.to, "to", "", "the first day after them")
+	f.StringVar(&o.project, "project", "", "comma-separated projects (default: those configured and those in the ledger)")
+	f.BoolVar(&o.json, "json", false, "print the findings as JSON")
+	f.BoolVar(&o.repair, "repair", false, "mend what can be mended without a request")
+	// It fails only for a flag that is not there.
+	_ = cmd.RegisterFlagCompletionFunc("sink", cobra.FixedCompletions([]string{sinkClickHouse, sinkParquet}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// verifyFinding is one finding; its JSON keys are stable.
+type verifyFinding struct {
+	Project     string `json:"project,omitempty"`
+	Granularity string `json:"granularity,omitempty"`
+	From        string `json:"from,omitempty"`
+	To          string `json:"to,omitempty"`
+	Sink        string `json:"sink,omitempty"`
+	Kind        string `json:"kind"`
+	Detail      string `json:"detail"`
+	Remedy      string `json:"remedy"`
+	RemedyFrom  string `json:"remedy_from,omitempty"`
+}
+
+// verifyReport is what verify reports; its JSON keys are stable. After a repair
+// the findings are those that are left.
+type verifyReport struct {
+	Windows  int             `json:"windows"`
+	Shown    map[string]int  `json:"windows_shown"`
+	Findings []verifyFinding `json:"findings"`
+	// Busy windows were written each time they were looked at.
+	Busy []string `json:"busy"`
+	// Reread counts windows that only a new reading can mend, Requests what that
+	// takes.
+	Reread   int           `json:"windows_to_read_again"`
+	Requests int           `json:"requests_to_read_again"`
+	Repair   *verifyRepair `json:"repair,omitempty"`
+}
+
+// verifyRepair is what --repair did.
+type verifyRepair struct {
+	Found  int `json:"findings_before"`
+	Mended int `json:"windows_mended"`
+	// Due windows are out of the ledger; Waiting are those the spool still has.
+	Due     []string `json:"windows_due_again"`
+	Waiting []string `json:"windows_waiting_in_the_spool"`
+	Errors  []string `json:"errors"`
+}
+
+func (a *app) verify(ctx context.Context, o verifyOptions) (err error) {
+	c, err := loadConfig(needNothing, a.now())
+	if err != nil {
+		return err
+	}
+	scope, err := o.scope(c)
+	if err != nil {
+		return err
+	}
+	open := state.OpenExisting
+	if o.repair {
+		lock, err := state.LockExport(c.StateDir)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, lock.Release()) }()
+		open = state.Open
+	}
+	db, err := open(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	stores, err := newSinks(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeStores(stores)) }()
+	if scope.Projects, err = o.projects(ctx, c, db); err != nil {
+		return err
+	}
+	v := &verify.Verifier{Ledger: bookOf{db}, Sinks: asSinks(stores), Only: o.sink, Scope: scope}
+	report, err := a.verifyOrRepair(ctx, c, v, db, o.repair)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		err = writeJSON(a.out, report)
+	} else {
+		err = report.print(a.out, a.err)
+	}
+	if err == nil && !report.clean() {
+		return errSaid
+	}
+	return err
+}
+
+func (o verifyOptions) scope(c config) (s sinks.Scope, err error) {
+	if o.sink != "" && !slices.Contains(c.Sinks, o.sink) {
+		return s, usageError{fmt.Errorf("--sink %.40q is not in DOCGAUGE_SINKS (%s)", o.sink, strings.Join(c.Sinks, ","))}
+	}
+	if (o.from == "") != (o.to == "") {
+		return s, usageError{errors.New("--from and --to go together: the windows inside [from,to) are looked at")}
+	}
+	if o.from == "" {
+		return s, nil
+	}
+	if s.Within.From, err = analytics.ParseDate(o.from); err != nil {
+		return s, usageError{fmt.Errorf("--from: %w", err)}
+	}
+	if s.Within.To, err = analytics.ParseDate(o.to); err != nil {
+		return s, usageError{fmt.Errorf("--to: %w", err)}
+	}
+	if s.Within.From >= s.Within.To {
+		return s, usageError{fmt.Errorf("--from, --to: %s is empty; --to is the first day after the windows", s.Within)}
+	}
+	return s, nil
+}
+
+// projects are those asked for, else those configured and those in the ledger:
+// others may use the same sinks with a state of their own.
+func (o verifyOptions) projects(ctx context.Context, c config, db *state.DB) ([]string, error) {
+	if o.project != "" {
+		return strings.Split(o.project, ","), nil
+	}
+	if len(c.Projects) == 0 {
+		return nil, nil
+	}
+	all := map[string]bool{}
+	for _, p := range c.Projects {
+		all[p] = true
+	}
+	entries, err := db.Entries(ctx)
+	for _, e := range entries {
+		all[e.Project] = true
+	}
+	return slices.Sorted(maps.Keys(all)), err
+}
+
+func (a *app) verifyOrRepair(ctx context.Context, c config, v *verify.Verifier, db *state.DB, repair bool) (r verifyReport, err error) {
+	if !repair {
+		found, err := v.Look(ctx)
+		return newVerifyReport(found), err
+	}
+	sp, err := spool.Open(c.StateDir, a.now())
+	if err != nil {
+		return r, err
+	}
+	held, err := heldBy(ctx, sp)
+	if err != nil {
+		return r, err
+	}
+	temp, err := durable.NewTemp(c.StateDir, tempCopy)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, temp.Remove()) }()
+	done, err := (&verify.Repair{Verifier: v, Book: bookOf{db}, Held: held, Dir: temp.Path, Now: a.now, Log: a.logger(c)}).Run(ctx)
+	if err != nil {
+		return r, err
+	}
+	r = newVerifyReport(done.Left)
+	r.Repair = &verifyRepair{Found: len(done.Found.Findings), Mended: done.Mended, Due: []string{}, Waiting: []string{}, Errors: []string{}}
+	for _, rev := range done.Due {
+		r.Repair.Due = append(r.Repair.Due, rev.Key.String())
+		r.Reread, r.Requests = r.Reread+1, r.Requests+schedule.Requests(rev.Rows, schedule.PageRows)
+	}
+	for _, rev := range done.Again {
+		r.Repair.Waiting = append(r.Repair.Waiting, rev.Key.String())
+	}
+	for _, err := range done.Errors {
+		r.Repair.Errors = append(r.Repair.Errors, err.Error())
+	}
+	return r, nil
+}
+
+// bookOf is the state as verify sees it.
+type bookOf struct{ *state.DB }
+
+func (b bookOf) Entries(ctx context.Context) ([]verify.Entry, error) {
+	entries, err := b.DB.Entries(ctx)
+	out := make([]verify.Entry, len(entries))
+	for i, e := range entries {
+		out[i] = verify.Entry(e)
+	}
+	return out, err
+}
+
+func (b bookOf) Amend(ctx context.Context, e verify.Entry) error {
+	return b.DB.Amend(ctx, state.Entry(e))
+}
+
+func (b bookOf) Forget(ctx context.Context, k analytics.Key) error { return b.DB.ForgetWindow(ctx, k) }
+
+// heldBy returns which revisions the spool has. Nobody else uses it meanwhile.
+func heldBy(ctx context.Context, sp *spool.Spool) (func(analytics.Revision) bool, error) {
+	type numbered struct {
+		key    analytics.Key
+		number int32
+	}
+	held := map[numbered]bool{}
+	sealed, _, err := sp.List(ctx)
+	for _, w := range sealed {
+		held[numbered{w.Revision().Key, w.Revision().Number}] = true
+	}
+	return func(rev analytics.Revision) bool { return held[numbered{rev.Key, rev.Number}] }, err
+}
+
+func newVerifyReport(found verify.Report) verifyReport {
+	r := verifyReport{Windows: found.Windows, Shown: found.Shown, Findings: []verifyFinding{}, Busy: []string{}}
+	reread := map[analytics.Key]bool{}
+	for _, f := range found.Findings {
+		r.Findings = append(r.Findings, newVerifyFinding(f))
+		if f.Remedy == verify.Read && !reread[f.Key] {
+			reread[f.Key] = true
+			r.Requests += schedule.Requests(f.Rows, schedule.PageRows)
+		}
+	}
+	r.Reread = len(reread)
+	for _, key := range found.Busy {
+		r.Busy = append(r.Busy, key.String())
+	}
+	return r
+}
+
+func newVerifyFinding(f verify.Finding) verifyFinding {
+	out := verifyFinding{Sink: f.Sink, Kind: string(f.Kind), Detail: f.Detail, Remedy: string(f.Remedy), RemedyFrom: f.From}
+	if f.Key != (analytics.Key{}) {
+		out.Project, out.Granularity = f.Key.Project, string(f.Key.Granularity)
+		out.From, out.To = f.Key.From.String(), f.Key.To.String()
+	}
+	return out
+}
+
+// clean reports whether nothing is left to be done by anybody.
+func (r verifyReport) clean() bool {
+	return len(r.Findings) == 0 && (r.Repair == nil || len(r.Repair.Due)+len(r.Repair.Errors) == 0)
+}
+
+// findingColumns is how wide verify prints.
+const findingColumns = 80
+
+func (r verifyReport) print(out, log io.Writer) error {
+	if r.Repair != nil {
+		for _, text := range r.Repair.Errors {
+			fmt.Fprintln(log, "docgauge: not mended: "+text)
+		}
+	}
+	var b strings.Builder
+	for i, f := range r.Findings {
+		if i == 0 {
+			fmt.Fprintf(&b, "%-11s  %-10s  %s\n", "kind", "sink", "window, and what is wrong")
+		}
+		fmt.Fprintf(&b, "%-11s  %-10s  %s\n", f.Kind, cmp.Or(f.Sink, "-"), f.window(findingColumns-25))
+		for _, line := range wrapped(f.Detail+f.mends(), findingColumns-4) {
+			b.WriteString("    " + line + "\n")
+		}
+	}
+	if len(r.Findings) > 0 {
+		b.WriteString("\n")
+	}
+	r.sum(&b)
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// sum writes what came of it.
+func (r verifyReport) sum(b *strings.Builder) {
+	var shown []string
+	for _, name := range slices.Sorted(maps.Keys(r.Shown)) {
+		shown = append(shown, fmt.Sprintf("%s %s", name, commas(int64(r.Shown[name]))))
+	}
+	fmt.Fprintf(b, "%s in the ledger; shown: %s; ", plural(r.Windows, "window"), strings.Join(shown, ", "))
+	left := ""
+	if r.Repair != nil {
+		fmt.Fprintf(b, "%s, %s mended; ", plural(r.Repair.Found, "finding"), plural(r.Repair.Mended, "window"))
+		left = " left"
+	}
+	fmt.Fprintf(b, "%s%s\n", plural(len(r.Findings), "finding"), left)
+	switch {
+	case r.Repair != nil && len(r.Repair.Due) > 0:
+		fmt.Fprintf(b, "due again, %s for the next export (those before DOCGAUGE_SINCE only by --from and --to):\n  %s\n",
+			plural(r.Requests, "request"), strings.Join(r.Repair.Due, "\n  "))
+	case r.Reread > 0:
+		fmt.Fprintf(b, "only a new reading mends %s: %s; --repair makes them due\n", plural(r.Reread, "window"), plural(r.Requests, "request"))
+	}
+	if r.Repair != nil && len(r.Repair.Waiting) > 0 {
+		fmt.Fprintf(b, "the next export delivers %s from the spool\n", plural(len(r.Repair.Waiting), "window"))
+	}
+	if len(r.Busy) > 0 {
+		fmt.Fprintf(b, "%s written meanwhile: look again later\n", plural(len(r.Busy), "window"))
+	}
+}
+
+// window names the window in so many columns.
+func (f verifyFinding) window(columns int) string {
+	if f.Project == "" {
+		return "-"
+	}
+	dates := fmt.Sprintf(" %s [%s,%s)", f.Granularity, f.From, f.To)
+	project := f.Project
+	if room := columns - len(dates); len(project) > room {
+		project = project[:room-1] + "…"
+	}
+	return project + dates
+}
+
+// mends says what can be done.
+func (f verifyFinding) mends() string {
+	switch verify.Remedy(f.Remedy) {
+	case verify.Copy:
+		return " (--repair: copied from " + f.RemedyFrom + ")"
+	case verify.Adopt:
+		return " (--repair: enters the ledger as " + f.RemedyFrom + " shows it)"
+	case verify.Read:
+		return " (only a new reading mends it)"
+	case verify.Wait:
+		return " (nothing is concluded while a sink cannot be looked at)"
+	case verify.Approximate:
+		return " (as the service counted; nothing is damaged)"
+	}
+	return ""
+}
+
+// wrapped breaks text into lines at spaces; a word that is longer stays whole.
+func wrapped(text string, columns int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > columns {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}

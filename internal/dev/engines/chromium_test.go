@@ -1,0 +1,109 @@
+package engines_test
+
+import (
+	"bytes"
+	"context"
+	"image/png"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+)
+
+const schemePage = `<!doctype html><link rel=icon href="data:,"><title>t</title>
+<style>p { color: rgb(1, 2, 3) } @media (prefers-color-scheme: dark) { p { color: rgb(4, 5, 6) } }
+@media print { p { color: rgb(7, 8, 9) } }</style><p>text</p><div style="height: 900px"></div>`
+
+func TestChromiumShowsSchemesAndSizes(t *testing.T) {
+	browser := engines.RunChromium(t)
+	site := serve(t, schemePage, "")
+	for _, tc := range []struct {
+		view  engines.View
+		color string
+	}{
+		{engines.View{Width: 360, Height: 600}, "rgb(1, 2, 3)"},
+		{engines.View{Width: 1280, Height: 600, Scale: 2, Scheme: "dark"}, "rgb(4, 5, 6)"},
+		{engines.View{Width: 800, Height: 600, Media: "print"}, "rgb(7, 8, 9)"},
+	} {
+		tab := open(t, browser, site, tc.view)
+		var color string
+		if err := tab.Eval(t.Context(), "getComputedStyle(document.querySelector('p')).color", &color); err != nil || color != tc.color {
+			t.Errorf("%+v: %s, %v; want %s", tc.view, color, err, tc.color)
+		}
+		shot, err := tab.Screenshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := png.DecodeConfig(bytes.NewReader(shot))
+		if scale := max(1, tc.view.Scale); err != nil || config.Width != tc.view.Width*scale || config.Height < 900*scale {
+			t.Errorf("%+v: %d × %d, %v", tc.view, config.Width, config.Height, err)
+		}
+		if console := tab.Console(); len(console) > 0 {
+			t.Errorf("console of a faultless page: %q", console)
+		}
+	}
+}
+
+func TestChromiumTellsWhatPagesDo(t *testing.T) {
+	browser := engines.RunChromium(t)
+	blocked := open(t, browser, serve(t, schemePage, "default-src 'none'"), engines.View{Width: 400, Height: 400})
+	contains(t, blocked.Console(), "Content Security Policy")
+	faulty := open(t, browser, serve(t, `<img src="http://other.example/x.png"><script>console.log("said", 1); throw new Error("thrown")</script><p>after`, ""),
+		engines.View{Width: 400, Height: 400})
+	contains(t, faulty.Console(), "console.log: said 1", "thrown", "net::ERR_NAME_NOT_RESOLVED")
+	contains(t, faulty.Requests(), "http://other.example/x.png")
+	html, err := faulty.DOM(t.Context())
+	if err != nil || !strings.Contains(html, "<p>after</p>") {
+		t.Errorf("%v: %s", err, html)
+	}
+	if err := faulty.Eval(t.Context(), "nothing.at.all", nil); err == nil {
+		t.Error("an expression that throws: no error")
+	}
+}
+
+func TestChromiumThatEnded(t *testing.T) {
+	browser := engines.RunChromium(t)
+	tab := open(t, browser, serve(t, schemePage, ""), engines.View{Width: 400, Height: 400})
+	if err := browser.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := tab.DOM(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("a tab of a browser that is gone: %v", err)
+	}
+}
+
+func serve(t *testing.T, html, policy string) (url string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if policy != "" {
+			w.Header().Set("Content-Security-Policy", policy)
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write([]byte(html))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func open(t *testing.T, browser *engines.Chromium, url string, view engines.View) *engines.Tab {
+	t.Helper()
+	tab, err := browser.Open(t.Context(), url, view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tab
+}
+
+func contains(t *testing.T, lines []string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(strings.Join(lines, "\n"), w) {
+			t.Errorf("%q lacks %q", lines, w)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+#!/bin/sh
+# Installs the engines that tests and benchmarks run against, where they are not
+# there already: ClickHouse 18.16, ZooKeeper, Prometheus with Pushgateway,
+# Alertmanager and node_exporter, Chromium, and systemd for its systemd-analyze from
+# Debian's packages (as root; otherwise it prints the command); into .tools at the
+# top of the repository the engine of ClickHouse 26.7 from npm, and with go install
+# an S3 server, Helm and the loader of compose files. Needs Go and npm. No service
+# is started or left enabled.
+set -eu
+
+clickhouse=18.16.1
+chdb=26.7.3-stable.1
+versitygw=v1.8.0
+compose=v2.16.2
+helm=v3.22.0
+
+root=$(cd "$(dirname "$0")/../../.." && pwd)
+node=$root/.tools/node
+bin=$root/.tools/bin
+mkdir -p "$node" "$bin"
+
+# Saved in package.json, so that installing another package does not remove it.
+install_chdb() {
+	grep -qs "\"version\": \"$chdb\"" "$node/node_modules/@chdb/lib-linux-x64-gnu/package.json" && return
+	if [ "$(uname -sm)" != "Linux x86_64" ]; then
+		echo "engines: ClickHouse $chdb is for Linux on x86-64 only: its tests are skipped here" >&2
+		return
+	fi
+	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "@chdb/lib-linux-x64-gnu@$chdb"
+}
+
+install_versitygw() {
+	go version -m "$bin/versitygw" 2>/dev/null | grep -q "versitygw[[:space:]]$versitygw" && return
+	GOBIN=$bin go install "github.com/versity/versitygw/cmd/versitygw@$versitygw"
+}
+
+install_helm() {
+	go version -m "$bin/helm" 2>/dev/null | grep -q "helm/v3[[:space:]]$helm" && return
+	GOBIN=$bin go install "helm.sh/helm/v3/cmd/helm@$helm"
+}
+
+# The loader's package is called cmd, and so would be the program.
+install_compose_spec() {
+	go version -m "$bin/compose-spec" 2>/dev/null | grep -q "compose-go/v2[[:space:]]$compose" && return
+	GOBIN=$bin/new go install "github.com/compose-spec/compose-go/v2/cmd@$compose"
+	mv "$bin/new/cmd" "$bin/compose-spec"
+	rmdir "$bin/new"
+}
+
+# The jars are in libzookeeper-java; the package zookeeper adds only scripts.
+missing_packages() {
+	PATH=$PATH:/usr/sbin
+	command -v clickhouse-server >/dev/null || echo "clickhouse-server=$clickhouse*"
+	command -v clickhouse-client >/dev/null || echo "clickhouse-client=$clickhouse*"
+	[ -e /usr/share/java/zookeeper.jar ] || echo libzookeeper-java
+	[ -e /usr/share/java/slf4j-simple.jar ] || echo libslf4j-java
+	command -v java >/dev/null || echo default-jre-headless
+	command -v systemd-analyze >/dev/null || echo systemd
+	for name in prometheus prometheus-pushgateway prometheus-alertmanager prometheus-node-exporter; do
+		command -v $name >/dev/null || echo $name
+	done
+	# Without a font the browser draws no letters.
+	command -v chromium >/dev/null || echo chromium fonts-dejavu-core
+}
+
+# Debian starts a service when its package is installed, unless this file says no.
+forbid_services() {
+	policy=/usr/sbin/policy-rc.d
+	[ -e $policy ] && return
+	trap 'rm -f $policy' EXIT
+	trap 'exit 1' HUP INT TERM
+	printf '#!/bin/sh\nexit 101\n' >$policy
+	chmod 755 $policy
+}
+
+install_packages() {
+	set -f # the * of a version is for apt
+	packages=$(missing_packages)
+	[ -n "$packages" ] || return 0
+	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+		echo "engines: missing $(echo $packages); on Debian 12 run: sudo sh $root/internal/dev/engines/install.sh; their tests are skipped" >&2
+		return 0
+	fi
+	forbid_services
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $packages
+	for package in $packages; do
+		disable_service "${package%%=*}"
+	done
+}
+
+# disable_service keeps the service of a package from starting at the next boot,
+# under systemd and under init scripts; most packages have none.
+disable_service() {
+	deb-systemd-helper disable "$1.service" >/dev/null 2>&1 || true
+	update-rc.d "$1" disable >/dev/null 2>&1 || true
+}
+
+install_chdb
+install_versitygw
+install_helm
+install_compose_spec
+install_packages

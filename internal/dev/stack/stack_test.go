@@ -1,0 +1,300 @@
+package stack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+)
+
+const (
+	// patience is how long everything may take to show data.
+	patience = 10 * time.Minute
+	// soonest is how long one thing may take when everything has shown data: more
+	// than a minute, in which serve exports again.
+	soonest = 3 * time.Minute
+	// again is between two tries of a query that has no data yet.
+	again = 500 * time.Millisecond
+)
+
+// heard is what the stack has said.
+var heard said
+
+type said struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (s *said) say(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text += text + "\n"
+}
+
+func (s *said) has(text string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !strings.Contains(s.text, text) {
+		return fmt.Errorf("%q was not said, but:\n%s", text, s.text)
+	}
+	return nil
+}
+
+// TestStack brings everything up and runs every query there is.
+func TestStack(t *testing.T) {
+	s := up(t)
+	t.Run("places", func(t *testing.T) { testPlaces(t, s) })
+	t.Run("rules", func(t *testing.T) { testRules(t, s) })
+	t.Run("dashboards", func(t *testing.T) { testDashboards(t, s) })
+	t.Run("alert", func(t *testing.T) { testAlert(t, s) })
+	t.Run("stop", func(t *testing.T) { testStop(t, s) })
+}
+
+// up starts a stack with everything in it.
+func up(t *testing.T) *Stack {
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "docgauge")
+	build := exec.Command("go", "build", "-trimpath", "-o", binary, "../../../cmd/docgauge")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	rules, err := RuleFiles("../../../deploy/prometheus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("DOCGAUGE_BASE_URL", "https://of-the-person.example")
+	s, err := Start(t.Context(), Options{Binary: binary, Dir: filepath.Join(dir, "stack"), Rules: rules, Say: heard.say})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, missing := range s.Missing {
+		engines.Need(t, missing)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := s.Await(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// testPlaces opens every page that people are told of.
+func testPlaces(t *testing.T, s *Stack) {
+	places, err := s.Places(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pulls []string
+	for _, place := range places {
+		_, prompt, _ := strings.Cut(place.Where, " ")
+		if place.Name == "pull request" && prompt != onMondays {
+			pulls = append(pulls, prompt)
+		}
+		if strings.HasPrefix(place.Where, "http") && place.Name != "sandbox" {
+			address, _, _ := strings.Cut(place.Where, " ")
+			if _, err := get(t.Context(), address); err != nil {
+				t.Errorf("%s: %v", place.Name, err)
+			}
+		}
+	}
+	if text, err := os.ReadFile(s.path("report.html")); err != nil || !strings.Contains(string(text), Projects[1]) {
+		t.Errorf("the report does not show %s: %v", Projects[1], err)
+	}
+	slices.Sort(pulls)
+	if diff := cmp.Diff([]string{"(10-wording.md)", "(20-example.md)"}, pulls); diff != "" {
+		t.Errorf("prompts with a pull request (-want +got):\n%s", diff)
+	}
+}
+
+// onMondays is the prompt that runs at six on Mondays, which may be now.
+const onMondays = "(weekly-losers)"
+
+// testAlert: what Prometheus alerts of reaches people.
+func testAlert(t *testing.T, s *Stack) {
+	post := func() error {
+		body := strings.NewReader(`[{"labels": {"alertname": "Tried"}, "annotations": {"summary": "by the test"}}]`)
+		response, err := client.Post(s.Alertmanager.URL+"/api/v2/alerts", "application/json", body)
+		if err != nil {
+			return err
+		}
+		return response.Body.Close()
+	}
+	if err := post(); err != nil {
+		t.Fatal(err)
+	}
+	if err := soon(t, func() error { return heard.has("alert firing: Tried: by the test") }); err != nil {
+		t.Error(err)
+	}
+	var answer struct{ ActiveAlertmanagers []struct{ URL string } }
+	err := soon(t, func() error {
+		err := ask(t.Context(), s, "/api/v1/alertmanagers", nil, &answer)
+		if err == nil && len(answer.ActiveAlertmanagers) == 0 {
+			err = errEmpty
+		}
+		return err
+	})
+	if err != nil {
+		t.Errorf("Prometheus knows no Alertmanager: %v", err)
+	}
+}
+
+// testStop: nothing listens any more.
+func testStop(t *testing.T, s *Stack) {
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range []string{s.API, s.URL, s.Prometheus.URL, s.Alertmanager.URL, "http://" + s.ClickHouse.HTTPAddr()} {
+		if _, err := get(t.Context(), address); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%s: %v, want connection refused", address, err)
+		}
+	}
+}
+
+// soon tries until there is nothing wrong, or time is up.
+func soon(t *testing.T, try func() error) error {
+	t.Helper()
+	deadline := time.Now().Add(soonest)
+	for {
+		err := try()
+		if err == nil || time.Now().After(deadline) || t.Context().Err() != nil {
+			return err
+		}
+		time.Sleep(again)
+	}
+}
+
+// ask reads an answer of Prometheus' API.
+func ask(ctx context.Context, s *Stack, path string, parameters url.Values, data any) error {
+	text, err := get(ctx, s.Prometheus.URL+path+"?"+parameters.Encode())
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(text), &struct{ Data any }{data})
+}
+
+var errEmpty = errors.New("no data")
+
+// hasData asks for now, or for a span up to now, where it is not zero. Series
+// that have no number at all are no data.
+func hasData(ctx context.Context, s *Stack, expr string, span time.Duration) error {
+	path, parameters := "/api/v1/query", url.Values{"query": {expr}}
+	if now := time.Now(); span > 0 {
+		path = "/api/v1/query_range"
+		parameters.Set("start", seconds(now.Add(-span)))
+		parameters.Set("end", seconds(now))
+		parameters.Set("step", "3600")
+	}
+	var answer struct{ Result json.RawMessage }
+	if err := ask(ctx, s, path, parameters, &answer); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(string(answer.Result), "[{") {
+		return errEmpty
+	}
+	var series []struct {
+		Value  [2]any
+		Values [][2]any
+	}
+	if err := json.Unmarshal(answer.Result, &series); err != nil {
+		return err
+	}
+	for _, one := range series {
+		if slices.ContainsFunc(append(one.Values, one.Value), isNumber) {
+			return nil
+		}
+	}
+	return errEmpty
+}
+
+// isNumber tells whether a point, [time, "value"], has a number.
+func isNumber(point [2]any) bool {
+	v, err := strconv.ParseFloat(fmt.Sprint(point[1]), 64)
+	return err == nil && !math.IsNaN(v)
+}
+
+func seconds(t time.Time) string { return fmt.Sprintf("%.3f", float64(t.UnixMilli())/1000) }
+
+// rule is what the server says of one.
+type rule struct{ Name, Type, Query, Health, LastError string }
+
+// absent are metrics that a healthy stack does not show, and why.
+var absent = map[string]string{
+	"docgauge_backlog_finish_timestamp_seconds": "nothing is due",
+}
+
+var metricName = regexp.MustCompile(`\b(docgauge_[a-z0-9_]+|[a-z_]+:[a-z0-9_]+:[a-z0-9_]+)\b`)
+
+// testRules: each rule is evaluated without an error, each recorded series has
+// data, and so has each metric that an expression names.
+func testRules(t *testing.T, s *Stack) {
+	if len(s.options.Rules) == 0 {
+		t.Skip("deploy/prometheus has no rules")
+	}
+	rules := loadedRules(t, s)
+	for _, r := range rules {
+		if r.Health != "ok" {
+			t.Errorf("%s: %s: %s", r.Name, r.Health, r.LastError)
+		}
+		names := metricName.FindAllString(r.Query, -1)
+		if r.Type == "recording" {
+			names = append(names, r.Name)
+		}
+		for _, name := range names {
+			if absent[name] != "" {
+				continue
+			}
+			if err := soon(t, func() error { return hasData(t.Context(), s, name, 0) }); err != nil {
+				t.Errorf("%s %s: %s: %v", r.Type, r.Name, name, err)
+			}
+		}
+	}
+	t.Logf("%d rules", len(rules))
+}
+
+// loadedRules waits until all have been evaluated.
+func loadedRules(t *testing.T, s *Stack) (rules []rule) {
+	t.Helper()
+	err := soon(t, func() error {
+		var answer struct{ Groups []struct{ Rules []rule } }
+		if err := ask(t.Context(), s, "/api/v1/rules", nil, &answer); err != nil {
+			return err
+		}
+		rules = nil
+		for _, group := range answer.Groups {
+			rules = append(rules, group.Rules...)
+		}
+		for _, r := range rules {
+			if r.Health == "unknown" {
+				return fmt.Errorf("%s is not evaluated", r.Name)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(rules) == 0 {
+		t.Fatalf("%d rules: %v", len(rules), err)
+	}
+	return rules
+}

@@ -1,0 +1,220 @@
+package warehouse
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const page = "../../../docs/warehouse.md"
+
+// block is a fenced block of the page. Its info string says what it is:
+//
+//	sql duckdb setup                     what the recipes of an engine need first
+//	sql duckdb clickhouse name=top-pages a recipe, for these engines
+//	sql clickhouse name=sums wrong       a recipe that shows what is wrong
+//	sql spark not-run                    for reading only
+//	text result=top-pages                what every recipe of that name answers
+type block struct {
+	language string
+	words    []string // engines and marks
+	name     string   // of a recipe
+	result   string   // name of the recipe whose answer the block is
+	body     string
+	before   string // the text between the block before and this one
+}
+
+func (b block) has(word string) bool { return slices.Contains(b.words, word) }
+
+// code reports whether b is to be executed by somebody.
+func (b block) code() bool { return b.language != "text" }
+
+var fence = regexp.MustCompile("(?ms)^```([^\n`]+)\n(.*?)^```$")
+
+func blocks(t *testing.T) (all []block) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := 0
+	for _, m := range fence.FindAllSubmatchIndex(text, -1) {
+		b := parse(string(text[m[2]:m[3]]))
+		b.body, b.before = string(text[m[4]:m[5]]), string(text[end:m[0]])
+		all, end = append(all, b), m[1]
+	}
+	if strings.Count(string(text), "\n```") != 2*len(all) {
+		t.Fatalf("%s: a fence is not closed, indented, or has no info string", page)
+	}
+	return all
+}
+
+func parse(info string) (b block) {
+	words := strings.Fields(info)
+	b.language = words[0]
+	for _, word := range words[1:] {
+		switch key, value, _ := strings.Cut(word, "="); key {
+		case "name":
+			b.name = value
+		case "result":
+			b.result = value
+		default:
+			b.words = append(b.words, word)
+		}
+	}
+	return b
+}
+
+// recipes returns the setup and the recipes that are for one of the engines.
+func recipes(t *testing.T, setup string, engines ...string) (first string, all []block) {
+	t.Helper()
+	for _, b := range blocks(t) {
+		if b.has("setup") && b.has(setup) {
+			first += b.body
+		}
+		if b.name != "" && slices.ContainsFunc(engines, b.has) {
+			all = append(all, b)
+		}
+	}
+	if len(all) == 0 || setup != "" && first == "" {
+		t.Fatalf("%s has no recipe or no setup for %s%s", page, setup, engines)
+	}
+	return first, all
+}
+
+// statements splits SQL at the semicolons that end a line.
+func statements(sql string) (all []string) {
+	for s := range strings.SplitSeq(sql, ";\n") {
+		if s = strings.TrimSpace(s); s != "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+var (
+	runs  = []string{"duckdb", "clickhouse", "clickhouse-tables", "clickhouse-26", "clickhouse-file", "clickhouse-s3", "pyarrow", "pyarrow-s3"}
+	marks = []string{"setup", "wrong", "not-run"}
+	// readOnly are the engines that no test has.
+	readOnly = []string{"duckdb-s3", "spark", "bigquery", "snowflake", "athena", "redshift"}
+)
+
+// fewer names the engines of questions that not every engine can or need answer.
+var fewer = map[string]string{
+	"week-over-week": "duckdb clickhouse-26",
+	"restated":       "clickhouse-tables",
+	"sums":           "duckdb clickhouse",
+}
+
+// TestPage holds the page to its own rules: every block is run, is an answer, or says that it is neither.
+func TestPage(t *testing.T) {
+	have := map[string]bool{}
+	for _, b := range blocks(t) {
+		for _, problem := range b.problems() {
+			t.Errorf("%s: block %q %s %s: %s", page, b.body[:min(40, len(b.body))], b.words, b.name+b.result, problem)
+		}
+		for _, engine := range b.words {
+			have[b.name+" "+engine] = true
+		}
+		have["result "+b.result] = true
+	}
+	for name := range answers {
+		if !have["result "+name] {
+			t.Errorf("%s shows no result of %s", page, name)
+		}
+	}
+	for name := range answers {
+		for _, engine := range strings.Fields(cmp.Or(fewer[name], "duckdb clickhouse pyarrow")) {
+			if !have[name+" "+engine] {
+				t.Errorf("%s has no recipe %s for %s", page, name, engine)
+			}
+		}
+	}
+}
+
+func (b block) problems() (all []string) {
+	known := slices.Concat(runs, marks, readOnly)
+	for _, word := range b.words {
+		if !slices.Contains(known, word) {
+			all = append(all, fmt.Sprintf("%s is no engine and no mark: there are %s", word, known))
+		}
+	}
+	_, answered := answers[b.name+b.result]
+	if b.name+b.result != "" && !answered {
+		all = append(all, "the test knows no answer of that name")
+	}
+	if !b.code() {
+		return all
+	}
+	runnable := slices.ContainsFunc(b.words, func(w string) bool { return slices.Contains(runs, w) })
+	switch {
+	case b.has("not-run") == runnable:
+		all = append(all, "names an engine that tests have, or is marked not-run: one of the two")
+	case b.has("not-run") && !strings.Contains(b.before, "Not run by our tests"):
+		all = append(all, "the text above does not say: Not run by our tests")
+	case runnable && b.name == "" && !b.has("setup"):
+		all = append(all, "is neither a setup nor a recipe with a name")
+	}
+	if summed := sumOfVisitors(b.body); summed != "" && !b.has("wrong") {
+		all = append(all, "adds unique visitors up: "+summed)
+	}
+	return all
+}
+
+var (
+	sumCall  = regexp.MustCompile(`(?i)\b(sum\w*|cumulative_sum)\s*\(`)
+	sumNamed = regexp.MustCompile(`(?i)["'](human|ai|total)["']\s*,\s*["']sum["']`)
+	counts   = regexp.MustCompile(`(?i)\b(human|ai|total)\b`)
+)
+
+// sumOfVisitors returns the first place in code that sums unique visitors.
+func sumOfVisitors(code string) string {
+	if m := sumNamed.FindString(code); m != "" {
+		return m
+	}
+	for _, at := range sumCall.FindAllStringIndex(code, -1) {
+		if inside := argument(code[at[1]:]); counts.MatchString(inside) {
+			return code[at[0]:at[1]] + inside + ")"
+		}
+	}
+	return ""
+}
+
+// argument returns s up to the bracket that closes what was opened before it.
+func argument(s string) string {
+	depth := 1
+	for i, c := range s {
+		switch c {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+		if depth == 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+func TestSumOfVisitors(t *testing.T) {
+	for code, want := range map[string]bool{
+		"SELECT sum(human) FROM t":                          true,
+		"SELECT SUM (CASE WHEN (a = 1) THEN total END)":     true,
+		"SELECT sumIf(ai, a = 1)":                           true,
+		"SELECT sum(page_count), max(total) FROM t":         false,
+		"SELECT max(human), sum(1)":                         false,
+		`t.group_by("path").aggregate([("total", "sum")])`:  true,
+		`t.group_by("path").aggregate([("total", "max")])`:  false,
+		`pc.sum(days["ai"])`:                                true,
+		"-- the sum of human visitors is\nSELECT ai FROM t": false,
+	} {
+		if got := sumOfVisitors(code); (got != "") != want {
+			t.Errorf("%q: %q, want one: %t", code, got, want)
+		}
+	}
+}

@@ -1,0 +1,582 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/spool"
+	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/memsink"
+)
+
+// stored is the error of a budget that cannot write its log.
+type stored struct{}
+
+func (stored) Error() string      { return "request log: disk full" }
+func (stored) RetryAt() time.Time { return time.Time{} }
+
+// days names windows of a project, newest first, and gives each three pages.
+func (w *world) days(project string, n int) []analytics.Key {
+	w.now = noon(n + 1)
+	var keys []analytics.Key
+	for i := n - 1; i >= 0; i-- {
+		keys = append(keys, day(project, i))
+		w.service.put(keys[len(keys)-1], 600, i)
+	}
+	return keys
+}
+
+// turns lists the windows of several projects in turn.
+func turns(projects ...[]analytics.Key) []schedule.Item {
+	var items []schedule.Item
+	for i := range projects[0] {
+		for _, keys := range projects {
+			items = append(items, asked(keys[i])...)
+		}
+	}
+	return items
+}
+
+// answers makes the service answer with an error where refuse says so.
+func (w *world) answers(refuse func(nth int, q docsapi.VisitorsQuery) error) {
+	w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+		return nil, refuse(nth, q)
+	}
+}
+
+// TestRunFailures runs two projects with four windows each, one after the other.
+func TestRunFailures(t *testing.T) {
+	const third = 7 // the first request of the third window, which is prj_a's second
+	for _, c := range []struct {
+		name   string
+		refuse func(nth int, q docsapi.VisitorsQuery) error
+		// requests sent, windows committed, left, and errors reported.
+		requests, committed, left, errors int
+		spent                             bool
+		lost                              int // requests that brought no page
+	}{
+		{"401", func(nth int, _ docsapi.VisitorsQuery) error {
+			return when(nth == third, statusError(http.StatusUnauthorized, docsapi.Permanent))
+		}, third, 2, 6, 1, false, 1},
+		{"403 in the middle of a window", func(nth int, _ docsapi.VisitorsQuery) error {
+			return when(nth == third+1, statusError(http.StatusForbidden, docsapi.Permanent))
+		}, third + 1, 2, 6, 1, false, 1},
+		{"404 of one project", func(_ int, q docsapi.VisitorsQuery) error {
+			return when(q.Project == "prj_a", statusError(http.StatusNotFound, docsapi.Permanent))
+		}, 1 + 4*3, 4, 4, 1, false, 1},
+		{"an outage", func(nth int, _ docsapi.VisitorsQuery) error {
+			return when(nth >= third, outageError())
+		}, third + 1, 2, 6, 2, false, 2},
+		{"a window fails now and then", func(_ int, q docsapi.VisitorsQuery) error {
+			return when(q.Project == "prj_b", outageError())
+		}, 4*3 + 4, 4, 4, 4, false, 4},
+		{"nonsense", func(_ int, q docsapi.VisitorsQuery) error {
+			return when(q.Window.From == day("", 2).From || q.Window.From == day("", 3).From, shapeError())
+		}, 4 + 4*3, 4, 4, 4, false, 4},
+		{"429", func(nth int, _ docsapi.VisitorsQuery) error {
+			return when(nth == third, statusError(http.StatusTooManyRequests, docsapi.Transient))
+		}, third, 2, 6, 0, true, 1},
+		{"the budget refuses", func(nth int, _ docsapi.VisitorsQuery) error {
+			return when(nth == third, &docsapi.Error{Outcome: docsapi.Transient, Err: spent{time.Unix(1, 0)}})
+		}, third, 2, 6, 0, true, 1},
+		{"the budget cannot be written", func(nth int, _ docsapi.VisitorsQuery) error {
+			return when(nth >= third, &docsapi.Error{Outcome: docsapi.Transient, Err: stored{}})
+		}, third, 2, 6, 1, false, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, t.TempDir())
+			items := turns(w.days("prj_a", 4), w.days("prj_b", 4))
+			w.answers(c.refuse)
+			r := w.run(items...)
+			if got := w.service.requests(); got != c.requests {
+				t.Errorf("%d requests, want %d", got, c.requests)
+			}
+			if r.Committed != c.committed || r.Left != c.left || len(r.Errors) != c.errors || r.BudgetSpent != c.spent {
+				t.Errorf("result %+v; want %d committed, %d left, %d errors", r, c.committed, c.left, c.errors)
+			}
+			for _, err := range r.Errors {
+				if !strings.HasPrefix(err.Error(), "export prj_") {
+					t.Errorf("error does not name the window: %v", err)
+				}
+			}
+			// The next run does the rest, and keeps the pages it finds.
+			w.service.answer = nil
+			w.clean(w.run(asked(w.lacking(items)...)...))
+			if want := 8*3 + c.lost; w.service.requests() != want {
+				t.Errorf("%d requests in both runs, want %d", w.service.requests(), want)
+			}
+			w.emptySpool()
+		})
+	}
+}
+
+func when(yes bool, err error) error {
+	if yes {
+		return err
+	}
+	return nil
+}
+
+func (w *world) lacking(items []schedule.Item) (keys []analytics.Key) {
+	for _, item := range items {
+		if _, ok := w.ledger.newest(item.Key); !ok {
+			keys = append(keys, item.Key)
+		}
+	}
+	return keys
+}
+
+// After a refused key nothing is sent: not what waits for its turn, not what
+// waits to be tried again.
+func TestNothingIsSentAfterARefusedKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, t.TempDir())
+		w.concurrency = 16
+		w.predict = 3
+		items := turns(w.days("prj_a", 30))
+		w.source = &turnstile{service: w.service, places: make(chan struct{}, 4)}
+		// Each request takes a second; the tenth is refused. What is sent at the
+		// very moment may come before the refusal is known.
+		start := time.Now()
+		var last atomic.Int64
+		w.service.answer = func(nth int, _ docsapi.VisitorsQuery) (*analytics.Page, error) {
+			last.Store(int64(time.Since(start)))
+			time.Sleep(time.Second)
+			return nil, when(nth == 10, statusError(http.StatusUnauthorized, docsapi.Permanent))
+		}
+		r := w.run(items...)
+		const refused = 3 * time.Second // the tenth is one of the third four
+		if got := time.Duration(last.Load()); got > refused || w.service.requests() < 10 {
+			t.Errorf("%d requests, the last after %v, the refusal after %v", w.service.requests(), got, refused)
+		}
+		if len(r.Errors) != 1 || !docsapi.IsUnauthorized(r.Errors[0]) || r.Left+r.Committed != 30 {
+			t.Errorf("result %+v", r)
+		}
+	})
+}
+
+// turnstile lets so many requests through at once, as the budget does.
+type turnstile struct {
+	*service
+	places chan struct{}
+}
+
+func (g *turnstile) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.Page, error) {
+	select {
+	case g.places <- struct{}{}:
+		defer func() { <-g.places }()
+		return g.service.VisitorsPage(ctx, q)
+	case <-ctx.Done():
+		return analytics.Page{}, ctx.Err()
+	}
+}
+
+// With windows in flight at once, an outage is said twice and not once for
+// each of them. One window may begin between the first and the second failure.
+func TestOutageIsSaidTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, t.TempDir())
+		w.concurrency = 16
+		w.answers(func(int, docsapi.VisitorsQuery) error {
+			time.Sleep(time.Second)
+			return outageError()
+		})
+		r := w.run(asked(w.days("prj_a", 30)...)...)
+		if n := w.service.requests(); len(r.Errors) != maxFailures || r.Left != 30 || n > 17 {
+			t.Errorf("%d requests, %+v", n, r)
+		}
+	})
+}
+
+// So is a project that the service does not know, once.
+func TestUnknownProjectIsSaidOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, t.TempDir())
+		w.concurrency = 4
+		w.answers(func(int, docsapi.VisitorsQuery) error {
+			time.Sleep(time.Second)
+			return statusError(http.StatusNotFound, docsapi.Permanent)
+		})
+		r := w.run(asked(w.days("prj_a", 30)...)...)
+		if n := w.service.requests(); len(r.Errors) != 1 || r.Left != 30 || n > 4 {
+			t.Errorf("%d requests, %+v", n, r)
+		}
+	})
+}
+
+func TestFullSpool(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	w.spoolMax = 1
+	items := turns(w.days("prj_a", 4))
+	down := &memsink.Sink{Fault: func(memsink.Step, analytics.Revision) error { return errors.New("is down") }}
+	w.more = []sinks.Sink{named{down, "other"}}
+	r := w.run(items...)
+	if len(r.Errors) != 2 || r.Waiting != 1 || r.Left != 3 || !strings.Contains(fmt.Sprint(r.Errors), "DOCGAUGE_SPOOL_MAX") {
+		t.Errorf("result %+v", r)
+	}
+	// With nothing delivered, the next run sends nothing at all.
+	w.service.again()
+	p := w.process()
+	if n, failures, err := p.Recover(t.Context(), w.ledger.owed()); n != 0 || len(failures) != 1 || err != nil {
+		t.Fatalf("Recover: %d, %v, %v", n, failures, err)
+	}
+	if r := p.Run(t.Context(), w.work(items[1:])); len(r.Errors) != 1 || r.Left != 3 || w.service.requests() != 0 {
+		t.Errorf("%d requests, %+v", w.service.requests(), r)
+	}
+}
+
+// named gives a sink another name.
+type named struct {
+	*memsink.Sink
+	name string
+}
+
+func (n named) Name() string { return n.name }
+
+func TestSinkDown(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	keys := w.days("prj_a", 3)
+	isDown, tried := true, 0
+	other := &memsink.Sink{Fault: func(step memsink.Step, _ analytics.Revision) error {
+		if step == memsink.Before {
+			tried++
+		}
+		return when(isDown && step == memsink.Read, errors.New("is down"))
+	}}
+	w.more = []sinks.Sink{named{other, "other"}}
+	r := w.run(asked(keys...)...)
+	if len(r.Errors) != 1 || tried != 1 || r.Waiting != 3 || r.Committed != 0 || r.Left != 0 || w.ledger.counters["sink_failures_total sink other"] != 1 {
+		t.Errorf("tried %d times, %+v", tried, r)
+	}
+	for _, k := range keys {
+		w.shows(k, 1)
+		if e, _ := w.ledger.newest(k); !e.sinks["memory"] || e.sinks["other"] {
+			t.Errorf("%s: the ledger says %v", k, e.sinks)
+		}
+	}
+	isDown = false
+	w.service.again()
+	again := 0
+	w.told = func(ev Event) {
+		if ev.Step == StepReplaced && ev.Sink == "memory" {
+			again++
+		}
+	}
+	if _, n := w.recovered(); n != 3 || again != 0 || w.service.requests() != 0 {
+		t.Errorf("%d windows delivered, %d of them again, %d requests", n, again, w.service.requests())
+	}
+	w.reader = other
+	for _, k := range keys {
+		w.shows(k, 1)
+	}
+	w.emptySpool()
+}
+
+// A daemon tries a sink again that was down, at its next run and not before.
+func TestSinkIsTriedAgain(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	keys := w.days("prj_a", 2)
+	isDown := true
+	w.sink = &memsink.Sink{Fault: func(memsink.Step, analytics.Revision) error { return when(isDown, errors.New("is down")) }}
+	p := w.process()
+	p.Run(t.Context(), w.work(asked(keys[0])))
+	isDown = false
+	if r := w.clean(p.Run(t.Context(), w.work(asked(keys[1])))); r.Waiting != 1 {
+		t.Errorf("result %+v", r)
+	}
+	if n, failures, err := p.Recover(t.Context(), w.ledger.owed()); n != 2 || len(failures) > 0 || err != nil {
+		t.Errorf("Recover: %d, %v, %v", n, failures, err)
+	}
+	w.emptySpool()
+}
+
+// A newer revision takes the place of one that still waits for a sink.
+func TestNewerRevisionSupersedes(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	k := day("prj_a", 0)
+	isDown := true
+	var numbers []int32
+	other := &memsink.Sink{Fault: func(step memsink.Step, rev analytics.Revision) error {
+		if isDown {
+			return errors.New("is down")
+		}
+		if step == memsink.After {
+			numbers = append(numbers, rev.Number)
+		}
+		return nil
+	}}
+	w.more = []sinks.Sink{named{other, "other"}}
+	for version := range 2 {
+		w.service.put(k, 300, version)
+		w.run(asked(k)...)
+	}
+	isDown = false
+	if _, n := w.recovered(); n != 1 || len(numbers) != 1 || numbers[0] != 2 {
+		t.Errorf("%d windows delivered, revisions %v", n, numbers)
+	}
+	w.shows(k, 2)
+	w.reader = other
+	w.shows(k, 2)
+	w.emptySpool()
+}
+
+// TestLostFile: a window file that is gone or damaged.
+func TestLostFile(t *testing.T) {
+	for _, damage := range []struct {
+		name string
+		do   func(path string) error
+	}{
+		{"removed", os.Remove},
+		{"cut", func(path string) error { return os.Truncate(path, 100) }},
+		{"one bit flipped", flipBit},
+	} {
+		t.Run(damage.name, func(t *testing.T) {
+			w := newWorld(t, t.TempDir())
+			k := day("prj_a", 0)
+			w.service.put(k, 300, 1)
+			w.failing(string(StepRecorded), 1, killedAfter)
+			w.run(asked(k)...)
+			w.faults = nil
+			sealed, err := filepath.Glob(filepath.Join(w.dir, "spool", "sealed", "*.parquet"))
+			if err != nil || len(sealed) != 1 {
+				t.Fatal(sealed, err)
+			}
+			if err := damage.do(sealed[0]); err != nil {
+				t.Fatal(err)
+			}
+			w.recovered()
+			if rev, ok := w.ledger.known(k); ok {
+				t.Fatalf("the ledger still has %+v", rev)
+			}
+			w.clean(w.run(asked(k)...))
+			w.shows(k, 1)
+		})
+	}
+}
+
+func flipBit(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	data[len(data)/2] ^= 4
+	return os.WriteFile(path, data, 0o600)
+}
+
+// TestDamagedWhileDelivered: a bit flips after one sink has the window. The other
+// is not given it and is not taken to be down.
+func TestDamagedWhileDelivered(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	k, next := day("prj_a", 0), day("prj_a", 1)
+	w.service.put(k, 300, 1)
+	w.service.put(next, 300, 1)
+	other := memsink.New()
+	w.more = []sinks.Sink{named{other, "other"}}
+	w.told = func(ev Event) {
+		if ev.Step != StepCommitted || ev.Key != k || ev.Sink != "memory" {
+			return
+		}
+		sealed, err := filepath.Glob(filepath.Join(w.dir, "spool", "sealed", "*.2026-10-01_*.parquet"))
+		if err != nil || len(sealed) != 1 {
+			t.Fatal(sealed, err)
+		}
+		if err := flipBit(sealed[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := w.run(asked(k, next)...)
+	if len(r.Errors) != 1 || !errors.Is(r.Errors[0], spool.ErrDamaged) || r.Committed != 1 {
+		t.Errorf("result %+v", r)
+	}
+	if got := w.files(); len(got) != 1 || !strings.HasSuffix(got[0], ".damaged") {
+		t.Errorf("in the spool: %v", got)
+	}
+	w.shows(k, 1)
+	w.shows(next, 1)
+	if e, _ := w.ledger.newest(next); len(e.prov.Checksum) != 16 {
+		t.Errorf("the ledger has the checksum %q", e.prov.Checksum)
+	}
+	w.reader = other
+	w.shows(next, 1)
+	if got := w.shown(k); got.Number != 0 {
+		t.Errorf("the other sink was given the damaged file: %+v", got)
+	}
+}
+
+// A lost revision leaves the one before it where it is: in the spool, waiting.
+func TestLostRevisionAfterWaitingOne(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	k := day("prj_a", 0)
+	w.service.put(k, 300, 1)
+	w.failing(callReplace, 1, requestLost)
+	w.run(asked(k)...)
+	w.run(asked(k)...)
+	w.faults = nil
+	if err := os.Remove(filepath.Join(w.dir, "spool", "sealed", "prj_a.day.2026-10-01_2026-10-02.r2.parquet")); err != nil {
+		t.Fatal(err)
+	}
+	if _, n := w.recovered(); n != 1 {
+		t.Errorf("%d windows delivered, want 1", n)
+	}
+	w.shows(k, 1)
+	w.emptySpool()
+}
+
+// What one sink has is never forgotten, even if another lacks it for good.
+func TestLostFileThatASinkHas(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	k := day("prj_a", 0)
+	w.service.put(k, 300, 1)
+	w.clean(w.run(asked(k)...))
+	w.more = []sinks.Sink{named{memsink.New(), "other"}}
+	if _, n := w.recovered(); n != 0 {
+		t.Errorf("%d windows delivered", n)
+	}
+	if rev, ok := w.ledger.known(k); !ok || rev.Number != 1 {
+		t.Errorf("the ledger has %+v", rev)
+	}
+}
+
+// TestLedgerFails: an error of the ledger is no failure of the sink, and ends the run.
+func TestLedgerFails(t *testing.T) {
+	for _, call := range []string{callRecord, callCommitted} {
+		t.Run(call, func(t *testing.T) {
+			w := newWorld(t, t.TempDir())
+			w.failing(call, 1, requestLost)
+			r := w.run(asked(w.days("prj_a", 3)...)...)
+			if len(r.Errors) != 1 || strings.Contains(r.Errors[0].Error(), "sink") || w.service.requests() != 3 || r.Left != 3 {
+				t.Errorf("%d requests, %+v", w.service.requests(), r)
+			}
+			if n := w.ledger.counters["sink_failures_total sink memory"]; n != 0 {
+				t.Errorf("%d failures of the sink", n)
+			}
+		})
+	}
+}
+
+// TestCancelled cancels the run at each step: it returns soon, nothing is half,
+// and the next run needs no page again that was kept.
+func TestCancelled(t *testing.T) {
+	for i, step := range []Step{StepStarted, StepPage, StepFetched, StepSealed, StepRecorded, StepReplaced, StepCommitted, StepDone} {
+		committed := 0
+		if i >= 3 {
+			committed = 1 // sealed by then
+		}
+		t.Run(string(step), func(t *testing.T) {
+			w := newWorld(t, t.TempDir())
+			keys := w.days("prj_a", 3)
+			ctx, cancel := context.WithCancel(t.Context())
+			pages := 0
+			w.told = func(ev Event) {
+				if ev.Step == StepPage {
+					pages++
+				}
+				if ev.Step == step {
+					cancel()
+				}
+			}
+			r := w.process().Run(ctx, w.work(asked(keys...)))
+			w.told = nil
+			kept := pages
+			if len(r.Errors) != 0 || r.Left != 3-committed || r.Committed != committed {
+				t.Errorf("result %+v", r)
+			}
+			for _, k := range keys {
+				if w.shown(k).Number > 0 {
+					w.shows(k, 1)
+				}
+			}
+			w.service.again()
+			p, n := w.recovered()
+			w.clean(p.Run(t.Context(), w.work(asked(w.lacking(asked(keys...))...))))
+			if got := w.service.requests(); got != 9-kept || n != 0 {
+				t.Errorf("%d more requests after %d pages, %d windows in the spool", got, kept, n)
+			}
+			for _, k := range keys {
+				w.shows(k, 1)
+			}
+			w.emptySpool()
+		})
+	}
+}
+
+// A commit under way when the run is cancelled has the grace time, no more.
+func TestCancelledCommit(t *testing.T) {
+	for _, c := range []struct {
+		takes     time.Duration
+		committed int
+	}{{grace - time.Second, 1}, {grace + time.Minute, 0}} {
+		t.Run(c.takes.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, t.TempDir())
+				w.sink = slow{w.sink, c.takes}
+				ctx, cancel := context.WithCancel(t.Context())
+				w.told = func(ev Event) {
+					if ev.Step == StepRecorded {
+						cancel()
+					}
+				}
+				start := time.Now()
+				r := w.process().Run(ctx, w.work(asked(w.days("prj_a", 2)...)))
+				if took := time.Since(start); took > grace {
+					t.Errorf("the run went on for %v", took)
+				}
+				if r.Committed != c.committed || r.Waiting != 1-c.committed || r.Left != 1 {
+					t.Errorf("result %+v", r)
+				}
+			})
+		})
+	}
+}
+
+// slow is a sink that takes its time.
+type slow struct {
+	sinks.Sink
+	takes time.Duration
+}
+
+func (s slow) Replace(ctx context.Context, w sinks.Sealed) error {
+	select {
+	case <-time.After(s.takes):
+		return s.Sink.Replace(ctx, w)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Recover of a cancelled process does not begin with another window.
+func TestRecoverCancelled(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	keys := w.days("prj_a", 3)
+	w.failing(callReplace, 1, requestLost)
+	w.run(asked(keys...)...)
+	w.faults = nil
+	ctx, cancel := context.WithCancel(t.Context())
+	w.told = func(ev Event) { cancel() }
+	n, failures, err := w.process().Recover(ctx, w.ledger.owed())
+	if n != 1 || len(failures) != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("Recover: %d, %v, %v", n, failures, err)
+	}
+}
+
+// TestNonsenseWithoutEnd: a wrong base URL, answered by some web server, costs
+// a few requests and not the budget.
+func TestNonsenseWithoutEnd(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	w.answers(func(int, docsapi.VisitorsQuery) error { return shapeError() })
+	r := w.run(turns(w.days("prj_a", 20), w.days("prj_b", 20))...)
+	if n := w.service.requests(); n != maxStrange || r.Left != 40 || len(r.Errors) != maxStrange {
+		t.Errorf("%d requests, %d left, %d errors; want %d, 40, %[4]d", n, r.Left, len(r.Errors), maxStrange)
+	}
+}

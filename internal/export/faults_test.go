@@ -1,0 +1,240 @@
+package export
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/parquet"
+)
+
+// progress is how far a revision has come.
+type progress string
+
+const (
+	former    progress = "former"    // the ledger has the former revision, or none
+	owed      progress = "owed"      // it has the new one, owed to the sink
+	committed progress = "committed" // and the sink has it
+)
+
+// faultCase is one step of the export of a window of three pages that one fault
+// befalls.
+type faultCase struct {
+	call  string
+	nth   int
+	fault fault
+	// shown reports whether readers see the new revision then; ledger is what
+	// the ledger says; logged is how many pages need not be asked for again.
+	shown  bool
+	ledger progress
+	logged int
+}
+
+// faultCases lists every step of one export with every fault that can befall it.
+func faultCases() []faultCase {
+	var all []faultCase
+	add := func(call string, nth int, shown [2]bool, ledger [2]progress, logged int) {
+		for _, f := range []fault{requestLost, killedBefore} {
+			all = append(all, faultCase{call, nth, f, shown[0], ledger[0], logged})
+		}
+		for _, f := range []fault{replyLost, killedAfter} {
+			all = append(all, faultCase{call, nth, f, shown[1], ledger[1], logged})
+		}
+	}
+	for n := range 3 {
+		add(callAsk, n+1, [2]bool{}, [2]progress{former, former}, n)
+	}
+	add(callRecord, 1, [2]bool{}, [2]progress{former, owed}, 3)
+	add(callReplace, 1, [2]bool{false, true}, [2]progress{owed, owed}, 3)
+	add(callCommitted, 1, [2]bool{true, true}, [2]progress{owed, committed}, 3)
+	return append(all, []faultCase{
+		{string(StepStarted), 1, killedAfter, false, former, 0},
+		{string(StepPage), 1, killedAfter, false, former, 1},
+		{string(StepPage), 2, killedAfter, false, former, 2},
+		{string(StepPage), 3, killedAfter, false, former, 3},
+		{string(StepFetched), 1, killedAfter, false, former, 3},
+		{string(StepSealed), 1, killedAfter, false, former, 3},
+		{string(StepRecorded), 1, killedAfter, false, owed, 3},
+		{string(StepReplaced), 1, killedAfter, true, owed, 3},
+		{string(StepCommitted), 1, killedAfter, true, committed, 3},
+		{string(StepDone), 1, killedAfter, true, committed, 3},
+	}...)
+}
+
+// sinkKinds are the sinks a fault table is run over.
+var sinkKinds = map[string]func(*testing.T) (sinks.Sink, reader){
+	"memory": func(*testing.T) (sinks.Sink, reader) {
+		s := memsink.New()
+		return s, s
+	},
+	"parquet": func(t *testing.T) (sinks.Sink, reader) {
+		dir := t.TempDir()
+		s, err := parquet.New(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, tree{dir}
+	},
+}
+
+func TestFaults(t *testing.T) {
+	for kind, open := range sinkKinds {
+		for _, before := range []int32{0, 1} {
+			for _, c := range faultCases() {
+				t.Run(fmt.Sprintf("%s/revision %d/%s %d/%s", kind, before+1, c.call, c.nth, c.fault), func(t *testing.T) {
+					t.Parallel() // most of its time is waiting for the disk
+					w := newWorld(t, t.TempDir())
+					w.sink, w.reader = open(t)
+					testFault(t, w, before, c)
+				})
+			}
+		}
+	}
+}
+
+func testFault(t *testing.T, w *world, before int32, c faultCase) {
+	k := day("prj_a", 0)
+	if before > 0 {
+		w.service.put(k, 300, 1)
+		w.clean(w.run(w.due()...))
+		w.shows(k, before)
+	}
+	w.now = noon(4) // it settles
+	old := w.service.all(k)
+	w.service.put(k, 700, 2)
+	w.service.again()
+
+	w.failing(c.call, c.nth, c.fault)
+	w.run(w.due()...)
+	w.faults = nil
+
+	if got := w.shown(k).Number; got != before && !c.shown || got != before+1 && c.shown {
+		t.Fatalf("revision %d is shown", got)
+	}
+	if !c.shown && before > 0 {
+		rows, _, err := w.reader.Visitors(k)
+		if diff := rowsDiffer(old, rows); err != nil || diff != "" {
+			t.Fatalf("the former revision is shown with other rows: %v %s", err, diff)
+		}
+	}
+	w.says(k, before, c.ledger)
+
+	w.service.again()
+	w.heal()
+	if got, want := w.service.requests(), 3-c.logged; got != want {
+		t.Errorf("%d more requests, want %d", got, want)
+	}
+	if rev := w.shows(k, before+1); !rev.Settled || !rev.Verified {
+		t.Errorf("revision %+v", rev)
+	}
+	w.says(k, before, committed)
+	if e, _ := w.ledger.newest(k); e.prov.Requests != 3 {
+		t.Errorf("the ledger says %d requests, want 3", e.prov.Requests)
+	}
+	w.emptySpool()
+	if due := w.due(); len(due) > 0 {
+		t.Errorf("still due: %v", due)
+	}
+}
+
+// due plans the day windows of 2026-10-01.
+func (w *world) due() []schedule.Item {
+	k := day("prj_a", 0)
+	items := schedule.Due(schedule.Input{
+		Now: w.now, Projects: []string{k.Project}, Specs: []analytics.Spec{{Granularity: k.Granularity}},
+		Since: k.From, Settle: settle, Known: w.ledger.known, Provisional: w.ledger.provisional(),
+	})
+	return slices.DeleteFunc(items, func(i schedule.Item) bool { return i.Key != k })
+}
+
+// heal is one whole run of a new process.
+func (w *world) heal() {
+	w.Helper()
+	p, _ := w.recovered()
+	w.clean(p.Run(w.Context(), w.work(w.due())))
+}
+
+// says fails unless the ledger has the window in the given state.
+func (w *world) says(k analytics.Key, before int32, want progress) {
+	w.Helper()
+	e, known := w.ledger.newest(k)
+	got := former
+	switch {
+	case e.rev.Number == before+1 && e.sinks[w.sink.Name()]:
+		got = committed
+	case e.rev.Number == before+1:
+		got = owed
+	case e.rev.Number != before || known != (before > 0):
+		w.Fatalf("the ledger has revision %d", e.rev.Number)
+	}
+	if got != want {
+		w.Fatalf("the ledger says %s, want %s", got, want)
+	}
+}
+
+// TestManyFaults: several windows at once, faults anywhere, also while
+// recovering; then one run without a fault.
+func TestManyFaults(t *testing.T) {
+	root := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, dirOf(t, root))
+		w.now = noon(10)
+		w.concurrency = rapid.SampledFrom([]int{1, 4}).Draw(t, "concurrency")
+		w.predict = rapid.IntRange(0, 4).Draw(t, "predicted")
+		keys := []analytics.Key{day("prj_a", 0), day("prj_a", 1), day("prj_a", 2)}
+		for i, k := range keys {
+			w.service.put(k, rapid.IntRange(0, 1000).Draw(t, "rows"), i)
+		}
+		for range rapid.IntRange(1, 5).Draw(t, "processes") {
+			w.faulty(t, keys)
+		}
+		w.faults = nil
+		w.heals(keys)
+		for _, k := range keys {
+			if rev := w.shows(k, 1); !rev.Verified || !rev.Settled {
+				t.Fatalf("revision %+v", rev)
+			}
+		}
+		w.emptySpool()
+	})
+}
+
+// faulty is a process that a fault befalls, now or a few calls later.
+func (w *world) faulty(t *rapid.T, keys []analytics.Key) {
+	call := rapid.SampledFrom([]string{
+		callAsk, callRecord, callReplace, callCommitted, callForget, callCount, callPages,
+		string(StepStarted), string(StepPage), string(StepFetched), string(StepSealed), string(StepRecorded),
+		string(StepReplaced), string(StepCommitted), string(StepDone),
+	}).Draw(t, "call")
+	f := rapid.SampledFrom([]fault{requestLost, replyLost, killedBefore, killedAfter}).Draw(t, "fault")
+	w.failing(call, rapid.IntRange(1, 6).Draw(t, "nth"), f)
+	p := w.process()
+	if _, _, err := p.Recover(w.Context(), w.ledger.owed()); err == nil {
+		p.Run(w.Context(), w.work(w.missing(keys)))
+	}
+	for _, k := range keys {
+		rows, _, err := w.reader.Visitors(k)
+		if rev := w.shown(k); err != nil || rev.Number > 1 || rev.Number == 1 && rowsDiffer(w.service.all(k), rows) != "" {
+			t.Fatalf("%s after the fault: %+v, %v", k, rev, err)
+		}
+	}
+}
+
+func (w *world) missing(keys []analytics.Key) []schedule.Item {
+	return asked(slices.DeleteFunc(slices.Clone(keys), func(k analytics.Key) bool {
+		_, ok := w.ledger.newest(k)
+		return ok
+	})...)
+}
+
+func (w *world) heals(keys []analytics.Key) {
+	w.Helper()
+	p, _ := w.recovered()
+	w.clean(p.Run(w.Context(), w.work(w.missing(keys))))
+}

@@ -1,0 +1,248 @@
+package export
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/spool"
+	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/memsink"
+)
+
+const (
+	settle   = 72 * time.Hour
+	topPages = 3
+)
+
+// tb is what a test and a property share.
+type tb interface {
+	Context() context.Context
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+	Errorf(string, ...any)
+}
+
+// reader sees what the users of a sink see.
+type reader interface {
+	Visitors(analytics.Key) ([]analytics.Row, []analytics.Revision, error)
+	Totals(analytics.Key) ([]analytics.Revision, error)
+}
+
+// world is everything one pipeline stands on. A process is a pipeline; the
+// world outlives it.
+type world struct {
+	tb
+	root        string // for directories of the test
+	dir         string // the state directory
+	service     *service
+	ledger      *memory
+	sink        sinks.Sink
+	reader      reader
+	more        []sinks.Sink // further sinks
+	now         time.Time    // zero: it goes on
+	concurrency int
+	spoolMax    int64
+	predict     int
+	// told is told each step; faults says what goes wrong with the nth call (or
+	// step) of a process, from 1. Both may be nil.
+	told func(Event)
+	// source and book stand in for service and ledger where they are not nil.
+	source Source
+	book   book
+	// on is the newest process.
+	on     *power
+	faults func(call string, nth int) fault
+}
+
+func newWorld(t tb, dir string) *world {
+	mem := memsink.New()
+	return &world{
+		tb: t, root: dir, dir: filepath.Join(dir, "state"), service: newService(), ledger: newMemory(), sink: mem, reader: mem,
+		now: noon(1), concurrency: 1,
+	}
+}
+
+// noon is 12:00 UTC so many days after 2026-10-01.
+func noon(day int) time.Time { return time.Date(2026, 10, 1+day, 12, 0, 0, 0, time.UTC) }
+
+// day names the day window of project that begins so many days after 2026-10-01.
+func day(project string, n int) analytics.Key {
+	from := analytics.NewDate(2026, 10, 1+n)
+	return analytics.Key{Project: project, Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}}
+}
+
+func asked(keys ...analytics.Key) []schedule.Item {
+	var items []schedule.Item
+	for _, k := range keys {
+		items = append(items, schedule.Item{Key: k, Reason: schedule.ReasonAsked, Newest: true})
+	}
+	return items
+}
+
+// process opens the spool and returns a pipeline, as a new process does.
+func (w *world) process() *Pipeline {
+	w.Helper()
+	sp, err := spool.Open(w.dir, w.time())
+	if err != nil {
+		w.Fatal(err)
+	}
+	on := &power{world: w, calls: map[string]int{}}
+	w.on = on
+	cfg := Config{
+		Concurrency: w.concurrency, Settle: settle, SpoolMax: w.spoolMax, TopPages: topPages,
+		Now: w.time, Logger: slog.New(slog.DiscardHandler), Observe: on.observe,
+	}
+	var to []sinks.Sink
+	for _, s := range slices.Concat([]sinks.Sink{w.sink}, w.more) {
+		to = append(to, wiredSink{s, on})
+	}
+	return New(cfg, wire{on}, wire{on}, wire{on}, sp, to)
+}
+
+func (w *world) time() time.Time {
+	if w.now.IsZero() {
+		return time.Now()
+	}
+	return w.now
+}
+
+// work is what a run is told.
+func (w *world) work(items []schedule.Item) Work {
+	sizes := schedule.NewSizes(nil)
+	for _, item := range items {
+		if w.predict > 0 {
+			sizes.Learn(item.Key, int64(w.predict*pageRows))
+		}
+	}
+	underWay, err := spool.ListUnderWay(w.dir)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, u := range underWay {
+		if k, err := analytics.ParseKey(u.Key); err == nil {
+			sizes.SetBegun(k, u.Pages)
+		}
+	}
+	return Work{Room: w.service.room, Items: items, Known: w.ledger.known, Sizes: sizes, Policy: schedule.Policy{Settle: settle}, Asides: w.ledger.asides()}
+}
+
+// run is one process that reads the items without looking at the spool first.
+func (w *world) run(items ...schedule.Item) Result {
+	w.Helper()
+	return w.process().Run(w.Context(), w.work(items))
+}
+
+// failing makes the nth call of that name go wrong, in one process.
+func (w *world) failing(call string, nth int, f fault) {
+	w.faults = func(c string, n int) fault {
+		if c == call && n == nth {
+			return f
+		}
+		return noFault
+	}
+}
+
+// recovered is a process that takes up the spool; it must not fail.
+func (w *world) recovered() (*Pipeline, int) {
+	w.Helper()
+	p := w.process()
+	n, failures, err := p.Recover(w.Context(), w.ledger.owed())
+	if err != nil || len(failures) > 0 {
+		w.Fatalf("Recover: %v %v", failures, err)
+	}
+	return p, n
+}
+
+// clean fails where a run had an error.
+func (w *world) clean(r Result) Result {
+	w.Helper()
+	for _, err := range r.Errors {
+		w.Fatalf("run: %v", err)
+	}
+	return r
+}
+
+// shows fails unless the sink shows the rows the service has now, under the
+// given revision, and returns that revision.
+func (w *world) shows(k analytics.Key, number int32) analytics.Revision {
+	w.Helper()
+	rev := w.shown(k)
+	if rev.Number != number {
+		w.Fatalf("%s: revision %d is shown, want %d", k, rev.Number, number)
+	}
+	rows, _, err := w.reader.Visitors(k)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if diff := rowsDiffer(w.service.all(k), rows); diff != "" {
+		w.Fatalf("%s (-service +sink):\n%s", k, diff)
+	}
+	return rev
+}
+
+// shown returns the revision the sink shows, the zero revision for none.
+func (w *world) shown(k analytics.Key) analytics.Revision {
+	w.Helper()
+	revs, err := w.reader.Totals(k)
+	if err != nil {
+		w.Fatal(err)
+	}
+	switch len(revs) {
+	case 0:
+		return analytics.Revision{}
+	case 1:
+		return revs[0]
+	}
+	w.Fatalf("%s: %d revisions are shown", k, len(revs))
+	return analytics.Revision{}
+}
+
+func rowsDiffer(want, got []analytics.Row) string {
+	byPath := func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) }
+	want, got = slices.SortedFunc(slices.Values(want), byPath), slices.SortedFunc(slices.Values(got), byPath)
+	if slices.Equal(want, got) {
+		return ""
+	}
+	if len(want)+len(got) > 20 {
+		return cmp.Diff(len(want), len(got)) + "the rows differ"
+	}
+	return cmp.Diff(want, got)
+}
+
+// files returns the files below the spool.
+func (w *world) files() []string {
+	var out []string
+	err := filepath.WalkDir(filepath.Join(w.dir, "spool"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			out = append(out, filepath.Base(path))
+		}
+		return err
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return out
+}
+
+// emptySpool fails where anything is left in the spool.
+func (w *world) emptySpool() {
+	w.Helper()
+	if left := w.files(); len(left) > 0 {
+		w.Fatalf("left in the spool: %v", left)
+	}
+}
+
+func pagesOf(rows int) int { return schedule.Requests(int64(rows), schedule.PageRows) }
+
+var _ tb = (*testing.T)(nil)

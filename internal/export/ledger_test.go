@@ -1,0 +1,175 @@
+package export
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+// memory is a ledger and its gauges in memory, with the semantics of the state
+// database: each method is one transaction.
+type memory struct {
+	mu       sync.Mutex
+	windows  map[analytics.Key][]entry // oldest revision first
+	counters map[string]int64
+	open     map[analytics.Key]analytics.Totals
+	pages    map[analytics.Key][]analytics.Row
+	aside    map[analytics.Key]analytics.Aside
+	moves    map[schedule.MovementKey]schedule.Movement
+	perPage  map[string]int
+}
+
+type entry struct {
+	rev   analytics.Revision
+	prov  analytics.Provenance
+	sinks map[string]bool // true: has it, false: is owed
+}
+
+func newMemory() *memory {
+	return &memory{windows: map[analytics.Key][]entry{}, counters: map[string]int64{}, open: map[analytics.Key]analytics.Totals{}, pages: map[analytics.Key][]analytics.Row{},
+		aside: map[analytics.Key]analytics.Aside{}, moves: map[schedule.MovementKey]schedule.Movement{}, perPage: map[string]int{}}
+}
+
+func (m *memory) find(rev analytics.Revision) int {
+	return slices.IndexFunc(m.windows[rev.Key], func(e entry) bool { return e.rev.Number == rev.Number })
+}
+
+func (m *memory) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.find(rev) >= 0 {
+		return nil
+	}
+	e := entry{rev, prov, map[string]bool{}}
+	for _, s := range sinks {
+		e.sinks[s] = false
+	}
+	m.windows[rev.Key] = append(m.windows[rev.Key], e)
+	delete(m.aside, rev.Key)
+	return nil
+}
+
+func (m *memory) SetAside(_ context.Context, a analytics.Aside) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.aside[a.Key] = a
+	return nil
+}
+
+func (m *memory) asides() map[analytics.Key]analytics.Aside {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.aside)
+}
+
+func (m *memory) SetMovement(_ context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.moves[schedule.MovementKey{Series: schedule.Series{Project: project, Granularity: g}, Kind: schedule.MovementKind(kind)}] = schedule.Movement{Times: times, At: at}
+	return nil
+}
+
+func (m *memory) SetPageRows(_ context.Context, project string, rows int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.perPage[project] = rows
+	return nil
+}
+
+func (m *memory) Committed(ctx context.Context, rev analytics.Revision, sink string, _ time.Time) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := m.find(rev); i >= 0 {
+		m.windows[rev.Key][i].sinks[sink] = true
+	}
+	return nil
+}
+
+func (m *memory) Forget(_ context.Context, rev analytics.Revision) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := m.find(rev); i >= 0 {
+		m.windows[rev.Key] = slices.Delete(m.windows[rev.Key], i, i+1)
+	}
+	return nil
+}
+
+func (m *memory) SetOpen(_ context.Context, k analytics.Key, t analytics.Totals, _ time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.open[k] = t
+	return nil
+}
+
+func (m *memory) SetPages(_ context.Context, rev analytics.Revision, pages []analytics.Row) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pages[rev.Key] = pages
+	return nil
+}
+
+func (m *memory) Count(_ context.Context, name string, n int64, labels ...string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.counters[strings.Join(append([]string{name}, labels...), " ")] += n
+	return nil
+}
+
+// newest returns the newest entry of a window.
+func (m *memory) newest(k analytics.Key) (entry, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := m.windows[k]
+	if len(all) == 0 {
+		return entry{}, false
+	}
+	return slices.MaxFunc(all, func(a, b entry) int { return int(a.rev.Number - b.rev.Number) }), true
+}
+
+func (m *memory) known(k analytics.Key) (analytics.Revision, bool) {
+	e, ok := m.newest(k)
+	return e.rev, ok
+}
+
+func (m *memory) keys() []analytics.Key {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.windows))
+}
+
+func (m *memory) owed() map[analytics.Key]Owed {
+	out := map[analytics.Key]Owed{}
+	for _, k := range m.keys() {
+		e, ok := m.newest(k)
+		if !ok {
+			continue
+		}
+		o := Owed{Revision: e.rev}
+		for sink, has := range e.sinks {
+			if has {
+				o.Has = append(o.Has, sink)
+			}
+		}
+		out[k] = o
+	}
+	return out
+}
+
+func (m *memory) provisional() []analytics.Key {
+	return slices.DeleteFunc(m.keys(), func(k analytics.Key) bool {
+		rev, ok := m.known(k)
+		return !ok || rev.Settled
+	})
+}

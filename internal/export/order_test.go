@@ -1,0 +1,438 @@
+package export
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/spool"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+// begun returns the windows that are begun and not whole.
+func (w *world) begun() []string {
+	w.Helper()
+	underWay, err := spool.ListUnderWay(w.dir)
+	if err != nil {
+		w.Fatal(err)
+	}
+	var keys []string
+	for _, u := range underWay {
+		k, err := analytics.ParseKey(u.Key)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if _, aside := w.ledger.asides()[k]; !aside {
+			keys = append(keys, u.Key)
+		}
+	}
+	return keys
+}
+
+// malformedError is what the client says of an answer that has a row that cannot
+// be kept.
+func malformedError() error {
+	return &docsapi.Error{Op: "visitors", Status: http.StatusOK, Outcome: docsapi.Permanent, FromAPI: true, Message: "human: want an integer", Err: docsapi.ErrMalformed}
+}
+
+func refusedError() error {
+	return &docsapi.Error{Op: "visitors", Status: http.StatusBadRequest, Outcome: docsapi.Permanent, FromAPI: true, Message: "too old"}
+}
+
+// TestScarceBudget: a budget that does not reach for everything reads whole windows,
+// whatever the concurrency: of 20 requests 18 are six days of three pages.
+func TestScarceBudget(t *testing.T) {
+	for _, concurrency := range []int{1, 4, 16} {
+		t.Run(fmt.Sprint(concurrency), func(t *testing.T) {
+			w := newWorld(t, t.TempDir())
+			w.concurrency = concurrency
+			keys := w.days("prj_a", 12)
+			w.now = noon(40) // they can no longer change
+			w.service.limited, w.service.budget = true, 20
+			r := w.clean(w.run(asked(keys...)...))
+			if r.Committed != 6 || !r.BudgetSpent || r.Left != 6 {
+				t.Errorf("result %+v", r)
+			}
+			for i, k := range keys {
+				if (w.shown(k).Number == 1) != (i < 6) {
+					t.Errorf("window %d of the plan: revision %d is shown", i+1, w.shown(k).Number)
+				}
+			}
+			if begun := w.begun(); !slices.Equal(begun, []string{keys[6].String()}) {
+				t.Errorf("begun: %v", begun)
+			}
+		})
+	}
+}
+
+// One window of each project at most is begun and not whole, and it is gone on
+// with before another that may not become whole either.
+func TestBegunWindowsAreFinishedFirst(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	keys := w.days("prj_a", 6)
+	w.now = noon(40)
+	w.service.limited, w.service.budget = true, 2
+	w.clean(w.run(asked(keys[3:]...)...)) // two pages of the fourth
+	w.service.budget = 2
+	w.clean(w.run(asked(keys...)...))
+	if w.shown(keys[3]).Number != 1 || len(w.begun()) != 1 {
+		t.Errorf("begun: %v; the first that was is at revision %d", w.begun(), w.shown(keys[3]).Number)
+	}
+}
+
+// A window that can move is not begun where it cannot be read whole; those behind
+// it use what is free, as it had room when the run began.
+func TestHeldBack(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	w.now = noon(5) // days from 2 on can still move
+	young, old, small := day("prj_a", 4), day("prj_a", 3), day("prj_a", 0)
+	w.service.put(young, 1250, 1)
+	w.service.put(old, 1250, 1)
+	w.service.put(small, 100, 1)
+	w.service.limited, w.service.budget = true, 8
+	run := func() Result {
+		work := w.work(asked(w.lacking(asked(young, old, small))...))
+		for _, k := range []analytics.Key{young, old} {
+			work.Sizes.Learn(k, 1250)
+		}
+		work.Sizes.Learn(small, 100)
+		work.Policy.Limit, work.Movements = 8, w.ledger.moves
+		return w.clean(w.process().Run(t.Context(), work))
+	}
+	r := run()
+	if r.Committed != 2 || w.shown(old).Number != 0 || len(w.begun()) != 0 || r.Wanted != 5 || !r.BudgetSpent {
+		t.Errorf("result %+v, begun %v", r, w.begun())
+	}
+	// It does not wait for ever: after two hours it is begun all the same.
+	w.service.budget = 2
+	if r = run(); len(w.begun()) != 0 || w.service.requests() != 6 {
+		t.Errorf("result %+v, begun %v", r, w.begun())
+	}
+	w.now = w.now.Add(3 * time.Hour)
+	if r = run(); len(w.begun()) != 1 {
+		t.Errorf("result %+v, begun %v", r, w.begun())
+	}
+}
+
+// TestSmallPages: a service that puts fewer rows on a page than are asked for is
+// read whole, and what it puts there is known next time.
+func TestSmallPages(t *testing.T) {
+	for _, c := range []struct{ rows, cap, want int }{
+		{600, 100, 6}, {601, 100, 7}, {99, 100, 1}, {100, 100, 1}, {0, 100, 1}, {700, 249, 3}, {3, 1, 3},
+	} {
+		for _, concurrency := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%d rows, %d a page, concurrency %d", c.rows, c.cap, concurrency), func(t *testing.T) {
+				w := newWorld(t, t.TempDir())
+				w.concurrency, w.service.cap = concurrency, c.cap
+				k := day("prj_a", 0)
+				w.service.put(k, c.rows, 1)
+				w.clean(w.run(asked(k)...))
+				if rev := w.shows(k, 1); !rev.Verified || w.service.requests() != c.want {
+					t.Errorf("%d requests, want %d; %+v", w.service.requests(), c.want, rev)
+				}
+				if got := w.ledger.perPage["prj_a"]; c.want > 1 && got != c.cap {
+					t.Errorf("%d rows a page are remembered", got)
+				}
+				// Read again, with the size and the length known: all but the last at once.
+				w.service.again()
+				work := w.work(asked(k))
+				if c.want > 1 {
+					work.Sizes.SetPerPage("prj_a", c.cap)
+				}
+				work.Sizes.Learn(k, int64(c.rows))
+				w.clean(w.process().Run(t.Context(), work))
+				if rev := w.shows(k, 2); !rev.Verified || w.service.requests() != c.want {
+					t.Errorf("%d requests, want %d; %+v", w.service.requests(), c.want, rev)
+				}
+				// A service that gives whole pages again is believed, too.
+				w.service.cap = 0
+				w.service.again()
+				w.clean(w.process().Run(t.Context(), work))
+				if rev := w.shown(k); !rev.Verified {
+					t.Errorf("%+v", rev)
+				}
+			})
+		}
+	}
+}
+
+// TestBadWindowsStopNobody: of thirty days the newest seventeen cannot be kept.
+func TestBadWindowsStopNobody(t *testing.T) {
+	for reason, failure := range map[analytics.AsideReason]func() error{
+		analytics.AsideMalformed: malformedError, analytics.AsideRefused: refusedError,
+		analytics.AsideFailing: outageError, analytics.AsideRepeats: nil,
+	} {
+		t.Run(string(reason), func(t *testing.T) {
+			w := newWorld(t, t.TempDir())
+			keys := w.days("prj_a", 30)
+			bad := keys[:17]
+			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+				if !slices.ContainsFunc(bad, func(k analytics.Key) bool { return k.Window == q.Window }) {
+					return nil, nil
+				}
+				if failure == nil {
+					return &analytics.Page{Rows: rowsOf(250, 1), HasMore: true}, nil
+				}
+				return nil, failure()
+			}
+			due := func() []schedule.Item {
+				items := slices.DeleteFunc(asked(w.lacking(asked(keys...))...), func(i schedule.Item) bool {
+					return w.ledger.asides()[i.Key].Until.After(w.now)
+				})
+				return append(items, schedule.Item{Key: day("prj_a", 99), TotalsOnly: true, Reason: schedule.ReasonOpen})
+			}
+			runs := 0
+			for ; len(w.ledger.keys()) < 13; runs++ {
+				if runs == 14 {
+					t.Fatalf("%d windows after %d runs", len(w.ledger.keys()), runs)
+				}
+				w.run(due()...)
+				w.now = w.now.Add(time.Hour)
+			}
+			if runs > 1 && (reason == analytics.AsideMalformed || reason == analytics.AsideRepeats) {
+				t.Errorf("%d runs", runs)
+			}
+			// What fails rests longer and longer: few requests from here on.
+			w.service.again()
+			for range 5 * 24 {
+				w.run(due()...)
+				w.now = w.now.Add(time.Hour)
+			}
+			if n := w.service.requests() - 5*24; n > 17*9*6 || n < 17*5 {
+				t.Errorf("%d requests in five days", n)
+			}
+			asides := w.ledger.asides()
+			if a := asides[bad[0]]; len(asides) != 17 || a.Reason != reason || a.Detail == "" || a.Failures < 5 {
+				t.Errorf("%d set aside: %+v", len(asides), a)
+			}
+			// The service is mended: all are read, and nothing is set aside any more.
+			w.service.answer = nil
+			w.now = w.now.Add(24 * time.Hour)
+			w.clean(w.run(due()...))
+			if len(w.ledger.asides()) != 0 || len(w.lacking(asked(keys...))) != 0 {
+				t.Errorf("still aside: %v", w.ledger.asides())
+			}
+		})
+	}
+}
+
+// A project that never gave a window, and refuses three in a row, is what is refused.
+func TestRefusedProject(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	w.answers(func(int, docsapi.VisitorsQuery) error { return refusedError() })
+	if r := w.run(asked(w.days("prj_a", 30)...)...); w.service.requests() != maxRefused || r.Left != 30 {
+		t.Errorf("%d requests, %+v", w.service.requests(), r)
+	}
+}
+
+// An outage is no fault of the windows that met it: when it is over, they are read
+// in the first run, and none rests.
+func TestAfterAnOutage(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	keys := w.days("prj_a", 6)
+	w.answers(func(int, docsapi.VisitorsQuery) error { return outageError() })
+	for range 4 {
+		w.run(asked(keys...)...)
+		w.now = w.now.Add(time.Hour)
+	}
+	w.service.answer = nil
+	if r := w.clean(w.run(asked(keys...)...)); r.Committed != 6 || len(w.ledger.asides()) != 0 {
+		t.Errorf("result %+v, aside %v", r, w.ledger.asides())
+	}
+}
+
+// TestSuspectRows: an unverified reading says which of its rows are suspect.
+func TestSuspectRows(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	k := day("prj_a", 0)
+	w.service.put(k, 700, 1)
+	w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+		p := w.service.page(q)
+		switch q.Offset {
+		case 0:
+			p.Totals.AI++
+		case 250:
+			p.Rows = slices.Clone(p.Rows)
+			p.Rows[3].Path = rowsOf(1, 1)[0].Path
+		}
+		return &p, nil
+	}
+	r := w.clean(w.run(asked(k)...))
+	e, _ := w.ledger.newest(k)
+	if e.rev.Verified || e.prov.MovedRows != 250 || e.prov.RepeatedRows != 1 || r.Unverified != 1 || r.MovedRows != 250 || r.RepeatedRows != 1 {
+		t.Errorf("%+v, %+v, %+v", e.rev, e.prov, r)
+	}
+}
+
+// TestAnyService: whatever a service does that can be read at all, its windows are
+// read whole and exact, with a bounded number of requests, and none starves; what
+// cannot be read keeps nobody waiting.
+//
+// They are the same services each time, unless -rapid.seed asks for others.
+func TestAnyService(t *testing.T) {
+	root := t.TempDir()
+	if seed := flag.Lookup("rapid.seed").Value; seed.String() == "0" {
+		if err := seed.Set("20261122"); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = seed.Set("0") }()
+	}
+	rapid.Check(t, func(t *rapid.T) { newAnyService(t, dirOf(t, root)).check() })
+}
+
+// anyService is a random service and a user of it.
+type anyService struct {
+	*world
+	t *rapid.T
+	// rows of each window; bad ones fail in their way, restless ones change every run
+	// until they are ripe.
+	rows     map[analytics.Key]int
+	bad      map[analytics.Key]error
+	restless bool
+	alike    bool // no window has more than twice the rows of another
+	limit    int
+	outage   int // runs until it is over
+	requests map[analytics.Key]int
+}
+
+func newAnyService(t *rapid.T, dir string) *anyService {
+	s := &anyService{
+		world: newWorld(t, dir), t: t, rows: map[analytics.Key]int{}, bad: map[analytics.Key]error{}, requests: map[analytics.Key]int{},
+		restless: rapid.Bool().Draw(t, "restless"), alike: rapid.Bool().Draw(t, "alike"), limit: rapid.IntRange(4, 30).Draw(t, "limit"),
+		outage: rapid.IntRange(0, 3).Draw(t, "outage"),
+	}
+	s.now = noon(7)
+	s.concurrency = rapid.SampledFrom([]int{1, 4}).Draw(t, "concurrency")
+	s.service.cap = rapid.SampledFrom([]int{0, 0, 100, 37}).Draw(t, "page rows")
+	s.service.limited = true
+	failures := []error{malformedError(), refusedError(), outageError()}
+	least, most := 0, 1500
+	if s.alike {
+		least = rapid.IntRange(1, 750).Draw(t, "least rows")
+		most = 2 * least
+	}
+	for n := range rapid.IntRange(1, 7).Draw(t, "days") {
+		k := day("prj_a", n)
+		s.rows[k] = rapid.IntRange(least, most).Draw(t, "rows")
+		s.service.put(k, s.rows[k], 0)
+		if rapid.IntRange(0, 4).Draw(t, "bad") == 0 {
+			s.bad[k] = rapid.SampledFrom(failures).Draw(t, "failure")
+		}
+	}
+	s.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+		k := analytics.Key{Project: q.Project, Granularity: analytics.Day, Window: q.Window}
+		s.service.mu.Lock()
+		s.requests[k]++
+		s.service.mu.Unlock()
+		if s.outage > 0 {
+			return nil, outageError()
+		}
+		return nil, s.bad[k]
+	}
+	return s
+}
+
+// run1 is one run an hour after the former, killed in some of them.
+func (s *anyService) run1(n int, killed bool) {
+	s.service.budget = s.limit
+	s.faults = nil
+	if killed {
+		call := rapid.SampledFrom([]string{callAsk, callRecord, callReplace, callCommitted, string(StepSealed)}).Draw(s.t, "killed at")
+		s.failing(call, rapid.IntRange(1, 5).Draw(s.t, "nth"), rapid.SampledFrom([]fault{killedBefore, killedAfter}).Draw(s.t, "when"))
+	}
+	p := s.process()
+	if _, _, err := p.Recover(s.t.Context(), s.ledger.owed()); err != nil && !killed {
+		s.t.Fatal(err)
+	}
+	work := s.work(nil)
+	for _, k := range s.ledger.keys() {
+		if rev, ok := s.ledger.known(k); ok {
+			work.Sizes.Learn(k, rev.Rows)
+		}
+	}
+	for project, rows := range s.ledger.perPage {
+		work.Sizes.SetPerPage(project, rows)
+	}
+	in := schedule.Input{
+		Now: s.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: day("prj_a", 0).From,
+		Settle: settle, Known: s.ledger.known, Provisional: s.ledger.provisional(), Rotate: n, Sizes: work.Sizes,
+		Aside: func(k analytics.Key) (analytics.Aside, bool) { a, ok := s.ledger.asides()[k]; return a, ok },
+		GaveUp: func(k analytics.Key) bool {
+			e, ok := s.ledger.newest(k)
+			return ok && e.rev.TotalsOnly() && e.prov.Requests > 1
+		},
+		Policy: schedule.Policy{Limit: s.limit, Settle: settle, Moved: func(k schedule.MovementKey) (schedule.Movement, bool) {
+			m, ok := s.ledger.moves[k]
+			return m, ok
+		}},
+	}
+	before := len(s.begun())
+	work.Items = slices.DeleteFunc(schedule.Due(in), func(i schedule.Item) bool { return s.rows[i.Key] == 0 && !s.has(i.Key) })
+	work.Policy, work.Movements = in.Policy, s.ledger.moves
+	p.Run(s.t.Context(), work)
+	// Where sizes cannot be told from those of others, two can be begun.
+	if s.alike && !killed && len(s.begun()) > 1 && before <= 1 {
+		s.t.Fatalf("begun: %v", s.begun())
+	}
+	s.now = s.now.Add(time.Hour)
+	s.outage--
+	if !s.restless {
+		return
+	}
+	for k, rows := range s.rows {
+		if s.now.Before(k.To.Time().Add(settle)) {
+			s.service.put(k, rows, n+1)
+		}
+	}
+}
+
+func (s *anyService) has(k analytics.Key) bool { _, ok := s.rows[k]; return ok }
+
+func (s *anyService) check() {
+	n := 0
+	for ; n < 4; n++ {
+		s.run1(n, rapid.Bool().Draw(s.t, "killed"))
+	}
+	for ; n < 24*10 && (n == 4 || !s.settled()); n++ {
+		s.run1(n, false)
+	}
+	perPage := 250
+	if s.service.cap > 0 {
+		perPage = s.service.cap
+	}
+	for k, rows := range s.rows {
+		if s.bad[k] != nil {
+			if s.shown(k).Number != 0 {
+				s.t.Errorf("%s is shown", k)
+			}
+			continue
+		}
+		rev := s.shown(k)
+		if !rev.Settled || !rev.Verified {
+			s.t.Fatalf("after %d runs %s is %+v", n, k, rev)
+		}
+		s.shows(k, rev.Number)
+		// Two readings in full, those that a kill or a move cut short, an outage.
+		pages := schedule.Requests(int64(rows), perPage)
+		if most := 7*pages + 12 + 4; s.requests[k] > most {
+			s.t.Errorf("%s: %d requests for %d pages, want at most %d", k, s.requests[k], pages, most)
+		}
+	}
+}
+
+// settled reports whether every window that can be read is.
+func (s *anyService) settled() bool {
+	for k := range s.rows {
+		if rev, ok := s.ledger.known(k); s.bad[k] == nil && (!ok || !rev.Settled) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,246 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// fault is what goes wrong with one call that leaves the process.
+type fault string
+
+const (
+	noFault      fault = ""
+	requestLost  fault = "request lost"  // fails and has no effect
+	replyLost    fault = "reply lost"    // has its effect and fails
+	killedBefore fault = "killed before" // the process dies before the call has its effect
+	killedAfter  fault = "killed after"  // or after it
+)
+
+// The calls, as faults name them; a step of Observe is named by itself.
+const (
+	callAsk       = "ask for page"
+	callRecord    = "record"
+	callReplace   = "replace"
+	callCommitted = "committed in ledger"
+	callForget    = "forget"
+	callOpen      = "set open"
+	callPages     = "set pages"
+	callCount     = "count"
+)
+
+var errKilled = errors.New("killed")
+
+// power is one process as it stands on the world: when it is killed, what it
+// wrote to the spool until then is copied, and nothing it does later has any
+// effect on the world.
+type power struct {
+	*world
+	mu    sync.Mutex
+	calls map[string]int
+	dead  bool
+}
+
+// strike counts a call and returns what is to go wrong with it.
+func (p *power) strike(call string) (fault, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return noFault, errKilled
+	}
+	p.calls[call]++
+	if p.faults == nil {
+		return noFault, nil
+	}
+	return p.faults(call, p.calls[call]), nil
+}
+
+// do is one call.
+func (p *power) do(call string, effect func() error) error {
+	f, err := p.strike(call)
+	if err != nil {
+		return err
+	}
+	switch f {
+	case requestLost:
+		return outageError()
+	case killedBefore:
+		return p.kill()
+	}
+	err = effect()
+	switch f {
+	case replyLost:
+		return outageError()
+	case killedAfter:
+		return p.kill()
+	}
+	return err
+}
+
+func (p *power) kill() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return errKilled
+	}
+	p.dead = true
+	left, err := os.MkdirTemp(p.root, "left-")
+	if err == nil {
+		err = copyTree(left, p.dir)
+	}
+	if err != nil {
+		panic(err) // a fault of the test, in a goroutine that cannot end it
+	}
+	p.dir = left
+	return errKilled
+}
+
+// copyTree copies what is there while others may still remove from it.
+func copyTree(to, from string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err == nil {
+			var rel string
+			if rel, err = filepath.Rel(from, path); err == nil {
+				err = copyEntry(filepath.Join(to, rel), path, d.IsDir())
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+}
+
+func copyEntry(to, from string, dir bool) error {
+	if dir {
+		return os.MkdirAll(to, 0o700)
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// check returns an error once the process is dead.
+func (p *power) check() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return errKilled
+	}
+	return nil
+}
+
+func (p *power) observe(ev Event) {
+	f, err := p.strike(string(ev.Step))
+	if err != nil {
+		return
+	}
+	if f != noFault {
+		_ = p.kill()
+	}
+	if p.told != nil {
+		p.told(ev)
+	}
+}
+
+// wire is the source, the ledger and the gauges behind a power.
+type wire struct{ p *power }
+
+func (w wire) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (page analytics.Page, err error) {
+	err = w.p.do(callAsk, func() (err error) {
+		page, err = w.p.api().VisitorsPage(ctx, q)
+		return err
+	})
+	return page, err
+}
+
+// book is a ledger and its gauges.
+type book interface {
+	Ledger
+	Gauges
+}
+
+func (w *world) books() book {
+	if w.book != nil {
+		return w.book
+	}
+	return w.ledger
+}
+
+func (w *world) api() Source {
+	if w.source != nil {
+		return w.source
+	}
+	return w.service
+}
+
+// local hides that the fault looks like one of the service's.
+func local(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New("state: " + err.Error())
+}
+
+func (w wire) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
+	return local(w.p.do(callRecord, func() error { return w.p.books().Record(ctx, rev, prov, sinks) }))
+}
+
+func (w wire) Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error {
+	return local(w.p.do(callCommitted, func() error { return w.p.books().Committed(ctx, rev, sink, at) }))
+}
+
+func (w wire) Forget(ctx context.Context, rev analytics.Revision) error {
+	return local(w.p.do(callForget, func() error { return w.p.books().Forget(ctx, rev) }))
+}
+
+func (w wire) SetAside(ctx context.Context, a analytics.Aside) error {
+	return w.p.books().SetAside(ctx, a)
+}
+
+func (w wire) SetMovement(ctx context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time) error {
+	return w.p.books().SetMovement(ctx, project, g, kind, times, at)
+}
+
+func (w wire) SetPageRows(ctx context.Context, project string, rows int) error {
+	return w.p.books().SetPageRows(ctx, project, rows)
+}
+
+func (w wire) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {
+	return local(w.p.do(callOpen, func() error { return w.p.books().SetOpen(ctx, k, t, at) }))
+}
+
+func (w wire) SetPages(ctx context.Context, rev analytics.Revision, pages []analytics.Row) error {
+	return local(w.p.do(callPages, func() error { return w.p.books().SetPages(ctx, rev, pages) }))
+}
+
+func (w wire) Count(ctx context.Context, name string, n int64, labels ...string) error {
+	return local(w.p.do(callCount, func() error { return w.p.books().Count(ctx, name, n, labels...) }))
+}
+
+// wiredSink is a sink behind a power.
+type wiredSink struct {
+	sinks.Sink
+	p *power
+}
+
+func (s wiredSink) Replace(ctx context.Context, w sinks.Sealed) error {
+	return s.p.do(callReplace, func() error { return s.Sink.Replace(ctx, w) })
+}

@@ -1,0 +1,162 @@
+package export
+
+import (
+	"os"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// dirOf returns a new directory for one case of a property.
+func dirOf(t tb, root string) string {
+	dir, err := os.MkdirTemp(root, "case-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestResume: however a budget cuts a window into runs, and whatever was
+// predicted, all runs together send the fewest requests there can be.
+func TestResume(t *testing.T) {
+	root := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, dirOf(t, root))
+		w.concurrency = rapid.SampledFrom([]int{1, 4, 16}).Draw(t, "concurrency")
+		rows := rapid.OneOf(rapid.IntRange(0, 3000), rapid.Map(rapid.IntRange(0, 12), func(n int) int { return n * pageRows })).Draw(t, "rows")
+		w.predict = rapid.IntRange(0, 14).Draw(t, "predicted")
+		k := day("prj_a", 0)
+		w.service.put(k, rows, 1)
+		w.service.limited = true
+		var r Result
+		for runs := 0; r.Committed == 0; runs++ {
+			if runs > 20 {
+				t.Fatal("does not end")
+			}
+			w.service.budget = rapid.IntRange(1, 5).Draw(t, "budget")
+			r = w.clean(w.run(asked(k)...))
+			if (r.Committed == 0) != (r.BudgetSpent && r.Left == 1) {
+				t.Fatalf("result %+v", r)
+			}
+		}
+		want := pagesOf(rows)
+		if w.predict > want {
+			want++
+		}
+		if got := w.service.requests(); got != want {
+			t.Fatalf("%d requests, want %d", got, want)
+		}
+		if e, _ := w.ledger.newest(k); e.prov.Requests != want {
+			t.Fatalf("the ledger says %d requests, want %d", e.prov.Requests, want)
+		}
+		if rev := w.shows(k, 1); !rev.Verified {
+			t.Fatalf("revision %+v", rev)
+		}
+		w.emptySpool()
+	})
+}
+
+// TestManyWindows: the same over several windows and projects at once.
+func TestManyWindows(t *testing.T) {
+	root := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, dirOf(t, root))
+		w.now = noon(10)
+		w.concurrency = rapid.SampledFrom([]int{1, 4, 16}).Draw(t, "concurrency")
+		items, want := asked(), 0
+		for _, project := range []string{"prj_a", "prj_b"} {
+			for n := range rapid.IntRange(1, 5).Draw(t, "windows") {
+				k, rows := day(project, n), rapid.IntRange(0, 1500).Draw(t, "rows")
+				w.service.put(k, rows, 1)
+				items, want = append(items, asked(k)...), want+pagesOf(rows)
+			}
+		}
+		w.service.limited = true
+		for runs := 0; len(w.ledger.keys()) < len(items); runs++ {
+			if runs > 100 {
+				t.Fatal("does not end")
+			}
+			w.service.budget = rapid.IntRange(1, 20).Draw(t, "budget")
+			left := items[:0:0]
+			for _, item := range items {
+				if _, ok := w.ledger.newest(item.Key); !ok {
+					left = append(left, item)
+				}
+			}
+			r := w.clean(w.run(left...))
+			if r.Committed+r.Left != len(left) {
+				t.Fatalf("%d windows: %+v", len(left), r)
+			}
+		}
+		if got := w.service.requests(); got != want {
+			t.Fatalf("%d requests, want %d", got, want)
+		}
+		for _, item := range items {
+			w.shows(item.Key, 1)
+		}
+		w.emptySpool()
+	})
+}
+
+// A page log whose window has changed meanwhile is not gone on with; one
+// request finds that out, and its page is the first of the new reading.
+func TestResumeOfChangedWindow(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	k := day("prj_a", 0)
+	w.service.put(k, 1000, 1)
+	w.service.limited, w.service.budget = true, 2
+	w.clean(w.run(asked(k)...))
+	w.service.put(k, 1000, 2)
+	w.service.budget = 9
+	r := w.clean(w.run(asked(k)...))
+	if want := 2 + 4; w.service.requests() != want || r.Drifted != 1 {
+		t.Errorf("%d requests, want %d; %+v", w.service.requests(), want, r)
+	}
+	if rev := w.shows(k, 1); !rev.Verified {
+		t.Errorf("revision %+v", rev)
+	}
+}
+
+// A page log from before the window could settle is of no use after it.
+func TestResumeAfterSettleTime(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	k := day("prj_a", 0)
+	w.service.put(k, 1000, 1)
+	w.service.limited, w.service.budget = true, 2
+	w.clean(w.run(asked(k)...))
+	w.now = noon(5)
+	w.service.budget = 9
+	w.clean(w.run(asked(k)...))
+	if want := 2 + 4; w.service.requests() != want {
+		t.Errorf("%d requests, want %d", w.service.requests(), want)
+	}
+	if rev := w.shows(k, 1); !rev.Settled {
+		t.Errorf("revision %+v", rev)
+	}
+}
+
+// The last reading takes what comes, also in parts.
+func TestResumeOfTolerantReading(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	k := day("prj_a", 0)
+	w.predict = 4
+	w.service.limited = true
+	version := 0
+	for runs := 0; len(w.ledger.keys()) == 0; runs++ {
+		if runs > 20 {
+			t.Fatal("does not end")
+		}
+		version++
+		w.service.put(k, 1000, version)
+		w.service.budget = 1
+		w.clean(w.run(asked(k)...))
+	}
+	// Two requests for each of the readings that drifted, four for the last.
+	if want := 2 + 2 + 4; w.service.requests() != want {
+		t.Errorf("%d requests, want %d", w.service.requests(), want)
+	}
+	if rev := w.shown(k); rev.Verified || rev.Rows != 1000 || rev.Totals != totalsOf(w.service.all(k)) {
+		t.Errorf("revision %+v", rev)
+	}
+	w.emptySpool()
+}

@@ -1,0 +1,145 @@
+package export
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/docsapi"
+)
+
+// service is the API in memory. It is scripted by answer, which stands before
+// what it would say by itself.
+type service struct {
+	// answer takes the place of the nth request's answer (from 1) where it
+	// returns a page or an error.
+	answer func(nth int, q docsapi.VisitorsQuery) (*analytics.Page, error)
+
+	mu   sync.Mutex
+	rows map[place][]analytics.Row
+	// budget is how many more requests go through, where limited.
+	limited bool
+	budget  int
+	sent    []docsapi.VisitorsQuery
+	// cap is the most rows it puts on a page; 0: as many as are asked for.
+	cap int
+}
+
+// place is what a query names.
+type place struct {
+	project string
+	analytics.Window
+}
+
+func newService() *service { return &service{rows: map[place][]analytics.Row{}} }
+
+// put makes the window of k have n rows; version tells one content from another.
+func (s *service) put(k analytics.Key, n, version int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rows[place{k.Project, k.Window}] = rowsOf(n, version)
+}
+
+func rowsOf(n, version int) []analytics.Row {
+	rows := make([]analytics.Row, n)
+	for i := range rows {
+		// Not in the order of the sinks, which sort by path.
+		rows[i] = analytics.Row{Path: fmt.Sprintf("/%d/page-%d", i%7, i), Human: int64(i), AI: int64(version), Total: int64(i + version)}
+	}
+	return rows
+}
+
+func totalsOf(rows []analytics.Row) analytics.Totals {
+	t := analytics.Totals{Human: int64(len(rows))}
+	if len(rows) > 0 {
+		t.AI = rows[0].AI
+	}
+	t.Total = t.Human + t.AI
+	return t
+}
+
+func (s *service) all(k analytics.Key) []analytics.Row {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rows[place{k.Project, k.Window}]
+}
+
+// room is what the budget says it lets through now.
+func (s *service) room(context.Context) (free int, limited bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.budget, s.limited, nil
+}
+
+// requests returns how many requests reached the service.
+func (s *service) requests() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sent)
+}
+
+// again begins a new count.
+func (s *service) again() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = nil
+}
+
+// spent is the refusal of a budget.
+type spent struct{ until time.Time }
+
+func (s spent) Error() string      { return "budget used up" }
+func (s spent) RetryAt() time.Time { return s.until }
+
+func (s *service) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.Page, error) {
+	if err := ctx.Err(); err != nil {
+		return analytics.Page{}, err
+	}
+	nth, err := s.charge(q)
+	if err != nil {
+		return analytics.Page{}, err
+	}
+	if s.answer != nil {
+		if page, err := s.answer(nth, q); err != nil {
+			return analytics.Page{}, err
+		} else if page != nil {
+			page.Offset = q.Offset
+			return *page, nil
+		}
+	}
+	return s.page(q), nil
+}
+
+func (s *service) charge(q docsapi.VisitorsQuery) (nth int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.limited && s.budget == 0 {
+		return 0, &docsapi.Error{Op: "visitors", Outcome: docsapi.Transient, Err: spent{time.Unix(1, 0)}}
+	}
+	s.budget--
+	s.sent = append(s.sent, q)
+	return len(s.sent), nil
+}
+
+// page is what the service says by itself.
+func (s *service) page(q docsapi.VisitorsQuery) analytics.Page {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rows := s.rows[place{q.Project, q.Window}]
+	limit := q.Limit
+	if s.cap > 0 {
+		limit = min(limit, s.cap)
+	}
+	from, to := min(q.Offset, len(rows)), min(q.Offset+limit, len(rows))
+	return analytics.Page{Offset: q.Offset, Totals: totalsOf(rows), Rows: rows[from:to:to], HasMore: to < len(rows)}
+}
+
+func statusError(status int, outcome docsapi.Outcome) error {
+	return &docsapi.Error{Op: "visitors", Method: "GET", URL: "https://api", Status: status, Outcome: outcome, Message: http.StatusText(status)}
+}
+
+func shapeError() error  { return statusError(http.StatusOK, docsapi.Permanent) }
+func outageError() error { return statusError(http.StatusServiceUnavailable, docsapi.Transient) }

@@ -1,0 +1,313 @@
+package export
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/budget"
+	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/memsink"
+)
+
+var long = flag.Bool("long", false, "simulate whole years")
+
+// backlog is how many days are due when a simulation begins.
+const backlog = 40
+
+// timeout is how long a request can be under way.
+const timeout = time.Minute
+
+// TestYear simulates hourly runs with the real client, budget, ledger and spool
+// over a service that has outages and late data, and processes that are killed.
+// No window of 2000 has the dates of another granularity's window.
+func TestYear(t *testing.T) {
+	days, seeds := 40, 1
+	switch {
+	case *long:
+		days, seeds = 320, 2
+	case testing.Short():
+		days = 10
+	}
+	for _, limit := range []int{10, 90} {
+		for seed := range seeds {
+			t.Run(fmt.Sprintf("budget %d, seed %d", limit, seed), func(t *testing.T) {
+				bubble(t, func(t *testing.T) { simulate(t, uint64(seed), limit, days) })
+			})
+		}
+	}
+}
+
+// year is one simulation.
+type year struct {
+	*world
+	t      *testing.T
+	rand   *rand.Rand
+	remote *remote
+	db     *state.DB
+	limit  int
+	since  analytics.Date
+	rotate int
+	// settled holds when each settled revision reached the sink first.
+	settled map[analytics.Key]map[int32]time.Time
+}
+
+func simulate(t *testing.T, seed uint64, limit, days int) {
+	y := newYear(t, seed, limit)
+	defer func() {
+		if err := y.db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for end := time.Now().AddDate(0, 0, days); time.Now().Before(end); {
+		y.sleep(y.process1(y.rand.IntN(8) == 0))
+	}
+	y.remote.calm = true
+	for n := 0; y.process1(false) || len(y.due(y.entries())) > 0; n++ {
+		if n > 24*30 {
+			t.Fatal("the backlog does not end")
+		}
+		y.sleep(true)
+	}
+	y.checkBudget()
+	y.checkWindows()
+	y.emptySpool()
+}
+
+func newYear(t *testing.T, seed uint64, limit int) *year {
+	dir := t.TempDir()
+	db, err := state.Open(filepath.Join(dir, "db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(backlog*24*time.Hour + 17*time.Minute + 3*time.Second)
+	y := &year{
+		world: newWorld(t, dir), t: t, rand: rand.New(rand.NewPCG(seed, 1)), db: db, limit: limit,
+		since: analytics.DateOf(time.Now()) - backlog + 1, settled: map[analytics.Key]map[int32]time.Time{},
+	}
+	y.remote = &remote{
+		process: func() error { return y.on.check() },
+		rand:    rand.New(rand.NewPCG(seed, 2)), asked: map[place][]time.Time{},
+	}
+	y.now, y.concurrency = time.Time{}, 4
+	mem := memsink.New()
+	y.sink, y.reader, y.book = noting{mem, y}, mem, db
+	return y
+}
+
+// noting notes when settled revisions reach the sink.
+type noting struct {
+	*memsink.Sink
+	y *year
+}
+
+func (n noting) Replace(ctx context.Context, w sinks.Sealed) error {
+	if err := n.Sink.Replace(ctx, w); err != nil {
+		return err
+	}
+	n.y.on.mu.Lock()
+	defer n.y.on.mu.Unlock()
+	rev := w.Revision()
+	if _, again := n.y.settled[rev.Key][rev.Number]; rev.Settled && !again {
+		if n.y.settled[rev.Key] == nil {
+			n.y.settled[rev.Key] = map[int32]time.Time{}
+		}
+		n.y.settled[rev.Key][rev.Number] = time.Now()
+	}
+	return nil
+}
+
+// sleep goes on to the next run that can have something to do: in the next
+// hour, or when the next day is over.
+func (y *year) sleep(busy bool) {
+	now := time.Now()
+	next := now.Truncate(time.Hour).Add(time.Hour + 17*time.Minute)
+	if !busy {
+		next = now.Truncate(24 * time.Hour).Add(24*time.Hour + 17*time.Minute)
+	}
+	time.Sleep(next.Sub(now))
+}
+
+// process1 is one process, from its start to its end, and reports whether it
+// left anything to do.
+func (y *year) process1(killed bool) (busy bool) {
+	y.rotate++
+	y.faults = nil
+	if killed {
+		call, nth := y.rand.IntN(6), 1+y.rand.IntN(10)
+		calls := []string{callAsk, callRecord, callReplace, callCommitted, string(StepPage), string(StepSealed)}
+		y.failing(calls[call], nth, []fault{killedBefore, killedAfter}[y.rand.IntN(2)])
+	}
+	p := y.process()
+	b := y.connect()
+	known := y.entries()
+	if _, _, err := p.Recover(y.t.Context(), owedOf(known)); err != nil {
+		return true
+	}
+	known = y.entries()
+	work := y.work(known, b)
+	r := p.Run(y.t.Context(), work)
+	if y.on.check() == nil {
+		if err := b.Flush(y.t.Context()); err != nil {
+			y.t.Fatal(err)
+		}
+	}
+	return r.Left > 0 || y.on.check() != nil
+}
+
+// connect gives the process a client and a budget of its own.
+func (y *year) connect() *budget.Budget {
+	b := budget.New(budget.Config{
+		Name: "analytics", Limit: y.limit, Timeout: timeout, InFlight: y.concurrency,
+		RetryAfter: docsapi.RetryAfter, Now: time.Now,
+	}, mortal{y.db, y.on}, y.remote)
+	client, err := docsapi.New(docsapi.Config{
+		BaseURL: "https://api.example.com", APIKey: docsapi.StaticKey("key_secret"), Transport: b, Timeout: timeout,
+	})
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	y.source = client
+	return b
+}
+
+// mortal is the request log as a process has it that can be killed.
+type mortal struct {
+	*state.DB
+	on *power
+}
+
+func (m mortal) Charge(ctx context.Context, name string, limit int, now func() time.Time, span, unanswered time.Duration, answered map[int64]time.Time) (int64, time.Time, error) {
+	if err := m.on.check(); err != nil {
+		return 0, time.Time{}, err
+	}
+	return m.DB.Charge(ctx, name, limit, now, span, unanswered, answered)
+}
+
+func (m mortal) Cooldown(ctx context.Context, name string, until time.Time, step int) error {
+	if err := m.on.check(); err != nil {
+		return err
+	}
+	return m.DB.Cooldown(ctx, name, until, step)
+}
+
+func (y *year) entries() map[analytics.Key]state.Entry {
+	all, err := y.db.Entries(y.t.Context())
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	out := map[analytics.Key]state.Entry{}
+	for _, e := range all {
+		out[e.Key] = e
+	}
+	return out
+}
+
+// work is what a run is told, from the state.
+func (y *year) work(known map[analytics.Key]state.Entry, b *budget.Budget) Work {
+	sizes := schedule.NewSizes(nil)
+	for k, e := range known {
+		sizes.Learn(k, e.Rows)
+	}
+	return Work{Items: y.due(known), Known: look(known), Sizes: sizes, Policy: schedule.Policy{Limit: y.limit, Settle: settle}}
+}
+
+func look(entries map[analytics.Key]state.Entry) func(analytics.Key) (analytics.Revision, bool) {
+	return func(k analytics.Key) (analytics.Revision, bool) {
+		e, ok := entries[k]
+		return e.Revision, ok
+	}
+}
+
+func owedOf(entries map[analytics.Key]state.Entry) map[analytics.Key]Owed {
+	out := map[analytics.Key]Owed{}
+	for k, e := range entries {
+		o := Owed{Revision: e.Revision}
+		for sink, at := range e.Sinks {
+			if !at.IsZero() {
+				o.Has = append(o.Has, sink)
+			}
+		}
+		out[k] = o
+	}
+	return out
+}
+
+var specs = []analytics.Spec{{Granularity: analytics.Day}, {Granularity: analytics.Week}, {Granularity: analytics.Month}, {Granularity: "28d", TotalsOnly: true}}
+
+func (y *year) due(known map[analytics.Key]state.Entry) []schedule.Item {
+	in := schedule.Input{
+		Now: time.Now(), Projects: []string{"prj_a", "prj_b"}, Specs: specs, Since: y.since,
+		Settle: settle, Known: look(known), Rotate: y.rotate,
+	}
+	for k, e := range known {
+		if !e.Settled {
+			in.Provisional = append(in.Provisional, k)
+		}
+	}
+	return schedule.Due(in)
+}
+
+// checkBudget: in no hour do more requests arrive than the budget allows.
+func (y *year) checkBudget() {
+	at := y.remote.arrivals
+	for i := y.limit; i < len(at); i++ {
+		if span := at[i].Sub(at[i-y.limit]); span < time.Hour {
+			y.t.Fatalf("%d requests within %v, at %v", y.limit+1, span, at[i])
+		}
+	}
+}
+
+// checkWindows: every window is there, settled once if it can be, and right.
+func (y *year) checkWindows() {
+	known := y.entries()
+	windows := 0
+	for _, project := range []string{"prj_a", "prj_b"} {
+		for _, spec := range specs {
+			for w := range schedule.Since(spec.Granularity, y.since, analytics.DateOf(time.Now())) {
+				windows++
+				e, ok := known[analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}]
+				if !ok {
+					y.t.Errorf("%s %s %s was never read", project, spec, w)
+				}
+				y.checkWindow(e.Revision)
+			}
+		}
+	}
+	y.t.Logf("%d windows, %d requests, %d windows settled", windows, len(y.remote.arrivals), len(y.settled))
+	if windows == 0 || len(y.settled) < windows/2 {
+		y.t.Error("the simulation did next to nothing")
+	}
+}
+
+func (y *year) checkWindow(rev analytics.Revision) {
+	k := rev.Key
+	if shown := y.shown(k); shown != rev {
+		y.t.Errorf("%s: the ledger has %+v, readers see %+v", k, rev, shown)
+	}
+	if time.Now().Before(k.To.Time().Add(settle)) {
+		return
+	}
+	if !rev.Settled || len(y.settled[k]) != 1 {
+		y.t.Errorf("%s settled %d times: %+v", k, len(y.settled[k]), rev)
+	}
+	at := place{k.Project, k.Window}
+	for _, asked := range y.remote.asked[at] {
+		if asked.After(y.settled[k][rev.Number]) {
+			y.t.Errorf("%s was asked for again at %v", k, asked)
+		}
+	}
+	want := content(at, time.Now())
+	rows, _, err := y.reader.Visitors(k)
+	if err != nil || !rev.TotalsOnly() && rowsDiffer(want, rows) != "" || rev.Totals != totalsOf(want) {
+		y.t.Errorf("%s: %+v with %d rows, want %+v with %d: %v", k, rev.Totals, len(rows), totalsOf(want), len(want), err)
+	}
+}
