@@ -18,7 +18,7 @@ import (
 // expirySoon is when an expiring key is worth a warning.
 const expirySoon = 7 * 24 * time.Hour
 
-func (a *app) checkCommand() *cobra.Command {
+func (a *Program) checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
 		Short: "validate the configuration, the state, each sink, and the API with one request",
@@ -33,7 +33,7 @@ one run.
 	}
 }
 
-func (a *app) check(ctx context.Context) (err error) {
+func (a *Program) check(ctx context.Context) (err error) {
 	c, err := loadConfig(needProjects|needAPI|needServer, a.now())
 	if err != nil {
 		return err
@@ -56,16 +56,16 @@ func (a *app) check(ctx context.Context) (err error) {
 }
 
 // finding prints one result and reports whether it is a failure.
-func (a *app) finding(what, said string, err error) bool {
+func (a *Program) finding(what, said string, err error) bool {
 	if err != nil {
-		fmt.Fprintf(a.out, "FAIL  %-14s %v\n", what, err)
+		fmt.Fprintf(a.Out, "FAIL  %-14s %v\n", what, err)
 		return true
 	}
-	fmt.Fprintf(a.out, "ok    %-14s %s\n", what, said)
+	fmt.Fprintf(a.Out, "ok    %-14s %s\n", what, said)
 	return false
 }
 
-func (a *app) checkSinks(ctx context.Context, c config) (failed bool) {
+func (a *Program) checkSinks(ctx context.Context, c config) (failed bool) {
 	stores, err := newSinks(c)
 	if err != nil {
 		return a.finding("sinks", "", err)
@@ -80,7 +80,7 @@ func (a *app) checkSinks(ctx context.Context, c config) (failed bool) {
 }
 
 // checkAPI reads the totals of the first project's newest day.
-func (a *app) checkAPI(ctx context.Context, c config, db *state.DB) (said string, err error) {
+func (a *Program) checkAPI(ctx context.Context, c config, db *state.DB) (said string, err error) {
 	client, err := newAPI(c, db, a.logger(c), a.now, 0)
 	if err != nil {
 		return "", err
@@ -95,7 +95,7 @@ func (a *app) checkAPI(ctx context.Context, c config, db *state.DB) (said string
 }
 
 // checkMetrics tries where a run's metrics go.
-func (a *app) checkMetrics(ctx context.Context, c config) (failed bool) {
+func (a *Program) checkMetrics(ctx context.Context, c config) (failed bool) {
 	if c.Textfile != "" {
 		failed = a.finding("textfile", c.Textfile, exporter.TryTextfile(c.Textfile))
 	}
@@ -106,7 +106,7 @@ func (a *app) checkMetrics(ctx context.Context, c config) (failed bool) {
 	return failed
 }
 
-func (a *app) checkExpiry(c config) (failed bool) {
+func (a *Program) checkExpiry(c config) (failed bool) {
 	if !c.APIKeyExpires.set {
 		return false
 	}

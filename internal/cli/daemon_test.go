@@ -57,7 +57,7 @@ func configFor(t *testing.T, url string) config {
 }
 
 // appFor is an app whose log is kept, and shown where the test fails.
-func appFor(t *testing.T) (*app, *logbook) {
+func appFor(t *testing.T) (*Program, *logbook) {
 	t.Helper()
 	log := new(logbook)
 	t.Cleanup(func() {
@@ -65,7 +65,7 @@ func appFor(t *testing.T) (*app, *logbook) {
 			t.Log(log.String())
 		}
 	})
-	return &app{out: log, err: log, now: time.Now, logTo: &switchWriter{to: log}}, log
+	return &Program{Out: log, Err: log, now: time.Now, logTo: &switchWriter{to: log}}, log
 }
 
 // daemonFor opens a daemon in this process.

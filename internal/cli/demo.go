@@ -18,7 +18,7 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-func (a *app) demoCommand() *cobra.Command {
+func (a *Program) demoCommand() *cobra.Command {
 	var dir string
 	var stay bool
 	cmd := &cobra.Command{
@@ -40,7 +40,7 @@ a free port if that is taken, and an export every minute.`,
 	return cmd
 }
 
-func (a *app) demo(ctx context.Context, dir string, stay bool) (err error) {
+func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "docgauge-demo-"); err != nil {
 			return err
@@ -65,7 +65,7 @@ func (a *app) demo(ctx context.Context, dir string, stay bool) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "sandbox  %s  (120 days of synthetic traffic, 640 pages)\n\nexport   ", c.BaseURL)
+	fmt.Fprintf(a.Out, "sandbox  %s  (120 days of synthetic traffic, 640 pages)\n\nexport   ", c.BaseURL)
 	if err := a.exportWith(ctx, c, &selection{}, runOptions{anew: true}); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (a *app) demo(ctx context.Context, dir string, stay bool) (err error) {
 }
 
 // demoServe serves what was exported, and goes on exporting.
-func (a *app) demoServe(ctx context.Context, c config) (err error) {
+func (a *Program) demoServe(ctx context.Context, c config) (err error) {
 	if c.Schedule.Cron, err = schedule.ParseCron("* * * * *"); err != nil {
 		return err
 	}
@@ -86,12 +86,12 @@ func (a *app) demoServe(ctx context.Context, c config) (err error) {
 		return err
 	}
 	return a.serveWith(ctx, c, serving{}, func(url string) {
-		fmt.Fprintf(a.out, "\nStatus page  %s/\nMetrics      %s/metrics\nExports every minute; Ctrl-C ends it.\n", url, url)
+		fmt.Fprintf(a.Out, "\nStatus page  %s/\nMetrics      %s/metrics\nExports every minute; Ctrl-C ends it.\n", url, url)
 	})
 }
 
 // demoConfig is the environment's configuration, pointed at the sandbox.
-func demoConfig(a *app, url, dir string) (config, error) {
+func demoConfig(a *Program, url, dir string) (config, error) {
 	c, err := loadConfig(needNothing, a.now())
 	if err != nil {
 		return c, err
@@ -107,34 +107,34 @@ func demoConfig(a *app, url, dir string) (config, error) {
 	return c, nil
 }
 
-func (a *app) demoSummary(ctx context.Context, c config, served int) error {
-	fmt.Fprintln(a.out)
+func (a *Program) demoSummary(ctx context.Context, c config, served int) error {
+	fmt.Fprintln(a.Out)
 	if err := a.statusOf(ctx, c, &selection{}, false); err != nil {
 		return err
 	}
-	fmt.Fprintln(a.out)
+	fmt.Fprintln(a.Out)
 	if err := a.demoSinks(ctx, c); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "\nservice  %s answered\n", plural(served, "request"))
+	fmt.Fprintf(a.Out, "\nservice  %s answered\n", plural(served, "request"))
 	if slices.Contains(c.Sinks, sinkParquet) {
 		if err := a.demoFiles(c.ParquetURL); err != nil {
 			return err
 		}
 	}
 	if slices.Contains(c.Sinks, sinkClickHouse) {
-		fmt.Fprintf(a.out, "Query it:   SELECT path, human, ai, total FROM docgauge_visitors WHERE granularity = 'week' ORDER BY total DESC LIMIT 10   (ClickHouse)\n")
+		fmt.Fprintf(a.Out, "Query it:   SELECT path, human, ai, total FROM docgauge_visitors WHERE granularity = 'week' ORDER BY total DESC LIMIT 10   (ClickHouse)\n")
 	}
-	fmt.Fprintln(a.out, "Your own:   set DOCGAUGE_BASE_URL, DOCGAUGE_API_KEY and DOCGAUGE_PROJECTS, then: docgauge check && docgauge export")
+	fmt.Fprintln(a.Out, "Your own:   set DOCGAUGE_BASE_URL, DOCGAUGE_API_KEY and DOCGAUGE_PROJECTS, then: docgauge check && docgauge export")
 	return nil
 }
 
-func (a *app) demoFiles(root string) error {
+func (a *Program) demoFiles(root string) error {
 	files, size, err := measure(root)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, `files    %s, %s: visitors/v1/p=…/g=day|week|month/ym=…/<from>_<to>.parquet, totals/v1/… alike
+	fmt.Fprintf(a.Out, `files    %s, %s: visitors/v1/p=…/g=day|week|month/ym=…/<from>_<to>.parquet, totals/v1/… alike
 
 Query it:   SELECT path, human, ai, total FROM '%s' ORDER BY total DESC LIMIT 10   (DuckDB)
 `, plural(files, "Parquet file"), humanize.IBytes(uint64(size)), filepath.Join(root, "visitors/v1/*/g=week/*/*.parquet"))
@@ -142,7 +142,7 @@ Query it:   SELECT path, human, ai, total FROM '%s' ORDER BY total DESC LIMIT 10
 }
 
 // demoSinks counts what readers of each sink see.
-func (a *app) demoSinks(ctx context.Context, c config) (err error) {
+func (a *Program) demoSinks(ctx context.Context, c config) (err error) {
 	stores, err := newSinks(c)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (a *app) demoSinks(ctx context.Context, c config) (err error) {
 		}
 		rows = append(rows, []string{s.Name(), commas(windows), commas(n), s.Location()})
 	}
-	return table(a.out, []string{"sink", "windows", "rows", "where"}, rows, 1, 2)
+	return table(a.Out, []string{"sink", "windows", "rows", "where"}, rows, 1, 2)
 }
 
 // counter is a sink that can count what readers see.

@@ -116,7 +116,7 @@ func accepts(args []string, whole bool) error {
 	if slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "…") }) {
 		return nil // shortened
 	}
-	a := &app{out: io.Discard, err: io.Discard, now: time.Now, logTo: &switchWriter{to: io.Discard}}
+	a := &Program{Out: io.Discard, Err: io.Discard, now: time.Now, logTo: &switchWriter{to: io.Discard}}
 	root := a.root()
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd(args...)

@@ -22,7 +22,7 @@ import (
 // endTimeout bounds what is noted of a run, and handed over, once it was interrupted.
 const endTimeout = 5 * time.Second
 
-func (a *app) exportCommand() *cobra.Command {
+func (a *Program) exportCommand() *cobra.Command {
 	var sel selection
 	var o runOptions
 	var dry bool
@@ -102,7 +102,7 @@ const (
 	outcomeInterrupted = "interrupted"
 )
 
-func (a *app) export(ctx context.Context, sel *selection, o runOptions) error {
+func (a *Program) export(ctx context.Context, sel *selection, o runOptions) error {
 	c, err := loadConfig(needProjects|needAPI, a.now())
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (a *app) export(ctx context.Context, sel *selection, o runOptions) error {
 	return a.exportWith(ctx, c, sel, o)
 }
 
-func (a *app) exportWith(ctx context.Context, c config, sel *selection, o runOptions) (err error) {
+func (a *Program) exportWith(ctx context.Context, c config, sel *selection, o runOptions) (err error) {
 	// Bad flags are found before anything is opened.
 	if err := sel.check(c, a.now()); err != nil {
 		return err
@@ -123,9 +123,9 @@ func (a *app) exportWith(ctx context.Context, c config, sel *selection, o runOpt
 	s, err := r.run(ctx, sel, o)
 	s.say([]error{err, r.follow(ctx, s)})
 	if o.json {
-		err = writeJSON(a.out, s)
+		err = writeJSON(a.Out, s)
 	} else {
-		err = s.print(a.out, a.err)
+		err = s.print(a.Out, a.Err)
 	}
 	if err == nil && (!s.good() || len(s.Errors) > 0) {
 		return errSaid

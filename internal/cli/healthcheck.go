@@ -30,7 +30,7 @@ type checking struct {
 	timeout     time.Duration
 }
 
-func (a *app) healthcheckCommand() *cobra.Command {
+func (a *Program) healthcheckCommand() *cobra.Command {
 	var o checking
 	cmd := &cobra.Command{
 		Use:   "healthcheck",
@@ -58,7 +58,7 @@ Exit codes: 0 alive, or ready; 1 not; 2 bad usage or configuration.`,
 	return cmd
 }
 
-func (a *app) healthcheck(ctx context.Context, o checking) error {
+func (a *Program) healthcheck(ctx context.Context, o checking) error {
 	c, err := loadConfig(needServer, a.now())
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (a *app) healthcheck(ctx context.Context, o checking) error {
 	if err != nil {
 		return fmt.Errorf("%s of %s: %w", p.path, p.host, err)
 	}
-	fmt.Fprintln(a.out, said)
+	fmt.Fprintln(a.Out, said)
 	return nil
 }
 

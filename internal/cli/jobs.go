@@ -13,7 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 )
 
-func (a *app) jobsCommand() *cobra.Command {
+func (a *Program) jobsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "jobs",
 		Short: "the prompt queue: prompt files that become agent jobs",
@@ -79,7 +79,7 @@ type reading struct {
 }
 
 // openReading opens the state, and the folder where it is needed.
-func (a *app) openReading(n need) (_ *reading, err error) {
+func (a *Program) openReading(n need) (_ *reading, err error) {
 	c, err := loadConfig(n, a.now())
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ type adding struct {
 	template                      bool
 }
 
-func (a *app) jobsAddCommand() *cobra.Command {
+func (a *Program) jobsAddCommand() *cobra.Command {
 	var o adding
 	cmd := &cobra.Command{
 		Use:   "add [TEXT...]",
@@ -47,7 +47,7 @@ and never takes the place of another. The queue takes it up with its next scan.`
 // maxInput is more than a prompt can have.
 const maxInput = 2 * prompts.MaxBytes
 
-func (a *app) jobsAdd(o adding, args []string, in io.Reader) error {
+func (a *Program) jobsAdd(o adding, args []string, in io.Reader) error {
 	c, err := loadConfig(needProjects|needPrompts, a.now())
 	if err != nil {
 		return err
@@ -78,6 +78,6 @@ func (a *app) jobsAdd(o adding, args []string, in io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(a.out, name)
+	_, err = fmt.Fprintln(a.Out, name)
 	return err
 }

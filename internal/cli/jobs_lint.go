@@ -9,7 +9,7 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-func (a *app) jobsLintCommand() *cobra.Command {
+func (a *Program) jobsLintCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "lint",
@@ -24,7 +24,7 @@ and exits 1 if there is any. Nothing is sent and no state is needed: use it in C
 	return cmd
 }
 
-func (a *app) jobsLint(asJSON bool) error {
+func (a *Program) jobsLint(asJSON bool) error {
 	c, err := loadConfig(needPrompts, a.now())
 	if err != nil {
 		return err
@@ -38,9 +38,9 @@ func (a *app) jobsLint(asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		err = writeJSON(a.out, append([]prompts.Finding{}, scanned.Findings...))
+		err = writeJSON(a.Out, append([]prompts.Finding{}, scanned.Findings...))
 	} else {
-		err = printFindings(a.out, scanned)
+		err = printFindings(a.Out, scanned)
 	}
 	if err == nil && len(scanned.Findings) > 0 {
 		return errSaid

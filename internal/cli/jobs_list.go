@@ -15,7 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
-func (a *app) jobsListCommand() *cobra.Command {
+func (a *Program) jobsListCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -33,7 +33,7 @@ type jobList struct {
 	Jobs  []journal.Job `json:"jobs"`
 }
 
-func (a *app) jobsList(ctx context.Context, asJSON bool) (err error) {
+func (a *Program) jobsList(ctx context.Context, asJSON bool) (err error) {
 	r, err := a.openReading(needNothing)
 	if err != nil {
 		return err
@@ -50,24 +50,24 @@ func (a *app) jobsList(ctx context.Context, asJSON bool) (err error) {
 	slices.Reverse(all)
 	list.Jobs = append(list.Jobs, all...)
 	if asJSON {
-		return writeJSON(a.out, list)
+		return writeJSON(a.Out, list)
 	}
 	return a.printJobs(list)
 }
 
-func (a *app) printJobs(list jobList) error {
+func (a *Program) printJobs(list jobList) error {
 	if list.Queue.Paused != "" {
-		fmt.Fprintf(a.out, "paused since %s: %s\n\n", clock(list.Queue.Since), plain(list.Queue.Detail))
+		fmt.Fprintf(a.Out, "paused since %s: %s\n\n", clock(list.Queue.Since), plain(list.Queue.Detail))
 	}
 	if len(list.Jobs) == 0 {
-		_, err := fmt.Fprintln(a.out, "no jobs yet")
+		_, err := fmt.Fprintln(a.Out, "no jobs yet")
 		return err
 	}
 	var rows [][]string
 	for _, j := range list.Jobs {
 		rows = append(rows, []string{strconv.FormatInt(j.Seq, 10), j.Prompt, j.Project, stateOfJob(j, a.now()), orMinus(whenever(j.Begun)), orMinus(j.JobID), orMinus(j.PRLink)})
 	}
-	if err := jobTable(a.out, []string{"#", "prompt", "project", "state", "begun", "job", "pull request"}, rows, 0); err != nil {
+	if err := jobTable(a.Out, []string{"#", "prompt", "project", "state", "begun", "job", "pull request"}, rows, 0); err != nil {
 		return err
 	}
 	for _, j := range list.Jobs {
@@ -78,7 +78,7 @@ func (a *app) printJobs(list jobList) error {
 		if j.State == journal.Held {
 			remedy = j.Reason + "; " + remedy
 		}
-		fmt.Fprintf(a.out, "\n%d %s is %s: %s\n", j.Seq, plain(j.Prompt), j.State, plain(remedy))
+		fmt.Fprintf(a.Out, "\n%d %s is %s: %s\n", j.Seq, plain(j.Prompt), j.State, plain(remedy))
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func orMinus(s string) string {
 	return s
 }
 
-func (a *app) jobsShowCommand() *cobra.Command {
+func (a *Program) jobsShowCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show SEQ|PROMPT",
@@ -115,7 +115,7 @@ type jobHistory struct {
 	Events []journal.Event `json:"events"`
 }
 
-func (a *app) jobsShow(ctx context.Context, name string, asJSON bool) (err error) {
+func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) (err error) {
 	r, err := a.openReading(needNothing)
 	if err != nil {
 		return err
@@ -132,32 +132,32 @@ func (a *app) jobsShow(ctx context.Context, name string, asJSON bool) (err error
 		return err
 	}
 	if asJSON {
-		return writeJSON(a.out, h)
+		return writeJSON(a.Out, h)
 	}
 	return a.printJob(h)
 }
 
-func (a *app) printJob(h jobHistory) error {
-	fmt.Fprintf(a.out, "job %d of prompt %s (%s), attempt %d\n", h.Seq, h.Prompt, h.Project, h.Attempt)
+func (a *Program) printJob(h jobHistory) error {
+	fmt.Fprintf(a.Out, "job %d of prompt %s (%s), attempt %d\n", h.Seq, h.Prompt, h.Project, h.Attempt)
 	for _, row := range [][2]string{
 		{"title", h.Title}, {"renamed from", h.RenamedFrom}, {"state", stateOfJob(h.Job, a.now())}, {"reason", h.Reason}, {"what to do", jobs.Remedy(h.Job)}, {"job", h.JobID}, {"status", h.Status},
 		{"pull request", h.PRLink}, {"repository", h.Repository}, {"ref", h.Ref}, {"model", h.Model},
 		{"begun", whenever(h.Begun)}, {"created", whenever(h.Created)}, {"ended", whenever(h.Ended)},
 	} {
 		if row[1] != "" {
-			fmt.Fprintf(a.out, "  %-13s %s\n", row[0], plain(row[1]))
+			fmt.Fprintf(a.Out, "  %-13s %s\n", row[0], plain(row[1]))
 		}
 	}
-	fmt.Fprintln(a.out, "\nhistory")
+	fmt.Fprintln(a.Out, "\nhistory")
 	for _, e := range h.Events {
-		fmt.Fprintf(a.out, "  %s  %-10s %s\n", e.At.UTC().Format(time.RFC3339), e.To, plain(e.Cause))
+		fmt.Fprintf(a.Out, "  %s  %-10s %s\n", e.At.UTC().Format(time.RFC3339), e.To, plain(e.Cause))
 	}
 	if h.Text == "" {
 		return nil
 	}
-	fmt.Fprintf(a.out, "\nprompt\n%s\n", indent(h.Text))
+	fmt.Fprintf(a.Out, "\nprompt\n%s\n", indent(h.Text))
 	for i, text := range h.FollowUps {
-		fmt.Fprintf(a.out, "\nfollow-up %d\n%s\n", i+1, indent(text))
+		fmt.Fprintf(a.Out, "\nfollow-up %d\n%s\n", i+1, indent(text))
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ const (
 // it: a run goes on as well without it.
 type live struct {
 	run    *queueRunner
-	app    *app
+	app    *Program
 	screen *screen
 	since  time.Time
 	stop   context.CancelFunc
@@ -36,11 +36,11 @@ type live struct {
 }
 
 // showLive begins to show a run, where standard error is a terminal; nil where not.
-func (a *app) showLive(ctx context.Context, r *queueRunner) *live {
-	if !drawsOn(a.err) {
+func (a *Program) showLive(ctx context.Context, r *queueRunner) *live {
+	if !drawsOn(a.Err) {
 		return nil
 	}
-	l := &live{run: r, app: a, since: a.now(), screen: &screen{out: a.err, size: func() (int, int) { return sizeOf(a.err) }}}
+	l := &live{run: r, app: a, since: a.now(), screen: &screen{out: a.Err, size: func() (int, int) { return sizeOf(a.Err) }}}
 	a.logTo.set(l.screen)
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stop = stop
@@ -55,7 +55,7 @@ func (l *live) end() {
 	}
 	l.stop()
 	l.done.Wait()
-	l.app.logTo.set(l.app.err)
+	l.app.logTo.set(l.app.Err)
 	_ = l.screen.clear()
 }
 

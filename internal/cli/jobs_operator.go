@@ -22,7 +22,7 @@ type operate struct {
 
 // operatorCommand is a command that decides about one job, named by its number or
 // its prompt.
-func (a *app) operatorCommand(use, short, long string, n need, do func(context.Context, operate, string) (journal.Job, error)) *cobra.Command {
+func (a *Program) operatorCommand(use, short, long string, n need, do func(context.Context, operate, string) (journal.Job, error)) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long,
@@ -43,7 +43,7 @@ func oneJob(cmd *cobra.Command, args []string) error {
 }
 
 // operator opens what a decision needs, makes it, and prints the job as it is now.
-func (a *app) operator(ctx context.Context, n need, asJSON bool, do func(context.Context, operate) (journal.Job, error)) (err error) {
+func (a *Program) operator(ctx context.Context, n need, asJSON bool, do func(context.Context, operate) (journal.Job, error)) (err error) {
 	c, err := loadConfig(n, a.now())
 	if err != nil {
 		return err
@@ -69,9 +69,9 @@ func (a *app) operator(ctx context.Context, n need, asJSON bool, do func(context
 		return err
 	}
 	if asJSON {
-		return writeJSON(a.out, job)
+		return writeJSON(a.Out, job)
 	}
-	_, err = fmt.Fprintf(a.out, "job %d of prompt %s is %s\n", job.Seq, job.Prompt, job.State)
+	_, err = fmt.Fprintf(a.Out, "job %d of prompt %s is %s\n", job.Seq, job.Prompt, job.State)
 	return err
 }
 
@@ -84,7 +84,7 @@ func (c config) lintPrompts() (prompts.Scanned, error) {
 	return folder.Lint()
 }
 
-func (a *app) operatorCommands() []*cobra.Command {
+func (a *Program) operatorCommands() []*cobra.Command {
 	return []*cobra.Command{
 		a.jobsResolveCommand(),
 		a.jobsHoldCommand(),
@@ -102,7 +102,7 @@ func (a *app) operatorCommands() []*cobra.Command {
 	}
 }
 
-func (a *app) jobsResolveCommand() *cobra.Command {
+func (a *Program) jobsResolveCommand() *cobra.Command {
 	var answer jobs.Answer
 	cmd := a.operatorCommand("resolve SEQ|PROMPT", "say what has become of a job that is unknown, or of a renamed prompt",
 		`A job is unknown where nobody can tell whether the service took it. Look for it at the
@@ -140,7 +140,7 @@ func howMany(all ...bool) (n int) {
 	return n
 }
 
-func (a *app) jobsReleaseCommand() *cobra.Command {
+func (a *Program) jobsReleaseCommand() *cobra.Command {
 	cmd := a.operatorCommand("release [SEQ|PROMPT]", "let a prompt go on that was held, or without an argument the queue",
 		`release lets a prompt go on that was held, also one that looks renamed, or one that
 waits for its next try at once. Without an argument it lets a paused queue go on: after two prompts in doubt in a row, as soon
@@ -151,7 +151,7 @@ as the service answers.`, needNothing,
 	return orQueue(cmd, a.releaseQueue)
 }
 
-func (a *app) jobsHoldCommand() *cobra.Command {
+func (a *Program) jobsHoldCommand() *cobra.Command {
 	cmd := a.operatorCommand("hold [SEQ|PROMPT]", "keep a prompt from being sent, or without an argument all",
 		`hold keeps a prompt from being sent until docgauge jobs release PROMPT. Without an
 argument it pauses the whole queue: nothing more is sent, also by a serve that runs, until
@@ -180,14 +180,14 @@ func orQueue(cmd *cobra.Command, all func(context.Context) error) *cobra.Command
 	return cmd
 }
 
-func (a *app) pauseQueue(ctx context.Context) error {
+func (a *Program) pauseQueue(ctx context.Context) error {
 	return a.onQueue(ctx, func(o *jobs.Operator) (string, error) {
 		_, err := o.PauseQueue(ctx)
 		return "the queue is paused; docgauge jobs release lets it go on", err
 	})
 }
 
-func (a *app) releaseQueue(ctx context.Context) error {
+func (a *Program) releaseQueue(ctx context.Context) error {
 	return a.onQueue(ctx, func(o *jobs.Operator) (string, error) {
 		queue, err := o.ReleaseQueue(ctx)
 		if queue.Paused != "" {
@@ -198,7 +198,7 @@ func (a *app) releaseQueue(ctx context.Context) error {
 }
 
 // onQueue decides about the whole queue, and prints what that comes to.
-func (a *app) onQueue(ctx context.Context, do func(*jobs.Operator) (string, error)) (err error) {
+func (a *Program) onQueue(ctx context.Context, do func(*jobs.Operator) (string, error)) (err error) {
 	c, err := loadConfig(needNothing, a.now())
 	if err != nil {
 		return err
@@ -212,6 +212,6 @@ func (a *app) onQueue(ctx context.Context, do func(*jobs.Operator) (string, erro
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(a.out, text)
+	_, err = fmt.Fprintln(a.Out, text)
 	return err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs"
 )
 
-func (a *app) jobsPlanCommand() *cobra.Command {
+func (a *Program) jobsPlanCommand() *cobra.Command {
 	var asJSON, text bool
 	cmd := &cobra.Command{
 		Use:   "plan",
@@ -28,7 +28,7 @@ filled in. It sends nothing, changes nothing and works while the queue runs.`,
 	return cmd
 }
 
-func (a *app) jobsPlan(ctx context.Context, text, asJSON bool) (err error) {
+func (a *Program) jobsPlan(ctx context.Context, text, asJSON bool) (err error) {
 	r, err := a.openReading(needProjects | needPrompts)
 	if err != nil {
 		return err
@@ -39,14 +39,14 @@ func (a *app) jobsPlan(ctx context.Context, text, asJSON bool) (err error) {
 		return err
 	}
 	if asJSON {
-		return writeJSON(a.out, append([]jobs.Planned{}, all...))
+		return writeJSON(a.Out, append([]jobs.Planned{}, all...))
 	}
 	return a.printPlanned(all, text)
 }
 
-func (a *app) printPlanned(all []jobs.Planned, text bool) error {
+func (a *Program) printPlanned(all []jobs.Planned, text bool) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(a.out, "no prompts")
+		_, err := fmt.Fprintln(a.Out, "no prompts")
 		return err
 	}
 	var rows [][]string
@@ -61,14 +61,14 @@ func (a *app) printPlanned(all []jobs.Planned, text bool) error {
 		}
 		rows = append(rows, []string{place, p.ID, p.Project, state, orNext(p)})
 	}
-	if err := jobTable(a.out, []string{"#", "prompt", "project", "state", "why"}, rows, 0); err != nil {
+	if err := jobTable(a.Out, []string{"#", "prompt", "project", "state", "why"}, rows, 0); err != nil {
 		return err
 	}
 	for _, p := range all {
 		if text && p.Text != "" {
-			fmt.Fprintf(a.out, "\n--- %s\n%s\n", p.ID, strings.TrimRight(p.Text, "\n"))
+			fmt.Fprintf(a.Out, "\n--- %s\n%s\n", p.ID, strings.TrimRight(p.Text, "\n"))
 			for i, f := range p.FollowUps {
-				fmt.Fprintf(a.out, "\n--- %s, follow-up %d\n%s\n", p.ID, i+1, strings.TrimRight(f, "\n"))
+				fmt.Fprintf(a.Out, "\n--- %s, follow-up %d\n%s\n", p.ID, i+1, strings.TrimRight(f, "\n"))
 			}
 		}
 	}

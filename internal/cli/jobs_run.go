@@ -18,7 +18,7 @@ import (
 // passEvery is how long run --wait waits at most between two passes.
 const passEvery = 15 * time.Second
 
-func (a *app) jobsRunCommand() *cobra.Command {
+func (a *Program) jobsRunCommand() *cobra.Command {
 	var wait, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -59,7 +59,7 @@ type queueRunner struct {
 }
 
 // openQueue takes the queue's lock and heals what another process left.
-func (a *app) openQueue(ctx context.Context) (_ *queueRunner, err error) {
+func (a *Program) openQueue(ctx context.Context) (_ *queueRunner, err error) {
 	c, err := loadConfig(needProjects|needAPI|needPrompts, a.now())
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func newQueue(c config, db *state.DB, client api, stores []store, log *slog.Logg
 	return jobs.New(cfg, client.Client, db)
 }
 
-func (a *app) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
+func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 	surviveClosedPipes()
 	r, err := a.openQueue(ctx)
 	if err != nil {
@@ -149,7 +149,7 @@ func (a *app) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 		return err
 	}
 	if asJSON {
-		err = writeJSON(a.out, append([]jobs.Planned{}, result.Planned...))
+		err = writeJSON(a.Out, append([]jobs.Planned{}, result.Planned...))
 	} else {
 		err = a.printRun(result, r.look)
 	}
@@ -238,18 +238,18 @@ func bad(r jobs.Result) bool {
 	return r.Queue.Paused != ""
 }
 
-func (a *app) printRun(r jobs.Result, look *lookout) error {
-	fmt.Fprintf(a.out, "%s created, %s sent, %d ended, %d at work\n", plural(r.Created, "job"), plural(r.Messages, "follow-up"), r.Ended, r.Following)
+func (a *Program) printRun(r jobs.Result, look *lookout) error {
+	fmt.Fprintf(a.Out, "%s created, %s sent, %d ended, %d at work\n", plural(r.Created, "job"), plural(r.Messages, "follow-up"), r.Ended, r.Following)
 	if r.Queue.Paused != "" {
-		fmt.Fprintf(a.out, "paused: %s\n", plain(r.Queue.Detail))
+		fmt.Fprintf(a.Out, "paused: %s\n", plain(r.Queue.Detail))
 	}
 	if files, again := look.settling(); files > 0 {
-		fmt.Fprintf(a.out, "%s just changed: a file counts once it was seen unchanged twice, which can be from %s on\n", have(files, "prompt file"), again.UTC().Format("15:04:05 UTC"))
+		fmt.Fprintf(a.Out, "%s just changed: a file counts once it was seen unchanged twice, which can be from %s on\n", have(files, "prompt file"), again.UTC().Format("15:04:05 UTC"))
 	}
 	if len(r.Planned) == 0 {
 		return nil
 	}
-	fmt.Fprintln(a.out)
+	fmt.Fprintln(a.Out)
 	var rows [][]string
 	for _, p := range r.Planned {
 		link := "-"
@@ -258,5 +258,5 @@ func (a *app) printRun(r jobs.Result, look *lookout) error {
 		}
 		rows = append(rows, []string{p.ID, p.Project, string(p.State), link, orNext(p)})
 	}
-	return jobTable(a.out, []string{"prompt", "project", "state", "pull request", "why"}, rows)
+	return jobTable(a.Out, []string{"prompt", "project", "state", "pull request", "why"}, rows)
 }

@@ -24,7 +24,7 @@ type loading struct {
 	dryRun, json                     bool
 }
 
-func (a *app) loadCommand() *cobra.Command {
+func (a *Program) loadCommand() *cobra.Command {
 	var l loading
 	cmd := &cobra.Command{
 		Use:   "load --sink S",
@@ -68,7 +68,7 @@ type loadSummary struct {
 	seconds float64
 }
 
-func (a *app) load(ctx context.Context, l loading) (err error) {
+func (a *Program) load(ctx context.Context, l loading) (err error) {
 	c, err := loadConfig(needNothing, a.now())
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (a *app) load(ctx context.Context, l loading) (err error) {
 		return err
 	}
 	if l.json {
-		err = writeJSON(a.out, s)
+		err = writeJSON(a.Out, s)
 	} else {
 		err = a.printLoad(s, l.dryRun)
 	}
@@ -163,7 +163,7 @@ func wouldLoad(ctx context.Context, to store, from *parquet.Sink, want func(anal
 }
 
 // loadInto compares, and loads what the sink lacks.
-func (a *app) loadInto(ctx context.Context, c config, to store, from *parquet.Sink, want func(analytics.Key) bool) (s loadSummary, err error) {
+func (a *Program) loadInto(ctx context.Context, c config, to store, from *parquet.Sink, want func(analytics.Key) bool) (s loadSummary, err error) {
 	started := a.now()
 	lock, err := state.LockExport(c.StateDir)
 	if err != nil {
@@ -197,7 +197,7 @@ func newLoadSummary(to store, from *parquet.Sink, plan load.Plan) loadSummary {
 }
 
 // loadPlan loads, and enters each window in the ledger.
-func (a *app) loadPlan(ctx context.Context, c config, to store, from load.Archive, plan load.Plan, s *loadSummary) (err error) {
+func (a *Program) loadPlan(ctx context.Context, c config, to store, from load.Archive, plan load.Plan, s *loadSummary) (err error) {
 	db, err := state.Open(c.StateDir)
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (a *app) loadPlan(ctx context.Context, c config, to store, from load.Archiv
 
 // restoreForLoad fills a ledger that knows nothing from the sinks, so that it
 // does not afterwards know only what was loaded.
-func (a *app) restoreForLoad(ctx context.Context, c config, db *state.DB) (err error) {
+func (a *Program) restoreForLoad(ctx context.Context, c config, db *state.DB) (err error) {
 	stores, err := newSinks(c)
 	if err != nil {
 		return err
@@ -244,19 +244,19 @@ func (f archiveOf) Window(ctx context.Context, rev analytics.Revision) (sinks.Se
 	return f.Sink.Window(ctx, rev, f.dir)
 }
 
-func (a *app) printLoad(s loadSummary, dryRun bool) error {
+func (a *Program) printLoad(s loadSummary, dryRun bool) error {
 	for _, text := range s.Errors {
-		fmt.Fprintln(a.err, "docgauge: "+text)
+		fmt.Fprintln(a.Err, "docgauge: "+text)
 	}
 	if dryRun {
-		_, err := fmt.Fprintf(a.out, "would load %s, %s rows, from %s into %s; %s there already\n",
+		_, err := fmt.Fprintf(a.Out, "would load %s, %s rows, from %s into %s; %s there already\n",
 			plural(s.Left, "window"), commas(s.Rows), s.Archive, s.Sink, plural(s.Present, "window"))
 		return err
 	}
-	fmt.Fprintf(a.out, "loaded %s, %s rows, from %s into %s in %.1f s; %s there already\n",
+	fmt.Fprintf(a.Out, "loaded %s, %s rows, from %s into %s in %.1f s; %s there already\n",
 		plural(s.Loaded, "window"), commas(s.Rows), s.Archive, s.Sink, s.seconds, plural(s.Present, "window"))
 	if s.Left > 0 {
-		fmt.Fprintf(a.out, "left: %s; run it again to go on\n", plural(s.Left, "window"))
+		fmt.Fprintf(a.Out, "left: %s; run it again to go on\n", plural(s.Left, "window"))
 	}
 	return nil
 }

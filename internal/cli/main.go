@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/docgauge/docgauge/internal/export"
 	"io"
 	"log/slog"
 	"os"
@@ -31,20 +32,19 @@ type Program struct {
 	// Version and Commit are those of the build.
 	Version, Commit string
 	Out, Err        io.Writer
-}
 
-// app is what every command has at hand.
-type app struct {
-	out, err io.Writer
-	now      func() time.Time
-	// logTo is where log lines go: err, or a progress bar in front of it.
+	now func() time.Time
+	// logTo is where log lines go: Err, or a progress bar in front of it.
 	logTo *switchWriter
+	// observe is told each step of an export; only tests set it.
+	observe func(export.Event)
 }
 
 // Run runs a command and returns the exit code.
 func (p Program) Run(ctx context.Context, args []string) int {
 	version, commit = p.Version, p.Commit
-	a := &app{out: p.Out, err: p.Err, now: time.Now, logTo: &switchWriter{to: p.Err}}
+	a := &p
+	a.now, a.logTo = time.Now, &switchWriter{to: p.Err}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(p.Out)
@@ -79,7 +79,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-func (a *app) logger(c config) *slog.Logger {
+func (a *Program) logger(c config) *slog.Logger {
 	options := &slog.HandlerOptions{Level: c.LogLevel}
 	if c.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(a.logTo, options))

@@ -12,7 +12,7 @@ import (
 )
 
 // manCommand is for packagers and `make release`: people read the pages.
-func (a *app) manCommand() *cobra.Command {
+func (a *Program) manCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:    "man --dir DIR",

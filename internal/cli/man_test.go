@@ -14,7 +14,7 @@ import (
 
 func manualIn(t *testing.T) (*cobra.Command, string) {
 	t.Helper()
-	a := &app{out: io.Discard, err: io.Discard, now: time.Now, logTo: &switchWriter{to: io.Discard}}
+	a := &Program{Out: io.Discard, Err: io.Discard, now: time.Now, logTo: &switchWriter{to: io.Discard}}
 	root, dir := a.root(), filepath.Join(t.TempDir(), "man")
 	if err := writeManual(root, dir); err != nil {
 		t.Fatal(err)

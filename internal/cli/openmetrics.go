@@ -30,7 +30,7 @@ type telling struct {
 	pages                               int
 }
 
-func (a *app) openmetricsCommand() *cobra.Command {
+func (a *Program) openmetricsCommand() *cobra.Command {
 	var t telling
 	cmd := &cobra.Command{
 		Use:   "openmetrics",
@@ -63,7 +63,7 @@ the text does not end in # EOF, and promtool refuses it.
 	return cmd
 }
 
-func (a *app) openmetrics(ctx context.Context, t telling) (err error) {
+func (a *Program) openmetrics(ctx context.Context, t telling) (err error) {
 	c, err := loadConfig(needNothing, a.now())
 	if err != nil {
 		return err
@@ -77,11 +77,11 @@ func (a *app) openmetrics(ctx context.Context, t telling) (err error) {
 		return usageError{fmt.Errorf("--archive: %w", err)}
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	s, err := history.Write(ctx, a.out, historyOf{from}, o)
+	s, err := history.Write(ctx, a.Out, historyOf{from}, o)
 	if err != nil {
 		return fmt.Errorf("%w\nthe history is not complete: do not use it", err)
 	}
-	fmt.Fprintf(a.err, "docgauge: wrote %s as %s samples of %s series, from %s\n",
+	fmt.Fprintf(a.Err, "docgauge: wrote %s as %s samples of %s series, from %s\n",
 		plural(s.Windows, "window"), commas(s.Samples), commas(int64(s.Series)), from.Location())
 	return nil
 }

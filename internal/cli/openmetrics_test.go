@@ -55,7 +55,7 @@ type told struct {
 func tell(t *testing.T, args ...string) told {
 	t.Helper()
 	var out, said bytes.Buffer
-	a := &app{out: &out, err: &said, now: time.Now, logTo: &switchWriter{to: &said}}
+	a := &Program{Out: &out, Err: &said, now: time.Now, logTo: &switchWriter{to: &said}}
 	cmd := a.openmetricsCommand()
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true

@@ -15,7 +15,7 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-func (a *app) planCommand() *cobra.Command {
+func (a *Program) planCommand() *cobra.Command {
 	var sel selection
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -68,7 +68,7 @@ type planReport struct {
 	Finish   time.Time       `json:"finished_by"`
 }
 
-func (a *app) plan(ctx context.Context, sel *selection, asJSON bool) (err error) {
+func (a *Program) plan(ctx context.Context, sel *selection, asJSON bool) (err error) {
 	c, err := loadConfig(needProjects, a.now())
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (a *app) plan(ctx context.Context, sel *selection, asJSON bool) (err error)
 	}
 	report := newPlanReport(items, waiting, l, budget)
 	if asJSON {
-		return writeJSON(a.out, report)
+		return writeJSON(a.Out, report)
 	}
 	return a.printPlan(report)
 }
@@ -123,9 +123,9 @@ func (l ledger) planned(item schedule.Item) plannedWindow {
 	return plannedWindow{item.Key, item.Reason, item.TotalsOnly, n, basis, l.sizes.Begun(item.Key), item.Why}
 }
 
-func (a *app) printPlan(r planReport) error {
+func (a *Program) printPlan(r planReport) error {
 	if len(r.Windows) == 0 {
-		fmt.Fprintf(a.out, "nothing is due; %s\n", r.Budget)
+		fmt.Fprintf(a.Out, "nothing is due; %s\n", r.Budget)
 		return a.printDecisions(r)
 	}
 	rows := make([][]string, len(r.Windows))
@@ -139,7 +139,7 @@ func (a *app) printPlan(r planReport) error {
 		}
 		rows[i] = []string{strconv.Itoa(i + 1), w.Project, windowName(w), w.From.String(), w.To.String(), string(w.Reason), cost}
 	}
-	if err := table(a.out, []string{"#", "project", "window", "from", "to (exclusive)", "reason", "requests"}, rows, 0, 6); err != nil {
+	if err := table(a.Out, []string{"#", "project", "window", "from", "to (exclusive)", "reason", "requests"}, rows, 0, 6); err != nil {
 		return err
 	}
 	running := 0
@@ -162,9 +162,9 @@ func (a *app) printPlan(r planReport) error {
 	case running > 0:
 		more = fmt.Sprintf(", and %s for what is still running", plural(running, "request"))
 	}
-	fmt.Fprintf(a.out, "\n%s%s; %s; done by %s%s\n", due, more, r.Budget, clock(r.Finish), earliest)
+	fmt.Fprintf(a.Out, "\n%s%s; %s; done by %s%s\n", due, more, r.Budget, clock(r.Finish), earliest)
 	if r.Unknown > 0 {
-		fmt.Fprintln(a.out, "? is known once the newest day of the project was read: plan again after the first export")
+		fmt.Fprintln(a.Out, "? is known once the newest day of the project was read: plan again after the first export")
 	}
 	return a.printDecisions(r)
 }
@@ -175,12 +175,12 @@ func (r planReport) sure() bool {
 }
 
 // printDecisions says what was decided of windows that are not simply read.
-func (a *app) printDecisions(r planReport) error {
+func (a *Program) printDecisions(r planReport) error {
 	for _, w := range slices.Concat(r.Windows, r.Waiting) {
 		if w.Decision == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(a.out, "%s: %s\n", w.Key, w.Decision); err != nil {
+		if _, err := fmt.Fprintf(a.Out, "%s: %s\n", w.Key, w.Decision); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,7 @@ func (w *switchWriter) set(to io.Writer) {
 // progress counts what a run has done, and shows it where standard error is a
 // terminal. Nothing depends on it.
 type progress struct {
-	app *app
+	app *Program
 
 	mu     sync.Mutex
 	bar    *progressbar.ProgressBar
@@ -43,7 +43,7 @@ type progress struct {
 	rows   int64
 }
 
-func newProgress(a *app) *progress { return &progress{app: a} }
+func newProgress(a *Program) *progress { return &progress{app: a} }
 
 // reset begins another run.
 func (p *progress) reset() {
@@ -55,7 +55,7 @@ func (p *progress) reset() {
 // begin shows a bar for the items, with the time at which the budget lets the
 // last of them be read.
 func (p *progress) begin(items []schedule.Item, finish time.Time) {
-	if !isTerminal(p.app.err) || len(items) == 0 {
+	if !isTerminal(p.app.Err) || len(items) == 0 {
 		return
 	}
 	p.mu.Lock()
@@ -67,7 +67,7 @@ func (p *progress) begin(items []schedule.Item, finish time.Time) {
 
 // beginLoad shows a bar for n windows, with the time that is left.
 func (p *progress) beginLoad(n int) {
-	if !isTerminal(p.app.err) || n == 0 {
+	if !isTerminal(p.app.Err) || n == 0 {
 		return
 	}
 	p.mu.Lock()
@@ -89,7 +89,7 @@ func (p *progress) loaded(rows int64) {
 
 func (p *progress) show(n int, predict bool) {
 	p.bar = progressbar.NewOptions(n,
-		progressbar.OptionSetWriter(p.app.err),
+		progressbar.OptionSetWriter(p.app.Err),
 		progressbar.OptionSetWidth(24),
 		progressbar.OptionSetPredictTime(predict),
 		progressbar.OptionThrottle(100*time.Millisecond),
@@ -109,12 +109,12 @@ func (w *aboveBar) Write(b []byte) (int, error) {
 	w.p.mu.Lock()
 	defer w.p.mu.Unlock()
 	if w.p.bar == nil {
-		return w.p.app.err.Write(b)
+		return w.p.app.Err.Write(b)
 	}
 	if err := w.p.bar.Clear(); err != nil {
 		return 0, err
 	}
-	n, err := w.p.app.err.Write(b)
+	n, err := w.p.app.Err.Write(b)
 	if err != nil {
 		return n, err
 	}
@@ -123,7 +123,7 @@ func (w *aboveBar) Write(b []byte) (int, error) {
 
 // end takes the bar away.
 func (p *progress) end() {
-	p.app.logTo.set(p.app.err)
+	p.app.logTo.set(p.app.Err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.bar != nil {

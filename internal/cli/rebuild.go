@@ -28,7 +28,7 @@ type rebuilt struct{ windows, forgotten int }
 
 // rebuildLedger makes the ledger what the sinks show. What the spool holds stays,
 // and what a sink has that cannot be listed now.
-func (a *app) rebuildLedger(ctx context.Context, c config, db *state.DB, stores []store) (done rebuilt, err error) {
+func (a *Program) rebuildLedger(ctx context.Context, c config, db *state.DB, stores []store) (done rebuilt, err error) {
 	sp, err := spool.Open(c.StateDir, a.now())
 	if err != nil {
 		return done, err

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *archives) rebuild() (rebuilt, error) {
-	commands := &app{out: io.Discard, err: io.Discard, now: a.runner.now, logTo: &switchWriter{to: io.Discard}}
+	commands := &Program{Out: io.Discard, Err: io.Discard, now: a.runner.now, logTo: &switchWriter{to: io.Discard}}
 	return commands.rebuildLedger(a.Context(), a.runner.config, a.runner.db, a.runner.stores)
 }
 

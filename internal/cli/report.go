@@ -27,7 +27,7 @@ type asking struct {
 	pages                           int
 }
 
-func (a *app) reportCommand() *cobra.Command {
+func (a *Program) reportCommand() *cobra.Command {
 	var q asking
 	cmd := &cobra.Command{
 		Use:   "report",
@@ -60,7 +60,7 @@ rises and falls is then so as of --to.
 	return cmd
 }
 
-func (a *app) report(ctx context.Context, q asking) (err error) {
+func (a *Program) report(ctx context.Context, q asking) (err error) {
 	c, err := loadConfig(needNothing, a.now())
 	if err != nil {
 		return err
@@ -79,17 +79,17 @@ func (a *app) report(ctx context.Context, q asking) (err error) {
 		return fmt.Errorf("report: %w", err)
 	}
 	if q.out == "-" {
-		_, err = io.Copy(a.out, &page)
+		_, err = io.Copy(a.Out, &page)
 		return err
 	}
 	if err := replaceFile(q.out, page.Bytes()); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	_, err = fmt.Fprintf(a.err, "docgauge: wrote %s, from %s\n", q.out, from.Location())
+	_, err = fmt.Fprintf(a.Err, "docgauge: wrote %s, from %s\n", q.out, from.Location())
 	return err
 }
 
-func (a *app) readReport(ctx context.Context, c config, from *parquet.Sink, q asking) (r report.Report, err error) {
+func (a *Program) readReport(ctx context.Context, c config, from *parquet.Sink, q asking) (r report.Report, err error) {
 	r = report.Report{Made: a.now().UTC(), Version: version, Archive: from.Location()}
 	if r.From, r.To, err = q.dates(); err != nil {
 		return r, err
@@ -160,7 +160,7 @@ func replaceFile(path string, data []byte) error {
 }
 
 // reportState reads what the state directory knows, if there is one.
-func (a *app) reportState(ctx context.Context, c config, r report.Report, projects []string) (_ *report.State, err error) {
+func (a *Program) reportState(ctx context.Context, c config, r report.Report, projects []string) (_ *report.State, err error) {
 	if _, err := os.Stat(filepath.Join(c.StateDir, state.FileName)); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

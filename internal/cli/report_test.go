@@ -23,7 +23,7 @@ import (
 func reported(t *testing.T, now time.Time, args ...string) (page, said string, err error) {
 	t.Helper()
 	var out, log bytes.Buffer
-	a := &app{out: &out, err: &log, now: func() time.Time { return now }, logTo: &switchWriter{to: &log}}
+	a := &Program{Out: &out, Err: &log, now: func() time.Time { return now }, logTo: &switchWriter{to: &log}}
 	cmd := a.reportCommand()
 	cmd.SetArgs(append([]string{"-o", "-"}, args...))
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true

@@ -28,7 +28,7 @@ Use it, as an hourly cron job or as a daemon:
 const exitCodes = `Exit codes: 0 done, nothing due, or the rest deferred by the budget; 1 failed;
 2 bad usage or configuration, nothing done; 3 another process holds the state.`
 
-func (a *app) root() *cobra.Command {
+func (a *Program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "docgauge",
 		Short:         "export documentation analytics, whole windows inside a request budget",

@@ -44,7 +44,7 @@ the outcomes pr, no_change, failed, archived and edit (what happens without a wo
 It prints the variables that point docgauge at it; paste them into another
 terminal and run docgauge export there.`
 
-func (a *app) sandboxCommand() *cobra.Command {
+func (a *Program) sandboxCommand() *cobra.Command {
 	c := sandbox.Config{}
 	var listen, requestLog string
 	var badWindows []string
@@ -178,8 +178,8 @@ func githubToken() (string, error) {
 	return token, nil
 }
 
-func (a *app) sandbox(ctx context.Context, c sandbox.Config, listen string, remote bool, requestLog string) (err error) {
-	c.Now, c.Logger = a.now, slog.New(slog.NewTextHandler(a.err, nil))
+func (a *Program) sandbox(ctx context.Context, c sandbox.Config, listen string, remote bool, requestLog string) (err error) {
+	c.Now, c.Logger = a.now, slog.New(slog.NewTextHandler(a.Err, nil))
 	if requestLog != "" {
 		file, err := os.OpenFile(requestLog, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -197,10 +197,10 @@ func (a *app) sandbox(ctx context.Context, c sandbox.Config, listen string, remo
 	if err != nil {
 		return usageError{err}
 	}
-	if err := printExports(a.out, "http://"+ln.Addr().String(), c.Projects, c.APIKey); err != nil {
+	if err := printExports(a.Out, "http://"+ln.Addr().String(), c.Projects, c.APIKey); err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	fmt.Fprintln(a.err, "docgauge: sandbox is listening; stop it with Ctrl-C")
+	fmt.Fprintln(a.Err, "docgauge: sandbox is listening; stop it with Ctrl-C")
 	return s.Serve(ctx, ln)
 }
 

@@ -32,10 +32,9 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"docgauge": func() {
-			testHook = stopAt(os.Getenv("STOP_AT"))
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			os.Exit(Program{Version: "dev", Out: os.Stdout, Err: os.Stderr}.Run(ctx, os.Args[1:]))
+			os.Exit(Program{Version: "dev", Out: os.Stdout, Err: os.Stderr, observe: stopAt(os.Getenv("STOP_AT"))}.Run(ctx, os.Args[1:]))
 		},
 	})
 }

@@ -26,7 +26,7 @@ type serving struct {
 	onceAtStart, systemdSocket bool
 }
 
-func (a *app) serveCommand() *cobra.Command {
+func (a *Program) serveCommand() *cobra.Command {
 	var o serving
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -62,14 +62,14 @@ changes and at SIGHUP.
 	return cmd
 }
 
-func (a *app) serve(ctx context.Context, o serving) error {
+func (a *Program) serve(ctx context.Context, o serving) error {
 	surviveClosedPipes()
 	c, err := loadConfig(needProjects|needAPI|needServer, a.now())
 	if err != nil {
 		return err
 	}
 	return a.serveWith(ctx, c, o, func(url string) {
-		fmt.Fprintf(a.err, "docgauge: status page and metrics at %s/ and %s/metrics; stop with Ctrl-C\n", url, url)
+		fmt.Fprintf(a.Err, "docgauge: status page and metrics at %s/ and %s/metrics; stop with Ctrl-C\n", url, url)
 	})
 }
 
@@ -79,7 +79,7 @@ func (c config) server() server.Config {
 }
 
 // serveWith serves until ctx ends. said is told where, before the first run.
-func (a *app) serveWith(ctx context.Context, c config, o serving, said func(url string)) (err error) {
+func (a *Program) serveWith(ctx context.Context, c config, o serving, said func(url string)) (err error) {
 	queue, err := state.LockQueue(c.StateDir)
 	if err != nil {
 		return err

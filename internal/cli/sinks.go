@@ -27,7 +27,7 @@ type collector interface {
 	Collect(ctx context.Context) ([]clickhouse.Superseded, error)
 }
 
-func (a *app) sinksCommand() *cobra.Command {
+func (a *Program) sinksCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sinks",
 		Short: "look after the sinks",
@@ -38,7 +38,7 @@ func (a *app) sinksCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) gcCommand() *cobra.Command {
+func (a *Program) gcCommand() *cobra.Command {
 	var dryRun, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "gc",
@@ -55,7 +55,7 @@ docgauge export does the same once a day.`,
 	return cmd
 }
 
-func (a *app) gc(ctx context.Context, dryRun, asJSON bool) (err error) {
+func (a *Program) gc(ctx context.Context, dryRun, asJSON bool) (err error) {
 	c, err := loadConfig(needNothing, a.now())
 	if err != nil {
 		return err
@@ -82,12 +82,12 @@ func (a *app) gc(ctx context.Context, dryRun, asJSON bool) (err error) {
 		found = append(found, some...)
 	}
 	if asJSON {
-		return writeJSON(a.out, found)
+		return writeJSON(a.Out, found)
 	}
 	return a.printCollected(found, dryRun)
 }
 
-func (a *app) printCollected(found []clickhouse.Superseded, dryRun bool) error {
+func (a *Program) printCollected(found []clickhouse.Superseded, dryRun bool) error {
 	verb, n := "deleted", uint64(0)
 	if dryRun {
 		verb = "would delete"
@@ -97,12 +97,12 @@ func (a *app) printCollected(found []clickhouse.Superseded, dryRun bool) error {
 		rows = append(rows, []string{f.Project, string(f.Granularity), f.Window.String(), commas(int64(f.Rows)), clock(f.Since)})
 		n += f.Rows
 	}
-	if len(rows) > 0 && (dryRun || isTerminal(a.out)) {
-		if err := table(a.out, []string{"project", "window", "dates", "rows", "superseded"}, rows, 3); err != nil {
+	if len(rows) > 0 && (dryRun || isTerminal(a.Out)) {
+		if err := table(a.Out, []string{"project", "window", "dates", "rows", "superseded"}, rows, 3); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(a.out, "%s %s, %s rows\n", verb, plural(len(found), "superseded attempt"), commas(int64(n)))
+	_, err := fmt.Fprintf(a.Out, "%s %s, %s rows\n", verb, plural(len(found), "superseded attempt"), commas(int64(n)))
 	return err
 }
 

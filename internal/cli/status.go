@@ -15,7 +15,7 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-func (a *app) statusCommand() *cobra.Command {
+func (a *Program) statusCommand() *cobra.Command {
 	var sel selection
 	var asJSON, rebuild bool
 	cmd := &cobra.Command{
@@ -85,7 +85,7 @@ type unverified struct {
 	RepeatedRows int64 `json:"repeated_rows"`
 }
 
-func (a *app) status(ctx context.Context, sel *selection, asJSON bool) error {
+func (a *Program) status(ctx context.Context, sel *selection, asJSON bool) error {
 	c, err := loadConfig(needProjects, a.now())
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (a *app) status(ctx context.Context, sel *selection, asJSON bool) error {
 	return a.statusOf(ctx, c, sel, asJSON)
 }
 
-func (a *app) statusOf(ctx context.Context, c config, sel *selection, asJSON bool) (err error) {
+func (a *Program) statusOf(ctx context.Context, c config, sel *selection, asJSON bool) (err error) {
 	db, err := state.OpenExisting(c.StateDir)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (a *app) statusOf(ctx context.Context, c config, sel *selection, asJSON boo
 		return err
 	}
 	if asJSON {
-		return writeJSON(a.out, report)
+		return writeJSON(a.Out, report)
 	}
 	return a.printStatus(report)
 }
@@ -189,7 +189,7 @@ func (l ledger) owing(sinks []string) map[string]int {
 	return out
 }
 
-func (a *app) printStatus(r statusReport) error {
+func (a *Program) printStatus(r statusReport) error {
 	var rows [][]string
 	for _, c := range r.Coverage {
 		row := []string{c.Project, c.Window, "-", "-", "-", "-", "-", "-"}
@@ -203,20 +203,20 @@ func (a *app) printStatus(r statusReport) error {
 		rows = append(rows, append(row, commas(int64(c.Known)), orDash(len(c.Gaps)), orDash(c.Provisional), orDash(c.Unverified)))
 	}
 	header := []string{"project", "window", "newest", "human", "ai", "total", "pages", "state", "known", "gaps", "provisional", "unverified"}
-	if err := table(a.out, header, rows, 3, 4, 5, 6, 8, 9, 10, 11); err != nil {
+	if err := table(a.Out, header, rows, 3, 4, 5, 6, 8, 9, 10, 11); err != nil {
 		return err
 	}
 	for _, w := range r.Open {
-		fmt.Fprintf(a.out, "\nrunning %s of %s: %s human, %s ai, %s total so far (%s)", w.Granularity, w.Project,
+		fmt.Fprintf(a.Out, "\nrunning %s of %s: %s human, %s ai, %s total so far (%s)", w.Granularity, w.Project,
 			commas(w.Totals.Human), commas(w.Totals.AI), commas(w.Totals.Total), clock(w.ReadAt))
 	}
 	a.printTroubled(r)
 	for _, sink := range r.sinks {
 		if n := r.Owed[sink]; n > 0 {
-			fmt.Fprintf(a.out, "\nsink %[1]s lacks %[2]s: the next export delivers what is in the spool, `docgauge load --sink %[1]s` what the files have", sink, plural(n, "window"))
+			fmt.Fprintf(a.Out, "\nsink %[1]s lacks %[2]s: the next export delivers what is in the spool, `docgauge load --sink %[1]s` what the files have", sink, plural(n, "window"))
 		}
 	}
-	fmt.Fprintf(a.out, "\nbudget: %s\n", r.Budget)
+	fmt.Fprintf(a.Out, "\nbudget: %s\n", r.Budget)
 	return a.printLastRun(r.LastRun)
 }
 
@@ -225,13 +225,13 @@ const shownTroubled = 5
 
 // printTroubled lists the windows that are not verified, those that are set aside,
 // and how many wait for their time.
-func (a *app) printTroubled(r statusReport) {
+func (a *Program) printTroubled(r statusReport) {
 	list := func(n int, line func(i int) string) {
 		for i := range min(n, shownTroubled) {
-			fmt.Fprintf(a.out, "\n%s", line(i))
+			fmt.Fprintf(a.Out, "\n%s", line(i))
 		}
 		if n > shownTroubled {
-			fmt.Fprintf(a.out, "\n  and %s more: docgauge status --json", commas(int64(n-shownTroubled)))
+			fmt.Fprintf(a.Out, "\n  and %s more: docgauge status --json", commas(int64(n-shownTroubled)))
 		}
 	}
 	list(len(r.Unverified), func(i int) string {
@@ -254,7 +254,7 @@ func (a *app) printTroubled(r statusReport) {
 		}
 	}
 	if n > 0 {
-		fmt.Fprintf(a.out, "\n%s known by their totals; their rows are read when they have settled: docgauge plan", plural(n, "window"))
+		fmt.Fprintf(a.Out, "\n%s known by their totals; their rows are read when they have settled: docgauge plan", plural(n, "window"))
 	}
 }
 
@@ -269,25 +269,25 @@ func stateOf(r analytics.Revision) string {
 	return text
 }
 
-func (a *app) printLastRun(r *state.Run) error {
+func (a *Program) printLastRun(r *state.Run) error {
 	if r == nil {
-		_, err := fmt.Fprintln(a.out, "no run yet")
+		_, err := fmt.Fprintln(a.Out, "no run yet")
 		return err
 	}
 	outcome := r.Outcome
 	if outcome == "" {
 		outcome = "running, or killed"
 	}
-	_, err := fmt.Fprintf(a.out, "last run: %s at %s, %s, %s", outcome, clock(r.Started), plural(r.Windows, "window"), plural(r.Requests, "request"))
+	_, err := fmt.Fprintf(a.Out, "last run: %s at %s, %s, %s", outcome, clock(r.Started), plural(r.Windows, "window"), plural(r.Requests, "request"))
 	if r.Message != "" {
-		fmt.Fprintf(a.out, "\n  %s", r.Message)
+		fmt.Fprintf(a.Out, "\n  %s", r.Message)
 	}
-	fmt.Fprintln(a.out)
+	fmt.Fprintln(a.Out)
 	return err
 }
 
 // rebuild makes the ledger anew from the sinks.
-func (a *app) rebuild(ctx context.Context) (err error) {
+func (a *Program) rebuild(ctx context.Context) (err error) {
 	c, err := loadConfig(needProjects, a.now())
 	if err != nil {
 		return err
@@ -303,7 +303,7 @@ func (a *app) rebuild(ctx context.Context) (err error) {
 		if serr != nil {
 			return errors.Join(err, serr)
 		}
-		fmt.Fprintf(a.err, "docgauge: the damaged database is now %s\n", aside)
+		fmt.Fprintf(a.Err, "docgauge: the damaged database is now %s\n", aside)
 		db, err = state.Open(c.StateDir)
 	}
 	if err != nil {
@@ -319,9 +319,9 @@ func (a *app) rebuild(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.err, "docgauge: %s read back from the sinks\n", plural(done.windows, "window"))
+	_, err = fmt.Fprintf(a.Err, "docgauge: %s read back from the sinks\n", plural(done.windows, "window"))
 	if done.forgotten > 0 {
-		_, err = fmt.Fprintf(a.err, "docgauge: %s forgotten that nobody has any more\n", plural(done.forgotten, "window"))
+		_, err = fmt.Fprintf(a.Err, "docgauge: %s forgotten that nobody has any more\n", plural(done.forgotten, "window"))
 	}
 	return err
 }

@@ -27,7 +27,7 @@ type verifyOptions struct {
 	json, repair            bool
 }
 
-func (a *app) verifyCommand() *cobra.Command {
+func (a *Program) verifyCommand() *cobra.Command {
 	var o verifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -106,7 +106,7 @@ type verifyRepair struct {
 	Errors  []string `json:"errors"`
 }
 
-func (a *app) verify(ctx context.Context, o verifyOptions) (err error) {
+func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 	c, err := loadConfig(needNothing, a.now())
 	if err != nil {
 		return err
@@ -143,9 +143,9 @@ func (a *app) verify(ctx context.Context, o verifyOptions) (err error) {
 		return err
 	}
 	if o.json {
-		err = writeJSON(a.out, report)
+		err = writeJSON(a.Out, report)
 	} else {
-		err = report.print(a.out, a.err)
+		err = report.print(a.Out, a.Err)
 	}
 	if err == nil && !report.clean() {
 		return errSaid
@@ -195,7 +195,7 @@ func (o verifyOptions) projects(ctx context.Context, c config, db *state.DB) ([]
 	return slices.Sorted(maps.Keys(all)), err
 }
 
-func (a *app) verifyOrRepair(ctx context.Context, c config, v *verify.Verifier, db *state.DB, repair bool) (r verifyReport, err error) {
+func (a *Program) verifyOrRepair(ctx context.Context, c config, v *verify.Verifier, db *state.DB, repair bool) (r verifyReport, err error) {
 	if !repair {
 		found, err := v.Look(ctx)
 		return newVerifyReport(found), err

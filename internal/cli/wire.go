@@ -159,7 +159,7 @@ type runner struct {
 }
 
 // openRunner takes the export lock and opens what a run needs, in order.
-func (a *app) openRunner(c config) (_ *runner, err error) {
+func (a *Program) openRunner(c config) (_ *runner, err error) {
 	r := &runner{config: c, log: a.logger(c), now: a.now, progress: newProgress(a)}
 	defer func() {
 		if err != nil {
@@ -190,7 +190,7 @@ func (a *app) openRunner(c config) (_ *runner, err error) {
 	}
 	r.pipeline = export.New(export.Config{
 		Concurrency: int(c.Concurrency), Settle: time.Duration(c.Settle), SpoolMax: int64(c.SpoolMax),
-		TopPages: keptPages, Now: a.now, Logger: r.log, Observe: observers(r.read.observe, r.progress.observe, r.note, testHook),
+		TopPages: keptPages, Now: a.now, Logger: r.log, Observe: observers(r.read.observe, r.progress.observe, r.note, a.observe),
 	}, r.api, r.db, r.db, r.spool, asSinks(r.stores))
 	return r, nil
 }
@@ -214,9 +214,6 @@ func (r *runner) note(ev export.Event) {
 		r.log.Error("requests not counted", "error", err)
 	}
 }
-
-// testHook lets tests of the real binary stop it at a step; nil outside them.
-var testHook func(export.Event)
 
 func observers(fs ...func(export.Event)) func(export.Event) {
 	return func(ev export.Event) {
