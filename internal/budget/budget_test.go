@@ -107,7 +107,7 @@ func TestUnlimited(t *testing.T) {
 // TestUnlimitedAfterTheClockWasSetBack: it opens within a day, not after a year.
 func TestUnlimitedAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc, wall := openStore(t), new(service), new(clock)
+		store, svc, wall := openStore(t), new(service), new(wallClock)
 		b := budget.New(config(0, wall.now), store, svc)
 		svc.answers(429, 0)
 		wantStatus(t, b, 429)
@@ -207,7 +207,7 @@ func TestCancelledWhileItWaits(t *testing.T) {
 func TestMinInterval(t *testing.T) {
 	for _, interval := range []time.Duration{time.Second, 40 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			wall, svc := new(clock), new(service)
+			wall, svc := new(wallClock), new(service)
 			cfg := config(0, wall.now)
 			cfg.MinInterval = interval
 			b := budget.New(cfg, openStore(t), svc)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"maps"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
 // entry is one request in the log.
@@ -65,7 +67,7 @@ func (b *Budget) enter(ctx context.Context) (*entry, error) {
 		refusal := b.exhausted(ctx, free)
 		if wait, ok := b.patient(refusal); !ok {
 			return nil, refusal
-		} else if err := sleep(ctx, wait); err != nil {
+		} else if err := clock.Sleep(ctx, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -123,21 +125,7 @@ func (b *Budget) pace(ctx context.Context) error {
 	wait := max(0, b.next.Sub(now))
 	b.next = now.Add(wait + b.cfg.MinInterval)
 	b.mu.Unlock()
-	return sleep(ctx, wait)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return clock.Sleep(ctx, wait)
 }
 
 // answer notes a response, whose time the store learns later.

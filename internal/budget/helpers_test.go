@@ -14,24 +14,25 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/budget"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
 const timeout = time.Minute
 
-// clock is the wall clock of this machine; the service has time.Now.
-type clock struct {
+// wallClock is the wall clock of this machine; the service has time.Now.
+type wallClock struct {
 	mu  sync.Mutex
 	off time.Duration
 }
 
-func (c *clock) now() time.Time {
+func (c *wallClock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Now().Add(c.off)
 }
 
-func (c *clock) set(d time.Duration) {
+func (c *wallClock) set(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.off += d
@@ -97,7 +98,7 @@ func (s *service) RoundTrip(req *http.Request) (*http.Response, error) {
 	if w.conn == made {
 		trace.GotConn(httptrace.GotConnInfo{})
 	}
-	err := sleep(req.Context(), w.there)
+	err := clock.Sleep(req.Context(), w.there)
 	if w.conn == refused {
 		return nil, cmp.Or(err, errRefused)
 	}
@@ -109,7 +110,7 @@ func (s *service) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	s.arrive()
-	if err := sleep(req.Context(), w.back); err != nil {
+	if err := clock.Sleep(req.Context(), w.back); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -150,17 +151,6 @@ func retryAfter(h http.Header) time.Duration {
 		return 0
 	}
 	return d
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // openStore opens the request log in memory. It begins at an odd moment.

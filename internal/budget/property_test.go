@@ -84,7 +84,7 @@ func TestNeverMoreThanLimitInAnyHour(t *testing.T) {
 
 // play returns when requests reached the service, in order.
 func (s story) play(t *testing.T) []time.Time {
-	store, wall, svc := openStore(t), new(clock), new(service)
+	store, wall, svc := openStore(t), new(wallClock), new(service)
 	cfg := config(s.Limit, wall.now)
 	cfg.Patience = s.Patience
 	start := func() *budget.Budget { return budget.New(cfg, store, svc) }

@@ -96,7 +96,7 @@ func TestRoomWhileCharging(t *testing.T) {
 // TestRoomAfterTheClockWasSetBack comes back within a day for who only asks.
 func TestRoomAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wall, svc := new(clock), &service{conn: made}
+		wall, svc := new(wallClock), &service{conn: made}
 		b := budget.New(config(1, wall.now), openStore(t), svc)
 		throttle(t, b, svc, time.Minute)
 		wantRoom(t, b, 0, true)

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
 const (
@@ -35,7 +37,7 @@ func (c *Client) read(ctx context.Context, r call) error {
 		c.log.LogAttrs(ctx, slog.LevelWarn, "api request will be retried",
 			slog.String("project", r.project), r.about, slog.Int("attempt", n),
 			slog.Duration("wait", wait), slog.Int("status", e.Status), slog.String("reason", e.Message))
-		if err := sleep(ctx, wait); err != nil {
+		if err := clock.Sleep(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -50,14 +52,3 @@ func retryable(e *Error) bool {
 
 // fullJitter returns the wait after attempt n, uniform in [0, 2^(n-1) s].
 func fullJitter(n int) time.Duration { return rand.N(retryBase<<(n-1) + 1) }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

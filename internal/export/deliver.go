@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -20,7 +21,7 @@ const (
 
 // enter records a sealed window and delivers it.
 func (r *run) enter(ctx context.Context, fetch *spool.Fetch, sealed *spool.Sealed, prov analytics.Provenance, newest bool) error {
-	ctx, cancel := lingering(ctx)
+	ctx, cancel := clock.Outlive(ctx, grace, commitTimeout)
 	defer cancel()
 	rev := sealed.Revision()
 	r.p.tell(StepSealed, rev.Key, rev.Rows)
@@ -78,14 +79,6 @@ func (r *run) settleSpool(sealed *spool.Sealed, everywhere bool) error {
 	r.p.tell(StepDone, sealed.Revision().Key, max(sealed.Revision().Rows, 0))
 	r.count(func(res *Result) { res.Committed++ })
 	return nil
-}
-
-// lingering returns a context that outlives ctx's end by the grace time, so
-// that a commit under way is finished rather than cut.
-func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
-	long, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
-	return long, func() { stop(); cancel() }
 }
 
 // deliver hands the window to each of the sinks that is not down, and reports

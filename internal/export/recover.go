@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
@@ -67,7 +68,7 @@ func (p *Pipeline) takeUp(ctx context.Context, w *spool.Sealed, newest Owed, hel
 	if rev.Number < max(newest.Number, held) {
 		return false, nil, p.spool.Remove(w) // a newer revision has taken its place
 	}
-	ctx, cancel := lingering(ctx)
+	ctx, cancel := clock.Outlive(ctx, grace, commitTimeout)
 	defer cancel()
 	if newest.Number < rev.Number {
 		if err := p.enterLate(ctx, w); err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
 const (
@@ -63,12 +65,10 @@ func (f *Folder) ScanSettled(ctx context.Context) (Scanned, error) {
 	if err != nil || len(first.Settling) == 0 {
 		return first, err
 	}
-	select {
-	case <-ctx.Done():
-		return Scanned{}, context.Cause(ctx)
-	case <-time.After(Pause):
-		return f.scan(&first, calmed)
+	if err := clock.Sleep(ctx, Pause); err != nil {
+		return Scanned{}, err
 	}
+	return f.scan(&first, calmed)
 }
 
 // scan reads the folder; counts decides by what the scan before saw, or nil.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
@@ -65,7 +66,7 @@ func (s *Sandbox) post(c *call, p *project, accept func(prompt string) (agent.Jo
 	if err != nil {
 		return nil, err
 	}
-	pause(c.Context(), faults.Latency)
+	_ = clock.Sleep(c.Context(), faults.Latency) // or until nobody waits for the answer
 	j, err := accept(prompt)
 	if err != nil {
 		return nil, refuseJob(err)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
 // errDropped has the connection closed instead of an answer.
@@ -41,7 +43,7 @@ func (s *Sandbox) refusePost(c *call) error {
 // of its reply, if it is its turn.
 func (f AgentFaults) afterAccepting(c *call, number int64) error {
 	if f.StallEvery == 0 || every(f.StallEvery, number) {
-		pause(c.Context(), f.Stall)
+		_ = clock.Sleep(c.Context(), f.Stall) // or until nobody waits for the answer
 	}
 	switch {
 	case every(f.DropEvery, number):

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"sync"
@@ -10,19 +9,6 @@ import (
 
 // every reports whether request number is an nth one; numbers begin at 1.
 func every(n int, number int64) bool { return n > 0 && number > 0 && number%int64(n) == 0 }
-
-// pause waits for d, or until nobody waits for the answer.
-func pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
 
 // refuseNone is for what has no limits: polling a job.
 func refuseNone(*call) error { return nil }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/sandbox/worktree"
@@ -129,7 +130,7 @@ func (s *Sandbox) serve(w http.ResponseWriter, r *http.Request) {
 		s.servePage(w, r)
 		return
 	}
-	pause(r.Context(), s.config.Faults.Latency)
+	_ = clock.Sleep(r.Context(), s.config.Faults.Latency) // or until nobody waits for the answer
 	c := &call{Request: r, now: s.config.Now()}
 	status, value, err := s.dispatch(c)
 	s.finish(w, c, status, value, err)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
 const (
@@ -163,7 +165,7 @@ func (ses *session) inStep(ctx context.Context) error {
 		if time.Now().After(end) {
 			return fmt.Errorf("only %d of the cluster's %d servers replicate and are up to date: see system.replicas of each for is_readonly, active_replicas and inserts_in_queue", n, ses.topology.servers())
 		}
-		if err := wait(ctx, mutationPoll); err != nil {
+		if err := clock.Sleep(ctx, mutationPoll); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
 const (
@@ -177,7 +178,7 @@ func (ses *session) awaitMutations(ctx context.Context) error {
 		if err != nil || n == 0 {
 			return err
 		}
-		if err := wait(ctx, mutationPoll); err != nil {
+		if err := clock.Sleep(ctx, mutationPoll); err != nil {
 			return err
 		}
 	}

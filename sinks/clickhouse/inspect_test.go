@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -109,7 +110,7 @@ func mutate(t *testing.T, e engine, db, sql string) {
 	t.Helper()
 	must(t, e, sql)
 	for strings.TrimSpace(must(t, e, "SELECT count() FROM system.mutations WHERE NOT is_done AND database = '"+db+"'")) != "0" {
-		if err := wait(t.Context(), 10*time.Millisecond); err != nil {
+		if err := clock.Sleep(t.Context(), 10*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -49,7 +50,7 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 		if err = s.commit(ctx, w); err == nil {
 			return nil
 		}
-		if pause, again := patience(err, try); again && wait(ctx, pause) == nil {
+		if pause, again := patience(err, try); again && clock.Sleep(ctx, pause) == nil {
 			err = nil
 		}
 	}
@@ -97,7 +98,7 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) error {
 		return err
 	}
 	if !ses.server.ordered() {
-		if err := wait(ctx, pause); err != nil {
+		if err := clock.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}
@@ -151,15 +152,4 @@ func is(key analytics.Key) string {
 // quote writes s as a literal of SQL.
 func quote(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'"
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
 // queue puts j at the end of the line and sees that somebody works.
@@ -65,7 +67,7 @@ func (s *Jobs) insist(end event) error {
 		}
 		s.config.Logger.Error("agent job's end not written", "job", end.Job, "error", err)
 		s.mu.Unlock()
-		err = wait(s.ctx, retryEvery)
+		err = clock.Sleep(s.ctx, retryEvery)
 		s.mu.Lock()
 		if err != nil {
 			return err
@@ -91,7 +93,7 @@ func (r *run) do(ctx context.Context) event {
 		return end
 	}
 	rule := r.jobs.config.Script.Match(r.task.Prompt, r.jobs.config.After)
-	if err := wait(ctx, rule.After); err != nil {
+	if err := clock.Sleep(ctx, rule.After); err != nil {
 		return r.failed(end, err)
 	}
 	switch rule.Outcome {
@@ -143,19 +145,4 @@ func (r *run) propose(ctx context.Context, end *event, c Change) {
 func (*run) failed(end event, err error) event {
 	end.Status, end.Failure, end.Link = Failed, err.Error(), ""
 	return end
-}
-
-// wait waits for d, or returns why ctx ended before.
-func wait(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -1,0 +1,52 @@
+// Package clock waits. Every wait ends with its context and returns the cause
+// that the context was given. Everything runs on package time, so it works in
+// bubbles of testing/synctest.
+//
+// It has no interface of a clock: persisted times take a now func() time.Time.
+package clock
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Sleep waits for d and returns nil, or returns context.Cause(ctx) as soon as ctx
+// has ended. A wait of 0 or less asks ctx alone. A caller that must not spin gives
+// its minimum: Sleep(ctx, max(d, time.Second)).
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 || ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Jitter returns d plus or minus up to a fifth, so that clients that failed
+// together do not come back together.
+func Jitter(d time.Duration) time.Duration { return d*4/5 + rand.N(d*2/5+1) }
+
+// Outlive returns a context that ends after limit, or grace after ctx has ended,
+// whichever comes first: work that is under way at a stop is finished instead of
+// cut. If ctx has ended already, the grace begins now. After the grace its cause
+// is that of ctx.
+func Outlive(ctx context.Context, grace, limit time.Duration) (context.Context, context.CancelFunc) {
+	long, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	long, cancel := context.WithTimeout(long, limit)
+	stop := context.AfterFunc(ctx, func() {
+		if Sleep(long, grace) == nil {
+			end(context.Cause(ctx))
+		}
+	})
+	return long, func() {
+		stop()
+		cancel()
+		end(nil)
+	}
+}

@@ -1,0 +1,113 @@
+package clock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
+)
+
+var errStopped = errors.New("stopped")
+
+func TestSleepWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, d := range []time.Duration{-time.Hour, 0, time.Nanosecond, 90 * time.Minute} {
+			start := time.Now()
+			if err := clock.Sleep(t.Context(), d); err != nil {
+				t.Errorf("sleep of %v: %v", d, err)
+			}
+			if got := time.Since(start); got != max(d, 0) {
+				t.Errorf("sleep of %v took %v", d, got)
+			}
+		}
+	})
+}
+
+func TestSleepReturnsTheCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		start := time.Now()
+		time.AfterFunc(time.Second, func() { cancel(errStopped) })
+		if err := clock.Sleep(ctx, time.Hour); !errors.Is(err, errStopped) || time.Since(start) != time.Second {
+			t.Errorf("stopped after %v with %v, want the cause after 1s", time.Since(start), err)
+		}
+		for _, d := range []time.Duration{0, time.Hour} {
+			if err := clock.Sleep(ctx, d); !errors.Is(err, errStopped) {
+				t.Errorf("sleep of %v in an ended context: %v, want the cause", d, err)
+			}
+		}
+		if got := time.Since(start); got != time.Second {
+			t.Errorf("an ended context was slept in: %v", got)
+		}
+	})
+}
+
+func TestJitter(t *testing.T) {
+	low, high := time.Hour, time.Duration(0)
+	for range 10_000 {
+		d := clock.Jitter(10 * time.Second)
+		low, high = min(low, d), max(high, d)
+	}
+	if low < 8*time.Second || low > 8*time.Second+40*time.Millisecond || high > 12*time.Second || high < 12*time.Second-40*time.Millisecond {
+		t.Errorf("jitter of 10s lies in [%v, %v], want all of [8s, 12s]", low, high)
+	}
+	if d := clock.Jitter(0); d != 0 {
+		t.Errorf("jitter of nothing is %v", d)
+	}
+}
+
+func TestOutlive(t *testing.T) {
+	const never, grace, limit = -1, 8 * time.Second, time.Minute
+	for name, test := range map[string]struct {
+		stop, want time.Duration // after the begin
+		cause      error
+	}{
+		"never stopped":          {never, limit, context.DeadlineExceeded},
+		"stopped before":         {0, grace, errStopped},
+		"stopped meanwhile":      {20 * time.Second, 28 * time.Second, errStopped},
+		"stopped near the limit": {58 * time.Second, limit, context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancelCause(context.WithValue(t.Context(), t, "kept"))
+				defer stop(nil)
+				switch test.stop {
+				case never:
+				case 0:
+					stop(errStopped)
+				default:
+					time.AfterFunc(test.stop, func() { stop(errStopped) })
+				}
+				start := time.Now()
+				long, cancel := clock.Outlive(ctx, grace, limit)
+				defer cancel()
+				if long.Value(t) != "kept" {
+					t.Error("the values of the context are gone")
+				}
+				<-long.Done()
+				if got := time.Since(start); got != test.want || !errors.Is(context.Cause(long), test.cause) {
+					t.Errorf("ended after %v with %v, want %v with %v", got, context.Cause(long), test.want, test.cause)
+				}
+			})
+		})
+	}
+}
+
+// TestOutliveEnds: cancel leaves nothing behind, neither a goroutine nor a timer.
+func TestOutliveEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancelCause(t.Context())
+		long, cancel := clock.Outlive(ctx, time.Hour, 2*time.Hour)
+		stop(errStopped)
+		synctest.Wait()
+		start := time.Now()
+		cancel()
+		synctest.Wait()
+		if long.Err() == nil || !time.Now().Equal(start) {
+			t.Errorf("after cancel: %v, %v later", long.Err(), time.Since(start))
+		}
+	})
+}
