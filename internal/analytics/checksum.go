@@ -50,7 +50,7 @@ func (s *Sum) Add(r Row) {
 	s.Largest.Human = max(s.Largest.Human, r.Human)
 	s.Largest.AI = max(s.Largest.AI, r.AI)
 	s.Largest.Total = max(s.Largest.Total, r.Total)
-	if (Totals{r.Human, r.AI, r.Total}).Plausible() {
+	if r.Totals().Plausible() {
 		return
 	}
 	if s.Implausible++; s.Implausible == 1 || r.Path < s.Example {

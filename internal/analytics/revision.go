@@ -9,6 +9,9 @@ type Row struct {
 	Human, AI, Total int64
 }
 
+// Totals returns the counts of r without its path.
+func (r Row) Totals() Totals { return Totals{Human: r.Human, AI: r.AI, Total: r.Total} }
+
 // Totals is the unique visitors of the whole site (section 2.2). Total is
 // deduplicated across human and AI visitors, and totals are not sums of rows.
 type Totals struct {

@@ -10,20 +10,14 @@ import (
 // Top returns the n rows with the most visitors: by Total, largest first, ties
 // by path. It holds no more than n rows at a time. An error of rows ends it.
 func Top(rows iter.Seq2[Row, error], n int) ([]Row, error) {
-	var top least
+	top := best[Row]{n: n, order: byVisitors}
 	for row, err := range rows {
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case len(top) < n:
-			heap.Push(&top, row)
-		case n > 0 && byVisitors(row, top[0]) < 0:
-			top[0] = row
-			heap.Fix(&top, 0)
 		}
+		top.add(row)
 	}
-	slices.SortFunc(top, byVisitors)
-	return top, nil
+	return top.sorted(), nil
 }
 
 // byVisitors orders rows with the most visitors first.
@@ -31,16 +25,36 @@ func byVisitors(a, b Row) int {
 	return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Path, b.Path))
 }
 
-// least is a heap whose first row is the one that goes next.
-type least []Row
-
-func (l least) Len() int           { return len(l) }
-func (l least) Less(i, j int) bool { return byVisitors(l[i], l[j]) > 0 }
-func (l least) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
-func (l *least) Push(x any)        { *l = append(*l, x.(Row)) }
-func (l *least) Pop() any {
-	last := len(*l) - 1
-	row := (*l)[last]
-	*l = (*l)[:last]
-	return row
+// best keeps the first n elements of an order. It is a heap of those kept, with
+// the last of them at its root.
+type best[T any] struct {
+	n     int
+	order func(a, b T) int
+	kept  []T
+	count int64 // of all elements, kept or not
 }
+
+func (b *best[T]) add(v T) {
+	b.count++
+	switch {
+	case len(b.kept) < b.n:
+		heap.Push(b, v)
+	case b.n > 0 && b.order(v, b.kept[0]) < 0:
+		b.kept[0] = v
+		heap.Fix(b, 0)
+	}
+}
+
+// sorted returns the elements in order. Nothing can be added afterwards.
+func (b *best[T]) sorted() []T {
+	slices.SortFunc(b.kept, b.order)
+	return b.kept
+}
+
+// The methods of heap.Interface.
+
+func (b *best[T]) Len() int           { return len(b.kept) }
+func (b *best[T]) Less(i, j int) bool { return b.order(b.kept[i], b.kept[j]) > 0 }
+func (b *best[T]) Swap(i, j int)      { b.kept[i], b.kept[j] = b.kept[j], b.kept[i] }
+func (b *best[T]) Push(v any)         { b.kept = append(b.kept, v.(T)) }
+func (b *best[T]) Pop() any           { panic("nothing is popped") }

@@ -204,16 +204,15 @@ func (s *shelf) compare(ctx context.Context, l report.Line) (_ *report.Pages, er
 	defer func() { err = errors.Join(err, done()) }()
 	then := func(func(analytics.Row, error) bool) {}
 	if before == nil {
-		p, err := report.Compare(then, now, s.pages)
-		return &p, err
+		m, err := analytics.FindMovers(then, now, analytics.Everyone, s.pages)
+		return &report.Pages{Movers: m}, err
 	}
 	rows, finish, err := s.open(ctx, before)
 	if err != nil {
 		return nil, err
 	}
-	p, err := report.Compare(rows, now, s.pages)
-	p.Before = before
-	return &p, errors.Join(err, finish())
+	m, err := analytics.FindMovers(rows, now, analytics.Everyone, s.pages)
+	return &report.Pages{Before: before, Movers: m}, errors.Join(err, finish())
 }
 
 // open reads the rows of a window; they end with ctx. An export may have replaced

@@ -77,8 +77,8 @@ func TestBrowserPoints(t *testing.T) {
 func TestBrowserPicture(t *testing.T) {
 	browser := engines.RunChromium(t)
 	r := demo()
-	p := r.Projects[0].Lines[1].Pages
-	p.Top, p.Risen.Largest, p.Fallen.Largest = p.Top[:9], p.Risen.Largest[:3], p.Fallen.Largest[:3]
+	m := &r.Projects[0].Lines[1].Pages.Movers
+	m.Top, m.Rising.First, m.Falling.First = m.Top[:9], m.Rising.First[:3], m.Falling.First[:3]
 	tab := open(t, browser, r, engines.View{Width: 1180, Height: 900})
 	// A pointer of the browser's own would leave when the picture is taken.
 	at := middle(t, tab, ".pane:nth-of-type(2) .over")(19, len(r.Projects[0].Lines[1].Cells))
@@ -157,7 +157,7 @@ func TestBrowserText(t *testing.T) {
 	browser := engines.RunChromium(t)
 	const path = `/</script><script>document.title="bad"</script><img src=x onerror=alert(1)>`
 	r := demo()
-	r.Projects[0].Lines[1].Pages.Top[0].Path = path
+	r.Projects[0].Lines[1].Pages.Movers.Top[0].Path = path
 	r.State.Queue.Jobs[1].Title = path
 	tab := open(t, browser, r, engines.View{Width: 1280, Height: 900})
 	equal(t, tab, []any{"Documentation readers of docs-main", 0, path}, `[document.title, document.querySelectorAll("img").length, document.querySelector(".pane:nth-of-type(2) bdi").textContent]`)

@@ -106,12 +106,12 @@ func (g generator) line(name analytics.Granularity) report.Line {
 		return l
 	}
 	n := len(l.Cells)
-	pages, err := report.Compare(g.rows(l.Cells[n-2], "/old/launch-notes", 2), g.rows(l.Cells[n-1], "/docs/agents/mcp-server", 1), 50)
+	earlier, later := g.rows(l.Cells[n-2], "/old/launch-notes", 2), g.rows(l.Cells[n-1], "/docs/agents/mcp-server", 1)
+	movers, err := analytics.FindMovers(earlier, later, analytics.Everyone, 50)
 	if err != nil {
 		panic(err)
 	}
-	pages.Before = l.Cells[n-2].Revision
-	l.Pages = &pages
+	l.Pages = &report.Pages{Before: l.Cells[n-2].Revision, Movers: movers}
 	return l
 }
 

@@ -37,6 +37,14 @@ type Line struct {
 	Pages *Pages
 }
 
+// Pages compares the pages of a window with those of the window before it.
+type Pages struct {
+	// Before is that window; nil: the archive lacks it or has only its totals, and of
+	// Movers only Top and Pages mean something.
+	Before *analytics.Revision
+	Movers analytics.Movers
+}
+
 // Cell is one window; Revision is its newest reading, nil where it is missing.
 type Cell struct {
 	analytics.Window

@@ -127,20 +127,21 @@ func TestNumbers(t *testing.T) {
 		if l.Pages == nil {
 			continue
 		}
-		for _, m := range slices.Concat(l.Pages.Top, ten(l.Pages.Risen), ten(l.Pages.Fallen), l.Pages.Appeared.Largest, l.Pages.Vanished.Largest) {
-			change := m.After.Total - m.Before.Total
-			for _, n := range []int64{m.Before.Total, m.After.Human, m.After.AI, m.After.Total, max(change, -change)} {
+		m := l.Pages.Movers
+		for _, c := range slices.Concat(m.Top, ten(m.Rising), ten(m.Falling), m.Appeared.First, m.Vanished.First) {
+			change := c.By(analytics.Everyone)
+			for _, n := range []int64{c.Before.Total, c.After.Human, c.After.AI, c.After.Total, max(change, -change)} {
 				known[n] = true
 			}
 		}
-		for _, m := range l.Pages.Top {
-			wants(t, got, fmt.Sprintf("%s %s %s %s ", m.Path, commas(m.After.Human), commas(m.After.AI), commas(m.After.Total)))
+		for _, c := range m.Top {
+			wants(t, got, fmt.Sprintf("%s %s %s %s ", c.Path, commas(c.After.Human), commas(c.After.AI), commas(c.After.Total)))
 		}
-		for _, m := range ten(l.Pages.Risen) {
-			wants(t, got, fmt.Sprintf("%s %s %s +%s ", m.Path, commas(m.Before.Total), commas(m.After.Total), commas(m.After.Total-m.Before.Total)))
+		for _, c := range ten(m.Rising) {
+			wants(t, got, fmt.Sprintf("%s %s %s +%s ", c.Path, commas(c.Before.Total), commas(c.After.Total), commas(c.By(analytics.Everyone))))
 		}
-		for _, m := range ten(l.Pages.Fallen) {
-			wants(t, got, fmt.Sprintf("%s %s %s −%s ", m.Path, commas(m.Before.Total), commas(m.After.Total), commas(m.Before.Total-m.After.Total)))
+		for _, c := range ten(m.Falling) {
+			wants(t, got, fmt.Sprintf("%s %s %s −%s ", c.Path, commas(c.Before.Total), commas(c.After.Total), commas(-c.By(analytics.Everyone))))
 		}
 	}
 	wants(t, got, "Appeared 1 that had no reader", "Vanished 1 that had readers", "/old/launch-notes", "/docs/agents/mcp-server")
@@ -152,7 +153,7 @@ func TestNumbers(t *testing.T) {
 }
 
 // ten are those that are shown.
-func ten(m report.Moves) []report.Move { return m.Largest[:min(10, len(m.Largest))] }
+func ten(r analytics.Ranking) []analytics.Change { return r.First[:min(10, len(r.First))] }
 
 // commas groups digits, without the package's own code.
 func commas(n int64) string {
@@ -195,7 +196,8 @@ func TestText(t *testing.T) {
 	r.Projects[0].ID = hostile
 	for _, l := range r.Projects[0].Lines {
 		if l.Pages != nil {
-			l.Pages.Top[0].Path, l.Pages.Risen.Largest[0].Path, l.Pages.Vanished.Largest[0].Path = hostile, hostile, hostile
+			m := l.Pages.Movers
+			m.Top[0].Path, m.Rising.First[0].Path, m.Vanished.First[0].Path = hostile, hostile, hostile
 		}
 	}
 	r.State.Queue.Paused, r.State.LastRun.Outcome, r.State.LastRun.Message = hostile, hostile, hostile
@@ -269,8 +271,8 @@ func TestSize(t *testing.T) {
 	for d := l.Cells[0].From - 1; len(l.Cells) < 3650; d-- {
 		l.Cells = slices.Insert(l.Cells, 0, report.Cell{Window: analytics.Window{From: d, To: d + 1}, Revision: old})
 	}
-	for i := range l.Pages.Top {
-		l.Pages.Top[i].Path += strings.Repeat("x", 100_000)
+	for i := range l.Pages.Movers.Top {
+		l.Pages.Movers.Top[i].Path += strings.Repeat("x", 100_000)
 	}
 	if page := write(t, r); len(page) > 1<<20 {
 		t.Errorf("%d bytes", len(page))

@@ -44,10 +44,10 @@ func pagesOf(l Line) *pages {
 	if cell == nil || l.Pages == nil {
 		return nil
 	}
-	p := &pages{Span: htmlview.Days(l.Granularity, cell.Window), Count: htmlview.Plural(l.Pages.Count, "page")}
+	p := &pages{Span: htmlview.Days(l.Granularity, cell.Window), Count: htmlview.Plural(l.Pages.Movers.Pages, "page")}
 	compared := l.Pages.Before != nil
 	most := int64(1)
-	for i, m := range l.Pages.Top {
+	for i, m := range l.Pages.Movers.Top {
 		most = max(most, m.After.Total)
 		if r := rowOf(m, compared, most); i < firstPages {
 			p.Top = append(p.Top, r)
@@ -57,9 +57,10 @@ func pagesOf(l Line) *pages {
 	}
 	if compared {
 		p.Before = htmlview.Days(l.Granularity, l.Pages.Before.Window)
-		p.Risen, p.Fallen = tableOf(l.Pages.Risen), tableOf(l.Pages.Fallen)
-		p.Appeared, p.Vanished = tableOf(l.Pages.Appeared), tableOf(l.Pages.Vanished)
-		p.Steady = steady(l.Pages.Appeared.Count, l.Pages.Vanished.Count)
+		m := l.Pages.Movers
+		p.Risen, p.Fallen = tableOf(m.Rising), tableOf(m.Falling)
+		p.Appeared, p.Vanished = tableOf(m.Appeared), tableOf(m.Vanished)
+		p.Steady = steady(m.Appeared.Count, m.Vanished.Count)
 	}
 	return p
 }
@@ -76,27 +77,28 @@ func steady(appeared, vanished int64) string {
 	return ""
 }
 
-func tableOf(m Moves) table {
-	t := table{Count: htmlview.Commas(m.Count)}
-	for _, move := range m.Largest[:min(len(m.Largest), firstMoves)] {
-		t.Rows = append(t.Rows, rowOf(move, true, 1))
+func tableOf(r analytics.Ranking) table {
+	t := table{Count: htmlview.Commas(r.Count)}
+	for _, c := range r.First[:min(len(r.First), firstMoves)] {
+		t.Rows = append(t.Rows, rowOf(c, true, 1))
 	}
 	return t
 }
 
-func rowOf(m Move, compared bool, most int64) row {
+func rowOf(m analytics.Change, compared bool, most int64) row {
 	r := row{
 		Path: htmlview.Cut(m.Path, maxLetters), Title: htmlview.Cut(m.Path, maxTitle), Before: htmlview.Commas(m.Before.Total),
 		Human: htmlview.Commas(m.After.Human), AI: htmlview.Commas(m.After.AI), Total: htmlview.Commas(m.After.Total), Bar: min(m.After.Total*100/most, 100),
 	}
+	gain := m.By(analytics.Everyone)
 	switch {
 	case !compared:
-	case m.Before == (analytics.Row{}):
+	case m.Appeared:
 		r.Change, r.Tone = "new", "up"
-	case m.change() > 0:
-		r.Change, r.Tone = "+"+htmlview.Commas(m.change()), "up"
-	case m.change() < 0:
-		r.Change, r.Tone = htmlview.Commas(m.change()), "down"
+	case gain > 0:
+		r.Change, r.Tone = "+"+htmlview.Commas(gain), "up"
+	case gain < 0:
+		r.Change, r.Tone = htmlview.Commas(gain), "down"
 	default:
 		r.Change = "0"
 	}

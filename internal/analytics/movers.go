@@ -1,0 +1,169 @@
+package analytics
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// Audience is the group of visitors that a page is ranked by.
+type Audience string
+
+// The audiences. Everyone counts each visitor once: it is not Human + AI.
+const (
+	Everyone Audience = "total"
+	Human    Audience = "human"
+	AI       Audience = "ai"
+)
+
+// Of returns the count of one audience.
+func (t Totals) Of(a Audience) int64 {
+	switch a {
+	case Human:
+		return t.Human
+	case AI:
+		return t.AI
+	}
+	return t.Total
+}
+
+// Movers says how the pages of a window differ from those of the window before it.
+// Prompts, reports and dashboards all use this definition:
+//
+//   - The windows have the same granularity, and the earlier ends where the later begins.
+//   - A page with a row in both windows is rising or falling by the difference of its
+//     visitors, as a number and not as a share. A page whose number stayed is in neither list.
+//   - A page with a row in the later window only has appeared, one with a row in the
+//     earlier window only has vanished. Neither is rising or falling.
+//   - Pages of equal rank are ordered by path.
+type Movers struct {
+	// Top are the pages of the later window with the most visitors.
+	Top []Change
+	// Pages counts the pages of the later window.
+	Pages int64
+	// Rising and Falling are ordered by the visitors gained or lost, Appeared by
+	// those in the later window, Vanished by those in the earlier window.
+	Rising, Falling, Appeared, Vanished Ranking
+}
+
+// Ranking is the beginning of an ordered list.
+type Ranking struct {
+	First []Change
+	// Count is the length of the whole list.
+	Count int64
+}
+
+// Change is one page in two windows.
+type Change struct {
+	Path string
+	// Before and After are its visitors; zero in the window that has no row of it.
+	Before, After Totals
+	// Appeared: the earlier window has no row of it. Vanished: the later has none.
+	Appeared, Vanished bool
+}
+
+// By returns how many visitors of an audience the page gained, negative if it lost some.
+func (c Change) By(a Audience) int64 { return c.After.Of(a) - c.Before.Of(a) }
+
+// FindMovers reads the rows of two windows side by side. Both must be sorted by
+// path, as window files are, and hold each path once; anything else is an error. It
+// holds at most n pages of each list, however many rows there are.
+func FindMovers(earlier, later iter.Seq2[Row, error], by Audience, n int) (Movers, error) {
+	ranked := func(score func(Change) int64) *best[Change] {
+		return &best[Change]{n: n, order: func(x, y Change) int {
+			return cmp.Or(cmp.Compare(score(y), score(x)), cmp.Compare(x.Path, y.Path))
+		}}
+	}
+	before := func(c Change) int64 { return c.Before.Of(by) }
+	after := func(c Change) int64 { return c.After.Of(by) }
+	gain := func(c Change) int64 { return c.By(by) }
+	loss := func(c Change) int64 { return -c.By(by) }
+	top, rising, falling, appeared, vanished := ranked(after), ranked(gain), ranked(loss), ranked(after), ranked(before)
+	err := eachPath(earlier, later, func(c Change) {
+		if !c.Vanished {
+			top.add(c)
+		}
+		switch {
+		case c.Appeared:
+			appeared.add(c)
+		case c.Vanished:
+			vanished.add(c)
+		case gain(c) > 0:
+			rising.add(c)
+		case gain(c) < 0:
+			falling.add(c)
+		}
+	})
+	if err != nil {
+		return Movers{}, err
+	}
+	ranking := func(b *best[Change]) Ranking { return Ranking{b.sorted(), b.count} }
+	return Movers{
+		Top: top.sorted(), Pages: top.count,
+		Rising: ranking(rising), Falling: ranking(falling), Appeared: ranking(appeared), Vanished: ranking(vanished),
+	}, nil
+}
+
+// eachPath calls visit once for each path of two lists that are sorted by path.
+func eachPath(earlier, later iter.Seq2[Row, error], visit func(Change)) error {
+	a, b := newCursor(earlier), newCursor(later)
+	defer a.stop()
+	defer b.stop()
+	a.advance()
+	b.advance()
+	for a.err == nil && b.err == nil && (a.more || b.more) {
+		order := cmp.Compare(a.row.Path, b.row.Path)
+		inEarlier := a.more && (!b.more || order <= 0)
+		inLater := b.more && (!a.more || order >= 0)
+		c := Change{Appeared: !inEarlier, Vanished: !inLater}
+		if inEarlier {
+			c.Path, c.Before = a.row.Path, a.row.Totals()
+			a.advance()
+		}
+		if inLater {
+			c.Path, c.After = b.row.Path, b.row.Totals()
+			b.advance()
+		}
+		visit(c)
+	}
+	return errors.Join(a.err, b.err)
+}
+
+// cursor is at one row of a sorted list. It is at no row where more is false.
+type cursor struct {
+	next    func() (Row, error, bool)
+	stop    func()
+	row     Row
+	started bool
+	more    bool
+	err     error
+}
+
+func newCursor(rows iter.Seq2[Row, error]) *cursor {
+	c := &cursor{}
+	c.next, c.stop = iter.Pull2(rows)
+	return c
+}
+
+func (c *cursor) advance() {
+	last := c.row.Path
+	c.row, c.err, c.more = c.next()
+	if c.more && c.err == nil && c.started && c.row.Path <= last {
+		c.err = fmt.Errorf("path %q comes after %q: the rows are not sorted by path", c.row.Path, last)
+	}
+	c.started = true
+}
+
+// ByPath sorts rows in place and returns them as [FindMovers] takes them.
+func ByPath(rows []Row) iter.Seq2[Row, error] {
+	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.Path, b.Path) })
+	return func(yield func(Row, error) bool) {
+		for _, r := range rows {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
