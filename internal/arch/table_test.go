@@ -24,10 +24,9 @@ var allowed = map[string][]string{
 	"internal/report":        {"internal/analytics", "internal/htmlview"},
 	"internal/load":          {"internal/analytics", "sinks"},
 	"internal/dev/engines":   {},
-	"internal/prompts":       {"internal/analytics", "internal/clock", "internal/durable", "internal/spelling", "schedule"},
+	"internal/prompts":       {"internal/analytics", "internal/clock", "internal/durable", "schedule"},
 	"internal/sandbox":       {"internal/analytics", "internal/clock", "internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/worktree"},
 	"internal/secretfile":    {},
-	"internal/spelling":      {},
 	"internal/dev/stack":     {"internal/dev/engines"},
 	"internal/spool":         {"internal/analytics", "internal/archive", "internal/durable"},
 	"internal/state":         {"internal/analytics", "internal/jobs/journal"},
@@ -89,8 +88,8 @@ var owner = map[string]string{
 	"pgregory.net/rapid":                     "sinks/sinktest",
 }
 
-// shared lists libraries that extend the standard library: any package may import them.
-var shared = []string{"golang.org/x/sync", "golang.org/x/sys"}
+// shared lists libraries that any package may import: they extend the standard library, or are one pure function.
+var shared = []string{"github.com/agext/levenshtein", "golang.org/x/sync", "golang.org/x/sys"}
 
 // drawers are names that say nothing about what a package is for.
 var drawers = []string{"pkg", "util", "common", "types", "models"}

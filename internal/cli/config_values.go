@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -9,11 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agext/levenshtein"
 	"github.com/dustin/go-humanize"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/jobs"
-	"github.com/docgauge/docgauge/internal/spelling"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -162,8 +163,9 @@ func (f *logFormat) Decode(s string) error {
 
 // didYouMean names the nearest known variable, if one is near.
 func didYouMean(name string, known []string) string {
-	best := spelling.Nearest(name, known)
-	if best == "" {
+	edits := func(k string) int { return levenshtein.Distance(name, k, nil) }
+	best := slices.MinFunc(known, func(a, b string) int { return cmp.Compare(edits(a), edits(b)) })
+	if edits(best) > min(3, len(best)-1) {
 		return "; `docgauge --help` lists those there are"
 	}
 	return "; did you mean " + prefix + "_" + best + "?"

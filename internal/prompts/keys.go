@@ -1,12 +1,13 @@
 package prompts
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/agext/levenshtein"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/docgauge/docgauge/internal/spelling"
 )
 
 // key is one key of the front matter. The table below is all there are; the
@@ -103,8 +104,11 @@ func didYouMean(name string) string {
 	for i, k := range keys {
 		names[i] = k.name
 	}
-	best := spelling.Nearest(strings.ReplaceAll(strings.ToLower(name), "-", "_"), names)
-	if best == "" {
+	edits := func(k string) int {
+		return levenshtein.Distance(strings.ReplaceAll(strings.ToLower(name), "-", "_"), k, nil)
+	}
+	best := slices.MinFunc(names, func(a, b string) int { return cmp.Compare(edits(a), edits(b)) })
+	if edits(best) > min(3, len(best)-1) {
 		return "want one of " + strings.Join(names, ", ")
 	}
 	return "did you mean " + best + "?"
