@@ -1,16 +1,19 @@
-// Package sinks is the contract between the pipeline and the places committed
-// windows go to. Its implementations live in the folders below it; sinktest is
-// the contract as a test suite that each of them runs.
+// Package sinks is the contract between the pipeline and the places that committed
+// windows go to. Its implementations live in the folders below it; sinktest is the
+// contract as a test suite that each of them runs.
 //
-// A run over two sinks is not atomic across them: for a while one may show a
-// newer revision of a window than the other.
+// A run over two sinks is not atomic across them: for a while one may show a newer
+// revision of a window than the other.
 package sinks
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
@@ -27,33 +30,168 @@ type Sealed interface {
 	Open() (*os.File, error)
 }
 
-// ErrNotListed: the windows a sink holds could not be listed, so that it must
-// not be taken for empty.
-var ErrNotListed = errors.New("the windows it holds cannot be listed")
-
-// Sink stores windows. It is used by many goroutines at once, but never by two
-// for the same window.
+// Sink stores windows. It is used by many goroutines at once, but never by two for
+// the same window. Making one connects to nothing; the first use does.
 type Sink interface {
 	// Name is the sink's name in configuration, ledger, logs and metrics.
 	Name() string
+	// Location says where the sink writes, without secrets.
+	Location() string
+	// Check proves that a window could be committed now, without leaving anything
+	// that readers see. It may create tables or directories. Its error names the
+	// place and what is missing.
+	Check(ctx context.Context) error
 	// Replace commits w. After nil, readers see exactly this revision of the
 	// window; after an error they see the former one or this one, whole.
 	// Calling it again with the same revision is safe.
 	Replace(ctx context.Context, w Sealed) error
 	// Revisions yields what the sink shows: the newest revision of each window,
-	// in no order. The ledger is rebuilt from it. After an error with
-	// ErrNotListed windows are missing that the sink may hold; any other is of
-	// one window, a Fault, and the others follow.
+	// in no order. The ledger is rebuilt from it. It first finishes what a crash
+	// left half done, so no other process may write meanwhile; List changes
+	// nothing. An error with ErrNotListed means that windows are missing which
+	// the sink may hold; any other error concerns one window, is a Fault, and the
+	// other windows follow.
 	Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error]
 	// Inspect yields what readers see of each window in scope, each once, in no
 	// order; errors are as those of Revisions. It changes nothing, and may run
 	// beside a process that writes: of a window that is replaced meanwhile it
-	// yields either revision, or a Fault of kind Disagree. With a Fault comes what
-	// the rows tell, where they can be read: they may still be whole.
+	// yields either revision, or a Fault of kind Disagree. With a Fault it yields
+	// what could still be read: the rows may be whole. With a Fault of kind
+	// Disagree, that is the revision that Revisions would decide for, if any.
 	Inspect(ctx context.Context, scope Scope) iter.Seq2[Shown, error]
-	// Window gives the window of rev's key, as readers see it, as a sealed one
+	// Window returns the window of rev's key, as readers see it, as a sealed one
 	// that stays as it is. A file that is needed for that is made in dir; done
 	// removes it. It changes nothing, and the window may be of another revision
 	// than rev by now.
 	Window(ctx context.Context, rev analytics.Revision, dir string) (w Sealed, done func() error, err error)
+	// Top returns the n pages with the most visitors of rev, in the order of
+	// analytics.Top. The error is ErrOtherRevision if the sink shows another
+	// revision of the window. It changes nothing that readers see.
+	Top(ctx context.Context, rev analytics.Revision, n int) ([]analytics.Row, error)
+	// Collect deletes what has been superseded for KeepSuperseded or longer, and
+	// returns what it deleted; with dryRun it only returns what it would delete.
+	// It never touches what readers see. A sink that keeps nothing superseded
+	// returns nothing.
+	Collect(ctx context.Context, dryRun bool) ([]Superseded, error)
+	// Close gives up connections and temporary files. The sink is not used
+	// meanwhile; closing it again does nothing.
+	Close() error
+}
+
+// ErrNotListed means that the windows of a sink could not be listed: it must not be
+// taken for empty.
+var ErrNotListed = errors.New("the windows it holds cannot be listed")
+
+// ErrOtherRevision is the error of Sink.Top where the sink shows another revision
+// than the one asked for.
+var ErrOtherRevision = errors.New("the sink shows another revision of the window")
+
+// KeepSuperseded is how long a sink keeps rows and files after readers stopped
+// seeing them: longer than any query and any commit takes.
+const KeepSuperseded = 24 * time.Hour
+
+// Superseded is something that a sink stores and no reader sees any more: rows of an
+// attempt that a later one replaced, or that was never committed. Its JSON keys are
+// stable.
+type Superseded struct {
+	analytics.Key
+	// Attempt is the id of the attempt where the sink numbers attempts, File the
+	// name of the file where it writes files.
+	Attempt uint64 `json:"attempt,omitempty"`
+	File    string `json:"file,omitempty"`
+	Rows    uint64 `json:"rows"`
+	// Since is when readers stopped seeing it, or, if they never did, when it was
+	// last written.
+	Since time.Time `json:"since"`
+}
+
+// Scope says which windows are inspected, and how thoroughly. The zero value is all
+// of them, by what the sink says of each.
+type Scope struct {
+	// Projects limits the windows to these projects, if there are any.
+	Projects []string
+	// Within limits them to those inside these dates, if it is not zero.
+	Within analytics.Window
+	// Keys limits them to these windows, if it is not nil.
+	Keys map[analytics.Key]bool
+	// Rows has the rows read, or added up on the server.
+	Rows bool
+}
+
+// Has reports whether the window k is in scope.
+func (s Scope) Has(k analytics.Key) bool {
+	return (len(s.Projects) == 0 || slices.Contains(s.Projects, k.Project)) &&
+		(s.Within == analytics.Window{} || s.Within.From <= k.From && k.To <= s.Within.To) &&
+		(s.Keys == nil || s.Keys[k])
+}
+
+// Shown is what readers of a sink see of one window.
+type Shown struct {
+	// Revision is what the sink says: Totals as shown, Rows as announced.
+	analytics.Revision
+	// Checksum is the [analytics.Checksum] that the sink keeps beside the rows;
+	// empty where it keeps none.
+	Checksum string
+	// Sum is what the rows add up to, if Scope.Rows asked for it.
+	Sum analytics.Sum
+}
+
+// Whole reports whether there are as many rows as announced, with the checksum that
+// the sink keeps. It needs Sum.
+func (s Shown) Whole() bool {
+	return s.Sum.Rows == max(s.Rows, 0) && (s.Checksum == "" || s.Checksum == s.Sum.Checksum.String())
+}
+
+// FaultKind says how a window is damaged.
+type FaultKind string
+
+// The kinds of faults.
+const (
+	// Unreadable: what readers get is not a window.
+	Unreadable FaultKind = "unreadable"
+	// Disagree: the sink shows different revisions in different places.
+	Disagree FaultKind = "disagree"
+	// Stray: readers see something that is not a window of ours; Key is empty.
+	Stray FaultKind = "stray"
+	// Unavailable: the window cannot be inspected now. It may be whole.
+	Unavailable FaultKind = "unavailable"
+)
+
+// Fault is the error of one window: what readers see of it cannot be told.
+type Fault struct {
+	// Sink is the sink's name.
+	Sink string
+	Key  analytics.Key
+	Kind FaultKind
+	// Err says what is wrong, and names the file if it is one.
+	Err error
+}
+
+func (f Fault) Error() string {
+	if f.Key == (analytics.Key{}) {
+		return fmt.Sprintf("%s sink: %v", f.Sink, f.Err)
+	}
+	return fmt.Sprintf("%s sink: %s: %v", f.Sink, f.Key, f.Err)
+}
+
+func (f Fault) Unwrap() error { return f.Err }
+
+// List yields the revisions that s.Revisions would yield, but changes nothing, and
+// may run beside a process that writes. Errors are as those of Revisions.
+func List(ctx context.Context, s Sink) iter.Seq2[analytics.Revision, error] {
+	return func(yield func(analytics.Revision, error) bool) {
+		for shown, err := range s.Inspect(ctx, Scope{}) {
+			if fault, ok := errors.AsType[Fault](err); ok {
+				if fault.Kind == Stray {
+					continue
+				}
+				if fault.Kind == Disagree && shown.Key == fault.Key {
+					err = nil
+				}
+			}
+			if !yield(shown.Revision, err) {
+				return
+			}
+		}
+	}
 }

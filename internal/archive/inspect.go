@@ -13,7 +13,13 @@ import (
 // long, to its end: it adds up the rows of a visitors file, and returns an error
 // where anything that can be tested is not as it was written: the bytes, the
 // order and number of the rows, their checksum, or the one row of a totals file.
-func Inspect(r io.ReaderAt, size int64) (foot Footer, sum analytics.Sum, err error) {
+func Inspect(r io.ReaderAt, size int64) (Footer, analytics.Sum, error) {
+	return InspectRows(r, size, func(analytics.Row) {})
+}
+
+// InspectRows is [Inspect], and calls visit for each row of a visitors file. Rows are
+// visited before what follows them was tested: after an error they do not count.
+func InspectRows(r io.ReaderAt, size int64, visit func(analytics.Row)) (foot Footer, sum analytics.Sum, err error) {
 	section := io.NewSectionReader(r, 0, size)
 	if foot, err = readFooter(section); err != nil {
 		return foot, sum, err
@@ -24,7 +30,11 @@ func Inspect(r io.ReaderAt, size int64) (foot Footer, sum analytics.Sum, err err
 	if !foot.Visitors {
 		return foot, sum, checkTotals(section, foot.Revision)
 	}
-	err = scan(section, foot.Rows, func(r analytics.Row) bool { sum.Add(r); return true })
+	err = scan(section, foot.Rows, func(r analytics.Row) bool {
+		sum.Add(r)
+		visit(r)
+		return true
+	})
 	if err == nil && foot.Checksum != "" && foot.Checksum != sum.Checksum.String() {
 		err = fmt.Errorf("its rows have the checksum %s, its footer tells %s", sum.Checksum, foot.Checksum)
 	}

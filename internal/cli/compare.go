@@ -62,6 +62,6 @@ func (r *runner) compared(ctx context.Context) (done verify.Compared, err error)
 		return done, err
 	}
 	defer func() { err = errors.Join(err, temp.Remove()) }()
-	c := verify.Comparison{Book: bookOf{r.db}, Sinks: asSinks(r.stores), Held: held, Dir: temp.Path, Now: r.now, Log: r.log}
+	c := verify.Comparison{Book: bookOf{r.db}, Sinks: r.stores, Held: held, Dir: temp.Path, Now: r.now, Log: r.log}
 	return c.Run(ctx)
 }

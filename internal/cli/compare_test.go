@@ -60,7 +60,7 @@ func newArchives(t *testing.T, windows int) *archives {
 }
 
 // commit gives a window to sinks, and enters it in the ledger.
-func (a *archives) commit(rev analytics.Revision, to ...store) {
+func (a *archives) commit(rev analytics.Revision, to ...sinks.Sink) {
 	a.Helper()
 	w := sinktest.Seal(a, rev, sinktest.Pages(5))
 	if err := a.runner.db.Record(a.Context(), w.Revision(), analytics.Provenance{Requests: 3, Checksum: w.Checksum()}, nil); err != nil {
@@ -74,7 +74,7 @@ func (a *archives) commit(rev analytics.Revision, to ...store) {
 	}
 }
 
-func (a *archives) replace(s store, w sinks.Sealed) {
+func (a *archives) replace(s sinks.Sink, w sinks.Sealed) {
 	a.Helper()
 	if err := s.Replace(a.Context(), w); err != nil {
 		a.Fatal(err)
@@ -82,7 +82,7 @@ func (a *archives) replace(s store, w sinks.Sealed) {
 }
 
 // lose removes the files of the windows that begin on so many days.
-func (a *archives) lose(s store, days ...int) {
+func (a *archives) lose(s sinks.Sink, days ...int) {
 	a.Helper()
 	for _, day := range days {
 		from := sinktest.Key("prj_a", day).From.String()
@@ -105,7 +105,7 @@ func (a *archives) lose(s store, days ...int) {
 	}
 }
 
-func (a *archives) shows(s store) (n int) {
+func (a *archives) shows(s sinks.Sink) (n int) {
 	a.Helper()
 	for _, err := range s.Revisions(a.Context()) {
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 func (a *Program) demoCommand() *cobra.Command {
@@ -159,23 +160,14 @@ func (a *Program) demoSinks(ctx context.Context, c config) (err error) {
 	return table(a.Out, []string{"sink", "windows", "rows", "where"}, rows, 1, 2)
 }
 
-// counter is a sink that can count what readers see.
-type counter interface {
-	Count(ctx context.Context, project string) (windows, rows int64, err error)
-}
-
-func countIn(ctx context.Context, s store, project string) (windows, rows int64, err error) {
-	if c, ok := s.(counter); ok {
-		return c.Count(ctx, project)
-	}
-	for rev, err := range s.Revisions(ctx) {
+// countIn adds up what readers of a sink see of a project.
+func countIn(ctx context.Context, s sinks.Sink, project string) (windows, rows int64, err error) {
+	for shown, err := range s.Inspect(ctx, sinks.Scope{Projects: []string{project}, Rows: true}) {
 		if err != nil {
 			return 0, 0, err
 		}
-		if rev.Project == project {
-			windows++
-			rows += max(rev.Rows, 0)
-		}
+		windows++
+		rows += shown.Sum.Rows
 	}
 	return windows, rows, nil
 }

@@ -18,12 +18,12 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
-	"github.com/docgauge/docgauge/sinks/clickhouse"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // meddler is a sink during whose part of what follows a run something happens.
 type meddler struct {
-	store
+	sinks.Sink
 	top     func(context.Context) error
 	collect func(context.Context) error
 }
@@ -32,9 +32,7 @@ func (m meddler) Top(ctx context.Context, _ analytics.Revision, _ int) ([]analyt
 	return []analytics.Row{{Path: "/"}}, m.top(ctx)
 }
 
-func (m meddler) Superseded(context.Context) ([]clickhouse.Superseded, error) { return nil, nil }
-
-func (m meddler) Collect(ctx context.Context) ([]clickhouse.Superseded, error) {
+func (m meddler) Collect(ctx context.Context, _ bool) ([]sinks.Superseded, error) {
 	return nil, m.collect(ctx)
 }
 
@@ -135,7 +133,7 @@ func TestCollectionTakesTooLong(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r := &runner{log: a.logger(config{}), now: time.Now, db: db, stores: []store{meddler{sink, nothing, func(ctx context.Context) error {
+				r := &runner{log: a.logger(config{}), now: time.Now, db: db, stores: []sinks.Sink{meddler{sink, nothing, func(ctx context.Context) error {
 					began++
 					return tc.collect(ctx)
 				}}}}

@@ -11,6 +11,7 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 func (a *Program) jobsCommand() *cobra.Command {
@@ -74,7 +75,7 @@ func queueConfig(c config, now func() time.Time, log *slog.Logger) jobs.Config {
 type reading struct {
 	config
 	db     *state.DB
-	stores []store
+	stores []sinks.Sink
 	folder *prompts.Folder
 }
 
@@ -108,6 +109,6 @@ func (r *reading) plan(ctx context.Context, now func() time.Time) ([]jobs.Planne
 		return nil, err
 	}
 	cfg := queueConfig(r.config, now, nil)
-	cfg.Numbers = numbers{r.db, r.stores, r.StateDir}
+	cfg.Numbers = numbers{r.db, r.stores}
 	return jobs.Plan(ctx, cfg, r.db, found)
 }

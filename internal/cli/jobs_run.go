@@ -13,6 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/jobs/notify"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // passEvery is how long run --wait waits at most between two passes.
@@ -125,10 +126,10 @@ func (r *queueRunner) notify(ctx context.Context) {
 	}
 }
 
-func newQueue(c config, db *state.DB, client api, stores []store, log *slog.Logger, now func() time.Time, changed func()) *jobs.Queue {
+func newQueue(c config, db *state.DB, client api, stores []sinks.Sink, log *slog.Logger, now func() time.Time, changed func()) *jobs.Queue {
 	cfg := queueConfig(c, now, log)
 	cfg.Changed = changed
-	cfg.Numbers = numbers{db, stores, c.StateDir}
+	cfg.Numbers = numbers{db, stores}
 	cfg.KeyMark = client.keyMark
 	return jobs.New(cfg, client.Client, db)
 }

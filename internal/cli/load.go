@@ -81,7 +81,7 @@ func (a *Program) load(ctx context.Context, l loading) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeStores([]store{to, from})) }()
+	defer func() { err = errors.Join(err, closeStores([]sinks.Sink{to, from})) }()
 	var s loadSummary
 	if l.dryRun {
 		s, err = wouldLoad(ctx, to, from, want)
@@ -103,7 +103,7 @@ func (a *Program) load(ctx context.Context, l loading) (err error) {
 }
 
 // open makes both ends. They must be different places.
-func (l loading) open(c config) (to store, from *parquet.Sink, err error) {
+func (l loading) open(c config) (to sinks.Sink, from *parquet.Sink, err error) {
 	if l.sink != sinkParquet && l.sink != sinkClickHouse {
 		return nil, nil, usageError{fmt.Errorf("--sink %.40q: want clickhouse or parquet", l.sink)}
 	}
@@ -152,8 +152,8 @@ func (l loading) selects() (func(analytics.Key) bool, error) {
 }
 
 // wouldLoad compares, beside whoever uses the state, and changes nothing anywhere.
-func wouldLoad(ctx context.Context, to store, from *parquet.Sink, want func(analytics.Key) bool) (loadSummary, error) {
-	plan, err := load.NewPlan(ctx, from.Look, to.Look, want)
+func wouldLoad(ctx context.Context, to sinks.Sink, from *parquet.Sink, want func(analytics.Key) bool) (loadSummary, error) {
+	plan, err := load.NewPlan(ctx, sinks.List(ctx, from), sinks.List(ctx, to), want)
 	if err != nil {
 		return loadSummary{}, fmt.Errorf("%s sink: %w", to.Name(), err)
 	}
@@ -163,7 +163,7 @@ func wouldLoad(ctx context.Context, to store, from *parquet.Sink, want func(anal
 }
 
 // loadInto compares, and loads what the sink lacks.
-func (a *Program) loadInto(ctx context.Context, c config, to store, from *parquet.Sink, want func(analytics.Key) bool) (s loadSummary, err error) {
+func (a *Program) loadInto(ctx context.Context, c config, to sinks.Sink, from *parquet.Sink, want func(analytics.Key) bool) (s loadSummary, err error) {
 	started := a.now()
 	lock, err := state.LockExport(c.StateDir)
 	if err != nil {
@@ -176,7 +176,7 @@ func (a *Program) loadInto(ctx context.Context, c config, to store, from *parque
 	}
 	defer func() { err = errors.Join(err, temp.Remove()) }()
 	archive := archiveOf{from, temp.Path}
-	plan, err := load.NewPlan(ctx, from.Revisions, to.Revisions, want)
+	plan, err := load.NewPlan(ctx, from.Revisions(ctx), to.Revisions(ctx), want)
 	if err != nil {
 		return s, fmt.Errorf("%s sink: %w", to.Name(), err)
 	}
@@ -188,7 +188,7 @@ func (a *Program) loadInto(ctx context.Context, c config, to store, from *parque
 	return s, nil
 }
 
-func newLoadSummary(to store, from *parquet.Sink, plan load.Plan) loadSummary {
+func newLoadSummary(to sinks.Sink, from *parquet.Sink, plan load.Plan) loadSummary {
 	s := loadSummary{Sink: to.Name(), Archive: from.Location(), Present: plan.Present, Left: len(plan.Lacking), Errors: []string{}}
 	for _, err := range plan.Errors {
 		s.Errors = append(s.Errors, err.Error())
@@ -197,7 +197,7 @@ func newLoadSummary(to store, from *parquet.Sink, plan load.Plan) loadSummary {
 }
 
 // loadPlan loads, and enters each window in the ledger.
-func (a *Program) loadPlan(ctx context.Context, c config, to store, from load.Archive, plan load.Plan, s *loadSummary) (err error) {
+func (a *Program) loadPlan(ctx context.Context, c config, to sinks.Sink, from load.Archive, plan load.Plan, s *loadSummary) (err error) {
 	db, err := state.Open(c.StateDir)
 	if err != nil {
 		return err

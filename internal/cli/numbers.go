@@ -10,6 +10,7 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // maxTold is how many pages of a window a prompt is told of at most.
@@ -19,8 +20,7 @@ const maxTold = 100_000
 // pages from a sink. They send nothing.
 type numbers struct {
 	db     *state.DB
-	stores []store
-	dir    string // for files
+	stores []sinks.Sink
 }
 
 // Site returns the totals of the newest settled window and the one before it.
@@ -73,7 +73,7 @@ func (n numbers) rows(ctx context.Context, e state.Entry) ([]analytics.Row, erro
 		if e.Sinks[s.Name()].IsZero() {
 			continue
 		}
-		rows, err := topOf(ctx, s, e.Revision, n.dir, maxTold)
+		rows, err := s.Top(ctx, e.Revision, maxTold)
 		if err == nil {
 			return rows, nil
 		}

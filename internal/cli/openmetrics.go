@@ -152,7 +152,7 @@ func (t telling) selects() (func(analytics.Key) bool, error) {
 type historyOf struct{ *parquet.Sink }
 
 func (h historyOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
-	return h.Look(ctx)
+	return sinks.List(ctx, h.Sink)
 }
 
 // Window has a directory of its own, so that nothing is left behind where the

@@ -2,33 +2,25 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/state"
-	"github.com/docgauge/docgauge/sinks/parquet"
 )
 
 // keptPages is how many pages of a newest window the state keeps, so that
 // DOCGAUGE_TOP_PAGES can be raised up to it without reading anything again.
 const keptPages = 1000
 
-// The kinds of temporary directories in the state directory: for the windows whose
-// pages are read, for those that are loaded, and for those that one sink is given
-// from another.
+// The kinds of temporary directories in the state directory: for windows that are
+// loaded, and for windows that are copied from one sink to another. Earlier versions
+// also made tempPages.
 const (
-	tempPages = "pages"
 	tempLoad  = "load"
 	tempCopy  = "copy"
+	tempPages = "pages"
 )
-
-// ranked is a sink that can say which pages have the most visitors.
-type ranked interface {
-	Top(ctx context.Context, rev analytics.Revision, n int) ([]analytics.Row, error)
-}
 
 // fillPages keeps the pages of newest windows that the state does not have, after
 // it was restored or its process killed: a sink has them, so that no request is
@@ -76,7 +68,7 @@ func (r *runner) fillFrom(ctx context.Context, e state.Entry, down map[string]bo
 			continue
 		}
 		began := time.Now()
-		pages, err := topOf(ctx, s, e.Revision, r.StateDir, keptPages)
+		pages, err := s.Top(ctx, e.Revision, keptPages)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -88,39 +80,4 @@ func (r *runner) fillFrom(ctx context.Context, e state.Entry, down map[string]bo
 		return r.db.SetPages(ctx, e.Revision, pages)
 	}
 	return nil
-}
-
-var errOtherReading = errors.New("the sink shows another reading of the window than the ledger")
-
-// topOf returns the n pages with the most visitors of a reading; files that takes
-// are made below dir.
-func topOf(ctx context.Context, s store, rev analytics.Revision, dir string, n int) (pages []analytics.Row, err error) {
-	switch s := s.(type) {
-	case ranked:
-		pages, err = s.Top(ctx, rev, n)
-		if err == nil && len(pages) == 0 && rev.Rows > 0 {
-			err = errOtherReading
-		}
-		return pages, err
-	case *parquet.Sink:
-		return topOfFile(ctx, s, rev, dir, n)
-	}
-	return nil, errors.New("the sink cannot tell")
-}
-
-func topOfFile(ctx context.Context, s *parquet.Sink, rev analytics.Revision, dir string, n int) (pages []analytics.Row, err error) {
-	temp, err := durable.NewTemp(dir, tempPages)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, temp.Remove()) }()
-	w, done, err := s.Window(ctx, rev, temp.Path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	if w.Revision().Number != rev.Number {
-		return nil, errOtherReading
-	}
-	return analytics.Top(w.Rows(), n)
 }

@@ -28,7 +28,7 @@ type rebuilt struct{ windows, forgotten int }
 
 // rebuildLedger makes the ledger what the sinks show. What the spool holds stays,
 // and what a sink has that cannot be listed now.
-func (a *Program) rebuildLedger(ctx context.Context, c config, db *state.DB, stores []store) (done rebuilt, err error) {
+func (a *Program) rebuildLedger(ctx context.Context, c config, db *state.DB, stores []sinks.Sink) (done rebuilt, err error) {
 	sp, err := spool.Open(c.StateDir, a.now())
 	if err != nil {
 		return done, err
@@ -77,7 +77,7 @@ func (a *Program) rebuildLedger(ctx context.Context, c config, db *state.DB, sto
 
 // shownBy lists what a sink shows, after it has finished what a crash left half
 // done, with the checksums that it keeps.
-func shownBy(ctx context.Context, s store, log *slog.Logger) (map[analytics.Key]sinks.Shown, error) {
+func shownBy(ctx context.Context, s sinks.Sink, log *slog.Logger) (map[analytics.Key]sinks.Shown, error) {
 	revs, err := held(ctx, s, log)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func sameReading(a, b analytics.Revision) bool {
 }
 
 // entries are the newest revision of each window that somebody has.
-func (r rebuilding) entries(stores []store) []state.Entry {
+func (r rebuilding) entries(stores []sinks.Sink) []state.Entry {
 	newest := map[analytics.Key]sinks.Shown{}
 	offer := func(s sinks.Shown) {
 		if n, known := newest[s.Key]; !known || newer(s.Revision, n.Revision) {
@@ -147,7 +147,7 @@ func newer(a, b analytics.Revision) bool {
 
 // entry says who has the revision: a sink that shows another one is owed it, and
 // one that shows none if it was owed it, or had it, before.
-func (r rebuilding) entry(n sinks.Shown, stores []store) state.Entry {
+func (r rebuilding) entry(n sinks.Shown, stores []sinks.Sink) state.Entry {
 	e := state.Entry{Revision: n.Revision, Sinks: map[string]time.Time{}}
 	former := r.former[n.Key]
 	known := sameReading(former.Revision, n.Revision)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/parquet"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -131,7 +132,7 @@ func TestRebuildWhileASinkIsAway(t *testing.T) {
 }
 
 // away is a sink that cannot be listed.
-func away(t *testing.T, name string) store {
+func away(t *testing.T, name string) sinks.Sink {
 	t.Helper()
 	dir := t.TempDir()
 	s, err := parquet.New(dir)

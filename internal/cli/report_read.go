@@ -16,6 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/parquet"
 )
 
@@ -39,7 +40,7 @@ type shelf struct {
 func (s *shelf) read(ctx context.Context) error {
 	s.lines = map[schedule.Series]map[analytics.Window]analytics.Revision{}
 	var errs []error
-	for rev, err := range s.Look(ctx) {
+	for rev, err := range sinks.List(ctx, s.Sink) {
 		if err != nil {
 			errs = append(errs, err)
 			continue

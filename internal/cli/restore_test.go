@@ -15,7 +15,7 @@ import (
 
 // listing is a sink that is only listed.
 type listing struct {
-	store
+	sinks.Sink
 	name string
 	days int // how many it holds
 	err  error
@@ -42,19 +42,19 @@ func (l listing) Revisions(context.Context) iter.Seq2[analytics.Revision, error]
 func TestRestore(t *testing.T) {
 	away := fmt.Errorf("%w: no server answers", sinks.ErrNotListed)
 	for about, tc := range map[string]struct {
-		sinks    []store
+		sinks    []sinks.Sink
 		want     int
 		unknown  bool
 		mentions string
 	}{
-		"both empty":             {[]store{listing{name: "old"}, listing{name: "new"}}, 0, false, ""},
-		"both hold something":    {[]store{listing{name: "old", days: 5}, listing{name: "new", days: 2}}, 5, false, ""},
-		"the only one is away":   {[]store{listing{name: "old", err: away}}, 0, true, ""},
-		"away, another is empty": {[]store{listing{name: "old", err: away}, listing{name: "new"}}, 0, true, ""},
-		"empty, another is away": {[]store{listing{name: "new"}, listing{name: "old", err: away}}, 0, true, ""},
-		"all away":               {[]store{listing{name: "new", err: away}, listing{name: "old", err: away}}, 0, true, ""},
-		"away, another holds it": {[]store{listing{name: "old", err: away}, listing{name: "new", days: 3}}, 3, false, "ledger not restored from sink"},
-		"lost in the middle":     {[]store{listing{name: "old", days: 2, err: away}, listing{name: "new"}}, 0, true, ""},
+		"both empty":             {[]sinks.Sink{listing{name: "old"}, listing{name: "new"}}, 0, false, ""},
+		"both hold something":    {[]sinks.Sink{listing{name: "old", days: 5}, listing{name: "new", days: 2}}, 5, false, ""},
+		"the only one is away":   {[]sinks.Sink{listing{name: "old", err: away}}, 0, true, ""},
+		"away, another is empty": {[]sinks.Sink{listing{name: "old", err: away}, listing{name: "new"}}, 0, true, ""},
+		"empty, another is away": {[]sinks.Sink{listing{name: "new"}, listing{name: "old", err: away}}, 0, true, ""},
+		"all away":               {[]sinks.Sink{listing{name: "new", err: away}, listing{name: "old", err: away}}, 0, true, ""},
+		"away, another holds it": {[]sinks.Sink{listing{name: "old", err: away}, listing{name: "new", days: 3}}, 3, false, "ledger not restored from sink"},
+		"lost in the middle":     {[]sinks.Sink{listing{name: "old", days: 2, err: away}, listing{name: "new"}}, 0, true, ""},
 	} {
 		t.Run(about, func(t *testing.T) {
 			db, err := state.Open(t.TempDir())

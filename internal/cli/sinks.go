@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/docgauge/docgauge/sinks/clickhouse"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
@@ -20,12 +19,6 @@ const (
 	// collectTimeout bounds it: the server deletes in the background.
 	collectTimeout = 5 * time.Minute
 )
-
-// collector is a sink that keeps what no reader sees any more, for a while.
-type collector interface {
-	Superseded(ctx context.Context) ([]clickhouse.Superseded, error)
-	Collect(ctx context.Context) ([]clickhouse.Superseded, error)
-}
 
 func (a *Program) sinksCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -65,17 +58,9 @@ func (a *Program) gc(ctx context.Context, dryRun, asJSON bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStores(stores)) }()
-	found := []clickhouse.Superseded{}
+	found := []sinks.Superseded{}
 	for _, s := range stores {
-		g, ok := s.(collector)
-		if !ok {
-			continue
-		}
-		collect := g.Collect
-		if dryRun {
-			collect = g.Superseded
-		}
-		some, err := collect(ctx)
+		some, err := s.Collect(ctx, dryRun)
 		if err != nil {
 			return fmt.Errorf("%s sink: %w", s.Name(), err)
 		}
@@ -87,7 +72,7 @@ func (a *Program) gc(ctx context.Context, dryRun, asJSON bool) (err error) {
 	return a.printCollected(found, dryRun)
 }
 
-func (a *Program) printCollected(found []clickhouse.Superseded, dryRun bool) error {
+func (a *Program) printCollected(found []sinks.Superseded, dryRun bool) error {
 	verb, n := "deleted", uint64(0)
 	if dryRun {
 		verb = "would delete"
@@ -120,13 +105,12 @@ func (r *runner) collect(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	for _, s := range r.stores {
-		g, ok := s.(collector)
-		if !ok {
-			continue
-		}
-		err := collectFrom(within, s, g, r.log)
+		found, err := s.Collect(within, false)
 		if ctx.Err() != nil {
 			return nil // a stop: the next run collects
+		}
+		if len(found) > 0 {
+			r.log.Info("superseded rows collected", "sink", s.Name(), "attempts", len(found))
 		}
 		if err != nil {
 			r.log.Warn("superseded rows not collected", "sink", s.Name(), "error", err)
@@ -137,12 +121,4 @@ func (r *runner) collect(ctx context.Context) error {
 	}
 	// What took too long has its turn tomorrow, not with each run.
 	return r.db.SetDone(ctx, collectDuty, r.now())
-}
-
-func collectFrom(ctx context.Context, s store, g collector, log *slog.Logger) error {
-	found, err := g.Collect(ctx)
-	if len(found) > 0 {
-		log.Info("superseded rows collected", "sink", s.Name(), "attempts", len(found))
-	}
-	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // shownRuns is how many runs a snapshot has.
@@ -21,7 +22,7 @@ const shownRuns = 10
 type snapshots struct {
 	config
 	db     *state.DB
-	stores []store
+	stores []sinks.Sink
 	now    func() time.Time
 	// keyLabels are those of a key as it is now.
 	keyLabels func(name string) []string

@@ -137,7 +137,7 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 	if scope.Projects, err = o.projects(ctx, c, db); err != nil {
 		return err
 	}
-	v := &verify.Verifier{Ledger: bookOf{db}, Sinks: asSinks(stores), Only: o.sink, Scope: scope}
+	v := &verify.Verifier{Ledger: bookOf{db}, Sinks: stores, Only: o.sink, Scope: scope}
 	report, err := a.verifyOrRepair(ctx, c, v, db, o.repair)
 	if err != nil {
 		return err

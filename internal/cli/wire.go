@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -94,19 +92,8 @@ func markOf(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// store is a sink as the commands use it: they can also ask whether it works,
-// where it is, and what it holds without changing anything.
-type store interface {
-	sinks.Sink
-	// Look yields what Revisions does, without a repair or a migration.
-	Look(ctx context.Context) iter.Seq2[analytics.Revision, error]
-	Check(ctx context.Context) error
-	// Location names the place, without secrets.
-	Location() string
-}
-
 // newStore makes a sink; it does not connect.
-func newStore(c config, name string) (store, error) {
+func newStore(c config, name string) (sinks.Sink, error) {
 	switch name {
 	case sinkParquet:
 		return parquet.New(c.ParquetURL)
@@ -118,8 +105,8 @@ func newStore(c config, name string) (store, error) {
 	return nil, fmt.Errorf("sink %q: want parquet or clickhouse", name)
 }
 
-func newSinks(c config) ([]store, error) {
-	var out []store
+func newSinks(c config) ([]sinks.Sink, error) {
+	var out []sinks.Sink
 	for _, name := range c.Sinks {
 		s, err := newStore(c, name)
 		if err != nil {
@@ -130,13 +117,11 @@ func newSinks(c config) ([]store, error) {
 	return out, nil
 }
 
-// closeStores gives up the connections of those that have any.
-func closeStores(stores []store) error {
+// closeStores gives up what the sinks hold open.
+func closeStores(stores []sinks.Sink) error {
 	var errs []error
 	for _, s := range stores {
-		if c, ok := s.(io.Closer); ok {
-			errs = append(errs, c.Close())
-		}
+		errs = append(errs, s.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -148,7 +133,7 @@ type runner struct {
 	now      func() time.Time
 	db       *state.DB
 	api      api
-	stores   []store
+	stores   []sinks.Sink
 	spool    *spool.Spool
 	pipeline *export.Pipeline
 	progress *progress
@@ -191,7 +176,7 @@ func (a *Program) openRunner(c config) (_ *runner, err error) {
 	r.pipeline = export.New(export.Config{
 		Concurrency: int(c.Concurrency), Settle: time.Duration(c.Settle), SpoolMax: int64(c.SpoolMax),
 		TopPages: keptPages, Now: a.now, Logger: r.log, Observe: observers(r.read.observe, r.progress.observe, r.note, a.observe),
-	}, r.api, r.db, r.db, r.spool, asSinks(r.stores))
+	}, r.api, r.db, r.db, r.spool, r.stores)
 	return r, nil
 }
 
@@ -225,14 +210,6 @@ func observers(fs ...func(export.Event)) func(export.Event) {
 	}
 }
 
-func asSinks(stores []store) []sinks.Sink {
-	out := make([]sinks.Sink, len(stores))
-	for i, s := range stores {
-		out[i] = s
-	}
-	return out
-}
-
 // opened is what gives up each thing that was opened, in that order.
 type opened []func() error
 
@@ -248,7 +225,7 @@ func (o *opened) Close() error {
 
 // restoreNew fills a ledger that knows nothing from what the sinks hold, so
 // that a lost state directory costs no request. It returns how many windows.
-func restoreNew(ctx context.Context, db *state.DB, stores []store, log *slog.Logger) (int, error) {
+func restoreNew(ctx context.Context, db *state.DB, stores []sinks.Sink, log *slog.Logger) (int, error) {
 	entries, err := db.Entries(ctx)
 	if err != nil || len(entries) > 0 {
 		return 0, err
@@ -261,7 +238,7 @@ func restoreNew(ctx context.Context, db *state.DB, stores []store, log *slog.Log
 // tells what was read before, as far as anybody can. Where those that can be listed
 // hold nothing, the ones that cannot may hold everything, and all of it would be
 // requested again: that is an error.
-func restore(ctx context.Context, db *state.DB, stores []store, log *slog.Logger) (int, error) {
+func restore(ctx context.Context, db *state.DB, stores []sinks.Sink, log *slog.Logger) (int, error) {
 	var away []error
 	total := 0
 	for _, s := range stores {
@@ -306,7 +283,7 @@ func (e unknownError) Unwrap() []error { return e }
 
 // held lists what a sink holds. Damaged files are reported and passed over:
 // their windows are due again.
-func held(ctx context.Context, s store, log *slog.Logger) (revs []analytics.Revision, err error) {
+func held(ctx context.Context, s sinks.Sink, log *slog.Logger) (revs []analytics.Revision, err error) {
 	for rev, err := range s.Revisions(ctx) {
 		switch {
 		case ctx.Err() != nil:

@@ -60,23 +60,20 @@ func (p Plan) Rows() (n int64) {
 	return n
 }
 
-// Listing yields the windows of an archive or a sink. An error concerns one window
-// and does not end it, or all that are missing.
-type Listing func(ctx context.Context) iter.Seq2[analytics.Revision, error]
-
-// NewPlan compares the windows of the archive that want says yes to with what
-// the sink shows. It does no more than list them.
-func NewPlan(ctx context.Context, archive, sink Listing, want func(analytics.Key) bool) (Plan, error) {
+// NewPlan compares the windows of the archive that want says yes to with what the
+// sink shows; both are listed as [sinks.Sink] describes it. The first error of the
+// sink is returned; those of the archive are in the plan.
+func NewPlan(ctx context.Context, archive, sink iter.Seq2[analytics.Revision, error], want func(analytics.Key) bool) (Plan, error) {
 	var p Plan
 	shown := map[analytics.Key]time.Time{}
-	for rev, err := range sink(ctx) {
+	for rev, err := range sink {
 		if err != nil {
 			return Plan{}, err
 		}
 		shown[rev.Key] = rev.ExportedAt
 		p.Shown = append(p.Shown, rev)
 	}
-	for rev, err := range archive(ctx) {
+	for rev, err := range archive {
 		at, there := shown[rev.Key]
 		switch {
 		case err != nil:

@@ -80,7 +80,7 @@ type listed interface {
 
 func plan(t *testing.T, from listed, to sinks.Sink, want func(analytics.Key) bool) Plan {
 	t.Helper()
-	p, err := NewPlan(t.Context(), from.Revisions, to.Revisions, want)
+	p, err := NewPlan(t.Context(), from.Revisions(t.Context()), to.Revisions(t.Context()), want)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,16 +142,14 @@ func TestPlan(t *testing.T) {
 
 func TestPlanOfASinkThatIsDown(t *testing.T) {
 	down := errors.New("down")
-	if _, err := NewPlan(t.Context(), newShelf(t).Revisions, failing(down), every); !errors.Is(err, down) {
+	if _, err := NewPlan(t.Context(), newShelf(t).Revisions(t.Context()), failing(down), every); !errors.Is(err, down) {
 		t.Errorf("NewPlan = %v", err)
 	}
 }
 
 // failing is what a sink lists that cannot tell what it has.
-func failing(err error) Listing {
-	return func(context.Context) iter.Seq2[analytics.Revision, error] {
-		return func(yield func(analytics.Revision, error) bool) { yield(analytics.Revision{}, err) }
-	}
+func failing(err error) iter.Seq2[analytics.Revision, error] {
+	return func(yield func(analytics.Revision, error) bool) { yield(analytics.Revision{}, err) }
 }
 
 // TestSinkFails: the first failure ends the run, and the next run goes on.

@@ -199,7 +199,7 @@ func TestRights(t *testing.T) {
 		if err := s.Check(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if _, err := s.Collect(t.Context()); err != nil {
+		if _, err := s.Collect(t.Context(), false); err != nil {
 			t.Error(err)
 		}
 	})

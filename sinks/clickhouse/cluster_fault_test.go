@@ -135,7 +135,7 @@ func TestClusterReplicaBehind(t *testing.T) {
 				t.Errorf("the other replica shows revision %d", got)
 			}
 			if table == windowsTable { // it does not know the marker, and would take the attempt for abandoned
-				_, err := c.impatient(1).Collect(t.Context())
+				_, err := c.impatient(1).Collect(t.Context(), false)
 				if err == nil || !strings.Contains(err.Error(), "up to date") {
 					t.Errorf("collected while a replica is behind: %v", err)
 				}

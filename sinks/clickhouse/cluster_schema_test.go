@@ -98,7 +98,7 @@ func TestClusterCollect(t *testing.T) {
 			t.Fatal(err)
 		}
 		begin := time.Now()
-		found, err := c.sink(1).Collect(t.Context())
+		found, err := c.sink(1).Collect(t.Context(), false)
 		if err != nil || len(found) != 8 {
 			t.Fatalf("collected %v, %v; want two attempts of each of four projects", found, err)
 		}
@@ -113,7 +113,7 @@ func TestClusterCollect(t *testing.T) {
 			}
 		}
 		c.agree(w)
-		if found, err := s.Collect(t.Context()); err != nil || len(found) > 0 {
+		if found, err := s.Collect(t.Context(), false); err != nil || len(found) > 0 {
 			t.Errorf("collected again: %v, %v", found, err)
 		}
 	})

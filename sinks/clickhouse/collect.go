@@ -3,73 +3,57 @@ package clickhouse
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
-	// KeepSuperseded is how long the rows of an attempt stay after no view
-	// shows them any more: longer than any query or any commit takes.
-	KeepSuperseded = 24 * time.Hour
 	// atOnce bounds the attempts that one statement deletes.
 	atOnce = 500
 	// mutationPoll is how often is asked whether the server has deleted.
 	mutationPoll = 200 * time.Millisecond
 )
 
-// Superseded is an attempt whose rows no view shows, since KeepSuperseded or longer.
-type Superseded struct {
-	analytics.Key
-	Attempt uint64 `json:"attempt"`
-	Rows    uint64 `json:"rows"`
-	// Since is when a later attempt took its place, or, for one that was never
-	// committed, when its last row was written. By the server's clock.
-	Since time.Time `json:"since"`
-}
-
-// Superseded lists what Collect would delete now.
-func (s *Sink) Superseded(ctx context.Context) ([]Superseded, error) {
-	ses, err := s.open(ctx)
-	if err != nil {
-		return nil, s.explain(err)
-	}
-	found, err := ses.superseded(ctx)
+// Collect deletes the rows of superseded attempts and waits until the server has
+// done so. Markers stay: they are the history of the windows. What a view shows is
+// never touched: an attempt below a committed one cannot be shown again, and one
+// never committed is abandoned long before [sinks.KeepSuperseded].
+func (s *Sink) Collect(ctx context.Context, dryRun bool) ([]sinks.Superseded, error) {
+	found, err := s.collect(ctx, dryRun)
 	if err != nil {
 		return nil, s.explain(err)
 	}
 	return found, nil
 }
 
-// Collect deletes the rows of superseded attempts and waits until the server
-// has done so. Markers stay: they are the history of the windows. What a view
-// shows is never touched: an attempt below a committed one can not be shown
-// again, and one never committed is abandoned long before KeepSuperseded.
-func (s *Sink) Collect(ctx context.Context) ([]Superseded, error) {
+func (s *Sink) collect(ctx context.Context, dryRun bool) ([]sinks.Superseded, error) {
 	ses, err := s.open(ctx)
-	if err == nil {
+	if err == nil && !dryRun {
 		err = ses.inStep(ctx)
 	}
 	if err != nil {
-		return nil, s.explain(err)
-	}
-	found, err := s.Superseded(ctx)
-	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	if err := ses.awaitMutations(ctx); err != nil { // of a run that was broken off
-		return nil, s.explain(err)
+	found, err := ses.superseded(ctx)
+	if err != nil || dryRun || len(found) == 0 {
+		return found, err
 	}
-	for rest := found; len(rest) > 0; rest = rest[min(atOnce, len(rest)):] {
-		if err := ses.remove(ctx, rest[:min(atOnce, len(rest))]); err != nil {
-			return nil, s.explain(err)
+	if err := ses.awaitMutations(ctx); err != nil { // of a run that was broken off
+		return nil, err
+	}
+	for some := range slices.Chunk(found, atOnce) {
+		if err := ses.remove(ctx, some); err != nil {
+			return nil, err
 		}
 		// One at a time: 18.16 skips a deletion that comes while another one is
 		// under way now and then, and reports it as done.
 		if err := ses.awaitMutations(ctx); err != nil {
-			return nil, s.explain(err)
+			return nil, err
 		}
 	}
 	return found, nil
@@ -77,7 +61,7 @@ func (s *Sink) Collect(ctx context.Context) ([]Superseded, error) {
 
 // superseded asks per attempt with rows that is not the newest of its window
 // when the first marker after it came. Times are compared by the server's clock.
-func (ses *session) superseded(ctx context.Context) ([]Superseded, error) {
+func (ses *session) superseded(ctx context.Context) ([]sinks.Superseded, error) {
 	rows, err := ses.conn.Query(ctx, fmt.Sprintf(`
 SELECT %[1]s, attempt, toUInt64(count()), max(written_at), now()
 FROM %[2]s WHERE (%[3]s) NOT IN (%[4]s)
@@ -86,10 +70,10 @@ GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, s
 		return nil, err
 	}
 	defer rows.Close()
-	var found []Superseded
+	var found []sinks.Superseded
 	var now time.Time
 	for rows.Next() {
-		var a Superseded
+		var a sinks.Superseded
 		var granularity string
 		var from, to time.Time
 		if err := rows.Scan(&a.Project, &granularity, &from, &to, &a.Attempt, &a.Rows, &a.Since, &now); err != nil {
@@ -103,7 +87,7 @@ GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, s
 		return nil, err
 	}
 	commits, err := ses.commits(ctx)
-	return due(found, commits, now.Add(-KeepSuperseded)), err
+	return due(found, commits, now.Add(-sinks.KeepSuperseded)), err
 }
 
 // commit is a marker: an attempt, and when it was committed.
@@ -136,7 +120,7 @@ func (ses *session) commits(ctx context.Context) (map[analytics.Key][]commit, er
 }
 
 // due returns those of the attempts that no view has shown since before.
-func due(attempts []Superseded, commits map[analytics.Key][]commit, before time.Time) (out []Superseded) {
+func due(attempts []sinks.Superseded, commits map[analytics.Key][]commit, before time.Time) (out []sinks.Superseded) {
 	for _, a := range attempts {
 		committed := false
 		for _, c := range commits[a.Key] {
@@ -161,7 +145,7 @@ func later(a, b time.Time) time.Time {
 }
 
 // remove deletes the rows of the attempts. Servers do it in the background.
-func (ses *session) remove(ctx context.Context, attempts []Superseded) error {
+func (ses *session) remove(ctx context.Context, attempts []sinks.Superseded) error {
 	tuples := make([]string, len(attempts))
 	for i, a := range attempts {
 		tuples[i] = fmt.Sprintf("(%s, %s, toDate('%s'), toDate('%s'), toUInt64(%d))", quote(a.Project), quote(string(a.Granularity)), a.From, a.To, a.Attempt)

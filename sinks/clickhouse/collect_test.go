@@ -13,6 +13,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // TestDue compares due with what its words say.
@@ -21,18 +22,18 @@ func TestDue(t *testing.T) {
 	zero := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(t *rapid.T) {
 		hour := func() time.Time { return zero.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "hour")) * time.Hour) }
-		var all []Superseded
+		var all []sinks.Superseded
 		var commits []commit
 		for id := uint64(1); id <= 6; id++ {
 			if rapid.Bool().Draw(t, "has rows") {
-				all = append(all, Superseded{Key: key, Attempt: id, Since: hour()})
+				all = append(all, sinks.Superseded{Key: key, Attempt: id, Since: hour()})
 			}
 			if rapid.Bool().Draw(t, "committed") {
 				commits = append(commits, commit{id, hour()})
 			}
 		}
 		if len(commits) > 0 { // the server leaves the newest out
-			all = slices.DeleteFunc(all, func(a Superseded) bool { return a.Attempt == commits[len(commits)-1].attempt })
+			all = slices.DeleteFunc(all, func(a sinks.Superseded) bool { return a.Attempt == commits[len(commits)-1].attempt })
 		}
 		before := hour()
 		var want []uint64
@@ -88,9 +89,9 @@ func collects(t *testing.T, e engine) {
 	put(t, e, name, 0, 5, 70, 1, -1)  // being written
 	put(t, e, name, 1, 6, 80, 90, 89) // shown since long
 	want := []uint64{1, 2}
-	dry, err := s.Superseded(t.Context())
+	dry, err := s.Collect(t.Context(), true)
 	if err != nil || !slices.Equal(ids(dry), want) {
-		t.Fatalf("Superseded = %v, %v; want %v", ids(dry), err, want)
+		t.Fatalf("Collect, dry run = %v, %v; want %v", ids(dry), err, want)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	looked := make(chan struct{})
@@ -102,11 +103,11 @@ func collects(t *testing.T, e engine) {
 			}
 		}
 	}()
-	done, err := s.Collect(t.Context())
+	done, err := s.Collect(t.Context(), false)
 	stop()
 	<-looked
 	if err != nil || cmp.Diff(dry, done) != "" {
-		t.Errorf("Collect = %v, %v; Superseded said %v", done, err, dry)
+		t.Errorf("Collect = %v, %v; dry run said %v", done, err, dry)
 	}
 	left := must(t, e, "SELECT groupArray(a) FROM (SELECT DISTINCT attempt AS a FROM "+name+"."+rowsTable+" ORDER BY a)")
 	if strings.TrimSpace(left) != "[3,4,5,6]" {
@@ -115,12 +116,12 @@ func collects(t *testing.T, e engine) {
 	if markers := must(t, e, "SELECT count() FROM "+name+"."+windowsTable); strings.TrimSpace(markers) != "4" {
 		t.Errorf("%s markers are left", markers)
 	}
-	if again, err := s.Collect(t.Context()); err != nil || len(again) != 0 {
+	if again, err := s.Collect(t.Context(), false); err != nil || len(again) != 0 {
 		t.Errorf("Collect again = %v, %v", again, err)
 	}
 }
 
-func ids(all []Superseded) (out []uint64) {
+func ids(all []sinks.Superseded) (out []uint64) {
 	for _, a := range all {
 		out = append(out, a.Attempt)
 	}
@@ -139,7 +140,7 @@ func TestCollectMany(t *testing.T) {
 		from := windowOf(1, 1, 0).rev.From
 		must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, written_at) SELECT 'prj_a', 'day', toDate('%s'), toDate('%s'), toUInt64(number + 1), '/p', toInt64(1), toInt64(1), toInt64(1), toInt32(1), toUInt8(1), toUInt8(1), toInt64(1), now() - 200000 FROM system.numbers LIMIT %d",
 			name, rowsTable, names(rowColumns), from, from+1, many))
-		done, err := s.Collect(t.Context())
+		done, err := s.Collect(t.Context(), false)
 		if err != nil || len(done) != many {
 			t.Errorf("Collect = %d, %v", len(done), err)
 		}

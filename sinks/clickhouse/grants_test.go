@@ -37,7 +37,7 @@ func TestGrants(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Collect(t.Context()); err != nil {
+	if _, err := s.Collect(t.Context(), false); err != nil {
 		t.Error(err)
 	}
 	if err := least.Stop(); err != nil {

@@ -2,7 +2,6 @@ package clickhouse
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -25,10 +24,6 @@ func (s *Sink) revisions(ctx context.Context, yield func(analytics.Revision) boo
 	if err != nil {
 		return err
 	}
-	return ses.revisions(ctx, yield)
-}
-
-func (ses *session) revisions(ctx context.Context, yield func(analytics.Revision) bool) error {
 	// LIMIT 1 BY: a marker that came twice is one.
 	rows, err := ses.conn.Query(ctx, fmt.Sprintf("SELECT %s FROM %s ORDER BY %s, attempt DESC LIMIT 1 BY %s",
 		names(windowColumns), ses.in(windowsTable), keyColumns, keyColumns))
@@ -46,25 +41,6 @@ func (ses *session) revisions(ctx context.Context, yield func(analytics.Revision
 		}
 	}
 	return rows.Err()
-}
-
-// Look yields what Revisions does, and makes and changes nothing: where docgauge has
-// made no tables yet there is no window.
-func (s *Sink) Look(ctx context.Context) iter.Seq2[analytics.Revision, error] {
-	return func(yield func(analytics.Revision, error) bool) {
-		if err := s.lookAt(ctx, func(r analytics.Revision) bool { return yield(r, nil) }); err != nil {
-			yield(analytics.Revision{}, fmt.Errorf("%w: %w", sinks.ErrNotListed, s.explain(err)))
-		}
-	}
-}
-
-func (s *Sink) lookAt(ctx context.Context, yield func(analytics.Revision) bool) (err error) {
-	l, err := s.look(ctx)
-	if err != nil || l == nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.done()) }()
-	return l.revisions(ctx, yield)
 }
 
 func scan(rows interface{ Scan(...any) error }) (rev analytics.Revision, err error) {

@@ -5,16 +5,19 @@ import (
 	"fmt"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
 )
 
-// Top returns the n pages with the most visitors of a reading, ordered as by
-// [analytics.Top]; none if the views show another reading of the window by now.
+// Top has the server sort the pages of rev.
 func (s *Sink) Top(ctx context.Context, rev analytics.Revision, n int) ([]analytics.Row, error) {
 	ses, err := s.open(ctx)
 	if err != nil {
 		return nil, s.explain(err)
 	}
 	pages, err := ses.top(ctx, rev, n)
+	if err == nil && len(pages) == 0 && rev.Rows > 0 && n > 0 {
+		err = sinks.ErrOtherRevision
+	}
 	if err != nil {
 		return nil, fmt.Errorf("pages of %s: %w", rev.Key, s.explain(err))
 	}

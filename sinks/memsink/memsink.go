@@ -31,6 +31,8 @@ const (
 	After  Step = "after"  // the window is visible: the answer is lost
 )
 
+var _ sinks.Sink = (*Sink)(nil)
+
 // Sink keeps windows in memory. The zero value is empty and ready.
 type Sink struct {
 	// Fault, if set, is called at each step of Replace; an error it returns
@@ -53,6 +55,18 @@ func New() *Sink { return &Sink{} }
 
 // Name returns "memory".
 func (s *Sink) Name() string { return "memory" }
+
+// Location returns "memory".
+func (s *Sink) Location() string { return "memory" }
+
+// Check finds nothing wrong.
+func (s *Sink) Check(context.Context) error { return nil }
+
+// Close keeps the windows.
+func (s *Sink) Close() error { return nil }
+
+// Collect has nothing to delete.
+func (s *Sink) Collect(context.Context, bool) ([]sinks.Superseded, error) { return nil, nil }
 
 // Replace commits w.
 func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
@@ -141,6 +155,17 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 			}
 		}
 	}
+}
+
+// Top sorts the rows of a window.
+func (s *Sink) Top(_ context.Context, rev analytics.Revision, n int) ([]analytics.Row, error) {
+	s.mu.Lock()
+	w := s.windows[rev.Key]
+	s.mu.Unlock()
+	if w.fault != nil || w.rev.Number != rev.Number {
+		return nil, errors.Join(w.fault, sinks.ErrOtherRevision)
+	}
+	return analytics.Top(each(w.rows), n)
 }
 
 // Window writes a window to a file in dir.

@@ -244,8 +244,8 @@ func (b *bucket) checkRead(ctx context.Context, name string) error {
 	return err
 }
 
-// Close removes the directory of staging files.
-func (b *bucket) Close() error {
+// close removes the directory of staging files.
+func (b *bucket) close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	temp := b.temp

@@ -53,6 +53,8 @@ func (d *directory) describe(name string) string { return d.path(name) }
 
 func (d *directory) readers() int { return 1 }
 
+func (d *directory) close() error { return nil }
+
 func (d *directory) path(name string) string { return filepath.Join(d.root, filepath.FromSlash(name)) }
 
 func (d *directory) staging() string { return filepath.Join(d.root, stagingName) }

@@ -34,8 +34,9 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 	}
 }
 
-// inspect returns what the files of a window show, and with an error what the
-// visitors file shows, if that can be read.
+// inspect returns what the files of a window show. With an error it returns what
+// the visitors file shows, if that can be read; where both can be read and disagree,
+// what a repair would make of them.
 func (s *Sink) inspect(ctx context.Context, key analytics.Key, rows bool) (*sinks.Shown, error) {
 	for again := false; ; again = true {
 		visitors, sum, err := s.readFile(ctx, visitorsTable, key, rows)
@@ -52,6 +53,8 @@ func (s *Sink) inspect(ctx context.Context, key analytics.Key, rows bool) (*sink
 		}
 		p := pair{revisionOf(visitors), revisionOf(totals)}
 		switch {
+		case p.remedy() == removeVisitors && again:
+			return &sinks.Shown{Revision: totals.Revision}, p.disagreement()
 		case p.remedy() != none && again:
 			return shown, p.disagreement()
 		case p.remedy() != none:

@@ -278,26 +278,26 @@ func TestHalfWindows(t *testing.T) {
 }
 
 // agrees fails unless Revisions yields revision want alone, and both tables
-// then show it; with want 0, unless Revisions yields an error alone. Look must
+// then show it; with want 0, unless Revisions yields an error alone. List must
 // have yielded the same before, and changed nothing.
 func agrees(t *testing.T, s *Sink, want int32) {
 	t.Helper()
 	before := contents(t, s.Location())
 	var looked, got []analytics.Revision
-	for rev, err := range s.Look(t.Context()) {
+	for rev, err := range sinks.List(t.Context(), s) {
 		if (err != nil) != (want == 0) {
-			t.Errorf("Look yields the error %v", err)
+			t.Errorf("List yields the error %v", err)
 		}
 		if err == nil {
 			looked = append(looked, rev)
 		}
 	}
 	if diff := cmp.Diff(before, contents(t, s.Location())); diff != "" {
-		t.Errorf("Look changed the tree:\n%s", diff)
+		t.Errorf("List changed the tree:\n%s", diff)
 	}
 	defer func() {
 		if diff := cmp.Diff(got, looked); diff != "" {
-			t.Errorf("Look (+) differs from Revisions (-):\n%s", diff)
+			t.Errorf("List (+) differs from Revisions (-):\n%s", diff)
 		}
 	}()
 	for rev, err := range s.Revisions(t.Context()) {

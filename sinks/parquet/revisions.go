@@ -22,13 +22,6 @@ func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 	return each(ctx, s, sinks.Scope{}, s.revision)
 }
 
-// Look yields what Revisions does, and changes nothing: it may run while another
-// process writes. Of a window that a crash left half done it yields the reading
-// that Revisions would finish.
-func (s *Sink) Look(ctx context.Context) iter.Seq2[analytics.Revision, error] {
-	return each(ctx, s, sinks.Scope{}, s.look)
-}
-
 // each yields what read returns of each window in scope; nil without an error is
 // left out.
 func each[T any](ctx context.Context, s *Sink, scope sinks.Scope, read func(context.Context, analytics.Key) (*T, error)) iter.Seq2[T, error] {
@@ -179,25 +172,6 @@ func (s *Sink) revision(ctx context.Context, key analytics.Key) (*analytics.Revi
 	}
 	if err != nil {
 		return nil, err
-	}
-	return p.newest(), nil
-}
-
-// look does without a repair what revision does.
-func (s *Sink) look(ctx context.Context, key analytics.Key) (*analytics.Revision, error) {
-	p, err := s.read(ctx, key)
-	if err == nil && p.remedy() == exportAgain {
-		// The one file may have gone, and the other come, between the two reads.
-		p, err = s.read(ctx, key)
-	}
-	if err != nil {
-		return nil, err
-	}
-	switch p.remedy() {
-	case removeVisitors:
-		return p.totals, nil
-	case exportAgain:
-		return nil, p.lost()
 	}
 	return p.newest(), nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"sync"
@@ -13,6 +12,8 @@ import (
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/sinks"
 )
+
+var _ sinks.Sink = (*Sink)(nil)
 
 // Sink publishes windows under one directory, or one prefix of a bucket.
 type Sink struct {
@@ -144,8 +145,9 @@ func at(name string) {
 
 // Close gives up what the tree holds.
 func (s *Sink) Close() error {
-	if c, ok := s.tree.(io.Closer); ok {
-		return c.Close()
-	}
-	return nil
+	return s.tree.close()
 }
+
+// Collect has nothing to delete: the file of a new revision takes the place of the
+// former one.
+func (s *Sink) Collect(context.Context, bool) ([]sinks.Superseded, error) { return nil, nil }

@@ -34,6 +34,8 @@ type tree interface {
 	check(ctx context.Context) error
 	// readers is how many files are worth reading at once.
 	readers() int
+	// close gives up what the tree holds open.
+	close() error
 }
 
 // file is an open file of a tree.

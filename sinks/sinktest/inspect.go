@@ -2,11 +2,13 @@ package sinktest
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/sinks"
@@ -147,5 +149,75 @@ func testWindow(s *suite) {
 	}
 	if w, _, err := s.sink.Window(s.Context(), Revision(Key("prj_z", 0), 1), dir); err == nil {
 		s.Errorf("Window of one that is not there = %v", w)
+	}
+}
+
+// testList: List yields what Revisions yields.
+func testList(s *suite) {
+	s.variety()
+	want := s.revisions()
+	got := map[analytics.Key]analytics.Revision{}
+	for rev, err := range sinks.List(s.Context(), s.sink) {
+		if err != nil {
+			s.Fatalf("List: %v", err)
+		}
+		got[rev.Key] = rev
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		s.Errorf("List (-Revisions +List):\n%s", diff)
+	}
+}
+
+func testTop(s *suite) {
+	all := s.variety()
+	for key, w := range all {
+		rev := w.Revision()
+		for _, n := range []int{1, 3, 1000} {
+			want, err := analytics.Top(w.Rows(), n)
+			if err != nil {
+				s.Fatal(err)
+			}
+			got, err := s.sink.Top(s.Context(), rev, n)
+			if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); err != nil || diff != "" {
+				s.Errorf("Top %d of %s: %v (-want +got):\n%s", n, key, err, diff)
+			}
+		}
+	}
+	later := all[Key("prj_a", 1)].Revision()
+	later.Number++
+	if rows, err := s.sink.Top(s.Context(), later, 3); !errors.Is(err, sinks.ErrOtherRevision) {
+		s.Errorf("Top of a revision that is not shown = %v, %v", rows, err)
+	}
+}
+
+// testUpkeep: a sink can be checked at any time, has nothing superseded that is new,
+// and is closed once or twice. None of it changes what readers see.
+func testUpkeep(s *suite) {
+	if s.sink.Name() == "" || s.sink.Location() == "" {
+		s.Errorf("name %q, location %q", s.sink.Name(), s.sink.Location())
+	}
+	check := func() {
+		s.Helper()
+		if err := s.sink.Check(s.Context()); err != nil {
+			s.Errorf("Check: %v", err)
+		}
+		for _, dryRun := range []bool{true, false} {
+			if found, err := s.sink.Collect(s.Context(), dryRun); len(found) > 0 || err != nil {
+				s.Errorf("Collect, dry run %t = %v, %v", dryRun, found, err)
+			}
+		}
+	}
+	check()
+	if got := s.revisions(); len(got) > 0 {
+		s.Errorf("after Check an empty sink yields %v", got)
+	}
+	s.replace(s.seal(1, 20))
+	last := s.replace(s.seal(2, 10))
+	check()
+	s.shows(last)
+	for range 2 {
+		if err := s.sink.Close(); err != nil {
+			s.Errorf("Close: %v", err)
+		}
 	}
 }

@@ -49,6 +49,9 @@ func Run(t *testing.T, open func(t *testing.T) (sinks.Sink, Reader)) {
 		{"inspect a part", testInspectScope},
 		{"inspect changes nothing", testInspectNothing},
 		{"window", testWindow},
+		{"list", testList},
+		{"top", testTop},
+		{"check, collect and close", testUpkeep},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			sink, read := open(t)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // busy is a tree in which another process replaces a window just before its
@@ -25,8 +26,8 @@ func (b *busy) open(ctx context.Context, name string) (file, error) {
 	return b.tree.open(ctx, name)
 }
 
-// TestLookWhileAnotherWrites: what is seen is one reading or the other.
-func TestLookWhileAnotherWrites(t *testing.T) {
+// TestListWhileAnotherWrites: what is seen is one reading or the other.
+func TestListWhileAnotherWrites(t *testing.T) {
 	for name, tc := range map[string]struct{ former, next *archive.File }{
 		"rows over rows":        {seal(t, 1, 3), seal(t, 2, 4)},
 		"totals only over rows": {seal(t, 1, 3), sealTotals(t, 2)},
@@ -37,22 +38,22 @@ func TestLookWhileAnotherWrites(t *testing.T) {
 			replace(t, writer, tc.former)
 			s := &Sink{tree: &busy{writer.tree, func() { replace(t, writer, tc.next) }}}
 			var got []analytics.Revision
-			for rev, err := range s.Look(t.Context()) {
+			for rev, err := range sinks.List(t.Context(), s) {
 				if err != nil {
 					t.Fatal(err)
 				}
 				got = append(got, rev)
 			}
 			if len(got) != 1 || got[0].Number != 2 {
-				t.Errorf("Look yields %+v, want the second reading", got)
+				t.Errorf("List yields %+v, want the second reading", got)
 			}
 		})
 	}
 }
 
-// TestLookReadsOnly: a bucket is asked for lists and objects and nothing else,
+// TestListReadsOnly: a bucket is asked for lists and objects and nothing else,
 // also where a repair is due and where rows are read.
-func TestLookReadsOnly(t *testing.T) {
+func TestListReadsOnly(t *testing.T) {
 	far, near, p := behindProxy(t)
 	w := seal(t, 1, 3)
 	replace(t, near, w)
@@ -64,9 +65,9 @@ func TestLookReadsOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.set(nil)
-	for rev, err := range far.Look(t.Context()) {
+	for rev, err := range sinks.List(t.Context(), far) {
 		if err != nil || rev.Number != 1 {
-			t.Fatalf("Look yields %+v, %v", rev, err)
+			t.Fatalf("List yields %+v, %v", rev, err)
 		}
 		_, done, err := far.Window(t.Context(), rev, t.TempDir())
 		if err != nil {
@@ -79,7 +80,7 @@ func TestLookReadsOnly(t *testing.T) {
 	requests, _ := p.seen()
 	for _, request := range requests {
 		if !strings.HasPrefix(request, "GET ") && !strings.HasPrefix(request, "HEAD ") {
-			t.Errorf("Look sends %s", request)
+			t.Errorf("List sends %s", request)
 		}
 	}
 	if len(requests) < 3 {
