@@ -10,6 +10,8 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
@@ -34,7 +36,7 @@ one run.
 }
 
 func (a *Program) check(ctx context.Context) (err error) {
-	c, err := loadConfig(needProjects|needAPI|needServer, a.now())
+	c, err := a.config(config.NeedProjects | config.NeedAPI | config.NeedServer)
 	if err != nil {
 		return err
 	}
@@ -65,29 +67,29 @@ func (a *Program) finding(what, said string, err error) bool {
 	return false
 }
 
-func (a *Program) checkSinks(ctx context.Context, c config) (failed bool) {
-	stores, err := newSinks(c)
+func (a *Program) checkSinks(ctx context.Context, c config.Config) (failed bool) {
+	stores, err := app.NewSinks(c)
 	if err != nil {
 		return a.finding("sinks", "", err)
 	}
 	for _, s := range stores {
 		failed = a.finding("sink "+s.Name(), s.Location(), s.Check(ctx)) || failed
 	}
-	if err := closeStores(stores); err != nil {
+	if err := app.CloseSinks(stores); err != nil {
 		return a.finding("sinks", "", err)
 	}
 	return failed
 }
 
 // checkAPI reads the totals of the first project's newest day.
-func (a *Program) checkAPI(ctx context.Context, c config, db *state.DB) (said string, err error) {
-	client, err := newAPI(c, db, a.logger(c), a.now, 0)
+func (a *Program) checkAPI(ctx context.Context, c config.Config, db *state.DB) (said string, err error) {
+	client, err := app.NewAPI(c, db, a.logger(c), a.now, 0)
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, client.flush(context.WithoutCancel(ctx), db)) }()
+	defer func() { err = errors.Join(err, client.Flush(context.WithoutCancel(ctx))) }()
 	day := schedule.Newest(analytics.Day, analytics.DateOf(a.now()))
-	page, err := client.VisitorsPage(ctx, docsapi.VisitorsQuery{Project: c.Projects[0], Window: day, Limit: 1})
+	page, err := client.Client.VisitorsPage(ctx, docsapi.VisitorsQuery{Project: c.Projects[0], Window: day, Limit: 1})
 	if err != nil {
 		return "", err
 	}
@@ -95,7 +97,7 @@ func (a *Program) checkAPI(ctx context.Context, c config, db *state.DB) (said st
 }
 
 // checkMetrics tries where a run's metrics go.
-func (a *Program) checkMetrics(ctx context.Context, c config) (failed bool) {
+func (a *Program) checkMetrics(ctx context.Context, c config.Config) (failed bool) {
 	if c.Textfile != "" {
 		failed = a.finding("textfile", c.Textfile, exporter.TryTextfile(c.Textfile))
 	}
@@ -106,16 +108,16 @@ func (a *Program) checkMetrics(ctx context.Context, c config) (failed bool) {
 	return failed
 }
 
-func (a *Program) checkExpiry(c config) (failed bool) {
-	if !c.APIKeyExpires.set {
+func (a *Program) checkExpiry(c config.Config) (failed bool) {
+	if !c.APIKeyExpires.Set {
 		return false
 	}
-	left := c.APIKeyExpires.date.Time().Sub(a.now())
+	left := c.APIKeyExpires.Date.Time().Sub(a.now())
 	switch {
 	case left <= 0:
-		return a.finding("key expiry", "", fmt.Errorf("DOCGAUGE_API_KEY expired on %s: make a new key on the API keys page", c.APIKeyExpires.date))
+		return a.finding("key expiry", "", fmt.Errorf("DOCGAUGE_API_KEY expired on %s: make a new key on the API keys page", c.APIKeyExpires.Date))
 	case left < expirySoon:
-		return a.finding("key expiry", fmt.Sprintf("%s, in %d days: make a new key soon", c.APIKeyExpires.date, int(left.Hours()/24)), nil)
+		return a.finding("key expiry", fmt.Sprintf("%s, in %d days: make a new key soon", c.APIKeyExpires.Date, int(left.Hours()/24)), nil)
 	}
-	return a.finding("key expiry", c.APIKeyExpires.date.String(), nil)
+	return a.finding("key expiry", c.APIKeyExpires.Date.String(), nil)
 }

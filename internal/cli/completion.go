@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/state"
 )
@@ -51,7 +52,7 @@ func flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
 	case "windows":
 		return completeList(configuredWindows)
 	case "sink":
-		return cobra.FixedCompletions([]cobra.Completion{sinkClickHouse, sinkParquet}, cobra.ShellCompDirectiveNoFileComp)
+		return cobra.FixedCompletions([]cobra.Completion{config.SinkClickHouse, config.SinkParquet}, cobra.ShellCompDirectiveNoFileComp)
 	case "archive", "data", "dir", "repo":
 		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 	case "agent-script", "request-log", "output":
@@ -77,9 +78,9 @@ func completeList(all func() []string) cobra.CompletionFunc {
 
 // setting returns a variable's value as it stands in the environment, or its default.
 func setting(name string) string {
-	for _, v := range variableTable() {
-		if v.name == prefix+"_"+name {
-			return cmp.Or(os.Getenv(v.name), v.standard)
+	for _, v := range config.Variables() {
+		if v.Name == "DOCGAUGE_"+name {
+			return cmp.Or(os.Getenv(v.Name), v.Default)
 		}
 	}
 	return ""

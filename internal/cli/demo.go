@@ -14,6 +14,11 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/daemon"
+	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
@@ -67,7 +72,7 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 		return err
 	}
 	fmt.Fprintf(a.Out, "sandbox  %s  (120 days of synthetic traffic, 640 pages)\n\nexport   ", c.BaseURL)
-	if err := a.exportWith(ctx, c, &selection{}, runOptions{anew: true}); err != nil {
+	if err := a.export(ctx, c, export.Options{KeepEmpty: true}, false); err != nil {
 		return err
 	}
 	if err := a.demoSummary(ctx, c, len(s.Requests())); err != nil || !stay {
@@ -77,7 +82,7 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 }
 
 // demoServe serves what was exported, and goes on exporting.
-func (a *Program) demoServe(ctx context.Context, c config) (err error) {
+func (a *Program) demoServe(ctx context.Context, c config.Config) (err error) {
 	if c.Schedule.Cron, err = schedule.ParseCron("* * * * *"); err != nil {
 		return err
 	}
@@ -86,18 +91,18 @@ func (a *Program) demoServe(ctx context.Context, c config) (err error) {
 	} else if err := ln.Close(); err != nil {
 		return err
 	}
-	return a.serveWith(ctx, c, serving{}, func(url string) {
+	return a.serve(ctx, c, daemon.Options{Listening: func(url string) {
 		fmt.Fprintf(a.Out, "\nStatus page  %s/\nMetrics      %s/metrics\nExports every minute; Ctrl-C ends it.\n", url, url)
-	})
+	}})
 }
 
 // demoConfig is the environment's configuration, pointed at the sandbox.
-func demoConfig(a *Program, url, dir string) (config, error) {
-	c, err := loadConfig(needNothing, a.now())
+func demoConfig(a *Program, url, dir string) (config.Config, error) {
+	c, err := a.config(config.NeedNothing)
 	if err != nil {
 		return c, err
 	}
-	c.BaseURL, c.APIKey, c.Projects = url, sandbox.DefaultAPIKey, projects{sandbox.DefaultProject}
+	c.BaseURL, c.APIKey, c.Projects = url, sandbox.DefaultAPIKey, config.Projects{sandbox.DefaultProject}
 	c.Budget = 0
 	c.StateDir, c.ParquetURL = filepath.Join(dir, "state"), filepath.Join(dir, "data")
 	if os.Getenv("DOCGAUGE_LOG_LEVEL") == "" {
@@ -108,9 +113,9 @@ func demoConfig(a *Program, url, dir string) (config, error) {
 	return c, nil
 }
 
-func (a *Program) demoSummary(ctx context.Context, c config, served int) error {
+func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) error {
 	fmt.Fprintln(a.Out)
-	if err := a.statusOf(ctx, c, &selection{}, false); err != nil {
+	if err := a.statusOf(ctx, c, coverage.Selection{}, false); err != nil {
 		return err
 	}
 	fmt.Fprintln(a.Out)
@@ -118,12 +123,12 @@ func (a *Program) demoSummary(ctx context.Context, c config, served int) error {
 		return err
 	}
 	fmt.Fprintf(a.Out, "\nservice  %s answered\n", plural(served, "request"))
-	if slices.Contains(c.Sinks, sinkParquet) {
+	if slices.Contains(c.Sinks, config.SinkParquet) {
 		if err := a.demoFiles(c.ParquetURL); err != nil {
 			return err
 		}
 	}
-	if slices.Contains(c.Sinks, sinkClickHouse) {
+	if slices.Contains(c.Sinks, config.SinkClickHouse) {
 		fmt.Fprintf(a.Out, "Query it:   SELECT path, human, ai, total FROM docgauge_visitors WHERE granularity = 'week' ORDER BY total DESC LIMIT 10   (ClickHouse)\n")
 	}
 	fmt.Fprintln(a.Out, "Your own:   set DOCGAUGE_BASE_URL, DOCGAUGE_API_KEY and DOCGAUGE_PROJECTS, then: docgauge check && docgauge export")
@@ -143,12 +148,12 @@ Query it:   SELECT path, human, ai, total FROM '%s' ORDER BY total DESC LIMIT 10
 }
 
 // demoSinks counts what readers of each sink see.
-func (a *Program) demoSinks(ctx context.Context, c config) (err error) {
-	stores, err := newSinks(c)
+func (a *Program) demoSinks(ctx context.Context, c config.Config) (err error) {
+	stores, err := app.NewSinks(c)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeStores(stores)) }()
+	defer func() { err = errors.Join(err, app.CloseSinks(stores)) }()
 	var rows [][]string
 	for _, s := range stores {
 		windows, n, err := countIn(ctx, s, c.Projects[0])

@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
@@ -116,7 +118,7 @@ func accepts(args []string, whole bool) error {
 	if slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "…") }) {
 		return nil // shortened
 	}
-	a := &Program{Out: io.Discard, Err: io.Discard, now: time.Now, logTo: &switchWriter{to: io.Discard}}
+	a := newProgram(io.Discard)
 	root := a.root()
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd(args...)
@@ -194,12 +196,14 @@ func TestDocumentedVariables(t *testing.T) {
 // isVariable reports whether docgauge reads a variable; a name that ends with
 // an underscore, an ellipsis or a star stands for all that begin so.
 func isVariable(name string) bool {
-	short := strings.TrimPrefix(name, prefix+"_")
-	begin := strings.TrimRight(short, "…*")
-	if begin == short && !strings.HasSuffix(short, "_") && short != "" {
-		return slices.Contains(variables(), short)
+	begin := strings.TrimRight(name, "…*")
+	whole := begin == name && !strings.HasSuffix(name, "_")
+	for _, v := range config.Variables() {
+		if v.Name == name || !whole && strings.HasPrefix(v.Name, begin) {
+			return true
+		}
 	}
-	return begin == "PORT" || begin == "SERVICE_" || slices.ContainsFunc(variables(), func(v string) bool { return strings.HasPrefix(v, begin) })
+	return begin == "DOCGAUGE_PORT" || begin == "DOCGAUGE_SERVICE_"
 }
 
 var pageLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
@@ -280,7 +284,7 @@ func asScript(b docBlock) string {
 
 // runPage runs the commands of a page; each must succeed.
 func runPage(t *testing.T, script string) {
-	notAtMidnight()
+	testbed.NotAtMidnight()
 	service, err := sandbox.New(sandbox.Config{Days: 60, Pages: 40})
 	if err != nil {
 		t.Fatal(err)

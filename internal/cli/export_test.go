@@ -1,37 +1,53 @@
 package cli
 
 import (
+	"database/sql"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
-// TestAskedWindowsAreReadOnce: what a run has read of the windows it was asked for it
-// does not read again after a pause, whatever shows its progress.
-func TestAskedWindowsAreReadOnce(t *testing.T) {
+// TestAllErrorsAreTold: that the run cannot be entered in the state hides neither its
+// summary nor that its metrics could not be delivered.
+func TestAllErrorsAreTold(t *testing.T) {
 	t.Parallel()
-	s := serviceOf(t, sandbox.Config{Seed: 5, Days: 10, Pages: 40})
-	c := configFor(t, s.url)
-	c.OpenWindows = openSet{analytics.Day}
-	d, _ := daemonFor(t, c)
-	d.progress = newProgress(d.progress.app) // another one, which the pipeline does not know
-	asked := &selection{from: daysAgo(3).String(), to: daysAgo(1).String()}
-	for range 2 { // another run reads them again
-		before := len(s.Requests())
-		sum, err := d.run(t.Context(), asked, runOptions{})
-		if err != nil || sum.Committed != 2 || len(s.Requests())-before != 2 {
-			t.Fatalf("%+v, %v", sum, err)
-		}
-		left, err := d.due(t.Context(), asked, 1)
-		if err != nil || len(left.items) > 0 {
-			t.Errorf("in the same run %d windows are due again, %v", len(left.items), err)
-		}
-	}
-	if _, err := d.run(t.Context(), &selection{}, runOptions{}); err != nil {
+	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 10, Pages: 40})
+	textfile := filepath.Join(t.TempDir(), "gone", "docgauge.prom")
+	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(4).String(), "DOCGAUGE_TEXTFILE="+textfile)
+	dir := filepath.Join(p.dir, "state")
+	db, err := state.Open(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if left, err := d.due(t.Context(), &selection{}, 1); err != nil || len(left.items) > 0 {
-		t.Errorf("in the same run %v are due again, %v", left.items, err)
+	raw, err := sql.Open("sqlite", filepath.Join(dir, state.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = raw.Exec(`CREATE TRIGGER broken BEFORE UPDATE ON runs BEGIN SELECT RAISE(ABORT, 'no end'); END`)
+	if err := errors.Join(err, raw.Close(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{nil, {"--json"}} {
+		cmd := exec.Command("docgauge", append([]string{"export"}, flags...)...)
+		cmd.Dir, cmd.Env = p.dir, p.env
+		said, err := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != exitFailed {
+			t.Errorf("the exit code is of %v", err)
+		}
+		want := []string{"no end", "textfile " + textfile, "success: "}
+		if flags != nil {
+			want[2] = `"outcome": "success"`
+		}
+		for _, text := range want {
+			if !strings.Contains(string(said), text) {
+				t.Errorf("want %q in\n%s", text, said)
+			}
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/secretfile"
 )
 
@@ -59,7 +60,7 @@ Exit codes: 0 alive, or ready; 1 not; 2 bad usage or configuration.`,
 }
 
 func (a *Program) healthcheck(ctx context.Context, o checking) error {
-	c, err := loadConfig(needServer, a.now())
+	c, err := a.config(config.NeedServer)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (a *Program) healthcheck(ctx context.Context, o checking) error {
 		p.path = "/readyz"
 	}
 	if p.host, err = probedHost(c.ListenAddress); err != nil {
-		return problems{err.Error()}
+		return config.Problems{err.Error()}
 	}
 	if p.user, p.password, err = readCredentials(o.credentials); err != nil {
 		return usageError{err}

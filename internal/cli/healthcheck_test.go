@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/exporter/server"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 )
 
 // probed is bcrypt, cost 4, of let-me-in, for the user probe.
@@ -93,7 +94,7 @@ func selfSigned(t *testing.T, dir string) {
 func says(t *testing.T, code int, want string, flags ...string) {
 	t.Helper()
 	var out, errors bytes.Buffer
-	got := Program{Version: "dev", Out: &out, Err: &errors}.Run(t.Context(), append([]string{"healthcheck", "--timeout", awaited.String()}, flags...))
+	got := Program{Version: "dev", Out: &out, Err: &errors}.Run(t.Context(), append([]string{"healthcheck", "--timeout", testbed.Patience.String()}, flags...))
 	text := out.String() + errors.String()
 	if got != code || !strings.Contains(text, want) || code != exitUsage && strings.Count(text, "\n") != 1 {
 		t.Errorf("healthcheck %v: exit %d, %q; want exit %d and one line with %q", flags, got, text, code, want)

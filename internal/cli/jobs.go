@@ -1,17 +1,11 @@
 package cli
 
 import (
-	"context"
-	"errors"
-	"log/slog"
-	"time"
-
 	"github.com/spf13/cobra"
 
-	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/prompts"
-	"github.com/docgauge/docgauge/internal/state"
-	"github.com/docgauge/docgauge/sinks"
 )
 
 func (a *Program) jobsCommand() *cobra.Command {
@@ -50,65 +44,33 @@ passed or docgauge jobs release says so.`,
 	return cmd
 }
 
-// rules are what prompt files are held against.
-func (c config) rules() prompts.Rules { return prompts.Rules{Projects: c.Projects} }
-
-// openPrompts opens the folder. That it cannot be used is a mistake in the
-// configuration.
-func (c config) openPrompts() (*prompts.Folder, error) {
-	folder, err := prompts.Open(c.PromptsDir, c.rules())
+// openPrompts opens the folder. If that fails the configuration is wrong.
+func openPrompts(c config.Config) (*prompts.Folder, error) {
+	folder, err := app.OpenPrompts(c)
 	if err != nil {
-		return nil, problems{err.Error()}
+		return nil, config.Problems{err.Error()}
 	}
 	return folder, nil
 }
 
-// queueConfig says how the queue goes, as far as the configuration does.
-func queueConfig(c config, now func() time.Time, log *slog.Logger) jobs.Config {
-	return jobs.Config{
-		MaxPerDay: int(c.MaxJobsPerDay), MaxActive: int(c.MaxActiveJobs), PollInterval: time.Duration(c.PollInterval),
-		OnNewState: jobs.NewState(c.PromptsOnNewState), Notify: c.NotifyURL != "", Now: now, Logger: log,
-	}
-}
-
-// reading is the queue for a command that only looks.
+// reading is the queue for a command that changes nothing.
 type reading struct {
-	config
-	db     *state.DB
-	stores []sinks.Sink
+	*app.App
 	folder *prompts.Folder
 }
 
 // openReading opens the state, and the folder where it is needed.
-func (a *Program) openReading(n need) (_ *reading, err error) {
-	c, err := loadConfig(n, a.now())
+func (a *Program) openReading(n config.Need) (_ *reading, err error) {
+	c, err := a.config(n)
 	if err != nil {
 		return nil, err
 	}
-	r := &reading{config: c}
-	if n&needPrompts != 0 {
-		if r.folder, err = c.openPrompts(); err != nil {
+	r := &reading{}
+	if n&config.NeedPrompts != 0 {
+		if r.folder, err = openPrompts(c); err != nil {
 			return nil, err
 		}
 	}
-	if r.db, err = state.OpenExisting(c.StateDir); err != nil {
-		return nil, err
-	}
-	if r.stores, err = newSinks(c); err != nil {
-		return nil, errors.Join(err, r.db.Close())
-	}
-	return r, nil
-}
-
-func (r *reading) Close() error { return errors.Join(r.db.Close(), closeStores(r.stores)) }
-
-// plan returns every prompt as it stands.
-func (r *reading) plan(ctx context.Context, now func() time.Time) ([]jobs.Planned, error) {
-	found, err := r.folder.Lint()
-	if err != nil {
-		return nil, err
-	}
-	cfg := queueConfig(r.config, now, nil)
-	cfg.Numbers = numbers{r.db, r.stores}
-	return jobs.Plan(ctx, cfg, r.db, found)
+	r.App, err = app.OpenReading(c, a.logger(c), a.now)
+	return r, err
 }

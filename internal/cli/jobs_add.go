@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
@@ -48,7 +49,7 @@ and never takes the place of another. The queue takes it up with its next scan.`
 const maxInput = 2 * prompts.MaxBytes
 
 func (a *Program) jobsAdd(o adding, args []string, in io.Reader) error {
-	c, err := loadConfig(needProjects|needPrompts, a.now())
+	c, err := a.config(config.NeedProjects | config.NeedPrompts)
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func (a *Program) jobsAdd(o adding, args []string, in io.Reader) error {
 		}
 		text = string(read)
 	}
-	folder, err := c.openPrompts()
+	folder, err := openPrompts(c)
 	if err != nil {
 		return err
 	}

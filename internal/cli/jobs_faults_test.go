@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/sandbox"
@@ -76,7 +77,7 @@ const (
 )
 
 // queuePlace is a place with prompts that nobody has written lately.
-func queuePlace(t *testing.T, s *service, prompts map[string]string, more ...string) place {
+func queuePlace(t *testing.T, s *testbed.Service, prompts map[string]string, more ...string) place {
 	t.Helper()
 	p := placeFor(t, s, []string{sandbox.DefaultProject}, slices.Concat([]string{
 		"DOCGAUGE_PROMPTS_DIR=prompts", "DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_POLL_INTERVAL=1s",
@@ -117,7 +118,7 @@ func oddPlace(t *testing.T, s *oddService, words ...string) place {
 	for _, word := range words {
 		prompts[word+".md"] = word + " and more"
 	}
-	return queuePlace(t, &service{url: server.URL}, prompts)
+	return queuePlace(t, &testbed.Service{URL: server.URL}, prompts)
 }
 
 // TestJobsOddAnswers: what the service does not take is rejected, what is no answer,

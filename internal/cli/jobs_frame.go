@@ -246,7 +246,7 @@ func (s standingNow) counts() string {
 		counts[p.State]++
 	}
 	var of []string
-	for _, state := range promptStates {
+	for _, state := range journal.States() {
 		if n := counts[state]; n > 0 {
 			of = append(of, commas(int64(n))+" "+string(state))
 		}

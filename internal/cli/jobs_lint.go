@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
@@ -25,11 +26,11 @@ and exits 1 if there is any. Nothing is sent and no state is needed: use it in C
 }
 
 func (a *Program) jobsLint(asJSON bool) error {
-	c, err := loadConfig(needPrompts, a.now())
+	c, err := a.config(config.NeedPrompts)
 	if err != nil {
 		return err
 	}
-	folder, err := c.openPrompts()
+	folder, err := openPrompts(c)
 	if err != nil {
 		return err
 	}

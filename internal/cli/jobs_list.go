@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
@@ -34,17 +35,17 @@ type jobList struct {
 }
 
 func (a *Program) jobsList(ctx context.Context, asJSON bool) (err error) {
-	r, err := a.openReading(needNothing)
+	r, err := a.openReading(config.NeedNothing)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	list := jobList{Jobs: []journal.Job{}}
-	all, err := r.db.Jobs(ctx)
+	all, err := r.State.Jobs(ctx)
 	if err != nil {
 		return err
 	}
-	if list.Queue, err = r.db.Queue(ctx); err != nil {
+	if list.Queue, err = r.State.Queue(ctx); err != nil {
 		return err
 	}
 	slices.Reverse(all)
@@ -116,19 +117,19 @@ type jobHistory struct {
 }
 
 func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) (err error) {
-	r, err := a.openReading(needNothing)
+	r, err := a.openReading(config.NeedNothing)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	var h jobHistory
-	if h.Job, err = jobs.Find(ctx, r.db, name); errors.Is(err, journal.ErrNoJob) {
+	if h.Job, err = jobs.Find(ctx, r.State, name); errors.Is(err, journal.ErrNoJob) {
 		return usageError{err}
 	}
 	if err != nil {
 		return err
 	}
-	if h.Events, err = r.db.Events(ctx, h.Seq); err != nil {
+	if h.Events, err = r.State.Events(ctx, h.Seq); err != nil {
 		return err
 	}
 	if asJSON {

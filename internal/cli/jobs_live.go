@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
@@ -68,7 +69,7 @@ func (l *live) passed(planned []jobs.Planned) {
 	l.planned = planned
 	l.settling, _ = l.run.look.settling()
 	l.mu.Unlock()
-	poke(l.run.changed)
+	l.run.noteChange()
 }
 
 // paint draws the table until ctx ends. stopping is closed when the run is asked
@@ -96,11 +97,11 @@ func (l *live) paint(ctx context.Context, stopping <-chan struct{}) {
 // read returns how things stand in the journal now, or what was where that cannot
 // be read.
 func (l *live) read(ctx context.Context, was standingNow) standingNow {
-	all, err := l.run.db.Jobs(ctx)
+	all, err := l.run.app.State.Jobs(ctx)
 	if err != nil {
 		return was
 	}
-	queue, err := l.run.db.Queue(ctx)
+	queue, err := l.run.app.State.Queue(ctx)
 	if err != nil {
 		return was
 	}
@@ -109,7 +110,7 @@ func (l *live) read(ctx context.Context, was standingNow) standingNow {
 	now := standingNow{planned: renewed(l.planned, all), queue: queue, since: l.since, settling: l.settling, stopping: was.stopping}
 	l.mu.Unlock()
 	perDay, active := jobs.Usage(all, at)
-	now.caps = capText("at work", active, int(l.run.MaxActiveJobs)) + " · " + capText("begun in 24 h", perDay, int(l.run.MaxJobsPerDay))
+	now.caps = capText("at work", active, int(l.run.app.Config.MaxActiveJobs)) + " · " + capText("begun in 24 h", perDay, int(l.run.app.Config.MaxJobsPerDay))
 	now.budgets = l.budgets(ctx, at)
 	return now
 }
@@ -146,24 +147,24 @@ const shownBudgets = 4
 // budgets says how many agent POSTs each project has left, and when more.
 func (l *live) budgets(ctx context.Context, now time.Time) string {
 	var of []string
-	for _, project := range l.run.Projects[:min(len(l.run.Projects), shownBudgets)] {
-		left, err := capacityOf(ctx, l.run.db, agentBudget(project), int(l.run.AgentBudget), time.Duration(l.run.Timeout), now)
+	for _, project := range l.run.app.Config.Projects[:min(len(l.run.app.Config.Projects), shownBudgets)] {
+		left, err := coverage.Remaining(ctx, l.run.app.State, coverage.AgentBudget(project), int(l.run.app.Config.AgentBudget), time.Duration(l.run.app.Config.Timeout), now)
 		if err != nil {
 			continue
 		}
 		text := leftText(left)
-		if len(l.run.Projects) > 1 {
+		if len(l.run.app.Config.Projects) > 1 {
 			text = project + " " + text
 		}
 		of = append(of, text)
 	}
-	if more := len(l.run.Projects) - shownBudgets; more > 0 {
+	if more := len(l.run.app.Config.Projects) - shownBudgets; more > 0 {
 		of = append(of, fmt.Sprintf("%d more", more))
 	}
 	return "agent budget: " + strings.Join(of, ", ")
 }
 
-func leftText(c capacity) string {
+func leftText(c coverage.Capacity) string {
 	switch {
 	case c.Limit == 0 && c.Next.IsZero():
 		return "unlimited"

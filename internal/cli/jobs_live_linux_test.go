@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
@@ -17,7 +18,7 @@ import (
 // table stays in its place, and nothing of it is left.
 func TestLiveTable(t *testing.T) {
 	t.Parallel()
-	s := serviceOf(t, sandbox.Config{Agent: sandbox.Agent{After: 10 * time.Millisecond}})
+	s := testbed.NewService(t, sandbox.Config{Agent: sandbox.Agent{After: 10 * time.Millisecond}})
 	all := map[string]string{"slow.md": "Slow. [sandbox:slow=1h]", "fails.md": "Fails. [sandbox:fail]", "wrong.md": "---\ntilte: x\n---\nText"}
 	for i := range 20 {
 		all[fmt.Sprintf("waits/%02d.md", i)] = "---\ndepends_on: [slow.md]\n---\nText"
@@ -35,7 +36,7 @@ func TestLiveTable(t *testing.T) {
 		t.Errorf("a table of %d lines on a terminal of 12:\n%s", len(table), strings.Join(table, "\n"))
 	}
 	terminal.resize(40, 8)
-	await(t, "a table that fits", terminal.fits)
+	testbed.Await(t, "a table that fits", terminal.fits)
 	if lines := terminal.shows(); len(lines) > 7 {
 		t.Errorf("%d lines on a terminal of 8:\n%s", len(lines), strings.Join(lines, "\n"))
 	}

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 )
 
 // TestTenThousandPrompts has jobs lint and jobs plan read a folder of 10,000 files,
@@ -59,7 +61,7 @@ const most = 300 << 20
 // bounded runs a command that must end with code, and returns what it prints.
 func bounded(t *testing.T, dir string, code int, args ...string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), awaited)
+	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
 	defer cancel()
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, "docgauge", args...)

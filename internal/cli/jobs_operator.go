@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
@@ -22,7 +23,7 @@ type operate struct {
 
 // operatorCommand is a command that decides about one job, named by its number or
 // its prompt.
-func (a *Program) operatorCommand(use, short, long string, n need, do func(context.Context, operate, string) (journal.Job, error)) *cobra.Command {
+func (a *Program) operatorCommand(use, short, long string, n config.Need, do func(context.Context, operate, string) (journal.Job, error)) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long,
@@ -43,15 +44,15 @@ func oneJob(cmd *cobra.Command, args []string) error {
 }
 
 // operator opens what a decision needs, makes it, and prints the job as it is now.
-func (a *Program) operator(ctx context.Context, n need, asJSON bool, do func(context.Context, operate) (journal.Job, error)) (err error) {
-	c, err := loadConfig(n, a.now())
+func (a *Program) operator(ctx context.Context, n config.Need, asJSON bool, do func(context.Context, operate) (journal.Job, error)) (err error) {
+	c, err := a.config(n)
 	if err != nil {
 		return err
 	}
 	var o operate
 	if c.PromptsDir != "" {
 		// A decision that can do without the folder is made without it.
-		if o.found, err = c.lintPrompts(); err != nil && n&needPrompts != 0 {
+		if o.found, err = lintPrompts(c); err != nil && n&config.NeedPrompts != 0 {
 			return err
 		}
 	}
@@ -76,8 +77,8 @@ func (a *Program) operator(ctx context.Context, n need, asJSON bool, do func(con
 }
 
 // lintPrompts reads the folder as it is.
-func (c config) lintPrompts() (prompts.Scanned, error) {
-	folder, err := c.openPrompts()
+func lintPrompts(c config.Config) (prompts.Scanned, error) {
+	folder, err := openPrompts(c)
 	if err != nil {
 		return prompts.Scanned{}, err
 	}
@@ -90,12 +91,12 @@ func (a *Program) operatorCommands() []*cobra.Command {
 		a.jobsHoldCommand(),
 		a.jobsReleaseCommand(),
 		a.operatorCommand("cancel SEQ|PROMPT", "give a prompt up, or stop following its job",
-			"The service goes on with a job that it has: it is only not followed any more.", needProjects|needPrompts,
+			"The service goes on with a job that it has: it is only not followed any more.", config.NeedProjects|config.NeedPrompts,
 			func(ctx context.Context, o operate, ref string) (journal.Job, error) {
 				return o.Cancel(ctx, ref, o.found)
 			}),
 		a.operatorCommand("retry SEQ|PROMPT", "send a prompt once more, as its file is now",
-			"retry gives a prompt another attempt whose job has ended: one that failed, or one whose\nfile was edited since.", needProjects|needPrompts,
+			"retry gives a prompt another attempt whose job has ended: one that failed, or one whose\nfile was edited since.", config.NeedProjects|config.NeedPrompts,
 			func(ctx context.Context, o operate, ref string) (journal.Job, error) {
 				return o.Retry(ctx, ref, o.found)
 			}),
@@ -117,7 +118,7 @@ If the id was wrong the job is lost after ten minutes, and docgauge jobs retry s
 prompt again. A queue that two unknown jobs have paused goes on after docgauge jobs release.
 
 A prompt that is held because it looks renamed was sent under its former name: --drop
-says that it counts as done, also for those that depend on it; --resubmit sends it.`, needNothing,
+says that it counts as done, also for those that depend on it; --resubmit sends it.`, config.NeedNothing,
 		func(ctx context.Context, o operate, ref string) (journal.Job, error) {
 			if n := howMany(answer.JobID != "", answer.Resubmit, answer.Drop); n != 1 {
 				return journal.Job{}, usageError{errors.New("docgauge jobs resolve: say exactly one of --job-id ID, --resubmit and --drop; `docgauge jobs resolve --help` tells them apart")}
@@ -144,7 +145,7 @@ func (a *Program) jobsReleaseCommand() *cobra.Command {
 	cmd := a.operatorCommand("release [SEQ|PROMPT]", "let a prompt go on that was held, or without an argument the queue",
 		`release lets a prompt go on that was held, also one that looks renamed, or one that
 waits for its next try at once. Without an argument it lets a paused queue go on: after two prompts in doubt in a row, as soon
-as the service answers.`, needNothing,
+as the service answers.`, config.NeedNothing,
 		func(ctx context.Context, o operate, ref string) (journal.Job, error) {
 			return o.Release(ctx, ref, o.found)
 		})
@@ -155,7 +156,7 @@ func (a *Program) jobsHoldCommand() *cobra.Command {
 	cmd := a.operatorCommand("hold [SEQ|PROMPT]", "keep a prompt from being sent, or without an argument all",
 		`hold keeps a prompt from being sent until docgauge jobs release PROMPT. Without an
 argument it pauses the whole queue: nothing more is sent, also by a serve that runs, until
-docgauge jobs release; jobs at work are followed on.`, needProjects|needPrompts,
+docgauge jobs release; jobs at work are followed on.`, config.NeedProjects|config.NeedPrompts,
 		func(ctx context.Context, o operate, ref string) (journal.Job, error) {
 			return o.Hold(ctx, ref, o.found)
 		})
@@ -199,7 +200,7 @@ func (a *Program) releaseQueue(ctx context.Context) error {
 
 // onQueue decides about the whole queue, and prints what that comes to.
 func (a *Program) onQueue(ctx context.Context, do func(*jobs.Operator) (string, error)) (err error) {
-	c, err := loadConfig(needNothing, a.now())
+	c, err := a.config(config.NeedNothing)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs"
 )
 
@@ -29,12 +30,12 @@ filled in. It sends nothing, changes nothing and works while the queue runs.`,
 }
 
 func (a *Program) jobsPlan(ctx context.Context, text, asJSON bool) (err error) {
-	r, err := a.openReading(needProjects | needPrompts)
+	r, err := a.openReading(config.NeedProjects | config.NeedPrompts)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	all, err := r.plan(ctx, a.now)
+	all, err := r.PlanPrompts(ctx, r.folder)
 	if err != nil {
 		return err
 	}

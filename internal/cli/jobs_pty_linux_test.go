@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"golang.org/x/sys/unix"
 )
 
@@ -119,7 +120,7 @@ func (s *pty) fits() bool {
 // await waits until a line of the terminal has all of the words.
 func (s *pty) await(words ...string) {
 	s.t.Helper()
-	await(s.t, "the terminal shows "+strings.Join(words, " "), func() bool {
+	testbed.Await(s.t, "the terminal shows "+strings.Join(words, " "), func() bool {
 		for _, line := range s.shows() {
 			if hasAll(line, words) {
 				return true

@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/jobs/notify"
-	"github.com/docgauge/docgauge/internal/state"
-	"github.com/docgauge/docgauge/sinks"
 )
 
 // passEvery is how long run --wait waits at most between two passes.
@@ -45,10 +44,7 @@ One process runs the queue at a time: beside docgauge serve it exits 3.
 
 // queueRunner is the queue, held for this process alone.
 type queueRunner struct {
-	config
-	log   *slog.Logger
-	db    *state.DB
-	api   api
+	app   *app.App
 	look  *lookout
 	queue *jobs.Queue
 	// changed has something in it when the journal has changed.
@@ -56,63 +52,45 @@ type queueRunner struct {
 	live    *live // nil where nobody watches
 	// notes delivers notifications; nil where nobody wants them.
 	notes *notify.Notifier
-	opened
 }
 
 // openQueue takes the queue's lock and heals what another process left.
 func (a *Program) openQueue(ctx context.Context) (_ *queueRunner, err error) {
-	c, err := loadConfig(needProjects|needAPI|needPrompts, a.now())
+	c, err := a.config(config.NeedProjects | config.NeedAPI | config.NeedPrompts)
 	if err != nil {
 		return nil, err
 	}
-	r := &queueRunner{config: c, log: a.logger(c), changed: make(chan struct{}, 1)}
+	folder, err := openPrompts(c)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := app.OpenQueue(c, a.logger(c), a.now)
+	if err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, r.Close())
+			err = errors.Join(err, opened.Close())
 		}
 	}()
-	folder, err := c.openPrompts()
-	if err != nil {
-		return nil, err
-	}
-	r.look = &lookout{folder: folder, log: r.log}
-	lock, err := state.LockQueue(c.StateDir)
-	if err != nil {
-		return nil, err
-	}
-	r.opened = append(r.opened, lock.Release)
-	if r.db, err = state.Open(c.StateDir); err != nil {
-		return nil, err
-	}
-	r.opened = append(r.opened, r.db.Close)
-	if r.api, err = newAPI(c, r.db, r.log, a.now, 0); err != nil {
-		return nil, err
-	}
-	stores, err := newSinks(c)
-	if err != nil {
-		return nil, err
-	}
-	r.opened = append(r.opened, func() error { return closeStores(stores) })
-	r.queue = newQueue(c, r.db, r.api, stores, r.log, a.now, func() { poke(r.changed) })
-	if r.notes, err = newNotifier(c, r.db, r.log, a.now); err != nil {
+	r := &queueRunner{app: opened, look: &lookout{folder: folder, log: opened.Log}, changed: make(chan struct{}, 1)}
+	r.queue = opened.NewQueue(r.noteChange)
+	if r.notes, err = opened.NewNotifier(); err != nil {
 		return nil, err
 	}
 	return r, r.queue.Start(ctx)
 }
 
+// noteChange asks the live table to be drawn again, once, however often it is called.
+func (r *queueRunner) noteChange() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
 // notifyTimeout bounds what run delivers after a pass; the rest is tried again.
 const notifyTimeout = 15 * time.Second
-
-// newNotifier returns what delivers notifications, nil if none are wanted.
-func newNotifier(c config, db *state.DB, log *slog.Logger, now func() time.Time) (*notify.Notifier, error) {
-	if c.NotifyURL == "" {
-		return nil, nil
-	}
-	key := string(c.NotifySecret)
-	return notify.New(notify.Config{
-		URL: string(c.NotifyURL), Secret: func() string { return key }, UserAgent: "docgauge/" + version, Now: now, Logger: log,
-	}, db)
-}
 
 // notify delivers what is in the outbox. What cannot be delivered stays there.
 func (r *queueRunner) notify(ctx context.Context) {
@@ -122,16 +100,8 @@ func (r *queueRunner) notify(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notifyTimeout)
 	defer cancel()
 	if _, err := r.notes.Deliver(ctx); err != nil {
-		r.log.Error("notifications not delivered", "error", err)
+		r.app.Log.Error("notifications not delivered", "error", err)
 	}
-}
-
-func newQueue(c config, db *state.DB, client api, stores []sinks.Sink, log *slog.Logger, now func() time.Time, changed func()) *jobs.Queue {
-	cfg := queueConfig(c, now, log)
-	cfg.Changed = changed
-	cfg.Numbers = numbers{db, stores}
-	cfg.KeyMark = client.keyMark
-	return jobs.New(cfg, client.Client, db)
 }
 
 func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
@@ -140,7 +110,7 @@ func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
+	defer func() { err = errors.Join(err, r.app.Close()) }()
 	if wait {
 		r.live = a.showLive(ctx, r)
 	}
@@ -184,12 +154,12 @@ func (r *queueRunner) pass(ctx context.Context) (jobs.Result, error) {
 	result, err := r.queue.Pass(ctx, found)
 	r.look.until(result.Planned)
 	r.live.passed(result.Planned)
-	if ferr := r.api.flush(context.WithoutCancel(ctx), r.db); ferr != nil {
+	if ferr := r.app.API.Flush(context.WithoutCancel(ctx)); ferr != nil {
 		err = errors.Join(err, ferr)
 	}
 	r.notify(ctx)
 	if errors.Is(err, jobs.ErrNewState) {
-		err = problems{err.Error()}
+		err = config.Problems{err.Error()}
 	}
 	return result, err
 }

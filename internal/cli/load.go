@@ -5,27 +5,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/load"
-	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/parquet"
 )
 
-// loading are the flags of load.
-type loading struct {
+// loadOptions are the flags of load.
+type loadOptions struct {
 	sink, archive, from, to, project string
 	dryRun, json                     bool
 }
 
 func (a *Program) loadCommand() *cobra.Command {
-	var l loading
+	var l loadOptions
 	cmd := &cobra.Command{
 		Use:   "load --sink S",
 		Short: "fill a sink from the Parquet archive, without a request to the service",
@@ -52,7 +52,7 @@ it was cut. Each window is committed whole.
 	f.BoolVar(&l.dryRun, "dry-run", false, "only say what would be loaded; changes nothing, and works beside serve")
 	f.BoolVar(&l.json, "json", false, "print the summary as JSON")
 	// It fails only for a flag that is not there.
-	_ = cmd.RegisterFlagCompletionFunc("sink", cobra.FixedCompletions([]string{sinkClickHouse, sinkParquet}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("sink", cobra.FixedCompletions([]string{config.SinkClickHouse, config.SinkParquet}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -68,26 +68,28 @@ type loadSummary struct {
 	seconds float64
 }
 
-func (a *Program) load(ctx context.Context, l loading) (err error) {
-	c, err := loadConfig(needNothing, a.now())
+func (a *Program) load(ctx context.Context, l loadOptions) (err error) {
+	c, err := a.config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
-	want, err := l.selects()
-	if err != nil {
-		return err
+	scope := sinks.Scope{}
+	if scope.Within, err = coverage.ParseDates(l.from, l.to); err != nil {
+		return usageError{err}
+	}
+	if l.project != "" {
+		scope.Projects = strings.Split(l.project, ",")
 	}
 	to, from, err := l.open(c)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeStores([]sinks.Sink{to, from})) }()
-	var s loadSummary
+	defer func() { err = errors.Join(err, app.CloseSinks([]sinks.Sink{to, from})) }()
+	run := a.loadWindows
 	if l.dryRun {
-		s, err = wouldLoad(ctx, to, from, want)
-	} else {
-		s, err = a.loadInto(ctx, c, to, from, want)
+		run = a.planLoad
 	}
+	s, err := run(ctx, c, to, from, scope)
 	if err != nil {
 		return err
 	}
@@ -103,17 +105,17 @@ func (a *Program) load(ctx context.Context, l loading) (err error) {
 }
 
 // open makes both ends. They must be different places.
-func (l loading) open(c config) (to sinks.Sink, from *parquet.Sink, err error) {
-	if l.sink != sinkParquet && l.sink != sinkClickHouse {
+func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
+	if l.sink != config.SinkParquet && l.sink != config.SinkClickHouse {
 		return nil, nil, usageError{fmt.Errorf("--sink %.40q: want clickhouse or parquet", l.sink)}
 	}
-	if l.sink == sinkClickHouse && c.ClickHouseDSN == "" {
-		return nil, nil, problems{"DOCGAUGE_CLICKHOUSE_DSN: missing; where the sink clickhouse writes, like clickhouse://localhost:9000/default (or DOCGAUGE_CLICKHOUSE_DSN_FILE)"}
+	if l.sink == config.SinkClickHouse && c.ClickHouseDSN == "" {
+		return nil, nil, config.Problems{"DOCGAUGE_CLICKHOUSE_DSN: missing; where the sink clickhouse writes, like clickhouse://localhost:9000/default (or DOCGAUGE_CLICKHOUSE_DSN_FILE)"}
 	}
-	if from, err = parquet.New(cmp.Or(l.archive, c.ParquetURL)); err != nil {
+	if from, err = app.OpenArchive(cmp.Or(l.archive, c.ParquetURL)); err != nil {
 		return nil, nil, usageError{fmt.Errorf("--archive: %w", err)}
 	}
-	if to, err = newStore(c, l.sink); err != nil {
+	if to, err = app.NewSink(c, l.sink); err != nil {
 		return nil, nil, err
 	}
 	if to.Location() == from.Location() {
@@ -122,38 +124,9 @@ func (l loading) open(c config) (to sinks.Sink, from *parquet.Sink, err error) {
 	return to, from, nil
 }
 
-// selects returns which windows are wanted.
-func (l loading) selects() (func(analytics.Key) bool, error) {
-	var all analytics.Window
-	if (l.from == "") != (l.to == "") {
-		return nil, usageError{errors.New("--from and --to go together: the windows inside [from,to) are loaded")}
-	}
-	if l.from != "" {
-		from, err := analytics.ParseDate(l.from)
-		if err != nil {
-			return nil, usageError{fmt.Errorf("--from: %w", err)}
-		}
-		to, err := analytics.ParseDate(l.to)
-		if err != nil {
-			return nil, usageError{fmt.Errorf("--to: %w", err)}
-		}
-		if all = (analytics.Window{From: from, To: to}); from >= to {
-			return nil, usageError{fmt.Errorf("--from, --to: %s is empty; --to is the first day after the windows", all)}
-		}
-	}
-	var projects []string
-	if l.project != "" {
-		projects = strings.Split(l.project, ",")
-	}
-	return func(k analytics.Key) bool {
-		inside := l.from == "" || k.From >= all.From && k.To <= all.To
-		return inside && (projects == nil || slices.Contains(projects, k.Project))
-	}, nil
-}
-
-// wouldLoad compares, beside whoever uses the state, and changes nothing anywhere.
-func wouldLoad(ctx context.Context, to sinks.Sink, from *parquet.Sink, want func(analytics.Key) bool) (loadSummary, error) {
-	plan, err := load.NewPlan(ctx, sinks.List(ctx, from), sinks.List(ctx, to), want)
+// planLoad compares both ends and changes nothing; another process may use the state.
+func (a *Program) planLoad(ctx context.Context, _ config.Config, to, from sinks.Sink, scope sinks.Scope) (loadSummary, error) {
+	plan, err := load.NewPlan(ctx, sinks.List(ctx, from), sinks.List(ctx, to), scope.Has)
 	if err != nil {
 		return loadSummary{}, fmt.Errorf("%s sink: %w", to.Name(), err)
 	}
@@ -162,33 +135,52 @@ func wouldLoad(ctx context.Context, to sinks.Sink, from *parquet.Sink, want func
 	return s, nil
 }
 
-// loadInto compares, and loads what the sink lacks.
-func (a *Program) loadInto(ctx context.Context, c config, to sinks.Sink, from *parquet.Sink, want func(analytics.Key) bool) (s loadSummary, err error) {
+// loadWindows loads what the sink lacks, and enters each window in the ledger.
+func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sinks.Sink, scope sinks.Scope) (s loadSummary, err error) {
 	started := a.now()
-	lock, err := state.LockExport(c.StateDir)
+	opened, err := app.OpenLedger(c, a.logger(c), a.now)
 	if err != nil {
 		return s, err
 	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
-	temp, err := durable.NewTemp(c.StateDir, tempLoad)
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	temp, err := durable.NewTemp(c.StateDir, app.TempLoad)
 	if err != nil {
 		return s, err
 	}
 	defer func() { err = errors.Join(err, temp.Remove()) }()
-	archive := archiveOf{from, temp.Path}
-	plan, err := load.NewPlan(ctx, from.Revisions(ctx), to.Revisions(ctx), want)
+	plan, err := load.NewPlan(ctx, from.Revisions(ctx), to.Revisions(ctx), scope.Has)
 	if err != nil {
 		return s, fmt.Errorf("%s sink: %w", to.Name(), err)
 	}
 	s = newLoadSummary(to, from, plan)
-	if err := a.loadPlan(ctx, c, to, archive, plan, &s); err != nil {
+	db := opened.State
+	// An empty ledger is filled from the sinks first, so that afterwards it knows more
+	// than what was loaded.
+	err = coverage.RestoreEmpty(ctx, db, opened.Sinks, opened.Log)
+	if err == nil {
+		err = db.Restore(ctx, to.Name(), plan.Shown)
+	}
+	if err == nil {
+		p := newProgress(a)
+		p.beginLoad(len(plan.Lacking))
+		err = load.Run(ctx, archiveOf{from, temp.Path}, to, plan, func(rev analytics.Revision) error {
+			s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
+			p.loaded(rev.Rows)
+			if err := db.Record(ctx, rev, analytics.Provenance{}, nil); err != nil {
+				return err
+			}
+			return db.Committed(ctx, rev, to.Name(), a.now())
+		})
+		p.End()
+	}
+	if err != nil {
 		s.Errors = append(s.Errors, err.Error())
 	}
 	s.seconds = a.now().Sub(started).Seconds()
 	return s, nil
 }
 
-func newLoadSummary(to sinks.Sink, from *parquet.Sink, plan load.Plan) loadSummary {
+func newLoadSummary(to, from sinks.Sink, plan load.Plan) loadSummary {
 	s := loadSummary{Sink: to.Name(), Archive: from.Location(), Present: plan.Present, Left: len(plan.Lacking), Errors: []string{}}
 	for _, err := range plan.Errors {
 		s.Errors = append(s.Errors, err.Error())
@@ -196,48 +188,10 @@ func newLoadSummary(to sinks.Sink, from *parquet.Sink, plan load.Plan) loadSumma
 	return s
 }
 
-// loadPlan loads, and enters each window in the ledger.
-func (a *Program) loadPlan(ctx context.Context, c config, to sinks.Sink, from load.Archive, plan load.Plan, s *loadSummary) (err error) {
-	db, err := state.Open(c.StateDir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := a.restoreForLoad(ctx, c, db); err != nil {
-		return err
-	}
-	if err := db.Restore(ctx, to.Name(), plan.Shown); err != nil {
-		return err
-	}
-	p := newProgress(a)
-	p.beginLoad(len(plan.Lacking))
-	defer p.end()
-	return load.Run(ctx, from, to, plan, func(rev analytics.Revision) error {
-		s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
-		p.loaded(rev.Rows)
-		if err := db.Record(ctx, rev, analytics.Provenance{}, nil); err != nil {
-			return err
-		}
-		return db.Committed(ctx, rev, to.Name(), a.now())
-	})
-}
-
-// restoreForLoad fills a ledger that knows nothing from the sinks, so that it
-// does not afterwards know only what was loaded.
-func (a *Program) restoreForLoad(ctx context.Context, c config, db *state.DB) (err error) {
-	stores, err := newSinks(c)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeStores(stores)) }()
-	_, err = restoreNew(ctx, db, stores, a.logger(c))
-	return err
-}
-
-// archiveOf is a Parquet sink as a source of windows.
+// archiveOf is a sink as a source of windows; the files it needs are made in dir.
 type archiveOf struct {
-	*parquet.Sink
-	dir string // for windows fetched from a bucket
+	sinks.Sink
+	dir string
 }
 
 func (f archiveOf) Window(ctx context.Context, rev analytics.Revision) (sinks.Sealed, func() error, error) {

@@ -6,13 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/docgauge/docgauge/internal/export"
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/export"
 
 	"golang.org/x/term"
 
@@ -42,7 +43,6 @@ type Program struct {
 
 // Run runs a command and returns the exit code.
 func (p Program) Run(ctx context.Context, args []string) int {
-	version, commit = p.Version, p.Commit
 	a := &p
 	a.now, a.logTo = time.Now, &switchWriter{to: p.Err}
 	root := a.root()
@@ -68,10 +68,11 @@ type usageError struct{ error }
 func (u usageError) Unwrap() error { return u.error }
 
 func exitCode(err error) int {
-	_, bad := errors.AsType[problems](err)
+	_, bad := errors.AsType[config.Problems](err)
 	_, usage := errors.AsType[usageError](err)
+	_, selection := errors.AsType[coverage.SelectionError](err)
 	switch {
-	case bad || usage:
+	case bad || usage || selection:
 		return exitUsage
 	case errors.Is(err, state.ErrLocked):
 		return exitLocked
@@ -79,18 +80,20 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-func (a *Program) logger(c config) *slog.Logger {
+// config reads the settings; n says which the command requires.
+func (a *Program) config(n config.Need) (config.Config, error) {
+	c, err := config.Load(n, a.now())
+	c.Build = a.build()
+	return c, err
+}
+
+func (a *Program) logger(c config.Config) *slog.Logger {
 	options := &slog.HandlerOptions{Level: c.LogLevel}
 	if c.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(a.logTo, options))
 	}
 	return slog.New(slog.NewTextHandler(a.logTo, options))
 }
-
-// surviveClosedPipes is for commands that must not die of a line they print: the
-// end of whoever read it, a pager or a log shipper, would otherwise kill them in the
-// middle of a POST.
-func surviveClosedPipes() { signal.Ignore(syscall.SIGPIPE) }
 
 // isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {

@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra/doc"
 )
 
 // manCommand is for packagers and `make release`: people read the pages.
@@ -21,118 +19,48 @@ func (a *Program) manCommand() *cobra.Command {
 		Args:   noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
-				return usageError{fmt.Errorf("%s wants --dir, the directory for the pages", cmd.CommandPath())}
+				return usageError{fmt.Errorf("%s needs --dir, the directory for the pages", cmd.CommandPath())}
 			}
-			return writeManual(cmd.Root(), dir)
+			if err := a.writeManual(cmd.Root(), dir); err != nil {
+				return fmt.Errorf("manual pages: %w", err)
+			}
+			return nil
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", "", "directory, made if it is not there")
+	cmd.Flags().StringVar(&dir, "dir", "", "directory for the pages; it is created if it does not exist")
 	return cmd
 }
 
-// writeManual writes a page for each command that people see. The same program
-// writes the same bytes.
-func writeManual(root *cobra.Command, dir string) error {
+// writeManual writes a page for each command that people see. The date is that of
+// SOURCE_DATE_EPOCH if it is set, so that the same program writes the same bytes.
+func (a *Program) writeManual(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("manual pages: %w", pathError(err))
+		return err
 	}
-	var err error
 	each(root, func(cmd *cobra.Command) {
-		if err == nil && manual(cmd) {
-			err = os.WriteFile(filepath.Join(dir, pageName(cmd)+".1"), []byte(manPage(cmd)), 0o644)
-		}
+		cmd.DisableAutoGenTag = true
+		cmd.Long = markdown(cmd.Long)
 	})
-	if err != nil {
-		return fmt.Errorf("manual pages: %w", pathError(err))
-	}
-	return nil
+	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "docgauge " + a.Version, Manual: "docgauge"}, dir)
 }
 
-// manual reports whether a command has a page: cobra's own say all in --help.
-func manual(cmd *cobra.Command) bool {
-	top := cmd
-	for top.HasParent() && top.Parent().HasParent() {
-		top = top.Parent()
-	}
-	return !cmd.Hidden && top.Name() != "help" && top.Name() != "completion"
-}
-
-func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
-
-// manPage is the page of one command, in the macros of man(7).
-func manPage(cmd *cobra.Command) string {
+// markdown makes Markdown of a help text: what is indented stays as it is, and angle
+// brackets are no tags.
+func markdown(text string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH %s 1 \"\" \"docgauge %s\" docgauge\n", roff(strings.ToUpper(pageName(cmd))), roff(version))
-	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(pageName(cmd)), roff(cmd.Short))
-	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", roff(useLine(cmd)))
-	description := cmp.Or(cmd.Long, cmd.Short)
-	if !cmd.HasParent() {
-		description = about
-	}
-	b.WriteString(".SH DESCRIPTION\n" + prose(description))
-	manCommands(&b, cmd)
-	manFlags(&b, cmd)
-	if cmd.Example != "" {
-		b.WriteString(".SH EXAMPLES\n" + prose(cmd.Example))
-	}
-	if !cmd.HasParent() {
-		manEnvironment(&b)
-		b.WriteString(".SH EXIT STATUS\n" + prose(strings.TrimPrefix(exitCodes, "Exit codes: ")))
-	} else {
-		fmt.Fprintf(&b, ".SH SEE ALSO\n.BR %s (1)\n", roff(pageName(cmd.Parent())))
+	inside := false
+	for line := range strings.Lines(text) {
+		indented := strings.HasPrefix(line, "  ")
+		switch {
+		case indented && !inside, !indented && inside && strings.TrimSpace(line) != "":
+			b.WriteString("\n")
+		}
+		if indented {
+			b.WriteString("    " + line)
+		} else {
+			b.WriteString(strings.ReplaceAll(line, "<", `\<`))
+		}
+		inside = indented
 	}
 	return b.String()
-}
-
-func useLine(cmd *cobra.Command) string {
-	if cmd.HasAvailableSubCommands() {
-		return cmd.UseLine() + " COMMAND"
-	}
-	return cmd.UseLine()
-}
-
-func manCommands(b *strings.Builder, cmd *cobra.Command) {
-	title := ".SH COMMANDS\n"
-	for _, sub := range cmd.Commands() {
-		if !manual(sub) {
-			continue
-		}
-		fmt.Fprintf(b, "%s.TP\n.BR %s (1)\n%s\n", title, roff(pageName(sub)), roff(sub.Short))
-		title = ""
-	}
-}
-
-func manFlags(b *strings.Builder, cmd *cobra.Command) {
-	title := ".SH OPTIONS\n"
-	cmd.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Name == "help" {
-			return
-		}
-		name, usage := pflag.UnquoteUsage(f)
-		dashes := "--" + f.Name
-		if f.Shorthand != "" {
-			dashes = "-" + f.Shorthand + ", " + dashes
-		}
-		fmt.Fprintf(b, "%s.TP\n.BI \"%s\" \" %s\"\n%s%s\n", title, roff(dashes), roff(name), roff(usage), roff(flagDefault(f)))
-		title = ""
-	})
-}
-
-func flagDefault(f *pflag.Flag) string {
-	switch f.DefValue {
-	case "", "0", "0s", "false", "[]":
-		return ""
-	}
-	return " (default " + f.DefValue + ")"
-}
-
-func manEnvironment(b *strings.Builder) {
-	b.WriteString(".SH ENVIRONMENT\n")
-	for _, v := range variableTable() {
-		fmt.Fprintf(b, ".TP\n.B %s\n%s", roff(v.name), roff(v.meaning))
-		if v.standard != "" {
-			fmt.Fprintf(b, " (default %s)", roff(v.standard))
-		}
-		b.WriteString("\n")
-	}
 }

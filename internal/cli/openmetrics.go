@@ -14,9 +14,10 @@ import (
 
 	"github.com/docgauge/docgauge/exporter/history"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/parquet"
 )
 
 // historyStep is the default of --step: docs/prometheus.md weighs it.
@@ -64,7 +65,7 @@ the text does not end in # EOF, and promtool refuses it.
 }
 
 func (a *Program) openmetrics(ctx context.Context, t telling) (err error) {
-	c, err := loadConfig(needNothing, a.now())
+	c, err := a.config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func (a *Program) openmetrics(ctx context.Context, t telling) (err error) {
 	if err != nil {
 		return err
 	}
-	from, err := parquet.New(cmp.Or(t.archive, c.ParquetURL))
+	from, err := app.OpenArchive(cmp.Or(t.archive, c.ParquetURL))
 	if err != nil {
 		return usageError{fmt.Errorf("--archive: %w", err)}
 	}
@@ -149,7 +150,7 @@ func (t telling) selects() (func(analytics.Key) bool, error) {
 
 // historyOf is a Parquet sink as history reads it: beside a running export, so
 // without a repair.
-type historyOf struct{ *parquet.Sink }
+type historyOf struct{ sinks.Sink }
 
 func (h historyOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return sinks.List(ctx, h.Sink)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
@@ -26,7 +27,7 @@ const historyDays = 40
 // sandbox and the archive.
 func archived(t *testing.T) (*sandbox.Sandbox, string) {
 	t.Helper()
-	notAtMidnight()
+	testbed.NotAtMidnight()
 	s, err := sandbox.New(sandbox.Config{Seed: 11, Days: 2 * historyDays, Pages: 150})
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +176,7 @@ func TestHistoryGoesOnLive(t *testing.T) {
 	}
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{
 		Data: blocksOf(t, got.text), Scrapes: []engines.Scrape{{URL: live.URL, Interval: time.Second}}})
-	await(t, "a scrape", func() bool { return len(ask(t, server, "docgauge_pages == 7", time.Now(), "job")) > 0 })
+	testbed.Await(t, "a scrape", func() bool { return len(ask(t, server, "docgauge_pages == 7", time.Now(), "job")) > 0 })
 	all := ask(t, server, "count_over_time(docgauge_pages[60d])", time.Now(), "job", "project")
 	if want := "docgauge " + sandbox.DefaultProject; len(all) != 1 || all[want] < 24*(historyDays-2) {
 		t.Errorf("samples of each series: %v", all)

@@ -11,12 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 )
 
 func (a *Program) planCommand() *cobra.Command {
-	var sel selection
+	var sel coverage.Selection
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "plan",
@@ -37,9 +39,9 @@ and is larger than the budget is read for its totals now and for its rows once i
 has settled. One that the service does not give as it should is set aside for a
 while. Neither keeps other windows waiting.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), &sel, asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), sel, asJSON) },
 	}
-	sel.flags(cmd, true)
+	selectionFlags(cmd, &sel, true)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the plan as JSON")
 	return cmd
 }
@@ -61,15 +63,15 @@ type plannedWindow struct {
 type planReport struct {
 	Windows []plannedWindow `json:"windows"`
 	// Waiting are windows that are not due before their time.
-	Waiting  []plannedWindow `json:"windows_waiting"`
-	Requests int             `json:"requests"`
-	Unknown  int             `json:"windows_of_unknown_cost"`
-	Budget   capacity        `json:"budget"`
-	Finish   time.Time       `json:"finished_by"`
+	Waiting  []plannedWindow   `json:"windows_waiting"`
+	Requests int               `json:"requests"`
+	Unknown  int               `json:"windows_of_unknown_cost"`
+	Budget   coverage.Capacity `json:"budget"`
+	Finish   time.Time         `json:"finished_by"`
 }
 
-func (a *Program) plan(ctx context.Context, sel *selection, asJSON bool) (err error) {
-	c, err := loadConfig(needProjects, a.now())
+func (a *Program) plan(ctx context.Context, sel coverage.Selection, asJSON bool) (err error) {
+	c, err := a.config(config.NeedProjects)
 	if err != nil {
 		return err
 	}
@@ -78,49 +80,37 @@ func (a *Program) plan(ctx context.Context, sel *selection, asJSON bool) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	l, err := readLedger(ctx, db)
+	p, err := sel.Plan(ctx, db, c, a.now(), 0)
 	if err != nil {
 		return err
 	}
-	in, err := sel.input(c, l, a.now(), 0)
-	if err != nil {
-		return err
-	}
-	items, waiting, err := sel.items(in)
-	if err != nil {
-		return err
-	}
-	budget, err := readCapacity(ctx, db, c, a.now())
-	if err != nil {
-		return err
-	}
-	report := newPlanReport(items, waiting, l, budget)
+	report := newPlanReport(p)
 	if asJSON {
 		return writeJSON(a.Out, report)
 	}
 	return a.printPlan(report)
 }
 
-func newPlanReport(items, waiting []schedule.Item, l ledger, budget capacity) planReport {
-	r := planReport{Windows: []plannedWindow{}, Waiting: []plannedWindow{}, Budget: budget}
-	for _, item := range items {
-		w := l.planned(item)
+func newPlanReport(p coverage.Plan) planReport {
+	r := planReport{Windows: []plannedWindow{}, Waiting: []plannedWindow{}, Budget: p.Budget}
+	for _, item := range p.Due {
+		w := planned(p, item)
 		if w.Basis == schedule.BasisUnknown {
 			r.Unknown++
 		}
 		r.Requests += w.Requests
 		r.Windows = append(r.Windows, w)
 	}
-	for _, item := range waiting {
-		r.Waiting = append(r.Waiting, l.planned(item))
+	for _, item := range p.Waiting {
+		r.Waiting = append(r.Waiting, planned(p, item))
 	}
-	r.Finish = budget.finish(r.Requests)
+	r.Finish = p.Budget.Finish(r.Requests)
 	return r
 }
 
-func (l ledger) planned(item schedule.Item) plannedWindow {
-	n, basis := l.sizes.Requests(item)
-	return plannedWindow{item.Key, item.Reason, item.TotalsOnly, n, basis, l.sizes.Begun(item.Key), item.Why}
+func planned(p coverage.Plan, item schedule.Item) plannedWindow {
+	n, basis := p.Ledger.Sizes.Requests(item)
+	return plannedWindow{item.Key, item.Reason, item.TotalsOnly, n, basis, p.Ledger.Sizes.Begun(item.Key), item.Why}
 }
 
 func (a *Program) printPlan(r planReport) error {

@@ -9,7 +9,6 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/docgauge/docgauge/internal/export"
-	"github.com/docgauge/docgauge/schedule"
 )
 
 // switchWriter is a writer whose target can be exchanged: log lines go in front
@@ -45,23 +44,23 @@ type progress struct {
 
 func newProgress(a *Program) *progress { return &progress{app: a} }
 
-// reset begins another run.
-func (p *progress) reset() {
+// Reset begins another run.
+func (p *progress) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pages, p.rows = 0, 0
 }
 
-// begin shows a bar for the items, with the time at which the budget lets the
+// Begin shows a bar for so many windows, with the time at which the budget lets the
 // last of them be read.
-func (p *progress) begin(items []schedule.Item, finish time.Time) {
-	if !isTerminal(p.app.Err) || len(items) == 0 {
+func (p *progress) Begin(windows int, finish time.Time) {
+	if !isTerminal(p.app.Err) || windows == 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.finish = finish
-	p.show(len(items), false)
+	p.show(windows, false)
 	p.describe()
 }
 
@@ -121,8 +120,8 @@ func (w *aboveBar) Write(b []byte) (int, error) {
 	return n, w.p.bar.RenderBlank()
 }
 
-// end takes the bar away.
-func (p *progress) end() {
+// End removes the bar.
+func (p *progress) End() {
 	p.app.logTo.set(p.app.Err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,8 +139,8 @@ func (p *progress) describe() {
 	p.bar.Describe(text)
 }
 
-// observe is told each step by the pipeline, from many goroutines.
-func (p *progress) observe(ev export.Event) {
+// Observe is told each step of an export, from many goroutines.
+func (p *progress) Observe(ev export.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	step := 0

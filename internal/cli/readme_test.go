@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
@@ -53,12 +54,15 @@ func generated(t *testing.T, path, name, want string) {
 func variableMarkdown() string {
 	var b strings.Builder
 	b.WriteString("| variable | default | meaning |\n|---|---|---|\n")
-	for _, v := range variableTable() {
-		def := "—"
-		if v.standard != "" {
-			def = "`" + v.standard + "`"
+	for _, v := range config.Variables() {
+		if v.Meaning == "" {
+			continue
 		}
-		b.WriteString("| `" + v.name + "` | " + def + " | " + strings.ReplaceAll(v.meaning, "<prefix>_<secret>", "`<prefix>_<secret>`") + " |\n")
+		def := "—"
+		if v.Default != "" {
+			def = "`" + v.Default + "`"
+		}
+		b.WriteString("| `" + v.Name + "` | " + def + " | " + strings.ReplaceAll(v.Meaning, "<prefix>_<secret>", "`<prefix>_<secret>`") + " |\n")
 	}
 	return b.String()
 }

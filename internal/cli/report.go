@@ -15,10 +15,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/internal/state"
-	"github.com/docgauge/docgauge/sinks/parquet"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // asking are the flags of report.
@@ -61,11 +63,11 @@ rises and falls is then so as of --to.
 }
 
 func (a *Program) report(ctx context.Context, q asking) (err error) {
-	c, err := loadConfig(needNothing, a.now())
+	c, err := a.config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
-	from, err := parquet.New(cmp.Or(q.archive, c.ParquetURL))
+	from, err := app.OpenArchive(cmp.Or(q.archive, c.ParquetURL))
 	if err != nil {
 		return usageError{fmt.Errorf("--archive: %w", err)}
 	}
@@ -89,8 +91,8 @@ func (a *Program) report(ctx context.Context, q asking) (err error) {
 	return err
 }
 
-func (a *Program) readReport(ctx context.Context, c config, from *parquet.Sink, q asking) (r report.Report, err error) {
-	r = report.Report{Made: a.now().UTC(), Version: version, Archive: from.Location()}
+func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Sink, q asking) (r report.Report, err error) {
+	r = report.Report{Made: a.now().UTC(), Version: a.Version, Archive: from.Location()}
 	if r.From, r.To, err = q.dates(); err != nil {
 		return r, err
 	}
@@ -160,7 +162,7 @@ func replaceFile(path string, data []byte) error {
 }
 
 // reportState reads what the state directory knows, if there is one.
-func (a *Program) reportState(ctx context.Context, c config, r report.Report, projects []string) (_ *report.State, err error) {
+func (a *Program) reportState(ctx context.Context, c config.Config, r report.Report, projects []string) (_ *report.State, err error) {
 	if _, err := os.Stat(filepath.Join(c.StateDir, state.FileName)); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

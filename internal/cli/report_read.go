@@ -17,7 +17,6 @@ import (
 	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/parquet"
 )
 
 // mostCells bounds the windows that a report shows of one line: ten years of days.
@@ -25,7 +24,7 @@ const mostCells = 4000
 
 // shelf is an archive as a report reads it.
 type shelf struct {
-	*parquet.Sink
+	sinks.Sink
 	now      time.Time
 	from, to *analytics.Date
 	pages    int

@@ -2,10 +2,11 @@ package cli
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/config"
 )
 
 const about = `docgauge exports unique-visitor analytics of a documentation platform: it reads
@@ -17,7 +18,7 @@ no request is wasted. It also runs prompt files as agent jobs, each exactly once
 Try it without an account:
   docgauge demo                 a local service, an export from it, and a summary
   docgauge demo --serve         the same, then a status page and metrics
-  docgauge sandbox              the local service alone; prints what to export
+  docgauge sandbox              the local service alone; prints the environment variables to set
 
 Use it, as an hourly cron job or as a daemon:
   export DOCGAUGE_BASE_URL=https://api.example.com
@@ -32,7 +33,7 @@ func (a *Program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "docgauge",
 		Short:         "export documentation analytics, whole windows inside a request budget",
-		Long:          about + "\n\nConfiguration is by environment:\n" + variableHelp() + "\n" + exitCodes,
+		Long:          about + "\n\nConfiguration (environment variables):\n" + variableHelp() + "\n" + exitCodes,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		// How many letters of a mistyped command may be wrong for a suggestion.
@@ -65,33 +66,23 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return usageError{fmt.Errorf("unknown command %q%s\n`docgauge --help` lists the commands", args[0], hint)}
 }
 
-// variable is one row of the table of variables.
-type variable struct{ name, standard, meaning string }
-
-func variableTable() []variable {
-	t := reflect.TypeFor[config]()
-	var out []variable
-	for i := range t.NumField() {
-		tag := t.Field(i).Tag
-		if desc := tag.Get("desc"); desc != "-" {
-			out = append(out, variable{prefix + "_" + tag.Get("envconfig"), tag.Get("default"), desc})
-		}
-	}
-	return out
-}
-
 func variableHelp() string {
 	var b strings.Builder
 	wide := 0
-	for _, v := range variableTable() {
-		wide = max(wide, len(v.name))
-	}
-	for _, v := range variableTable() {
-		def := ""
-		if v.standard != "" {
-			def = " [" + v.standard + "]"
+	for _, v := range config.Variables() {
+		if v.Meaning != "" {
+			wide = max(wide, len(v.Name))
 		}
-		fmt.Fprintf(&b, "  %-*s  %s%s\n", wide, v.name, v.meaning, def)
+	}
+	for _, v := range config.Variables() {
+		if v.Meaning == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "  %-*s  %s", wide, v.Name, v.Meaning)
+		if v.Default != "" {
+			fmt.Fprintf(&b, " [%s]", v.Default)
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }

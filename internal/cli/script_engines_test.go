@@ -9,6 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 )
 
 // scriptCondition tells whether an engine is here, for [!clickhouse] skip. In CI
@@ -62,7 +63,7 @@ func scriptMutate(ts *testscript.TestScript, _ bool, args []string) {
 	server := startedBy(ts).clickhouse
 	_, err := server.Exec(context.Background(), args[0])
 	ts.Check(err)
-	ts.Check(poll(args[0], func() (bool, error) {
+	ts.Check(testbed.Poll(args[0], func() (bool, error) {
 		undone, err := server.Exec(context.Background(), "SELECT count() FROM system.mutations WHERE NOT is_done")
 		return strings.TrimSpace(undone) == "0", err
 	}))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -48,7 +49,7 @@ func serveScript(ts *testscript.TestScript, flags []string) {
 	ts.Check(err)
 	ts.Defer(s.kill)
 	startedBy(ts).sidecar = s
-	ts.Setenv("URL", s.url)
+	ts.Setenv("URL", s.URL)
 }
 
 // scriptEnv is the environment of the script's commands.
@@ -65,7 +66,7 @@ func scriptGet(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	url := args[1]
 	if strings.HasPrefix(url, "/") {
-		url = startedBy(ts).sidecar.url + url
+		url = startedBy(ts).sidecar.URL + url
 	}
 	var patterns []*regexp.Regexp
 	for _, arg := range args[2:] {
@@ -74,8 +75,8 @@ func scriptGet(ts *testscript.TestScript, _ bool, args []string) {
 		patterns = append(patterns, pattern)
 	}
 	var last string
-	err = poll(strings.Join(args, " "), func() (bool, error) {
-		status, body, err := fetch(context.Background(), url)
+	err = testbed.Poll(strings.Join(args, " "), func() (bool, error) {
+		status, body, err := testbed.Fetch(context.Background(), url)
 		last = fmt.Sprintf("status %d, %v\n%s", status, err, body)
 		if err == nil && status == want && !slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return !p.MatchString(body) }) {
 			return true, os.WriteFile(ts.MkAbs("answer"), []byte(body), 0o600)
@@ -108,7 +109,7 @@ func scriptValue(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func valueIn(ts *testscript.TestScript, file, name string) (float64, error) {
-	all, err := parseSeries(ts.ReadFile(file))
+	all, err := testbed.ParseSeries(ts.ReadFile(file))
 	if err != nil {
 		return 0, err
 	}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/export"
 )
 
@@ -82,7 +83,7 @@ func TestScripts(t *testing.T) {
 			"nodeexporter": scriptNodeExporter,
 		},
 		Setup: func(env *testscript.Env) error {
-			notAtMidnight()
+			testbed.NotAtMidnight()
 			for i := range 120 {
 				day := analytics.DateOf(time.Now()) - analytics.Date(i)
 				env.Setenv(fmt.Sprintf("D%d", i), day.String())
@@ -179,7 +180,7 @@ func logged(ts *testscript.TestScript) int {
 func scriptAwait(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	ts.Check(poll(args[0]+" requests", func() (bool, error) { return logged(ts) >= n, nil }))
+	ts.Check(testbed.Poll(args[0]+" requests", func() (bool, error) { return logged(ts) >= n, nil }))
 }
 
 // scriptPoke overwrites bytes of a file: poke FILE OFFSET HEX.
@@ -234,4 +235,9 @@ func scriptSigterm(ts *testscript.TestScript, _ bool, _ []string) {
 	for _, cmd := range ts.BackgroundCmds() {
 		ts.Check(cmd.Process.Signal(syscall.SIGTERM))
 	}
+}
+
+// newProgram is a program in the test's process; everything it says goes to w.
+func newProgram(w io.Writer) *Program {
+	return &Program{Version: "dev", Out: w, Err: w, now: time.Now, logTo: &switchWriter{to: w}}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
@@ -23,31 +24,31 @@ const serveRound = 5
 // in the end every window is there once, each row equal to the service's.
 func TestServeKilled(t *testing.T) {
 	t.Parallel()
-	s := serviceOf(t, sandbox.Config{Seed: 7, Days: 20, Pages: 700, Faults: sandbox.Faults{Latency: 80 * time.Millisecond}})
+	s := testbed.NewService(t, sandbox.Config{Seed: 7, Days: 20, Pages: 700, Faults: sandbox.Faults{Latency: 80 * time.Millisecond}})
 	for kills := 0; kills < *serveKills; kills += serveRound {
-		r := killing{s, placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+daysAgo(14).String(), "DOCGAUGE_OPEN_WINDOWS=",
+		r := killing{s, placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(14).String(), "DOCGAUGE_OPEN_WINDOWS=",
 			"DOCGAUGE_WINDOWS=day,week,3d:totals", "DOCGAUGE_CONCURRENCY=1")}
 		seen, scrapes := r.kills(t)
 		requests := len(s.Requests())
 		windows, rows := r.heals(t, seen)
 		t.Logf("%d kills, %d scrapes meanwhile, no counter of %d fell; %d requests after the last kill; %d windows and %d rows equal to the service's",
-			serveRound, scrapes, len(seen.only(rises)), len(s.Requests())-requests, windows, rows)
+			serveRound, scrapes, len(seen.Only(testbed.Rises)), len(s.Requests())-requests, windows, rows)
 	}
 }
 
 // killing is a place where serve is killed.
 type killing struct {
-	*service
+	*testbed.Service
 	place
 }
 
 // kills returns what was scraped last before the last kill.
-func (r killing) kills(t *testing.T) (seen series, scrapes int) {
-	seen = series{}
+func (r killing) kills(t *testing.T) (seen testbed.Series, scrapes int) {
+	seen = testbed.Series{}
 	for range serveRound {
 		daemon := r.serve(t, "--once-at-start")
 		first := daemon.metrics(t)
-		if down := fallen(seen, first); len(down) > 0 {
+		if down := testbed.Fallen(seen, first); len(down) > 0 {
 			t.Fatalf("after a kill:\n%s", strings.Join(down, "\n"))
 		}
 		time.AfterFunc(time.Duration(rand.IntN(1500))*time.Millisecond, daemon.kill)
@@ -58,15 +59,15 @@ func (r killing) kills(t *testing.T) (seen series, scrapes int) {
 }
 
 // heals lets one run through and compares what there is.
-func (r killing) heals(t *testing.T, seen series) (windows, rows int) {
+func (r killing) heals(t *testing.T, seen testbed.Series) (windows, rows int) {
 	began := float64(time.Now().UnixMilli()) / 1000
 	daemon := r.serve(t, "--once-at-start")
-	var end series
-	await(t, "the run's success", func() bool {
+	var end testbed.Series
+	testbed.Await(t, "the run's success", func() bool {
 		end = daemon.metrics(t)
-		return end["docgauge_export_last_success_timestamp_seconds"] >= began && end.rested()
+		return end["docgauge_export_last_success_timestamp_seconds"] >= began && end.Rested()
 	})
-	if down := fallen(seen, end); len(down) > 0 {
+	if down := testbed.Fallen(seen, end); len(down) > 0 {
 		t.Errorf("after the last kill:\n%s", strings.Join(down, "\n"))
 	}
 	windows, rows = compareAll(t, r.Sandbox, filepath.Join(r.dir, "data"))
@@ -82,22 +83,22 @@ func (r killing) heals(t *testing.T, seen series) (windows, rows int) {
 
 // scrapeUntilDead goes on from a scrape. It returns the last that was answered, and
 // how many were.
-func scrapeUntilDead(t *testing.T, s *sidecar, last series) (series, int) {
+func scrapeUntilDead(t *testing.T, s *sidecar, last testbed.Series) (testbed.Series, int) {
 	t.Helper()
 	for n := 0; ; n++ {
-		status, body, err := fetch(t.Context(), s.url+"/metrics")
+		status, body, err := testbed.Fetch(t.Context(), s.URL+"/metrics")
 		if err != nil {
 			<-s.ended
 			return last, n
 		}
-		now, err := parseSeries(body)
+		now, err := testbed.ParseSeries(body)
 		if err != nil || status != http.StatusOK {
 			t.Fatalf("status %d, %v", status, err)
 		}
-		if down := fallen(last, now); len(down) > 0 {
+		if down := testbed.Fallen(last, now); len(down) > 0 {
 			t.Fatalf("within one process:\n%s", strings.Join(down, "\n"))
 		}
 		last = now
-		time.Sleep(polled)
+		time.Sleep(10 * time.Millisecond)
 	}
 }

@@ -3,21 +3,19 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/exporter/page"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
+	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
@@ -32,9 +30,9 @@ var oddPaths = []string{
 // logOf writes an event log in which path n had n+1 visitors yesterday.
 func logOf(t *testing.T, paths []string) (dir string) {
 	t.Helper()
-	notAtMidnight()
+	testbed.NotAtMidnight()
 	var log strings.Builder
-	at := daysAgo(1).Time().Add(12 * time.Hour).Format(time.RFC3339)
+	at := testbed.DaysAgo(1).Time().Add(12 * time.Hour).Format(time.RFC3339)
 	for n, path := range paths {
 		// Marshal would make valid UTF-8 of it.
 		quoted, err := json.Marshal(path)
@@ -57,26 +55,26 @@ func logOf(t *testing.T, paths []string) (dir string) {
 // the page as the text it is.
 func TestOddPaths(t *testing.T) {
 	t.Parallel()
-	s := serviceOf(t, sandbox.Config{DataDir: logOf(t, oddPaths)})
-	yesterday := analytics.Window{From: daysAgo(1), To: daysAgo(0)}
+	s := testbed.NewService(t, sandbox.Config{DataDir: logOf(t, oddPaths)})
+	yesterday := analytics.Window{From: testbed.DaysAgo(1), To: testbed.DaysAgo(0)}
 	_, rows, err := s.Visitors(sandbox.DefaultProject, yesterday)
 	if err != nil || len(rows) != len(oddPaths) {
 		t.Fatalf("the service has %d paths: %v", len(rows), err)
 	}
 	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+yesterday.From.String(), "DOCGAUGE_WINDOWS=day", "DOCGAUGE_OPEN_WINDOWS=")
 	daemon := p.serve(t, "--once-at-start")
-	all := daemon.awaitRuns(t, outcomeSuccess, 1)
-	want := series{}
+	all := daemon.awaitRuns(t, export.Success, 1)
+	want := testbed.Series{}
 	for _, r := range rows {
 		name := fmt.Sprintf(`docgauge_page_visitors_deduplicated{path="%s",project=%q,window="day"}`, escape.Replace(exporter.Label(r.Path)), sandbox.DefaultProject)
 		want[name] = float64(r.Total)
 	}
-	got := all.only(func(name string) bool { return strings.HasPrefix(name, "docgauge_page_visitors_deduplicated{") })
+	got := all.Only(func(name string) bool { return strings.HasPrefix(name, "docgauge_page_visitors_deduplicated{") })
 	if diff := cmp.Diff(want, got); diff != "" || len(want) != len(oddPaths) {
 		t.Errorf("(-service +metrics):\n%s", diff)
 	}
 	checked(t, daemon.page(t, "/metrics"))
-	t.Run("browser", func(t *testing.T) { inBrowser(t, daemon.url, rows) })
+	t.Run("browser", func(t *testing.T) { inBrowser(t, daemon.URL, rows) })
 }
 
 // escape is how the text format writes a label value.
@@ -123,29 +121,4 @@ func inBrowser(t *testing.T, url string, rows []analytics.Row) {
 	if said := tab.Console(); len(said) > 0 {
 		t.Errorf("the console says %q", said)
 	}
-}
-
-// TestForeignBytes: paths that are no UTF-8, which a service or a file of others
-// might hold, stay apart and break nothing.
-func TestForeignBytes(t *testing.T) {
-	t.Parallel()
-	d, _ := daemonFor(t, configFor(t, "http://127.0.0.1:1"))
-	rev := analytics.Revision{Key: dayOf(sandbox.DefaultProject, daysAgo(1)), Number: 1, Verified: true, Rows: 2, ExportedAt: time.Now()}
-	if err := d.db.Restore(t.Context(), sinkParquet, []analytics.Revision{rev}); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.db.SetPages(t.Context(), rev, []analytics.Row{{Path: "/\xff\x00", Total: 2}, {Path: "/\xfe\x00", Total: 1}}); err != nil {
-		t.Fatal(err)
-	}
-	d.published(t)
-	for _, handler := range []http.Handler{d.values.Handler(), page.New(d.values.Load, version)} {
-		answer := httptest.NewRecorder()
-		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
-		if text := answer.Body.String(); answer.Code != http.StatusOK || !utf8.ValidString(text) || strings.Count(text, "\uFFFD") < 2 {
-			t.Errorf("status %d, valid %v: %q", answer.Code, utf8.ValidString(text), text)
-		}
-	}
-	answer := httptest.NewRecorder()
-	d.values.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
-	checked(t, answer.Body.String())
 }

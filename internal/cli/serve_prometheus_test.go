@@ -15,8 +15,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
+	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/state"
 )
@@ -36,12 +40,12 @@ var servedProjects = []string{"prj_a", "prj_b"}
 // it, scrapes cost nothing, and a restart brings them back without the service.
 func TestServe(t *testing.T) {
 	t.Parallel()
-	s := serviceOf(t, sandbox.Config{Seed: 3, Days: 80, Pages: 300, Projects: servedProjects, Faults: sandbox.Faults{Latency: servedDelay}})
+	s := testbed.NewService(t, sandbox.Config{Seed: 3, Days: 80, Pages: 300, Projects: servedProjects, Faults: sandbox.Faults{Latency: servedDelay}})
 	p := placeFor(t, s, servedProjects,
-		"DOCGAUGE_SINCE="+daysAgo(12).String(), fmt.Sprintf("DOCGAUGE_BUDGET=%d", servedBudget), fmt.Sprintf("DOCGAUGE_TOP_PAGES=%d", servedPages),
+		"DOCGAUGE_SINCE="+testbed.DaysAgo(12).String(), fmt.Sprintf("DOCGAUGE_BUDGET=%d", servedBudget), fmt.Sprintf("DOCGAUGE_TOP_PAGES=%d", servedPages),
 		fmt.Sprintf("DOCGAUGE_CONCURRENCY=%d", servedConcurrency))
 	daemon := p.serve(t, "--once-at-start")
-	daemon.awaitRuns(t, outcomeDeferred, 1)
+	daemon.awaitRuns(t, export.Deferred, 1)
 	f := &served{s, p, daemon, t}
 	t.Run("prometheus", f.prometheus)
 	t.Run("promtool", f.promtool)
@@ -54,7 +58,7 @@ func TestServe(t *testing.T) {
 
 // served is a service, and a serve that exported from it.
 type served struct {
-	*service
+	*testbed.Service
 	place
 	daemon *sidecar
 	whole  *testing.T // what outlives the subtests
@@ -62,7 +66,7 @@ type served struct {
 
 func (f *served) prometheus(t *testing.T) {
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{
-		Scrapes: []engines.Scrape{{URL: f.daemon.url + "/metrics", Interval: time.Second}}, NativeHistograms: true,
+		Scrapes: []engines.Scrape{{URL: f.daemon.URL + "/metrics", Interval: time.Second}}, NativeHistograms: true,
 	})
 	// A scrape that takes too long on a busy machine ends every series: what is asked
 	// is what the first one brought.
@@ -84,7 +88,7 @@ type question struct {
 func (q question) is(want map[string]float64, expr string, by ...string) {
 	q.Helper()
 	if diff := cmp.Diff(want, ask(q.T, q.server, expr, q.at, by...)); diff != "" || len(want) == 0 {
-		q.Errorf("%s, %d series wanted (-want +Prometheus):\n%s", expr, len(want), diff)
+		q.Errorf("%s, %d testbed.Series wanted (-want +Prometheus):\n%s", expr, len(want), diff)
 	}
 }
 
@@ -201,7 +205,7 @@ func (f *served) counted(q question) {
 
 func (f *served) revisions(t *testing.T) (all []analytics.Revision) {
 	t.Helper()
-	sink, err := newStore(config{ParquetURL: filepath.Join(f.dir, "data")}, sinkParquet)
+	sink, err := app.NewSink(config.Config{ParquetURL: filepath.Join(f.dir, "data")}, config.SinkParquet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +264,7 @@ func (f *served) locks(t *testing.T) {
 // scrapesCostNothing: a thousand scrapes and a hundred page views send nothing.
 func (f *served) scrapesCostNothing(t *testing.T) {
 	before := len(f.Requests())
-	keeping := http.Client{Timeout: client.Timeout}
+	keeping := http.Client{Timeout: testbed.Patience}
 	defer keeping.CloseIdleConnections()
 	var workers sync.WaitGroup
 	began := time.Now()
@@ -271,7 +275,7 @@ func (f *served) scrapesCostNothing(t *testing.T) {
 				if i%11 == 0 {
 					path = "/"
 				}
-				response, err := keeping.Get(f.daemon.url + path)
+				response, err := keeping.Get(f.daemon.URL + path)
 				if err != nil || response.StatusCode != http.StatusOK {
 					t.Errorf("GET %s: %v, %v", path, response, err)
 					return
@@ -300,14 +304,14 @@ func visitors(name string) bool {
 
 // restart: the first scrape after it has everything, and the service is dead.
 func (f *served) restart(t *testing.T) {
-	f.die()
+	f.Stop()
 	same := func(name string) bool { return !strings.HasPrefix(name, "docgauge_snapshot_") }
-	before := f.daemon.metrics(t).only(same)
+	before := f.daemon.metrics(t).Only(same)
 	f.daemon.stop(t)
 	f.daemon = f.serve(f.whole)
-	after := f.daemon.metrics(t).only(same)
-	if diff := cmp.Diff(before, after); diff != "" || len(after.only(visitors)) < 300 {
-		t.Errorf("%d series of visitors; differences (-before +after):\n%s", len(after.only(visitors)), diff)
+	after := f.daemon.metrics(t).Only(same)
+	if diff := cmp.Diff(before, after); diff != "" || len(after.Only(visitors)) < 300 {
+		t.Errorf("%d testbed.Series of visitors; differences (-before +after):\n%s", len(after.Only(visitors)), diff)
 	}
 }
 
@@ -316,15 +320,15 @@ func (f *served) restart(t *testing.T) {
 func (f *served) restartAnew(t *testing.T) {
 	requests := len(f.Requests())
 	complete := func(name string) bool { return visitors(name) && !strings.HasPrefix(name, "docgauge_open_") }
-	before := f.daemon.metrics(t).only(complete)
+	before := f.daemon.metrics(t).Only(complete)
 	f.daemon.stop(t)
 	if err := os.RemoveAll(filepath.Join(f.dir, "state")); err != nil {
 		t.Fatal(err)
 	}
 	f.daemon = f.serve(f.whole)
 	var diff string
-	err := poll("", func() (bool, error) {
-		diff = cmp.Diff(before, f.daemon.metrics(t).only(visitors))
+	err := testbed.Poll("", func() (bool, error) {
+		diff = cmp.Diff(before, f.daemon.metrics(t).Only(visitors))
 		return diff == "", nil
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
@@ -22,7 +23,7 @@ func TestServeOnSystemdSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := placeFor(t, &service{url: "http://127.0.0.1:1"}, []string{sandbox.DefaultProject}, "DOCGAUGE_LISTEN_ADDRESS=256.0.0.1:9817", "DOCGAUGE_SCHEDULE="+never)
+	p := placeFor(t, &testbed.Service{URL: "http://127.0.0.1:1"}, []string{sandbox.DefaultProject}, "DOCGAUGE_LISTEN_ADDRESS=256.0.0.1:9817", "DOCGAUGE_SCHEDULE="+never)
 	// The id must be that of the process which has the socket.
 	cmd := exec.Command("sh", "-c", "LISTEN_PID=$$ LISTEN_FDS=1 exec docgauge serve --systemd-socket")
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = p.dir, p.env, []*os.File{socket}
@@ -32,7 +33,7 @@ func TestServeOnSystemdSocket(t *testing.T) {
 	}
 	url := "http://" + l.Addr().String()
 	_, _ = socket.Close(), l.Close()
-	status, body, err := fetch(t.Context(), url+"/readyz") // waits in the socket
+	status, body, err := testbed.Fetch(t.Context(), url+"/readyz") // waits in the socket
 	if err != nil || status != 200 || body != "ready\n" {
 		t.Errorf("status %d, %q, %v", status, body, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
@@ -16,11 +17,11 @@ func TestStopWhileHandingOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	s := serviceOf(t, sandbox.Config{Seed: 5, Days: 5, Pages: 40})
-	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+daysAgo(2).String(), "DOCGAUGE_WINDOWS=day",
+	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 5, Pages: 40})
+	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(2).String(), "DOCGAUGE_WINDOWS=day",
 		"DOCGAUGE_PUSHGATEWAY_URL=http://ops:push-secret@"+silent.Addr().String())
 	daemon := p.serve(t, "--once-at-start")
-	if err := silent.(*net.TCPListener).SetDeadline(time.Now().Add(awaited)); err != nil {
+	if err := silent.(*net.TCPListener).SetDeadline(time.Now().Add(testbed.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := silent.Accept() // it pushes, after the run

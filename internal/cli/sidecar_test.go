@@ -1,40 +1,33 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
 const (
-	// awaited is how long a test waits for what must come.
-	awaited = 2 * time.Minute
 	// stopped is how long serve may take to end after SIGTERM.
 	stopped = 30 * time.Second
-	// polled is the time between two looks.
-	polled = 10 * time.Millisecond
 	// never is a schedule that does not fire while a test runs.
 	never = "0 0 29 2 *"
 )
 
 // sidecar is a `docgauge serve` by the real binary.
 type sidecar struct {
-	url   string
+	URL   string
 	log   string // the file that has what it said
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the process was waited for
@@ -67,7 +60,7 @@ func startSidecar(dir, log string, env []string, args ...string) (*sidecar, erro
 		_ = s.cmd.Wait() // ProcessState has how
 		close(s.ended)
 	}()
-	if s.url, err = s.where(int(before.Size())); err != nil {
+	if s.URL, err = s.where(int(before.Size())); err != nil {
 		s.kill()
 	}
 	return s, err
@@ -77,7 +70,7 @@ var whereItServes = regexp.MustCompile(`status page and metrics at (https?://\S+
 
 // where waits for the line that says so, after the first bytes of the log.
 func (s *sidecar) where(after int) (url string, err error) {
-	err = poll("serve has said where", func() (bool, error) {
+	err = testbed.Poll("serve has said where", func() (bool, error) {
 		text, err := os.ReadFile(s.log)
 		if err != nil {
 			return false, err
@@ -122,28 +115,10 @@ func (s *sidecar) stop(t *testing.T) {
 	}
 }
 
-// client keeps no connection, for servers come and go.
-var client = http.Client{Timeout: awaited, Transport: &http.Transport{DisableKeepAlives: true}}
-
-// fetch gets an address.
-func fetch(ctx context.Context, url string) (status int, body string, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, "", err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return 0, "", err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	return response.StatusCode, string(text), err
-}
-
 // page returns what the sidecar serves at a path with status 200.
 func (s *sidecar) page(t *testing.T, path string) string {
 	t.Helper()
-	status, body, err := fetch(t.Context(), s.url+path)
+	status, body, err := testbed.Fetch(t.Context(), s.URL+path)
 	if err != nil || status != http.StatusOK {
 		t.Fatalf("GET %s: status %d, %v\n%s", path, status, err, body)
 	}
@@ -151,9 +126,9 @@ func (s *sidecar) page(t *testing.T, path string) string {
 }
 
 // metrics is a scrape.
-func (s *sidecar) metrics(t *testing.T) series {
+func (s *sidecar) metrics(t *testing.T) testbed.Series {
 	t.Helper()
-	all, err := parseSeries(s.page(t, "/metrics"))
+	all, err := testbed.ParseSeries(s.page(t, "/metrics"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,101 +137,14 @@ func (s *sidecar) metrics(t *testing.T) series {
 
 // awaitRuns scrapes until so many runs have had the outcome, and nothing has
 // changed since.
-func (s *sidecar) awaitRuns(t *testing.T, outcome string, n float64) series {
+func (s *sidecar) awaitRuns(t *testing.T, outcome string, n float64) testbed.Series {
 	t.Helper()
-	var all series
-	await(t, fmt.Sprintf("%v %s runs", n, outcome), func() bool {
+	var all testbed.Series
+	testbed.Await(t, fmt.Sprintf("%v %s runs", n, outcome), func() bool {
 		all = s.metrics(t)
-		return all[`docgauge_export_runs_total{outcome="`+outcome+`"}`] == n && all.rested()
+		return all[`docgauge_export_runs_total{outcome="`+outcome+`"}`] == n && all.Rested()
 	})
 	return all
-}
-
-// series are the values of a scrape by name and labels, as the text has them.
-type series map[string]float64
-
-// parseSeries reads the classic text format. A timestamp is an error.
-func parseSeries(text string) (series, error) {
-	all := series{}
-	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		at := strings.LastIndexByte(line, ' ')
-		value, err := strconv.ParseFloat(line[at+1:], 64)
-		if err != nil || at < 0 || strings.Contains(line[strings.LastIndexByte(line, '}')+1:at], " ") {
-			return nil, fmt.Errorf("no sample without a timestamp: %q (%w)", line, err)
-		}
-		all[line[:at]] = value
-	}
-	return all, nil
-}
-
-// only returns the series of ours that keep says yes to.
-func (all series) only(keep func(name string) bool) series {
-	some := series{}
-	for name, value := range all {
-		if strings.HasPrefix(name, "docgauge_") && keep(name) {
-			some[name] = value
-		}
-	}
-	return some
-}
-
-// rested reports whether the last run had ended when the snapshot was begun: one
-// that is made meanwhile may have a part from before.
-func (all series) rested() bool {
-	return all["docgauge_snapshot_timestamp_seconds"] > all["docgauge_export_last_completion_timestamp_seconds"]
-}
-
-// poll waits until done, or for an error, or too long.
-func poll(what string, done func() (bool, error)) error {
-	for end := time.Now().Add(awaited); ; time.Sleep(polled) {
-		if ok, err := done(); ok || err != nil {
-			return err
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("waited %v in vain: %s", awaited, what)
-		}
-	}
-}
-
-// await fails the test where it waits in vain.
-func await(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	if err := poll(what, func() (bool, error) { return done(), nil }); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// service is a sandbox that can die.
-type service struct {
-	*sandbox.Sandbox
-	url string
-	die func()
-}
-
-func serviceOf(t *testing.T, c sandbox.Config) *service {
-	t.Helper()
-	notAtMidnight()
-	s, err := sandbox.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := sandbox.Listen("127.0.0.1:0", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = s.Serve(ctx, ln)
-	}()
-	die := func() { stop(); <-served }
-	t.Cleanup(die)
-	return &service{s, "http://" + ln.Addr().String(), die}
 }
 
 // place is where the real binary runs, and with what.
@@ -266,10 +154,10 @@ type place struct {
 }
 
 // placeFor is a new directory with the variables of a service, and then more.
-func placeFor(t *testing.T, s *service, projects []string, more ...string) place {
+func placeFor(t *testing.T, s *testbed.Service, projects []string, more ...string) place {
 	t.Helper()
 	own := []string{
-		"DOCGAUGE_BASE_URL=" + s.url, "DOCGAUGE_PROJECTS=" + strings.Join(projects, ","), "DOCGAUGE_API_KEY=" + sandbox.DefaultAPIKey,
+		"DOCGAUGE_BASE_URL=" + s.URL, "DOCGAUGE_PROJECTS=" + strings.Join(projects, ","), "DOCGAUGE_API_KEY=" + sandbox.DefaultAPIKey,
 		"DOCGAUGE_BUDGET=0",
 	}
 	return place{t.TempDir(), slices.Concat(os.Environ(), own, more)}
@@ -303,14 +191,3 @@ func (p place) run(t *testing.T, args ...string) []byte {
 	}
 	return out
 }
-
-// notAtMidnight waits for the next day if this one ends before a test may: what
-// the test calls yesterday would be the day before.
-func notAtMidnight() {
-	if left := time.Until(daysAgo(-1).Time()); left < 5*time.Minute {
-		time.Sleep(left + time.Second)
-	}
-}
-
-// daysAgo is a date relative to today.
-func daysAgo(n int) analytics.Date { return analytics.DateOf(time.Now()) - analytics.Date(n) }

@@ -4,20 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/sinks"
-)
-
-const (
-	// collectDuty is the name of the daily collection in the state.
-	collectDuty = "collect"
-	// collectEvery is how often an export collects.
-	collectEvery = 24 * time.Hour
-	// collectTimeout bounds it: the server deletes in the background.
-	collectTimeout = 5 * time.Minute
 )
 
 func (a *Program) sinksCommand() *cobra.Command {
@@ -49,15 +41,15 @@ docgauge export does the same once a day.`,
 }
 
 func (a *Program) gc(ctx context.Context, dryRun, asJSON bool) (err error) {
-	c, err := loadConfig(needNothing, a.now())
+	c, err := a.config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
-	stores, err := newSinks(c)
+	stores, err := app.NewSinks(c)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeStores(stores)) }()
+	defer func() { err = errors.Join(err, app.CloseSinks(stores)) }()
 	found := []sinks.Superseded{}
 	for _, s := range stores {
 		some, err := s.Collect(ctx, dryRun)
@@ -89,36 +81,4 @@ func (a *Program) printCollected(found []sinks.Superseded, dryRun bool) error {
 	}
 	_, err := fmt.Fprintf(a.Out, "%s %s, %s rows\n", verb, plural(len(found), "superseded attempt"), commas(int64(n)))
 	return err
-}
-
-// collect deletes superseded rows once a day. That it cannot is no failure of
-// the export: the rows are invisible.
-func (r *runner) collect(ctx context.Context) error {
-	last, err := r.db.LastDone(ctx, collectDuty)
-	if err != nil {
-		return err
-	}
-	// A time in the future is that of a clock that was wrong.
-	if age := r.now().Sub(last); age >= 0 && age < collectEvery {
-		return nil
-	}
-	within, cancel := context.WithTimeout(ctx, collectTimeout)
-	defer cancel()
-	for _, s := range r.stores {
-		found, err := s.Collect(within, false)
-		if ctx.Err() != nil {
-			return nil // a stop: the next run collects
-		}
-		if len(found) > 0 {
-			r.log.Info("superseded rows collected", "sink", s.Name(), "attempts", len(found))
-		}
-		if err != nil {
-			r.log.Warn("superseded rows not collected", "sink", s.Name(), "error", err)
-		}
-		if err != nil && within.Err() == nil {
-			return nil // the next run tries again
-		}
-	}
-	// What took too long has its turn tomorrow, not with each run.
-	return r.db.SetDone(ctx, collectDuty, r.now())
 }

@@ -1,22 +1,24 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 )
 
 func (a *Program) statusCommand() *cobra.Command {
-	var sel selection
+	var sel coverage.Selection
 	var asJSON, rebuild bool
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -39,10 +41,10 @@ Unique visitors are not additive: do not sum days to weeks, or pages to a site.`
 					return err
 				}
 			}
-			return a.status(cmd.Context(), &sel, asJSON)
+			return a.status(cmd.Context(), sel, asJSON)
 		},
 	}
-	sel.flags(cmd, false)
+	selectionFlags(cmd, &sel, false)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the status as JSON")
 	cmd.Flags().BoolVar(&rebuild, "rebuild", false, "read the ledger back from the sinks first")
 	return cmd
@@ -62,7 +64,7 @@ type coverageReport struct {
 type statusReport struct {
 	Coverage []coverageReport   `json:"coverage"`
 	Open     []state.OpenWindow `json:"open_windows"`
-	Budget   capacity           `json:"budget"`
+	Budget   coverage.Capacity  `json:"budget"`
 	// Unverified are the windows whose last reading is not verified, the newest
 	// first, and how many of their rows are suspect.
 	Unverified []unverified `json:"unverified"`
@@ -74,7 +76,7 @@ type statusReport struct {
 	Owed    map[string]int `json:"windows_owed"`
 	LastRun *state.Run     `json:"last_run"`
 	// sinks are those of Owed, as they are configured.
-	sinks sinkNames
+	sinks []string
 }
 
 // unverified is a window whose numbers moved while they were read.
@@ -85,15 +87,15 @@ type unverified struct {
 	RepeatedRows int64 `json:"repeated_rows"`
 }
 
-func (a *Program) status(ctx context.Context, sel *selection, asJSON bool) error {
-	c, err := loadConfig(needProjects, a.now())
+func (a *Program) status(ctx context.Context, sel coverage.Selection, asJSON bool) error {
+	c, err := a.config(config.NeedProjects)
 	if err != nil {
 		return err
 	}
 	return a.statusOf(ctx, c, sel, asJSON)
 }
 
-func (a *Program) statusOf(ctx context.Context, c config, sel *selection, asJSON bool) (err error) {
+func (a *Program) statusOf(ctx context.Context, c config.Config, sel coverage.Selection, asJSON bool) (err error) {
 	db, err := state.OpenExisting(c.StateDir)
 	if err != nil {
 		return err
@@ -109,34 +111,30 @@ func (a *Program) statusOf(ctx context.Context, c config, sel *selection, asJSON
 	return a.printStatus(report)
 }
 
-func newStatusReport(ctx context.Context, db *state.DB, c config, sel *selection, now time.Time) (r statusReport, err error) {
-	l, err := readLedger(ctx, db)
+func newStatusReport(ctx context.Context, db *state.DB, c config.Config, sel coverage.Selection, now time.Time) (r statusReport, err error) {
+	p, err := sel.Plan(ctx, db, c, now, 0)
 	if err != nil {
 		return r, err
 	}
-	in, err := sel.input(c, l, now, 0)
-	if err != nil {
-		return r, err
-	}
-	for _, project := range in.Projects {
-		for _, spec := range in.Specs {
-			g, gaps := l.grid(in, project, spec)
+	l, in := p.Ledger, p.Input
+	for _, project := range snapshot.Projects(p) {
+		for _, g := range project.Grids {
+			spec := analytics.Spec{Granularity: g.Granularity, TotalsOnly: g.TotalsOnly}
 			r.Coverage = append(r.Coverage, coverageReport{
-				Project: project, Window: string(spec.Granularity), Newest: newest(g), Known: g.Known,
-				Gaps: append([]analytics.Window{}, gaps...), Provisional: g.Provisional, Unverified: g.Unverified,
+				Project: project.ID, Window: string(g.Granularity), Newest: l.Newest(project.ID, g.Granularity, now), Known: g.Known,
+				Gaps: append([]analytics.Window{}, schedule.Gaps(in, project.ID, spec)...), Provisional: g.Provisional, Unverified: g.Unverified,
 			})
 		}
 	}
-	r.sinks, r.Owed = c.Sinks, l.owing(c.Sinks)
-	r.Unverified, r.SetAside, r.Waiting = l.unverified(in.Projects), l.resting(in), []plannedWindow{}
-	_, waiting := schedule.Plan(in)
-	for _, item := range waiting {
-		r.Waiting = append(r.Waiting, l.planned(item))
+	r.sinks, r.Owed, r.Budget = c.Sinks, l.Lacking(c.Sinks), p.Budget
+	r.Unverified, r.SetAside, r.Waiting = []unverified{}, l.SetAside(in), []plannedWindow{}
+	for _, e := range l.Unverified(in.Projects) {
+		r.Unverified = append(r.Unverified, unverified{e.Key, e.Rows, e.MovedRows, e.RepeatedRows})
+	}
+	for _, item := range p.Waiting {
+		r.Waiting = append(r.Waiting, planned(p, item))
 	}
 	if r.Open, err = db.OpenWindows(ctx); err != nil {
-		return r, err
-	}
-	if r.Budget, err = readCapacity(ctx, db, c, now); err != nil {
 		return r, err
 	}
 	runs, err := db.LastRuns(ctx, 1)
@@ -144,49 +142,6 @@ func newStatusReport(ctx context.Context, db *state.DB, c config, sel *selection
 		r.LastRun = &runs[0]
 	}
 	return r, err
-}
-
-// unverified lists the windows of the projects whose last reading is not verified,
-// the newest first.
-func (l ledger) unverified(projects []string) []unverified {
-	out := []unverified{}
-	for k, e := range l.entries {
-		if !e.Verified && slices.Contains(projects, k.Project) {
-			out = append(out, unverified{k, e.Rows, e.MovedRows, e.RepeatedRows})
-		}
-	}
-	slices.SortFunc(out, func(a, b unverified) int { return newestFirst(a.Key, b.Key) })
-	return out
-}
-
-// setAside lists the windows of the projects that rest, the newest first.
-func (l ledger) setAside(projects []string, now time.Time) []analytics.Aside {
-	out := []analytics.Aside{}
-	for k, a := range l.asides {
-		if a.Until.After(now) && slices.Contains(projects, k.Project) {
-			out = append(out, a)
-		}
-	}
-	slices.SortFunc(out, func(a, b analytics.Aside) int { return newestFirst(a.Key, b.Key) })
-	return out
-}
-
-func newestFirst(a, b analytics.Key) int {
-	return cmp.Or(cmp.Compare(b.To, a.To), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Granularity, b.Granularity), cmp.Compare(a.From, b.From))
-}
-
-// owing counts the windows that each sink lacks.
-func (l ledger) owing(sinks []string) map[string]int {
-	out := map[string]int{}
-	for _, name := range sinks {
-		out[name] = 0
-		for _, e := range l.entries {
-			if e.Sinks[name].IsZero() {
-				out[name]++
-			}
-		}
-	}
-	return out
 }
 
 func (a *Program) printStatus(r statusReport) error {
@@ -286,42 +241,53 @@ func (a *Program) printLastRun(r *state.Run) error {
 	return err
 }
 
-// rebuild makes the ledger anew from the sinks.
+// rebuild makes the ledger what the sinks show.
 func (a *Program) rebuild(ctx context.Context) (err error) {
-	c, err := loadConfig(needProjects, a.now())
+	c, err := a.config(config.NeedProjects)
 	if err != nil {
 		return err
 	}
+	// A damaged database is moved away first, under the export lock.
+	if err := a.moveDamaged(c); err != nil {
+		return err
+	}
+	opened, err := app.OpenLedger(c, a.logger(c), a.now)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	held, err := opened.HeldInSpool(ctx)
+	if err != nil {
+		return err
+	}
+	done, err := coverage.Rebuild(ctx, opened.State, opened.Sinks, held, opened.Log)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Err, "docgauge: %s read back from the sinks\n", plural(done.Windows, "window"))
+	if done.Forgotten > 0 {
+		_, err = fmt.Fprintf(a.Err, "docgauge: %s forgotten that no sink holds any more\n", plural(done.Forgotten, "window"))
+	}
+	return err
+}
+
+func (a *Program) moveDamaged(c config.Config) (err error) {
 	lock, err := state.LockExport(c.StateDir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
 	db, err := state.Open(c.StateDir)
-	if errors.Is(err, state.ErrCorrupt) {
-		aside, serr := state.SetAside(c.StateDir, a.now())
-		if serr != nil {
-			return errors.Join(err, serr)
-		}
-		fmt.Fprintf(a.Err, "docgauge: the damaged database is now %s\n", aside)
-		db, err = state.Open(c.StateDir)
+	if err == nil {
+		return db.Close()
 	}
-	if err != nil {
+	if !errors.Is(err, state.ErrCorrupt) {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	stores, err := newSinks(c)
-	if err != nil {
-		return err
+	moved, merr := state.SetAside(c.StateDir, a.now())
+	if merr != nil {
+		return errors.Join(err, merr)
 	}
-	defer func() { err = errors.Join(err, closeStores(stores)) }()
-	done, err := a.rebuildLedger(ctx, c, db, stores)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(a.Err, "docgauge: %s read back from the sinks\n", plural(done.windows, "window"))
-	if done.forgotten > 0 {
-		_, err = fmt.Fprintf(a.Err, "docgauge: %s forgotten that nobody has any more\n", plural(done.forgotten, "window"))
-	}
+	_, err = fmt.Fprintf(a.Err, "docgauge: the damaged database is now %s\n", moved)
 	return err
 }

@@ -4,14 +4,17 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/google/go-cmp/cmp"
 )
 
 // TestStatusNamesSinksInOrder: the sinks that lack windows come as they are
 // configured, in each run.
 func TestStatusNamesSinksInOrder(t *testing.T) {
-	a, log := appFor(t)
-	r := statusReport{sinks: sinkNames{"h", "b", "e", "a", "g", "d", "c", "f"}, Owed: map[string]int{}}
+	log := new(testbed.Log)
+	a := newProgram(log)
+	r := statusReport{sinks: config.Sinks{"h", "b", "e", "a", "g", "d", "c", "f"}, Owed: map[string]int{}}
 	var want []string
 	for i, name := range r.sinks {
 		r.Owed[name] = i % 4

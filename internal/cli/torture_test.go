@@ -20,6 +20,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/sinks/parquet"
 )
@@ -77,7 +78,7 @@ func healed(t *testing.T, s *sandbox.Sandbox, h *house, dir, url string) (window
 
 // tortureService is a sandbox whose closed windows do not change.
 func tortureService(t *testing.T) (*sandbox.Sandbox, string) {
-	notAtMidnight()
+	testbed.NotAtMidnight()
 	s, err := sandbox.New(sandbox.Config{Seed: 7, Days: 20, Pages: 700, Faults: sandbox.Faults{Latency: 3 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)

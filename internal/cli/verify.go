@@ -13,8 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
-	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/verify"
 	"github.com/docgauge/docgauge/schedule"
@@ -64,7 +66,7 @@ usage or configuration; 3 another process holds the state (--repair only).`,
 	f.BoolVar(&o.json, "json", false, "print the findings as JSON")
 	f.BoolVar(&o.repair, "repair", false, "mend what can be mended without a request")
 	// It fails only for a flag that is not there.
-	_ = cmd.RegisterFlagCompletionFunc("sink", cobra.FixedCompletions([]string{sinkClickHouse, sinkParquet}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("sink", cobra.FixedCompletions([]string{config.SinkClickHouse, config.SinkParquet}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -107,38 +109,31 @@ type verifyRepair struct {
 }
 
 func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
-	c, err := loadConfig(needNothing, a.now())
+	c, err := a.config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
-	scope, err := o.scope(c)
-	if err != nil {
-		return err
+	scope := sinks.Scope{}
+	if scope.Within, err = coverage.ParseDates(o.from, o.to); err != nil {
+		return usageError{err}
 	}
-	open := state.OpenExisting
+	if o.sink != "" && !slices.Contains(c.Sinks, o.sink) {
+		return usageError{fmt.Errorf("--sink %.40q is not in DOCGAUGE_SINKS (%s)", o.sink, strings.Join(c.Sinks, ","))}
+	}
+	open := app.OpenReading
 	if o.repair {
-		lock, err := state.LockExport(c.StateDir)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, lock.Release()) }()
-		open = state.Open
+		open = app.OpenLedger
 	}
-	db, err := open(c.StateDir)
+	opened, err := open(c, a.logger(c), a.now)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	stores, err := newSinks(c)
-	if err != nil {
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	if scope.Projects, err = o.projects(ctx, c, opened.State); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeStores(stores)) }()
-	if scope.Projects, err = o.projects(ctx, c, db); err != nil {
-		return err
-	}
-	v := &verify.Verifier{Ledger: bookOf{db}, Sinks: stores, Only: o.sink, Scope: scope}
-	report, err := a.verifyOrRepair(ctx, c, v, db, o.repair)
+	v := &verify.Verifier{Ledger: app.Book{State: opened.State}, Sinks: opened.Sinks, Only: o.sink, Scope: scope}
+	report, err := verifyOrRepair(ctx, opened, v, o.repair)
 	if err != nil {
 		return err
 	}
@@ -153,31 +148,9 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 	return err
 }
 
-func (o verifyOptions) scope(c config) (s sinks.Scope, err error) {
-	if o.sink != "" && !slices.Contains(c.Sinks, o.sink) {
-		return s, usageError{fmt.Errorf("--sink %.40q is not in DOCGAUGE_SINKS (%s)", o.sink, strings.Join(c.Sinks, ","))}
-	}
-	if (o.from == "") != (o.to == "") {
-		return s, usageError{errors.New("--from and --to go together: the windows inside [from,to) are looked at")}
-	}
-	if o.from == "" {
-		return s, nil
-	}
-	if s.Within.From, err = analytics.ParseDate(o.from); err != nil {
-		return s, usageError{fmt.Errorf("--from: %w", err)}
-	}
-	if s.Within.To, err = analytics.ParseDate(o.to); err != nil {
-		return s, usageError{fmt.Errorf("--to: %w", err)}
-	}
-	if s.Within.From >= s.Within.To {
-		return s, usageError{fmt.Errorf("--from, --to: %s is empty; --to is the first day after the windows", s.Within)}
-	}
-	return s, nil
-}
-
 // projects are those asked for, else those configured and those in the ledger:
 // others may use the same sinks with a state of their own.
-func (o verifyOptions) projects(ctx context.Context, c config, db *state.DB) ([]string, error) {
+func (o verifyOptions) projects(ctx context.Context, c config.Config, db *state.DB) ([]string, error) {
 	if o.project != "" {
 		return strings.Split(o.project, ","), nil
 	}
@@ -195,25 +168,21 @@ func (o verifyOptions) projects(ctx context.Context, c config, db *state.DB) ([]
 	return slices.Sorted(maps.Keys(all)), err
 }
 
-func (a *Program) verifyOrRepair(ctx context.Context, c config, v *verify.Verifier, db *state.DB, repair bool) (r verifyReport, err error) {
+func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair bool) (r verifyReport, err error) {
 	if !repair {
 		found, err := v.Look(ctx)
 		return newVerifyReport(found), err
 	}
-	sp, err := spool.Open(c.StateDir, a.now())
+	held, err := a.HeldInSpool(ctx)
 	if err != nil {
 		return r, err
 	}
-	held, err := heldBy(ctx, sp)
-	if err != nil {
-		return r, err
-	}
-	temp, err := durable.NewTemp(c.StateDir, tempCopy)
+	temp, err := durable.NewTemp(a.Config.StateDir, app.TempCopy)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, temp.Remove()) }()
-	done, err := (&verify.Repair{Verifier: v, Book: bookOf{db}, Held: held, Dir: temp.Path, Now: a.now, Log: a.logger(c)}).Run(ctx)
+	done, err := (&verify.Repair{Verifier: v, Book: app.Book{State: a.State}, Held: held, Dir: temp.Path, Now: a.Now, Log: a.Log}).Run(ctx)
 	if err != nil {
 		return r, err
 	}
@@ -230,38 +199,6 @@ func (a *Program) verifyOrRepair(ctx context.Context, c config, v *verify.Verifi
 		r.Repair.Errors = append(r.Repair.Errors, err.Error())
 	}
 	return r, nil
-}
-
-// bookOf is the state as verify sees it.
-type bookOf struct{ *state.DB }
-
-func (b bookOf) Entries(ctx context.Context) ([]verify.Entry, error) {
-	entries, err := b.DB.Entries(ctx)
-	out := make([]verify.Entry, len(entries))
-	for i, e := range entries {
-		out[i] = verify.Entry(e)
-	}
-	return out, err
-}
-
-func (b bookOf) Amend(ctx context.Context, e verify.Entry) error {
-	return b.DB.Amend(ctx, state.Entry(e))
-}
-
-func (b bookOf) Forget(ctx context.Context, k analytics.Key) error { return b.DB.ForgetWindow(ctx, k) }
-
-// heldBy returns which revisions the spool has. Nobody else uses it meanwhile.
-func heldBy(ctx context.Context, sp *spool.Spool) (func(analytics.Revision) bool, error) {
-	type numbered struct {
-		key    analytics.Key
-		number int32
-	}
-	held := map[numbered]bool{}
-	sealed, _, err := sp.List(ctx)
-	for _, w := range sealed {
-		held[numbered{w.Revision().Key, w.Revision().Number}] = true
-	}
-	return func(rev analytics.Revision) bool { return held[numbered{rev.Key, rev.Number}] }, err
 }
 
 func newVerifyReport(found verify.Report) verifyReport {

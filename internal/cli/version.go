@@ -1,15 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
-)
 
-// version is set by the linker in releases.
-var version = "dev"
+	"github.com/docgauge/docgauge/internal/config"
+)
 
 func (a *Program) versionCommand() *cobra.Command {
 	return &cobra.Command{
@@ -17,27 +17,25 @@ func (a *Program) versionCommand() *cobra.Command {
 		Short: "print version, revision and Go version",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.Out, "docgauge %s (revision %s, %s %s/%s)\n", version, revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			b := a.build()
+			_, err := fmt.Fprintf(a.Out, "docgauge %s (revision %s, %s %s/%s)\n", b.Version, b.Revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}
 }
 
-// commit is set by the linker where the build has no version control at hand.
-var commit = ""
-
-func revision() string {
-	if commit != "" {
-		return commit
-	}
+// build says which build this is. The linker sets the commit where the build has no
+// version control.
+func (a *Program) build() config.Build {
+	b := config.Build{Version: a.Version, Revision: a.Commit}
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
+	if b.Revision == "" && ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				b.Revision = s.Value
+			}
 		}
 	}
-	return "unknown"
+	b.Revision = cmp.Or(b.Revision, "unknown")
+	return b
 }

@@ -27,6 +27,12 @@ const (
 	Lost       State = "lost"       // the service does not know it any more
 )
 
+// States returns all states in the order in which people are shown them: first those
+// that wait or are under way, then those that need attention, then those that ended.
+func States() []State {
+	return []State{Pending, Submitting, Active, Unknown, Held, Invalid, Rejected, Failed, Lost, Archived, Completed, Cancelled, Expired}
+}
+
 // Ended reports whether nothing moves the state on but an operator who retries.
 func (s State) Ended() bool {
 	switch s {

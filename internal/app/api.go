@@ -1,0 +1,139 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/budget"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+const (
+	// keyRejected is the flag in the state that says that a key was refused.
+	keyRejected = "api_key_rejected"
+	labelKey    = "key"
+)
+
+// API is the client, the budgets its requests go through, and the keys it sends.
+type API struct {
+	Client *docsapi.Client
+	// Budget is that of analytics requests.
+	Budget *budget.Budget
+	// Key is the admin key, WriteKey the key of POSTs: Key itself unless there is
+	// another.
+	Key, WriteKey *Keyring
+	// Meter counts requests until they are written to the state.
+	Meter *Meter
+
+	state  *state.DB
+	agents *agentBudgets
+}
+
+// NewAPI makes the client; it sends nothing. With patience, requests wait so long in
+// all for slots of the budget that free up soon.
+func NewAPI(c config.Config, db *state.DB, log *slog.Logger, now func() time.Time, patience time.Duration) (*API, error) {
+	timeout := time.Duration(c.Timeout)
+	transport := docsapi.NewTransport(int(c.Concurrency), timeout)
+	a := &API{
+		state: db,
+		Budget: budget.New(budget.Config{
+			Name: coverage.AnalyticsBudget, Limit: int(c.Budget), MinInterval: time.Duration(c.MinInterval),
+			Timeout: timeout, InFlight: int(c.Concurrency), Patience: patience, RetryAfter: docsapi.RetryAfter, Now: now,
+		}, db, transport),
+		agents: &agentBudgets{
+			cfg:   budget.Config{Limit: int(c.AgentBudget), Timeout: timeout, InFlight: 1, RetryAfter: docsapi.RetryAfter, Now: now},
+			store: db, base: docsapi.NewWriteTransport(timeout), all: map[string]*budget.Budget{},
+		},
+		Key: NewKeyring("DOCGAUGE_API_KEY", c.APIKey, c.APIKeyFile),
+	}
+	a.WriteKey = a.Key
+	if c.WriteAPIKey != "" {
+		a.WriteKey = NewKeyring("DOCGAUGE_WRITE_API_KEY", c.WriteAPIKey, c.WriteAPIKeyFile)
+	}
+	a.Meter = NewMeter(a.keyLabels)
+	cfg := docsapi.Config{
+		BaseURL: c.BaseURL, APIKey: a.Key.Get, Transport: a.Budget, Observe: a.Meter.Observe,
+		Timeout: timeout, WriteTimeout: timeout, UserAgent: "docgauge/" + c.Build.Version, Logger: log,
+		JobPath: c.JobPath, WriteTransport: a.agents.of,
+	}
+	if a.WriteKey != a.Key {
+		cfg.WriteAPIKey = a.WriteKey.Get
+	}
+	var err error
+	if a.Client, err = docsapi.New(cfg); err != nil {
+		return nil, config.Problems{err.Error()}
+	}
+	return a, nil
+}
+
+// Flush writes to the state what was sent and how it was answered.
+func (a *API) Flush(ctx context.Context) error {
+	return errors.Join(a.Budget.Flush(ctx), a.FlushAgents(ctx), a.Meter.Flush(ctx, a.state))
+}
+
+// FlushAgents writes to the state which prompts and follow-ups were answered.
+func (a *API) FlushAgents(ctx context.Context) error { return a.agents.flush(ctx) }
+
+// KeyMark changes with the keys, and reveals nothing of them.
+func (a *API) KeyMark() string { return markOf(a.Key.Get() + "\n" + a.WriteKey.Get()) }
+
+// KeyRejected reports whether the service refused the present value of the named key.
+func (a *API) KeyRejected(ctx context.Context, name string) (bool, error) {
+	return a.state.FlagOn(ctx, keyRejected, a.keyLabels(name)...)
+}
+
+// keyLabels identify a key by its name and its present value: that a former value was
+// refused says nothing about the present one.
+func (a *API) keyLabels(name string) []string {
+	key := a.Key
+	if name == docsapi.KeyWrite {
+		key = a.WriteKey
+	}
+	return []string{labelKey, name, "mark", markOf(key.Get())}
+}
+
+func markOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// agentBudgets are the budgets of agent POSTs, one for each project.
+type agentBudgets struct {
+	cfg   budget.Config
+	store budget.Store
+	base  http.RoundTripper
+
+	mu  sync.Mutex
+	all map[string]*budget.Budget
+}
+
+// of returns what sends a project's POSTs.
+func (b *agentBudgets) of(project string) http.RoundTripper {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.all[project] == nil {
+		cfg := b.cfg
+		cfg.Name = coverage.AgentBudget(project)
+		b.all[project] = budget.New(cfg, b.store, b.base)
+	}
+	return b.all[project]
+}
+
+func (b *agentBudgets) flush(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var errs []error
+	for _, one := range b.all {
+		errs = append(errs, one.Flush(ctx))
+	}
+	return errors.Join(errs...)
+}

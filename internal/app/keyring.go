@@ -1,0 +1,126 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/docsapi"
+)
+
+// pollFiles is how often a long-running process checks whether the files of its
+// secrets have changed.
+const pollFiles = 10 * time.Second
+
+// Keyring holds an API key that can be replaced while the process runs.
+type Keyring struct {
+	name    string // of the variable
+	file    string // empty where the variable itself has the key
+	current atomic.Pointer[string]
+}
+
+// NewKeyring returns one that holds a key, which was read from a file unless that is
+// empty.
+func NewKeyring(name string, key config.Secret, file string) *Keyring {
+	k := &Keyring{name: name, file: file}
+	text := string(key)
+	k.current.Store(&text)
+	return k
+}
+
+// Get returns the present key.
+func (k *Keyring) Get() string { return *k.current.Load() }
+
+// reload reads the key's file again, and reports whether it holds another key now.
+// Where the file cannot be read or holds no key, the former key stays.
+func (k *Keyring) reload() (changed bool, err error) {
+	if k.file == "" {
+		return false, nil
+	}
+	held, err := config.ReadSecret(k.file)
+	if err != nil {
+		return false, fmt.Errorf("%s_FILE: %w: the former key stays in use", k.name, err)
+	}
+	key := string(held)
+	if key == k.Get() {
+		return false, nil
+	}
+	if err := docsapi.CheckKey(key); err != nil {
+		return false, fmt.Errorf("%s_FILE: %s does not hold a key: the former one stays in use", k.name, k.file)
+	}
+	k.current.Store(&key)
+	return true, nil
+}
+
+// Watch reloads the key at each signal, and when its file changes, until ctx ends.
+// It calls changed after it has stored a new key.
+func (k *Keyring) Watch(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, changed func()) {
+	logged := ""
+	watchFiles(ctx, signals, func(asked bool) {
+		fresh, err := k.reload()
+		switch {
+		case err != nil && (asked || err.Error() != logged):
+			log.Warn("key not reloaded", "error", err)
+		case fresh:
+			log.Info("key reloaded", "variable", k.name)
+			changed()
+		case asked && k.file == "":
+			log.Info("key came in the environment, which does not change: restart to use another, or set "+k.name+"_FILE", "variable", k.name)
+		case asked:
+			log.Info("key is the same as before", "variable", k.name)
+		}
+		logged = ""
+		if err != nil {
+			logged = err.Error()
+		}
+	})
+}
+
+// WatchSecrets warns once when the file of a secret that is read only at the start
+// holds another one, and again at each signal, until ctx ends.
+func WatchSecrets(ctx context.Context, c config.Config, signals <-chan os.Signal, log *slog.Logger) {
+	secrets := []struct {
+		name, file string
+		held       config.Secret
+	}{
+		{"DOCGAUGE_CLICKHOUSE_DSN", c.ClickHouseDSNFile, c.ClickHouseDSN},
+		{"DOCGAUGE_PUSHGATEWAY_URL", c.PushgatewayFile, c.PushgatewayURL},
+		{"DOCGAUGE_NOTIFY_URL", c.NotifyURLFile, c.NotifyURL},
+		{"DOCGAUGE_NOTIFY_SECRET", c.NotifySecretFile, c.NotifySecret},
+	}
+	warned := map[string]bool{}
+	watchFiles(ctx, signals, func(asked bool) {
+		for _, s := range secrets {
+			if s.file == "" {
+				continue
+			}
+			now, err := config.ReadSecret(s.file)
+			outdated := err == nil && now != "" && now != s.held
+			if outdated && (asked || !warned[s.name]) {
+				log.Warn("secret has changed, but is read only at the start: restart to use the new one", "variable", s.name)
+			}
+			warned[s.name] = outdated
+		}
+	})
+}
+
+// watchFiles calls check now and then, and at each signal, which somebody sends who
+// expects an answer, until ctx ends.
+func watchFiles(ctx context.Context, signals <-chan os.Signal, check func(asked bool)) {
+	tick := time.NewTicker(pollFiles)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			check(false)
+		case <-signals:
+			check(true)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+const (
+	meterEvery   = time.Second
+	meterTimeout = 15 * time.Second
+)
+
+// Meter counts requests and their results until they are written to the state. Only
+// what was written is shown, so that no counter falls after a crash.
+type Meter struct {
+	// labels returns those of a key.
+	labels func(name string) []string
+	// writing is held by one flush at a time, so that a flag never overwrites a later
+	// one. Requests do not wait for it.
+	writing sync.Mutex
+
+	mu        sync.Mutex
+	collected tallies // since the last write
+	written   time.Time
+}
+
+// tallies are the results of some requests.
+type tallies struct {
+	counts   map[state.Count]int64 // by name and labels
+	observed map[state.Observation]amount
+	rejected map[string]bool // by the labels of the keys that were sent
+}
+
+type amount struct {
+	count int64
+	sum   time.Duration
+}
+
+func newTallies() tallies {
+	return tallies{map[state.Count]int64{}, map[state.Observation]amount{}, map[string]bool{}}
+}
+
+// NewMeter returns an empty one; labels are those of a key by its name.
+func NewMeter(labels func(name string) []string) *Meter {
+	return &Meter{labels: labels, collected: newTallies()}
+}
+
+// Observe counts a request. Many goroutines call it.
+func (m *Meter) Observe(a docsapi.Attempt) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.collected
+	now.counts[state.Count{Name: "api_requests_total", Labels: state.Labels("endpoint", a.Endpoint, "code", code(a.Status))}]++
+	if a.Status == http.StatusTooManyRequests {
+		now.counts[state.Count{Name: "api_foreign_throttles_total"}]++
+	}
+	at := state.Observation{Name: "api_request_duration_seconds", Labels: state.Labels("endpoint", a.Endpoint), Bucket: exporter.Bucket(a.Duration)}
+	sum := now.observed[at]
+	now.observed[at] = amount{sum.count + 1, sum.sum + a.Duration}
+	switch {
+	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
+		now.rejected[state.Labels(m.labels(a.Key)...)] = true
+	case a.Status/100 == 2:
+		now.rejected[state.Labels(m.labels(a.Key)...)] = false
+	}
+}
+
+// code is the label of an HTTP status, or "error" where no answer came.
+func code(status int) string {
+	if status == 0 {
+		return "error"
+	}
+	return strconv.Itoa(status)
+}
+
+// Tallier keeps counts, observations and flags: [state.DB].
+type Tallier interface {
+	Tally(ctx context.Context, counts []state.Count, observed []state.Observation, flags []state.Flag) error
+}
+
+// Flush writes what was collected; if that fails it stays collected. Requests that
+// are observed meanwhile are left for the next flush.
+func (m *Meter) Flush(ctx context.Context, db Tallier) error {
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	m.mu.Lock()
+	taken := m.collected
+	m.collected, m.written = newTallies(), time.Now()
+	m.mu.Unlock()
+	err := taken.write(ctx, db)
+	if err != nil {
+		m.mu.Lock()
+		m.collected.follow(taken)
+		m.mu.Unlock()
+	}
+	return err
+}
+
+func (t tallies) write(ctx context.Context, db Tallier) error {
+	if len(t.counts) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), meterTimeout)
+	defer cancel()
+	var counts []state.Count
+	for c, n := range t.counts {
+		c.Value = n
+		counts = append(counts, c)
+	}
+	var observed []state.Observation
+	for o, a := range t.observed {
+		o.Count, o.Sum = a.count, a.sum
+		observed = append(observed, o)
+	}
+	var flags []state.Flag
+	for labels, on := range t.rejected {
+		flags = append(flags, state.Flag{Name: keyRejected, Labels: labels, On: on})
+	}
+	return db.Tally(ctx, counts, observed, flags)
+}
+
+// follow adds tallies from before t.
+func (t tallies) follow(before tallies) {
+	for c, n := range before.counts {
+		t.counts[c] += n
+	}
+	for o, a := range before.observed {
+		sum := t.observed[o]
+		t.observed[o] = amount{sum.count + a.count, sum.sum + a.sum}
+	}
+	for labels, on := range before.rejected {
+		if _, asked := t.rejected[labels]; !asked {
+			t.rejected[labels] = on
+		}
+	}
+}
+
+// Due reports whether the last flush was a while ago.
+func (m *Meter) Due() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Since(m.written) >= meterEvery
+}

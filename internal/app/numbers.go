@@ -1,0 +1,80 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+// maxPages is how many pages of a window a prompt can refer to at most.
+const maxPages = 100_000
+
+// numbers are the figures that prompts can quote: totals from the ledger, pages from a
+// sink. They send nothing.
+type numbers struct{ app *App }
+
+// Site returns the totals of the newest settled window and the one before it.
+func (n numbers) Site(ctx context.Context, project string, g analytics.Granularity) (out prompts.Site, err error) {
+	now, former, err := n.pair(ctx, project, g)
+	if err != nil {
+		return out, err
+	}
+	return prompts.Site{Window: now.Window, FormerWindow: former.Window, Totals: now.Totals, Former: former.Totals}, nil
+}
+
+// Pages returns the rows of the newest settled window and the one before it.
+func (n numbers) Pages(ctx context.Context, project string, g analytics.Granularity) (out prompts.Pages, err error) {
+	now, former, err := n.pair(ctx, project, g)
+	if err != nil {
+		return out, err
+	}
+	out = prompts.Pages{Window: now.Window, FormerWindow: former.Window}
+	if out.Rows, err = n.rows(ctx, now); err == nil {
+		out.Former, err = n.rows(ctx, former)
+	}
+	return out, err
+}
+
+// pair returns the newest settled window, and the one that ends where it begins.
+func (n numbers) pair(ctx context.Context, project string, g analytics.Granularity) (now, former state.Entry, err error) {
+	l, err := coverage.Read(ctx, n.app.State, n.app.Config, n.app.Now())
+	if err != nil {
+		return now, former, err
+	}
+	windows := slices.DeleteFunc(slices.Clone(l.Windows[schedule.Series{Project: project, Granularity: g}]), func(r analytics.Revision) bool { return !r.Settled })
+	if len(windows) == 0 {
+		return now, former, fmt.Errorf("%w: no %s window of %s is settled yet", prompts.ErrNoNumbers, g, project)
+	}
+	newest := windows[len(windows)-1]
+	i := slices.IndexFunc(windows, func(r analytics.Revision) bool { return r.To == newest.From })
+	if i < 0 {
+		return now, former, fmt.Errorf("%w: the %s window of %s before %s is not settled yet", prompts.ErrNoNumbers, g, project, newest.Window)
+	}
+	return l.Entries[newest.Key], l.Entries[windows[i].Key], nil
+}
+
+// rows asks the sinks that have the window, until one knows its rows.
+func (n numbers) rows(ctx context.Context, e state.Entry) ([]analytics.Row, error) {
+	if e.TotalsOnly() {
+		return nil, fmt.Errorf("%w: only the totals of %s were read", prompts.ErrNoNumbers, e.Key)
+	}
+	var errs []error
+	for _, s := range n.app.Sinks {
+		if e.Sinks[s.Name()].IsZero() {
+			continue
+		}
+		rows, err := s.Top(ctx, e.Revision, maxPages)
+		if err == nil {
+			return rows, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, fmt.Errorf("pages of %s: %w", e.Key, errors.Join(append(errs, errors.New("no sink has them"))...))
+}

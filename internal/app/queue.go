@@ -1,0 +1,61 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/jobs/notify"
+	"github.com/docgauge/docgauge/internal/prompts"
+)
+
+// PromptRules are the rules that prompt files must meet.
+func PromptRules(c config.Config) prompts.Rules { return prompts.Rules{Projects: c.Projects} }
+
+// OpenPrompts opens the prompt folder.
+func OpenPrompts(c config.Config) (*prompts.Folder, error) {
+	return prompts.Open(c.PromptsDir, PromptRules(c))
+}
+
+// queueConfig is what the settings say about the queue.
+func (a *App) queueConfig() jobs.Config {
+	c := a.Config
+	return jobs.Config{
+		MaxPerDay: int(c.MaxJobsPerDay), MaxActive: int(c.MaxActiveJobs), PollInterval: time.Duration(c.PollInterval),
+		OnNewState: jobs.NewState(c.PromptsOnNewState), Notify: c.NotifyURL != "", Now: a.Now, Logger: a.Log,
+		Numbers: numbers{a},
+	}
+}
+
+// NewQueue makes the queue; changed is called after each change of the journal.
+func (a *App) NewQueue(changed func()) *jobs.Queue {
+	cfg := a.queueConfig()
+	cfg.Changed, cfg.KeyMark = changed, a.API.KeyMark
+	return jobs.New(cfg, a.API.Client, a.State)
+}
+
+// NewNotifier makes what delivers notifications, nil if none are wanted.
+func (a *App) NewNotifier() (*notify.Notifier, error) {
+	c := a.Config
+	if c.NotifyURL == "" {
+		return nil, nil
+	}
+	key := string(c.NotifySecret)
+	n, err := notify.New(notify.Config{
+		URL: string(c.NotifyURL), Secret: func() string { return key }, UserAgent: "docgauge/" + c.Build.Version, Now: a.Now, Logger: a.Log,
+	}, a.State)
+	if err != nil {
+		return nil, config.Problems{err.Error()}
+	}
+	return n, nil
+}
+
+// PlanPrompts says where each prompt of the folder stands.
+func (a *App) PlanPrompts(ctx context.Context, folder *prompts.Folder) ([]jobs.Planned, error) {
+	found, err := folder.Lint()
+	if err != nil {
+		return nil, err
+	}
+	return jobs.Plan(ctx, a.queueConfig(), a.State, found)
+}

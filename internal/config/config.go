@@ -1,0 +1,340 @@
+// Package config reads the settings from the environment, checks them, and reports
+// everything that is wrong with them at once. It opens and sends nothing.
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kelseyhightower/envconfig"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/exporter/server"
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/jobs/notify"
+	"github.com/docgauge/docgauge/internal/secretfile"
+	"github.com/docgauge/docgauge/sinks/clickhouse"
+	"github.com/docgauge/docgauge/sinks/parquet"
+)
+
+const prefix = "DOCGAUGE"
+
+// MaxTopPages is how many pages of a newest window the state keeps, so that
+// DOCGAUGE_TOP_PAGES can be raised up to it without reading anything again.
+const MaxTopPages = 1000
+
+// Config holds the settings: one field per environment variable. The tables in the
+// documentation and in --help are made from it. A secret has a second field, whose
+// name ends in File, for the file that holds it.
+type Config struct {
+	BaseURL           string       `envconfig:"BASE_URL" desc:"base URL of the service; https, http only for a loopback host"`
+	APIKey            Secret       `envconfig:"API_KEY" desc:"admin key, <prefix>_<secret>; or DOCGAUGE_API_KEY_FILE, a file that holds it"`
+	APIKeyFile        string       `envconfig:"API_KEY_FILE" desc:"-"`
+	WriteAPIKey       Secret       `envconfig:"WRITE_API_KEY" desc:"separate key for agent jobs; or DOCGAUGE_WRITE_API_KEY_FILE"`
+	WriteAPIKeyFile   string       `envconfig:"WRITE_API_KEY_FILE" desc:"-"`
+	APIKeyExpires     OptionalDate `envconfig:"API_KEY_EXPIRES" desc:"date on which the key expires, YYYY-MM-DD"`
+	Projects          Projects     `envconfig:"PROJECTS" desc:"comma-separated project ids"`
+	Windows           Windows      `envconfig:"WINDOWS" default:"day,week,month,28d:totals" desc:"granularities to export: day, week (ISO, from Monday), month, Nd (rolling, N complete days); :totals reads site totals only"`
+	OpenWindows       OpenWindows  `envconfig:"OPEN_WINDOWS" default:"day" desc:"granularities (day, week, month) whose running window is read for the gauges; empty = none"`
+	Since             OptionalDate `envconfig:"SINCE" desc:"first date to backfill (default 30 days ago)"`
+	Settle            Duration     `envconfig:"SETTLE" default:"72h" desc:"how long after its end a window can still change"`
+	Budget            Count        `envconfig:"BUDGET" default:"90" desc:"analytics requests per sliding hour, all projects together; 0 = unlimited"`
+	AgentBudget       Count        `envconfig:"AGENT_BUDGET" default:"90" desc:"prompts and follow-ups sent per sliding hour and project; 0 = unlimited"`
+	MinInterval       Duration     `envconfig:"MIN_INTERVAL" default:"0s" desc:"least time between two requests"`
+	Concurrency       Count        `envconfig:"CONCURRENCY" default:"4" desc:"requests in flight"`
+	Timeout           Duration     `envconfig:"TIMEOUT" default:"60s" desc:"time limit of one request"`
+	Sinks             Sinks        `envconfig:"SINKS" default:"parquet" desc:"where windows go: parquet, clickhouse, or both"`
+	ParquetURL        string       `envconfig:"PARQUET_URL" default:"./data" desc:"directory, or s3://bucket/prefix[?region=&endpoint=&path_style=]; S3 credentials as the AWS CLI finds them"`
+	ClickHouseDSN     Secret       `envconfig:"CLICKHOUSE_DSN" desc:"clickhouse://[user:password@]host:9000/database[?secure=true] or https://…:8443/database; or DOCGAUGE_CLICKHOUSE_DSN_FILE"`
+	ClickHouseDSNFile string       `envconfig:"CLICKHOUSE_DSN_FILE" desc:"-"`
+	ClickHouseCluster string       `envconfig:"CLICKHOUSE_CLUSTER" desc:"ClickHouse cluster name; creates Replicated and Distributed tables"`
+	Schedule          Cron         `envconfig:"SCHEDULE" default:"17 * * * *" desc:"when serve exports: cron, five fields, UTC"`
+	RunTimeout        Duration     `envconfig:"RUN_TIMEOUT" default:"6h" desc:"time limit of one export under serve; the next one continues"`
+	ListenAddress     string       `envconfig:"LISTEN_ADDRESS" default:"127.0.0.1:9817" desc:"address serve listens on; port 0 picks a free one"`
+	WebConfigFile     string       `envconfig:"WEB_CONFIG_FILE" desc:"TLS and basic auth of serve, in the format of the Prometheus exporter-toolkit"`
+	TopPages          Count        `envconfig:"TOP_PAGES" default:"50" desc:"number of most-visited pages that have metrics, per project and window"`
+	Textfile          string       `envconfig:"TEXTFILE" desc:"file ending in .prom that export writes for node_exporter's textfile collector"`
+	PushgatewayURL    Secret       `envconfig:"PUSHGATEWAY_URL" desc:"Pushgateway that export pushes to, http://host:9091[/metrics/job/NAME[/LABEL/VALUE…]]; or DOCGAUGE_PUSHGATEWAY_URL_FILE"`
+	PushgatewayFile   string       `envconfig:"PUSHGATEWAY_URL_FILE" desc:"-"`
+	PromptsDir        string       `envconfig:"PROMPTS_DIR" desc:"folder of prompt files, each of which becomes an agent job; unset = no queue"`
+	PromptsOnNewState NewState     `envconfig:"PROMPTS_ON_NEW_STATE" default:"refuse" desc:"what to do when there are prompt files but the state has no job history: refuse, submit (send them), skip (treat them as done)"`
+	MaxJobsPerDay     Count        `envconfig:"MAX_JOBS_PER_DAY" default:"10" desc:"agent jobs begun within 24 hours, all projects together"`
+	MaxActiveJobs     Count        `envconfig:"MAX_ACTIVE_JOBS" default:"3" desc:"agent jobs at work at once, all projects together"`
+	PollInterval      Duration     `envconfig:"POLL_INTERVAL" default:"15s" desc:"time between two polls of an agent job; grows to 5 minutes"`
+	JobPath           string       `envconfig:"JOB_PATH" default:"/v2/agent/{projectId}/job/{id}" desc:"path for fetching an agent job (not fixed by the API specification)"`
+	NotifyURL         Secret       `envconfig:"NOTIFY_URL" desc:"webhook that is notified when an agent job ends or needs attention; or DOCGAUGE_NOTIFY_URL_FILE"`
+	NotifyURLFile     string       `envconfig:"NOTIFY_URL_FILE" desc:"-"`
+	NotifySecret      Secret       `envconfig:"NOTIFY_SECRET" desc:"HMAC-SHA256 key that signs the notifications; or DOCGAUGE_NOTIFY_SECRET_FILE"`
+	NotifySecretFile  string       `envconfig:"NOTIFY_SECRET_FILE" desc:"-"`
+	StateDir          string       `envconfig:"STATE_DIR" default:"./state" desc:"ledger, budget and spool; mode 0700"`
+	SpoolMax          Bytes        `envconfig:"SPOOL_MAX" default:"1GiB" desc:"spool size at which exporting pauses"`
+	LogLevel          slog.Level   `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
+	LogFormat         LogFormat    `envconfig:"LOG_FORMAT" default:"text" desc:"text or json"`
+
+	Build Build `ignored:"true" desc:"-"`
+}
+
+// Build is what the program says of itself.
+type Build struct{ Version, Revision string }
+
+// Problems is a bad configuration, with one line for each problem.
+type Problems []string
+
+// Error lists all of them.
+func (p Problems) Error() string {
+	return "configuration:\n  " + strings.Join(p, "\n  ")
+}
+
+func (p *Problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
+
+// join adds every line of an error.
+func (p *Problems) join(err error) {
+	if err != nil {
+		*p = append(*p, strings.Split(err.Error(), "\n")...)
+	}
+}
+
+// Need says which settings a command requires.
+type Need int
+
+// The needs; they can be combined.
+const (
+	NeedProjects Need = 1 << iota
+	NeedAPI           // BASE_URL and API_KEY
+	NeedServer        // the listener of serve
+	NeedPrompts       // PROMPTS_DIR
+	NeedNothing  Need = 0
+)
+
+// Load reads the environment. The error is of type [Problems].
+func Load(n Need, now time.Time) (Config, error) {
+	var c Config
+	var p Problems
+	checkNames(&p)
+	dropEmpty()
+	process(&c, &p)
+	c.readSecrets(&p)
+	c.require(n, &p)
+	c.validate(now, &p)
+	if n&NeedServer != 0 {
+		p.join(server.Check(c.Server()))
+	}
+	if len(p) > 0 {
+		return c, p
+	}
+	return c, nil
+}
+
+// process lets envconfig fill c. It stops at the first value that does not parse:
+// that value is reported, removed from the environment, and the rest is processed
+// again. The error of envconfig itself would print the value, which may be a secret.
+func process(c *Config, p *Problems) {
+	for {
+		err := envconfig.Process(prefix, c)
+		if err == nil {
+			return
+		}
+		bad, ok := errors.AsType[*envconfig.ParseError](err)
+		if !ok || os.Unsetenv(bad.KeyName) != nil {
+			p.add("%s: cannot be read", prefix)
+			return
+		}
+		p.add("%s: %v", bad.KeyName, bad.Err)
+	}
+}
+
+// Server is the listener's configuration, without handlers.
+func (c Config) Server() server.Config {
+	return server.Config{Address: c.ListenAddress, WebConfigFile: c.WebConfigFile}
+}
+
+// Variable is an environment variable, as the documentation lists it. A variable
+// that ends in _FILE has no meaning of its own.
+type Variable struct{ Name, Default, Meaning string }
+
+// Variables returns all variables.
+func Variables() []Variable {
+	t := reflect.TypeFor[Config]()
+	var out []Variable
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		if name := tag.Get("envconfig"); name != "" {
+			out = append(out, Variable{prefix + "_" + name, tag.Get("default"), strings.TrimPrefix(tag.Get("desc"), "-")})
+		}
+	}
+	return out
+}
+
+// checkNames finds DOCGAUGE_ variables that nothing reads. Kubernetes sets some for
+// a Service called docgauge, which are not ours.
+func checkNames(p *Problems) {
+	known := Variables()
+	for _, pair := range os.Environ() {
+		full, _, _ := strings.Cut(pair, "=")
+		name, ours := strings.CutPrefix(full, prefix+"_")
+		switch {
+		case !ours, slices.ContainsFunc(known, func(v Variable) bool { return v.Name == full }), strings.HasPrefix(name, "PORT"), strings.HasPrefix(name, "SERVICE_"):
+		default:
+			p.add("%s: unknown variable%s", full, didYouMean(full, known))
+		}
+	}
+}
+
+// dropEmpty unsets empty variables, so that their defaults apply. Only an empty
+// OPEN_WINDOWS has a meaning.
+func dropEmpty() {
+	for _, v := range Variables() {
+		if text, set := os.LookupEnv(v.Name); set && text == "" && v.Name != prefix+"_OPEN_WINDOWS" {
+			os.Unsetenv(v.Name)
+		}
+	}
+}
+
+// readSecrets reads the secrets that are given as files.
+func (c *Config) readSecrets(p *Problems) {
+	readSecret(p, "DOCGAUGE_API_KEY", &c.APIKey, c.APIKeyFile)
+	readSecret(p, "DOCGAUGE_CLICKHOUSE_DSN", &c.ClickHouseDSN, c.ClickHouseDSNFile)
+	readSecret(p, "DOCGAUGE_WRITE_API_KEY", &c.WriteAPIKey, c.WriteAPIKeyFile)
+	readSecret(p, "DOCGAUGE_NOTIFY_URL", &c.NotifyURL, c.NotifyURLFile)
+	readSecret(p, "DOCGAUGE_NOTIFY_SECRET", &c.NotifySecret, c.NotifySecretFile)
+	readSecret(p, "DOCGAUGE_PUSHGATEWAY_URL", &c.PushgatewayURL, c.PushgatewayFile)
+}
+
+func readSecret(p *Problems, name string, value *Secret, file string) {
+	if file == "" {
+		return
+	}
+	if *value != "" {
+		p.add("%s and %s_FILE: set one of them", name, name)
+		return
+	}
+	held, err := ReadSecret(file)
+	if err != nil {
+		p.add("%s_FILE: %v", name, err)
+		return
+	}
+	if *value = held; held == "" {
+		p.add("%s_FILE: the file is empty", name)
+	}
+}
+
+// ReadSecret reads a secret from a file, without the white space around it.
+func ReadSecret(file string) (Secret, error) {
+	text, err := secretfile.Read(file)
+	return Secret(text), err
+}
+
+func (c *Config) require(n Need, p *Problems) {
+	if n&NeedAPI != 0 {
+		if c.BaseURL == "" {
+			p.add("DOCGAUGE_BASE_URL: missing; the service's base URL, like https://api.example.com")
+		}
+		if c.APIKey == "" && c.APIKeyFile == "" {
+			p.add("DOCGAUGE_API_KEY: missing; an admin key from the API keys page of the dashboard (or DOCGAUGE_API_KEY_FILE)")
+		}
+	}
+	if n&NeedPrompts != 0 && c.PromptsDir == "" {
+		p.add("DOCGAUGE_PROMPTS_DIR: missing; the folder of prompt files")
+	}
+	if n&NeedProjects != 0 && len(c.Projects) == 0 && !problemWith(*p, "DOCGAUGE_PROJECTS") {
+		p.add("DOCGAUGE_PROJECTS: missing; comma-separated project ids from the API keys page of the dashboard")
+	}
+}
+
+func problemWith(p Problems, name string) bool {
+	return slices.ContainsFunc(p, func(s string) bool { return strings.HasPrefix(s, name+":") })
+}
+
+func (c *Config) validate(now time.Time, p *Problems) {
+	today := analytics.DateOf(now)
+	if !c.Since.Set {
+		c.Since = OptionalDate{today - 30, true}
+	}
+	if c.Since.Date > today {
+		p.add("DOCGAUGE_SINCE: %s is after today, %s (UTC): there would be nothing to export; is the clock right?", c.Since.Date, today)
+	}
+	c.validateAPI(p)
+	within(p, "DOCGAUGE_CONCURRENCY", int(c.Concurrency), 1, 64)
+	within(p, "DOCGAUGE_TIMEOUT", time.Duration(c.Timeout), time.Second, 10*time.Minute)
+	within(p, "DOCGAUGE_SETTLE", time.Duration(c.Settle), 0, 90*24*time.Hour)
+	within(p, "DOCGAUGE_MIN_INTERVAL", time.Duration(c.MinInterval), 0, time.Hour)
+	within(p, "DOCGAUGE_RUN_TIMEOUT", time.Duration(c.RunTimeout), time.Minute, 30*24*time.Hour)
+	within(p, "DOCGAUGE_TOP_PAGES", int(c.TopPages), 0, MaxTopPages)
+	c.validateSinks(p)
+	c.validateMetrics(p)
+	c.validateQueue(p)
+}
+
+// validateQueue checks the settings of the prompt queue.
+func (c *Config) validateQueue(p *Problems) {
+	within(p, "DOCGAUGE_POLL_INTERVAL", time.Duration(c.PollInterval), time.Second, time.Hour)
+	if c.NotifyURL != "" {
+		p.join(notify.CheckURL(string(c.NotifyURL)))
+	}
+	if c.NotifySecret != "" && c.NotifyURL == "" && c.NotifyURLFile == "" {
+		p.add("DOCGAUGE_NOTIFY_SECRET: without DOCGAUGE_NOTIFY_URL it has no effect")
+	}
+	p.join(docsapi.CheckJobPath(c.JobPath))
+	if c.WriteAPIKey != "" {
+		if err := docsapi.CheckKey(string(c.WriteAPIKey)); err != nil {
+			p.add("DOCGAUGE_WRITE_API_KEY: want <prefix>_<secret>, printable ASCII without spaces, as the API keys page of the dashboard shows it")
+		}
+	}
+}
+
+// validateMetrics checks where a run's metrics go.
+func (c *Config) validateMetrics(p *Problems) {
+	if c.Textfile != "" && filepath.Ext(c.Textfile) != ".prom" {
+		p.add("DOCGAUGE_TEXTFILE: %s: node_exporter reads only files whose name ends in .prom", c.Textfile)
+	}
+	if c.PushgatewayURL != "" {
+		if err := exporter.ParsePushURL(string(c.PushgatewayURL)); err != nil {
+			p.add("DOCGAUGE_PUSHGATEWAY_URL: %v", err)
+		}
+	}
+}
+
+// validateSinks lets each sink check its settings, even one that exports do not
+// use: load can fill it.
+func (c *Config) validateSinks(p *Problems) {
+	if strings.Contains(c.ParquetURL, "://") {
+		if _, err := parquet.New(c.ParquetURL); err != nil {
+			p.add("DOCGAUGE_PARQUET_URL: %v", err)
+		}
+	}
+	switch {
+	case c.ClickHouseDSN != "":
+		if _, err := clickhouse.New(clickhouse.Config{DSN: string(c.ClickHouseDSN), Cluster: c.ClickHouseCluster}); err != nil {
+			p.add("DOCGAUGE_CLICKHOUSE_DSN, DOCGAUGE_CLICKHOUSE_CLUSTER: %v", err)
+		}
+	case slices.Contains(c.Sinks, SinkClickHouse) && c.ClickHouseDSNFile == "":
+		p.add("DOCGAUGE_CLICKHOUSE_DSN: missing; where the sink clickhouse writes, like clickhouse://localhost:9000/default (or DOCGAUGE_CLICKHOUSE_DSN_FILE)")
+	case c.ClickHouseCluster != "":
+		p.add("DOCGAUGE_CLICKHOUSE_CLUSTER: without DOCGAUGE_CLICKHOUSE_DSN it has no effect")
+	}
+}
+
+// validateAPI lets the client check its settings.
+func (c *Config) validateAPI(p *Problems) {
+	if c.BaseURL == "" && c.APIKey == "" {
+		return
+	}
+	url, key := cmp.Or(c.BaseURL, "https://unset.invalid"), cmp.Or(string(c.APIKey), "unset_unset")
+	_, err := docsapi.New(docsapi.Config{BaseURL: url, APIKey: docsapi.StaticKey(key)})
+	p.join(err)
+}
+
+func within[T int | time.Duration](p *Problems, name string, v, least, most T) {
+	if v < least || v > most {
+		p.add("%s: %v is not from %v to %v", name, v, least, most)
+	}
+}

@@ -1,0 +1,204 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agext/levenshtein"
+	"github.com/dustin/go-humanize"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+var projectForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+
+// Secret is a value that no formatting prints.
+type Secret string
+
+func (Secret) String() string               { return "[redacted]" }
+func (Secret) GoString() string             { return "[redacted]" }
+func (Secret) LogValue() slog.Value         { return slog.StringValue("[redacted]") }
+func (Secret) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
+
+// OptionalDate is a date that may be unset.
+type OptionalDate struct {
+	Date analytics.Date
+	Set  bool
+}
+
+func (d *OptionalDate) Decode(s string) error {
+	v, err := analytics.ParseDate(s)
+	*d = OptionalDate{v, err == nil}
+	return err
+}
+
+// Projects are the ids of the projects.
+type Projects []string
+
+func (ps *Projects) Decode(s string) error {
+	var out Projects
+	for part := range strings.SplitSeq(s, ",") {
+		id := strings.TrimSpace(part)
+		if !projectForm.MatchString(id) {
+			return fmt.Errorf("project id %.140q: want 1 to 128 letters, digits, - or _", id)
+		}
+		if slices.Contains(out, id) {
+			return fmt.Errorf("project id %q: listed twice", id)
+		}
+		out = append(out, id)
+	}
+	*ps = out
+	return nil
+}
+
+// Windows are the granularities to export.
+type Windows []analytics.Spec
+
+func (w *Windows) Decode(s string) error {
+	var out Windows
+	for part := range strings.SplitSeq(s, ",") {
+		spec, err := analytics.ParseSpec(strings.TrimSpace(part))
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(out, func(o analytics.Spec) bool { return o.Granularity == spec.Granularity }) {
+			return fmt.Errorf("granularity %q: listed twice", spec.Granularity)
+		}
+		out = append(out, spec)
+	}
+	*w = out
+	return nil
+}
+
+// OpenWindows are the granularities whose running window is read.
+type OpenWindows []analytics.Granularity
+
+func (o *OpenWindows) Decode(s string) error {
+	*o = OpenWindows{}
+	if strings.TrimSpace(s) == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(s, ",") {
+		g := analytics.Granularity(strings.TrimSpace(part))
+		if g != analytics.Day && g != analytics.Week && g != analytics.Month {
+			return fmt.Errorf("open window %q: want day, week or month", g)
+		}
+		if slices.Contains(*o, g) {
+			return fmt.Errorf("open window %q: listed twice", g)
+		}
+		*o = append(*o, g)
+	}
+	return nil
+}
+
+// Duration is a length of time.
+type Duration time.Duration
+
+func (d *Duration) Decode(s string) error {
+	v, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("%.40q: want a duration like 90s, 15m or 72h", s)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Count is a whole number, not negative.
+type Count int
+
+func (n *Count) Decode(s string) error {
+	v, err := strconv.Atoi(s)
+	if err != nil || v < 0 || v > 1_000_000 {
+		return fmt.Errorf("%.40q: want a whole number from 0 to 1000000", s)
+	}
+	*n = Count(v)
+	return nil
+}
+
+// Bytes is a size.
+type Bytes int64
+
+func (b *Bytes) Decode(s string) error {
+	v, err := humanize.ParseBytes(s)
+	if err != nil || v == 0 || v > 1<<60 {
+		return fmt.Errorf("%.40q: want a size like 500MiB or 2GiB", s)
+	}
+	*b = Bytes(v)
+	return nil
+}
+
+// The names of the sinks.
+const (
+	SinkParquet    = "parquet"
+	SinkClickHouse = "clickhouse"
+)
+
+// Sinks are the names of the sinks.
+type Sinks []string
+
+func (n *Sinks) Decode(s string) error {
+	*n = nil
+	for part := range strings.SplitSeq(s, ",") {
+		name := strings.TrimSpace(part)
+		if name != SinkParquet && name != SinkClickHouse {
+			return fmt.Errorf("sink %.40q: want parquet, clickhouse or both", name)
+		}
+		if slices.Contains(*n, name) {
+			return fmt.Errorf("sink %q: listed twice", name)
+		}
+		*n = append(*n, name)
+	}
+	return nil
+}
+
+// LogFormat is text or json.
+type LogFormat string
+
+func (f *LogFormat) Decode(s string) error {
+	if s != "text" && s != "json" {
+		return fmt.Errorf("%.40q: want text or json", s)
+	}
+	*f = LogFormat(s)
+	return nil
+}
+
+// didYouMean names the nearest known variable, if one is near.
+func didYouMean(name string, known []Variable) string {
+	const longest = 64 // bytes of a name that is compared
+	edits := func(v Variable) int { return levenshtein.Distance(name, v.Name, nil) }
+	if len(name) <= longest {
+		best := slices.MinFunc(known, func(a, b Variable) int { return cmp.Compare(edits(a), edits(b)) })
+		if edits(best) <= 3 {
+			return "; did you mean " + best.Name + "?"
+		}
+	}
+	return "; `docgauge --help` lists the variables"
+}
+
+// Cron is a schedule, in UTC.
+type Cron struct{ schedule.Cron }
+
+func (c *Cron) Decode(s string) (err error) {
+	c.Cron, err = schedule.ParseCron(s)
+	return err
+}
+
+// NewState is what the queue does with prompts and a state without any job.
+type NewState string
+
+func (n *NewState) Decode(s string) error {
+	switch jobs.NewState(s) {
+	case jobs.Refuse, jobs.Submit, jobs.Skip:
+		*n = NewState(s)
+		return nil
+	}
+	return fmt.Errorf("%.40q: want refuse, submit or skip", s)
+}

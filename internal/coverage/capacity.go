@@ -1,0 +1,69 @@
+package coverage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/budget"
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+// AnalyticsBudget is the name of the budget that all analytics requests share.
+const AnalyticsBudget = "analytics"
+
+// AgentBudget is the name of the budget of a project's prompts and follow-ups.
+func AgentBudget(project string) string { return "agent:" + project }
+
+// Capacity is what a budget allows from now on; its JSON keys are stable.
+type Capacity struct {
+	Limit     int       `json:"limit"`
+	Available int       `json:"available"`
+	Next      time.Time `json:"next_request_at,omitzero"`
+	usage     state.Usage
+	now       time.Time
+}
+
+// Remaining reads what the named budget of so many requests an hour allows; a request
+// without an answer occupies its slot until its timeout.
+func Remaining(ctx context.Context, db *state.DB, name string, limit int, timeout time.Duration, now time.Time) (Capacity, error) {
+	u, err := db.Usage(ctx, name, now, budget.Span, timeout)
+	if err != nil {
+		return Capacity{}, err
+	}
+	c := Capacity{Limit: limit, Available: max(0, limit-len(u.Slots)), usage: u, now: now}
+	if c.Next = u.Free(limit, now); !c.Next.IsZero() {
+		c.Available = 0
+	}
+	return c, nil
+}
+
+// Opens returns when n requests can be sent at once.
+func (c Capacity) Opens(n int) time.Time {
+	at := c.Next
+	if lacking := n - (c.Limit - len(c.usage.Slots)); c.Limit > 0 && lacking > 0 && len(c.usage.Slots) > 0 {
+		if frees := c.usage.Slots[min(lacking, len(c.usage.Slots))-1]; frees.After(at) {
+			at = frees
+		}
+	}
+	return at
+}
+
+// Finish returns when the last of n requests can be sent.
+func (c Capacity) Finish(n int) time.Time {
+	return budget.Finish(n, c.Limit, c.now, c.usage.Slots, c.usage.Cooldown)
+}
+
+// String says what is available now.
+func (c Capacity) String() string {
+	until := c.Next.UTC().Format("2006-01-02 15:04 UTC")
+	switch {
+	case c.Limit == 0 && c.Next.IsZero():
+		return "unlimited"
+	case c.Limit == 0:
+		return "closed by the service until " + until
+	case c.Next.IsZero():
+		return fmt.Sprintf("%d of %d requests available now", c.Available, c.Limit)
+	}
+	return fmt.Sprintf("used up (%d of %d); next request possible at %s", c.Limit, c.Limit, until)
+}

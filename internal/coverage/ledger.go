@@ -1,0 +1,165 @@
+// Package coverage answers three questions without sending anything: which windows
+// are there, which are due, and what reading them costs. It arranges the ledger and
+// what was learned of the service for the plan, and fills a lost ledger from the
+// sinks.
+package coverage
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/spool"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+// Ledger is the state's entries, arranged for planning, and what was learned of the
+// service.
+type Ledger struct {
+	Entries map[analytics.Key]state.Entry
+	// Windows holds the revisions by series, oldest first.
+	Windows map[schedule.Series][]analytics.Revision
+	Asides  map[analytics.Key]analytics.Aside
+	// Movements say how often the numbers of a series moved, and when they last did.
+	Movements map[schedule.MovementKey]schedule.Movement
+	// Sizes estimate how many requests a window takes.
+	Sizes *schedule.Sizes
+}
+
+// Read reads the ledger. The estimates know how many pages lie in the spool of windows
+// whose reading goes on.
+func Read(ctx context.Context, db *state.DB, c config.Config, now time.Time) (Ledger, error) {
+	l := Ledger{
+		Entries: map[analytics.Key]state.Entry{}, Windows: map[schedule.Series][]analytics.Revision{},
+		Asides: map[analytics.Key]analytics.Aside{}, Movements: map[schedule.MovementKey]schedule.Movement{},
+	}
+	entries, err := db.Entries(ctx)
+	if err != nil {
+		return l, err
+	}
+	for _, e := range entries {
+		l.Entries[e.Key] = e
+		series := schedule.SeriesOf(e.Key)
+		l.Windows[series] = append(l.Windows[series], e.Revision)
+	}
+	perPage, err := db.PageRows(ctx)
+	if err != nil {
+		return l, err
+	}
+	l.Sizes = schedule.NewSizes(perPage)
+	for k, e := range l.Entries {
+		l.Sizes.Learn(k, e.Rows)
+	}
+	asides, err := db.Asides(ctx)
+	if err != nil {
+		return l, err
+	}
+	for _, a := range asides {
+		l.Asides[a.Key] = a
+	}
+	movements, err := db.Movements(ctx)
+	if err != nil {
+		return l, err
+	}
+	for _, m := range movements {
+		series := schedule.Series{Project: m.Project, Granularity: m.Granularity}
+		l.Movements[schedule.MovementKey{Series: series, Kind: schedule.MovementKind(m.Kind)}] = schedule.Movement{Times: m.Times, At: m.At}
+	}
+	return l, l.countPagesInSpool(c.StateDir, now, time.Duration(c.Settle))
+}
+
+// countPagesInSpool tells the estimates how many pages are in the spool already. Pages
+// of another revision do not count, nor those read before the window could settle once
+// it can: such readings begin anew.
+func (l Ledger) countPagesInSpool(stateDir string, now time.Time, settle time.Duration) error {
+	underWay, err := spool.ListUnderWay(stateDir)
+	for _, u := range underWay {
+		k, err := analytics.ParseKey(u.Key)
+		if err != nil || u.Revision != l.Entries[k].Number+1 {
+			continue
+		}
+		settles := k.To.Time().Add(settle)
+		if !now.Before(settles) && u.Started.Before(settles) {
+			continue
+		}
+		l.Sizes.SetBegun(k, u.Pages)
+	}
+	return err
+}
+
+// Known returns the window's last reading, if there is one.
+func (l Ledger) Known(k analytics.Key) (analytics.Revision, bool) {
+	e, ok := l.Entries[k]
+	return e.Revision, ok
+}
+
+// Newest returns the newest complete window of a series that was read, nil if there
+// is none.
+func (l Ledger) Newest(project string, g analytics.Granularity, now time.Time) *analytics.Revision {
+	for _, rev := range slices.Backward(l.Windows[schedule.Series{Project: project, Granularity: g}]) {
+		if rev.Complete(now) {
+			return &rev
+		}
+	}
+	return nil
+}
+
+// Cost is how many requests the items will probably take.
+func (l Ledger) Cost(items []schedule.Item) int {
+	sum := 0
+	for _, item := range items {
+		n, _ := l.Sizes.Requests(item)
+		sum += n
+	}
+	return sum
+}
+
+// Lacking counts the windows that each sink lacks.
+func (l Ledger) Lacking(sinks []string) map[string]int {
+	out := map[string]int{}
+	for _, name := range sinks {
+		out[name] = 0
+		for _, e := range l.Entries {
+			if e.Sinks[name].IsZero() {
+				out[name]++
+			}
+		}
+	}
+	return out
+}
+
+// Unverified lists the windows of the projects whose last reading is not verified, the
+// newest first.
+func (l Ledger) Unverified(projects []string) []state.Entry {
+	var out []state.Entry
+	for k, e := range l.Entries {
+		if !e.Verified && slices.Contains(projects, k.Project) {
+			out = append(out, e)
+		}
+	}
+	slices.SortFunc(out, func(a, b state.Entry) int { return newestFirst(a.Key, b.Key) })
+	return out
+}
+
+// SetAside lists the configured windows that are set aside at the plan's time, the
+// newest first. A running window is never among them: every run asks for it.
+func (l Ledger) SetAside(in schedule.Input) []analytics.Aside {
+	out := []analytics.Aside{}
+	for k, a := range l.Asides {
+		configured := slices.Contains(in.Projects, k.Project) &&
+			slices.ContainsFunc(in.Specs, func(s analytics.Spec) bool { return s.Granularity == a.Granularity })
+		if configured && a.Until.After(in.Now) && a.Complete(in.Now) {
+			out = append(out, a)
+		}
+	}
+	slices.SortFunc(out, func(a, b analytics.Aside) int { return newestFirst(a.Key, b.Key) })
+	return out
+}
+
+func newestFirst(a, b analytics.Key) int {
+	return cmp.Or(cmp.Compare(b.To, a.To), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Granularity, b.Granularity), cmp.Compare(a.From, b.From))
+}

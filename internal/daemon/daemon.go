@@ -1,0 +1,258 @@
+// Package daemon is what docgauge serve does: it exports on the schedule, runs the prompt
+// queue, and publishes snapshots of the state, from which the web server answers. Each
+// goroutine belongs to [Daemon.Serve], which waits for all of them.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/exporter/page"
+	"github.com/docgauge/docgauge/exporter/server"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/export"
+	"github.com/docgauge/docgauge/internal/snapshot"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+const (
+	// publishEvery is how old a snapshot becomes where nothing is committed: what is due
+	// and what the budget has left change with time.
+	publishEvery = time.Minute
+	// publishPause is the least time between two snapshots; it is also at least
+	// publishShare times as long as making one takes.
+	publishPause = time.Second
+	publishShare = 20
+	// runGrace is how long a run may take to end: with the commits it finishes and the
+	// requests being answered a stop takes less than half a minute.
+	runGrace = 20 * time.Second
+)
+
+// Options are those of serve.
+type Options struct {
+	// OnceAtStart exports at the start, then on the schedule.
+	OnceAtStart bool
+	// SystemdSocket serves on the socket that systemd passes.
+	SystemdSocket bool
+	Progress      export.Progress
+	// Observe, if not nil, is told each step of an export.
+	Observe func(export.Event)
+	// Listening is told the address, before the first run.
+	Listening func(url string)
+}
+
+// Daemon is a running docgauge serve.
+type Daemon struct {
+	app      *app.App
+	runner   *export.Runner
+	snapshot *snapshot.Reader
+	values   exporter.Values
+	started  time.Time
+	health   health
+	queue    *queue // nil where none is configured
+	// changed asks for a new snapshot, recheck for a check of the sinks.
+	changed, recheck chan struct{}
+}
+
+// New returns a daemon over what a has opened for an export.
+func New(a *app.App, p export.Progress, observe func(export.Event)) *Daemon {
+	d := &Daemon{
+		app: a, snapshot: snapshot.New(a), started: a.Now(),
+		changed: make(chan struct{}, 1), recheck: make(chan struct{}, 1),
+	}
+	d.runner = export.NewRunner(a, d.snapshot.Read, p, observe)
+	d.runner.Committed = func() { requestOnce(d.changed) }
+	return d
+}
+
+// requestOnce asks for something once, however often it is called.
+func requestOnce(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Serve opens everything and serves until ctx ends.
+func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() time.Time, o Options) (err error) {
+	// Three that answer a SIGHUP get it by a channel each, from before the address is
+	// announced to the end of the process: a signal must never kill it.
+	var hangups [3]chan os.Signal
+	for i := range hangups {
+		hangups[i] = make(chan os.Signal, 1)
+		signal.Notify(hangups[i], syscall.SIGHUP)
+	}
+	lock, err := state.LockQueue(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	a, err := app.OpenExport(c, log, now)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// While a run does not end nothing is closed: the process ends.
+		if !errors.Is(err, schedule.ErrOverrun) {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	d := New(a, o.Progress, o.Observe)
+	if err := d.openQueue(); err != nil {
+		return err
+	}
+	web := c.Server()
+	web.SystemdSocket, web.Ready, web.Logger = o.SystemdSocket, d.problems, a.Log
+	web.Handlers = d.handlers()
+	s, err := server.Listen(web)
+	if _, bad := errors.AsType[server.ConfigError](err); bad {
+		return config.Problems(strings.Split(err.Error(), "\n"))
+	}
+	if err != nil {
+		return err
+	}
+	o.Listening(s.URL())
+
+	// A client that asks from here on waits for values. An error is logged, and the loop
+	// that publishes meets it again.
+	_ = d.publish(ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.Serve(ctx) })
+	show := func() { requestOnce(d.changed) }
+	group.Go(func() error { a.API.Key.Watch(ctx, hangups[0], a.Log, show); return nil })
+	if a.API.WriteKey != a.API.Key {
+		group.Go(func() error { a.API.WriteKey.Watch(ctx, hangups[1], a.Log, show); return nil })
+	}
+	group.Go(func() error { app.WatchSecrets(ctx, c, hangups[2], log); return nil })
+	group.Go(func() error { d.watchSinks(ctx); return nil })
+	group.Go(func() error { return d.publishLoop(ctx) })
+	group.Go(func() error { return d.exportLoop(ctx, o.OnceAtStart) })
+	group.Go(func() error { return d.queueLoop(ctx) })
+	return group.Wait()
+}
+
+func (d *Daemon) handlers() map[string]http.Handler {
+	return map[string]http.Handler{"/metrics": d.values.Handler(), "/": page.New(d.values.Load, d.app.Config.Build.Version)}
+}
+
+// publishLoop makes a snapshot after each commit and every minute. It ends with an error
+// if the state is lost, because nothing can be kept then.
+func (d *Daemon) publishLoop(ctx context.Context) error {
+	tick := time.NewTicker(publishEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-d.changed:
+		}
+		began := time.Now()
+		if err := d.publish(ctx); errors.Is(err, state.ErrLost) {
+			return err
+		}
+		if clock.Sleep(ctx, max(publishPause, publishShare*time.Since(began))) != nil {
+			return nil
+		}
+	}
+}
+
+// publish shows what the state says now. After an error the former values stay.
+func (d *Daemon) publish(ctx context.Context) error {
+	a := d.app
+	err := errors.Join(a.State.Present(), a.API.Meter.Flush(ctx, a.State))
+	var values exporter.Snapshot
+	if err == nil {
+		values, err = d.snapshot.Read(ctx)
+	}
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the stop cut it short
+	}
+	d.health.setState(err)
+	if err != nil {
+		a.Log.Error("metrics not renewed", "error", err)
+		return err
+	}
+	values.NextRun = a.Config.Schedule.Next(a.Now())
+	for i := range values.Sinks {
+		values.Sinks[i].Problem = d.health.sink(values.Sinks[i].Name)
+	}
+	d.values.Publish(values)
+	return nil
+}
+
+// exportLoop exports at each firing of the schedule until ctx ends. It returns when the
+// last run has ended.
+func (d *Daemon) exportLoop(ctx context.Context, once bool) error {
+	if err := d.prepare(ctx); err != nil {
+		return err
+	}
+	return d.app.Config.Schedule.Run(ctx, schedule.Runs{
+		Do: d.export, AtStart: once, Deadline: time.Duration(d.app.Config.RunTimeout), Grace: runGrace, Logger: d.app.Log,
+	})
+}
+
+// prepare makes sure that gauges are there before the first run.
+func (d *Daemon) prepare(ctx context.Context) error {
+	a := d.app
+	err := coverage.RestoreEmpty(ctx, a.State, a.Sinks, a.Log)
+	switch {
+	case errors.Is(err, sinks.ErrNotListed):
+		a.Log.Error("ledger not read back", "error", err) // each run tries again
+	case err != nil && ctx.Err() == nil:
+		return err
+	}
+	if err := d.runner.FillPages(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
+	requestOnce(d.changed)
+	return nil
+}
+
+// export is one firing of the schedule.
+func (d *Daemon) export(ctx context.Context) {
+	a := d.app
+	d.health.begin(a.Now())
+	defer func() {
+		d.health.end()
+		requestOnce(d.changed)
+		requestOnce(d.recheck)
+	}()
+	if err := a.State.Present(); err != nil {
+		return // publishLoop ends the process
+	}
+	requestOnce(d.changed)
+	a.API.Budget.Renew()
+	s, err := d.runner.Run(ctx, export.Options{})
+	for _, text := range s.Errors {
+		a.Log.Error("export", "error", text)
+	}
+	for _, text := range s.Warnings {
+		a.Log.Warn("window set aside", "error", text)
+	}
+	if err != nil {
+		a.Log.Error("run not entered in the state", "error", err)
+	}
+	a.Log.Info("export ended", "outcome", s.Outcome, "windows", s.Committed, "rows", s.Rows, "requests", s.Requests,
+		"windows_left", s.Left, "took", fmt.Sprintf("%.1fs", s.Took.Seconds()))
+	requestOnce(d.changed)
+	if err := d.runner.Follow(ctx, s); err != nil {
+		a.Log.Error("after the export", "error", err)
+	}
+}

@@ -1,0 +1,354 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
+	"github.com/docgauge/docgauge/internal/export"
+	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+// configFor is the configuration of a daemon in this process.
+func configFor(t *testing.T, url string) config.Config {
+	t.Helper()
+	testbed.NotAtMidnight()
+	dir := t.TempDir()
+	c := config.Config{
+		BaseURL: url, APIKey: sandbox.DefaultAPIKey, Projects: config.Projects{sandbox.DefaultProject},
+		Windows: config.Windows{{Granularity: analytics.Day}}, Since: config.OptionalDate{Date: testbed.DaysAgo(4), Set: true}, Settle: config.Duration(72 * time.Hour),
+		Concurrency: 2, Timeout: config.Duration(testbed.Patience), Sinks: config.Sinks{config.SinkParquet}, ParquetURL: filepath.Join(dir, "data"),
+		StateDir: filepath.Join(dir, "state"), SpoolMax: 1 << 30, RunTimeout: config.Duration(time.Hour), TopPages: 50, ListenAddress: "127.0.0.1:0",
+	}
+	if err := c.Schedule.Decode(never); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// logFor is a log that is shown if the test fails.
+func logFor(t *testing.T) (*slog.Logger, *testbed.Log) {
+	t.Helper()
+	log := new(testbed.Log)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
+	return slog.New(slog.NewTextHandler(log, nil)), log
+}
+
+// daemonFor opens a daemon in this process.
+func daemonFor(t *testing.T, c config.Config) (*Daemon, *testbed.Log) {
+	t.Helper()
+	logger, log := logFor(t)
+	a, err := app.OpenExport(c, logger, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return New(a, noProgress{}, nil), log
+}
+
+// noProgress shows nothing.
+type noProgress struct{}
+
+func (noProgress) Reset()               {}
+func (noProgress) Begin(int, time.Time) {}
+func (noProgress) Observe(export.Event) {}
+func (noProgress) End()                 {}
+
+// never is a schedule that does not fire while a test runs.
+const never = "0 0 29 2 *"
+
+func writeText(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// during runs f beside the test, and waits for its end after the test.
+func during(t *testing.T, f func(context.Context)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { f(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+}
+
+// published makes a snapshot and returns it.
+func (d *Daemon) published(t *testing.T) *exporter.Snapshot {
+	t.Helper()
+	if err := d.publish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return d.values.Load()
+}
+
+// TestRunTimeout: a run that takes too long is a failed one that says why, and
+// the next goes on where it was ended.
+func TestRunTimeout(t *testing.T) {
+	t.Parallel()
+	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 10, Pages: 700, Faults: sandbox.Faults{Latency: 100 * time.Millisecond}})
+	c := configFor(t, s.URL)
+	c.Concurrency, c.RunTimeout = 1, config.Duration(450*time.Millisecond)
+	d, _ := daemonFor(t, c)
+	during(t, func(ctx context.Context) {
+		if err := d.exportLoop(ctx, true); err != nil {
+			t.Error(err)
+		}
+	})
+	testbed.Await(t, "the run has ended", func() bool { return !d.published(t).LastCompletion.IsZero() })
+	first := d.published(t).Runs[0]
+	if first.Outcome != export.Failed || !strings.Contains(first.Message, "the run took longer than DOCGAUGE_RUN_TIMEOUT (450ms) and was ended; the next one goes on") {
+		t.Errorf("the run is %+v", first)
+	}
+	ended := len(s.Requests())
+	d.export(t.Context())
+	now := d.published(t)
+	want := []exporter.Counter{
+		{Name: "export_runs_total", Labels: []string{"outcome", export.Failed}, Value: 1},
+		{Name: "export_runs_total", Labels: []string{"outcome", export.Success}, Value: 1},
+	}
+	if diff := cmp.Diff(want, counters(now, "export_runs_total")); diff != "" {
+		t.Error(diff)
+	}
+	// 4 days of 3 pages; the one in flight at the end is asked for again.
+	if all := len(s.Requests()); ended >= 4*3 || all > 4*3+1 {
+		t.Errorf("%d requests until the end of the first run, %d in all", ended, all)
+	}
+}
+
+// TestRunEndsBeforeItBegins: a run whose time is over while the disk is still busy
+// with its beginning is one that failed, and says why.
+func TestRunEndsBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	d, _ := daemonFor(t, configFor(t, "http://127.0.0.1:1"))
+	ctx, end := context.WithCancelCause(t.Context())
+	end(schedule.ErrDeadline)
+	d.export(ctx)
+	runs := d.published(t).Runs
+	if len(runs) != 1 || runs[0].Outcome != export.Failed || !strings.Contains(runs[0].Message, "took longer than DOCGAUGE_RUN_TIMEOUT") {
+		t.Errorf("the runs are %+v", runs)
+	}
+}
+
+func counters(s *exporter.Snapshot, name string) (some []exporter.Counter) {
+	for _, c := range s.Counters {
+		if c.Name == name {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// TestLate: /readyz tells of a schedule that does not run, and of a run that
+// hangs, and of nothing sooner.
+func TestLate(t *testing.T) {
+	noon := time.Date(2026, time.November, 2, 12, 0, 0, 0, time.UTC)
+	const (
+		late  = "export: no run ended since"
+		hangs = "export: the run that began at 2026-11-02 12:17 UTC hangs: it does not end at DOCGAUGE_RUN_TIMEOUT; restart docgauge"
+	)
+	minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
+	for _, tc := range []struct {
+		about                          string
+		started, completed, began, now time.Time
+		want                           string
+	}{
+		{"just started", noon, time.Time{}, time.Time{}, minute(1), ""},
+		{"two firings after the start, and a minute", noon, time.Time{}, time.Time{}, minute(78), ""},
+		{"after that", noon, time.Time{}, time.Time{}, minute(79), late + " 2026-11-02 12:00 UTC"},
+		{"a run ended", noon, minute(20), time.Time{}, minute(138), ""},
+		{"and none since", noon, minute(20), time.Time{}, minute(139), late + " 2026-11-02 12:20 UTC"},
+		{"started again long after a run ended", noon, minute(-500), time.Time{}, minute(78), ""},
+		{"a run goes on", noon, minute(-100), minute(17), minute(17 + 361), ""},
+		{"and does not end", noon, minute(-100), minute(17), minute(17 + 362), hangs},
+	} {
+		c := config.Config{RunTimeout: config.Duration(6 * time.Hour)}
+		if err := c.Schedule.Decode("17 * * * *"); err != nil {
+			t.Fatal(err)
+		}
+		d := &Daemon{app: &app.App{Config: c, Now: func() time.Time { return tc.now }}, started: tc.started}
+		if got := d.problems(); !cmp.Equal(got, []string{"starting: the state is being read"}) {
+			t.Errorf("%s: before the first snapshot: %v", tc.about, got)
+		}
+		d.values.Publish(exporter.Snapshot{LastCompletion: tc.completed})
+		d.health.begin(tc.began)
+		got := strings.Join(d.problems(), "\n")
+		if !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", tc.about, got, tc.want)
+		}
+	}
+}
+
+// TestSinkGoesAndComes: /readyz tells of a sink that cannot be written, the next
+// look that it can.
+func TestSinkGoesAndComes(t *testing.T) {
+	t.Parallel()
+	c := configFor(t, "http://127.0.0.1:1")
+	d, log := daemonFor(t, c)
+	d.published(t)
+	if err := d.app.Sinks[0].Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	aside := c.ParquetURL + ".aside"
+	if err := errors.Join(os.Rename(c.ParquetURL, aside), os.WriteFile(c.ParquetURL, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	during(t, d.watchSinks)
+	testbed.Await(t, "the sink is missed", func() bool { return len(d.problems()) > 0 })
+	got := d.problems()
+	if len(got) != 1 || !strings.HasPrefix(got[0], "sink parquet: ") || !strings.Contains(got[0], c.ParquetURL) {
+		t.Error(got)
+	}
+	if problem := d.published(t).Sinks[0].Problem; !strings.Contains(problem, c.ParquetURL) {
+		t.Errorf("the page would say %q", problem)
+	}
+	if err := errors.Join(os.Remove(c.ParquetURL), os.Rename(aside, c.ParquetURL)); err != nil {
+		t.Fatal(err)
+	}
+	requestOnce(d.recheck) // as the end of a run does
+	testbed.Await(t, "the sink is back", func() bool { return len(d.problems()) == 0 })
+	if n := strings.Count(log.String(), "sink not reachable"); n != 1 {
+		t.Errorf("the log tells of it %d times", n)
+	}
+}
+
+// TestStateIsLost: a snapshot that cannot be made leaves the former one, /readyz
+// says why, and the daemon ends.
+func TestStateIsLost(t *testing.T) {
+	t.Parallel()
+	c := configFor(t, "http://127.0.0.1:1")
+	d, _ := daemonFor(t, c)
+	before := d.published(t)
+	if err := os.RemoveAll(c.StateDir); err != nil {
+		t.Fatal(err)
+	}
+	requestOnce(d.changed)
+	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
+	defer cancel()
+	if err := d.publishLoop(ctx); !errors.Is(err, state.ErrLost) {
+		t.Errorf("publishing ended with %v", err)
+	}
+	if got := strings.Join(d.problems(), "\n"); !strings.HasPrefix(got, "state: ") || !strings.Contains(got, "removed or replaced") {
+		t.Error(got)
+	}
+	if d.values.Load() != before {
+		t.Error("the former values are gone")
+	}
+}
+
+// TestKeyAfterRestart: that the key was refused is known after a restart, and does
+// not count against another.
+func TestKeyAfterRestart(t *testing.T) {
+	t.Parallel()
+	const expired = "sbx_expired-secret"
+	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 10, Pages: 40, ExpiredKey: expired})
+	c := configFor(t, s.URL)
+	for _, start := range []struct {
+		about    string
+		key      config.Secret
+		export   bool
+		rejected bool
+	}{
+		{"refused", expired, true, true},
+		{"the same", expired, false, true},
+		{"another", sandbox.DefaultAPIKey, false, false},
+		{"the same again", expired, false, true},
+	} {
+		t.Run(start.about, func(t *testing.T) {
+			c.APIKey = start.key
+			d, _ := daemonFor(t, c)
+			if start.export {
+				d.export(t.Context())
+			}
+			if got := d.published(t).Keys[0].Rejected; got != start.rejected {
+				t.Errorf("rejected is %v, want %v", got, start.rejected)
+			}
+		})
+	}
+}
+
+// TestKeyIsReplaced: after the service refused the key, the next firing uses the
+// one that the file holds by then.
+func TestKeyIsReplaced(t *testing.T) {
+	t.Parallel()
+	const expired = "sbx_expired-secret"
+	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 10, Pages: 40, ExpiredKey: expired})
+	c := configFor(t, s.URL)
+	c.APIKey, c.APIKeyFile = expired, filepath.Join(t.TempDir(), "key")
+	writeText(t, c.APIKeyFile, expired)
+	d, log := daemonFor(t, c)
+	hangups := make(chan os.Signal, 1)
+	during(t, func(ctx context.Context) {
+		d.app.API.Key.Watch(ctx, hangups, d.app.Log, func() { requestOnce(d.changed) })
+	})
+	d.export(t.Context())
+	if now := d.published(t); !now.Keys[0].Rejected || now.Runs[0].Outcome != export.Failed || !now.LastSuccess.IsZero() {
+		t.Errorf("the key is %+v, the run %+v", now.Keys[0], now.Runs[0])
+	}
+	writeText(t, c.APIKeyFile, sandbox.DefaultAPIKey+"\n")
+	hangups <- os.Interrupt // any will do
+	testbed.Await(t, "the key is taken", func() bool { return !d.published(t).Keys[0].Rejected })
+	asked := len(s.Requests())
+	d.export(t.Context())
+	now := d.published(t)
+	_, rows, err := s.Visitors(sandbox.DefaultProject, now.Windows[0].Window)
+	if err != nil || now.Runs[0].Outcome != export.Success || now.Keys[0].Rejected || len(now.Windows[0].Pages) != len(rows) {
+		t.Errorf("the run is %+v, %d pages of %d: %v", now.Runs[0], len(now.Windows[0].Pages), len(rows), err)
+	}
+	for _, r := range s.Requests()[asked:] {
+		if r.Status != http.StatusOK {
+			t.Errorf("with the new key: %+v", r)
+		}
+	}
+	if text := log.String(); strings.Contains(text, "secret") || strings.Contains(text, sandbox.DefaultAPIKey) {
+		t.Error("the log has a key")
+	}
+}
+
+// TestForeignBytes: paths that are no UTF-8, which a service or a file of others
+// might hold, stay apart and break nothing.
+func TestForeignBytes(t *testing.T) {
+	t.Parallel()
+	d, _ := daemonFor(t, configFor(t, "http://127.0.0.1:1"))
+	rev := analytics.Revision{Key: analytics.Key{Project: sandbox.DefaultProject, Granularity: analytics.Day, Window: analytics.Window{From: testbed.DaysAgo(1), To: testbed.DaysAgo(0)}}, Number: 1, Verified: true, Rows: 2, ExportedAt: time.Now()}
+	if err := d.app.State.Restore(t.Context(), config.SinkParquet, []analytics.Revision{rev}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.app.State.SetPages(t.Context(), rev, []analytics.Row{{Path: "/\xff\x00", Total: 2}, {Path: "/\xfe\x00", Total: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	d.published(t)
+	for _, handler := range d.handlers() {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
+		if text := answer.Body.String(); answer.Code != http.StatusOK || !utf8.ValidString(text) || strings.Count(text, "\uFFFD") < 2 {
+			t.Errorf("status %d, valid %v: %q", answer.Code, utf8.ValidString(text), text)
+		}
+	}
+}

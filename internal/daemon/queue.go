@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"context"
+	"sync"
+
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/jobs/notify"
+	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/internal/snapshot"
+)
+
+// queue is the prompt queue of a daemon.
+type queue struct {
+	jobs     *jobs.Queue
+	folder   *prompts.Folder
+	notifier *notify.Notifier // nil where nobody wants notifications
+
+	mu      sync.Mutex
+	prompts snapshot.Prompts
+	// refused: nothing is sent because the service refused a key.
+	refused bool
+}
+
+// openQueue opens the queue, if one is configured.
+func (d *Daemon) openQueue() (err error) {
+	if d.app.Config.PromptsDir == "" {
+		return nil
+	}
+	q := &queue{}
+	if q.folder, err = app.OpenPrompts(d.app.Config); err != nil {
+		return config.Problems{err.Error()}
+	}
+	if q.notifier, err = d.app.NewNotifier(); err != nil {
+		return err
+	}
+	q.jobs = d.app.NewQueue(func() { requestOnce(d.changed) })
+	d.queue = q
+	d.snapshot.Prompts = func(context.Context) snapshot.Prompts {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return q.prompts
+	}
+	return nil
+}
+
+// queueLoop runs the queue until ctx ends.
+func (d *Daemon) queueLoop(ctx context.Context) error {
+	q := d.queue
+	if q == nil {
+		return nil
+	}
+	if err := q.jobs.Start(ctx); err != nil {
+		return err
+	}
+	var delivery sync.WaitGroup
+	defer delivery.Wait()
+	if q.notifier != nil {
+		delivery.Go(func() { q.notifier.Run(ctx) })
+	}
+	q.jobs.Run(ctx, q.folder, func(r jobs.Report) {
+		q.keep(r)
+		if err := d.app.API.FlushAgents(context.WithoutCancel(ctx)); err != nil {
+			d.app.Log.Error("answers not entered in the budget", "error", err)
+		}
+		if q.notifier != nil {
+			q.notifier.Wake()
+		}
+		requestOnce(d.changed)
+	})
+	return nil
+}
+
+// keep keeps where the prompts stand.
+func (q *queue) keep(r jobs.Report) {
+	now := snapshot.Prompts{Planned: r.Planned}
+	switch {
+	case r.Folder != nil:
+		now.Problem = r.Folder.Error()
+	case r.State != nil:
+		now.Problem = r.State.Error()
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.prompts, q.refused = now, r.Result.Queue.Paused == journal.PausedUnauthorized
+}
+
+// status says why no prompt is sent, where somebody must act; empty where nobody must.
+func (q *queue) status() string {
+	if q == nil {
+		return ""
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.prompts.Problem != "":
+		return q.prompts.Problem
+	case q.refused:
+		return "the service refused the key; the queue goes on when it changes"
+	}
+	return ""
+}

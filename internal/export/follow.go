@@ -1,0 +1,207 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/verify"
+)
+
+const (
+	// The names of what is done once a day, in the state.
+	collectDuty = "collect"
+	compareDuty = "compare"
+	dutyEvery   = 24 * time.Hour
+
+	// collectTimeout bounds a collection: ClickHouse deletes in the background.
+	collectTimeout = 5 * time.Minute
+	// compareTimeout bounds a comparison with the windows that it copies; that of the
+	// next day continues.
+	compareTimeout = 15 * time.Minute
+	// slowSink is how long a sink may take to fail and still be asked again.
+	slowSink = 5 * time.Second
+)
+
+// Follow does what comes after a run, which is in the state by then: it fills in pages,
+// delivers the metrics, and once a day compares the sinks with the ledger and collects
+// superseded rows. A stop leaves for the next run what is not urgent.
+func (r *Runner) Follow(ctx context.Context, s Summary) error {
+	later := func(err error) error {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the next run does it
+		}
+		return err
+	}
+	var errs []error
+	if s.Good() {
+		errs = append(errs, later(r.FillPages(ctx)))
+	}
+	errs = append(errs, r.deliver(ctx))
+	if s.Good() && ctx.Err() == nil {
+		errs = append(errs, later(r.compare(ctx)), later(r.collect(ctx)))
+	}
+	return errors.Join(errs...)
+}
+
+// deliver hands the metrics to the textfile and the Pushgateway, where Prometheus finds
+// those of a job that ends. It does so after a failed or interrupted run too.
+func (r *Runner) deliver(ctx context.Context) error {
+	c := r.app.Config
+	if c.Textfile == "" && c.PushgatewayURL == "" {
+		return nil
+	}
+	// A Pushgateway that does not answer must not hold up a stop.
+	ctx, cancel := clock.Outlive(ctx, stopGrace, noteTimeout)
+	defer cancel()
+	values, err := r.metrics(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	if c.Textfile != "" {
+		errs = append(errs, exporter.WriteTextfile(c.Textfile, values))
+	}
+	if c.PushgatewayURL != "" {
+		errs = append(errs, exporter.Push(ctx, string(c.PushgatewayURL), values))
+	}
+	return errors.Join(errs...)
+}
+
+// FillPages keeps the pages of newest windows that the state lacks after it was restored
+// or its process killed. The sinks have them, so no request is needed. A sink that
+// cannot tell is no failure: the metrics lack these pages.
+func (r *Runner) FillPages(ctx context.Context) error {
+	a := r.app
+	l, err := coverage.Read(ctx, a.State, a.Config, a.Now())
+	if err != nil {
+		return err
+	}
+	lists, err := a.State.Pages(ctx, 0)
+	if err != nil {
+		return err
+	}
+	down := map[string]bool{}
+	for _, project := range a.Config.Projects {
+		for _, spec := range a.Config.Windows {
+			rev := l.Newest(project, spec.Granularity, a.Now())
+			if rev == nil || rev.TotalsOnly() || slices.ContainsFunc(lists, func(p state.PageList) bool { return p.Key == rev.Key && p.Revision == rev.Number }) {
+				continue
+			}
+			if err := r.fillFrom(ctx, l.Entries[rev.Key], down); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fillFrom asks the sinks that have the window until one answers. A sink that took long
+// to fail is down, and not asked again.
+func (r *Runner) fillFrom(ctx context.Context, e state.Entry, down map[string]bool) error {
+	for _, s := range r.app.Sinks {
+		if e.Sinks[s.Name()].IsZero() || down[s.Name()] {
+			continue
+		}
+		began := time.Now()
+		pages, err := s.Top(ctx, e.Revision, config.MaxTopPages)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			down[s.Name()] = time.Since(began) > slowSink
+			r.app.Log.Warn("pages not read from sink: their metrics are missing", "sink", s.Name(), "window", e.Key.String(), "error", err)
+			continue
+		}
+		return r.app.State.SetPages(ctx, e.Revision, pages)
+	}
+	return nil
+}
+
+// due reports whether a duty was not done within a day. A time in the future is that of
+// a wrong clock.
+func (r *Runner) due(ctx context.Context, duty string) (bool, error) {
+	last, err := r.app.State.LastDone(ctx, duty)
+	age := r.app.Now().Sub(last)
+	return age < 0 || age >= dutyEvery, err
+}
+
+// compare holds the sinks' listings against the ledger once a day: what a sink has lost
+// is filled from another sink, or read again by the next run. A problem of a sink is no
+// failure of the export.
+func (r *Runner) compare(ctx context.Context) error {
+	a := r.app
+	if due, err := r.due(ctx, compareDuty); err != nil || !due {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, compareTimeout)
+	defer cancel()
+	done, err := r.compareSinks(within)
+	for name, lost := range done.Lost {
+		err = errors.Join(err, a.State.Count(ctx, "sink_windows_lost_total", int64(lost), "sink", name))
+	}
+	for _, problem := range done.Errors {
+		a.Log.Warn("sinks and ledger differ", "error", problem)
+	}
+	if len(done.Lost) > 0 {
+		a.Log.Warn("sinks had lost windows", "filled_from_another_sink", done.Filled, "read_again", done.Due)
+	}
+	switch {
+	case err != nil && within.Err() != nil && ctx.Err() == nil:
+		a.Log.Warn("sinks compared in part: tomorrow's comparison continues", "error", err)
+	case err != nil || len(done.Errors) > 0:
+		return err // the next export compares again
+	}
+	return a.State.SetDone(ctx, compareDuty, a.Now())
+}
+
+func (r *Runner) compareSinks(ctx context.Context) (done verify.Compared, err error) {
+	a := r.app
+	held, err := a.HeldInSpool(ctx)
+	if err != nil {
+		return done, err
+	}
+	temp, err := durable.NewTemp(a.Config.StateDir, app.TempCopy)
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, temp.Remove()) }()
+	c := verify.Comparison{Book: app.Book{State: a.State}, Sinks: a.Sinks, Held: held, Dir: temp.Path, Now: a.Now, Log: a.Log}
+	return c.Run(ctx)
+}
+
+// collect deletes superseded rows and files once a day. Readers do not see them, so a
+// collection that fails is no failure of the export.
+func (r *Runner) collect(ctx context.Context) error {
+	a := r.app
+	if due, err := r.due(ctx, collectDuty); err != nil || !due {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, collectTimeout)
+	defer cancel()
+	for _, s := range a.Sinks {
+		found, err := s.Collect(within, false)
+		if ctx.Err() != nil {
+			return nil // a stop: the next run collects
+		}
+		if len(found) > 0 {
+			a.Log.Info("superseded rows collected", "sink", s.Name(), "attempts", len(found))
+		}
+		if err != nil {
+			a.Log.Warn("superseded rows not collected", "sink", s.Name(), "error", err)
+			if within.Err() == nil {
+				return nil // the next run tries again
+			}
+		}
+	}
+	// A collection that took too long is repeated tomorrow, not by each run.
+	return a.State.SetDone(ctx, collectDuty, a.Now())
+}

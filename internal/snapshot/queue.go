@@ -1,0 +1,122 @@
+package snapshot
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+)
+
+const (
+	// shownJobs is how many jobs a snapshot has, and shownEnded for how long after
+	// its end one is in it.
+	shownJobs  = 200
+	shownEnded = 30 * 24 * time.Hour
+	// maxLink is the longest link to a pull request that is shown, in characters.
+	maxLink = 300
+)
+
+// Prompts says where the prompts stand, as far as is known.
+type Prompts struct {
+	Planned []jobs.Planned
+	// Problem is why the folder cannot be read, empty if it can.
+	Problem string
+}
+
+// queue says where the prompt queue stands, if there is one.
+func (r *Reader) queue(ctx context.Context, out *exporter.Snapshot) error {
+	if r.Prompts == nil {
+		return nil
+	}
+	now := r.Prompts(ctx)
+	q, err := r.State.Queue(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := r.State.Jobs(ctx)
+	charged, active := jobs.Usage(all, out.At)
+	out.Queue = &exporter.Queue{
+		Prompts: countPrompts(r.Config.Projects, now.Planned), Jobs: newestJobs(all, out.At), Paused: string(q.Paused), Problem: now.Problem,
+		Caps: []exporter.Cap{
+			{Name: "day", Limit: int(r.Config.MaxJobsPerDay), Used: charged},
+			{Name: "active", Limit: int(r.Config.MaxActiveJobs), Used: active},
+		},
+	}
+	for _, p := range now.Planned {
+		if p.Why == jobs.WhyNewState {
+			out.Queue.Paused = string(journal.PausedNewState)
+		}
+	}
+	return err
+}
+
+// countPrompts counts the prompts by project and state. Prompts of no configured
+// project, because their file is invalid, count for a project without a name.
+func countPrompts(projects []string, planned []jobs.Planned) []exporter.Prompts {
+	counts := map[exporter.Prompts]int{}
+	for _, p := range planned {
+		c := exporter.Prompts{Project: p.Project, State: string(p.State)}
+		if !slices.Contains(projects, p.Project) {
+			c.Project = ""
+		}
+		counts[c]++
+	}
+	var out []exporter.Prompts
+	for _, project := range projects {
+		for _, state := range journal.States() {
+			p := exporter.Prompts{Project: project, State: string(state)}
+			p.Count = counts[p]
+			out = append(out, p)
+		}
+	}
+	if n := counts[exporter.Prompts{State: string(journal.Invalid)}]; n > 0 {
+		out = append(out, exporter.Prompts{State: string(journal.Invalid), Count: n})
+	}
+	return out
+}
+
+// newestJobs returns the newest job of each prompt, newest first: a bounded number of
+// jobs that go on or ended lately.
+func newestJobs(all []journal.Job, now time.Time) []exporter.Job {
+	newest := map[string]journal.Job{}
+	for _, j := range all {
+		if other, ok := newest[j.Prompt]; !ok || j.Newer(other) {
+			newest[j.Prompt] = j
+		}
+	}
+	kept := make([]journal.Job, 0, len(newest))
+	for _, j := range newest {
+		if !j.State.Ended() || now.Sub(j.Ended) < shownEnded {
+			kept = append(kept, j)
+		}
+	}
+	slices.SortFunc(kept, func(a, b journal.Job) int { return cmp.Compare(b.Seq, a.Seq) })
+	var out []exporter.Job
+	for _, j := range kept[:min(len(kept), shownJobs)] {
+		out = append(out, exporter.Job{
+			Project: j.Project, Prompt: j.Prompt, Title: j.Title, State: string(j.State), Status: j.Status, ID: j.JobID, Reason: j.Reason,
+			PRLink: shownLink(j.PRLink), Model: j.Model, Repository: j.Repository, Ref: j.Ref,
+			Created: j.Created, Ended: j.Ended, Stalled: j.Stalled(now),
+		})
+	}
+	return out
+}
+
+// shownLink returns a link that may be shown and followed: https, or of this
+// machine, and not too long.
+func shownLink(link string) string {
+	u, err := url.Parse(link)
+	if err != nil || len([]rune(link)) > maxLink {
+		return ""
+	}
+	if u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()) {
+		return link
+	}
+	return ""
+}

@@ -1,0 +1,308 @@
+// Package snapshot makes the values of all metrics and of the status page from the
+// state. It sends nothing.
+package snapshot
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// shownRuns is how many runs a snapshot has.
+const shownRuns = 10
+
+// Reader makes snapshots.
+type Reader struct {
+	Config config.Config
+	State  *state.DB
+	Sinks  []sinks.Sink
+	Now    func() time.Time
+	// KeyRejected reports whether the service refused the present value of a key.
+	KeyRejected func(ctx context.Context, name string) (bool, error)
+	// Prompts says where the prompts stand; nil where no queue is configured.
+	Prompts func(ctx context.Context) Prompts
+}
+
+// New returns a reader over what a has opened. It reads the prompt folder itself.
+func New(a *app.App) *Reader {
+	r := &Reader{Config: a.Config, State: a.State, Sinks: a.Sinks, Now: a.Now, KeyRejected: a.API.KeyRejected}
+	if a.Config.PromptsDir != "" {
+		r.Prompts = func(ctx context.Context) (out Prompts) {
+			folder, err := app.OpenPrompts(a.Config)
+			if err == nil {
+				out.Planned, err = a.PlanPrompts(ctx, folder)
+			}
+			if err != nil {
+				out.Problem = err.Error()
+			}
+			return out
+		}
+	}
+	return r
+}
+
+// Read makes a snapshot. What is committed while it reads may be in one part of it and
+// not yet in another; the next snapshot has all of it.
+func (r *Reader) Read(ctx context.Context) (exporter.Snapshot, error) {
+	out := exporter.Snapshot{At: r.Now().UTC(), Version: r.Config.Build.Version, Revision: r.Config.Build.Revision}
+	p, err := coverage.Selection{}.Plan(ctx, r.State, r.Config, out.At, 0)
+	if err != nil {
+		return out, err
+	}
+	out.Projects, out.Asides = Projects(p), p.Ledger.SetAside(p.Input)
+	if out.Windows, err = r.windows(ctx, p.Ledger, out.Projects); err != nil {
+		return out, err
+	}
+	r.sinks(p.Ledger, &out)
+	for _, read := range []func(context.Context, *exporter.Snapshot) error{r.open, r.counters, r.histograms, r.keys, r.runs, r.queue} {
+		if err := read(ctx, &out); err != nil {
+			return out, err
+		}
+	}
+	return out, r.due(ctx, p, &out)
+}
+
+// Projects returns the coverage of each project of a plan: the windows that the ledger
+// has and those it should have.
+func Projects(p coverage.Plan) []exporter.Project {
+	// A window that is set aside waits for something else than its rows.
+	waits := map[analytics.Key]bool{}
+	for _, item := range p.Waiting {
+		waits[item.Key] = !p.Ledger.Asides[item.Key].Until.After(p.Input.Now)
+	}
+	var out []exporter.Project
+	for _, id := range p.Input.Projects {
+		project := exporter.Project{ID: id}
+		for _, spec := range p.Input.Specs {
+			g := grid(p, id, spec)
+			for i, c := range g.Cells {
+				if c.Revision != nil && waits[c.Revision.Key] {
+					g.Cells[i].RowsFrom = c.To.Time().Add(p.Input.Settle)
+				}
+			}
+			project.Grids = append(project.Grids, g)
+		}
+		out = append(out, project)
+	}
+	return out
+}
+
+// grid returns the complete windows of one project and granularity, oldest first: those
+// in the ledger and those that are missing.
+func grid(p coverage.Plan, project string, spec analytics.Spec) exporter.Grid {
+	g := exporter.Grid{Granularity: spec.Granularity, TotalsOnly: spec.TotalsOnly}
+	for _, rev := range p.Ledger.Windows[schedule.Series{Project: project, Granularity: spec.Granularity}] {
+		if rev.Complete(p.Input.Now) {
+			g.Cells = append(g.Cells, exporter.Cell{Window: rev.Window, Revision: &rev})
+		}
+	}
+	for _, w := range schedule.Gaps(p.Input, project, spec) {
+		// A gap that lacks only its rows has an entry in the ledger.
+		if _, known := p.Ledger.Entries[analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}]; !known {
+			g.Cells = append(g.Cells, exporter.Cell{Window: w})
+		}
+	}
+	slices.SortFunc(g.Cells, func(a, b exporter.Cell) int { return cmp.Compare(a.From, b.From) })
+	countCells(&g)
+	return g
+}
+
+func countCells(g *exporter.Grid) {
+	for _, c := range g.Cells {
+		if c.Revision == nil {
+			g.Missing++
+			continue
+		}
+		g.Known++
+		if c.Revision.TotalsOnly() && !g.TotalsOnly {
+			g.Rowless++
+		}
+		if !c.Revision.Settled {
+			g.Provisional++
+		}
+		if !c.Revision.Verified {
+			g.Unverified++
+		}
+	}
+}
+
+// before returns the totals of the window that ends where w begins, nil if it was not
+// read.
+func before(g exporter.Grid, w analytics.Window) *analytics.Totals {
+	for _, c := range g.Cells {
+		if c.To == w.From && c.Revision != nil {
+			return &c.Revision.Totals
+		}
+	}
+	return nil
+}
+
+// windows returns the newest windows, with their pages where those kept are of
+// the same reading.
+func (r *Reader) windows(ctx context.Context, l coverage.Ledger, projects []exporter.Project) (out []exporter.Window, err error) {
+	lists, err := r.State.Pages(ctx, int(r.Config.TopPages))
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range projects {
+		for _, g := range p.Grids {
+			rev := l.Newest(p.ID, g.Granularity, r.Now())
+			if rev == nil {
+				continue
+			}
+			w := exporter.Window{Revision: *rev, Previous: before(g, rev.Window)}
+			if !rev.Verified {
+				e := l.Entries[rev.Key]
+				w.MovedRows, w.RepeatedRows = e.MovedRows, e.RepeatedRows
+			}
+			for _, l := range lists {
+				if l.Key == rev.Key && l.Revision == rev.Number {
+					w.Pages = l.Pages
+				}
+			}
+			out = append(out, w)
+		}
+	}
+	return out, nil
+}
+
+// open returns the running windows that still run.
+func (r *Reader) open(ctx context.Context, out *exporter.Snapshot) error {
+	all, err := r.State.OpenWindows(ctx)
+	for _, w := range all {
+		wanted := slices.Contains(r.Config.Projects, w.Project) && slices.Contains(r.Config.OpenWindows, w.Granularity)
+		if wanted && !w.Complete(out.At) {
+			out.Open = append(out.Open, exporter.Open{Key: w.Key, Totals: w.Totals, ReadAt: w.ReadAt})
+		}
+	}
+	return err
+}
+
+// due counts what is due, and when the budget lets it be done. Neither the running
+// windows, which every run reads, nor those that wait are counted.
+func (r *Reader) due(ctx context.Context, p coverage.Plan, out *exporter.Snapshot) error {
+	due := slices.DeleteFunc(p.Due, func(i schedule.Item) bool { return i.Reason == schedule.ReasonOpen })
+	counts := map[exporter.Due]int{}
+	for _, i := range due {
+		counts[exporter.Due{Project: i.Project, Granularity: i.Granularity, Reason: string(i.Reason)}]++
+	}
+	for _, project := range p.Input.Projects {
+		for _, spec := range p.Input.Specs {
+			for _, reason := range []schedule.Reason{schedule.ReasonMissing, schedule.ReasonSettle, schedule.ReasonUnverified} {
+				d := exporter.Due{Project: project, Granularity: spec.Granularity, Reason: string(reason)}
+				d.Count = counts[d]
+				out.Due = append(out.Due, d)
+			}
+		}
+	}
+	if len(due) > 0 {
+		out.Finish = p.Budget.Finish(p.Ledger.Cost(due))
+	}
+	budget := func(name string, left coverage.Capacity) {
+		out.Budgets = append(out.Budgets, exporter.Budget{Name: name, Limit: left.Limit, Remaining: left.Available, Next: left.Next})
+	}
+	budget(coverage.AnalyticsBudget, p.Budget)
+	if r.Config.PromptsDir == "" {
+		return nil
+	}
+	for _, project := range r.Config.Projects {
+		name := coverage.AgentBudget(project)
+		left, err := coverage.Remaining(ctx, r.State, name, int(r.Config.AgentBudget), time.Duration(r.Config.Timeout), out.At)
+		if err != nil {
+			return err
+		}
+		budget(name, left)
+	}
+	return nil
+}
+
+func (r *Reader) counters(ctx context.Context, out *exporter.Snapshot) error {
+	counts, err := r.State.Counters(ctx)
+	for _, c := range counts {
+		out.Counters = append(out.Counters, exporter.Counter{Name: c.Name, Labels: state.Pairs(c.Labels), Value: c.Value})
+	}
+	return err
+}
+
+// histograms gathers the buckets, which come sorted by name and labels.
+func (r *Reader) histograms(ctx context.Context, out *exporter.Snapshot) error {
+	observed, err := r.State.Histograms(ctx)
+	var name, labels string
+	for _, o := range observed {
+		if n := len(out.Histograms); n == 0 || o.Name != name || o.Labels != labels {
+			name, labels = o.Name, o.Labels
+			out.Histograms = append(out.Histograms, exporter.Histogram{Name: name, Labels: state.Pairs(labels), Buckets: map[int]uint64{}})
+		}
+		h := &out.Histograms[len(out.Histograms)-1]
+		h.Buckets[o.Bucket] = uint64(o.Count)
+		h.Sum += o.Sum.Seconds()
+	}
+	return err
+}
+
+func (r *Reader) keys(ctx context.Context, out *exporter.Snapshot) error {
+	admin := exporter.Key{Name: docsapi.KeyAdmin}
+	if r.Config.APIKeyExpires.Set {
+		admin.Expires = r.Config.APIKeyExpires.Date.Time()
+	}
+	out.Keys = []exporter.Key{admin}
+	if r.Config.WriteAPIKey != "" {
+		out.Keys = append(out.Keys, exporter.Key{Name: docsapi.KeyWrite})
+	}
+	for i := range out.Keys {
+		k := &out.Keys[i]
+		var err error
+		if k.Rejected, err = r.KeyRejected(ctx, k.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sinks says when each sink last took a window, and how many it lacks.
+func (r *Reader) sinks(l coverage.Ledger, out *exporter.Snapshot) {
+	for _, s := range r.Sinks {
+		sink := exporter.Sink{Name: s.Name(), Location: s.Location()}
+		for _, e := range l.Entries {
+			at, owed := e.Sinks[s.Name()]
+			switch {
+			case owed && at.IsZero():
+				sink.Waiting++
+			case at.After(sink.LastCommit):
+				sink.LastCommit = at
+			}
+		}
+		out.Sinks = append(out.Sinks, sink)
+	}
+}
+
+func (r *Reader) runs(ctx context.Context, out *exporter.Snapshot) error {
+	runs, err := r.State.LastRuns(ctx, shownRuns)
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		out.Runs = append(out.Runs, exporter.Run{
+			Started: run.Started, Finished: run.Finished, Outcome: run.Outcome, Message: run.Message, Windows: run.Windows, Requests: run.Requests,
+		})
+		if run.Finished.After(out.LastCompletion) {
+			out.LastCompletion = run.Finished
+		}
+		if run.Started.After(out.LastStart) {
+			out.LastStart = run.Started
+		}
+	}
+	out.LastSuccess, err = r.State.LastSuccess(ctx)
+	return err
+}

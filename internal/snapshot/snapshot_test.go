@@ -1,0 +1,202 @@
+package snapshot
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+func dayOf(project string, d analytics.Date) analytics.Key {
+	return analytics.Key{Project: project, Granularity: analytics.Day, Window: analytics.Window{From: d, To: d + 1}}
+}
+
+// TestGrid: the ledger's windows and the gaps, oldest first, each once.
+func TestGrid(t *testing.T) {
+	today := analytics.NewDate(2026, time.March, 10)
+	db, err := state.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var revs []analytics.Revision
+	for _, r := range []analytics.Revision{
+		{Key: dayOf("a", today-2), Verified: true},
+		{Key: dayOf("a", today-3)},
+		{Key: dayOf("a", today-4), Settled: true, Verified: true, Rows: analytics.TotalsOnlyRows}, // rows are wanted
+		{Key: dayOf("a", today-40), Settled: true, Verified: true},                                // from before Since
+		{Key: dayOf("a", today), Settled: true, Verified: true},                                   // from a clock ahead of ours
+		{Key: dayOf("b", today-1), Settled: true, Verified: true},                                 // of another project
+	} {
+		r.Number = 1
+		revs = append(revs, r)
+	}
+	if err := db.Restore(t.Context(), "parquet", revs); err != nil {
+		t.Fatal(err)
+	}
+	c := config.Config{Projects: config.Projects{"a"}, Windows: config.Windows{{Granularity: analytics.Day}}, Since: config.OptionalDate{Date: today - 5, Set: true}, StateDir: t.TempDir()}
+	p, err := coverage.Selection{}.Plan(t.Context(), db, c, today.Time().Add(time.Hour), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := Projects(p)[0].Grids[0]
+	var cells []string
+	for _, c := range g.Cells {
+		text := c.From.String()
+		if c.Revision == nil {
+			text += " missing"
+		}
+		cells = append(cells, text)
+	}
+	want := []string{"2026-01-29", "2026-03-05 missing", "2026-03-06", "2026-03-07", "2026-03-08", "2026-03-09 missing"}
+	if diff := cmp.Diff(want, cells); diff != "" {
+		t.Error(diff)
+	}
+	g.Cells = nil
+	if diff := cmp.Diff(exporter.Grid{Granularity: analytics.Day, Known: 4, Missing: 2, Provisional: 2, Unverified: 1, Rowless: 1}, g); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSnapshotOfWhatWaits: a window that is set aside, and one whose rows are read
+// when it has settled, are not due and cost nothing yet; what is due costs what it
+// is estimated at.
+func TestSnapshotOfWhatWaits(t *testing.T) {
+	today := analytics.NewDate(2026, time.March, 10)
+	now := today.Time().Add(12 * time.Hour)
+	c := config.Config{
+		Projects: config.Projects{"a", "b", "c"}, Windows: config.Windows{{Granularity: analytics.Day}}, Since: config.OptionalDate{Date: today - 5, Set: true},
+		Settle: config.Duration(72 * time.Hour), Budget: 3, StateDir: t.TempDir(), TopPages: 50,
+	}
+	db, err := state.Open(c.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	record := func(r analytics.Revision, p analytics.Provenance) {
+		t.Helper()
+		r.Number = 1
+		if err := db.Record(t.Context(), r, p, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, project := range c.Projects[1:] {
+		for d := c.Since.Date; d < today-1; d++ {
+			record(analytics.Revision{Key: dayOf(project, d), Settled: true, Verified: true}, analytics.Provenance{})
+		}
+	}
+	record(analytics.Revision{Key: dayOf("b", today-1), Rows: 900}, analytics.Provenance{MovedRows: 250, RepeatedRows: 7})
+	record(analytics.Revision{Key: dayOf("c", today-1), Rows: 900, Verified: true}, analytics.Provenance{RepeatedRows: 7})
+	for d := today - 2; d < today; d++ { // its rows were given up
+		record(analytics.Revision{Key: dayOf("a", d), Rows: analytics.TotalsOnlyRows, Verified: true}, analytics.Provenance{Requests: 5})
+	}
+	record(analytics.Revision{Key: dayOf("a", today-4), Rows: 1000, Verified: true}, analytics.Provenance{})
+	record(analytics.Revision{Key: dayOf("a", today-5), Rows: 1000, Settled: true, Verified: true}, analytics.Provenance{})
+	week := dayOf("a", today-8)
+	week.Granularity, week.To = analytics.Week, today-1
+	for k, until := range map[analytics.Key]time.Time{
+		dayOf("a", today-1):    now.Add(time.Second), // and it waits for its rows no longer
+		dayOf("a", today-3):    now,                  // its time is over
+		dayOf("c", today-5):    now.Add(time.Hour),   // asked for by name
+		dayOf("a", today):      now.Add(time.Hour),   // still runs, and never rests
+		dayOf("gone", today-1): now.Add(time.Hour),   // not configured
+		week:                   now.Add(time.Hour),   // nor this
+	} {
+		if err := db.SetAside(t.Context(), analytics.Aside{Key: k, Reason: analytics.AsideRepeats, Until: until}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := Reader{Config: c, State: db, Now: func() time.Time { return now }, KeyRejected: func(context.Context, string) (bool, error) { return false, nil }}
+	out, err := s.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var aside []analytics.Key
+	for _, a := range out.Asides {
+		aside = append(aside, a.Key)
+	}
+	if diff := cmp.Diff([]analytics.Key{dayOf("a", today-1), dayOf("c", today-5)}, aside); diff != "" {
+		t.Errorf("set aside: %s", diff)
+	}
+	due := map[exporter.Due]bool{}
+	for _, d := range out.Due {
+		if d.Count > 0 {
+			due[d] = true
+		}
+	}
+	if diff := cmp.Diff(map[exporter.Due]bool{
+		{Project: "a", Granularity: analytics.Day, Reason: "missing", Count: 1}: true, // today-3
+		{Project: "a", Granularity: analytics.Day, Reason: "settle", Count: 1}:  true, // today-4
+	}, due); diff != "" {
+		t.Errorf("due: %s", diff)
+	}
+	// Four requests each, one by the window's neighbour and one by its own reading.
+	if want := now.Add(2 * time.Hour); !out.Finish.Equal(want) {
+		t.Errorf("8 requests, 3 an hour, are done by %s, want %s", out.Finish, want)
+	}
+	later := map[analytics.Date]time.Time{}
+	for _, cell := range out.Projects[0].Grids[0].Cells {
+		if !cell.RowsFrom.IsZero() {
+			later[cell.From] = cell.RowsFrom
+		}
+	}
+	if diff := cmp.Diff(map[analytics.Date]time.Time{today - 2: (today + 2).Time()}, later); diff != "" {
+		t.Errorf("rows later: %s", diff)
+	}
+	for i, want := range []exporter.Window{{}, {MovedRows: 250, RepeatedRows: 7}, {}} {
+		if w := out.Windows[i]; w.MovedRows != want.MovedRows || w.RepeatedRows != want.RepeatedRows {
+			t.Errorf("%s: %d rows moved, %d repeated", w.Key, w.MovedRows, w.RepeatedRows)
+		}
+	}
+}
+
+// TestBefore: the window that ends where another begins, as far as it was read.
+func TestBefore(t *testing.T) {
+	cell := func(from analytics.Date, read bool) exporter.Cell {
+		k := dayOf("a", from)
+		c := exporter.Cell{Window: k.Window}
+		if read {
+			c.Revision = &analytics.Revision{Key: k, Totals: analytics.Totals{Total: int64(from)}}
+		}
+		return c
+	}
+	g := exporter.Grid{Cells: []exporter.Cell{cell(1, true), cell(2, true), cell(3, false), cell(5, true)}}
+	for from, want := range map[analytics.Date]int64{2: 1, 3: 2, 4: 0, 5: 0, 6: 5} {
+		var got int64
+		if totals := before(g, analytics.Window{From: from, To: from + 1}); totals != nil {
+			got = totals.Total
+		}
+		if got != want {
+			t.Errorf("before %d: %d, want %d", from, got, want)
+		}
+	}
+}
+
+// TestCountPrompts: a wrong file that is of no configured project is counted too,
+// and a project that is not configured makes no series.
+func TestCountPrompts(t *testing.T) {
+	got := map[exporter.Prompts]bool{}
+	for _, p := range countPrompts([]string{"a", "b"}, []jobs.Planned{
+		{Project: "a", State: journal.Pending}, {Project: "a", State: journal.Pending}, {Project: "b", State: journal.Invalid},
+		{State: journal.Invalid}, {Project: "gone", State: journal.Invalid}, {Project: "gone", State: journal.Completed}, {State: journal.Pending},
+	}) {
+		if p.Count > 0 {
+			got[p] = true
+		}
+	}
+	want := map[exporter.Prompts]bool{
+		{Project: "a", State: "pending", Count: 2}: true, {Project: "b", State: "invalid", Count: 1}: true, {State: "invalid", Count: 2}: true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
