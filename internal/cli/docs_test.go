@@ -111,13 +111,27 @@ func inside(comment string) string {
 	return strings.TrimSpace(said)
 }
 
+var testingRow = regexp.MustCompile("(?m)^\\| `(.*)` \\| (.*) \\|$")
+
+// listedMarks returns the marks of blocks of the README by their first lines: its
+// readers are spared the comments.
+func listedMarks(testing string) map[string]string {
+	out := map[string]string{}
+	for _, row := range testingRow.FindAllStringSubmatch(testing, -1) {
+		out[row[1]] = row[2]
+	}
+	return out
+}
+
 var allExecuted = regexp.MustCompile("<!-- " + allExecutedMark + " ([^>]*) -->")
 
 // TestDocumentationMarks holds that each block says what became of it, and that
 // the tests it names are there.
 func TestDocumentationMarks(t *testing.T) {
 	known := testNames(t)
-	for page, text := range documentation(t) {
+	pages := documentation(t)
+	listed := listedMarks(pages["docs/testing.md"])
+	for page, text := range pages {
 		all := allExecuted.FindStringSubmatch(text)
 		if all != nil {
 			if problem := unknownTests(all[1], known); problem != "" {
@@ -127,6 +141,9 @@ func TestDocumentationMarks(t *testing.T) {
 		for _, b := range docBlocks(page, text) {
 			if !slices.Contains(copyable, b.language()) || all != nil && len(b.notes) == 0 {
 				continue
+			}
+			if first, _, _ := strings.Cut(b.text, "\n"); page == "README.md" {
+				b.notes = append(b.notes, listed[first])
 			}
 			if problem := checkMarks(b, known); problem != "" {
 				t.Errorf("%s: %s", b, problem)
@@ -154,7 +171,7 @@ func checkMarks(b docBlock, known map[string]bool) string {
 			return unknownTests(names, known)
 		}
 	}
-	return "say who runs this block, in a line before it: <!-- executed: TestName --> or <!-- not executed: why -->"
+	return "say who runs this block, in a line before it: <!-- executed: TestName --> or <!-- not executed: why -->; for the README in docs/testing.md"
 }
 
 var testName = regexp.MustCompile(`\bTest\w+|\b[\w-]+\.txtar\b`)

@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write the generated parts of the docume
 // TestREADME holds the tables of the documentation against the code.
 func TestREADME(t *testing.T) {
 	for _, part := range []struct{ path, name, want string }{
-		{"../../README.md", "variables", variableMarkdown()},
+		{"../../docs/configuration.md", "variables", variableMarkdown()},
 		{"../../docs/prometheus.md", "metrics", exporter.Markdown()},
 		{"../../docs/agent-jobs.md", "keys", prompts.KeysMarkdown()},
 		{"../../docs/agent-jobs.md", "template", prompts.TemplateMarkdown()},
@@ -50,7 +50,7 @@ func generated(t *testing.T, path, name, want string) {
 	}
 }
 
-// variableMarkdown is the README's table.
+// variableMarkdown is the table of variables.
 func variableMarkdown() string {
 	var b strings.Builder
 	b.WriteString("| variable | default | meaning |\n|---|---|---|\n")
