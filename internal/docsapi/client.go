@@ -1,3 +1,38 @@
+// Package docsapi is the client of the documentation service's REST API. It hides
+// HTTP: which request an operation is, how its answer is checked, what each failure
+// means, and which failures are retried.
+//
+// A request takes its way through request.go. The other files follow the sections
+// of the service's specification: visitors.go 4.3, page.go 2.2 and 2.3, jobs.go 2.1,
+// 3, 4.1, 4.2 and 4.4, secrets.go 5, errors.go 7.
+//
+// Invariants:
+//   - Each attempt is one call of the transport and, over [NewTransport] and
+//     [NewWriteTransport], at most one request on the wire, so that a budget
+//     placed there counts exactly.
+//   - A read that failed for a time is retried, a write never: neither here nor by
+//     net/http.
+//   - An answer is the whole answer or an error: a cut body, a missing field or
+//     an invalid count never becomes numbers, an answer without its job's id
+//     never becomes a job. Two different paths never become one.
+//   - The key is in the Authorization header and the prompt in the request's body.
+//     Neither is anywhere else: not in errors, logs or printed values. If the
+//     service quotes a prompt, pieces of it under 24 bytes can remain.
+//   - A redirect is never followed.
+//
+// A write ends in one of four ways, and its caller asks in this order:
+//
+//	err == nil        accepted
+//	IsNotSent(err)    not sent: no connection, a budget's refusal, a wrong call
+//	IsInDoubt(err)    in doubt: it may have been accepted
+//	else              not accepted: Permanent as it is, Transient for a time
+//
+// A write ends with its caller's context until it has a connection; from then on
+// only its own deadline ends it.
+//
+// The package does not know about budgets, windows that are due, whether the pages
+// of one window agree with each other (package export), or when a job is read
+// (package jobs).
 package docsapi
 
 import (
@@ -15,50 +50,62 @@ import (
 const (
 	defaultTimeout   = 60 * time.Second
 	defaultUserAgent = "docgauge"
+
+	dialTimeout      = 10 * time.Second
+	handshakeTimeout = 10 * time.Second
+	idleTimeout      = 90 * time.Second
+	maxHeader        = 64 << 10
+	readBuffer       = 32 << 10
+	writeBuffer      = 16 << 10
 )
 
-// Config is what a Client is made from.
+// Config configures a Client.
 type Config struct {
-	// BaseURL is what the paths of the specification are relative to: https, or
-	// http for a loopback host. A path prefix and a trailing slash are allowed.
+	// BaseURL is the URL that the paths of the specification are relative to: https,
+	// or http for a loopback host. A path prefix and a trailing slash are allowed.
 	BaseURL string
-	// APIKey returns the current key, "<prefix>_<secret>". It is asked before
+	// APIKey returns the current key, "<prefix>_<secret>". It is called before
 	// each attempt, so that a key can be replaced while the process runs. It is a
 	// function because fmt, json and slog cannot print what a function returns.
 	APIKey func() string `json:"-"`
-	// Transport sends each attempt; nil means NewTransport for one request in
-	// flight. An error of it that has a method RetryAt() time.Time says that
-	// nothing may be sent before then: it is returned at once, wrapped.
-	Transport http.RoundTripper `json:"-"`
 	// WriteAPIKey returns the key for POSTs; nil means APIKey.
 	WriteAPIKey func() string `json:"-"`
-	// JobPath is the path that one agent job is read at, which the specification
+	// Transport sends each read of visitors; nil means NewTransport for one request
+	// in flight. If an error of it has a method RetryAt() time.Time, nothing may be
+	// sent before that time: it is returned at once, wrapped.
+	Transport http.RoundTripper `json:"-"`
+	// WriteTransport returns the transport for a project's POSTs, with
+	// NewWriteTransport at the bottom; nil means that alone. Its errors count as
+	// those of Transport do.
+	WriteTransport func(project string) http.RoundTripper `json:"-"`
+	// JobPath is the path for reading one agent job, which the specification
 	// leaves open; empty means DefaultJobPath. See CheckJobPath.
 	JobPath string
-	// JobTransport sends the reads of agent jobs: the service's known hourly limits
-	// are on analytics requests and on agent POSTs, not on these. nil means
-	// NewTransport for one request in flight.
-	JobTransport http.RoundTripper `json:"-"`
-	// WriteTransport returns what sends a project's POSTs, NewWriteTransport at the
-	// bottom; nil means that alone. Its errors count as those of Transport do.
-	WriteTransport func(project string) http.RoundTripper `json:"-"`
-	// WriteTimeout is the Timeout of POSTs; 0 means 60 s. A POST that has its
-	// connection is ended by nothing else.
-	WriteTimeout time.Duration
 	// Timeout bounds one attempt, from the moment Transport asks for a
 	// connection to the last byte of the answer; 0 means 60 s. A wait inside
 	// Transport before that (for a budget) is bounded by the context alone.
 	Timeout time.Duration
+	// WriteTimeout is the Timeout of POSTs; 0 means 60 s. Nothing else ends a POST
+	// that has its connection.
+	WriteTimeout time.Duration
 	// UserAgent is sent with every request; empty means "docgauge".
 	UserAgent string
 	// Logger gets one debug line per attempt and a warning per retry; nil means none.
 	Logger *slog.Logger `json:"-"`
-	// Observe is told each attempt that asked for a connection, in the goroutine
-	// that made it; nil means nobody is.
+	// Observe, if not nil, is called with each attempt that asked for a connection, in
+	// the goroutine that made it.
 	Observe func(Attempt) `json:"-"`
 }
 
-// Attempt is one request and what came of it.
+// The operations in Attempt.
+const (
+	EndpointVisitors = "visitors"
+	EndpointCreate   = "agent_create"
+	EndpointMessage  = "agent_message"
+	EndpointJob      = "agent_job"
+)
+
+// Attempt describes one request and its outcome.
 type Attempt struct {
 	// Endpoint names the operation: one of the Endpoint constants.
 	Endpoint string
@@ -75,9 +122,11 @@ func StaticKey(key string) func() string { return func() string { return key } }
 
 // Client talks to the service. It is safe for use by many goroutines.
 type Client struct {
-	base, jobPath         string
-	admin, write          credential
-	transport             http.RoundTripper
+	base, jobPath string
+	admin, write  credential
+	transport     http.RoundTripper
+	// jobTransport sends the reads of agent jobs, past any budget: the service's known
+	// hourly limits are on analytics requests and on agent POSTs, not on these.
 	jobTransport          http.RoundTripper
 	writeTransport        func(project string) http.RoundTripper
 	timeout, writeTimeout time.Duration
@@ -91,7 +140,10 @@ type Client struct {
 func New(cfg Config) (*Client, error) {
 	base, baseErr := parseBase(cfg.BaseURL)
 	admin := adminCredential(cfg.APIKey)
-	write := writeCredential(cfg.WriteAPIKey, admin)
+	write := admin
+	if cfg.WriteAPIKey != nil {
+		write = credential{KeyWrite, writeKeyVariable, cfg.WriteAPIKey}
+	}
 	_, adminErr := admin.current()
 	var writeErr error
 	if cfg.WriteAPIKey != nil {
@@ -104,13 +156,13 @@ func New(cfg Config) (*Client, error) {
 	return &Client{
 		base: base, jobPath: cfg.JobPath,
 		admin: admin, write: write,
-		transport: cfg.Transport, jobTransport: cfg.JobTransport, writeTransport: cfg.WriteTransport,
+		transport: cfg.Transport, jobTransport: NewTransport(1, cfg.Timeout), writeTransport: cfg.WriteTransport,
 		timeout: cfg.Timeout, writeTimeout: cfg.WriteTimeout,
 		userAgent: cfg.UserAgent, log: cfg.Logger, observe: cfg.Observe,
 	}, nil
 }
 
-// withDefaults fills in what New's caller left open, the keys apart.
+// withDefaults fills in the fields that were left empty, except the keys.
 func (cfg Config) withDefaults() Config {
 	cfg.JobPath = cmp.Or(cfg.JobPath, DefaultJobPath)
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
@@ -119,9 +171,6 @@ func (cfg Config) withDefaults() Config {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Transport == nil {
 		cfg.Transport = NewTransport(1, cfg.Timeout)
-	}
-	if cfg.JobTransport == nil {
-		cfg.JobTransport = NewTransport(1, cfg.Timeout)
 	}
 	if cfg.WriteTransport == nil {
 		shared := NewWriteTransport(cfg.WriteTimeout)
@@ -133,8 +182,8 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// parseBase returns raw without its trailing slash. Errors do not quote raw: a
-// misplaced secret may be in it.
+// parseBase returns raw without its trailing slash. Errors do not quote raw, which
+// may contain a misplaced secret.
 func parseBase(raw string) (string, error) {
 	u, err := url.Parse(raw)
 	switch {
@@ -154,4 +203,52 @@ func parseBase(raw string) (string, error) {
 
 func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
+}
+
+// NewTransport returns the base transport for reads: it keeps one idle
+// connection for each of concurrency requests in flight, asks for gzip and
+// unpacks it, uses the proxy of the environment, and waits timeout for the
+// header of an answer.
+//
+// It speaks HTTP/1.1 only. There, with the bodies that [Client] gives its requests,
+// net/http sends each request once; over HTTP/2 the same body would make each
+// GET carry an empty data frame.
+func NewTransport(concurrency int, timeout time.Duration) *http.Transport {
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSHandshakeTimeout:    handshakeTimeout,
+		ResponseHeaderTimeout:  timeout,
+		IdleConnTimeout:        idleTimeout,
+		MaxIdleConns:           max(concurrency, 1),
+		MaxIdleConnsPerHost:    max(concurrency, 1),
+		MaxResponseHeaderBytes: maxHeader,
+		ReadBufferSize:         readBuffer,
+		Protocols:              http1(),
+	}
+}
+
+// NewWriteTransport returns the base transport for POSTs: HTTP/1.1 with a fresh
+// connection for each, so that none can fail because its connection is stale and
+// net/http has no reason to send it again. A header that fits the write buffer
+// leaves with its body, or not at all (see deadline.gotConn). timeout bounds the
+// connecting, if it is below 10 s. Only [Client] bounds the wait for the answer, so
+// that there is one clock and one message.
+func NewWriteTransport(timeout time.Duration) *http.Transport {
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: min(timeout, dialTimeout)}).DialContext,
+		TLSHandshakeTimeout:    min(timeout, handshakeTimeout),
+		MaxResponseHeaderBytes: maxHeader,
+		WriteBufferSize:        writeBuffer,
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		Protocols:              http1(),
+	}
+}
+
+func http1() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	return p
 }

@@ -1,8 +1,17 @@
 package docsapi
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -53,5 +62,167 @@ func TestNewAccepts(t *testing.T) {
 		if err != nil || c.base != want {
 			t.Errorf("%s: %v, %v; want base %s", base, c, err, want)
 		}
+	}
+}
+
+// TestTransports: each operation goes its own way, so that each meets the budget
+// that is meant for it.
+func TestTransports(t *testing.T) {
+	via := map[string]int{}
+	count := func(name string, answer func(*http.Request) (*http.Response, error)) http.RoundTripper {
+		return tripper(func(r *http.Request) (*http.Response, error) {
+			via[name]++
+			if r.Method == http.MethodPost && r.GetBody != nil {
+				t.Error("net/http could send the body again")
+			}
+			return answer(r)
+		})
+	}
+	c := agentClient(t, "https://api.example.com", func(cfg *Config) {
+		cfg.Transport = count("analytics", status(200, onePage))
+		cfg.WriteTransport = func(project string) http.RoundTripper { return count("write "+project, status(201, oneJob)) }
+	})
+	c.jobTransport = count("jobs", status(200, oneJob))
+	_, err1 := c.VisitorsPage(t.Context(), query())
+	_, err2 := c.Job(t.Context(), "a", "job_1")
+	_, err3 := c.CreateJob(t.Context(), "a", "x")
+	_, err4 := c.SendMessage(t.Context(), "b", "job_1", "x")
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int{"analytics": 1, "jobs": 1, "write a": 1, "write b": 1}, via); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestWriteKeyIsTheAdminKeyWhereThereIsNone also holds the words of a refusal to
+// the variable that must change.
+func TestWriteKeyIsTheAdminKeyWhereThereIsNone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change         func(*Config)
+		key, says, not string
+		attempt        string
+	}{
+		"one key":  {func(cfg *Config) { cfg.WriteAPIKey = nil }, testKey, "DOCGAUGE_API_KEY was refused", "WRITE", KeyAdmin},
+		"two keys": {func(*Config) {}, testWriteKey, "DOCGAUGE_WRITE_API_KEY was refused", testKey, KeyWrite},
+	} {
+		service := serveRaw(t, false, answers("403 Forbidden", ""))
+		var seen []Attempt
+		c := agentClient(t, service.base, tc.change, func(cfg *Config) { cfg.Observe = func(a Attempt) { seen = append(seen, a) } })
+		_, err := c.CreateJob(t.Context(), "prj_a", testPrompt)
+		if !IsUnauthorized(err) || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), tc.not) {
+			t.Errorf("%s: %v", name, err)
+		}
+		_, err = c.Job(t.Context(), "prj_a", "job_1")
+		if !IsUnauthorized(err) || !strings.Contains(err.Error(), "DOCGAUGE_API_KEY was refused") {
+			t.Errorf("%s, a read: %v", name, err)
+		}
+		_, requests := service.seen()
+		if got := requests[0].header.Get("Authorization"); got != "Bearer "+tc.key {
+			t.Errorf("%s: sent with another key", name)
+		}
+		if len(seen) != 2 || seen[0].Key != tc.attempt || seen[0].Endpoint != EndpointCreate || seen[0].Status != 403 || seen[1].Key != KeyAdmin {
+			t.Errorf("%s: observed %+v", name, seen)
+		}
+	}
+	_, err := New(Config{BaseURL: "https://api.example.com", APIKey: StaticKey(testKey), WriteAPIKey: StaticKey("hunter22"), JobPath: "/x"})
+	if err == nil || !strings.Contains(err.Error(), "DOCGAUGE_WRITE_API_KEY: want") || !strings.Contains(err.Error(), "DOCGAUGE_JOB_PATH") || strings.Contains(err.Error(), "hunter22") {
+		t.Errorf("unusable write key and path: %v", err)
+	}
+}
+
+// TestRequestsOnTheWire holds every byte of the four requests.
+func TestRequestsOnTheWire(t *testing.T) {
+	sent := make(chan string, 1)
+	start := func(body string) (base, common string) {
+		service := serveRaw(t, true, records(sent, "HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body))
+		return service.base, "Host: " + strings.TrimPrefix(service.base, "http://") + "\r\nUser-Agent: docgauge\r\n"
+	}
+	const id = "j/1?é"
+	base, common := start(strings.Replace(oneJob, "job_1", `j/1?\u00e9`, 1))
+	c := agentClient(t, base+"/base/", func(cfg *Config) { cfg.JobPath = "/other/{id}/of/{projectId}" })
+	post := func(path, body string) string {
+		return fmt.Sprintf("POST %s HTTP/1.1\r\n%sContent-Length: %d\r\nAccept: application/json\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n%s",
+			path, common, len(body), testWriteKey, body)
+	}
+	get := func(path string) string {
+		return "GET " + path + " HTTP/1.1\r\n" + common + "Accept: application/json\r\nAuthorization: Bearer " + testKey + "\r\nAccept-Encoding: gzip\r\n\r\n"
+	}
+	for name, tc := range map[string]struct {
+		do   func() (Job, error)
+		want string
+	}{
+		"create": {func() (Job, error) { return c.CreateJob(t.Context(), "a/b", "say \"<é>\"\n") },
+			post("/base/v2/agent/a%2Fb/job", `{"prompt":"say \"<é>\"\n"}`)},
+		"message": {func() (Job, error) { return c.SendMessage(t.Context(), "prj_a", id, "more") },
+			post("/base/v2/agent/prj_a/job/j%2F1%3F%C3%A9/message", `{"prompt":"more"}`)},
+		"read": {func() (Job, error) { return c.Job(t.Context(), "a/{id}", id) },
+			get("/base/other/j%2F1%3F%C3%A9/of/a%2F%7Bid%7D")},
+	} {
+		job, err := tc.do()
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		want := oneJobWant
+		want.ID = id
+		if diff := cmp.Diff(want, job) + cmp.Diff(tc.want, <-sent); diff != "" {
+			t.Error(name, diff)
+		}
+	}
+	base, common = start(onePage)
+	page, err := newClient(t, base+"/base/", nil).VisitorsPage(t.Context(), VisitorsQuery{Project: "a/b?c", Window: october, Limit: 7, Offset: 14})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := onePageWant
+	want.Offset = 14
+	request := get("/base/v1/analytics/a%2Fb%3Fc/visitors?dateFrom=2026-10-01&dateTo=2026-11-01&limit=7&offset=14")
+	if diff := cmp.Diff(want, page) + cmp.Diff(request, <-sent); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestObserve: each attempt that asked for a connection, and no other.
+func TestObserve(t *testing.T) {
+	type endpoint struct {
+		status int
+		body   string
+	}
+	answers := map[string]endpoint{
+		"/v1/analytics/p/visitors": {429, ""}, "/v2/agent/p/job": {201, oneJob},
+		"/v2/agent/p/job/job_1/message": {200, oneJob}, "/v2/agent/p/job/job_1": {200, oneJob},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(answers[r.URL.Path].status)
+		io.WriteString(w, answers[r.URL.Path].body)
+	}))
+	defer server.Close()
+	var seen []Attempt
+	observed := func(cfg *Config) { cfg.Observe = func(a Attempt) { seen = append(seen, a) } }
+	refused := func(cfg *Config) { cfg.Transport = tripper(breaks(notBefore{time.Now().Add(time.Minute)})) }
+	visitors := VisitorsQuery{Project: "p", Window: october}
+
+	c := agentClient(t, server.URL, observed)
+	_, err1 := c.CreateJob(t.Context(), "p", "x")
+	_, err2 := c.SendMessage(t.Context(), "p", "job_1", "x")
+	_, err3 := c.Job(t.Context(), "p", "job_1")
+	_, err4 := c.VisitorsPage(t.Context(), visitors)
+	_, err5 := agentClient(t, server.URL, observed, refused).VisitorsPage(t.Context(), visitors)
+	_, err6 := agentClient(t, refusing(t), observed).CreateJob(t.Context(), "p", "x")
+	if err := errors.Join(err1, err2, err3); err != nil || !IsThrottled(err4) || err5 == nil || fate(err6) != "not sent" {
+		t.Fatal(err, err4, err5, err6)
+	}
+	for i := range seen {
+		if d := seen[i].Duration; d <= 0 || d > time.Minute {
+			t.Errorf("%+v took %v", seen[i], d)
+		}
+		seen[i].Duration = 0
+	}
+	want := []Attempt{
+		{EndpointCreate, KeyWrite, 201, 0}, {EndpointMessage, KeyWrite, 200, 0}, {EndpointJob, KeyAdmin, 200, 0},
+		{EndpointVisitors, KeyAdmin, 429, 0}, {EndpointCreate, KeyWrite, 0, 0},
+	}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/bits"
+	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -54,41 +55,32 @@ func (f field) String() string {
 	return strings.Join(names, ", ")
 }
 
-// fieldOf returns the member a quoted JSON name stands for, 0 for an unknown one.
+// fieldOf returns the member that a quoted JSON name stands for, 0 for an unknown
+// one.
 func fieldOf(quoted []byte) field {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
 		name, _ = jsontext.AppendUnquote(nil, quoted) // the decoder has checked it
 	}
-	switch string(name) {
-	case "human":
-		return human
-	case "ai":
-		return ai
-	case "total":
-		return total
-	case "path":
-		return path
-	case "totals":
-		return totals
-	case "visitors":
-		return visitors
-	case "hasMore":
-		return hasMore
+	for i, known := range fieldNames {
+		if string(name) == known {
+			return 1 << i
+		}
 	}
 	return 0
 }
 
-// pageDecoder reads one page token by token. Syntax and the uniqueness of names
-// are the token decoder's; what must be there and of which kind is ours. Strings
-// may hold what is not Unicode (see path).
+// pageDecoder reads one page token by token, because decoding into structs takes
+// three times as long. The token decoder checks syntax and that no name comes
+// twice; this type checks which members must be there and of which kind. Strings
+// may contain what is not Unicode (see path).
 type pageDecoder struct {
-	body    bytes.Buffer
+	body    bytes.Buffer // the token decoder reads a bytes.Buffer in place
 	tokens  jsontext.Decoder
 	page    analytics.Page
 	maxRows int
 	// paths holds the paths of all rows one after another, ends where each ends:
-	// one string is made of them, not one per row.
+	// they become one string, not one per row.
 	paths []byte
 	ends  []int
 }
@@ -102,45 +94,35 @@ var decoders = sync.Pool{New: func() any { return new(pageDecoder) }}
 // page all the same. body is not kept.
 func decodePage(body []byte, maxRows int) (analytics.Page, error) {
 	d := decoders.Get().(*pageDecoder)
-	defer d.recycle()
-	d.read(body)
+	defer func() {
+		d.reset(nil)
+		decoders.Put(d)
+	}()
+	d.reset(body)
 	d.page = analytics.Page{Rows: make([]analytics.Row, 0, maxRows)}
 	d.maxRows = maxRows
 	if err := d.answer(); err != nil {
 		err = asAnswerError(err)
 		if errors.Is(err, errShape) && isPage(body) {
-			err = malformed{err}
+			err = malformed(err)
 		}
 		return analytics.Page{}, err
 	}
-	d.sharePaths()
+	paths, from := string(d.paths), 0
+	for i, end := range d.ends {
+		d.page.Rows[i].Path = paths[from:end]
+		from = end
+	}
 	return d.page, nil
 }
 
-// read starts on body; the token decoder reads a bytes.Buffer in place.
-func (d *pageDecoder) read(body []byte) {
+func (d *pageDecoder) reset(body []byte) {
 	d.body = *bytes.NewBuffer(body)
 	d.tokens.Reset(&d.body, jsontext.AllowInvalidUTF8(true))
-}
-
-func (d *pageDecoder) recycle() {
-	d.read(nil)
 	d.page, d.paths, d.ends = analytics.Page{}, d.paths[:0], d.ends[:0]
 	if cap(d.paths) > maxPooled {
 		d.paths = nil
 	}
-	decoders.Put(d)
-}
-
-// asAnswerError marks err with what it means for the answer.
-func asAnswerError(err error) error {
-	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return fmt.Errorf("%w: %w", errCut, err)
-	case errors.Is(err, errShape):
-		return err
-	}
-	return fmt.Errorf("%w: %w", errShape, err)
 }
 
 // isPage reports whether body is a page of visitors, however bad its values:
@@ -193,8 +175,8 @@ func (d *pageDecoder) pageField(f field) (err error) {
 	return err
 }
 
-// object reads an object that has all of want; read takes the value of each of
-// them, the values of others are skipped.
+// object reads an object that must have all members of want; read takes the value
+// of each of them. The values of other members are skipped.
 func (d *pageDecoder) object(want field, read func(field) error) error {
 	if err := d.begin(jsontext.KindBeginObject, "an object"); err != nil {
 		return err
@@ -244,8 +226,8 @@ func (d *pageDecoder) rows() error {
 	return err
 }
 
-// entry reads counts: the totals, or with path among want a row, whose path goes
-// to d.paths.
+// entry reads counts: the totals or, with path in want, a row, whose path goes to
+// d.paths.
 func (d *pageDecoder) entry(want field) (row analytics.Row, err error) {
 	err = d.object(want, func(f field) (err error) {
 		switch f {
@@ -263,26 +245,11 @@ func (d *pageDecoder) entry(want field) (row analytics.Row, err error) {
 	return row, err
 }
 
-// count reads a number that is an integer from 0 to 2^63-1, however it is
-// written: 12, 12.0 and 1.2e1 are the same.
 func (d *pageDecoder) count() (int64, error) {
 	raw, err := d.tokens.ReadValue()
 	if err != nil {
 		return 0, err
 	}
-	var n int64
-	for _, c := range raw {
-		digit := int64(c) - '0'
-		if digit < 0 || digit > 9 || n > (math.MaxInt64-digit)/10 {
-			return d.oddCount(raw)
-		}
-		n = n*10 + digit
-	}
-	return n, nil
-}
-
-// oddCount reads a count that is not written in digits alone, or is none.
-func (d *pageDecoder) oddCount(raw jsontext.Value) (int64, error) {
 	if raw.Kind() == jsontext.KindNumber {
 		if n, ok := integer(raw); ok {
 			return n, nil
@@ -301,17 +268,17 @@ func (d *pageDecoder) path() error {
 		return d.broken("want a string")
 	}
 	before := len(d.paths)
+	tooLong := len(raw) > len(`""`)+len(`\u0000`)*maxPath // however it is written
 	switch {
-	case len(raw) > len(`""`)+len(`\u0000`)*maxPath: // too long however it is written
-		return d.broken(pathTooLong)
+	case tooLong:
 	case bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw):
 		d.paths = append(d.paths, raw[1:len(raw)-1]...)
 	default:
 		d.paths = appendPath(d.paths, raw)
 	}
 	switch {
-	case len(d.paths)-before > maxPath:
-		return d.broken(pathTooLong)
+	case tooLong || len(d.paths)-before > maxPath:
+		return d.broken(fmt.Sprintf("a path over %d bytes", maxPath))
 	case len(d.paths) > maxPaths:
 		return d.broken(fmt.Sprintf("paths over %d MiB together", maxPaths>>20))
 	}
@@ -341,7 +308,7 @@ func (d *pageDecoder) begin(kind jsontext.Kind, want string) error {
 	return nil
 }
 
-// broken names the place of the token or value read last.
+// broken returns an error that names the place of the token or value read last.
 func (d *pageDecoder) broken(rule string) error {
 	place := string(d.tokens.StackPointer())
 	if place == "" {
@@ -350,10 +317,90 @@ func (d *pageDecoder) broken(rule string) error {
 	return fmt.Errorf("%w: %s, before byte %d: %s", errShape, place, d.tokens.InputOffset(), rule)
 }
 
-func (d *pageDecoder) sharePaths() {
-	all, from := string(d.paths), 0
-	for i, end := range d.ends {
-		d.page.Rows[i].Path = all[from:end]
-		from = end
+// appendPath appends the path that raw, a JSON string, stands for.
+func appendPath(paths, raw []byte) []byte {
+	before := len(paths)
+	paths, err := jsontext.AppendUnquote(paths, raw)
+	if err == nil && bytes.IndexByte(paths[before:], '\\') < 0 {
+		return paths
 	}
+	return append(paths[:before], analytics.EscapePath(units(raw))...)
+}
+
+// units returns the contents of raw, a JSON string whose syntax has been checked:
+// characters, lone surrogates and stray bytes.
+func units(raw []byte) []rune {
+	var out []rune
+	for i := 1; i < len(raw)-1; {
+		r, size := utf8.DecodeRune(raw[i:])
+		switch {
+		case raw[i] == '\\':
+			r, size = escaped(raw[i:])
+		case r == utf8.RuneError && size == 1:
+			r = analytics.StrayByte + rune(raw[i])
+		}
+		out = append(out, r)
+		i += size
+	}
+	return out
+}
+
+// escaped returns the unit that the escape at the beginning of raw stands for,
+// and the length of the escape.
+func escaped(raw []byte) (unit rune, size int) {
+	const one = len(`\u0000`)
+	switch c := raw[1]; c {
+	case 'u':
+		unit = hex(raw[2:one])
+		if utf16.IsSurrogate(unit) && len(raw) >= 2*one && raw[one] == '\\' && raw[one+1] == 'u' {
+			if pair := utf16.DecodeRune(unit, hex(raw[one+2:2*one])); pair != utf8.RuneError {
+				return pair, 2 * one
+			}
+		}
+		return unit, one
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	default:
+		return rune(c), 2
+	}
+}
+
+// hex reads four digits, which the token decoder has checked.
+func hex(digits []byte) rune {
+	n, _ := strconv.ParseUint(string(digits), 16, 16)
+	return rune(n)
+}
+
+// integer returns the value of a JSON number; false unless it is an integer from 0
+// to 2^63-1, however it is written: 12, 12.0 and 1.2e1 are the same. Nothing is
+// rounded, and the size of an exponent costs nothing.
+func integer(number []byte) (int64, bool) {
+	if n, err := strconv.ParseUint(string(number), 10, 63); err == nil {
+		return int64(n), true
+	}
+	unsigned, negative := bytes.CutPrefix(number, []byte("-"))
+	mantissa, exponentDigits, _ := bytes.Cut(bytes.ToLower(unsigned), []byte("e"))
+	whole, fraction, _ := bytes.Cut(mantissa, []byte("."))
+	figures := bytes.TrimLeft(append(bytes.Clone(whole), fraction...), "0")
+	if len(figures) == 0 {
+		return 0, true // -0 is 0 too
+	}
+	significant := bytes.TrimRight(figures, "0")
+	// ParseInt clamps an exponent to its range, whose ends are far out of ours; an
+	// absent exponent becomes 0.
+	exponent, _ := strconv.ParseInt(string(exponentDigits), 10, 32)
+	zeros := exponent - int64(len(fraction)) + int64(len(figures)-len(significant))
+	if negative || zeros < 0 || int64(len(significant))+zeros > int64(len("9223372036854775807")) {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(significant)+strings.Repeat("0", int(zeros)), 10, 64)
+	return n, err == nil
 }

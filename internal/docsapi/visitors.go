@@ -16,8 +16,7 @@ import (
 // MaxLimit is the most rows one page can have (specification, section 8).
 const MaxLimit = 250
 
-// EndpointVisitors names the operation in Attempt.
-const EndpointVisitors = "visitors"
+const missingProject = "check DOCGAUGE_PROJECTS and DOCGAUGE_BASE_URL"
 
 // VisitorsQuery asks for unique visitors (section 4.3).
 type VisitorsQuery struct {
@@ -30,19 +29,14 @@ type VisitorsQuery struct {
 	Offset int
 }
 
-// VisitorsPage reads the page at q.Offset, with retries. Errors are *Error, or
-// the context's. The paths of one page share memory: keeping one path keeps all
-// paths of its page.
-func (c *Client) VisitorsPage(ctx context.Context, q VisitorsQuery) (analytics.Page, error) {
+// VisitorsPage reads the page at q.Offset, with retries. Errors are *Error, or the
+// cause of the context. The paths of one page share memory: keeping one path keeps
+// all paths of its page.
+func (c *Client) VisitorsPage(ctx context.Context, q VisitorsQuery) (page analytics.Page, err error) {
 	q.Limit = cmp.Or(q.Limit, MaxLimit)
-	r := c.visitorsCall(q)
+	r := c.visitorsCall(q, &page)
 	if err := q.check(); err != nil {
 		return analytics.Page{}, r.refuse(err)
-	}
-	var page analytics.Page
-	r.decode = func(body []byte) (err error) {
-		page, err = decodePage(body, q.Limit)
-		return err
 	}
 	if err := c.read(ctx, r); err != nil {
 		return analytics.Page{}, err
@@ -51,14 +45,15 @@ func (c *Client) VisitorsPage(ctx context.Context, q VisitorsQuery) (analytics.P
 	return page, nil
 }
 
-func (c *Client) visitorsCall(q VisitorsQuery) call {
+// visitorsCall returns the call that decodes its answer into page.
+func (c *Client) visitorsCall(q VisitorsQuery, page *analytics.Page) call {
 	return call{
 		method:   http.MethodGet,
 		op:       "visitors at offset " + strconv.Itoa(q.Offset),
 		endpoint: EndpointVisitors,
 		project:  q.Project,
 		about:    slog.Int("offset", q.Offset),
-		missing:  "check DOCGAUGE_PROJECTS and DOCGAUGE_BASE_URL",
+		notFound: missingProject,
 		key:      c.admin,
 		timeout:  c.timeout,
 		send:     c.transport,
@@ -69,6 +64,10 @@ func (c *Client) visitorsCall(q VisitorsQuery) call {
 			"limit":    {strconv.Itoa(q.Limit)},
 			"offset":   {strconv.Itoa(q.Offset)},
 		}.Encode(),
+		decode: func(body []byte) (err error) {
+			*page, err = decodePage(body, q.Limit)
+			return err
+		},
 	}
 }
 
@@ -87,9 +86,9 @@ func (q VisitorsQuery) check() error {
 	return nil
 }
 
-// checkProject refuses what would make another path.
+// checkProject refuses ids that would change the path.
 func checkProject(id string) error {
-	if id == "" || id == "." || id == ".." {
+	if id == "" || isDots(id) {
 		return errors.New("no project id: copy it from the API keys page of the dashboard")
 	}
 	return nil

@@ -11,10 +11,14 @@ const (
 	keyVariable      = "DOCGAUGE_API_KEY"
 	writeKeyVariable = "DOCGAUGE_WRITE_API_KEY"
 	redacted         = "[redacted]"
+	quotedPrompt     = "[prompt]"
 	// maxMessage caps what is shown of the service's own words, in characters.
 	maxMessage = 300
 	// minSecret is the shortest secret part that is also redacted on its own.
 	minSecret = 6
+	// minQuote is the shortest piece of a prompt, in bytes, that counts as a quote of
+	// it: shorter pieces are common words.
+	minQuote = 24
 )
 
 // The names of keys in Attempt.
@@ -23,8 +27,8 @@ const (
 	KeyWrite = "write"
 )
 
-// credential is one of the keys: its name, the variable that users know it by,
-// and how to get it. It holds no key.
+// credential is one of the keys: its name, its variable, and how to get it. It
+// does not contain the key.
 type credential struct {
 	name, variable string
 	get            func() string
@@ -37,14 +41,6 @@ func adminCredential(get func() string) credential {
 	return credential{KeyAdmin, keyVariable, get}
 }
 
-// writeCredential is the key for POSTs: the admin key where there is none.
-func writeCredential(get func() string, admin credential) credential {
-	if get == nil {
-		return admin
-	}
-	return credential{KeyWrite, writeKeyVariable, get}
-}
-
 // current returns the key to send now (specification, section 5).
 func (c credential) current() (string, error) {
 	key := c.get()
@@ -55,7 +51,7 @@ func (c credential) current() (string, error) {
 	return key, nil
 }
 
-// CheckKey says whether a key can be sent; the error does not quote it.
+// CheckKey reports why key cannot be sent, or nil; the error does not quote it.
 func CheckKey(key string) error {
 	_, err := adminCredential(StaticKey(key)).current()
 	return err
@@ -65,9 +61,9 @@ func CheckKey(key string) error {
 // prefix, an underscore and at least 16 characters.
 var tokenShape = regexp.MustCompile(`(?i)\bbearer\s+[^\s"'<>,;]+|[A-Za-z0-9]+_[A-Za-z0-9_\-]{16,}`)
 
-// withoutKey returns text of others without key and without anything that looks
-// like one, on one line, printable. Unprintable characters go first: they could
-// hide a key from the search.
+// withoutKey returns foreign text without key and without anything that looks like
+// a key, on one line, printable. Unprintable characters are removed first, because
+// they could hide a key from the search.
 func withoutKey(text, key string) string {
 	text = oneLine(text)
 	if key != "" {
@@ -77,6 +73,36 @@ func withoutKey(text, key string) string {
 		}
 	}
 	return tokenShape.ReplaceAllString(text, redacted)
+}
+
+// withoutPrompt replaces what text repeats of prompt: services quote what they
+// refuse. Both are on one line, as oneLine makes it.
+func withoutPrompt(text, prompt string) string {
+	size := min(minQuote, len(prompt))
+	if size < minSecret || len(text) < size {
+		return text
+	}
+	pieces := make(map[string]bool, len(text)) // of text: whether prompt has them
+	for i := range len(text) - size + 1 {
+		pieces[text[i:i+size]] = false
+	}
+	for i := range len(prompt) - size + 1 {
+		if _, ok := pieces[prompt[i:i+size]]; ok {
+			pieces[prompt[i:i+size]] = true
+		}
+	}
+	var out strings.Builder
+	end, found := 0, false // of the last piece
+	for i := range len(text) - size + 1 {
+		if !pieces[text[i:i+size]] {
+			continue
+		}
+		if i > end || !found {
+			out.WriteString(text[end:i] + quotedPrompt)
+		}
+		end, found = i+size, true
+	}
+	return strings.ToValidUTF8(out.String()+text[end:], "")
 }
 
 func oneLine(text string) string {
@@ -93,14 +119,10 @@ func printable(r rune) rune {
 	return -1
 }
 
+// capped returns text with at most maxMessage characters.
 func capped(text string) string {
-	n := 0
-	for i := range text {
-		if n++; n == maxMessage {
-			if rest := text[i:]; len([]rune(rest)) > 1 {
-				return text[:i] + "…"
-			}
-		}
+	if runes := []rune(text); len(runes) > maxMessage {
+		return string(runes[:maxMessage-1]) + "…"
 	}
 	return text
 }

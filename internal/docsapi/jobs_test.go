@@ -3,6 +3,8 @@ package docsapi
 import (
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,50 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
+
+var oneJobWant = Job{
+	ID: "job_1", Status: StatusActive, Repository: "o/r", Ref: "main", Model: "m",
+	CreatedAt: time.Date(2026, 10, 1, 8, 0, 0, 0, time.UTC),
+}
+
+func TestJobReads(t *testing.T) {
+	other := strings.Replace(oneJob, "job_1", "job_2", 1)
+	for name, tc := range map[string]struct {
+		answers  []func(*http.Request) (*http.Response, error)
+		attempts int
+		outcome  Outcome
+		missing  bool
+		says     string
+	}{
+		"job":              {tell(status(200, oneJob)), 1, OK, false, ""},
+		"after an outage":  {tell(status(502, ""), breaks(io.EOF), status(200, oneJob[:30]), status(200, oneJob)), 4, OK, false, ""},
+		"an outage":        {tell(status(503, "")), 5, Transient, false, "HTTP 503"},
+		"429":              {tell(status(429, "", "Retry-After", "9")), 1, Transient, false, "request limit"},
+		"404 of the API":   {tell(status(404, ` {"error":"no job"}`)), 1, Permanent, true, "DOCGAUGE_JOB_PATH"},
+		"404 of a proxy":   {tell(status(404, `<html>`)), 1, Permanent, false, "DOCGAUGE_JOB_PATH"},
+		"404, text":        {tell(status(404, `{no`)), 1, Permanent, false, "DOCGAUGE_JOB_PATH"},
+		"another's":        {tell(status(200, other)), 1, Permanent, false, "another job's, job_2"},
+		"no id":            {tell(status(200, `{"status":"active"}`)), 1, Permanent, false, "not that of the service's specification"},
+		"201":              {tell(status(201, oneJob)), 1, Permanent, false, "HTTP 201"},
+		"a page of HTML":   {tell(status(200, "<html>", "Content-Type", "text/html")), 1, Permanent, false, "content type text/html"},
+		"a refused budget": {tell(breaks(notBefore{time.Now()})), 1, Transient, false, "budget used up"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := &scripted{answers: tc.answers}
+				c := agentClient(t, "https://api.example.com")
+				c.jobTransport = s
+				job, err := c.Job(t.Context(), "prj_a", "job_1")
+				if outcomeOf(err) != tc.outcome || len(s.at) != tc.attempts || IsNotFound(err) != tc.missing {
+					t.Errorf("%v after %d attempts, not found %t", err, len(s.at), IsNotFound(err))
+				}
+				if err == nil && !cmp.Equal(job, oneJobWant) || err != nil && (job != (Job{}) || !strings.Contains(err.Error(), tc.says)) {
+					t.Errorf("%+v, %v; want %q", job, err, tc.says)
+				}
+			})
+		})
+	}
+}
 
 func TestDecodeJob(t *testing.T) {
 	only := Job{ID: "j"}
@@ -145,4 +191,38 @@ func FuzzDecodeJob(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestCheckJobPath(t *testing.T) {
+	for _, path := range []string{DefaultJobPath, "/{projectId}/{id}", "/a/{id}.json/of-{projectId}", "/%7Eme/{projectId}:{id}/"} {
+		if err := CheckJobPath(path); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for path, says := range map[string]string{
+		"":                             "once each",
+		"/v2/agent/{projectId}/job":    "once each",
+		"/{projectId}/{id}/{id}":       "once each",
+		"/{projectid}/{id}":            "once each",
+		"/{projectId}/{id}?x={x}":      "query",
+		"/{projectId}/{id}#":           "query or a fragment",
+		"{projectId}/{id}":             "begins with one /",
+		"https://x/{projectId}/{id}":   "begins with one /",
+		"//example.com{projectId}{id}": "begins with one /",
+		"/{projectId}/../{id}":         "begins with one /",
+		"/./{projectId}/{id}":          "begins with one /",
+		"/{projectId}/{id}/{other}":    "no other braces",
+		"/{projectId}/{id}/ x":         "no spaces",
+		"/{projectId}/{id}\n":          "no spaces",
+		"/{projectId}/{id}/%zz":        "begins with one /",
+		"/{projectId}/{id}/é":          "begins with one /",
+	} {
+		err := CheckJobPath(path)
+		if err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "DOCGAUGE_JOB_PATH: ") {
+			t.Errorf("%q: %v; want %q", path, err, says)
+		}
+	}
+	if got := fillJobPath("/{id}/{projectId}", "{id}", "a/../b {projectId}"); got != "/a%2F..%2Fb%20%7BprojectId%7D/%7Bid%7D" {
+		t.Error(got)
+	}
 }

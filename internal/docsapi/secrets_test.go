@@ -129,3 +129,82 @@ func TestLogLines(t *testing.T) {
 		}
 	})
 }
+
+// TestPromptNeverLeaks lets services quote keys and prompt in all ways they can
+// fail, and looks for them in logs, errors and printed values.
+func TestPromptNeverLeaks(t *testing.T) {
+	prompt := testPrompt + "\n" + strings.Repeat("Then look at quotas again. ", 3000)
+	escaped, _ := json.Marshal(prompt)
+	for name, answer := range map[string]func(*http.Request) (*http.Response, error){
+		"success":      status(201, oneJob),
+		"JSON error":   status(400, `{"error":`+string(escaped)+`}`),
+		"raw":          status(422, prompt),
+		"escaped":      status(500, string(escaped)),
+		"from within":  status(400, "near "+prompt[10:60]+" and "+prompt[2000:2100]),
+		"no id":        status(201, `{"prompt":`+string(escaped)+`,"key":"`+testWriteKey+`"}`),
+		"both keys":    status(403, testKey+" "+testWriteKey),
+		"transport":    breaks(fmt.Errorf("malformed HTTP response %q", testWriteKey+" "+prompt)),
+		"with its key": breaks(fmt.Errorf("Bearer %s: %s", testWriteKey, testPrompt)),
+	} {
+		var log bytes.Buffer
+		c := agentClient(t, "https://api.example.com", func(cfg *Config) {
+			cfg.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			cfg.WriteTransport = func(string) http.RoundTripper { return &scripted{answers: tell(answer)} }
+		})
+		_, err := c.CreateJob(t.Context(), "prj_a", prompt)
+		if (err == nil) != (name == "success") || log.Len() == 0 {
+			t.Fatalf("%s: %v, log %q", name, err, log.String())
+		}
+		c.log.Info("value", "client", c, "error", err)
+		checkNoSecret(t, log.String()+printed(c, *c, err))
+		for e := err; e != nil; e = errors.Unwrap(e) {
+			checkNoSecret(t, printed(e))
+		}
+	}
+}
+
+func TestAgentLogLine(t *testing.T) {
+	var log bytes.Buffer
+	c := agentClient(t, "https://api.example.com", func(cfg *Config) {
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		cfg.WriteTransport = func(string) http.RoundTripper { return &scripted{answers: tell(status(409, `{"error":"archived"}`))} }
+	})
+	_, _ = c.SendMessage(t.Context(), "prj_a", "job_1", testPrompt)
+	_, _ = c.CreateJob(t.Context(), "prj_a", testPrompt)
+	for _, want := range []string{
+		`level=DEBUG msg="api request" method=POST project=prj_a id=job_1 status=409 `,
+		`level=DEBUG msg="api request" method=POST project=prj_a status=409 `,
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%q is not in %q", want, log.String())
+		}
+	}
+}
+
+func TestWithoutPrompt(t *testing.T) {
+	for _, tc := range []struct{ text, prompt, want string }{
+		{"no: fix the page", "", "no: fix the page"},
+		{"no: fix", "fix", "no: fix"},
+		{"no: fix the page", "fix the page", "no: [prompt]"},
+		{"fix the page fix the page.", "fix the page", "[prompt] [prompt]."},
+		{"fix the pagefix the page", "fix the page", "[prompt]"},
+		{"short", "a prompt that is longer than the text", "short"},
+		{"at 'a prompt that is longer than' …", "this is a prompt that is longer than the text", "at '[prompt]' …"},
+		{"a prompt that is one thing", "a prompt that is another thing", "a prompt that is one thing"},
+		{"\u0169" + strings.Repeat("é", 20), strings.Repeat("é", 21), "[prompt]"}, // ends in the byte that é ends in
+		{"\u00ea" + strings.Repeat("é", 20), "\u00e9" + strings.Repeat("é", 20), "ê[prompt]"},
+	} {
+		if got := withoutPrompt(tc.text, tc.prompt); got != tc.want {
+			t.Errorf("%q without %q: %q, want %q", tc.text, tc.prompt, got, tc.want)
+		}
+	}
+}
+
+func checkNoSecret(t *testing.T, text string) {
+	t.Helper()
+	for _, hidden := range []string{testKey, testWriteKey, "s3cretPart", "wr1tePart", testPrompt, "quotas", "table of limits"} {
+		if strings.Contains(text, hidden) {
+			t.Errorf("%q is in %q", hidden, text)
+		}
+	}
+}

@@ -1,80 +1,25 @@
 package docsapi
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
-
-// scripted is a transport in memory: it answers request n with answers[n], the
-// last one again and again, and notes when it was asked.
-type scripted struct {
-	answers []func(*http.Request) (*http.Response, error)
-	at      []time.Time
-}
-
-func (s *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
-	n := min(len(s.at), len(s.answers)-1)
-	s.at = append(s.at, time.Now())
-	return s.answers[n](r)
-}
-
-func (s *scripted) waits() (waits []time.Duration) {
-	for i := 1; i < len(s.at); i++ {
-		waits = append(waits, s.at[i].Sub(s.at[i-1]))
-	}
-	return waits
-}
-
-func status(code int, body string, header ...string) func(*http.Request) (*http.Response, error) {
-	h := http.Header{}
-	for i := 0; i+1 < len(header); i += 2 {
-		h.Set(header[i], header[i+1])
-	}
-	return func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: code, Header: h, Body: io.NopCloser(strings.NewReader(body))}, nil
-	}
-}
-
-func breaks(err error) func(*http.Request) (*http.Response, error) {
-	return func(*http.Request) (*http.Response, error) { return nil, err }
-}
-
-// hang takes a connection and never answers.
-func hang(r *http.Request) (*http.Response, error) {
-	httptrace.ContextClientTrace(r.Context()).GetConn("")
-	httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
-	<-r.Context().Done()
-	return nil, r.Context().Err()
-}
-
-// inBubble runs f with fake time that does not begin on the full hour.
-func inBubble(t *testing.T, f func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(11*time.Minute + 7*time.Second)
-		f(t)
-	})
-}
-
-func scriptedClient(t *testing.T, answers ...func(*http.Request) (*http.Response, error)) (*Client, *scripted) {
-	s := &scripted{answers: answers}
-	return newClient(t, "https://api.example.com", s), s
-}
-
-type notBefore struct{ at time.Time }
-
-func (e notBefore) Error() string      { return "budget used up" }
-func (e notBefore) RetryAt() time.Time { return e.at }
 
 func TestWhatIsRetried(t *testing.T) {
 	shape := `{"hasMore":false}`
@@ -208,29 +153,6 @@ func TestBodyIsClosed(t *testing.T) {
 	}
 }
 
-type closer struct {
-	io.Reader
-	times int
-}
-
-func (c *closer) Close() error {
-	c.times++
-	return nil
-}
-
-type stuck struct{ ctx context.Context }
-
-func (s stuck) Read([]byte) (int, error) {
-	<-s.ctx.Done()
-	return 0, s.ctx.Err()
-}
-
-// isBare reports whether err is want itself, not a request's error around it.
-func isBare(err, want error) bool {
-	_, ours := errors.AsType[*Error](err)
-	return !ours && errors.Is(err, want)
-}
-
 func TestCancel(t *testing.T) {
 	for name, answer := range map[string]func(*http.Request) (*http.Response, error){
 		"in an attempt":    hang,
@@ -238,12 +160,13 @@ func TestCancel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				time.AfterFunc(10*time.Second, cancel)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				stopped := errors.New("stopped")
+				time.AfterFunc(10*time.Second, func() { cancel(stopped) })
 				c, s := scriptedClient(t, answer)
 				start := time.Now()
 				_, err := c.VisitorsPage(ctx, query())
-				if !isBare(err, context.Canceled) || OutcomeOf(err) != Transient || time.Since(start) != 10*time.Second || len(s.at) != 1 {
+				if !isBare(err, stopped) || time.Since(start) != 10*time.Second || len(s.at) != 1 {
 					t.Errorf("%v after %v and %d attempts", err, time.Since(start), len(s.at))
 				}
 			})
@@ -276,7 +199,7 @@ func TestRefusalOfTheTransport(t *testing.T) {
 		c, _ := scriptedClient(t, breaks(fmt.Errorf("charge: %w", want)))
 		_, err := c.VisitorsPage(t.Context(), query())
 		got, ok := errors.AsType[notBefore](err)
-		if !ok || got != want || OutcomeOf(err) != Transient {
+		if !ok || got != want || outcomeOf(err) != Transient {
 			t.Errorf("%v: the transport's error is not found in it", err)
 		}
 		if e, ok := errors.AsType[*Error](err); !ok || e.RetryAfter != 25*time.Minute {
@@ -285,25 +208,140 @@ func TestRefusalOfTheTransport(t *testing.T) {
 	})
 }
 
-func TestErrorHelpers(t *testing.T) {
-	wrapped := func(status int, o Outcome) error {
-		return fmt.Errorf("export: %w", &Error{Status: status, Outcome: o})
-	}
-	for _, tc := range []struct {
-		err                     error
-		outcome                 Outcome
-		unauthorized, throttled bool
-	}{
-		{nil, OK, false, false},
-		{wrapped(401, Permanent), Permanent, true, false},
-		{wrapped(403, Permanent), Permanent, true, false},
-		{wrapped(429, Transient), Transient, false, true},
-		{wrapped(502, InDoubt), InDoubt, false, false},
-		{fmt.Errorf("x: %w", context.Canceled), Transient, false, false},
-		{errors.New("disk full"), Permanent, false, false},
+func TestVisitorsPageChecksItsQuery(t *testing.T) {
+	c := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") })
+	for name, change := range map[string]func(*VisitorsQuery){
+		"project":   func(q *VisitorsQuery) { q.Project = "" },
+		"parent":    func(q *VisitorsQuery) { q.Project = ".." },
+		"window":    func(q *VisitorsQuery) { q.Window.To = q.Window.From },
+		"limit":     func(q *VisitorsQuery) { q.Limit = MaxLimit + 1 },
+		"limit < 0": func(q *VisitorsQuery) { q.Limit = -1 },
+		"offset":    func(q *VisitorsQuery) { q.Offset = -1 },
 	} {
-		if OutcomeOf(tc.err) != tc.outcome || IsUnauthorized(tc.err) != tc.unauthorized || IsThrottled(tc.err) != tc.throttled {
-			t.Errorf("%v: %v, %t, %t", tc.err, OutcomeOf(tc.err), IsUnauthorized(tc.err), IsThrottled(tc.err))
+		q := query()
+		change(&q)
+		if _, err := c.VisitorsPage(t.Context(), q); outcomeOf(err) != Permanent {
+			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestGzip(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		io.WriteString(z, onePage)
+		z.Close()
+	})
+	page, err := c.VisitorsPage(t.Context(), query())
+	if diff := cmp.Diff(onePageWant, page); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}
+
+func TestBrokenConnections(t *testing.T) {
+	head := "HTTP/1.1 200 OK\r\n"
+	for name, answer := range map[string]func(net.Conn){
+		"no answer":  func(net.Conn) {},
+		"reset":      reset,
+		"cut header": func(c net.Conn) { io.WriteString(c, "HTTP/1.1 20") },
+		"not HTTP":   func(c net.Conn) { io.WriteString(c, "SSH-2.0-OpenSSH\r\n") },
+		"cut body":   func(c net.Conn) { io.WriteString(c, head+"Content-Length: 112\r\n\r\n"+onePage[:50]) },
+		"cut chunk":  func(c net.Conn) { io.WriteString(c, head+"Transfer-Encoding: chunked\r\n\r\n20\r\n{") },
+		"no last chunk": func(c net.Conn) {
+			fmt.Fprintf(c, head+"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(onePage), onePage)
+		},
+		"cut until closed": func(c net.Conn) { io.WriteString(c, head+"\r\n"+onePage[:50]) },
+		"cut gzip":         func(c net.Conn) { io.WriteString(c, head+"Content-Encoding: gzip\r\n\r\n\x1f\x8b\x08") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			service := serveRaw(t, false, answer)
+			e := newClient(t, service.base, nil).once(t.Context())
+			if _, requests := service.seen(); e == nil || e.Outcome != Transient || len(requests) != 1 || errors.Is(e, ErrNotSent) {
+				t.Errorf("%v after %d requests; want a transient error after one", e, len(requests))
+			}
+		})
+	}
+}
+
+func TestNothingSent(t *testing.T) {
+	e := newClient(t, refusing(t), nil).once(t.Context())
+	if e == nil || e.Outcome != Transient || !errors.Is(e, ErrNotSent) || e.Status != 0 {
+		t.Errorf("refused connection: %v", e)
+	}
+	server := httptest.NewUnstartedServer(nil)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	e = newClient(t, server.URL, nil).once(t.Context())
+	if e == nil || e.Outcome != Permanent || !strings.Contains(e.Message, "certificate is not trusted") {
+		t.Errorf("unknown certificate: %v", e)
+	}
+}
+
+// TestNoHiddenReplay guards the budget: net/http by itself sends a GET again
+// where a used connection dies before its answer.
+func TestNoHiddenReplay(t *testing.T) {
+	var requests atomic.Int32
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) == 1 {
+			io.WriteString(w, onePage)
+			return
+		}
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		conn.Close()
+	})
+	if e := c.once(t.Context()); e != nil {
+		t.Fatal(e)
+	}
+	if e := c.once(t.Context()); e == nil || e.Outcome != Transient {
+		t.Errorf("connection closed on the second request: %v", e)
+	}
+	if requests.Load() != 2 {
+		t.Errorf("%d requests on the wire for 2 attempts", requests.Load())
+	}
+}
+
+func TestConnectionIsReused(t *testing.T) {
+	inBubble(t, func(t *testing.T) { // net/http gives up a connection whose writer is slow to end
+		status := 200
+		service := servePipes(func(s *rawService, conn net.Conn) {
+			for s.take(conn) {
+				fmt.Fprintf(conn, "HTTP/1.1 %d Said\r\nContent-Length: %d\r\n\r\n%s", status, len(onePage), onePage)
+			}
+		})
+		transport := NewTransport(2, time.Minute)
+		transport.DialContext = service.dial
+		c := newClient(t, service.base, transport)
+		for _, status = range []int{200, 500, 404, 302, 200} {
+			c.once(t.Context())
+		}
+		transport.CloseIdleConnections()
+		if connections, requests := service.seen(); connections != 1 || len(requests) != 5 {
+			t.Errorf("%d connections for %d requests", connections, len(requests))
+		}
+	})
+}
+
+func TestKeyIsAskedEachTime(t *testing.T) {
+	var got []string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("Authorization"))
+		io.WriteString(w, onePage)
+	})
+	keys := []string{"a_first1", "b_second", "broken"}
+	c.admin.get = func() string { return keys[len(got)] }
+	c.once(t.Context())
+	c.once(t.Context())
+	e := c.once(t.Context())
+	if diff := cmp.Diff([]string{"Bearer a_first1", "Bearer b_second"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if e == nil || e.Outcome != Permanent || !strings.Contains(e.Error(), "DOCGAUGE_API_KEY") {
+		t.Errorf("unusable key: %v", e)
 	}
 }

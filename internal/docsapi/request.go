@@ -1,0 +1,352 @@
+package docsapi
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
+)
+
+const (
+	maxAttempts = 5
+	retryBase   = time.Second
+	// maxHonoured is the longest Retry-After that is waited for here; after a
+	// longer one the caller decides.
+	maxHonoured = 30 * time.Second
+
+	maxBody = 16 << 20
+	// maxErrorBody is how much of an error's body is read; more costs the connection.
+	maxErrorBody = 64 << 10
+	// maxPooled is the largest buffer that is kept for the next answer.
+	maxPooled = 1 << 20
+)
+
+// call is one operation of the API: what is sent, how a success is read, and what
+// errors and logs name it by.
+type call struct {
+	method, op, project string
+	endpoint            string    // for metrics
+	about               slog.Attr // for logs; the zero one is left out
+	url, query          string    // url is without the query
+	notFound            string    // what to check after a 404
+
+	key     credential
+	send    http.RoundTripper
+	timeout time.Duration
+	// prompt is what a write tells the agent, and payload the body that holds it.
+	// No text that leaves this package contains the prompt.
+	prompt  string
+	payload []byte
+	// decode reads the body of a success; it must not keep it.
+	decode func(body []byte) error
+}
+
+func (r call) isWrite() bool { return r.method == http.MethodPost }
+
+// accepts reports whether an answer with status can be a success.
+func (r call) accepts(status int) bool {
+	return status == http.StatusOK || r.isWrite() && 200 <= status && status <= 299
+}
+
+// read sends r until it succeeds, fails for good, or has had all its attempts.
+// It is for reads alone: they can be repeated.
+func (c *Client) read(ctx context.Context, r call) error {
+	for n := 1; ; n++ {
+		e := c.attempt(ctx, r)
+		switch {
+		case e == nil:
+			return nil
+		case e.Outcome == Transient && ctx.Err() != nil:
+			return context.Cause(ctx)
+		case n == maxAttempts || !retryable(e):
+			return e
+		}
+		jitter := rand.N(retryBase<<(n-1) + 1) // full jitter: uniform in [0, 2^(n-1) s]
+		wait := max(jitter, e.RetryAfter)
+		c.log.LogAttrs(ctx, slog.LevelWarn, "api request will be retried",
+			slog.String("project", r.project), r.about, slog.Int("attempt", n),
+			slog.Duration("wait", wait), slog.Int("status", e.Status), slog.String("reason", e.Message))
+		if err := clock.Sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// retryable reports whether another attempt now is of use. After a 429 or a
+// refusal by the transport the budget knows when, not this loop.
+func retryable(e *Error) bool {
+	_, refused := errors.AsType[refusal](e.Err)
+	return e.Outcome == Transient && e.Status != http.StatusTooManyRequests && !refused && e.RetryAfter <= maxHonoured
+}
+
+// answer is a response without its body; the zero answer stands for none.
+type answer struct {
+	status int
+	header http.Header
+	// began is when the transport asked for a connection. It is zero if the
+	// transport never did: a refused request and a wait in vain are no attempts.
+	began, ended time.Time
+}
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// attempt sends r once and returns nil only if r.decode took the answer.
+func (c *Client) attempt(ctx context.Context, r call) *Error {
+	key, err := r.key.current()
+	if err != nil {
+		return r.refuse(err)
+	}
+	body := buffers.Get().(*bytes.Buffer)
+	defer func() {
+		if body.Cap() <= maxPooled {
+			body.Reset()
+			buffers.Put(body)
+		}
+	}()
+	start := time.Now()
+	got, err := c.exchange(ctx, r, key, body)
+	took := time.Since(start)
+	if err == nil && r.accepts(got.status) {
+		err = r.decode(body.Bytes())
+	}
+	e := r.failure(got, body.Bytes(), err, key)
+
+	attrs := []slog.Attr{
+		slog.String("method", r.method), slog.String("project", r.project),
+		r.about, slog.Int("status", got.status), slog.Duration("duration", took),
+	}
+	if e != nil {
+		attrs = append(attrs, slog.String("reason", e.Message))
+	}
+	c.log.LogAttrs(ctx, slog.LevelDebug, "api request", attrs...)
+	if !got.began.IsZero() {
+		c.observe(Attempt{Endpoint: r.endpoint, Key: r.key.name, Status: got.status, Duration: got.ended.Sub(got.began)})
+	}
+	return e
+}
+
+// exchange sends one request and reads the body of its answer. It calls the
+// transport directly, because an http.Client follows redirects, keeps cookies and
+// sends requests again.
+func (c *Client) exchange(ctx context.Context, r call, key string, body *bytes.Buffer) (got answer, err error) {
+	// A body that net/http cannot rewind keeps it from sending a GET again by itself
+	// on a stale connection, past the budget. An empty one puts nothing on the wire
+	// of HTTP/1.1.
+	var content io.Reader = io.NopCloser(strings.NewReader(""))
+	var payload *bytes.Reader
+	if r.isWrite() {
+		payload = bytes.NewReader(r.payload)
+		content = payload
+	}
+	ctx, limit := newDeadline(ctx, r.timeout, payload)
+	defer limit.stop()
+	defer func() { got.began, got.ended = limit.begin(), time.Now() }()
+
+	target := r.url
+	if r.query != "" {
+		target += "?" + r.query
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, target, content)
+	if err != nil {
+		return got, fmt.Errorf("%w: %w", ErrNotSent, err)
+	}
+	if r.isWrite() {
+		req.GetBody = nil // without it net/http cannot send the body a second time
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", c.userAgent)
+
+	resp, err := r.send.RoundTrip(req)
+	if err != nil {
+		return got, limit.explain(ctx, err)
+	}
+	defer resp.Body.Close()
+	got.status, got.header = resp.StatusCode, resp.Header
+
+	most, success := int64(maxErrorBody), r.accepts(resp.StatusCode)
+	if success {
+		most = maxBody
+	}
+	// A body that is read to its end gives its connection back.
+	n, err := body.ReadFrom(io.LimitReader(resp.Body, most+1))
+	switch {
+	case err != nil:
+		return got, limit.explain(ctx, fmt.Errorf("%w: %w", errCut, err))
+	case n > most && success:
+		err = fmt.Errorf("%w: it is over %d MiB", errShape, maxBody>>20)
+		if isPage(body.Bytes()) {
+			err = malformed(err)
+		}
+		return got, err
+	}
+	return got, nil
+}
+
+// The phases of an attempt.
+const (
+	waiting   int32 = iota // for the budget, or for a connection
+	connected              // from here on something can have been sent
+	abandoned              // a write that was given up while it waited
+)
+
+// deadline ends one attempt in time, and knows whether the attempt ever had a
+// connection.
+type deadline struct {
+	timer  *time.Timer
+	cancel context.CancelCauseFunc
+	phase  atomic.Int32
+	began  atomic.Pointer[time.Time]
+	// payload is the body of a write, nil for a read.
+	payload *bytes.Reader
+	detach  func() bool
+}
+
+// newDeadline returns a context that ends timeout after the transport asks for a
+// connection: a wait for the budget before that does not make the service slow.
+// For a write, payload is its body. A write ends with parent only until it has a
+// connection: cutting off a POST in flight would put its job in doubt.
+func newDeadline(parent context.Context, timeout time.Duration, payload *bytes.Reader) (context.Context, *deadline) {
+	d := &deadline{payload: payload, detach: func() bool { return true }}
+	ctx := parent
+	if payload != nil {
+		ctx = context.WithoutCancel(parent)
+	}
+	ctx, d.cancel = context.WithCancelCause(ctx)
+	if payload != nil {
+		d.detach = context.AfterFunc(parent, func() { d.giveUp(context.Cause(parent)) })
+		if parent.Err() != nil {
+			d.giveUp(context.Cause(parent))
+		}
+	}
+	late := fmt.Errorf("no whole answer within %v (DOCGAUGE_TIMEOUT)", timeout)
+	d.timer = time.AfterFunc(math.MaxInt64, func() {
+		if payload != nil {
+			d.giveUp(late)
+		}
+		d.cancel(late)
+	})
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) {
+			now := time.Now()
+			d.began.Store(&now)
+			d.timer.Reset(timeout)
+		},
+		GotConn: func(httptrace.GotConnInfo) { d.gotConn() },
+	}), d
+}
+
+// gotConn begins what cannot be taken back. net/http may hand over a connection
+// although the attempt was given up, and would write the request to it. It does not
+// send a body that is shorter than its Content-Length, so emptying the body keeps
+// the prompt here, whichever of the two came first.
+func (d *deadline) gotConn() {
+	if !d.phase.CompareAndSwap(waiting, connected) && d.phase.Load() == abandoned {
+		_, _ = d.payload.Seek(0, io.SeekEnd)
+	}
+}
+
+// giveUp ends a write that has no connection yet.
+func (d *deadline) giveUp(cause error) {
+	if d.phase.CompareAndSwap(waiting, abandoned) {
+		d.cancel(cause)
+	}
+}
+
+// begin returns when the transport asked for a connection, the zero time if it
+// did not.
+func (d *deadline) begin() time.Time {
+	if at := d.began.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
+func (d *deadline) stop() {
+	d.detach()
+	d.timer.Stop()
+	d.cancel(nil)
+}
+
+// explain returns why the attempt under ctx failed with err: the end of ctx if
+// that was the reason, and whether anything can have been sent.
+func (d *deadline) explain(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if d.phase.Load() != connected {
+		return fmt.Errorf("%w: %w", ErrNotSent, err)
+	}
+	return err
+}
+
+// failure returns nil for a success, else the error that says what happened.
+func (r call) failure(got answer, body []byte, err error, key string) *Error {
+	outcome, after := classify(r.method, got.status, got.header, err)
+	if outcome == OK {
+		return nil
+	}
+	if refused, ok := errors.AsType[refusal](err); ok {
+		after = max(0, min(time.Until(refused.RetryAt()), maxRetryAfter))
+	}
+	e := &Error{
+		Op: r.op, Method: r.method, URL: r.url,
+		Status: got.status, Outcome: outcome, RetryAfter: after, FromAPI: isObject(body),
+		Message: r.redact(r.message(outcome, got, body, err), key),
+	}
+	if err != nil {
+		e.Err = &opaque{r.redact(err.Error(), key), err}
+	}
+	return e
+}
+
+// refuse returns the error of a call that is wrong and therefore not sent.
+func (r call) refuse(err error) *Error {
+	return &Error{
+		Op: r.op, Method: r.method, URL: r.url, Outcome: Permanent, Message: err.Error(),
+		Err: &opaque{err.Error(), fmt.Errorf("%w: %w", ErrNotSent, err)},
+	}
+}
+
+// message joins our advice, what went wrong here, and the service's own words.
+func (r call) message(outcome Outcome, got answer, body []byte, err error) string {
+	var parts []string
+	if outcome == InDoubt {
+		parts = append(parts, "the service may have accepted it")
+	}
+	if advice := match(got.status, err).advice; advice != "" {
+		parts = append(parts, strings.NewReplacer("{key}", r.key.variable, "{notFound}", r.notFound).Replace(advice))
+	}
+	if err != nil {
+		parts = append(parts, err.Error())
+	}
+	media, _, _ := mime.ParseMediaType(got.header.Get("Content-Type"))
+	switch {
+	case (got.status != http.StatusOK || r.isWrite()) && len(body) > 0:
+		parts = append(parts, "the service says: "+serviceWords(body[:min(len(body), maxErrorBody)]))
+	case errors.Is(err, errShape) && media != "application/json":
+		parts = append(parts, "content type "+cmp.Or(media, "not given"))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// redact makes text fit to leave the package: without key and prompt, on one line,
+// printable, capped.
+func (r call) redact(text, key string) string {
+	return capped(withoutPrompt(withoutKey(text, key), oneLine(r.prompt)))
+}
