@@ -1,23 +1,29 @@
-// Package budget keeps requests inside an hourly limit: an http.RoundTripper
-// that writes each request to a durable log before it is sent and frees its
-// slot one hour after the response, or at once where certainly nothing was sent.
+// Package budget keeps requests inside an hourly limit. It is an http.RoundTripper
+// that writes each request to a durable log before sending it, and frees its slot
+// one hour after the response, or at once where certainly nothing was sent.
 //
-// Invariant: in no span of one hour do more than Limit requests reach the
-// service from all processes that share the store, whatever is killed in
-// between; and while a slot is free no request is refused. A 429 closes the
-// budget for everybody. Without a limit requests are written in groups, for a
-// limit that is set later: a crash loses those of the last second.
+// Invariant: in any hour at most Limit requests reach the service from all
+// processes that share the store, whatever is killed in between; and no request is
+// refused while a slot is free. A 429 closes the budget for all of them. Without a
+// limit, requests are written in groups, for a limit that is set later: a crash
+// loses those of the last second.
 //
-// It does not retry and does not decide what is worth a request.
+// It does not retry and does not decide which requests are worth sending.
 package budget
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
 const (
@@ -25,25 +31,31 @@ const (
 	Span = time.Hour
 	// storeTimeout bounds a write that must not be cut by the request's own context.
 	storeTimeout = 15 * time.Second
+	// baseCooldown follows a 429 without Retry-After; it doubles up to maxCooldown.
+	baseCooldown = 5 * time.Minute
+	maxCooldown  = time.Hour
 )
 
 // Store is the durable request log (package state).
 type Store interface {
 	// Charge enters a request unless limit slots are occupied or a cooldown is
 	// on; id 0 means not entered, and free is when to ask again. A slot is
-	// occupied until span after its response, which is taken to have come after
-	// unanswered where it was never entered. now is called while no other
+	// occupied until span after its response. A request whose response was never
+	// entered counts as answered after unanswered. now is called while no other
 	// process can charge. A limit of 0 enters nothing; only a cooldown refuses.
-	// What it costs does not depend on the length of the log.
-	Charge(ctx context.Context, budget string, limit int, now func() time.Time, span, unanswered time.Duration, answered map[int64]time.Time) (id int64, free time.Time, err error)
-	// Note enters requests that no limit held back: count with a response, the last
+	// The cost does not depend on the length of the log.
+	Charge(ctx context.Context, budget string, limit int, now func() time.Time, span, unanswered time.Duration,
+		answered map[int64]time.Time) (id int64, free time.Time, err error)
+	// Note enters requests that were not limited: count with a response, the last
 	// at done, and those of sent without one yet, whose ids it returns in order.
-	Note(ctx context.Context, budget string, now func() time.Time, span, unanswered time.Duration, count int, done time.Time, sent []time.Time, answered map[int64]time.Time) (ids []int64, err error)
-	// Release takes out the entry of a request that was never sent.
+	Note(ctx context.Context, budget string, now func() time.Time, span, unanswered time.Duration,
+		count int, done time.Time, sent []time.Time, answered map[int64]time.Time) (ids []int64, err error)
+	// Release removes the entry of a request that was never sent.
 	Release(ctx context.Context, id int64) error
 	// Occupied returns how many slots are occupied for longer than soon, and when the
 	// cooldown ends or ended.
-	Occupied(ctx context.Context, budget string, now func() time.Time, soon, span, unanswered time.Duration) (taken int, cooldown time.Time, err error)
+	Occupied(ctx context.Context, budget string, now func() time.Time, soon, span, unanswered time.Duration) (
+		taken int, cooldown time.Time, err error)
 	// Answered enters when responses came.
 	Answered(ctx context.Context, answered map[int64]time.Time) error
 	// Cooldown closes the budget until a time, or opens it (zero time).
@@ -52,41 +64,41 @@ type Store interface {
 	Throttles(ctx context.Context, budget string) (until time.Time, step int, err error)
 }
 
-// Config says what is limited.
+// Config configures a Budget.
 type Config struct {
 	// Name of the budget in the store; all processes with that name share it.
 	Name string
 	// Limit is requests per hour; 0 is unlimited (a 429 still closes it).
 	Limit int
-	// MinInterval is the least time between two requests of this process, taken
-	// before they are charged.
+	// MinInterval is the least time between two requests of this process. A request
+	// waits for it before it is charged.
 	MinInterval time.Duration
-	// Timeout of one request: how long one that was never answered can have lasted.
-	// After it a request that failed can no longer reach the service.
+	// Timeout bounds one request: one that was never answered can have lasted that
+	// long. After it a failed request can no longer reach the service.
 	Timeout time.Duration
 	// InFlight is the most requests at once; a request is in flight until its
 	// response's body is closed.
 	InFlight int
-	// Patience is how long this process waits in all, until Renew, for slots that
+	// Patience is how long this process waits in total, until Renew, for slots that
 	// free soon, instead of refusing requests; it never waits for a cooldown. Waits
 	// at the same time count once. A run that begins exactly an hour after the one
-	// before it comes a moment before the slots of that one are free.
+	// before it starts a moment before the slots of that one are free.
 	Patience time.Duration
-	// RetryAfter reads a 429's Retry-After; 0 if there is none worth heeding.
+	// RetryAfter reads a 429's Retry-After; 0 if there is none worth waiting for.
 	RetryAfter func(http.Header) time.Duration
-	// Now is the clock of what is stored.
+	// Now is the clock for times that are stored.
 	Now func() time.Time
 }
 
 // Budget is one budget of this process.
 type Budget struct {
-	cfg   Config
-	store Store
-	base  http.RoundTripper
-	slots chan struct{}
+	cfg    Config
+	store  Store
+	base   http.RoundTripper
+	places chan struct{} // in flight
 
-	// heeding lets one response at a time change the cooldown.
-	heeding sync.Mutex
+	// throttling lets one response at a time change the cooldown.
+	throttling sync.Mutex
 
 	mu       sync.Mutex
 	answered map[int64]time.Time // responses the store does not know yet
@@ -101,16 +113,16 @@ type Budget struct {
 	room     room
 }
 
-// New returns the budget; base sends what fits.
+// New returns the budget; base sends the requests that fit.
 func New(cfg Config, store Store, base http.RoundTripper) *Budget {
 	return &Budget{
 		cfg: cfg, store: store, base: base,
-		slots: make(chan struct{}, max(cfg.InFlight, 1)), answered: map[int64]time.Time{}, patience: cfg.Patience,
+		places: make(chan struct{}, max(cfg.InFlight, 1)), answered: map[int64]time.Time{}, patience: cfg.Patience,
 	}
 }
 
-// Sent returns how many requests this process sent, or is sending, and how many
-// of them were throttled by the service although our own log had room (foreign use).
+// Sent returns how many requests this process sent or is sending, and how many of
+// them the service throttled although our own log had room (foreign use).
 func (b *Budget) Sent() (requests, foreign int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,62 +130,261 @@ func (b *Budget) Sent() (requests, foreign int) {
 }
 
 // RoundTrip waits for a place in flight and for MinInterval, charges the request
-// and sends it. Errors of its own: *ExhaustedError with the budget used up and
-// *StoreError, both before anything is sent; of a read a *StoreError can also come
-// after a 429 or a success whose effect on the cooldown could not be stored, and
-// beside the error of a request that was not sent whose slot could not be freed.
-// A 429 comes back with a Retry-After of as many seconds as the budget is closed.
-func (b *Budget) RoundTrip(req *http.Request) (*http.Response, error) {
+// and sends it. Errors of its own are *ExhaustedError, when the budget is used up,
+// and *StoreError; in both cases nothing was sent, with two exceptions: for a read, a
+// *StoreError can also follow a 429 or a success whose effect on the cooldown could
+// not be stored; and it can accompany the error of an unsent request whose slot
+// could not be freed. A 429 comes back with a Retry-After of as many seconds as the
+// budget is closed.
+func (b *Budget) RoundTrip(req *http.Request) (resp *http.Response, err error) {
+	ctx := req.Context()
 	select {
-	case b.slots <- struct{}{}:
-	case <-req.Context().Done():
-		return nil, errors.Join(req.Context().Err(), closeBody(req))
+	case b.places <- struct{}{}:
+	case <-ctx.Done():
+		return nil, errors.Join(context.Cause(ctx), closeBody(req))
 	}
-	release := sync.OnceFunc(func() { <-b.slots })
-	resp, err := b.send(req)
-	if err != nil {
-		release()
-		return nil, err
-	}
-	resp.Body = &body{resp.Body, release}
-	return resp, nil
-}
+	leave := sync.OnceFunc(func() { <-b.places })
+	defer func() {
+		if err != nil {
+			leave()
+		}
+	}()
 
-// body frees the place in flight when it is closed.
-type body struct {
-	io.ReadCloser
-	release func()
-}
-
-func (b *body) Close() error {
-	defer b.release()
-	return b.ReadCloser.Close()
-}
-
-// send charges the request, sends it, and notes what came of it. A process killed
-// between the charge and the end of the request leaves the entry behind: nobody
-// knows whether it was sent, so it stays charged as one that was never answered.
-func (b *Budget) send(req *http.Request) (*http.Response, error) {
-	e, err := b.charge(req.Context())
+	// Charge: the request is durable in the log before anything is sent. A process
+	// killed from here on has used the slot, because nobody knows whether the request
+	// was sent: it stays charged as one that was never answered.
+	e, err := b.charge(ctx)
 	if err != nil {
 		return nil, errors.Join(err, closeBody(req))
 	}
+
+	// Send.
 	var conn connection
-	resp, err := b.base.RoundTrip(req.WithContext(conn.trace(req.Context())))
-	if err != nil && conn.never() {
-		return nil, errors.Join(err, b.release(req.Context(), e))
-	}
-	if err != nil {
-		b.gaveUp(e)
+	resp, err = b.base.RoundTrip(req.WithContext(conn.trace(ctx)))
+	switch {
+	case err != nil && conn.never():
+		// Nothing was sent, so the slot is free again. If the store fails, it stays
+		// taken, as after a kill.
+		return nil, errors.Join(err, b.release(ctx, e))
+	case err != nil:
+		// The request may still be under way, so the log counts it as unanswered,
+		// unless its time is up.
+		if now := b.cfg.Now(); now.Sub(e.sent) >= b.cfg.Timeout {
+			b.answer(e, now)
+		}
 		return nil, err
 	}
+
+	// Enter the answer. The store learns of it with the next charge or Flush; a kill
+	// before that holds the slot for longer, as if the answer had never come.
 	b.answer(e, b.cfg.Now())
-	// The answer of a write says whether it took effect: nothing is worth losing
-	// it. A store that fails refuses the next request.
-	if err := b.heed(req.Context(), resp); err != nil && isRead(req) {
+
+	// Throttle. The answer of a write tells whether it took effect, so nothing is
+	// worth losing it: a store that fails refuses the next request anyway.
+	if err := b.throttle(ctx, resp); err != nil && isRead(req) {
 		return nil, errors.Join(err, resp.Body.Close())
 	}
+	resp.Body = &body{resp.Body, leave}
 	return resp, nil
+}
+
+// charge waits for MinInterval and enters the request in the log. If the limit is
+// used up it waits for a slot as far as Patience goes. Without a limit the request
+// is only noted.
+func (b *Budget) charge(ctx context.Context) (e *entry, err error) {
+	defer b.beginCharge()()
+	if b.cfg.MinInterval > 0 {
+		// By the monotonic clock of time.Now, not that of the log: setting a clock
+		// does not change how long a request waits.
+		b.mu.Lock()
+		now := time.Now()
+		wait := max(0, b.next.Sub(now))
+		b.next = now.Add(wait + b.cfg.MinInterval)
+		b.mu.Unlock()
+		if err := clock.Sleep(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+	cooldown, err := b.cooldown(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Without a limit the store is only asked in a cooldown: it has the last word on
+	// it, and shortens it where the clock was set back.
+	for b.cfg.Limit > 0 || cooldown.After(b.cfg.Now()) {
+		e = new(entry)
+		now := func() time.Time {
+			e.sent = b.cfg.Now()
+			return e.sent
+		}
+		answered := b.takeAnswered()
+		id, free, err := b.store.Charge(ctx, b.cfg.Name, b.cfg.Limit, now, Span, b.cfg.Timeout, answered)
+		if err != nil {
+			b.putBack(answered)
+			return nil, &StoreError{err}
+		}
+		if free.IsZero() {
+			e.id = id
+			break
+		}
+		b.staleRoom()
+		if cooldown, err = b.cooldown(ctx); err != nil {
+			return nil, err
+		}
+		refusal := &ExhaustedError{Budget: b.cfg.Name, Limit: b.cfg.Limit, Until: free, Throttled: cooldown.Equal(free)}
+		wait, ok := b.takePatience(refusal)
+		if !ok {
+			return nil, refusal
+		}
+		if err := clock.Sleep(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+	if b.cfg.Limit <= 0 {
+		if e, err = b.note(ctx); err != nil {
+			return nil, err
+		}
+	}
+	b.mu.Lock()
+	b.sent++
+	b.mu.Unlock()
+	return e, nil
+}
+
+// takePatience returns how long to wait for the slot that a refusal names, and
+// takes that from what is left of Patience; not ok if that is not enough. It goes by
+// the monotonic clock, as MinInterval does.
+func (b *Budget) takePatience(refusal *ExhaustedError) (wait time.Duration, ok bool) {
+	if refusal.Throttled || b.cfg.Patience <= 0 {
+		return 0, false
+	}
+	wait = max(0, refusal.Until.Sub(b.cfg.Now()))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	begin := time.Now()
+	end := begin.Add(wait)
+	if b.waiting.After(begin) { // another request waits already
+		begin = b.waiting
+	}
+	more := max(0, end.Sub(begin))
+	if more > b.patience {
+		return 0, false
+	}
+	b.patience -= more
+	b.waiting = begin.Add(more)
+	return wait, true
+}
+
+// Renew restores the budget's whole Patience: a run begins.
+func (b *Budget) Renew() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.patience = b.cfg.Patience
+}
+
+// throttle closes the budget after a 429, and forgets earlier ones after a success.
+// The Retry-After of the 429 then says for how long nothing is sent.
+func (b *Budget) throttle(ctx context.Context, resp *http.Response) error {
+	b.mu.Lock()
+	backedOff := b.step > 0
+	b.mu.Unlock()
+	throttled := resp.StatusCode == http.StatusTooManyRequests
+	if !throttled && (resp.StatusCode >= http.StatusMultipleChoices || !backedOff) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	b.throttling.Lock()
+	defer b.throttling.Unlock()
+	closed, err := b.cooldown(ctx)
+	now := b.cfg.Now()
+	switch {
+	case err != nil:
+		return err
+	case !throttled && closed.After(now):
+		return nil // the request was in flight when the budget closed
+	case !throttled:
+		return b.setCooldown(ctx, time.Time{}, 0)
+	}
+
+	b.mu.Lock()
+	b.foreign++
+	step := b.step
+	b.mu.Unlock()
+	if resp.Header == nil {
+		resp.Header = http.Header{}
+	}
+	wait := b.cfg.RetryAfter(resp.Header)
+	// Where several requests in flight are throttled, the budget is closed already:
+	// they are one step.
+	if wait <= 0 && !closed.After(now) {
+		wait = min(baseCooldown<<min(step, 4), maxCooldown)
+		step++
+	}
+	if until := now.Add(wait); until.After(closed) {
+		if err := b.setCooldown(ctx, until, max(step, 1)); err != nil {
+			return err
+		}
+		closed = until
+	}
+	seconds := (closed.Sub(now) + time.Second - 1) / time.Second
+	resp.Header.Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
+	return nil
+}
+
+// cooldown returns when the cooldown ends or ended, and remembers its step.
+func (b *Budget) cooldown(ctx context.Context) (time.Time, error) {
+	until, step, err := b.store.Throttles(ctx, b.cfg.Name)
+	if err != nil {
+		return until, &StoreError{err}
+	}
+	b.mu.Lock()
+	b.step = step
+	b.mu.Unlock()
+	return until, nil
+}
+
+func (b *Budget) setCooldown(ctx context.Context, until time.Time, step int) error {
+	if err := b.store.Cooldown(ctx, b.cfg.Name, until, step); err != nil {
+		return &StoreError{err}
+	}
+	b.mu.Lock()
+	b.step, b.room.cooldown = step, until
+	b.room.changes++
+	b.mu.Unlock()
+	return nil
+}
+
+// connection follows one request to its connection, to know whether any of it can
+// have left this machine.
+type connection struct{ asked, got atomic.Bool }
+
+// trace adds to the traces of ctx.
+func (c *connection) trace(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { c.asked.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { c.got.Store(true) },
+	})
+}
+
+// never reports, once the transport has returned an error, that it asked for a
+// connection and got none: the name was not resolved, the connection or the TLS
+// handshake failed, a proxy refused the tunnel, or the request was given up
+// before. net/http may hand over a connection to a request that was given up, and
+// would write to it, but it reports the connection before it returns; the request
+// then counts as sent. With a transport that reports no connections every request
+// counts as sent.
+func (c *connection) never() bool { return c.asked.Load() && !c.got.Load() }
+
+// body gives the place in flight back when it is closed.
+type body struct {
+	io.ReadCloser
+	leave func()
+}
+
+func (b *body) Close() error {
+	defer b.leave()
+	return b.ReadCloser.Close()
 }
 
 func isRead(req *http.Request) bool {
@@ -186,3 +397,41 @@ func closeBody(req *http.Request) error {
 	}
 	return req.Body.Close()
 }
+
+// ErrExhausted is what every ExhaustedError is.
+var ErrExhausted = errors.New("request budget used up")
+
+// ExhaustedError says that no request may be sent before Until. Nothing was sent.
+type ExhaustedError struct {
+	Budget string
+	Limit  int
+	Until  time.Time
+	// Throttled: the service said 429, rather than our own log being full.
+	Throttled bool
+}
+
+func (e *ExhaustedError) Error() string {
+	why := fmt.Sprintf("%d requests an hour are used up", e.Limit)
+	if e.Throttled {
+		why = "the service throttled us (429)"
+	}
+	return fmt.Sprintf("%s budget: %s; next request at %s", e.Budget, why, e.Until.UTC().Format(time.RFC3339))
+}
+
+// Unwrap makes errors.Is(err, ErrExhausted) true.
+func (e *ExhaustedError) Unwrap() error { return ErrExhausted }
+
+// RetryAt returns Until; the client looks for it to know that retrying is useless.
+func (e *ExhaustedError) RetryAt() time.Time { return e.Until }
+
+// StoreError says that the request log could not be written: either nothing was
+// sent, or a request that was sent may not be entered as answered.
+type StoreError struct{ Err error }
+
+func (e *StoreError) Error() string { return "request log: " + e.Err.Error() }
+
+// Unwrap returns the store's error.
+func (e *StoreError) Unwrap() error { return e.Err }
+
+// RetryAt returns the zero time: retrying is useless until someone repairs the store.
+func (e *StoreError) RetryAt() time.Time { return time.Time{} }
