@@ -208,7 +208,7 @@ func wantRefusal(t *testing.T, b *budget.Budget, throttled bool, after time.Dura
 // wantSlots compares when the occupied slots of the log free, from now.
 func wantSlots(t *testing.T, store *state.DB, want ...time.Duration) {
 	t.Helper()
-	u, err := store.Usage(t.Context(), "b", time.Now(), budget.Span, timeout)
+	u, err := store.Usage(t.Context(), "b", 1_000, time.Now(), budget.Span, timeout)
 	check(t, err)
 	var got []time.Duration
 	for _, at := range u.Slots {

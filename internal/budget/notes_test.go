@@ -50,7 +50,7 @@ func TestKilledWithoutALimit(t *testing.T) {
 		for range 9 {
 			wantStatus(t, b, 200)
 		}
-		u, err := store.Usage(t.Context(), "b", time.Now(), budget.Span, timeout)
+		u, err := store.Usage(t.Context(), "b", 1_000, time.Now(), budget.Span, timeout)
 		check(t, err)
 		known := 0
 		for _, at := range svc.arrivals() {

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/budget"
-	"github.com/docgauge/docgauge/internal/state"
 )
 
 func wantRoom(t *testing.T, b *budget.Budget, want int, wantLimited bool) {
@@ -102,7 +101,7 @@ func TestRoomAfterTheClockWasSetBack(t *testing.T) {
 		wantRoom(t, b, 0, true)
 		wall.set(-365 * 24 * time.Hour)
 		wantRoom(t, b, 0, true)
-		time.Sleep(state.MaxCooldown)
+		time.Sleep(24 * time.Hour)
 		wantRoom(t, b, 1, true)
 	})
 }

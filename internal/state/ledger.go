@@ -9,73 +9,69 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
+// ofWindow selects the rows of a window; windowOf returns its arguments, and more.
+const ofWindow = ` WHERE project = ?1 AND granularity = ?2 AND window_start = ?3 AND window_end = ?4`
+
+func windowOf(k analytics.Key, more ...any) []any {
+	return append([]any{k.Project, k.Granularity, k.From, k.To}, more...)
+}
+
 // Entry is what the ledger knows of one window: its newest revision, and which
 // sinks have it.
 type Entry struct {
 	analytics.Revision
 	analytics.Provenance
-	// Sinks maps each sink owed or holding the revision to the time of its
+	// Sinks maps each sink that is owed the revision or has it to the time of its
 	// commit; the zero time while it is owed.
 	Sinks map[string]time.Time `json:"sinks"`
 }
 
 // Entries returns the newest revision of every window, in key order.
 func (db *DB) Entries(ctx context.Context) ([]Entry, error) {
-	rows, err := db.sql.QueryContext(ctx, `
+	type row struct {
+		entry Entry
+		sink  sql.NullString
+		at    time.Time
+	}
+	fields := func(r *row) []any {
+		e := &r.entry
+		return []any{
+			&e.Project, &e.Granularity, &e.From, &e.To, &e.Number, &e.Settled, &e.Verified,
+			&e.Rows, &e.Totals.Human, &e.Totals.AI, &e.Totals.Total, instant{&e.ExportedAt},
+			&e.Requests, &e.Checksum, &e.MovedRows, &e.RepeatedRows, &r.sink, instant{&r.at},
+		}
+	}
+	var out []Entry
+	err := each(ctx, db.sql, fields, func(r row) {
+		if n := len(out); n == 0 || out[n-1].Key != r.entry.Key {
+			r.entry.Sinks = map[string]time.Time{}
+			out = append(out, r.entry)
+		}
+		if r.sink.Valid {
+			out[len(out)-1].Sinks[r.sink.String] = r.at
+		}
+	}, `
 		SELECT r.project, r.granularity, r.window_start, r.window_end, r.revision, r.settled, r.verified,
-		       r.row_count, r.human, r.ai, r.total, r.exported_at, r.requests, r.checksum, r.moved_rows, r.repeated_rows, d.sink, d.committed_at
+		       r.row_count, r.human, r.ai, r.total, r.exported_at,
+		       r.requests, r.checksum, r.moved_rows, r.repeated_rows, d.sink, d.committed_at
 		FROM revisions r
 		LEFT JOIN deliveries d USING (project, granularity, window_start, window_end, revision)
 		WHERE r.revision = (SELECT max(m.revision) FROM revisions m
 		  WHERE m.project = r.project AND m.granularity = r.granularity
 		    AND m.window_start = r.window_start AND m.window_end = r.window_end)
 		ORDER BY r.project, r.granularity, r.window_start, r.window_end, d.sink`)
-	if err != nil {
-		return nil, wrap(db.dir, err)
-	}
-	defer rows.Close()
-	var out []Entry
-	for rows.Next() {
-		e, sink, at, err := scanEntry(rows)
-		if err != nil {
-			return nil, wrap(db.dir, err)
-		}
-		if n := len(out); n == 0 || out[n-1].Key != e.Key {
-			out = append(out, e)
-		}
-		if sink.Valid {
-			out[len(out)-1].Sinks[sink.String] = fromMicros(at)
-		}
-	}
-	return out, wrap(db.dir, rows.Err())
-}
-
-func scanEntry(rows *sql.Rows) (e Entry, sink sql.NullString, at sql.NullInt64, err error) {
-	var exported int64
-	err = rows.Scan(&e.Project, &e.Granularity, &e.From, &e.To, &e.Number, &e.Settled, &e.Verified,
-		&e.Rows, &e.Totals.Human, &e.Totals.AI, &e.Totals.Total, &exported,
-		&e.Requests, &e.Checksum, &e.MovedRows, &e.RepeatedRows, &sink, &at)
-	e.ExportedAt = time.UnixMicro(exported).UTC()
-	e.Sinks = map[string]time.Time{}
-	return e, sink, at, err
-}
-
-func fromMicros(v sql.NullInt64) time.Time {
-	if !v.Valid {
-		return time.Time{}
-	}
-	return time.UnixMicro(v.Int64).UTC()
+	return out, wrap(db.dir, err)
 }
 
 // Record enters a sealed revision and owes it to the given sinks. Recording a
-// revision that is there already changes nothing, so that it can be done again
-// after a crash. A window that was read is no longer set aside.
+// revision again changes nothing, so it can be repeated after a crash. A window that
+// was read is no longer set aside.
 func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
 	return db.tx(ctx, func(tx *sql.Tx) error {
 		if err := insertRevision(ctx, tx, rev, prov); err != nil {
 			return err
 		}
-		if err := clearAside(ctx, tx, rev.Key); err != nil {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM set_aside`+ofWindow, windowOf(rev.Key)...); err != nil {
 			return err
 		}
 		for _, sink := range sinks {
@@ -90,15 +86,15 @@ func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics
 func insertRevision(ctx context.Context, tx *sql.Tx, r analytics.Revision, p analytics.Provenance) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO revisions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`,
-		r.Project, r.Granularity, r.From, r.To, r.Number, r.Settled, r.Verified, r.Rows,
-		r.Totals.Human, r.Totals.AI, r.Totals.Total, r.ExportedAt.UnixMicro(),
-		p.Requests, p.Checksum, p.MovedRows, p.RepeatedRows)
+		windowOf(r.Key, r.Number, r.Settled, r.Verified, r.Rows,
+			r.Totals.Human, r.Totals.AI, r.Totals.Total, r.ExportedAt.UnixMicro(),
+			p.Requests, p.Checksum, p.MovedRows, p.RepeatedRows)...)
 	return err
 }
 
 func owe(ctx context.Context, tx *sql.Tx, r analytics.Revision, sink string) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO deliveries VALUES (?,?,?,?,?,?,NULL) ON CONFLICT DO NOTHING`,
-		r.Project, r.Granularity, r.From, r.To, r.Number, sink)
+		windowOf(r.Key, r.Number, sink)...)
 	return err
 }
 
@@ -109,14 +105,10 @@ func (db *DB) Committed(ctx context.Context, rev analytics.Revision, sink string
 		if err := owe(ctx, tx, rev, sink); err != nil {
 			return err
 		}
-		res, err := tx.ExecContext(ctx, `
-			UPDATE deliveries SET committed_at = ? WHERE committed_at IS NULL AND sink = ? AND revision = ?
-			AND project = ? AND granularity = ? AND window_start = ? AND window_end = ?`,
-			at.UnixMicro(), sink, rev.Number, rev.Project, rev.Granularity, rev.From, rev.To)
-		if err != nil {
-			return err
-		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
+		first, err := changed(tx.ExecContext(ctx, `
+			UPDATE deliveries SET committed_at = ?5`+ofWindow+` AND revision = ?6 AND sink = ?7 AND committed_at IS NULL`,
+			windowOf(rev.Key, at.UnixMicro(), rev.Number, sink)...))
+		if err != nil || !first {
 			return err
 		}
 		return addAll(ctx, tx, []Count{
@@ -126,24 +118,21 @@ func (db *DB) Committed(ctx context.Context, rev analytics.Revision, sink string
 	})
 }
 
-// Forget takes a revision out that no sink has, so that its window is due
-// again. It refuses to forget one that a sink committed.
+// Forget removes a revision that no sink has, so that its window is due again. It
+// refuses to forget one that a sink committed.
 func (db *DB) Forget(ctx context.Context, rev analytics.Revision) error {
 	return db.tx(ctx, func(tx *sql.Tx) error {
-		key := []any{rev.Project, rev.Granularity, rev.From, rev.To, rev.Number}
-		const where = ` WHERE project = ? AND granularity = ? AND window_start = ? AND window_end = ? AND revision = ?`
-		var held int
-		if err := tx.QueryRowContext(ctx, `SELECT count(committed_at) FROM deliveries`+where, key...).Scan(&held); err != nil {
+		const ofRevision = ofWindow + ` AND revision = ?5`
+		revision := windowOf(rev.Key, rev.Number)
+		var committed int
+		err := tx.QueryRowContext(ctx, `SELECT count(committed_at) FROM deliveries`+ofRevision, revision...).Scan(&committed)
+		if err != nil {
 			return err
 		}
-		if held > 0 {
+		if committed > 0 {
 			return fmt.Errorf("forget %s revision %d: a sink has committed it", rev.Key, rev.Number)
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM deliveries`+where, key...); err != nil {
-			return err
-		}
-		_, err := tx.ExecContext(ctx, `DELETE FROM revisions`+where, key...)
-		return err
+		return deleteLedger(ctx, tx, ofRevision, revision...)
 	})
 }
 
@@ -158,7 +147,7 @@ func (db *DB) Restore(ctx context.Context, sink string, revs []analytics.Revisio
 			_, err := tx.ExecContext(ctx, `
 				INSERT INTO deliveries VALUES (?,?,?,?,?,?,?)
 				ON CONFLICT DO UPDATE SET committed_at = coalesce(committed_at, excluded.committed_at)`,
-				r.Project, r.Granularity, r.From, r.To, r.Number, sink, r.ExportedAt.UnixMicro())
+				windowOf(r.Key, r.Number, sink, r.ExportedAt.UnixMicro())...)
 			if err != nil {
 				return err
 			}
@@ -167,39 +156,58 @@ func (db *DB) Restore(ctx context.Context, sink string, revs []analytics.Revisio
 	})
 }
 
-// OpenWindow is the newest reading of a running window; for gauges only.
-type OpenWindow struct {
-	analytics.Key
-	Totals analytics.Totals `json:"totals"`
-	ReadAt time.Time        `json:"read_at"`
-}
-
-// SetOpen keeps the totals of a running window, read at the given time, in place
-// of the former reading of its project and granularity.
-func (db *DB) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {
-	_, err := db.sql.ExecContext(ctx, `INSERT OR REPLACE INTO open_windows VALUES (?,?,?,?,?,?,?,?)`,
-		k.Project, k.Granularity, k.From, k.To, t.Human, t.AI, t.Total, at.UnixMicro())
-	return wrap(db.dir, err)
-}
-
-// OpenWindows returns the readings of the running windows, in key order.
-func (db *DB) OpenWindows(ctx context.Context) ([]OpenWindow, error) {
-	rows, err := db.sql.QueryContext(ctx, `
-		SELECT project, granularity, window_start, window_end, human, ai, total, read_at
-		FROM open_windows ORDER BY project, granularity`)
-	if err != nil {
-		return nil, wrap(db.dir, err)
-	}
-	defer rows.Close()
-	var out []OpenWindow
-	for rows.Next() {
-		var w OpenWindow
-		var at int64
-		if err := rows.Scan(&w.Project, &w.Granularity, &w.From, &w.To, &w.Totals.Human, &w.Totals.AI, &w.Totals.Total, &at); err != nil {
-			return nil, wrap(db.dir, err)
+// Amend replaces what the ledger says of the window of e: the newest revision, and
+// which sinks have it or are owed it. The caller has looked at the sinks.
+func (db *DB) Amend(ctx context.Context, e Entry) error {
+	return db.tx(ctx, func(tx *sql.Tx) error {
+		if err := deleteLedger(ctx, tx, ofWindow+` AND revision >= ?5`, windowOf(e.Key, e.Number)...); err != nil {
+			return err
 		}
-		w.ReadAt = time.UnixMicro(at).UTC()
-		out = append(out, w)
+		return enter(ctx, tx, e)
+	})
+}
+
+// ForgetWindow removes all revisions of a window, so that it is due again, even if a
+// sink is said to have it: it is for windows that no sink has whole.
+func (db *DB) ForgetWindow(ctx context.Context, k analytics.Key) error {
+	return db.tx(ctx, func(tx *sql.Tx) error { return deleteLedger(ctx, tx, ofWindow, windowOf(k)...) })
+}
+
+// ReplaceLedger replaces the whole ledger by entries.
+func (db *DB) ReplaceLedger(ctx context.Context, entries []Entry) error {
+	return db.tx(ctx, func(tx *sql.Tx) error {
+		if err := deleteLedger(ctx, tx, ""); err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := enter(ctx, tx, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// deleteLedger removes revisions and their deliveries.
+func deleteLedger(ctx context.Context, tx *sql.Tx, where string, args ...any) error {
+	for _, table := range []string{"deliveries", "revisions"} {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+where, args...); err != nil {
+			return err
+		}
 	}
-	return out, wrap(db.dir, rows.Err())
+	return nil
+}
+
+func enter(ctx context.Context, tx *sql.Tx, e Entry) error {
+	if err := insertRevision(ctx, tx, e.Revision, e.Provenance); err != nil {
+		return err
+	}
+	for sink, at := range e.Sinks {
+		committed := sql.NullInt64{Int64: at.UnixMicro(), Valid: !at.IsZero()}
+		_, err := tx.ExecContext(ctx, `INSERT INTO deliveries VALUES (?,?,?,?,?,?,?)`, windowOf(e.Key, e.Number, sink, committed)...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

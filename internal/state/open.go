@@ -1,8 +1,20 @@
+// Package state keeps what must survive a process in one SQLite database,
+// <dir>/docgauge.db: the ledger of windows and their revisions per sink, the
+// sliding log of requests, counters, the history of runs, and the journal of the
+// prompt queue with its notifications. It hides SQL, migrations and locking.
+//
+// Invariant: every method is one transaction with synchronous=FULL. Once it has
+// returned nil its effect survives a crash; after an error it has no effect. Times
+// are UTC in microseconds.
+//
+// It does not decide anything: package schedule knows what is due, package budget
+// how many requests fit, and packages export and jobs in which order steps happen.
 package state
 
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"embed"
 	"errors"
 	"fmt"
@@ -11,8 +23,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -23,13 +38,14 @@ const FileName = "docgauge.db"
 const (
 	dirMode = 0o700
 	// busyTimeout is how long a write waits for those of other processes. SQLite
-	// lets nobody queue: on a slow disk the others may be first for long.
+	// has no queue: on a slow disk the others may come first for long.
 	busyTimeout = time.Minute
 	// memory is SQLite's name of a database without a file.
 	memory = ":memory:"
+	remedy = "`docgauge status --rebuild` puts it aside and reads the ledger back from the sinks"
 )
 
-// Decisions a caller takes on an error of this package.
+// Errors that a caller decides on.
 var (
 	// ErrNewer: the database was written by a newer docgauge.
 	ErrNewer = errors.New("the state was written by a newer docgauge")
@@ -52,8 +68,9 @@ type DB struct {
 	file fs.FileInfo
 }
 
-// Open opens the database in dir, makes both if they are not there, and
-// migrates it. Errors: ErrNewer, ErrCorrupt, or one that names the directory.
+// Open opens the database in dir and migrates it; it creates the directory and the
+// database if they are missing. Errors: ErrNewer, ErrCorrupt, or one that names the
+// directory.
 func Open(dir string) (*DB, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
@@ -61,8 +78,8 @@ func Open(dir string) (*DB, error) {
 	return open(dir, filepath.Join(dir, FileName))
 }
 
-// OpenExisting opens the database in dir for a command that only looks. Where
-// there is none it returns an empty one in memory and makes nothing.
+// OpenExisting opens the database in dir for a command that only reads. If there is
+// none it returns an empty one in memory and creates nothing.
 func OpenExisting(dir string) (*DB, error) {
 	file := filepath.Join(dir, FileName)
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
@@ -71,8 +88,8 @@ func OpenExisting(dir string) (*DB, error) {
 	return open(dir, file)
 }
 
-// Present returns ErrLost where the database's file is not the one that was
-// opened: what is written from then on would be gone with the process.
+// Present returns ErrLost if the database's file is not the one that was opened:
+// later writes would be lost with the process.
 func (db *DB) Present() error {
 	if db.file == nil {
 		return nil
@@ -119,7 +136,8 @@ func open(dir, file string) (*DB, error) {
 		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()),
 		"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)",
 	}, "_txlock": {"immediate"}}
-	pool, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: pragmas.Encode()}).String())
+	source := url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: pragmas.Encode()}
+	pool, err := sql.Open("sqlite", source.String())
 	if err != nil {
 		return nil, wrap(dir, err)
 	}
@@ -137,6 +155,7 @@ func open(dir, file string) (*DB, error) {
 	return db, nil
 }
 
+// prepare checks the database and applies the migrations that it lacks.
 func (db *DB) prepare(ctx context.Context) error {
 	var verdict string
 	if err := db.sql.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
@@ -145,63 +164,46 @@ func (db *DB) prepare(ctx context.Context) error {
 	if verdict != "ok" {
 		return fmt.Errorf("%s: %s: %w (%s)", filepath.Join(db.dir, FileName), verdict, ErrCorrupt, remedy)
 	}
-	// Who only reads does not wait for those who write.
-	if have, err := userVersion(ctx, db.sql); err == nil && have == Version() {
+	scripts, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return err
+	}
+	slices.Sort(scripts)
+	// A reader does not wait for writers: it needs no transaction if nothing is lacking.
+	if have, err := userVersion(ctx, db.sql); err == nil && have == len(scripts) {
 		return nil
 	}
-	return db.migrate(ctx)
-}
-
-const remedy = "`docgauge status --rebuild` puts it aside and reads the ledger back from the sinks"
-
-// Version is the schema version this binary writes.
-func Version() int {
-	names, err := fs.Glob(migrations, "migrations/*.sql")
-	if err != nil {
-		panic(err) // the pattern is constant
-	}
-	return len(names)
-}
-
-func userVersion(ctx context.Context, q querier) (version int, err error) {
-	err = q.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version)
-	return version, err
-}
-
-func (db *DB) migrate(ctx context.Context) error {
 	return db.tx(ctx, func(tx *sql.Tx) error {
 		have, err := userVersion(ctx, tx)
 		if err != nil {
 			return err
 		}
-		want := Version()
-		if have > want {
-			return fmt.Errorf("%w: schema %d, this binary knows up to %d; use the newer docgauge, or another DOCGAUGE_STATE_DIR", ErrNewer, have, want)
+		if have > len(scripts) {
+			return fmt.Errorf("%w: schema %d, this binary knows up to %d; use the newer docgauge, or another DOCGAUGE_STATE_DIR", ErrNewer, have, len(scripts))
 		}
-		if have == want {
-			return nil
+		for _, name := range scripts[have:] {
+			script, err := migrations.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, string(script)); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
 		}
-		return apply(ctx, tx, have)
+		_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(scripts)))
+		return err
 	})
 }
 
-func apply(ctx context.Context, tx *sql.Tx, have int) error {
-	names, err := fs.Glob(migrations, "migrations/*.sql")
-	if err != nil {
-		return err
-	}
-	slices.Sort(names)
-	for _, name := range names[have:] {
-		script, err := migrations.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, string(script)); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(names)))
-	return err
+// querier is a database or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func userVersion(ctx context.Context, q querier) (version int, err error) {
+	err = q.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version)
+	return version, err
 }
 
 // tx runs f in one immediate transaction.
@@ -211,19 +213,83 @@ func (db *DB) tx(ctx context.Context, f func(*sql.Tx) error) error {
 		return wrap(db.dir, err)
 	}
 	if err := f(tx); err != nil {
-		return wrap(db.dir, errors.Join(err, ignoreDone(tx.Rollback())))
+		if rerr := tx.Rollback(); !errors.Is(rerr, sql.ErrTxDone) {
+			err = errors.Join(err, rerr)
+		}
+		return wrap(db.dir, err)
 	}
 	return wrap(db.dir, tx.Commit())
 }
 
-func ignoreDone(err error) error {
-	if errors.Is(err, sql.ErrTxDone) {
-		return nil
-	}
-	return err
+// exec runs one statement.
+func (db *DB) exec(ctx context.Context, statement string, args ...any) error {
+	_, err := db.sql.ExecContext(ctx, statement, args...)
+	return wrap(db.dir, err)
 }
 
-// wrap names the database and, where one exists, the remedy.
+// each calls do with each row of a query; fields returns where its columns go.
+func each[T any](ctx context.Context, q querier, fields func(*T) []any, do func(T), query string, args ...any) error {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var row T
+		if err := rows.Scan(fields(&row)...); err != nil {
+			return err
+		}
+		do(row)
+	}
+	return rows.Err()
+}
+
+// collect returns the rows of a query; fields returns where the columns of one go.
+func collect[T any](ctx context.Context, db *DB, fields func(*T) []any, query string, args ...any) (out []T, err error) {
+	err = each(ctx, db.sql, fields, func(row T) { out = append(out, row) }, query, args...)
+	if err != nil {
+		return nil, wrap(db.dir, err)
+	}
+	return out, nil
+}
+
+// changed reports whether a statement changed any row.
+func changed(res sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	n, err := res.RowsAffected()
+	return n > 0, err
+}
+
+// instant is a time in a column, in microseconds. The zero time is written as 0, and
+// read from 0 and NULL.
+type instant struct{ *time.Time }
+
+// Scan reads the column.
+func (i instant) Scan(v any) error {
+	*i.Time = time.Time{}
+	switch v := v.(type) {
+	case nil:
+	case int64:
+		if v != 0 {
+			*i.Time = time.UnixMicro(v).UTC()
+		}
+	default:
+		return fmt.Errorf("a time is %T, not a number", v)
+	}
+	return nil
+}
+
+// Value writes the column.
+func (i instant) Value() (driver.Value, error) {
+	if i.IsZero() {
+		return int64(0), nil
+	}
+	return i.UnixMicro(), nil
+}
+
+// wrap names the database and, where there is one, the remedy.
 func wrap(dir string, err error) error {
 	if err == nil {
 		return nil
@@ -247,8 +313,8 @@ func wrap(dir string, err error) error {
 // SetAside renames a damaged database (and its journals) so that a new one can
 // take its place, and returns the new name. It is for status --rebuild.
 //
-// The database goes last: a journal that stayed behind after a crash would be
-// played into the new database.
+// The database goes last: after a crash, SQLite would play a journal that stayed
+// behind into the new database.
 func SetAside(dir string, now time.Time) (string, error) {
 	file := filepath.Join(dir, FileName)
 	aside := file + ".damaged-" + now.UTC().Format("20060102T150405.000Z")
@@ -262,3 +328,51 @@ func SetAside(dir string, now time.Time) (string, error) {
 	}
 	return aside, nil
 }
+
+// Lock is a hold on the state that ends with Release or with the process.
+type Lock struct{ file *os.File }
+
+// LockExport takes the exporter's lock: one process exports at a time.
+// It never waits; ErrLocked if another process holds it.
+func LockExport(dir string) (*Lock, error) { return lock(dir, "export.lock") }
+
+// LockQueue takes the queue's lock: one process runs the prompt queue at a time.
+// It never waits; ErrLocked if another process holds it.
+func LockQueue(dir string) (*Lock, error) { return lock(dir, "queue.lock") }
+
+func lock(dir, name string) (*Lock, error) {
+	if err := makeDir(dir); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, name)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("state lock: %w", err)
+	}
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, errors.Join(fmt.Errorf("%s: %w%s", path, ErrLocked, holder(file)), file.Close())
+	}
+	if err == nil {
+		// The process id is a hint for people; the lock itself is the kernel's.
+		if err = file.Truncate(0); err == nil {
+			_, err = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("state lock %s: %w", path, err), file.Close())
+	}
+	return &Lock{file}, nil
+}
+
+func holder(file *os.File) string {
+	buf := make([]byte, 32)
+	n, _ := file.ReadAt(buf, 0)
+	if pid, err := strconv.Atoi(strings.TrimSpace(string(buf[:n]))); err == nil {
+		return fmt.Sprintf(" (process %d)", pid)
+	}
+	return ""
+}
+
+// Release gives the lock up.
+func (l *Lock) Release() error { return l.file.Close() }

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// MaxCooldown is the longest a budget stays closed at one go, whatever the
+// maxCooldown is the longest that a budget stays closed at a time, whatever the
 // service or the clock says.
-const MaxCooldown = 24 * time.Hour
+const maxCooldown = 24 * time.Hour
 
 // Charge enters a request of the budget, before it is sent, if fewer than limit
 // slots are occupied and no cooldown is on; it returns the entry's id. Otherwise
 // id is 0, nothing is entered, and free is when to ask again. With a limit of 0
-// only a cooldown closes the budget, and nothing is entered: see Note. What it
-// costs does not depend on how much the log holds.
+// only a cooldown closes the budget, and nothing is entered: see Note. The cost
+// does not depend on how much the log holds.
 //
 // A slot is occupied until span after the response; a request whose response
 // was never entered, because it is in flight or its process died, counts as
@@ -26,18 +26,19 @@ const MaxCooldown = 24 * time.Hour
 // answered maps earlier entries to the time of their response; they are entered
 // in the same transaction.
 //
-// A clock set back never frees a slot early: what lies in the future is taken
-// to have happened now. That is why now is asked for inside the transaction: a
-// time taken before the wait for the lock would put entries of others, made
-// during that wait, into the future. A clock set forward does free slots;
-// nothing here could tell it from time that passed.
-func (db *DB) Charge(ctx context.Context, budget string, limit int, now func() time.Time, span, unanswered time.Duration, answered map[int64]time.Time) (id int64, free time.Time, err error) {
+// A clock that is set back never frees a slot early: a time in the future is taken
+// to be now. That is why now is called inside the transaction: a time taken before
+// the wait for the lock would put entries that others made during that wait into the
+// future. A clock that is set forward does free slots; nothing here could tell it
+// from time that passed.
+func (db *DB) Charge(ctx context.Context, budget string, limit int, now func() time.Time, span, unanswered time.Duration,
+	answered map[int64]time.Time) (id int64, free time.Time, err error) {
 	err = db.tx(ctx, func(tx *sql.Tx) error {
 		if err := enterAnswers(ctx, tx, answered); err != nil {
 			return err
 		}
 		at := now()
-		taken, cooldown, err := settleLog(ctx, tx, budget, at, span, unanswered)
+		taken, cooldown, err := expireSlots(ctx, tx, budget, at, span, unanswered)
 		if err != nil {
 			return err
 		}
@@ -66,20 +67,22 @@ func enterRequest(ctx context.Context, tx *sql.Tx, budget string, sent time.Time
 	return res.LastInsertId()
 }
 
-// Note enters requests that no limit held back: count that were answered, the
-// last of them at done, as one entry, whose slots free together; and one for each
-// of sent, which have no answer yet. It returns the ids of those. As Charge does,
-// it enters the answers to earlier ones and drops what is older than span.
-func (db *DB) Note(ctx context.Context, budget string, now func() time.Time, span, unanswered time.Duration, count int, done time.Time, sent []time.Time, answered map[int64]time.Time) (ids []int64, err error) {
+// Note enters requests that were not limited: count that were answered, the last
+// of them at done, as one entry, whose slots free together; and one for each
+// of sent, which have no answer yet. It returns the ids of the latter. As Charge does,
+// it enters the answers to earlier requests and drops what is older than span.
+func (db *DB) Note(ctx context.Context, budget string, now func() time.Time, span, unanswered time.Duration,
+	count int, done time.Time, sent []time.Time, answered map[int64]time.Time) (ids []int64, err error) {
 	err = db.tx(ctx, func(tx *sql.Tx) error {
 		if err := enterAnswers(ctx, tx, answered); err != nil {
 			return err
 		}
-		if _, _, err := settleLog(ctx, tx, budget, now(), span, unanswered); err != nil {
+		if _, _, err := expireSlots(ctx, tx, budget, now(), span, unanswered); err != nil {
 			return err
 		}
 		if count > 0 {
-			_, err := tx.ExecContext(ctx, `INSERT INTO requests (budget, sent_at, done_at, slots) VALUES (?1, ?2, ?2, ?3)`, budget, ceilMicro(done), count)
+			_, err := tx.ExecContext(ctx, `INSERT INTO requests (budget, sent_at, done_at, slots) VALUES (?1, ?2, ?2, ?3)`,
+				budget, ceilMicro(done), count)
 			if err != nil {
 				return err
 			}
@@ -99,21 +102,21 @@ func (db *DB) Note(ctx context.Context, budget string, now func() time.Time, spa
 	return ids, nil
 }
 
-// Release takes out the entry of a request that was never sent. One that was
+// Release removes the entry of a request that was never sent. One that was
 // answered stays.
 func (db *DB) Release(ctx context.Context, id int64) error {
-	_, err := db.sql.ExecContext(ctx, `DELETE FROM requests WHERE id = ? AND done_at IS NULL`, id)
-	return wrap(db.dir, err)
+	return db.exec(ctx, `DELETE FROM requests WHERE id = ? AND done_at IS NULL`, id)
 }
 
 // Occupied returns how many slots of the budget are occupied and stay so for
 // longer than soon, and when its cooldown ends or ended (zero: none). As Charge
-// does, it takes what lies in the future to have happened now, for whoever does
-// not charge while nothing is free.
-func (db *DB) Occupied(ctx context.Context, budget string, now func() time.Time, soon, span, unanswered time.Duration) (taken int, cooldown time.Time, err error) {
+// does, it takes a time in the future to be now, for a caller that does not charge
+// while nothing is free.
+func (db *DB) Occupied(ctx context.Context, budget string, now func() time.Time, soon, span, unanswered time.Duration) (
+	taken int, cooldown time.Time, err error) {
 	err = db.tx(ctx, func(tx *sql.Tx) error {
 		at := now()
-		if taken, cooldown, err = settleLog(ctx, tx, budget, at, span, unanswered); err != nil || soon <= 0 {
+		if taken, cooldown, err = expireSlots(ctx, tx, budget, at, span, unanswered); err != nil || soon <= 0 {
 			return err
 		}
 		free, freeUnanswered := at.Add(soon-span), at.Add(soon-span-unanswered)
@@ -129,7 +132,7 @@ func (db *DB) Occupied(ctx context.Context, budget string, now func() time.Time,
 }
 
 // ceilMicro returns the first whole microsecond at or after t: a slot must not
-// free a fraction of one too early.
+// free a fraction of a microsecond too early.
 func ceilMicro(t time.Time) int64 { return t.Add(time.Microsecond - 1).UnixMicro() }
 
 // Answered enters when responses came.
@@ -146,10 +149,11 @@ func enterAnswers(ctx context.Context, tx *sql.Tx, answered map[int64]time.Time)
 	return nil
 }
 
-// settleLog pulls what lies in the future to now, drops the entries whose slots
-// are free, and returns how many slots are left, and the end of the cooldown. Each
+// expireSlots sets times in the future to now, drops the entries whose slots are
+// free, and returns how many slots are occupied, and the end of the cooldown. Each
 // statement finds what it changes by an index, and mostly there is nothing.
-func settleLog(ctx context.Context, tx *sql.Tx, budget string, now time.Time, span, unanswered time.Duration) (taken int, cooldown time.Time, err error) {
+func expireSlots(ctx context.Context, tx *sql.Tx, budget string, now time.Time, span, unanswered time.Duration) (
+	taken int, cooldown time.Time, err error) {
 	expired := now.Add(-span)
 	for _, change := range []struct {
 		query string
@@ -157,7 +161,7 @@ func settleLog(ctx context.Context, tx *sql.Tx, budget string, now time.Time, sp
 	}{
 		{`UPDATE requests SET done_at = ?2 WHERE budget = ?1 AND done_at > ?2`, ceilMicro(now)},
 		{`UPDATE requests SET sent_at = ?2 WHERE budget = ?1 AND done_at IS NULL AND sent_at > ?2`, ceilMicro(now)},
-		{`UPDATE cooldowns SET until = ?2 WHERE budget = ?1 AND until > ?2`, now.Add(MaxCooldown).UnixMicro()},
+		{`UPDATE cooldowns SET until = ?2 WHERE budget = ?1 AND until > ?2`, now.Add(maxCooldown).UnixMicro()},
 		{`DELETE FROM requests WHERE budget = ?1 AND done_at <= ?2`, expired.UnixMicro()},
 		{`DELETE FROM requests WHERE budget = ?1 AND done_at IS NULL AND sent_at <= ?2`, expired.Add(-unanswered).UnixMicro()},
 	} {
@@ -173,8 +177,8 @@ func settleLog(ctx context.Context, tx *sql.Tx, budget string, now time.Time, sp
 	return taken, cooldown, err
 }
 
-// nextFree returns when fewer than limit of the taken slots are occupied. It walks
-// through the log from the nearer end: mostly one entry of each kind, more where
+// nextFree returns when fewer than limit of the taken slots will be occupied. It
+// walks through the log from the nearer end: mostly one entry of each kind, more if
 // the limit was lowered.
 func nextFree(ctx context.Context, tx *sql.Tx, budget string, taken, limit int, span, unanswered time.Duration) (time.Time, error) {
 	steps, order := taken-limit+1, "ASC"
@@ -182,9 +186,11 @@ func nextFree(ctx context.Context, tx *sql.Tx, budget string, taken, limit int, 
 		steps, order = limit, "DESC"
 	}
 	rows, err := tx.QueryContext(ctx, strings.ReplaceAll(`
-		SELECT at, slots FROM (SELECT done_at AS at, slots FROM requests WHERE budget = ?1 AND done_at IS NOT NULL ORDER BY done_at {order} LIMIT ?2)
+		SELECT at, slots FROM (SELECT done_at AS at, slots FROM requests
+		  WHERE budget = ?1 AND done_at IS NOT NULL ORDER BY done_at {order} LIMIT ?2)
 		UNION ALL
-		SELECT at, slots FROM (SELECT sent_at + ?3 AS at, slots FROM requests WHERE budget = ?1 AND done_at IS NULL ORDER BY sent_at {order} LIMIT ?2)
+		SELECT at, slots FROM (SELECT sent_at + ?3 AS at, slots FROM requests
+		  WHERE budget = ?1 AND done_at IS NULL ORDER BY sent_at {order} LIMIT ?2)
 		ORDER BY at {order}`, "{order}", order), budget, steps, unanswered.Microseconds())
 	if err != nil {
 		return time.Time{}, err
@@ -201,13 +207,10 @@ func nextFree(ctx context.Context, tx *sql.Tx, budget string, taken, limit int, 
 	return time.UnixMicro(at).Add(span).UTC(), rows.Err()
 }
 
-// maxSlots is how many slots Usage tells apart: no limit is above it.
-const maxSlots = 1_000_000
-
 // Usage is what occupies a budget.
 type Usage struct {
-	// Slots are the times at which the occupied slots free, soonest first; of more
-	// than a million the last ones.
+	// Slots are the times at which the occupied slots free, soonest first; if more
+	// than the limit are occupied, the last ones, because only they matter.
 	Slots []time.Time
 	// Cooldown is when the service may be asked again; zero if none is on.
 	Cooldown time.Time
@@ -232,36 +235,26 @@ func afterCooldown(free, cooldown, now time.Time) time.Time {
 }
 
 // Usage returns what occupies the budget at now. It changes nothing.
-func (db *DB) Usage(ctx context.Context, budget string, now time.Time, span, unanswered time.Duration) (u Usage, err error) {
-	defer func() { err = wrap(db.dir, err) }()
-	// Before the log is read, which takes the one connection until it is closed.
+func (db *DB) Usage(ctx context.Context, budget string, limit int, now time.Time, span, unanswered time.Duration) (Usage, error) {
+	var u Usage
+	var err error
 	if u.Cooldown, u.Step, err = throttles(ctx, db.sql, budget); err != nil {
-		return u, err
+		return u, wrap(db.dir, err)
 	}
-	rows, err := db.sql.QueryContext(ctx, `
+	type row struct {
+		frees time.Time
+		slots int
+	}
+	err = each(ctx, db.sql, func(r *row) []any { return []any{instant{&r.frees}, &r.slots} }, func(r row) {
+		for range min(r.slots, limit-len(u.Slots)) {
+			u.Slots = append(u.Slots, r.frees)
+		}
+	}, `
 		SELECT coalesce(min(done_at, ?3), min(sent_at, ?3) + ?1) + ?4 AS frees, slots
-		FROM requests WHERE budget = ?5 AND frees > ?2 ORDER BY frees DESC`,
-		unanswered.Microseconds(), now.UnixMicro(), ceilMicro(now), span.Microseconds(), budget)
-	if err != nil {
-		return u, err
-	}
-	defer rows.Close()
-	for len(u.Slots) < maxSlots && rows.Next() {
-		var at int64
-		var slots int
-		if err := rows.Scan(&at, &slots); err != nil {
-			return u, err
-		}
-		for range min(slots, maxSlots-len(u.Slots)) {
-			u.Slots = append(u.Slots, time.UnixMicro(at).UTC())
-		}
-	}
+		FROM requests WHERE budget = ?5 AND frees > ?2 ORDER BY frees DESC LIMIT ?6`,
+		unanswered.Microseconds(), now.UnixMicro(), ceilMicro(now), span.Microseconds(), budget, limit)
 	slices.Reverse(u.Slots)
-	return u, rows.Err()
-}
-
-type querier interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	return u, wrap(db.dir, err)
 }
 
 func throttles(ctx context.Context, q querier, budget string) (time.Time, int, error) {
@@ -291,6 +284,5 @@ func (db *DB) Cooldown(ctx context.Context, budget string, until time.Time, step
 	if !until.IsZero() {
 		micros = ceilMicro(until)
 	}
-	_, err := db.sql.ExecContext(ctx, `INSERT OR REPLACE INTO cooldowns VALUES (?,?,?)`, budget, micros, step)
-	return wrap(db.dir, err)
+	return db.exec(ctx, `INSERT OR REPLACE INTO cooldowns VALUES (?,?,?)`, budget, micros, step)
 }
