@@ -196,7 +196,7 @@ func TestTotalsFiles(t *testing.T) {
 	if err := WriteTotals(path, with); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := readRevision(path); err != nil || !cmp.Equal(got, with) {
+	if got, err := revisionIn(path); err != nil || !cmp.Equal(got, with) {
 		t.Errorf("ReadRevision = %+v, %v", got, err)
 	}
 	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "visitors file") {
@@ -204,7 +204,7 @@ func TestTotalsFiles(t *testing.T) {
 	}
 }
 
-func readRevision(path string) (analytics.Revision, error) {
+func revisionIn(path string) (analytics.Revision, error) {
 	in, err := os.Open(path)
 	if err != nil {
 		return analytics.Revision{}, err

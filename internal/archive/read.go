@@ -1,3 +1,20 @@
+// Package archive hides the window file: one revision of one window as a
+// Parquet file, the one format in the spool and in the Parquet sink (SPEC 6).
+//
+// There are two shapes. A visitors file has a row per path. A totals file has one
+// row, the site totals; it stands for the window if only its totals were read.
+// Both carry the whole [analytics.Revision] as key-value metadata, so that the
+// footer alone identifies a file.
+//
+// Invariant: a file that [Open] accepts contains exactly one whole revision,
+// its rows sorted by path in byte order and each path once. Files are written
+// once and never changed. Memory grows neither with the rows written nor with
+// the rows read.
+//
+// The package does not name files, move them or make their directory entries
+// durable; it does not know which windows are due, nor the sinks. Parquet
+// libraries panic on some damaged input: such a panic leaves this package as
+// an error.
 package archive
 
 import (
@@ -5,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -15,25 +33,29 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// maxFooter is the longest footer that is read, in bytes: ours take a few
-// hundred bytes a column and row group, so a longer one is damage.
-const maxFooter = 64 << 20
+const (
+	// maxFooter is the longest footer that is read, in bytes: ours take a few
+	// hundred bytes for each column and row group, so a longer one is damage.
+	maxFooter = 64 << 20
+	// footerEnd is the size of the footer's length and the magic that end a file.
+	footerEnd = 8
+)
 
 // File is a sealed window file: a visitors file, or the totals file of a
-// window of which only totals were read. It holds no open file, and it may be
-// used by many goroutines at once.
+// window of which only totals were read. It holds no open file, and many
+// goroutines can use it at once.
 type File struct {
 	path string
 	foot Footer
 }
 
-// Footer is what the footer of a file tells.
+// Footer is the contents of a file's footer.
 type Footer struct {
 	analytics.Revision
 	// Checksum is the [analytics.Checksum] of the rows of a visitors file; empty
-	// where the file was written by a version that kept none.
+	// if the file was written by a version that kept none.
 	Checksum string
-	// Visitors: the file has a row for each path; else it is a totals file.
+	// Visitors: the file has a row for each path; otherwise it is a totals file.
 	Visitors bool
 }
 
@@ -42,37 +64,41 @@ type Footer struct {
 // the totals file of a window that has rows elsewhere. Errors name the file
 // and the rule it breaks.
 func Open(path string) (*File, error) {
-	in, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("window file: %w", err)
-	}
-	defer in.Close()
-	section, err := whole(in)
-	if err != nil {
-		return nil, fmt.Errorf("window file %s: %w", path, err)
-	}
-	foot, err := readFooter(section)
-	if err == nil && !foot.Visitors && !foot.TotalsOnly() {
-		err = fmt.Errorf("is the totals file of a window with %d rows, want its visitors file", foot.Rows)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("window file %s: %w", path, err)
-	}
-	return &File{path: path, foot: foot}, nil
-}
-
-func whole(in *os.File) (*io.SectionReader, error) {
-	info, err := in.Stat()
+	f := &File{path: path}
+	err := f.read(func(r *io.SectionReader) (err error) {
+		f.foot, err = readFooter(r)
+		if err == nil && !f.foot.Visitors && !f.foot.TotalsOnly() {
+			err = fmt.Errorf("is the totals file of a window with %d rows, want its visitors file", f.foot.Rows)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	return io.NewSectionReader(in, 0, info.Size()), nil
+	return f, nil
 }
 
-// Revision returns what the file's footer tells.
+// read opens the file for the time of do. Errors name the file.
+func (f *File) read(do func(*io.SectionReader) error) error {
+	in, err := os.Open(f.path)
+	if err != nil {
+		return fmt.Errorf("window file: %w", err)
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err == nil {
+		err = do(io.NewSectionReader(in, 0, info.Size()))
+	}
+	if err != nil {
+		return fmt.Errorf("window file %s: %w", f.path, err)
+	}
+	return nil
+}
+
+// Revision returns the revision in the file's footer.
 func (f *File) Revision() analytics.Revision { return f.foot.Revision }
 
-// Checksum returns that of the rows, as the file's footer tells; empty where the
+// Checksum returns the checksum of the rows in the file's footer; empty if the
 // file has no rows or was written by a version that kept none.
 func (f *File) Checksum() string { return f.foot.Checksum }
 
@@ -82,15 +108,15 @@ func (f *File) Path() string { return f.path }
 // Open opens the file itself for reading; the caller closes it.
 func (f *File) Open() (*os.File, error) { return os.Open(f.path) }
 
-// ReadRevision is [ReadFooter] for who wants the revision alone.
+// ReadRevision is [ReadFooter] for the revision alone.
 func ReadRevision(r io.ReaderAt, size int64) (analytics.Revision, error) {
 	foot, err := ReadFooter(r, size)
 	return foot.Revision, err
 }
 
 // ReadFooter reads the footer of a window file, visitors or totals, in r,
-// which is size bytes long, with the checks of [Open]. It reads the footer
-// only, and it returns an error for any damaged input.
+// which is size bytes long, with the checks of [Open]. It reads only the footer,
+// and it returns an error for any damaged input.
 func ReadFooter(r io.ReaderAt, size int64) (Footer, error) {
 	return readFooter(io.NewSectionReader(r, 0, size))
 }
@@ -101,13 +127,9 @@ func readFooter(r *io.SectionReader) (foot Footer, err error) {
 	if err != nil {
 		return foot, err
 	}
-	return footerOf(reader)
-}
-
-func footerOf(reader *file.Reader) (foot Footer, err error) {
 	meta := reader.MetaData()
 	kv := meta.KeyValueMetadata()
-	if foot.Revision, err = revisionFrom(kv); err != nil {
+	if foot.Revision, err = readRevision(kv); err != nil {
 		return foot, err
 	}
 	if sum := kv.FindValue(checksumKey); sum != nil {
@@ -124,19 +146,27 @@ func footerOf(reader *file.Reader) (foot Footer, err error) {
 }
 
 func newReader(r *io.SectionReader) (*file.Reader, error) {
-	var tail [4]byte
-	if _, err := r.ReadAt(tail[:], r.Size()-8); err != nil {
-		return nil, fmt.Errorf("not a Parquet file, %d bytes: %w", r.Size(), err)
-	}
-	if n := binary.LittleEndian.Uint32(tail[:]); n > maxFooter {
-		return nil, fmt.Errorf("footer of %d bytes: window files have at most %d", n, maxFooter)
+	if _, err := footerLength(r); err != nil {
+		return nil, err
 	}
 	props := parquet.NewReaderProperties(memory.DefaultAllocator)
 	props.BufferedStreamEnabled = true
 	return file.NewParquetReader(r, file.WithReadProps(props))
 }
 
-// checkRows compares the rows that the footer counts, whole and by row group,
+func footerLength(r *io.SectionReader) (int64, error) {
+	var end [4]byte
+	if _, err := r.ReadAt(end[:], r.Size()-footerEnd); err != nil {
+		return 0, fmt.Errorf("not a Parquet file, %d bytes: %w", r.Size(), err)
+	}
+	length, most := int64(binary.LittleEndian.Uint32(end[:])), min(maxFooter, r.Size()-footerEnd)
+	if length > most {
+		return 0, fmt.Errorf("footer of %d bytes: this window file can have at most %d", length, most)
+	}
+	return length, nil
+}
+
+// checkRows compares the rows that the footer counts, in total and by row group,
 // with the number there must be.
 func checkRows(meta *metadata.FileMetaData, want int64) error {
 	var groups int64
@@ -150,4 +180,154 @@ func checkRows(meta *metadata.FileMetaData, want int64) error {
 		return fmt.Errorf("the footer counts %d rows, its row groups %d; there must be %d", got, groups, want)
 	}
 	return nil
+}
+
+// errStop ends a scan because the consumer wants no more rows.
+var errStop = errors.New("stopped")
+
+// Rows yields the rows in the order of their paths, none for a totals-only
+// window. It reads the file anew each time it is ranged over, a batch at a
+// time. An error is yielded last and names the file: damage, or rows that are
+// not sorted or not as many as the footer says.
+func (f *File) Rows() iter.Seq2[analytics.Row, error] {
+	return func(yield func(analytics.Row, error) bool) {
+		if f.foot.TotalsOnly() {
+			return
+		}
+		err := f.read(func(r *io.SectionReader) error {
+			return scan(r, f.foot.Rows, func(r analytics.Row) bool { return yield(r, nil) })
+		})
+		if err != nil && !errors.Is(err, errStop) {
+			yield(analytics.Row{}, err)
+		}
+	}
+}
+
+// scan yields the rows of a visitors file, which must be want rows. It calls yield
+// outside the Parquet library, so that a panic of the consumer stays a panic.
+func scan(r *io.SectionReader, want int64, yield func(analytics.Row) bool) error {
+	s, err := newScanner(r)
+	if err != nil {
+		return err
+	}
+	for {
+		batch, err := s.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		for _, r := range batch {
+			if !yield(r) {
+				return errStop
+			}
+		}
+	}
+	if s.seen != want {
+		return fmt.Errorf("has %d rows, its footer says %d", s.seen, want)
+	}
+	return nil
+}
+
+// scanner reads a visitors file batch by batch.
+type scanner struct {
+	file  *file.Reader
+	group int // the next row group
+	left  int64
+	path  *file.ByteArrayColumnChunkReader
+	count [3]*file.Int64ColumnChunkReader
+	seen  int64
+	last  string
+
+	paths  [batchRows]parquet.ByteArray
+	counts [3][batchRows]int64
+	rows   [batchRows]analytics.Row
+}
+
+func newScanner(in *io.SectionReader) (s *scanner, err error) {
+	defer caught(&err)
+	r, err := newReader(in)
+	return &scanner{file: r}, err
+}
+
+// next returns the next rows, valid until the next call, or io.EOF.
+func (s *scanner) next() (rows []analytics.Row, err error) {
+	defer caught(&err)
+	for s.left == 0 {
+		if s.group == s.file.NumRowGroups() {
+			return nil, io.EOF
+		}
+		if err := s.enter(s.group); err != nil {
+			return nil, fmt.Errorf("row group %d: %w", s.group, err)
+		}
+		s.group++
+	}
+	n, err := s.read()
+	if err != nil {
+		return nil, fmt.Errorf("row group %d: %w", s.group-1, err)
+	}
+	s.left -= int64(n)
+	for i := range n {
+		r := analytics.Row{Path: string(s.paths[i]), Human: s.counts[0][i], AI: s.counts[1][i], Total: s.counts[2][i]}
+		if s.seen > 0 && r.Path <= s.last {
+			return nil, fmt.Errorf("path %q: comes after %q, rows must be sorted by path, each once", r.Path, s.last)
+		}
+		s.rows[i], s.last = r, r.Path
+		s.seen++
+	}
+	return s.rows[:n], nil
+}
+
+func (s *scanner) enter(group int) error {
+	g := s.file.RowGroup(group)
+	c, err := g.Column(pathIndex)
+	if err != nil {
+		return err
+	}
+	s.path = c.(*file.ByteArrayColumnChunkReader)
+	for i, index := range countIndexes {
+		if c, err = g.Column(index); err != nil {
+			return err
+		}
+		s.count[i] = c.(*file.Int64ColumnChunkReader)
+	}
+	s.left = g.NumRows()
+	return nil
+}
+
+// read fills paths and counts with the same number of values and returns it.
+// The paths of a batch come from one page, so that they are copied only once.
+func (s *scanner) read() (int, error) {
+	if !s.path.HasNext() {
+		return 0, errors.Join(s.path.Err(), errors.New("has fewer paths than the footer says"))
+	}
+	_, n, err := s.path.ReadBatchInPage(min(batchRows, s.left), s.paths[:], nil, nil)
+	if err != nil {
+		return 0, err
+	}
+	if n == 0 {
+		return 0, errors.New("page without a value")
+	}
+	for i := range s.count {
+		_, got, err := s.count[i].ReadBatch(int64(n), s.counts[i][:], nil, nil)
+		if err = errors.Join(err, s.count[i].Err()); err != nil {
+			return 0, err
+		}
+		if got != n {
+			return 0, errors.New("columns differ in length")
+		}
+	}
+	return n, nil
+}
+
+// caught turns a panic of the Parquet library into an error.
+func caught(err *error) {
+	switch r := recover().(type) {
+	case nil:
+	case error:
+		*err = fmt.Errorf("parquet library: %w", r)
+	default:
+		*err = fmt.Errorf("parquet library: %v", r)
+	}
 }

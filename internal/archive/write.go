@@ -3,23 +3,39 @@ package archive
 import (
 	"errors"
 	"fmt"
+	"hash"
 	"hash/crc32"
+	"io"
 	"iter"
 	"os"
+	"slices"
+	"sync"
+	"unicode/utf8"
 
+	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/schema"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// fileMode lets other users read published files: warehouses run as others.
-const fileMode = 0o644
+const (
+	// fileMode lets other users read published files: warehouses run as other users.
+	fileMode = 0o644
+
+	// A row group ends at the first of these limits. Together they bound the
+	// memory of the writer and, with long paths, of readers.
+	groupRows  = 131_072
+	groupBytes = 4 << 20
+
+	// batchRows is how many values go to or come from a column at once.
+	batchRows = 1024
+)
 
 // Write writes rev and its rows to a new file at path and flushes the file to
-// disk; the directory entry is the caller's to flush. It returns rev with Rows
-// counted and ExportedAt cut to microseconds, as the file tells it. Where
-// rev.Rows is [analytics.TotalsOnlyRows] it is [WriteTotals], and rows is not used.
+// disk; the caller flushes the directory entry. It returns rev as it is in the
+// file: with Rows counted and ExportedAt cut to microseconds. If rev.Rows is
+// [analytics.TotalsOnlyRows] it is [WriteTotals], and rows is not used.
 //
 // Rows must come sorted by path in byte order, each path once, paths in UTF-8.
 // It is an error if path exists. After an error nothing is left at path,
@@ -59,14 +75,12 @@ func WriteTotals(path string, rev analytics.Revision) error {
 	if err != nil {
 		return fmt.Errorf("totals file %s: %w", path, err)
 	}
-	return create(path, totalsSchema(), func(w *file.Writer) error {
-		return encodeTotals(w, rev)
-	})
+	return create(path, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, rev) })
 }
 
 // create makes path, lets encode fill it, and makes it durable or removes it.
-// The footer is written last, after encode has succeeded, so a file cut short
-// by a crash does not read as a window file either.
+// The footer is written last, after encode has succeeded, so that a file cut short
+// by a crash is not a readable window file.
 func create(path string, columns *schema.GroupNode, encode func(*file.Writer) error) error {
 	out, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
@@ -95,16 +109,210 @@ func write(out *os.File, columns *schema.GroupNode, encode func(*file.Writer) er
 	if err := w.Close(); err != nil {
 		return err
 	}
-	return stamp(out, sums)
+	at, err := crcOffset(io.NewSectionReader(out, 0, sums.n))
+	if err != nil {
+		return err
+	}
+	_, err = out.WriteAt(fmt.Appendf(nil, "%08x", sums.sum.Sum32()), at)
+	return err
 }
 
-// caught turns a panic of the Parquet library into an error.
-func caught(err *error) {
-	switch r := recover().(type) {
-	case nil:
-	case error:
-		*err = fmt.Errorf("parquet library: %w", r)
-	default:
-		*err = fmt.Errorf("parquet library: %v", r)
+// sumWriter adds up the CRC of what is written. It hides the file's Close from the
+// Parquet writer, which would close the file before it is flushed to disk.
+type sumWriter struct {
+	to  io.Writer
+	sum hash.Hash32
+	n   int64
+}
+
+func (w *sumWriter) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	w.sum.Write(p[:n]) // never fails
+	w.n += int64(n)
+	return n, err
+}
+
+// encoder collects the rows of one row group column by column, and writes the
+// group when it is full.
+type encoder struct {
+	w      *file.Writer
+	before []fill // the columns left of path, the same in every row
+	after  []fill // the columns right of total
+	group  *rowGroup
+	rows   int64
+	sum    analytics.Checksum
+	last   string
+}
+
+// rowGroup is the rows of one group.
+type rowGroup struct {
+	paths            []byte // the paths of the group, one after the other
+	ends             []int  // where each of them ends
+	human, ai, total []int64
+}
+
+// rowGroups keeps the memory of the last file's group for the next file.
+var rowGroups = sync.Pool{New: func() any { return new(rowGroup) }}
+
+func newEncoder(w *file.Writer, rev analytics.Revision) *encoder {
+	return &encoder{w: w, before: keyFills(rev), after: readingFills(rev), group: rowGroups.Get().(*rowGroup)}
+}
+
+// release gives the memory back; the encoder cannot be used afterwards.
+func (e *encoder) release() {
+	e.group.clear()
+	rowGroups.Put(e.group)
+	e.group = nil
+}
+
+func (g *rowGroup) clear() {
+	g.paths, g.ends = g.paths[:0], g.ends[:0]
+	g.human, g.ai, g.total = g.human[:0], g.ai[:0], g.total[:0]
+}
+
+// add takes one row, which must sort after the former one.
+func (e *encoder) add(row analytics.Row) error {
+	switch {
+	case !utf8.ValidString(row.Path):
+		return fmt.Errorf("path %q: must be UTF-8", row.Path)
+	case e.rows > 0 && row.Path == e.last:
+		return fmt.Errorf("path %q: comes twice, each path must come once", row.Path)
+	case e.rows > 0 && row.Path < e.last:
+		return fmt.Errorf("path %q: comes after %q, rows must be sorted by path", row.Path, e.last)
 	}
+	g := e.group
+	if len(g.ends) == groupRows || len(g.paths) >= groupBytes {
+		if err := e.flush(); err != nil {
+			return err
+		}
+	}
+	g.paths = append(g.paths, row.Path...)
+	g.ends = append(g.ends, len(g.paths))
+	g.human = append(g.human, row.Human)
+	g.ai = append(g.ai, row.AI)
+	g.total = append(g.total, row.Total)
+	e.last = row.Path
+	e.rows++
+	e.sum.Add(row)
+	return nil
+}
+
+// finish writes the last row group and the metadata of rev.
+func (e *encoder) finish(rev analytics.Revision) error {
+	if len(e.group.ends) > 0 {
+		if err := e.flush(); err != nil {
+			return err
+		}
+	}
+	return writeMetadata(e.w, rev, e.sum.String())
+}
+
+func (e *encoder) flush() error {
+	g := e.group
+	own := []fill{texts(g.paths, g.ends), values(g.human), values(g.ai), values(g.total)}
+	err := writeGroup(e.w, len(g.ends), slices.Concat(e.before, own, e.after))
+	g.clear()
+	return err
+}
+
+// encodeTotals writes the one row and the metadata of a totals file.
+func encodeTotals(w *file.Writer, rev analytics.Revision) error {
+	t := rev.Totals
+	counts := []fill{constant(t.Human), constant(t.AI), constant(t.Total)}
+	pages := []fill{constant(rev.Rows)}
+	if err := writeGroup(w, 1, slices.Concat(keyFills(rev), counts, readingFills(rev), pages)); err != nil {
+		return err
+	}
+	return writeMetadata(w, rev, "")
+}
+
+// fill writes the n values of one column of a row group.
+type fill func(cw file.ColumnChunkWriter, n int) error
+
+// writeGroup writes one row group of n rows, with one fill for each column, in the
+// order of the schema.
+func writeGroup(w *file.Writer, n int, fills []fill) error {
+	group, err := w.AppendRowGroupChecked()
+	if err != nil {
+		return err
+	}
+	for _, fill := range fills {
+		cw, err := group.NextColumn()
+		if err != nil {
+			return err
+		}
+		if err := fill(cw, n); err != nil {
+			return err
+		}
+	}
+	return group.Close()
+}
+
+// keyFills fills the columns that name the window.
+func keyFills(rev analytics.Revision) []fill {
+	return []fill{
+		constant(parquet.ByteArray(rev.Project)),
+		constant(parquet.ByteArray(rev.Granularity)),
+		constant(int32(rev.From)),
+		constant(int32(rev.To)),
+	}
+}
+
+// readingFills fills the columns that describe the reading.
+func readingFills(rev analytics.Revision) []fill {
+	return []fill{
+		constant(rev.Number),
+		constant(rev.Settled),
+		constant(rev.Verified),
+		constant(rev.ExportedAt.UnixMicro()),
+	}
+}
+
+// constant fills a column with one value.
+func constant[T any](v T) fill {
+	batch := slices.Repeat([]T{v}, batchRows)
+	return func(cw file.ColumnChunkWriter, n int) error {
+		for ; n > 0; n -= batchRows {
+			if err := put(cw, batch[:min(n, batchRows)]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// values fills a column from a slice.
+func values[T any](all []T) fill {
+	return func(cw file.ColumnChunkWriter, n int) error { return put(cw, all[:n]) }
+}
+
+// texts fills a column from strings that are stored in data one after the other,
+// each up to its place in ends.
+func texts(data []byte, ends []int) fill {
+	return func(cw file.ColumnChunkWriter, n int) error {
+		batch := make([]parquet.ByteArray, 0, batchRows)
+		begin := 0
+		for chunk := range slices.Chunk(ends[:n], batchRows) {
+			batch = batch[:0]
+			for _, end := range chunk {
+				batch = append(batch, data[begin:end])
+				begin = end
+			}
+			if err := put(cw, batch); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func put[T any](cw file.ColumnChunkWriter, batch []T) error {
+	w, ok := cw.(interface {
+		WriteBatch(values []T, defLevels, repLevels []int16) (int64, error)
+	})
+	if !ok {
+		return fmt.Errorf("column %s does not take %T", cw.Descr().Name(), batch)
+	}
+	_, err := w.WriteBatch(batch, nil, nil)
+	return err
 }

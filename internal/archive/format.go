@@ -1,0 +1,247 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/metadata"
+	"github.com/apache/arrow-go/v18/parquet/schema"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+const (
+	// createdBy has the form that Parquet readers parse before they trust a
+	// writer's statistics.
+	createdBy = "docgauge version 1.1.0 (build arrow-go 18.8.0)"
+	// createdByFormer is in files that have no checksums.
+	createdByFormer = "docgauge version 1.0.0 (build arrow-go 18.8.0)"
+	zstdLevel       = 3
+	// A page closes at pageBytes, which is checked every writeBatch values. Pages
+	// below 128 KiB let zstd do without its history window, 10 MiB of memory.
+	pageBytes  = 112 << 10
+	writeBatch = 256
+
+	keyPrefix     = "docgauge."
+	schemaVersion = "1"
+	// checksumKey holds the analytics.Checksum of the rows of a visitors file.
+	checksumKey = keyPrefix + "checksum"
+	// timeLayout is RFC 3339 in UTC with microseconds.
+	timeLayout = "2006-01-02T15:04:05.000000Z"
+)
+
+// The columns of SPEC 6, in its order. Each file gets a schema of its own, because
+// the nodes of a schema store their paths when they are first asked for them, and
+// files are written concurrently.
+
+func visitorsSchema() *schema.GroupNode {
+	return group(keyColumns(), schema.FieldList{text("path")}, countColumns(), readingColumns())
+}
+
+func totalsSchema() *schema.GroupNode {
+	return group(keyColumns(), countColumns(), readingColumns(), schema.FieldList{integer("page_count")})
+}
+
+// Indexes of the columns that are read back: path, human, ai and total of a visitors
+// file; human, ai, total and page_count of a totals file.
+const pathIndex = 4
+
+var (
+	countIndexes  = [...]int{5, 6, 7}
+	totalsIndexes = [...]int{4, 5, 6, 11}
+)
+
+func keyColumns() schema.FieldList {
+	return schema.FieldList{text("project"), text("granularity"), date("window_start"), date("window_end")}
+}
+
+func countColumns() schema.FieldList {
+	return schema.FieldList{integer("human"), integer("ai"), integer("total")}
+}
+
+func readingColumns() schema.FieldList {
+	return schema.FieldList{
+		schema.NewInt32Node("revision", parquet.Repetitions.Required, -1),
+		schema.NewBooleanNode("settled", parquet.Repetitions.Required, -1),
+		schema.NewBooleanNode("verified", parquet.Repetitions.Required, -1),
+		column("exported_at", schema.NewTimestampLogicalType(true, schema.TimeUnitMicros), parquet.Types.Int64),
+	}
+}
+
+func text(name string) schema.Node {
+	return column(name, schema.StringLogicalType{}, parquet.Types.ByteArray)
+}
+
+func date(name string) schema.Node {
+	return column(name, schema.DateLogicalType{}, parquet.Types.Int32)
+}
+
+func integer(name string) schema.Node {
+	return schema.NewInt64Node(name, parquet.Repetitions.Required, -1)
+}
+
+func column(name string, logical schema.LogicalType, physical parquet.Type) schema.Node {
+	return schema.Must(schema.NewPrimitiveNodeLogical(name, parquet.Repetitions.Required, logical, physical, -1, -1))
+}
+
+func group(lists ...schema.FieldList) *schema.GroupNode {
+	var fields schema.FieldList
+	for _, l := range lists {
+		fields = append(fields, l...)
+	}
+	return schema.MustGroup(schema.NewGroupNode("schema", parquet.Repetitions.Required, fields, -1))
+}
+
+// properties turns off what some warehouses misread (page index, bloom
+// filters), and dictionaries of paths, which are useless: all paths differ.
+func properties() *parquet.WriterProperties {
+	return parquet.NewWriterProperties(
+		parquet.WithCreatedBy(createdBy),
+		parquet.WithCompression(compress.Codecs.Zstd),
+		parquet.WithCompressionLevel(zstdLevel),
+		parquet.WithDataPageVersion(parquet.DataPageV1),
+		parquet.WithDataPageSize(pageBytes),
+		parquet.WithBatchSize(writeBatch),
+		parquet.WithStats(true),
+		parquet.WithPageIndexEnabled(false),
+		parquet.WithBloomFilterEnabled(false),
+		parquet.WithDictionaryFor("path", false),
+	)
+}
+
+var projectForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+
+// checked returns rev with its time as it is stored, in UTC and microseconds,
+// or the first rule of SPEC 2, 4 and 6 that rev breaks.
+func checked(rev analytics.Revision) (analytics.Revision, error) {
+	rev.ExportedAt = rev.ExportedAt.UTC().Truncate(time.Microsecond)
+	_, granularity := analytics.ParseGranularity(string(rev.Granularity))
+	_, from := analytics.ParseDate(rev.From.String())
+	_, to := analytics.ParseDate(rev.To.String())
+	year := rev.ExportedAt.Year()
+	switch {
+	case !projectForm.MatchString(rev.Project):
+		return rev, fmt.Errorf("project %q: must match %s", rev.Project, projectForm)
+	case granularity != nil:
+		return rev, granularity
+	case rev.From >= rev.To:
+		return rev, fmt.Errorf("window %s: must begin before it ends", rev.Window)
+	case from != nil:
+		return rev, from
+	case to != nil:
+		return rev, to
+	case rev.Number < 1:
+		return rev, fmt.Errorf("revision %d: revisions count from 1", rev.Number)
+	case rev.Rows < analytics.TotalsOnlyRows:
+		return rev, fmt.Errorf("row_count %d: must be %d or more", rev.Rows, analytics.TotalsOnlyRows)
+	case year < 1970 || year > 9999:
+		return rev, fmt.Errorf("exported_at %s: must lie in the years 1970 to 9999", rev.ExportedAt)
+	}
+	return rev, nil
+}
+
+// writeMetadata writes the key-value metadata of SPEC 6, in its order, and blank
+// digits for the CRC. checksum is that of the rows, empty for a totals file.
+func writeMetadata(w *file.Writer, rev analytics.Revision, checksum string) error {
+	count := func(n int64) string { return strconv.FormatInt(n, 10) }
+	pairs := [][2]string{
+		{keyPrefix + "schema_version", schemaVersion},
+		{keyPrefix + "project", rev.Project},
+		{keyPrefix + "granularity", string(rev.Granularity)},
+		{keyPrefix + "window_start", rev.From.String()},
+		{keyPrefix + "window_end", rev.To.String()},
+		{keyPrefix + "revision", count(int64(rev.Number))},
+		{keyPrefix + "settled", strconv.FormatBool(rev.Settled)},
+		{keyPrefix + "verified", strconv.FormatBool(rev.Verified)},
+		{keyPrefix + "row_count", count(rev.Rows)},
+		{keyPrefix + "totals_human", count(rev.Totals.Human)},
+		{keyPrefix + "totals_ai", count(rev.Totals.AI)},
+		{keyPrefix + "totals_total", count(rev.Totals.Total)},
+		{keyPrefix + "exported_at", rev.ExportedAt.Format(timeLayout)},
+	}
+	if checksum != "" {
+		pairs = append(pairs, [2]string{checksumKey, checksum})
+	}
+	for _, kv := range append(pairs, [2]string{crcKey, crcBlank}) {
+		if err := w.AppendKeyValueMetadata(kv[0], kv[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readRevision is the inverse of writeMetadata.
+func readRevision(kv metadata.KeyValueMetadata) (analytics.Revision, error) {
+	f := fields{kv: kv}
+	if v := f.text("schema_version"); f.err != nil {
+		return analytics.Revision{}, fmt.Errorf("not a window file: %w", f.err)
+	} else if v != schemaVersion {
+		return analytics.Revision{}, fmt.Errorf(
+			"schema version %q: this program knows %s only, use the release that wrote the file or a newer one", v, schemaVersion)
+	}
+	rev := analytics.Revision{
+		Key: analytics.Key{
+			Project:     f.text("project"),
+			Granularity: analytics.Granularity(f.text("granularity")),
+			Window: analytics.Window{
+				From: parse(&f, "window_start", analytics.ParseDate),
+				To:   parse(&f, "window_end", analytics.ParseDate),
+			},
+		},
+		Number:   int32(f.integer("revision", 32)),
+		Settled:  parse(&f, "settled", parseBool),
+		Verified: parse(&f, "verified", parseBool),
+		Totals: analytics.Totals{
+			Human: f.integer("totals_human", 64),
+			AI:    f.integer("totals_ai", 64),
+			Total: f.integer("totals_total", 64),
+		},
+		Rows: f.integer("row_count", 64),
+		ExportedAt: parse(&f, "exported_at", func(s string) (time.Time, error) {
+			return time.Parse(timeLayout, s)
+		}),
+	}
+	if f.err != nil {
+		return analytics.Revision{}, f.err
+	}
+	return checked(rev)
+}
+
+// fields reads key-value metadata and keeps the first error.
+type fields struct {
+	kv  metadata.KeyValueMetadata
+	err error
+}
+
+func parse[T any](f *fields, name string, read func(string) (T, error)) T {
+	var value T
+	err := errors.New("missing")
+	if text := f.kv.FindValue(keyPrefix + name); text != nil {
+		value, err = read(*text)
+	}
+	if err != nil && f.err == nil {
+		f.err = fmt.Errorf("metadata %s%s: %w", keyPrefix, name, err)
+	}
+	return value
+}
+
+func (f *fields) text(name string) string {
+	return parse(f, name, func(s string) (string, error) { return s, nil })
+}
+
+func (f *fields) integer(name string, bits int) int64 {
+	return parse(f, name, func(s string) (int64, error) { return strconv.ParseInt(s, 10, bits) })
+}
+
+func parseBool(s string) (bool, error) {
+	if s != "true" && s != "false" {
+		return false, fmt.Errorf("%q: want true or false", s)
+	}
+	return s == "true", nil
+}

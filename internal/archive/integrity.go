@@ -1,0 +1,145 @@
+package archive
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/apache/arrow-go/v18/parquet/file"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// A file's own footer holds a CRC-32C of its bytes, as 8 hexadecimal digits; it is
+// computed with these digits 0. So each copy of a file, in the spool or published,
+// shows whether it is what was written.
+const (
+	crcKey    = keyPrefix + "crc32c"
+	crcDigits = 8
+	// crcBlank is in the footer until the file is written.
+	crcBlank = "00000000"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// crcMark comes before the digits: the key, and the field header and length of its
+// value in Thrift's compact protocol.
+var crcMark = append([]byte(crcKey), 0x18, crcDigits)
+
+// ErrDamaged: the bytes of a file are not those that were written.
+var ErrDamaged = errors.New("the bytes are not those that were written, by the file's CRC-32C")
+
+// crcOffset returns where the digits are. The metadata come after everything that
+// contains paths, so the last mark is the right one.
+func crcOffset(r *io.SectionReader) (int64, error) {
+	length, err := footerLength(r)
+	if err != nil {
+		return 0, err
+	}
+	footer := make([]byte, length)
+	begin := r.Size() - footerEnd - length
+	if _, err := r.ReadAt(footer, begin); err != nil {
+		return 0, err
+	}
+	i := bytes.LastIndex(footer, crcMark)
+	if i < 0 || i+len(crcMark)+crcDigits > len(footer) {
+		return 0, fmt.Errorf("metadata %s: missing", crcKey)
+	}
+	return begin + int64(i+len(crcMark)), nil
+}
+
+// Intact reads the whole file and returns [ErrDamaged] if its bytes are not those
+// that were written. For a file by a version that wrote no CRC it returns nil.
+func (f *File) Intact() error { return f.read(intact) }
+
+func intact(r *io.SectionReader) (err error) {
+	defer caught(&err)
+	reader, err := newReader(r)
+	if err != nil {
+		return err
+	}
+	meta := reader.MetaData()
+	if meta.GetCreatedBy() == createdByFormer && meta.KeyValueMetadata().FindValue(crcKey) == nil {
+		return nil
+	}
+	at, err := crcOffset(r)
+	if err != nil {
+		return err
+	}
+	digits := make([]byte, crcDigits)
+	if _, err := r.ReadAt(digits, at); err != nil {
+		return err
+	}
+	sum := crc32.New(castagnoli)
+	for _, part := range []io.Reader{
+		io.NewSectionReader(r, 0, at), bytes.NewReader([]byte(crcBlank)),
+		io.NewSectionReader(r, at+crcDigits, r.Size()-at-crcDigits),
+	} {
+		if _, err := io.Copy(sum, part); err != nil {
+			return err
+		}
+	}
+	if fmt.Sprintf("%08x", sum.Sum32()) != string(digits) {
+		return ErrDamaged
+	}
+	return nil
+}
+
+// Inspect reads the window file in r, visitors or totals, which is size bytes
+// long, to its end. It adds up the rows of a visitors file, and returns an error
+// if anything that can be tested is not as it was written: the bytes, the
+// order and number of the rows, their checksum, or the one row of a totals file.
+func Inspect(r io.ReaderAt, size int64) (Footer, analytics.Sum, error) {
+	return InspectRows(r, size, func(analytics.Row) {})
+}
+
+// InspectRows is [Inspect], and calls visit for each row of a visitors file. It
+// visits rows before it has tested what follows them: after an error they do not
+// count.
+func InspectRows(r io.ReaderAt, size int64, visit func(analytics.Row)) (foot Footer, sum analytics.Sum, err error) {
+	section := io.NewSectionReader(r, 0, size)
+	if foot, err = readFooter(section); err != nil {
+		return foot, sum, err
+	}
+	if err := intact(section); err != nil {
+		return foot, sum, err
+	}
+	if !foot.Visitors {
+		return foot, sum, checkTotals(section, foot.Revision)
+	}
+	err = scan(section, foot.Rows, func(r analytics.Row) bool {
+		sum.Add(r)
+		visit(r)
+		return true
+	})
+	if err == nil && foot.Checksum != "" && foot.Checksum != sum.Checksum.String() {
+		err = fmt.Errorf("its rows have the checksum %s, its footer says %s", sum.Checksum, foot.Checksum)
+	}
+	return foot, sum, err
+}
+
+// checkTotals compares the row of a totals file with its footer.
+func checkTotals(r *io.SectionReader, rev analytics.Revision) (err error) {
+	defer caught(&err)
+	reader, err := newReader(r)
+	if err != nil {
+		return err
+	}
+	want := [...]int64{rev.Totals.Human, rev.Totals.AI, rev.Totals.Total, rev.Rows}
+	for i, index := range totalsIndexes {
+		c, err := reader.RowGroup(0).Column(index)
+		if err != nil {
+			return err
+		}
+		var got [1]int64
+		if _, _, err := c.(*file.Int64ColumnChunkReader).ReadBatch(1, got[:], nil, nil); err != nil {
+			return err
+		}
+		if got[0] != want[i] {
+			return fmt.Errorf("column %s is %d, the footer says %d", c.Descriptor().Name(), got[0], want[i])
+		}
+	}
+	return nil
+}
