@@ -51,13 +51,13 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	full := strings.Repeat("x", MaxBytes)
+	full := strings.Repeat("x", maxBytes)
 	for path, want := range map[string]string{
 		put(t, filepath.Join(dir, "plain"), " \n hunter2\r\n"):     "hunter2",
 		put(t, filepath.Join(dir, "empty"), ""):                    "",
 		put(t, filepath.Join(dir, "full"), full):                   full,
 		put(t, filepath.Join(dir, "lines"), "two\nlines\n"):        "two\nlines",
-		put(t, filepath.Join(dir, "just"), full[:MaxBytes-1]+"\n"): full[:MaxBytes-1],
+		put(t, filepath.Join(dir, "just"), full[:maxBytes-1]+"\n"): full[:maxBytes-1],
 		filepath.Join(dir, "key"):                                  "hunter2",
 	} {
 		if got, err := Read(path); err != nil || got != want {
@@ -71,8 +71,8 @@ func TestRead(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
-	refused(t, put(t, filepath.Join(dir, "large"), "hunter2"+strings.Repeat("x", MaxBytes-6)), "larger than 64 KiB", "regular file")
-	refused(t, put(t, filepath.Join(dir, "spaces"), "hunter2"+strings.Repeat("\n", MaxBytes-6)), "larger than 64 KiB")
+	refused(t, put(t, filepath.Join(dir, "large"), "hunter2"+strings.Repeat("x", maxBytes-6)), "larger than 64 KiB", "regular file")
+	refused(t, put(t, filepath.Join(dir, "spaces"), "hunter2"+strings.Repeat("\n", maxBytes-6)), "larger than 64 KiB")
 	refused(t, dir, "is a folder", "regular file", "64 KiB")
 	link := filepath.Join(dir, "link")
 	if err := os.Symlink(dir, link); err != nil {
