@@ -2,11 +2,18 @@ package budget_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
+	"log"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,20 +48,6 @@ func TestProcessesShareOneFile(t *testing.T) {
 		wantRefusal(t, b, false, timeout)
 		if svc.count() != 7 {
 			t.Errorf("%d requests reached the service", svc.count())
-		}
-	})
-}
-
-func TestFlushFreesAnHourAfterTheResponse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), &service{there: time.Second, back: time.Second}
-		b := newBudget(1, store, svc)
-		wantStatus(t, b, 200)
-		check(t, b.Flush(t.Context()))
-		check(t, b.Flush(t.Context()))
-		wantRefusal(t, newBudget(1, store, svc), false, budget.Span)
-		if sent, foreign := b.Sent(); sent != 1 || foreign != 0 {
-			t.Errorf("sent %d, foreign %d", sent, foreign)
 		}
 	})
 }
@@ -238,79 +231,6 @@ func TestMinInterval(t *testing.T) {
 	}
 }
 
-// broken is a store of which one operation fails.
-type broken struct {
-	*state.DB
-	charge, throttles, cooldown, answered, release, note bool
-	// noting is called before requests are noted, if not nil; notes and looks count.
-	noting       func()
-	notes, looks int
-}
-
-var errDisk = errors.New("disk on fire")
-
-func (s *broken) Charge(ctx context.Context, name string, limit int, now func() time.Time, span, unanswered time.Duration, answered map[int64]time.Time) (int64, time.Time, error) {
-	if s.charge {
-		return 0, time.Time{}, errDisk
-	}
-	return s.DB.Charge(ctx, name, limit, now, span, unanswered, answered)
-}
-
-func (s *broken) Throttles(ctx context.Context, name string) (time.Time, int, error) {
-	if s.throttles {
-		return time.Time{}, 0, errDisk
-	}
-	return s.DB.Throttles(ctx, name)
-}
-
-func (s *broken) Cooldown(ctx context.Context, name string, until time.Time, step int) error {
-	if s.cooldown {
-		return errDisk
-	}
-	return s.DB.Cooldown(ctx, name, until, step)
-}
-
-func (s *broken) Answered(ctx context.Context, answered map[int64]time.Time) error {
-	if s.answered {
-		return errDisk
-	}
-	return s.DB.Answered(ctx, answered)
-}
-
-func (s *broken) Release(ctx context.Context, id int64) error {
-	if s.release {
-		return errDisk
-	}
-	return s.DB.Release(ctx, id)
-}
-
-func (s *broken) Note(ctx context.Context, name string, now func() time.Time, span, unanswered time.Duration, count int, done time.Time, sent []time.Time, answered map[int64]time.Time) ([]int64, error) {
-	s.notes++
-	if s.noting != nil {
-		s.noting()
-	}
-	if s.note {
-		return nil, errDisk
-	}
-	return s.DB.Note(ctx, name, now, span, unanswered, count, done, sent, answered)
-}
-
-func (s *broken) Occupied(ctx context.Context, name string, now func() time.Time, soon, span, unanswered time.Duration) (int, time.Time, error) {
-	s.looks++
-	if s.throttles {
-		return 0, time.Time{}, errDisk
-	}
-	return s.DB.Occupied(ctx, name, now, soon, span, unanswered)
-}
-
-func wantStoreError(t *testing.T, err error) {
-	t.Helper()
-	e, ok := errors.AsType[*budget.StoreError](err)
-	if !ok || !errors.Is(err, errDisk) || !e.RetryAt().IsZero() || !strings.Contains(err.Error(), "request log") {
-		t.Errorf("got %v, want a StoreError", err)
-	}
-}
-
 func TestStoreFailureSendsNothing(t *testing.T) {
 	for _, limit := range []int{0, 3} {
 		for _, store := range []*broken{{charge: limit > 0, note: limit == 0}, {throttles: true}} {
@@ -359,18 +279,318 @@ func TestAnswerOfAWriteIsKept(t *testing.T) {
 	})
 }
 
-// TestAnswersSurviveAStoreFailure: what could not be entered is entered later.
-func TestAnswersSurviveAStoreFailure(t *testing.T) {
+// wire is how net/http is kept from an answer, and the URL to ask.
+type wire struct {
+	*http.Transport
+	url string
+}
+
+func dials(dial func(ctx context.Context) (net.Conn, error)) func(*testing.T) wire {
+	return func(*testing.T) wire {
+		return wire{&http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}, "http://api.example.com/"}
+	}
+}
+
+// deadPort is one on which nobody listens.
+func deadPort(t *testing.T) wire {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	check(t, l.Close())
+	return wire{&http.Transport{}, "http://" + l.Addr().String()}
+}
+
+func untrusted(t *testing.T) wire {
+	s := httptest.NewUnstartedServer(nil)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return wire{&http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}, s.URL}
+}
+
+func proxied(t *testing.T) wire {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	t.Cleanup(s.Close)
+	u, err := url.Parse(s.URL)
+	check(t, err)
+	return wire{&http.Transport{Proxy: http.ProxyURL(u)}, "https://api.example.com/"}
+}
+
+// hangsUp takes the request and closes the connection.
+func hangsUp(t *testing.T) wire {
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(s.Close)
+	return wire{&http.Transport{}, s.URL}
+}
+
+// TestNeverSentNeverCharged: a request of which no byte can have left this machine
+// leaves its slot to the next, for reads and writes, with a limit and without.
+func TestNeverSentNeverCharged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wire    func(*testing.T) wire
+		charged bool
+	}{
+		"name not resolved": {wire: dials(func(context.Context) (net.Conn, error) {
+			return nil, &net.DNSError{Err: "no such host", Name: "api.example.com", IsNotFound: true}
+		})},
+		"dial timed out": {wire: dials(func(context.Context) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Err: context.DeadlineExceeded}
+		})},
+		"connection refused":      {wire: deadPort},
+		"certificate not trusted": {wire: untrusted},
+		"proxy refused":           {wire: proxied},
+		"connection lost":         {wire: hangsUp, charged: true},
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			t.Run(name+"/"+method, func(t *testing.T) {
+				db, err := state.OpenExisting("nowhere")
+				check(t, err)
+				defer db.Close()
+				w := tc.wire(t)
+				defer w.CloseIdleConnections()
+				for _, limit := range []int{1, 0} {
+					b := newBudget(limit, db, w)
+					want := 0
+					for range 3 {
+						req, err := http.NewRequestWithContext(t.Context(), method, w.url, strings.NewReader("x"))
+						check(t, err)
+						req.GetBody = nil
+						_, err = b.RoundTrip(req) //nolint:bodyclose // there is none
+						if err == nil || errors.Is(err, budget.ErrExhausted) != (tc.charged && want > 0 && limit > 0) {
+							t.Fatalf("limit %d, after %d: %v", limit, want, err)
+						}
+						if tc.charged && (limit == 0 || want == 0) {
+							want++
+						}
+					}
+					if sent, _ := b.Sent(); sent != want || len(b.Places()) != 0 {
+						t.Errorf("limit %d: sent %d, want %d; places taken %d", limit, sent, want, len(b.Places()))
+					}
+				}
+				taken, _, err := db.Occupied(t.Context(), "b", time.Now, 0, budget.Span, timeout)
+				if err != nil || (taken > 0) != tc.charged {
+					t.Errorf("%d slots are taken, %v", taken, err)
+				}
+			})
+		}
+	}
+}
+
+type tripper func(*http.Request) (*http.Response, error)
+
+func (f tripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// TestInDoubtStaysCharged: a transport can be handed a connection for a request
+// that was given up, and write to it; one that says nothing is believed nothing.
+func TestInDoubtStaysCharged(t *testing.T) {
+	for name, base := range map[string]tripper{
+		"given up, then a connection": func(req *http.Request) (*http.Response, error) {
+			trace := httptrace.ContextClientTrace(req.Context())
+			trace.GetConn("api.example.com:443")
+			<-req.Context().Done()
+			trace.GotConn(httptrace.GotConnInfo{})
+			return nil, req.Context().Err()
+		},
+		"a stale connection, then none": func(req *http.Request) (*http.Response, error) {
+			trace := httptrace.ContextClientTrace(req.Context())
+			trace.GetConn("api.example.com:443")
+			trace.GotConn(httptrace.GotConnInfo{Reused: true})
+			trace.GetConn("api.example.com:443")
+			return nil, errRefused
+		},
+		"nothing is known": func(*http.Request) (*http.Response, error) { return nil, errRefused },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, begin := openStore(t), time.Now()
+				b := newBudget(1, store, base)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if _, err := send(ctx, b); err == nil {
+					t.Error("no error")
+				}
+				wantRefusal(t, b, false, timeout+budget.Span-time.Since(begin))
+			})
+		})
+	}
+}
+
+// TestTheTraceOfTheCallerIsKept: the client learns of its connection as before.
+func TestTheTraceOfTheCallerIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &broken{DB: openStore(t), answered: true}
-		b := newBudget(2, store, &service{there: time.Second, back: time.Second})
-		wantStatus(t, b, 200)
-		wantStoreError(t, b.Flush(t.Context()))
-		store.charge = true
+		var asked, got int
+		b := newBudget(1, openStore(t), &service{conn: made})
+		_, err := send(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+			GetConn: func(string) { asked++ }, GotConn: func(httptrace.GotConnInfo) { got++ },
+		}), b)
+		if err != nil || asked != 1 || got != 1 {
+			t.Errorf("asked %d, got %d, %v", asked, got, err)
+		}
+	})
+}
+
+// TestReleaseFails: the error of the request is not lost, the store's is said too,
+// and the slot stays taken.
+func TestReleaseFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &broken{DB: openStore(t), release: true}
+		b := newBudget(1, store, &service{conn: refused})
 		_, err := send(t.Context(), b)
+		if !errors.Is(err, errRefused) {
+			t.Errorf("got %v", err)
+		}
 		wantStoreError(t, err)
-		store.answered = false
+		wantRefusal(t, b, false, timeout+budget.Span)
+	})
+}
+
+// TestReleaseOfACancelledRequest: it is the user who gave up, and the slot is freed
+// all the same.
+func TestReleaseOfACancelledRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := openStore(t)
+		b := newBudget(1, store, &service{there: time.Minute, conn: refused})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := send(ctx, b); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		wantSlots(t, store)
+	})
+}
+
+// TestReleasedSlotsAreThereForOthers at once, without a Flush.
+func TestReleasedSlotsAreThereForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, svc := openStore(t), &service{conn: refused}
+		a, b := newBudget(1, store, svc), newBudget(1, store, svc)
+		for range 10 {
+			if _, err := send(t.Context(), a); !errors.Is(err, errRefused) {
+				t.Fatalf("got %v", err)
+			}
+		}
+		svc.conn = made
+		wantStatus(t, b, 200)
 		check(t, b.Flush(t.Context()))
-		wantRefusal(t, newBudget(1, store.DB, nil), false, budget.Span)
+		wantRefusal(t, a, false, budget.Span)
+	})
+}
+
+func patientBudget(limit int, patience time.Duration, store budget.Store, base http.RoundTripper) *budget.Budget {
+	cfg := config(limit, time.Now)
+	cfg.Patience = patience
+	return budget.New(cfg, store, base)
+}
+
+// TestRunsAnHourApart: a run that begins exactly an hour after the one before it
+// comes a moment early for each slot; with patience it sends as much.
+func TestRunsAnHourApart(t *testing.T) {
+	for patience, want := range map[time.Duration]int{0: 90, time.Minute: 3 * 90} {
+		synctest.Test(t, func(t *testing.T) {
+			store, svc := openStore(t), &service{there: 100 * time.Millisecond, back: 200 * time.Millisecond, conn: made}
+			begin := time.Now()
+			for run := range 3 {
+				time.Sleep(time.Until(begin.Add(time.Duration(run) * budget.Span)))
+				b := patientBudget(90, patience, store, svc)
+				for range 90 {
+					if _, err := send(t.Context(), b); err != nil {
+						if patience > 0 {
+							t.Fatalf("run %d: %v", run, err)
+						}
+						break
+					}
+				}
+				check(t, b.Flush(t.Context()))
+				if took := time.Since(begin) - time.Duration(run)*budget.Span; took > 28*time.Second {
+					t.Errorf("run %d took %v", run, took)
+				}
+			}
+			if got := svc.count(); patience > 0 && got != want || patience == 0 && got >= 3*90 {
+				t.Errorf("patience %v: %d requests in 3 runs, want %d", patience, got, want)
+			}
+			if err := withinLimit(svc.arrivals(), 90); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestPatienceEnds: all waits of a run together are no longer than it, and a wait
+// that it does not reach for is not begun.
+func TestPatienceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, svc := openStore(t), &service{conn: made}
+		first := newBudget(4, store, svc)
+		for range 4 { // at 0, 40, 80 and 120 s
+			wantStatus(t, first, 200)
+			check(t, first.Flush(t.Context()))
+			time.Sleep(40 * time.Second)
+		}
+		time.Sleep(budget.Span - 4*40*time.Second - 10*time.Second)
+		b := patientBudget(4, time.Minute, store, svc)
+		begin := time.Now()
+		wantStatus(t, b, 200) // waits 10 s
+		wantStatus(t, b, 200) // waits 40 s
+		if waited := time.Since(begin).Truncate(time.Millisecond); waited != 50*time.Second {
+			t.Errorf("waited %v", waited)
+		}
+		begin = time.Now()
+		wantRefusal(t, b, false, 40*time.Second-(time.Since(begin)))
+		if !time.Now().Equal(begin) {
+			t.Errorf("waited %v in vain", time.Since(begin))
+		}
+		b.Renew()
+		wantStatus(t, b, 200)
+	})
+}
+
+// TestWaitsAtOnceCountOnce: four that wait for the same half minute have waited
+// half a minute.
+func TestWaitsAtOnceCountOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, svc := openStore(t), &service{conn: made}
+		first := newBudget(4, store, svc)
+		for range 4 {
+			wantStatus(t, first, 200)
+		}
+		check(t, first.Flush(t.Context()))
+		time.Sleep(budget.Span - 30*time.Second)
+		b := patientBudget(4, 31*time.Second, store, svc)
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() { wantStatus(t, b, 200) })
+		}
+		all.Wait()
+		if err := withinLimit(svc.arrivals(), 4); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNoPatienceForACooldown: the service has said for how long.
+func TestNoPatienceForACooldown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, limit := range []int{0, 10} {
+			svc := new(service)
+			b := patientBudget(limit, time.Hour, openStore(t), svc)
+			throttle(t, b, svc, 2*time.Second)
+			wantRefusal(t, b, true, 2*time.Second)
+		}
+	})
+}
+
+func TestCancelledWhileItWaitsForASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := &service{conn: made}
+		b := patientBudget(1, 2*budget.Span, openStore(t), svc)
+		wantStatus(t, b, 200)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		reqBody := &body{Reader: strings.NewReader("x")}
+		if _, err := b.RoundTrip((&http.Request{Body: reqBody}).WithContext(ctx)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if !reqBody.closed || svc.count() != 1 || len(b.Places()) != 0 {
+			t.Errorf("body closed %v, sent %d, places taken %d", reqBody.closed, svc.count(), len(b.Places()))
+		}
 	})
 }

@@ -225,3 +225,84 @@ func check(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// broken is a store of which one operation fails.
+type broken struct {
+	*state.DB
+	charge, throttles, cooldown, answered, release, note bool
+	// noting is called before requests are noted, if not nil; notes and looks count.
+	noting       func()
+	notes, looks int
+}
+
+func (s *broken) Charge(ctx context.Context, name string, limit int, now func() time.Time, span, unanswered time.Duration, answered map[int64]time.Time) (int64, time.Time, error) {
+	if s.charge {
+		return 0, time.Time{}, errDisk
+	}
+	return s.DB.Charge(ctx, name, limit, now, span, unanswered, answered)
+}
+
+func (s *broken) Throttles(ctx context.Context, name string) (time.Time, int, error) {
+	if s.throttles {
+		return time.Time{}, 0, errDisk
+	}
+	return s.DB.Throttles(ctx, name)
+}
+
+func (s *broken) Cooldown(ctx context.Context, name string, until time.Time, step int) error {
+	if s.cooldown {
+		return errDisk
+	}
+	return s.DB.Cooldown(ctx, name, until, step)
+}
+
+func (s *broken) Answered(ctx context.Context, answered map[int64]time.Time) error {
+	if s.answered {
+		return errDisk
+	}
+	return s.DB.Answered(ctx, answered)
+}
+
+func (s *broken) Release(ctx context.Context, id int64) error {
+	if s.release {
+		return errDisk
+	}
+	return s.DB.Release(ctx, id)
+}
+
+func (s *broken) Note(ctx context.Context, name string, now func() time.Time, span, unanswered time.Duration, count int, done time.Time, sent []time.Time, answered map[int64]time.Time) ([]int64, error) {
+	s.notes++
+	if s.noting != nil {
+		s.noting()
+	}
+	if s.note {
+		return nil, errDisk
+	}
+	return s.DB.Note(ctx, name, now, span, unanswered, count, done, sent, answered)
+}
+
+func (s *broken) Occupied(ctx context.Context, name string, now func() time.Time, soon, span, unanswered time.Duration) (int, time.Time, error) {
+	s.looks++
+	if s.throttles {
+		return 0, time.Time{}, errDisk
+	}
+	return s.DB.Occupied(ctx, name, now, soon, span, unanswered)
+}
+
+func wantStoreError(t *testing.T, err error) {
+	t.Helper()
+	e, ok := errors.AsType[*budget.StoreError](err)
+	if !ok || !errors.Is(err, errDisk) || !e.RetryAt().IsZero() || !strings.Contains(err.Error(), "request log") {
+		t.Errorf("got %v, want a StoreError", err)
+	}
+}
+
+var errDisk = errors.New("disk on fire")
+
+// throttle lets the service answer the next request with 429.
+func throttle(t *testing.T, b *budget.Budget, svc *service, after time.Duration) {
+	t.Helper()
+	svc.answers(429, after)
+	wantStatus(t, b, 429)
+	svc.answers(200, 0)
+}

@@ -11,14 +11,6 @@ import (
 	"github.com/docgauge/docgauge/internal/budget"
 )
 
-// throttle lets the service answer the next request with 429.
-func throttle(t *testing.T, b *budget.Budget, svc *service, after time.Duration) {
-	t.Helper()
-	svc.answers(429, after)
-	wantStatus(t, b, 429)
-	svc.answers(200, 0)
-}
-
 func TestRetryAfterIsHeeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := openStore(t), new(service)
@@ -163,19 +155,6 @@ func TestResponseSaysWhenTheBudgetOpens(t *testing.T) {
 		all.Go(func() { ask(3*time.Second, http.Header{"Retry-After": {"10m"}}, "600") })
 		all.Wait()
 		wantRefusal(t, b, true, 10*time.Minute)
-	})
-}
-
-func TestCooldownIsSharedOverRestarts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), new(service)
-		throttle(t, newBudget(10, store, svc), svc, 0)
-		for range 3 { // each restart alone
-			wantRefusal(t, newBudget(10, store, svc), true, 5*time.Minute)
-		}
-		if svc.count() != 1 {
-			t.Errorf("%d requests reached the service", svc.count())
-		}
 	})
 }
 

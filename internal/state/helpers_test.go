@@ -3,10 +3,12 @@ package state_test
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -149,4 +151,13 @@ func (c *child) line() string {
 		return ""
 	}
 	return c.lines.Text()
+}
+
+// raw opens the database without this package.
+func raw(t testing.TB, dir string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(dir, state.FileName))
+	check(t, err)
+	t.Cleanup(func() { db.Close() })
+	return db
 }

@@ -1,9 +1,12 @@
 package state_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,17 +95,6 @@ func TestJobsKeepEverything(t *testing.T) {
 		if diff := cmp.Diff(changed, jobs(t, db)[n]); diff != "" {
 			t.Errorf("Jobs (-want +got):\n%s", diff)
 		}
-	}
-}
-
-func TestZeroTimesComeBack(t *testing.T) {
-	db := open(t, t.TempDir())
-	want := add(t, db, job("a", journal.Held))
-	if diff := cmp.Diff([]journal.Job{want}, jobs(t, db)); diff != "" {
-		t.Error(diff)
-	}
-	if !want.Firing.IsZero() || !want.Next.IsZero() {
-		t.Errorf("%+v", want)
 	}
 }
 
@@ -270,5 +262,278 @@ func TestEndsAreCounted(t *testing.T) {
 	counts, err := db.Counters(t.Context())
 	if check(t, err); len(counts) != 5 {
 		t.Errorf("counters %+v", counts)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	db := open(t, t.TempDir())
+	j := add(t, db, job("a", journal.Submitting))
+	j.State = journal.Active
+	j = apply(t, db, journal.Change{Job: j, From: journal.Submitting, At: now.Add(time.Second), Cause: "accepted"})[0]
+	j.Polls++
+	apply(t, db, journal.Change{Job: j, From: journal.Active, At: now.Add(time.Minute)}) // nothing to tell
+	q, err := db.Queue(t.Context())
+	check(t, err)
+	q.Paused = journal.PausedOperator
+	apply(t, db, journal.Change{Queue: &q, At: now, Cause: "tea"})
+
+	got, err := db.Events(t.Context(), j.Seq)
+	check(t, err)
+	want := []journal.Event{
+		{At: now, Job: j.Seq, To: journal.Submitting, Cause: "it is wanted"},
+		{At: now.Add(time.Second), Job: j.Seq, From: journal.Submitting, To: journal.Active, Cause: "accepted"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	got, err = db.Events(t.Context(), 0)
+	check(t, err)
+	if diff := cmp.Diff([]journal.Event{{At: now, To: "operator", Cause: "tea"}}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestHistoryIsBounded: a prompt that recurs for years, and a job that is tried
+// for weeks, keep their newest.
+func TestHistoryIsBounded(t *testing.T) {
+	db := open(t, t.TempDir())
+	live := add(t, db, job("a", journal.Unknown))
+	for i := range 30 {
+		j := job("a", journal.Failed)
+		j.Firing = now.Add(time.Duration(i+1) * time.Hour)
+		j.Text = "text " + strconv.Itoa(i)
+		add(t, db, j)
+	}
+	other := add(t, db, job("b", journal.Completed))
+	all := jobs(t, db)
+	if len(all) != 22 || all[0].Seq != live.Seq || all[len(all)-1].Seq != other.Seq {
+		t.Errorf("%d jobs are kept, want 20, the one that has not ended, and that of the other prompt", len(all))
+	}
+	for _, j := range all[1:21] {
+		if j.Firing.Before(now.Add(11 * time.Hour)) {
+			t.Errorf("firing %v is kept", j.Firing)
+		}
+	}
+	if n := count(t, db, "job_texts"); n != 20 {
+		t.Errorf("%d texts are kept", n)
+	}
+	if n := count(t, db, "job_events"); n != 22 {
+		t.Errorf("%d events are kept", n)
+	}
+	for i := range 250 {
+		live.Tries = i
+		live = apply(t, db, journal.Change{Job: live, From: journal.Unknown, At: now, Cause: strconv.Itoa(i)})[0]
+	}
+	events, err := db.Events(t.Context(), live.Seq)
+	if check(t, err); len(events) != 200 || events[199].Cause != "249" {
+		t.Errorf("%d events are kept", len(events))
+	}
+}
+
+func count(t *testing.T, db *state.DB, table string) (n int) {
+	t.Helper()
+	check(t, raw(t, db.Dir()).QueryRow("SELECT count(*) FROM "+table).Scan(&n))
+	return n
+}
+
+// TestChargedJobsAreKept: the cap per day counts them.
+func TestChargedJobsAreKept(t *testing.T) {
+	db := open(t, t.TempDir())
+	for i := range 60 {
+		j := job("a", journal.Failed)
+		j.Attempt = i + 1
+		j.Charged = now
+		add(t, db, j)
+	}
+	if got := len(jobs(t, db)); got != 60 {
+		t.Errorf("%d of 60 jobs of today are kept", got)
+	}
+	j := job("a", journal.Failed)
+	j.Attempt = 61
+	apply(t, db, journal.Change{Job: j, At: now.Add(49 * time.Hour), Cause: "days later"})
+	if got := len(jobs(t, db)); got != 20 {
+		t.Errorf("%d jobs are kept two days later", got)
+	}
+}
+
+// TestNumbersAreNotUsedAgain: an operator's command must not meet another job.
+func TestNumbersAreNotUsedAgain(t *testing.T) {
+	db := open(t, t.TempDir())
+	j := add(t, db, job("a", journal.Failed))
+	_, err := raw(t, db.Dir()).Exec("DELETE FROM jobs")
+	check(t, err)
+	if next := add(t, db, job("b", journal.Failed)); next.Seq <= j.Seq {
+		t.Errorf("number %d after %d", next.Seq, j.Seq)
+	}
+}
+
+func TestQueue(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	q, err := db.Queue(t.Context())
+	check(t, err)
+	if diff := cmp.Diff(journal.Queue{Version: 1}, q); diff != "" {
+		t.Errorf("a new queue: %s", diff)
+	}
+	want := journal.Queue{
+		Paused: journal.PausedUnknown, Since: now, Detail: "two in doubt", Answered: now.Add(time.Minute), Released: now.Add(time.Hour),
+		Unknowns: 2, Adopted: true, KeyMark: "mark", Version: 1,
+	}
+	apply(t, db, journal.Change{Queue: &want, At: now, Cause: "why", Note: &journal.Note{Kind: "paused", At: now, Body: []byte(`{"a":1}`)}})
+	check(t, db.Close())
+	db = open(t, dir)
+	q, err = db.Queue(t.Context())
+	check(t, err)
+	stale := want
+	want.Version = 2
+	if diff := cmp.Diff(want, q); diff != "" {
+		t.Error(diff)
+	}
+	_, err = db.Apply(t.Context(), journal.Change{Job: job("a", journal.Held), Queue: &stale})
+	wantMessage(t, err, "the queue", journal.ErrRaced.Error())
+	if got := jobs(t, db); len(got) > 0 {
+		t.Errorf("jobs %+v", got)
+	}
+}
+
+func TestRecurring(t *testing.T) {
+	db := open(t, t.TempDir())
+	see := func(schedule string, at time.Time) {
+		t.Helper()
+		check(t, db.See(t.Context(), "weekly", schedule, at))
+	}
+	since := func(schedule string, at time.Time) {
+		t.Helper()
+		got, err := db.Recurring(t.Context())
+		check(t, err)
+		if diff := cmp.Diff(map[string]journal.Recurring{"weekly": {Schedule: schedule, Since: at}}, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	see("@weekly", now)
+	see("@weekly", now.Add(time.Hour))
+	since("@weekly", now)
+	see("@weekly", now.Add(-time.Hour)) // the clock was set back
+	since("@weekly", now.Add(-time.Hour))
+	see("@daily", now.Add(time.Minute))
+	since("@daily", now.Add(time.Minute))
+}
+
+func TestNotes(t *testing.T) {
+	db := open(t, t.TempDir())
+	for i, kind := range []string{"completed", "failed", "unknown"} {
+		apply(t, db, journal.Change{Job: job(kind, journal.Active), Note: &journal.Note{Kind: kind, At: now.Add(time.Duration(i) * time.Second), Body: []byte(kind)}})
+	}
+	notes := func(n int) (out []journal.Note) {
+		t.Helper()
+		out, err := db.Notes(t.Context(), n)
+		check(t, err)
+		return out
+	}
+	all := notes(10)
+	want := journal.Note{ID: all[0].ID, Kind: "completed", At: now, Body: []byte("completed"), Next: now}
+	if diff := cmp.Diff(want, all[0]); len(all) != 3 || diff != "" {
+		t.Errorf("%d notes, %s", len(all), diff)
+	}
+	check(t, db.NoteFailed(t.Context(), all[0].ID, now.Add(time.Minute)))
+	check(t, db.NoteDone(t.Context(), all[1].ID))
+	check(t, db.NoteDone(t.Context(), all[1].ID))
+	left := notes(10)
+	if len(left) != 2 || left[0].Kind != "unknown" || left[1].Tries != 1 || !left[1].Next.Equal(now.Add(time.Minute)) {
+		t.Errorf("left %+v", left)
+	}
+	if got := notes(1); len(got) != 1 {
+		t.Errorf("%d notes, 1 was asked for", len(got))
+	}
+}
+
+// TestKillKeepsTheJournalWhole kills a process that moves jobs on: every job it
+// said it had moved has been, together with its event, its text and its count.
+func TestKillKeepsTheJournalWhole(t *testing.T) {
+	dir := t.TempDir()
+	for round := range 5 {
+		c := start(t, "jobs", dir)
+		said := ""
+		for range 3 + 7*round {
+			said = c.line()
+		}
+		check(t, c.Process.Kill())
+		for c.lines.Scan() {
+			said = c.lines.Text()
+		}
+		c.Wait()
+		checkJournal(t, open(t, dir), said)
+	}
+}
+
+func checkJournal(t *testing.T, db *state.DB, said string) {
+	t.Helper()
+	ends := int64(0)
+	reached := map[string]journal.State{}
+	for _, j := range jobs(t, db) {
+		reached[j.Prompt] = j.State
+		events, err := db.Events(t.Context(), j.Seq)
+		check(t, err)
+		if last := events[len(events)-1]; last.To != j.State || int64(len(events)) != j.Version {
+			t.Errorf("job %+v, and the last of %d events is %+v", j, len(events), last)
+		}
+		whole, err := db.Job(t.Context(), j.Seq)
+		if check(t, err); whole.Text != "text of "+j.Prompt {
+			t.Errorf("job %+v", whole)
+		}
+		if j.State.Ended() {
+			ends++
+		}
+	}
+	if n := counter(t, db, "agent_jobs_finished_total", `{project="prj_a",result="failed"}`); n != ends {
+		t.Errorf("%d ends counted, the journal has %d", n, ends)
+	}
+	notes, err := db.Notes(t.Context(), 10_000)
+	if check(t, err); int64(len(notes)) != ends {
+		t.Errorf("%d notes, the journal has %d ends", len(notes), ends)
+	}
+	prompt, moved, _ := strings.Cut(said, " ")
+	if at := reached[prompt]; at != journal.State(moved) && !follows(journal.State(moved), at) {
+		t.Errorf("%s was said to be %s and is %s", prompt, moved, at)
+	}
+}
+
+func follows(a, b journal.State) bool {
+	order := []journal.State{journal.Submitting, journal.Active, journal.Failed}
+	for i := range order[:2] {
+		if order[i] == a && order[i+1] == b {
+			return true
+		}
+	}
+	return false
+}
+
+// moveJobs takes job after job from its beginning to its end, and says so.
+func moveJobs(dir string) error {
+	db, err := state.Open(dir)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	known, err := db.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	for i := len(known); ; i++ {
+		j := job(strconv.Itoa(i), journal.Submitting)
+		j.Text = "text of " + j.Prompt
+		c := journal.Change{Job: j, At: now, Cause: "it is wanted"}
+		for _, next := range []journal.State{journal.Active, journal.Failed, ""} {
+			done, err := db.Apply(ctx, c)
+			if err != nil {
+				return err
+			}
+			fmt.Println(j.Prompt, done[0].State)
+			c = journal.Change{Job: done[0], From: done[0].State, At: now, Cause: "on it goes"}
+			c.Job.State = next
+			if next == journal.Failed {
+				c.Job.JobID, c.Note = "j", &journal.Note{Kind: "failed", At: now, Body: []byte("{}")}
+			}
+		}
 	}
 }

@@ -2,7 +2,6 @@ package state_test
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -269,73 +268,5 @@ func TestForgetRefusesWhatASinkHas(t *testing.T) {
 	wantMessage(t, db.Forget(t.Context(), rev), rev.Key.String(), "revision 1", "committed")
 	if got, _ := db.Entries(t.Context()); len(got) != 1 || len(got[0].Sinks) != 2 {
 		t.Errorf("entries after the refusal: %+v", got)
-	}
-}
-
-func TestRuns(t *testing.T) {
-	db := open(t, t.TempDir())
-	var ids []int64
-	for i := range 3 {
-		id, err := db.BeginRun(t.Context(), now.Add(time.Duration(i)*time.Hour))
-		check(t, err)
-		ids = append(ids, id)
-	}
-	if !slices.IsSorted(ids) || ids[0] == ids[1] {
-		t.Errorf("run ids %v do not grow", ids)
-	}
-	end := state.Run{ID: ids[1], Finished: now.Add(2 * time.Hour), Outcome: "done", Message: "m", Windows: 3, Requests: 9}
-	for range 2 { // a repetition is not counted twice
-		check(t, db.EndRun(t.Context(), end, true))
-	}
-	end.Started = now.Add(time.Hour)
-	got, err := db.LastRuns(t.Context(), 2)
-	check(t, err)
-	if d := gocmp.Diff([]state.Run{{ID: ids[2], Started: now.Add(2 * time.Hour)}, end}, got); d != "" {
-		t.Errorf("last runs (-want +got):\n%s", d)
-	}
-	if got := counter(t, db, "export_runs_total", `{outcome="done"}`); got != 1 {
-		t.Errorf("%d runs counted", got)
-	}
-}
-
-func TestRunHistoryIsBounded(t *testing.T) {
-	db, err := state.OpenExisting("nowhere")
-	check(t, err)
-	defer db.Close()
-	for range 1010 {
-		_, err := db.BeginRun(t.Context(), now)
-		check(t, err)
-	}
-	runs, err := db.LastRuns(t.Context(), 5000)
-	check(t, err)
-	if len(runs) != 1000 || runs[0].ID != 1010 {
-		t.Errorf("%d runs kept, the newest is %d", len(runs), runs[0].ID)
-	}
-}
-
-func TestOpenWindows(t *testing.T) {
-	db := open(t, t.TempDir())
-	month := day(1)
-	month.Granularity, month.To = analytics.Month, month.From+31
-	for i, k := range []analytics.Key{day(4), month, day(5)} { // the day goes on, the month stays
-		check(t, db.SetOpen(t.Context(), k, analytics.Totals{Total: int64(i)}, now))
-	}
-	got, err := db.OpenWindows(t.Context())
-	check(t, err)
-	want := []state.OpenWindow{{Key: day(5), Totals: analytics.Totals{Total: 2}, ReadAt: now}, {Key: month, Totals: analytics.Totals{Total: 1}, ReadAt: now}}
-	if d := gocmp.Diff(want, got); d != "" {
-		t.Errorf("open windows (-want +got):\n%s", d)
-	}
-}
-
-func TestLabels(t *testing.T) {
-	for want, pairs := range map[string][]string{
-		"":                     nil,
-		`{a="x"}`:              {"a", "x"},
-		`{a="x \"q\"",b="\n"}`: {"a", `x "q"`, "b", "\n"},
-	} {
-		if got := state.Labels(pairs...); got != want {
-			t.Errorf("Labels(%q) = %s, want %s", fmt.Sprint(pairs), got, want)
-		}
 	}
 }

@@ -9,6 +9,36 @@ import (
 	"github.com/docgauge/docgauge/internal/budget"
 )
 
+func TestFlushFreesAnHourAfterTheResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, svc := openStore(t), &service{there: time.Second, back: time.Second}
+		b := newBudget(1, store, svc)
+		wantStatus(t, b, 200)
+		check(t, b.Flush(t.Context()))
+		check(t, b.Flush(t.Context()))
+		wantRefusal(t, newBudget(1, store, svc), false, budget.Span)
+		if sent, foreign := b.Sent(); sent != 1 || foreign != 0 {
+			t.Errorf("sent %d, foreign %d", sent, foreign)
+		}
+	})
+}
+
+// TestAnswersSurviveAStoreFailure: what could not be entered is entered later.
+func TestAnswersSurviveAStoreFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &broken{DB: openStore(t), answered: true}
+		b := newBudget(2, store, &service{there: time.Second, back: time.Second})
+		wantStatus(t, b, 200)
+		wantStoreError(t, b.Flush(t.Context()))
+		store.charge = true
+		_, err := send(t.Context(), b)
+		wantStoreError(t, err)
+		store.answered = false
+		check(t, b.Flush(t.Context()))
+		wantRefusal(t, newBudget(1, store.DB, nil), false, budget.Span)
+	})
+}
+
 // TestLimitSetLater: within the hour it knows what was sent without one.
 func TestLimitSetLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
