@@ -279,8 +279,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestDamage cuts a file short and flips bits: a cut file never reads, a flipped
-// bit never panics, and each is found where the whole file is looked at.
+// TestDamage cuts a file short and flips bits: Inspect finds each cut and each bit,
+// and never panics.
 func TestDamage(t *testing.T) {
 	for name, write := range map[string]func(path string) error{
 		"visitors": func(path string) error { _, err := Write(path, sample(), traffic(50)); return err },
@@ -367,7 +367,7 @@ func TestFormerVersion(t *testing.T) {
 			t.Errorf("%s: %+v, %+v, %v", name, foot, sum, err)
 		}
 	}
-	// What names no writer that kept none must have one.
+	// A file of the present version must have a CRC.
 	data, err := os.ReadFile("testdata/former.parquet")
 	if err != nil {
 		t.Fatal(err)
@@ -479,8 +479,8 @@ func FuzzReadRevision(f *testing.F) {
 	})
 }
 
-// Files are written and read at the same time: nothing is shared between them that
-// one of them changes. The race detector sees it.
+// TestWrittenAtOnce writes and reads files concurrently, for the race detector:
+// they share nothing that changes.
 func TestWrittenAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	var group sync.WaitGroup

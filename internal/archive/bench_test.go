@@ -78,7 +78,7 @@ func inUse() int64 {
 	return int64(m.HeapInuse)
 }
 
-// watched passes rows on and keeps the largest heap it sees in peak.
+// watched passes rows on and stores the largest heap in peak.
 func watched(rows iter.Seq2[analytics.Row, error], peak *int64) iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
 		n := 0

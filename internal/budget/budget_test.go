@@ -22,8 +22,8 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 )
 
-// TestProcessesShareOneFile runs two handles of one database on disk, as two
-// processes have them; the third comes after the first died without a word.
+// TestProcessesShareOneFile uses two handles of one database on disk, as two
+// processes would; the third opens it after the first died without a Flush.
 func TestProcessesShareOneFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, svc := t.TempDir(), new(service)
@@ -53,7 +53,7 @@ func TestProcessesShareOneFile(t *testing.T) {
 }
 
 // TestGivenUpRequestsStayInTheLog: a request without response can still be on
-// its way, until its time is up.
+// its way until its timeout.
 func TestGivenUpRequestsStayInTheLog(t *testing.T) {
 	for after, occupied := range map[time.Duration]time.Duration{
 		time.Second:     timeout - time.Second + budget.Span,
@@ -162,8 +162,8 @@ func TestInFlightIsFreedByErrors(t *testing.T) {
 	})
 }
 
-// TestCancelledWhileItWaits for a place, or for its turn: nothing is sent, and
-// the request's body is closed.
+// TestCancelledWhileItWaits: a request that is cancelled while it waits for a place
+// or for its turn is not sent, and its body is closed.
 func TestCancelledWhileItWaits(t *testing.T) {
 	for name, change := range map[string]func(*budget.Config){
 		"for a place":  func(c *budget.Config) { c.InFlight = 1 },
@@ -195,8 +195,8 @@ func TestCancelledWhileItWaits(t *testing.T) {
 	}
 }
 
-// TestMinInterval: also when so many wait that the last waits for hours, and
-// when the clock is set back.
+// TestMinInterval: the interval also holds when the last of many requests waits for
+// hours, and when the clock is set back.
 func TestMinInterval(t *testing.T) {
 	for _, interval := range []time.Duration{time.Second, 40 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestStoreFailureSendsNothing(t *testing.T) {
 	}
 }
 
-// TestStoreFailureAfterA429: the caller learns of it, and the response's body is closed.
+// TestStoreFailureAfterA429: the caller gets the error, and the response's body is closed.
 func TestStoreFailureAfterA429(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := new(service)
@@ -263,7 +263,7 @@ func TestStoreFailureAfterA429(t *testing.T) {
 	})
 }
 
-// TestAnswerOfAWriteIsKept: a store that fails must not make an accepted POST one in doubt.
+// TestAnswerOfAWriteIsKept: a failing store must not put an accepted POST in doubt.
 func TestAnswerOfAWriteIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := new(service)
@@ -279,7 +279,7 @@ func TestAnswerOfAWriteIsKept(t *testing.T) {
 	})
 }
 
-// wire is how net/http is kept from an answer, and the URL to ask.
+// wire is a transport that gets no answer, and the URL to request.
 type wire struct {
 	*http.Transport
 	url string
@@ -291,7 +291,7 @@ func dials(dial func(ctx context.Context) (net.Conn, error)) func(*testing.T) wi
 	}
 }
 
-// deadPort is one on which nobody listens.
+// deadPort is a port without a listener.
 func deadPort(t *testing.T) wire {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -322,8 +322,8 @@ func hangsUp(t *testing.T) wire {
 	return wire{&http.Transport{}, s.URL}
 }
 
-// TestNeverSentNeverCharged: a request of which no byte can have left this machine
-// leaves its slot to the next, for reads and writes, with a limit and without.
+// TestNeverSentNeverCharged: if no byte of a request can have left this machine, its
+// slot is free again, for reads and writes, with a limit and without.
 func TestNeverSentNeverCharged(t *testing.T) {
 	for name, tc := range map[string]struct {
 		wire    func(*testing.T) wire
@@ -379,8 +379,8 @@ type tripper func(*http.Request) (*http.Response, error)
 
 func (f tripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// TestInDoubtStaysCharged: a transport can be handed a connection for a request
-// that was given up, and write to it; one that says nothing is believed nothing.
+// TestInDoubtStaysCharged: a transport can get a connection for a request that was
+// given up, and write to it; and one that reports no connections may have sent it.
 func TestInDoubtStaysCharged(t *testing.T) {
 	for name, base := range map[string]tripper{
 		"given up, then a connection": func(req *http.Request) (*http.Response, error) {
@@ -414,7 +414,7 @@ func TestInDoubtStaysCharged(t *testing.T) {
 	}
 }
 
-// TestTheTraceOfTheCallerIsKept: the client learns of its connection as before.
+// TestTheTraceOfTheCallerIsKept: the client still sees its connection.
 func TestTheTraceOfTheCallerIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked, got int
@@ -428,8 +428,8 @@ func TestTheTraceOfTheCallerIsKept(t *testing.T) {
 	})
 }
 
-// TestReleaseFails: the error of the request is not lost, the store's is said too,
-// and the slot stays taken.
+// TestReleaseFails: both the request's error and the store's are returned, and the
+// slot stays taken.
 func TestReleaseFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &broken{DB: openStore(t), release: true}
@@ -443,8 +443,8 @@ func TestReleaseFails(t *testing.T) {
 	})
 }
 
-// TestReleaseOfACancelledRequest: it is the user who gave up, and the slot is freed
-// all the same.
+// TestReleaseOfACancelledRequest: the slot is freed although the request's context
+// has ended.
 func TestReleaseOfACancelledRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := openStore(t)
@@ -458,7 +458,8 @@ func TestReleaseOfACancelledRequest(t *testing.T) {
 	})
 }
 
-// TestReleasedSlotsAreThereForOthers at once, without a Flush.
+// TestReleasedSlotsAreThereForOthers: another process can use them at once, without
+// a Flush.
 func TestReleasedSlotsAreThereForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := openStore(t), &service{conn: refused}
@@ -482,7 +483,7 @@ func patientBudget(limit int, patience time.Duration, store budget.Store, base h
 }
 
 // TestRunsAnHourApart: a run that begins exactly an hour after the one before it
-// comes a moment early for each slot; with patience it sends as much.
+// comes a moment too early for each slot; with patience it sends as many requests.
 func TestRunsAnHourApart(t *testing.T) {
 	for patience, want := range map[time.Duration]int{0: 90, time.Minute: 3 * 90} {
 		synctest.Test(t, func(t *testing.T) {
@@ -514,8 +515,8 @@ func TestRunsAnHourApart(t *testing.T) {
 	}
 }
 
-// TestPatienceEnds: all waits of a run together are no longer than it, and a wait
-// that it does not reach for is not begun.
+// TestPatienceEnds: the waits of a run together are at most as long as its patience,
+// and a wait that exceeds the rest is not begun.
 func TestPatienceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := openStore(t), &service{conn: made}
@@ -543,8 +544,8 @@ func TestPatienceEnds(t *testing.T) {
 	})
 }
 
-// TestWaitsAtOnceCountOnce: four that wait for the same half minute have waited
-// half a minute.
+// TestWaitsAtOnceCountOnce: four requests that wait for the same half minute use up
+// half a minute of patience.
 func TestWaitsAtOnceCountOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := openStore(t), &service{conn: made}
@@ -566,7 +567,7 @@ func TestWaitsAtOnceCountOnce(t *testing.T) {
 	})
 }
 
-// TestNoPatienceForACooldown: the service has said for how long.
+// TestNoPatienceForACooldown: a request never waits for the end of a cooldown.
 func TestNoPatienceForACooldown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, limit := range []int{0, 10} {

@@ -1,4 +1,4 @@
 package budget
 
-// Places is the places in flight that are taken.
+// Places returns the places in flight that are taken.
 func (b *Budget) Places() chan struct{} { return b.places }

@@ -38,7 +38,7 @@ func (c *wallClock) set(d time.Duration) {
 	c.off += d
 }
 
-// service answers after a way there and a way back, and notes who came when.
+// service answers after a way there and a way back, and records when requests came.
 type service struct {
 	mu      sync.Mutex
 	arrived []time.Time
@@ -60,7 +60,8 @@ func (b *body) Close() error { b.closed = true; return nil }
 
 type waysKey struct{}
 
-// ways is how one request goes, in its context; else as the service has it.
+// ways describes how one request goes; it is in the request's context, or else the
+// service's fields say it.
 type ways struct {
 	there, back time.Duration
 	status      int
@@ -68,7 +69,7 @@ type ways struct {
 	conn        conn
 }
 
-// conn is what a transport says of a request's connection.
+// conn is what a transport reports of a request's connection.
 type conn int
 
 const (
@@ -226,7 +227,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// broken is a store of which one operation fails.
+// broken is a store with operations that fail.
 type broken struct {
 	*state.DB
 	charge, throttles, cooldown, answered, release, note bool

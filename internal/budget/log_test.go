@@ -23,7 +23,7 @@ func TestFlushFreesAnHourAfterTheResponse(t *testing.T) {
 	})
 }
 
-// TestAnswersSurviveAStoreFailure: what could not be entered is entered later.
+// TestAnswersSurviveAStoreFailure: answers that could not be entered are entered later.
 func TestAnswersSurviveAStoreFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &broken{DB: openStore(t), answered: true}
@@ -39,7 +39,7 @@ func TestAnswersSurviveAStoreFailure(t *testing.T) {
 	})
 }
 
-// TestLimitSetLater: within the hour it knows what was sent without one.
+// TestLimitSetLater: a limit counts the requests that were sent before it was set.
 func TestLimitSetLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := openStore(t), &service{there: 100 * time.Millisecond, back: 200 * time.Millisecond, conn: made}
@@ -69,8 +69,8 @@ func TestLimitSetLater(t *testing.T) {
 	})
 }
 
-// TestKilledWithoutALimit: what was sent until the last second is in the log, and a
-// request that stands alone always.
+// TestKilledWithoutALimit: the log has every request older than a second, and every
+// single one that came alone.
 func TestKilledWithoutALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := openStore(t), &service{back: 300 * time.Millisecond, conn: made}
@@ -94,7 +94,7 @@ func TestKilledWithoutALimit(t *testing.T) {
 	})
 }
 
-// TestUnlimitedCostsLittle: a thousand requests a second are a write a second.
+// TestUnlimitedCostsLittle: a thousand requests a second cost one write a second.
 func TestUnlimitedCostsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &broken{DB: openStore(t)}
@@ -114,8 +114,8 @@ func TestUnlimitedCostsLittle(t *testing.T) {
 	})
 }
 
-// TestNotedInFlight: a request that is written before its response came has its
-// slot until an hour after that, or longer if none came.
+// TestNotedInFlight: a request that is written before its response came occupies its
+// slot until an hour after the response, or longer if none came.
 func TestNotedInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := openStore(t), &service{back: 10 * time.Second, conn: made}
@@ -138,7 +138,7 @@ func TestNotedInFlight(t *testing.T) {
 }
 
 // TestWhatHappensWhileNotesAreWritten: a request that is answered meanwhile frees
-// its slot in time, one that was never sent has none.
+// its slot in time, and one that was never sent occupies none.
 func TestWhatHappensWhileNotesAreWritten(t *testing.T) {
 	for _, end := range []conn{made, refused} {
 		synctest.Test(t, func(t *testing.T) {
@@ -164,8 +164,8 @@ func TestWhatHappensWhileNotesAreWritten(t *testing.T) {
 	}
 }
 
-// TestNotesSurviveAStoreFailure: requests that were sent are written later, and
-// that which was refused for the failure is not.
+// TestNotesSurviveAStoreFailure: requests that were sent are written later; the one
+// that the failure refused is not.
 func TestNotesSurviveAStoreFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := &broken{DB: openStore(t)}, &service{conn: made}

@@ -17,7 +17,7 @@ import (
 // event is something that happens after a pause.
 type event struct {
 	Pause time.Duration
-	// Process is who sends; Crash replaces it by a new one that knows nothing.
+	// Process is the sender; Crash replaces it by a new one that knows nothing.
 	Process int
 	Crash   bool
 	// SetBack sets the clock back.
@@ -69,8 +69,8 @@ func drawEvent(t *rapid.T, s story) event {
 	return e
 }
 
-// TestNeverMoreThanLimitInAnyHour lets several processes send at random, crash,
-// give up and have their clock set back, and counts at the service.
+// TestNeverMoreThanLimitInAnyHour lets several processes send at random, crash, give
+// up requests and set their clock back, and counts the requests at the service.
 func TestNeverMoreThanLimitInAnyHour(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawStory(rt)
@@ -163,7 +163,7 @@ func TestWholeBudgetIsUsed(t *testing.T) {
 	}
 }
 
-// busy sends without a pause, but for those the budget asks for.
+// busy sends with no pauses except those that the budget asks for.
 func busy(t *testing.T, b *budget.Budget, workers int, end time.Time) {
 	var all sync.WaitGroup
 	for range workers {
@@ -194,8 +194,8 @@ func sentBefore(arrived []time.Time, end time.Time) int {
 
 // TestRefusedOnlyWhenFull: of two processes that enter their answers at once,
 // neither is refused while fewer than limit requests are in flight or were
-// answered within the hour; and the moment named is the first at which a slot
-// frees. Requests that find no connection count for nothing.
+// answered within the hour; and a refusal names the first moment at which a slot
+// frees. Requests that find no connection do not count.
 func TestRefusedOnlyWhenFull(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.IntRange(1, 5).Draw(rt, "limit")
@@ -228,7 +228,7 @@ func TestRefusedOnlyWhenFull(t *testing.T) {
 	})
 }
 
-// judge holds err, of a request sent now, against when the former were answered.
+// judge checks err, of a request sent now, against the times of the former answers.
 func judge(done []time.Time, limit int, err error) error {
 	var free time.Time
 	if len(done) >= limit {

@@ -57,7 +57,7 @@ func TestRoom(t *testing.T) {
 	})
 }
 
-// TestRoomInACooldown is none, with a limit or without, and at once.
+// TestRoomInACooldown: there is none, with a limit or without, from the 429 on.
 func TestRoomInACooldown(t *testing.T) {
 	for _, limit := range []int{0, 10} {
 		synctest.Test(t, func(t *testing.T) {
@@ -94,7 +94,8 @@ func TestRoomWhileCharging(t *testing.T) {
 	})
 }
 
-// TestRoomAfterTheClockWasSetBack comes back within a day for who only asks.
+// TestRoomAfterTheClockWasSetBack: there is room again within a day, although nobody
+// charges.
 func TestRoomAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wall, svc := new(wallClock), &service{conn: made}
@@ -119,8 +120,8 @@ func TestRoomFailsWithTheStore(t *testing.T) {
 	})
 }
 
-// TestRoomIsThere: whatever this process has sent, as many requests as it names
-// can be sent at once.
+// TestRoomIsThere: whatever this process has sent, as many requests as Room says can
+// be sent at once.
 func TestRoomIsThere(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.IntRange(1, 5).Draw(rt, "limit")

@@ -26,8 +26,8 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 	})
 }
 
-// TestBackOffDoubles from 5 minutes to an hour, is shared by processes however
-// long they run already, and begins anew after a success of any of them.
+// TestBackOffDoubles: it grows from 5 minutes to an hour, is shared by all processes,
+// old and new, and starts again after a success of any of them.
 func TestBackOffDoubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := openStore(t), new(service)
@@ -50,8 +50,8 @@ func TestBackOffDoubles(t *testing.T) {
 	})
 }
 
-// TestThrottledInFlightIsOneStep: requests that were all on their way when the
-// service closed say the same thing once.
+// TestThrottledInFlightIsOneStep: several requests that were on their way when the
+// service closed count as one step.
 func TestThrottledInFlightIsOneStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := openStore(t), &service{there: time.Second, back: time.Second}
@@ -76,7 +76,7 @@ func TestThrottledInFlightIsOneStep(t *testing.T) {
 	})
 }
 
-// TestSuccessInFlightDoesNotOpen what a 429 has closed meanwhile.
+// TestSuccessInFlightDoesNotOpen: a 429 that came meanwhile keeps the budget closed.
 func TestSuccessInFlightDoesNotOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := openStore(t), new(service)
@@ -97,8 +97,8 @@ func TestSuccessInFlightDoesNotOpen(t *testing.T) {
 	})
 }
 
-// TestRetryAfterWhileClosed: of several answers the latest end counts, whatever
-// comes last, and they are one step.
+// TestRetryAfterWhileClosed: several answers count as one step, with the latest of
+// their ends, in whatever order they come.
 func TestRetryAfterWhileClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := openStore(t), new(service)
@@ -124,8 +124,8 @@ func TestRetryAfterWhileClosed(t *testing.T) {
 	})
 }
 
-// TestResponseSaysWhenTheBudgetOpens: not the service's Retry-After, or none, but
-// the end of what has closed the budget.
+// TestResponseSaysWhenTheBudgetOpens: the Retry-After of a 429 is replaced by the end
+// of the cooldown.
 func TestResponseSaysWhenTheBudgetOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(100, openStore(t), new(service))
@@ -158,7 +158,8 @@ func TestResponseSaysWhenTheBudgetOpens(t *testing.T) {
 	})
 }
 
-// TestFullLogIsNotThrottled: both close the budget, and the later one is named.
+// TestFullLogIsNotThrottled: of a full log and a cooldown, a refusal names the one
+// that ends later.
 func TestFullLogIsNotThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := openStore(t), new(service)

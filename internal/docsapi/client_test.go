@@ -65,8 +65,7 @@ func TestNewAccepts(t *testing.T) {
 	}
 }
 
-// TestTransports: each operation goes its own way, so that each meets the budget
-// that is meant for it.
+// TestTransports: each operation uses its own transport, and so its own budget.
 func TestTransports(t *testing.T) {
 	via := map[string]int{}
 	count := func(name string, answer func(*http.Request) (*http.Response, error)) http.RoundTripper {
@@ -95,8 +94,8 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// TestWriteKeyIsTheAdminKeyWhereThereIsNone also holds the words of a refusal to
-// the variable that must change.
+// TestWriteKeyIsTheAdminKeyWhereThereIsNone also checks that a refusal names the
+// variable that must change.
 func TestWriteKeyIsTheAdminKeyWhereThereIsNone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change         func(*Config)
@@ -131,7 +130,7 @@ func TestWriteKeyIsTheAdminKeyWhereThereIsNone(t *testing.T) {
 	}
 }
 
-// TestRequestsOnTheWire holds every byte of the four requests.
+// TestRequestsOnTheWire compares every byte of the four requests.
 func TestRequestsOnTheWire(t *testing.T) {
 	sent := make(chan string, 1)
 	start := func(body string) (base, common string) {

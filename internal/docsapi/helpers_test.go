@@ -85,7 +85,7 @@ func outcomeOf(err error) Outcome {
 	return Permanent
 }
 
-// fate is what has become of a write, as its caller asks.
+// fate returns what became of a write, by the questions that its caller asks.
 func fate(err error) string {
 	switch {
 	case err == nil:
@@ -100,8 +100,8 @@ func fate(err error) string {
 	return "not accepted"
 }
 
-// scripted is a transport in memory: it answers request n with answers[n], the
-// last one again and again, and notes when it was asked.
+// scripted is a transport in memory: it answers request n with answers[n], repeats
+// the last answer, and records when each request came.
 type scripted struct {
 	answers []func(*http.Request) (*http.Response, error)
 	at      []time.Time
@@ -187,14 +187,13 @@ func (s stuck) Read([]byte) (int, error) {
 	return 0, s.ctx.Err()
 }
 
-// isBare reports whether err is want itself, not a request's error around it.
+// isBare reports whether err is want without an *Error around it.
 func isBare(err, want error) bool {
 	_, ours := errors.AsType[*Error](err)
 	return !ours && errors.Is(err, want)
 }
 
-// rawService is a service made of bytes: each connection goes to one call of
-// handle.
+// rawService is a service without net/http: handle gets each connection.
 type rawService struct {
 	base     string
 	handle   func(*rawService, net.Conn)
@@ -211,14 +210,14 @@ type rawRequest struct {
 	header     http.Header
 }
 
-// serveRaw starts the service. handle gets the connection with its request read,
-// or before that where early is true.
+// serveRaw starts the service. handle gets the connection after its request was
+// read, or before that if early is true.
 func serveRaw(t *testing.T, early bool, handle func(net.Conn)) *rawService {
 	t.Helper()
 	return serveConnections(t, inOrder(early, handle))
 }
 
-// records passes on what each connection sends at once, and answers it.
+// records passes on what a connection sends in one write, and answers it.
 func records(sent chan<- string, answer string) func(net.Conn) {
 	return func(c net.Conn) {
 		buf := make([]byte, 4096)
@@ -278,7 +277,7 @@ func (s *rawService) dial(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// take reads one whole request; false where there was none.
+// take reads one whole request; false if there was none.
 func (s *rawService) take(conn net.Conn) bool {
 	r, err := http.ReadRequest(bufio.NewReader(conn))
 	if err != nil {
@@ -295,7 +294,7 @@ func (s *rawService) take(conn net.Conn) bool {
 }
 
 // seen stops the service and returns how many connections and whole requests
-// there were. It is exact: whatever the client sent before is counted.
+// there were. It counts everything that the client sent before.
 func (s *rawService) seen() (connections int, requests []rawRequest) {
 	ours := 0
 	if s.listener != nil {
@@ -306,9 +305,9 @@ func (s *rawService) seen() (connections int, requests []rawRequest) {
 	return s.connections - ours, s.requests
 }
 
-// drain returns when every connection made before it was accepted, and how many
-// it made itself: they are accepted in order, and a closed listener drops those
-// that still wait.
+// drain returns once all earlier connections were accepted, and how many it made
+// itself: connections are accepted in order, and a closed listener drops those that
+// still wait.
 func (s *rawService) drain() int {
 	last, err := net.Dial("tcp", s.listener.Addr().String())
 	if err != nil {
@@ -338,8 +337,8 @@ func reset(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }
 // stalls waits until the client hangs up.
 func stalls(c net.Conn) { io.Copy(io.Discard, c) }
 
-// refusing returns the URL of a port that nobody listens on, nor can: a
-// connection of ours has it.
+// refusing returns the URL of a port that nobody can listen on: a connection of ours
+// occupies it.
 func refusing(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

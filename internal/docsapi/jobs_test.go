@@ -129,7 +129,7 @@ func TestDecodeJobRefuses(t *testing.T) {
 	}
 }
 
-// TestDecodeJobRoundTrip: what a service can say in full arrives in full.
+// TestDecodeJobRoundTrip: every field of a job arrives as it was sent.
 func TestDecodeJobRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.StringMatching(`[a-zA-Z0-9_/:.é😀-]{1,60}`)

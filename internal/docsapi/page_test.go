@@ -175,8 +175,8 @@ func encodePage(page analytics.Page) []byte {
 	return body
 }
 
-// FuzzDecodePage holds every accepted answer against encoding/json: the same
-// values, and nothing that a second reader would refuse.
+// FuzzDecodePage compares every accepted answer with encoding/json: the values are
+// the same, and a second reader accepts them too.
 func FuzzDecodePage(f *testing.F) {
 	f.Add([]byte(onePage))
 	f.Add([]byte(`{"hasMore":false,"x":[1,{"a":null}],"visitors":[],"totals":{"total":0,"ai":0,"human":0}}`))
@@ -310,8 +310,8 @@ func TestOddPathsAreKept(t *testing.T) {
 	}
 }
 
-// TestNoTwoPathsBecomeOne writes a path as a service could, and expects its very
-// units back: a surrogate written as an escape is another than its bytes.
+// TestNoTwoPathsBecomeOne writes a path as a service could, and expects the same
+// units back: a surrogate as an escape differs from the same surrogate as bytes.
 func TestNoTwoPathsBecomeOne(t *testing.T) {
 	unit := rapid.OneOf(
 		rapid.Rune(),
@@ -339,8 +339,8 @@ func TestNoTwoPathsBecomeOne(t *testing.T) {
 	})
 }
 
-// readable leaves out what no reader of JSON could tell apart: two surrogates
-// that make a character, stray bytes that do.
+// readable leaves out what no reader of JSON could tell apart: surrogates or stray
+// bytes that together make a character.
 func readable(units []rune) []rune {
 	var out []rune
 	for _, u := range units {
@@ -384,7 +384,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestPathsOfOnePageAreBounded: stray bytes take four times their place.
+// TestPathsOfOnePageAreBounded: stray bytes take four times their size.
 func TestPathsOfOnePageAreBounded(t *testing.T) {
 	row := `{"path":"` + strings.Repeat("\xff", maxPath/4) + `","human":1,"ai":2,"total":2}`
 	rows := func(n int) []byte {

@@ -69,8 +69,8 @@ func TestRetrySucceeds(t *testing.T) {
 	})
 }
 
-// TestFullJitter holds the waits of many calls to [0, 1s], [0, 2s], [0, 4s],
-// [0, 8s], and sees that each interval is used from end to end.
+// TestFullJitter: the waits of many calls lie in [0, 1s], [0, 2s], [0, 4s] and
+// [0, 8s], and spread over all of each interval.
 func TestFullJitter(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const calls = 300
@@ -123,7 +123,7 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// TestDeadlineCoversTheBody: an answer that begins and never ends.
+// TestDeadlineCoversTheBody: it also ends an answer that begins and never ends.
 func TestDeadlineCoversTheBody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c, _ := scriptedClient(t, func(r *http.Request) (*http.Response, error) {
@@ -280,7 +280,7 @@ func TestNothingSent(t *testing.T) {
 }
 
 // TestNoHiddenReplay guards the budget: net/http by itself sends a GET again
-// where a used connection dies before its answer.
+// if a used connection dies before its answer.
 func TestNoHiddenReplay(t *testing.T) {
 	var requests atomic.Int32
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestKeyNeverLeaks lets a service and a transport quote the key in every way
-// they can fail, and looks for it in all that can be printed.
+// TestKeyNeverLeaks lets a service and a transport quote the key in every kind of
+// failure, and searches everything that can be printed for it.
 func TestKeyNeverLeaks(t *testing.T) {
 	quoted := `{"error":"bad key ` + testKey + `"}`
 	for name, answer := range map[string]func(*http.Request) (*http.Response, error){
@@ -63,7 +63,7 @@ func TestKeyNeverLeaks(t *testing.T) {
 	}
 }
 
-// printed returns values in every form that fmt and json have.
+// printed returns values in every format of fmt and json.
 func printed(values ...any) string {
 	var b strings.Builder
 	for _, v := range values {
@@ -130,8 +130,8 @@ func TestLogLines(t *testing.T) {
 	})
 }
 
-// TestPromptNeverLeaks lets services quote keys and prompt in all ways they can
-// fail, and looks for them in logs, errors and printed values.
+// TestPromptNeverLeaks lets services quote keys and prompt in every kind of failure,
+// and searches logs, errors and printed values for them.
 func TestPromptNeverLeaks(t *testing.T) {
 	prompt := testPrompt + "\n" + strings.Repeat("Then look at quotas again. ", 3000)
 	escaped, _ := json.Marshal(prompt)

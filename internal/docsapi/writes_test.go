@@ -26,7 +26,7 @@ type writeRow struct {
 	says   []string
 }
 
-// quoting is what a service may say about a request: all of it.
+// quoting is an error body that quotes the whole request.
 const quoting = `{"error":"refused ` + testWriteKey + ` and ` + testKey + `: ` + testPrompt + `"}`
 
 const doubt = "the service may have accepted it"
@@ -81,7 +81,7 @@ var writeRows = map[string]writeRow{
 	"999":                        {false, answers("999 Whatever", oneJob), "in doubt", 999, 0, []string{doubt}},
 }
 
-// TestWriteRows ends both writes in every way, and sees what the caller learns
+// TestWriteRows ends both writes in every way, and checks what the caller learns
 // and what was on the wire.
 func TestWriteRows(t *testing.T) {
 	for name, row := range writeRows {
@@ -144,7 +144,7 @@ func (row writeRow) check(t *testing.T, job Job, err error) {
 	checkNoSecret(t, printed(err))
 }
 
-// TestWriteRowsCoverTheTable: no row of the outcomes is without a socket.
+// TestWriteRowsCoverTheTable: each rule of classification is reached over a socket.
 func TestWriteRowsCoverTheTable(t *testing.T) {
 	covered := map[string]bool{
 		"no connection": true, "certificate not trusted": true, // TestWriteNotSent
@@ -172,7 +172,7 @@ func TestWriteRowsCoverTheTable(t *testing.T) {
 	}
 }
 
-// TestWriteNotSent: what ends before there is a connection.
+// TestWriteNotSent: writes that end before they have a connection.
 func TestWriteNotSent(t *testing.T) {
 	hangsUp := serveRaw(t, true, func(net.Conn) {})
 	plain := serveRaw(t, true, replies("HTTP/1.1 400 Bad Request\n\n"))
@@ -215,7 +215,8 @@ func TestWriteNotSent(t *testing.T) {
 	}
 }
 
-// TestWriteRefusedHere: what is never sent, by argument, key or budget.
+// TestWriteRefusedHere: writes that are not sent because of an argument, the key or
+// the budget.
 func TestWriteRefusedHere(t *testing.T) {
 	service := serveRaw(t, false, answers("201 Created", oneJob))
 	refusing := func(cfg *Config) {
@@ -276,7 +277,7 @@ func TestWriteSpeaksHTTP1(t *testing.T) {
 	}
 }
 
-// TestWriteCancelled cancels a write at each point of its way. Before it has a
+// TestWriteCancelled cancels a write at each of its stages. Before it has a
 // connection it is not sent; afterwards it is finished, and its answer counts.
 func TestWriteCancelled(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -349,8 +350,8 @@ func TestWriteCancelledBefore(t *testing.T) {
 	}
 }
 
-// TestWriteWaitsInTheBudget: a wait above the connection ends with the context,
-// and takes nothing of the deadline.
+// TestWriteWaitsInTheBudget: a wait in the transport before the connection ends with
+// the context, and does not count towards the deadline.
 func TestWriteWaitsInTheBudget(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		budget := tripper(func(r *http.Request) (*http.Response, error) {
@@ -466,7 +467,7 @@ func TestWriteCancelIsNeverInDoubt(t *testing.T) {
 }
 
 // TestWriteIsNotReplayed measures net/http on a connection that dies under a
-// write: what it does by itself with an Idempotency-Key, and never does here.
+// write: with an Idempotency-Key it sends the write again, here it never does.
 func TestWriteIsNotReplayed(t *testing.T) {
 	// Each connection answers its first request, and dies on the next.
 	overPipes := func(name string, test func(*testing.T, *rawService)) {

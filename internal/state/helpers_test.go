@@ -59,7 +59,7 @@ func revision(k analytics.Key, number int32) analytics.Revision {
 	}
 }
 
-// counter returns the value of a counter, 0 where it was never counted.
+// counter returns the value of a counter, 0 if there is none.
 func counter(t *testing.T, db *state.DB, name, labels string) int64 {
 	t.Helper()
 	counts, err := db.Counters(t.Context())
@@ -74,7 +74,7 @@ func counter(t *testing.T, db *state.DB, name, labels string) int64 {
 
 const childEnv = "DOCGAUGE_STATE_TEST_CHILD"
 
-// TestMain also is the second process of the tests that need one.
+// TestMain is also the second process of the tests that need one.
 func TestMain(m *testing.M) {
 	role, dir, ok := strings.Cut(os.Getenv(childEnv), " ")
 	if !ok {
@@ -102,7 +102,7 @@ func holdLock(dir string) error {
 	return err
 }
 
-// countTo records windows and says so after each one that was acknowledged.
+// countTo records windows and prints a line after each one that was acknowledged.
 func countTo(dir string, n int) error {
 	db, err := state.Open(dir)
 	if err != nil {

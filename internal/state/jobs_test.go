@@ -50,7 +50,7 @@ func apply(t *testing.T, db *state.DB, changes ...journal.Change) []journal.Job 
 	return jobs
 }
 
-// job is one of a prompt in a state.
+// job returns a job of a prompt in a state.
 func job(prompt string, st journal.State) journal.Job {
 	return journal.Job{Prompt: prompt, Attempt: 1, Project: "prj_a", Path: prompt + ".md", State: st}
 }
@@ -67,8 +67,8 @@ func jobs(t *testing.T, db *state.DB) []journal.Job {
 	return all
 }
 
-// TestJobsKeepEverything: each field comes back, as it was made and as it was
-// changed, with what is sent only where one job is asked for.
+// TestJobsKeepEverything: each field comes back, as entered and as changed; the
+// texts only for a single job.
 func TestJobsKeepEverything(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
@@ -98,7 +98,7 @@ func TestJobsKeepEverything(t *testing.T) {
 	}
 }
 
-// TestTextsStay: a change made from a list of jobs does not take away what is sent.
+// TestTextsStay: a change of a job that was read without its texts keeps them.
 func TestTextsStay(t *testing.T) {
 	db := open(t, t.TempDir())
 	j := job("a", journal.Submitting)
@@ -155,8 +155,8 @@ func noNotes(t *testing.T, db *state.DB) {
 	}
 }
 
-// TestLostRaceChangesNothing: a job that somebody else changed since it was read,
-// or that is in another state, stays, and so does everything else of the change.
+// TestLostRaceChangesNothing: if a job was changed since it was read, or is in
+// another state, nothing of the whole change is made.
 func TestLostRaceChangesNothing(t *testing.T) {
 	db := open(t, t.TempDir())
 	old := add(t, db, job("a", journal.Active))
@@ -194,8 +194,8 @@ func TestLostRaceChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAnIDIsOneJobs: a second job of the project does not get it, and nothing of the
-// change is made. A journal that has it twice already goes on as it is.
+// TestAnIDIsOneJobs: a second job of the project does not get the id, and nothing of
+// the change is made. A journal that has it twice already stays usable.
 func TestAnIDIsOneJobs(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
@@ -224,7 +224,7 @@ func TestAnIDIsOneJobs(t *testing.T) {
 	apply(t, db, journal.Change{Job: b, From: journal.Submitting})
 }
 
-// TestEndsAreCounted: once each, and only jobs of the service.
+// TestEndsAreCounted: each end once, and only of jobs that the service has.
 func TestEndsAreCounted(t *testing.T) {
 	db := open(t, t.TempDir())
 	for i, tc := range []struct {
@@ -293,8 +293,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestHistoryIsBounded: a prompt that recurs for years, and a job that is tried
-// for weeks, keep their newest.
+// TestHistoryIsBounded: a prompt that recurs for years keeps its newest jobs, and a
+// job that is tried for weeks its newest events.
 func TestHistoryIsBounded(t *testing.T) {
 	db := open(t, t.TempDir())
 	live := add(t, db, job("a", journal.Unknown))
@@ -447,8 +447,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestKillKeepsTheJournalWhole kills a process that moves jobs on: every job it
-// said it had moved has been, together with its event, its text and its count.
+// TestKillKeepsTheJournalWhole kills a process that moves jobs: every move that it
+// reported is there, with its event, its text and its count.
 func TestKillKeepsTheJournalWhole(t *testing.T) {
 	dir := t.TempDir()
 	for round := range 5 {
@@ -508,7 +508,7 @@ func follows(a, b journal.State) bool {
 	return false
 }
 
-// moveJobs takes job after job from its beginning to its end, and says so.
+// moveJobs takes job after job from its beginning to its end, and prints a line each.
 func moveJobs(dir string) error {
 	db, err := state.Open(dir)
 	if err != nil {

@@ -39,7 +39,7 @@ func (m *model) insert(r analytics.Revision, prov analytics.Provenance) {
 	}
 }
 
-// delivery returns the sinks of a revision, with this one owed at least.
+// delivery returns the sinks of a revision; this one is at least owed.
 func (m *model) delivery(r analytics.Revision, sink string) map[string]time.Time {
 	if m.sinks[r.Key] == nil {
 		m.sinks[r.Key] = map[int32]map[string]time.Time{}
@@ -90,7 +90,7 @@ func (m *model) forget(r analytics.Revision) bool {
 	return true
 }
 
-// forgetFrom takes out the revisions of a window from a number on.
+// forgetFrom removes the revisions of a window from a number on.
 func (m *model) forgetFrom(k analytics.Key, number int32) {
 	maps.DeleteFunc(m.revisions[k], func(n int32, _ analytics.Revision) bool { return n >= number })
 	maps.DeleteFunc(m.sinks[k], func(n int32, _ map[string]time.Time) bool { return n >= number })
@@ -166,8 +166,7 @@ func drawTime(t *rapid.T) time.Time {
 	return now.Add(time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "time")) * time.Microsecond)
 }
 
-// TestLedgerIsAMap holds every step of the ledger against maps, over closing
-// and opening again.
+// TestLedgerIsAMap compares every step of the ledger with maps.
 func TestLedgerIsAMap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		db, err := state.OpenExisting("nowhere") // in memory

@@ -10,8 +10,8 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 )
 
-// TestWhatWasLearned: what is learned of the service is kept over a restart, the newest in
-// place of what was, and a window that was read is no longer set aside.
+// TestWhatWasLearned: notes survive a restart, newer ones replace older ones, and a
+// window that was read is no longer set aside.
 func TestWhatWasLearned(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)

@@ -31,8 +31,8 @@ func TestOpenMakesAPrivateDirectory(t *testing.T) {
 	}
 }
 
-// TestOpenLeavesSharedDirectoriesAlone: setting /tmp to 0700 would shut
-// everybody else out of it.
+// TestOpenLeavesSharedDirectoriesAlone: setting /tmp to 0700 would shut out all other
+// users.
 func TestOpenLeavesSharedDirectoriesAlone(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.Chmod(dir, 0o777|os.ModeSticky))
@@ -275,8 +275,8 @@ func TestPresent(t *testing.T) {
 	check(t, db.Present())
 }
 
-// TestProcessesAtOnce: several processes make, migrate and write one database
-// at the same moment; nothing is lost, nobody is turned away.
+// TestProcessesAtOnce: several processes create, migrate and write one database at
+// the same moment; nothing is lost and none is refused.
 func TestProcessesAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	var children []*child
@@ -301,8 +301,8 @@ func TestProcessesAtOnce(t *testing.T) {
 	}
 }
 
-// TestReadersDoNotWait: a command that only looks does not wait for a write, which
-// would end it after a minute.
+// TestReadersDoNotWait: a command that only reads does not wait for a write, which
+// would make it fail after a minute.
 func TestReadersDoNotWait(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
@@ -348,8 +348,8 @@ func TestLockExport(t *testing.T) {
 	check(t, again.Release())
 }
 
-// TestKillKeepsWhatWasAcknowledged kills a writer at random and holds what it
-// said it had done against what the next process finds.
+// TestKillKeepsWhatWasAcknowledged kills a writer at random and compares what it
+// reported with what the next process finds.
 func TestKillKeepsWhatWasAcknowledged(t *testing.T) {
 	dir := t.TempDir()
 	said := 0
@@ -370,7 +370,7 @@ func TestKillKeepsWhatWasAcknowledged(t *testing.T) {
 	}
 }
 
-// compare returns what the counter holds: it may be one ahead of what was said.
+// compare returns the counter, which may be one ahead of the reports.
 func compare(t *testing.T, dir string, round, said int) int {
 	t.Helper()
 	db, err := state.Open(dir)

@@ -71,8 +71,8 @@ func TestChargeSlots(t *testing.T) {
 	}
 }
 
-// TestBudgetsExpireApart: what counts as unanswered in one budget says
-// nothing of another.
+// TestBudgetsExpireApart: the time after which requests count as unanswered holds
+// for one budget alone.
 func TestBudgetsExpireApart(t *testing.T) {
 	db := open(t, t.TempDir())
 	_, _, err := db.Charge(t.Context(), "slow", 1, at(0), span, time.Hour, nil)
@@ -113,13 +113,13 @@ func TestClockSetBack(t *testing.T) {
 		if d := cmp.Diff(want, u.Slots); d != "" {
 			t.Errorf("set back %v: slots (-want +got):\n%s", back, d)
 		}
-		// From then on time passes for them as for any other.
+		// From then on they age like any other.
 		wantFree(t, db, 2, span-back-time.Microsecond, span-back)
 		wantSlot(t, db, 2, span-back)
 	}
 }
 
-// TestUsageChangesNothing: looking with a clock set back is not settling.
+// TestUsageChangesNothing: reading with a clock set back does not move entries.
 func TestUsageChangesNothing(t *testing.T) {
 	db := open(t, t.TempDir())
 	wantSlot(t, db, 1, 0)
@@ -230,9 +230,8 @@ func TestChargeFailsWhole(t *testing.T) {
 	}
 }
 
-// TestLogAgrees: after anything that can happen to a log, a charge refuses until
-// the moment that a look at the whole log names, and the count of its slots is
-// their sum.
+// TestLogAgrees: after any events, a charge refuses until the moment that the whole
+// log gives, and the count of slots is their sum.
 func TestLogAgrees(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		db, err := state.OpenExisting("nowhere")
@@ -299,8 +298,8 @@ func TestLogAgrees(t *testing.T) {
 	})
 }
 
-// TestNoteGroups: requests without a limit lie in few entries, and a limit knows
-// each of them.
+// TestNoteGroups: requests without a limit take few entries, and a limit counts each
+// of them.
 func TestNoteGroups(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
@@ -352,8 +351,8 @@ func TestRelease(t *testing.T) {
 	wantFree(t, db, 2, 0, span)
 }
 
-// TestOccupiedAfterTheClockWasSetBack: who only asks for room gets the budget back
-// in a day, not in a year.
+// TestOccupiedAfterTheClockWasSetBack: a caller that does not charge gets the budget
+// back in a day, not in a year.
 func TestOccupiedAfterTheClockWasSetBack(t *testing.T) {
 	db := open(t, t.TempDir())
 	wantSlot(t, db, 1, 0)
@@ -387,8 +386,8 @@ func TestUsageIsBounded(t *testing.T) {
 	wantFree(t, db, 1_000_000, time.Minute, span)
 }
 
-// TestChargeDoesNotReadTheLog: with 100,000 entries it once took a thousand times
-// as long as with none. The best of several charges depends on no load.
+// TestChargeDoesNotReadTheLog: reading 100,000 entries would take a thousand times as
+// long. The best of several charges does not depend on the load.
 func TestChargeDoesNotReadTheLog(t *testing.T) {
 	cost := func(entries, limit int) time.Duration {
 		dir := t.TempDir()
@@ -412,7 +411,7 @@ func TestChargeDoesNotReadTheLog(t *testing.T) {
 	}
 }
 
-// TestRequestsAreCounted: a log of a former docgauge keeps its slots.
+// TestRequestsAreCounted: a log of a former version keeps its slots.
 func TestRequestsAreCounted(t *testing.T) {
 	dir := t.TempDir()
 	db := raw(t, dir)
@@ -447,8 +446,8 @@ func rows(t *testing.T, dir string) (n int) {
 	return n
 }
 
-// BenchmarkCharge charges and answers with so many entries in the log, all of
-// them of the last hour. The disk's part is the same for all of them.
+// BenchmarkCharge charges and answers with so many entries of the last hour in the
+// log. The disk's part is the same for all of them.
 func BenchmarkCharge(b *testing.B) {
 	for _, entries := range []int{0, 10_000, 100_000} {
 		b.Run(fmt.Sprint(entries), func(b *testing.B) {

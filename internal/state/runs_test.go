@@ -92,7 +92,7 @@ func TestDuties(t *testing.T) {
 	}
 }
 
-// TestLabels: the text is canonical, and the way back finds the same pairs.
+// TestLabels: the text is canonical, and Pairs returns the same pairs.
 func TestLabels(t *testing.T) {
 	for want, pairs := range map[string][]string{
 		"":                                 nil,
