@@ -10,7 +10,7 @@ import (
 
 // PageRows is the most rows one request can bring (service specification,
 // section 4.3: limit <= 250).
-const PageRows = 250
+const PageRows = analytics.PageRows
 
 // Requests returns how many requests a window of that many rows costs: its
 // pages of pageRows rows, and one where there are no rows or only totals are

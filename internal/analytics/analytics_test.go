@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -58,4 +59,15 @@ func FuzzParseSpec(f *testing.F) {
 			t.Fatalf("%q reads as %q", s, spec)
 		}
 	})
+}
+
+func TestCheckProject(t *testing.T) {
+	for id, want := range map[string]bool{
+		"prj_a": true, "A-9": true, strings.Repeat("a", 128): true,
+		"": false, strings.Repeat("a", 129): false, "../a": false, "a b": false, "a\n": false, "é": false,
+	} {
+		if got := CheckProject(id) == nil; got != want {
+			t.Errorf("%.20q: usable %t, want %t", id, got, want)
+		}
+	}
 }

@@ -1,5 +1,9 @@
 package analytics
 
+// PageRows is the most rows that one answer of the API can have (service
+// specification, section 8).
+const PageRows = 250
+
 // Page is one answer of the API: some rows of a window, and the site totals
 // that every page of the window repeats (service specification, section 4.3).
 type Page struct {

@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -81,6 +82,16 @@ func (s Spec) String() string {
 		return string(s.Granularity) + ":totals"
 	}
 	return string(s.Granularity)
+}
+
+var projectForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+
+// CheckProject reports why id cannot be the id of a project, or nil.
+func CheckProject(id string) error {
+	if !projectForm.MatchString(id) {
+		return fmt.Errorf("project %q: want 1 to 128 letters, digits, - or _", id)
+	}
+	return nil
 }
 
 // Key names one window of one project at one granularity: the unit that is

@@ -3,7 +3,6 @@ package archive
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"time"
 
@@ -115,19 +114,18 @@ func properties() *parquet.WriterProperties {
 	)
 }
 
-var projectForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
-
 // checked returns rev with its time as it is stored, in UTC and microseconds,
 // or the first rule of SPEC 2, 4 and 6 that rev breaks.
 func checked(rev analytics.Revision) (analytics.Revision, error) {
 	rev.ExportedAt = rev.ExportedAt.UTC().Truncate(time.Microsecond)
+	project := analytics.CheckProject(rev.Project)
 	_, granularity := analytics.ParseGranularity(string(rev.Granularity))
 	_, from := analytics.ParseDate(rev.From.String())
 	_, to := analytics.ParseDate(rev.To.String())
 	year := rev.ExportedAt.Year()
 	switch {
-	case !projectForm.MatchString(rev.Project):
-		return rev, fmt.Errorf("project %q: must match %s", rev.Project, projectForm)
+	case project != nil:
+		return rev, project
 	case granularity != nil:
 		return rev, granularity
 	case rev.From >= rev.To:

@@ -12,10 +12,7 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-var (
-	projectForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
-	nameForm    = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,%d}$`, MaxNameBytes-1))
-)
+var nameForm = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,%d}$`, MaxNameBytes-1))
 
 // text reads a value that is text. Numbers, dates, true and false need quotes, so
 // that what is meant is what is written.
@@ -51,7 +48,7 @@ func (r *reader) setProject(name string, v *yaml.Node) {
 	s, ok := r.text(name, v)
 	switch {
 	case !ok:
-	case !projectForm.MatchString(s):
+	case analytics.CheckProject(s) != nil:
 		r.find(v.Line, "project: %s: want 1 to 128 letters, digits, underscores or dashes", quote(s))
 	case len(r.rules.Projects) > 0 && !slices.Contains(r.rules.Projects, s):
 		r.find(v.Line, "project: %s is not configured: want %s, or add it to DOCGAUGE_PROJECTS", s, list(r.rules.Projects))
