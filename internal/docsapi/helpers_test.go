@@ -70,6 +70,11 @@ func agentClient(t *testing.T, base string, change ...func(*Config)) *Client {
 	return c
 }
 
+// writesVia sends the POSTs of every project over transport.
+func writesVia(transport http.RoundTripper) func(*Config) {
+	return func(cfg *Config) { cfg.WriteTransport = func(string) http.RoundTripper { return transport } }
+}
+
 // outcomeOf returns the outcome of a call that returned err. Only reads return the
 // end of their context.
 func outcomeOf(err error) Outcome {
@@ -210,13 +215,6 @@ type rawRequest struct {
 	header     http.Header
 }
 
-// serveRaw starts the service. handle gets the connection after its request was
-// read, or before that if early is true.
-func serveRaw(t *testing.T, early bool, handle func(net.Conn)) *rawService {
-	t.Helper()
-	return serveConnections(t, inOrder(early, handle))
-}
-
 // records passes on what a connection sends in one write, and answers it.
 func records(sent chan<- string, answer string) func(net.Conn) {
 	return func(c net.Conn) {
@@ -235,13 +233,15 @@ func inOrder(early bool, handle func(net.Conn)) func(*rawService, net.Conn) {
 	}
 }
 
-func serveConnections(t *testing.T, handle func(s *rawService, conn net.Conn)) *rawService {
+// serveRaw starts the service. handle gets the connection after its request was
+// read, or before that if early is true.
+func serveRaw(t *testing.T, early bool, handle func(net.Conn)) *rawService {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &rawService{base: "http://" + listener.Addr().String(), handle: handle, listener: listener}
+	s := &rawService{base: "http://" + listener.Addr().String(), handle: inOrder(early, handle), listener: listener}
 	s.handlers.Go(func() {
 		for {
 			conn, err := listener.Accept()
@@ -265,7 +265,7 @@ func (s *rawService) serve(conn net.Conn) {
 	})
 }
 
-// servePipes is serveConnections for a bubble: its connections stay inside the
+// servePipes starts the service for a bubble: its connections stay inside the
 // process, and are made with dial.
 func servePipes(handle func(s *rawService, conn net.Conn)) *rawService {
 	return &rawService{base: "http://127.0.0.1:1", handle: handle}

@@ -59,16 +59,6 @@ func TestWhatIsRetried(t *testing.T) {
 	}
 }
 
-func TestRetrySucceeds(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		c, s := scriptedClient(t, status(500, ""), breaks(io.ErrUnexpectedEOF), status(200, onePage))
-		page, err := c.VisitorsPage(t.Context(), query())
-		if err != nil || len(page.Rows) != 1 || len(s.at) != 3 {
-			t.Errorf("%v, %v after %d attempts", page, err, len(s.at))
-		}
-	})
-}
-
 // TestFullJitter: the waits of many calls lie in [0, 1s], [0, 2s], [0, 4s] and
 // [0, 8s], and spread over all of each interval.
 func TestFullJitter(t *testing.T) {

@@ -219,10 +219,8 @@ func TestWriteNotSent(t *testing.T) {
 // the budget.
 func TestWriteRefusedHere(t *testing.T) {
 	service := serveRaw(t, false, answers("201 Created", oneJob))
-	refusing := func(cfg *Config) {
-		cfg.WriteTransport = func(string) http.RoundTripper { return tripper(breaks(notBefore{time.Now().Add(time.Minute)})) }
-	}
-	missing := func(cfg *Config) { cfg.WriteTransport = func(string) http.RoundTripper { return nil } }
+	refusing := writesVia(tripper(breaks(notBefore{time.Now().Add(time.Minute)})))
+	missing := writesVia(nil)
 	for name, tc := range map[string]struct {
 		do      func(*Client) (Job, error)
 		change  func(*Config)
@@ -271,7 +269,7 @@ func TestWriteSpeaksHTTP1(t *testing.T) {
 	defer server.Close()
 	transport := NewWriteTransport(time.Minute)
 	transport.TLSClientConfig = &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
-	c := agentClient(t, server.URL, func(cfg *Config) { cfg.WriteTransport = func(string) http.RoundTripper { return transport } })
+	c := agentClient(t, server.URL, writesVia(transport))
 	if _, err := c.CreateJob(t.Context(), "prj_a", testPrompt); err != nil || len(protocols) != 1 || protocols[0] != "HTTP/1.1" {
 		t.Errorf("%v, spoken: %v", err, protocols)
 	}
@@ -310,14 +308,10 @@ func TestWriteCancelled(t *testing.T) {
 				io.WriteString(c, oneJob)
 			})
 			bottom, sending := NewWriteTransport(time.Minute), context.Context(nil)
-			c := agentClient(t, service.base, func(cfg *Config) {
-				cfg.WriteTransport = func(string) http.RoundTripper {
-					return tripper(func(r *http.Request) (*http.Response, error) {
-						sending = r.Context()
-						return bottom.RoundTrip(r)
-					})
-				}
-			})
+			c := agentClient(t, service.base, writesVia(tripper(func(r *http.Request) (*http.Response, error) {
+				sending = r.Context()
+				return bottom.RoundTrip(r)
+			})))
 			job, err := c.CreateJob(httptrace.WithClientTrace(ctx, tc.trace(func() {
 				cancel()
 				if tc.fate == "not sent" {
@@ -362,9 +356,7 @@ func TestWriteWaitsInTheBudget(t *testing.T) {
 				return nil, r.Context().Err()
 			}
 		})
-		c := agentClient(t, "https://api.example.com", func(cfg *Config) {
-			cfg.WriteTransport = func(string) http.RoundTripper { return budget }
-		})
+		c := agentClient(t, "https://api.example.com", writesVia(budget))
 		if _, err := c.CreateJob(t.Context(), "prj_a", "x"); err != nil {
 			t.Errorf("after a wait of an hour: %v", err)
 		}
@@ -393,15 +385,11 @@ func TestWriteDeadline(t *testing.T) {
 		}
 	})
 	inBubble(t, func(t *testing.T) {
-		c := agentClient(t, "https://api.example.com", func(cfg *Config) {
-			cfg.WriteTransport = func(string) http.RoundTripper {
-				return tripper(func(r *http.Request) (*http.Response, error) {
-					httptrace.ContextClientTrace(r.Context()).GetConn("")
-					<-r.Context().Done()
-					return nil, r.Context().Err()
-				})
-			}
-		})
+		c := agentClient(t, "https://api.example.com", writesVia(tripper(func(r *http.Request) (*http.Response, error) {
+			httptrace.ContextClientTrace(r.Context()).GetConn("")
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})))
 		start := time.Now()
 		if _, err := c.CreateJob(t.Context(), "prj_a", "x"); fate(err) != "not sent" || time.Since(start) != defaultTimeout {
 			t.Errorf("no connection: %s after %v: %v", fate(err), time.Since(start), err)
@@ -451,9 +439,7 @@ func TestWriteCancelIsNeverInDoubt(t *testing.T) {
 			time.AfterFunc(time.Duration(i)*time.Microsecond/4, cancel)
 			return conn, err
 		}
-		c := agentClient(t, service.base, func(cfg *Config) {
-			cfg.WriteTransport = func(string) http.RoundTripper { return transport }
-		})
+		c := agentClient(t, service.base, writesVia(transport))
 		_, err := c.CreateJob(ctx, "prj_a", testPrompt)
 		_, requests := service.seen()
 		got := fate(err)
@@ -513,9 +499,7 @@ func TestWriteIsNotReplayed(t *testing.T) {
 	} {
 		overPipes(name, func(t *testing.T, s *rawService) {
 			tc.transport.DialContext = s.dial
-			c := agentClient(t, s.base, func(cfg *Config) {
-				cfg.WriteTransport = func(string) http.RoundTripper { return tc.transport }
-			})
+			c := agentClient(t, s.base, writesVia(tc.transport))
 			_, first := c.CreateJob(t.Context(), "prj_a", "one")
 			_, second := c.CreateJob(t.Context(), "prj_a", "two")
 			tc.transport.CloseIdleConnections()
@@ -538,9 +522,7 @@ func TestWriteIsSentOnce(t *testing.T) {
 	for _, answer := range tell(status(500, ""), status(503, "", "Retry-After", "1"), status(408, ""), status(425, ""), status(429, ""), status(200, ""), breaks(io.EOF), breaks(errors.New("refused"))) {
 		inBubble(t, func(t *testing.T) {
 			s := &scripted{answers: tell(answer, status(201, oneJob))}
-			c := agentClient(t, "https://api.example.com", func(cfg *Config) {
-				cfg.WriteTransport = func(string) http.RoundTripper { return s }
-			})
+			c := agentClient(t, "https://api.example.com", writesVia(s))
 			start := time.Now()
 			if _, err := c.CreateJob(t.Context(), "prj_a", "x"); err == nil || len(s.at) != 1 || time.Since(start) != 0 {
 				t.Errorf("%v after %d attempts and %v", err, len(s.at), time.Since(start))
