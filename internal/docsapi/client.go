@@ -194,7 +194,8 @@ func parseBase(raw string) (string, error) {
 	case strings.ContainsAny(raw, "?#"):
 		return "", errors.New("DOCGAUGE_BASE_URL: must not have a query or a fragment")
 	case u.Scheme == "http" && !isLoopback(u.Hostname()):
-		return "", fmt.Errorf("DOCGAUGE_BASE_URL: http would send the key in the clear to %s; use https (http is for loopback hosts only)", u.Hostname())
+		return "", fmt.Errorf("DOCGAUGE_BASE_URL: http would send the key in the clear to %s; "+
+			"use https (http is for loopback hosts only)", u.Hostname())
 	case u.Scheme != "http" && u.Scheme != "https":
 		return "", errors.New("DOCGAUGE_BASE_URL: want https://, or http:// for a loopback host")
 	}

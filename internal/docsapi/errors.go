@@ -78,11 +78,13 @@ type rule struct {
 }
 
 const (
-	adviceKey      = "{key} was refused: it has expired, lacks the scope for this operation, or this address is not on its IP allow-list"
+	adviceKey = "{key} was refused: it has expired, lacks the scope for this operation, " +
+		"or this address is not on its IP allow-list"
 	adviceRedirect = "redirect not followed: check DOCGAUGE_BASE_URL"
 	adviceThrottle = "the service's request limit is used up"
-	adviceCert     = "the service's certificate is not trusted: check DOCGAUGE_BASE_URL and this machine's clock and CA certificates"
-	adviceStatus   = "no status of this operation: check DOCGAUGE_BASE_URL"
+	adviceCert     = "the service's certificate is not trusted: " +
+		"check DOCGAUGE_BASE_URL and this machine's clock and CA certificates"
+	adviceStatus = "no status of this operation: check DOCGAUGE_BASE_URL"
 )
 
 // rules holds every way an attempt can end; the first rule that matches counts.

@@ -233,11 +233,12 @@ func CheckJobPath(path string) error {
 	}
 	switch {
 	case strings.Count(path, projectPlace) != 1 || strings.Count(path, idPlace) != 1:
-		return errors.New("DOCGAUGE_JOB_PATH: want " + projectPlace + " and " + idPlace + " once each, like " + DefaultJobPath)
+		return fmt.Errorf("DOCGAUGE_JOB_PATH: want %s and %s once each, like %s", projectPlace, idPlace, DefaultJobPath)
 	case strings.ContainsAny(path, "?#"):
 		return errors.New("DOCGAUGE_JOB_PATH: must not have a query or a fragment")
 	case !pathShape.MatchString(plain) || strings.HasPrefix(plain, "//") || dots:
-		return errors.New("DOCGAUGE_JOB_PATH: want a path that begins with one / and has no spaces, no . or .. segments and no other braces, like " + DefaultJobPath)
+		return errors.New("DOCGAUGE_JOB_PATH: want a path that begins with one / and has no spaces, " +
+			"no . or .. segments and no other braces, like " + DefaultJobPath)
 	}
 	return nil
 }

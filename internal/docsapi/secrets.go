@@ -46,7 +46,8 @@ func (c credential) current() (string, error) {
 	key := c.get()
 	prefix, secret, _ := strings.Cut(key, "_")
 	if prefix == "" || secret == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", errors.New(c.variable + ": want <prefix>_<secret>, printable ASCII without spaces, as the API keys page of the dashboard shows it")
+		return "", errors.New(c.variable + ": want <prefix>_<secret>, printable ASCII without spaces, " +
+			"as the API keys page of the dashboard shows it")
 	}
 	return key, nil
 }

@@ -36,7 +36,8 @@ const selectJobs = `SELECT seq, version, ` + jobColumns + ` FROM jobs`
 func jobFields(j *journal.Job) []any {
 	return []any{
 		&j.Prompt, instant{&j.Firing}, &j.Attempt, &j.Project, &j.Title, &j.Path, &j.Digest, &j.ConcurrencyKey, &j.Resubmit,
-		&j.Messages, &j.Sent, &j.Sending, &j.State, &j.Reason, &j.InDoubt, &j.JobID, &j.Status, &j.Repository, &j.Ref, &j.Model, &j.PRLink,
+		&j.Messages, &j.Sent, &j.Sending, &j.State, &j.Reason, &j.InDoubt,
+		&j.JobID, &j.Status, &j.Repository, &j.Ref, &j.Model, &j.PRLink,
 		instant{&j.Begun}, instant{&j.Created}, instant{&j.Ended}, instant{&j.Charged}, instant{&j.Accepted}, instant{&j.Next},
 		&j.Tries, instant{&j.Blocked}, &j.Polls, instant{&j.Missing}, &j.SeenActive, &j.SeenDone,
 		&j.RenamedFrom,
@@ -140,7 +141,8 @@ func writeJob(ctx context.Context, tx *sql.Tx, c journal.Change) (journal.Job, e
 		if err != nil {
 			return job, err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT OR REPLACE INTO job_texts VALUES (?,?,?)`, job.Seq, job.Text, string(followUps))
+		_, err = tx.ExecContext(ctx, `INSERT OR REPLACE INTO job_texts VALUES (?,?,?)`,
+			job.Seq, job.Text, string(followUps))
 		if err != nil {
 			return job, err
 		}
@@ -242,14 +244,16 @@ func insertEvent(ctx context.Context, tx *sql.Tx, c journal.Change, seq int64) e
 func (db *DB) Queue(ctx context.Context) (q journal.Queue, err error) {
 	err = db.sql.QueryRowContext(ctx, `
 		SELECT version, paused, since, detail, answered_at, released_at, unknowns, adopted, key_mark FROM queue`).
-		Scan(&q.Version, &q.Paused, instant{&q.Since}, &q.Detail, instant{&q.Answered}, instant{&q.Released}, &q.Unknowns, &q.Adopted, &q.KeyMark)
+		Scan(&q.Version, &q.Paused, instant{&q.Since}, &q.Detail,
+			instant{&q.Answered}, instant{&q.Released}, &q.Unknowns, &q.Adopted, &q.KeyMark)
 	return q, wrap(db.dir, err)
 }
 
 func writeQueue(ctx context.Context, tx *sql.Tx, q journal.Queue) error {
 	entered, err := changed(tx.ExecContext(ctx, `UPDATE queue SET version = version + 1, paused = ?, since = ?, detail = ?,
 		answered_at = ?, released_at = ?, unknowns = ?, adopted = ?, key_mark = ? WHERE version = ?`,
-		q.Paused, instant{&q.Since}, q.Detail, instant{&q.Answered}, instant{&q.Released}, q.Unknowns, q.Adopted, q.KeyMark, q.Version))
+		q.Paused, instant{&q.Since}, q.Detail,
+		instant{&q.Answered}, instant{&q.Released}, q.Unknowns, q.Adopted, q.KeyMark, q.Version))
 	if err != nil {
 		return err
 	}

@@ -204,7 +204,8 @@ func enter(ctx context.Context, tx *sql.Tx, e Entry) error {
 	}
 	for sink, at := range e.Sinks {
 		committed := sql.NullInt64{Int64: at.UnixMicro(), Valid: !at.IsZero()}
-		_, err := tx.ExecContext(ctx, `INSERT INTO deliveries VALUES (?,?,?,?,?,?,?)`, windowOf(e.Key, e.Number, sink, committed)...)
+		_, err := tx.ExecContext(ctx, `INSERT INTO deliveries VALUES (?,?,?,?,?,?,?)`,
+			windowOf(e.Key, e.Number, sink, committed)...)
 		if err != nil {
 			return err
 		}

@@ -26,7 +26,10 @@ func (db *DB) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, 
 // OpenWindows returns the readings of the running windows, in key order.
 func (db *DB) OpenWindows(ctx context.Context) ([]OpenWindow, error) {
 	return collect(ctx, db, func(w *OpenWindow) []any {
-		return []any{&w.Project, &w.Granularity, &w.From, &w.To, &w.Totals.Human, &w.Totals.AI, &w.Totals.Total, instant{&w.ReadAt}}
+		return []any{
+			&w.Project, &w.Granularity, &w.From, &w.To,
+			&w.Totals.Human, &w.Totals.AI, &w.Totals.Total, instant{&w.ReadAt},
+		}
 	}, `
 		SELECT project, granularity, window_start, window_end, human, ai, total, read_at
 		FROM open_windows ORDER BY project, granularity`)
@@ -62,7 +65,8 @@ type Movement struct {
 }
 
 // SetMovement keeps a movement in place of the former one of its kind.
-func (db *DB) SetMovement(ctx context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time) error {
+func (db *DB) SetMovement(
+	ctx context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time) error {
 	return db.exec(ctx, `INSERT OR REPLACE INTO movements VALUES (?,?,?,?,?)`, project, g, kind, times, at.UnixMicro())
 }
 

@@ -179,7 +179,8 @@ func (db *DB) prepare(ctx context.Context) error {
 			return err
 		}
 		if have > len(scripts) {
-			return fmt.Errorf("%w: schema %d, this binary knows up to %d; use the newer docgauge, or another DOCGAUGE_STATE_DIR", ErrNewer, have, len(scripts))
+			return fmt.Errorf("%w: schema %d, this binary knows up to %d; use the newer docgauge, "+
+				"or another DOCGAUGE_STATE_DIR", ErrNewer, have, len(scripts))
 		}
 		for _, name := range scripts[have:] {
 			script, err := migrations.ReadFile(name)

@@ -180,7 +180,8 @@ func expireSlots(ctx context.Context, tx *sql.Tx, budget string, now time.Time, 
 // nextFree returns when fewer than limit of the taken slots will be occupied. It
 // walks through the log from the nearer end: mostly one entry of each kind, more if
 // the limit was lowered.
-func nextFree(ctx context.Context, tx *sql.Tx, budget string, taken, limit int, span, unanswered time.Duration) (time.Time, error) {
+func nextFree(ctx context.Context, tx *sql.Tx, budget string, taken, limit int, span, unanswered time.Duration) (
+	time.Time, error) {
 	steps, order := taken-limit+1, "ASC"
 	if limit < steps {
 		steps, order = limit, "DESC"
@@ -235,7 +236,8 @@ func afterCooldown(free, cooldown, now time.Time) time.Time {
 }
 
 // Usage returns what occupies the budget at now. It changes nothing.
-func (db *DB) Usage(ctx context.Context, budget string, limit int, now time.Time, span, unanswered time.Duration) (Usage, error) {
+func (db *DB) Usage(ctx context.Context, budget string, limit int, now time.Time, span, unanswered time.Duration) (
+	Usage, error) {
 	var u Usage
 	var err error
 	if u.Cooldown, u.Step, err = throttles(ctx, db.sql, budget); err != nil {
