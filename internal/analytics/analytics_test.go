@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -58,4 +59,15 @@ func FuzzParseSpec(f *testing.F) {
 			t.Fatalf("%q reads as %q", s, spec)
 		}
 	})
+}
+
+func TestValidProject(t *testing.T) {
+	for id, want := range map[string]bool{
+		"prj_a": true, "-": true, strings.Repeat("x", 128): true,
+		"": false, strings.Repeat("x", 129): false, "..": false, "a/b": false, "a b": false, "prj_a\n": false, "prj_é": false,
+	} {
+		if got := ValidProject(id); got != want {
+			t.Errorf("ValidProject(%q) = %t", id, got)
+		}
+	}
 }

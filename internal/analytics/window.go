@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,14 @@ func (w Window) Complete(now time.Time) bool { return w.To <= DateOf(now) }
 
 // String returns w as [from,to).
 func (w Window) String() string { return "[" + w.From.String() + "," + w.To.String() + ")" }
+
+// ProjectPattern is the regular expression of project ids.
+const ProjectPattern = `^[A-Za-z0-9_-]{1,128}$`
+
+var projectForm = regexp.MustCompile(ProjectPattern)
+
+// ValidProject reports whether id can be the id of a project.
+func ValidProject(id string) bool { return projectForm.MatchString(id) }
 
 // MaxRollingDays is the longest rolling window, in days.
 const MaxRollingDays = 366

@@ -3,7 +3,6 @@ package archive
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"time"
 
@@ -21,14 +20,12 @@ const (
 	timeLayout = "2006-01-02T15:04:05.000000Z"
 )
 
-var projectForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
-
 // checked returns rev with its time as it is stored, in UTC and microseconds,
 // or the first rule of SPEC 2, 4 and 6 that rev breaks.
 func checked(rev analytics.Revision) (analytics.Revision, error) {
 	rev.ExportedAt = rev.ExportedAt.UTC().Truncate(time.Microsecond)
-	if !projectForm.MatchString(rev.Project) {
-		return rev, fmt.Errorf("project %q: must match %s", rev.Project, projectForm)
+	if !analytics.ValidProject(rev.Project) {
+		return rev, fmt.Errorf("project %q: must match %s", rev.Project, analytics.ProjectPattern)
 	}
 	if _, err := analytics.ParseGranularity(string(rev.Granularity)); err != nil {
 		return rev, err

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,8 +16,6 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/schedule"
 )
-
-var projectForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 
 // Secret is a value that no formatting prints.
 type Secret string
@@ -47,7 +44,7 @@ func (ps *Projects) Decode(s string) error {
 	var out Projects
 	for part := range strings.SplitSeq(s, ",") {
 		id := strings.TrimSpace(part)
-		if !projectForm.MatchString(id) {
+		if !analytics.ValidProject(id) {
 			return fmt.Errorf("project id %.140q: want 1 to 128 letters, digits, - or _", id)
 		}
 		if slices.Contains(out, id) {

@@ -3,7 +3,6 @@ package parquet
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -19,14 +18,12 @@ const (
 	monthLayout   = "2006-01"
 )
 
-var projectForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
-
 // place returns the name of key's file in table, relative to the root. The
 // keys of the partitions are p, g and ym: engines let a partition key hide a
 // column of the same name.
 func place(table string, key analytics.Key) (string, error) {
-	if !projectForm.MatchString(key.Project) {
-		return "", fmt.Errorf("project %q: must match %s", key.Project, projectForm)
+	if !analytics.ValidProject(key.Project) {
+		return "", fmt.Errorf("project %q: must match %s", key.Project, analytics.ProjectPattern)
 	}
 	if _, err := analytics.ParseGranularity(string(key.Granularity)); err != nil {
 		return "", err
