@@ -102,10 +102,7 @@ type Faults struct {
 	BadWindows []analytics.Date
 }
 
-var (
-	projectID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
-	keyForm   = regexp.MustCompile(`^[A-Za-z0-9]+_[!-~]+$`)
-)
+var keyForm = regexp.MustCompile(`^[A-Za-z0-9]+_[!-~]+$`)
 
 func (c Config) withDefaults() Config {
 	if c.Days == 0 {
@@ -148,7 +145,7 @@ func (c Config) validate() error {
 func (c Config) validateProjects() error {
 	var problems []error
 	for i, name := range c.Projects {
-		if !projectID.MatchString(name) {
+		if analytics.CheckProject(name) != nil {
 			problems = append(problems, fmt.Errorf("project %.140q: want 1 to 128 of A-Z a-z 0-9 _ -", name))
 		}
 		if slices.Contains(c.Projects[:i], name) {

@@ -1,6 +1,6 @@
-// Package memsink is a sink in memory, for tests of what stands before a sink.
-// A window is swapped whole under one lock, so readers see it whole. It keeps
-// nothing beyond the process, and faults can be injected before each step.
+// Package memsink is a sink in memory, for tests of the code that uses sinks. It
+// replaces a window under one lock, so readers see it whole. It keeps nothing beyond
+// the process, and tests can make each step fail.
 package memsink
 
 import (
@@ -71,19 +71,18 @@ func (s *Sink) Collect(context.Context, bool) ([]sinks.Superseded, error) { retu
 // Replace commits w.
 func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	rev := w.Revision()
-	if err := s.replace(ctx, rev, w); err != nil {
-		return fmt.Errorf("memory sink: %s: %w", rev.Key, err)
-	}
-	return nil
-}
-
-func (s *Sink) replace(ctx context.Context, rev analytics.Revision, w sinks.Sealed) error {
 	if err := s.fault(Before, rev); err != nil {
 		return err
 	}
-	rows, err := collect(ctx, w)
-	if err != nil {
-		return err
+	var rows []analytics.Row
+	for row, err := range w.Rows() {
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if err := s.fault(Read, rev); err != nil {
 		return err
@@ -104,33 +103,9 @@ func (s *Sink) fault(step Step, rev analytics.Revision) error {
 	return s.Fault(step, rev)
 }
 
-func collect(ctx context.Context, w sinks.Sealed) ([]analytics.Row, error) {
-	var rows []analytics.Row
-	for row, err := range w.Rows() {
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, row)
-	}
-	return rows, ctx.Err()
-}
-
 // Revisions yields the revision of each window.
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
-	return func(yield func(analytics.Revision, error) bool) {
-		s.mu.Lock()
-		all := slices.Collect(maps.Values(s.windows))
-		s.mu.Unlock()
-		for _, w := range all {
-			if err := ctx.Err(); err != nil {
-				yield(analytics.Revision{}, err)
-				return
-			}
-			if !yield(w.rev, w.fault) {
-				return
-			}
-		}
-	}
+	return sinks.List(ctx, s)
 }
 
 // Inspect yields what is shown of each window in scope.
