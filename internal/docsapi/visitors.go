@@ -14,7 +14,7 @@ import (
 )
 
 // MaxLimit is the most rows one page can have (specification, section 8).
-const MaxLimit = 250
+const MaxLimit = analytics.PageRows
 
 // EndpointVisitors names the operation in Attempt.
 const EndpointVisitors = "visitors"
