@@ -1,13 +1,13 @@
 package schedule_test
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -45,7 +45,12 @@ func specs(t testing.TB, names ...string) []analytics.Spec {
 	return list
 }
 
-// lines writes items as a person would read them.
+func due(in schedule.Input) []schedule.Item {
+	items, _ := schedule.Plan(in)
+	return items
+}
+
+// lines formats items for people.
 func lines(items []schedule.Item) []string {
 	var out []string
 	for _, i := range items {
@@ -63,7 +68,7 @@ func lines(items []schedule.Item) []string {
 
 func diffLines(t *testing.T, got []schedule.Item, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, lines(got)); diff != "" {
+	if diff := gocmp.Diff(want, lines(got)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -102,7 +107,7 @@ func TestDueOrder(t *testing.T) {
 	in.Provisional = append(in.Provisional, // no longer in the ledger
 		analytics.Key{Project: "a", Granularity: "day", Window: window(t, "2026-12-01", "2026-12-02")})
 
-	diffLines(t, schedule.Due(in),
+	diffLines(t, due(in),
 		"missing b day [2027-01-04,2027-01-05) newest",
 		"missing a day [2027-01-04,2027-01-05) newest",
 		"missing b week [2026-12-28,2027-01-04) newest",
@@ -131,7 +136,7 @@ func TestDueBackfillsAcrossGranularities(t *testing.T) {
 		Since:    date(t, "2026-01-28"),
 		Known:    ledger{}.known,
 	}
-	got := lines(schedule.Due(in))
+	got := lines(due(in))
 	want := []string{
 		"missing a month [2026-02-01,2026-03-01) newest",
 		"missing a day [2026-03-02,2026-03-03) newest",
@@ -140,7 +145,7 @@ func TestDueBackfillsAcrossGranularities(t *testing.T) {
 		"missing a day [2026-02-28,2026-03-01)",
 		"missing a day [2026-02-27,2026-02-28)",
 	}
-	if diff := cmp.Diff(want, got[:len(want)]); diff != "" {
+	if diff := gocmp.Diff(want, got[:len(want)]); diff != "" {
 		t.Error(diff)
 	}
 	if i := slices.Index(got, "missing a week [2026-02-16,2026-02-23)"); got[i-1] != "missing a day [2026-02-22,2026-02-23)" {
@@ -154,7 +159,7 @@ func TestDueBackfillsAcrossGranularities(t *testing.T) {
 // TestRowsAreNotTakenAway: a window that has rows keeps them after its spec
 // becomes totals only; one that has totals gets rows when they are wanted.
 func TestRowsAreNotTakenAway(t *testing.T) {
-	key := analytics.Key{Project: "a", Granularity: "day", Window: window(t, "2026-03-01", "2026-03-02")}
+	key := key(t, "day", "2026-03-01", "2026-03-02")
 	for _, tc := range []struct {
 		spec string
 		rows int64
@@ -170,7 +175,7 @@ func TestRowsAreNotTakenAway(t *testing.T) {
 			Now: key.To.Time(), Projects: []string{"a"}, Specs: specs(t, tc.spec),
 			Since: key.From, Known: l.known,
 		}
-		diffLines(t, schedule.Due(in), tc.want)
+		diffLines(t, due(in), tc.want)
 		asked, err := schedule.Asked(in, key.From, key.To)
 		if err != nil || asked[0].TotalsOnly != (tc.spec == "day:totals" && tc.rows == -1) {
 			t.Errorf("%s with %d rows: asked %v, %v", tc.spec, tc.rows, asked, err)
@@ -180,13 +185,13 @@ func TestRowsAreNotTakenAway(t *testing.T) {
 
 func TestNothingIsDueOfNothing(t *testing.T) {
 	in := schedule.Input{Now: time.Unix(0, 0), Since: 1, Known: ledger{}.known, Rotate: -1}
-	if got := schedule.Due(in); got != nil {
+	if got := due(in); got != nil {
 		t.Errorf("no project, no spec: %v", got)
 	}
 	in.Projects = []string{"a"}
 	in.Specs = []analytics.Spec{{}, {Granularity: "fortnight"}}
 	in.Open = []analytics.Granularity{"fortnight"}
-	if got := schedule.Due(in); got != nil {
+	if got := due(in); got != nil {
 		t.Errorf("no granularity that is known: %v", got)
 	}
 }
@@ -240,14 +245,14 @@ func drawInput(t *rapid.T) (schedule.Input, ledger) {
 	return in, l
 }
 
-// fillLedger knows some of the windows of the last 90 days.
+// fillLedger enters some of the windows of the last 90 days.
 func fillLedger(t *rapid.T, in schedule.Input, l ledger) {
 	today := analytics.DateOf(in.Now)
 	states := rapid.SliceOfN(rapid.IntRange(0, 9), 16, 16).Draw(t, "states")
 	n := 0
 	for _, project := range in.Projects {
 		for _, s := range in.Specs {
-			for w := range schedule.Since(s.Granularity, today-90, today) {
+			for w := range schedule.Within(s.Granularity, today-90, today) {
 				k := analytics.Key{Project: project, Granularity: s.Granularity, Window: w}
 				n = n*31 + 7 // spreads few drawn states over many windows
 				switch state := states[uint32(n)>>13%16]; {
@@ -270,7 +275,7 @@ func (l ledger) sortedProvisional() []analytics.Key {
 func TestDueIsWhatTheRulesSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in, l := drawInput(t)
-		items := schedule.Due(in)
+		items := due(in)
 		got := map[analytics.Key]schedule.Reason{}
 		for _, i := range items {
 			if _, twice := got[i.Key]; twice {
@@ -281,14 +286,16 @@ func TestDueIsWhatTheRulesSay(t *testing.T) {
 			}
 			got[i.Key] = i.Reason
 		}
-		if diff := cmp.Diff(expected(in, l), got); diff != "" {
+		if diff := gocmp.Diff(expected(in, l), got); diff != "" {
 			t.Fatal(diff)
 		}
-		checkOrder(t, in, items)
+		if diff := gocmp.Diff(lines(inOrder(in, items)), lines(items)); diff != "" {
+			t.Fatal(diff)
+		}
 	})
 }
 
-// expected asks of each window that could be due whether it is.
+// expected decides for each window that could be due whether it is.
 func expected(in schedule.Input, l ledger) map[analytics.Key]schedule.Reason {
 	want := map[analytics.Key]schedule.Reason{}
 	today := analytics.DateOf(in.Now)
@@ -298,7 +305,7 @@ func expected(in schedule.Input, l ledger) map[analytics.Key]schedule.Reason {
 			want[analytics.Key{Project: project, Granularity: g, Window: w}] = schedule.ReasonOpen
 		}
 		for _, s := range in.Specs {
-			for w := range schedule.Since(s.Granularity, today-200, today) {
+			for w := range schedule.Within(s.Granularity, today-200, today) {
 				k := analytics.Key{Project: project, Granularity: s.Granularity, Window: w}
 				if reason := expectedReason(in, l, k); reason != "" {
 					want[k] = reason
@@ -325,104 +332,156 @@ func expectedReason(in schedule.Input, l ledger, k analytics.Key) schedule.Reaso
 	return schedule.ReasonUnverified
 }
 
-// tierOf ranks an item as the rules do.
+// inOrder returns the items as a plan lists them: tier by tier, and in each the projects
+// take turns, beginning with the one that Rotate chooses.
+func inOrder(in schedule.Input, items []schedule.Item) (ordered []schedule.Item) {
+	var projects []string
+	for _, p := range in.Projects {
+		if !slices.Contains(projects, p) {
+			projects = append(projects, p)
+		}
+	}
+	first := (in.Rotate%len(projects) + len(projects)) % len(projects)
+	projects = slices.Concat(projects[first:], projects[:first])
+	tiers := [5]map[string][]schedule.Item{{}, {}, {}, {}, {}}
+	for _, i := range items {
+		tier := tiers[tierOf(i)]
+		tier[i.Project] = append(tier[i.Project], i)
+	}
+	for t, queues := range tiers {
+		for _, own := range queues {
+			slices.SortFunc(own, func(a, b schedule.Item) int { return compareItems(in, t, a, b) })
+		}
+		for len(queues) > 0 {
+			for _, p := range projects {
+				if own := queues[p]; len(own) > 0 {
+					ordered, queues[p] = append(ordered, own[0]), own[1:]
+				} else {
+					delete(queues, p)
+				}
+			}
+		}
+	}
+	return ordered
+}
+
 func tierOf(i schedule.Item) int {
 	switch {
 	case i.Reason == schedule.ReasonOpen:
-		return 2
-	case i.Reason != schedule.ReasonMissing:
-		return 3
-	case i.Newest:
 		return 1
+	case i.Reason != schedule.ReasonMissing:
+		return 2
+	case i.Newest:
+		return 0
 	case i.Granularity.RollingDays() == 0:
-		return 4
+		return 3
 	}
-	return 5
+	return 4
 }
 
-// checkOrder checks that tiers follow each other and that within each one the
-// windows of a project are in order and the projects take turns.
-func checkOrder(t *rapid.T, in schedule.Input, items []schedule.Item) {
-	byTier := map[int][]schedule.Item{}
-	last := 0
-	for _, i := range items {
-		if tierOf(i) < last {
-			t.Fatalf("%s %s comes after tier %d", i.Reason, i.Key, last)
-		}
-		last = tierOf(i)
-		byTier[last] = append(byTier[last], i)
-	}
-	for tier, items := range byTier {
-		perProject := map[string][]schedule.Item{}
-		for _, i := range items {
-			perProject[i.Project] = append(perProject[i.Project], i)
-		}
-		for _, own := range perProject {
-			checkProjectOrder(t, in, tier, own)
-		}
-		checkTurns(t, items, perProject)
-	}
-	checkFirst(t, in, byTier)
-}
-
-func checkProjectOrder(t *rapid.T, in schedule.Input, tier int, items []schedule.Item) {
-	place := func(i schedule.Item) int {
+// compareItems orders the items of one project in one tier.
+func compareItems(in schedule.Input, tier int, a, b schedule.Item) int {
+	spec := func(i schedule.Item) int {
 		return slices.IndexFunc(in.Specs, func(s analytics.Spec) bool { return s.Granularity == i.Granularity })
 	}
-	for n := 1; n < len(items); n++ {
-		a, b := items[n-1], items[n]
-		inSpecOrder := place(a) < place(b)
-		newer := a.To > b.To || a.To == b.To && inSpecOrder
-		aRolls, bRolls := a.Granularity.RollingDays() > 0, b.Granularity.RollingDays() > 0
-		ok := newer
-		switch tier {
-		case 1:
-			ok = inSpecOrder
-		case 2:
-			ok = slices.Index(in.Open, a.Granularity) < slices.Index(in.Open, b.Granularity)
-		case 3:
-			ok = !aRolls && bRolls || aRolls == bRolls && newer
+	rolls := func(i schedule.Item) int { return min(i.Granularity.RollingDays(), 1) }
+	bySpec, newer := cmp.Compare(spec(a), spec(b)), cmp.Compare(b.To, a.To)
+	switch tier {
+	case 0:
+		return bySpec
+	case 1:
+		return cmp.Compare(slices.Index(in.Open, a.Granularity), slices.Index(in.Open, b.Granularity))
+	case 2:
+		return cmp.Or(rolls(a)-rolls(b), newer, bySpec)
+	}
+	return cmp.Or(newer, bySpec)
+}
+
+func askedInput(t *testing.T) schedule.Input {
+	return schedule.Input{
+		Now:      time.Date(2026, 3, 10, 23, 59, 0, 0, time.UTC),
+		Projects: []string{"a", "b"},
+		Specs:    specs(t, "day:totals", "week", "7d"),
+		Since:    date(t, "2026-03-10"), // does not limit what is asked for
+		Known:    ledger{}.known,
+		Rotate:   1,
+	}
+}
+
+func TestAsked(t *testing.T) {
+	in := askedInput(t)
+	got, err := schedule.Asked(in, date(t, "2026-03-02"), date(t, "2026-03-10"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	diffLines(t, got[:10],
+		"asked b day [2026-03-09,2026-03-10) totals newest",
+		"asked a day [2026-03-09,2026-03-10) totals newest",
+		"asked b 7d [2026-03-03,2026-03-10) newest",
+		"asked a 7d [2026-03-03,2026-03-10) newest",
+		"asked b day [2026-03-08,2026-03-09) totals",
+		"asked a day [2026-03-08,2026-03-09) totals",
+		"asked b week [2026-03-02,2026-03-09) newest",
+		"asked a week [2026-03-02,2026-03-09) newest",
+		"asked b 7d [2026-03-02,2026-03-09)",
+		"asked a 7d [2026-03-02,2026-03-09)",
+	)
+	if len(got) != 2*(8+1+2) {
+		t.Errorf("%d windows: %q", len(got), lines(got))
+	}
+}
+
+func TestAskedInVain(t *testing.T) {
+	for _, tc := range []struct {
+		from, to string
+		specs    []string
+		want     string
+	}{
+		{"2026-03-02", "2026-03-02", nil, "for the single day 2026-03-02 give the end 2026-03-03"},
+		{"2026-03-03", "2026-03-02", nil, "window [2026-03-03,2026-03-02) is empty"},
+		{"2026-03-02", "2026-03-11", nil, "give an end up to 2026-03-10"},
+		{"2026-03-03", "2026-03-09", []string{"week", "28d:totals"}, "no window of week, 28d lies wholly inside [2026-03-03,2026-03-09)"},
+	} {
+		in := askedInput(t)
+		if tc.specs != nil {
+			in.Specs = specs(t, tc.specs...)
 		}
-		if !ok {
-			t.Fatalf("tier %d: %s comes before %s", tier, a.Key, b.Key)
+		got, err := schedule.Asked(in, date(t, tc.from), date(t, tc.to))
+		if err == nil || !strings.Contains(err.Error(), tc.want) || got != nil {
+			t.Errorf("Asked(%s, %s) = %v, %v\nwant %s", tc.from, tc.to, got, err, tc.want)
 		}
 	}
 }
 
-// checkTurns: in no prefix of a tier is a project that has work left more than
-// one item behind another, or ahead of another that has work left.
-func checkTurns(t *rapid.T, items []schedule.Item, all map[string][]schedule.Item) {
-	taken := map[string]int{}
-	for _, i := range items {
-		taken[i.Project]++
-		most := slices.Max(slices.Collect(maps.Values(taken)))
-		for project, own := range all {
-			if taken[project] < len(own) && taken[project] < most-1 {
-				t.Fatalf("%s has %d of %d items while another has %d", project, taken[project], len(own), most)
-			}
-		}
+func TestGaps(t *testing.T) {
+	day := func(from, to string, r analytics.Revision) analytics.Revision {
+		r.Key = key(t, "day", from, to)
+		return r
 	}
-}
-
-// checkFirst: each tier begins with the first project, in the order of this
-// run, that has work in it.
-func checkFirst(t *rapid.T, in schedule.Input, byTier map[int][]schedule.Item) {
-	var projects []string
-	for _, project := range in.Projects {
-		if !slices.Contains(projects, project) {
-			projects = append(projects, project)
-		}
+	l := ledger{}
+	for _, r := range []analytics.Revision{
+		day("2026-03-08", "2026-03-09", analytics.Revision{Verified: true}),
+		day("2026-03-07", "2026-03-08", analytics.Revision{}),
+		day("2026-03-06", "2026-03-07", analytics.Revision{Settled: true, Verified: true, Rows: analytics.TotalsOnlyRows}),
+		day("2026-03-04", "2026-03-05", analytics.Revision{Settled: true}),
+		day("2026-02-01", "2026-02-02", analytics.Revision{Verified: true}), // from before Since
+	} {
+		l[r.Key] = r
 	}
-	n := len(projects)
-	for tier, items := range byTier {
-		for step := range n {
-			project := projects[((in.Rotate%n+n)%n+step)%n]
-			if project == items[0].Project {
-				break
-			}
-			if slices.ContainsFunc(items, func(i schedule.Item) bool { return i.Project == project }) {
-				t.Fatalf("tier %d begins with %s, want %s", tier, items[0].Project, project)
-			}
-		}
+	ahead := analytics.Key{Project: "b", Granularity: "month", Window: window(t, "2026-03-01", "2026-04-01")}
+	l[ahead] = analytics.Revision{Key: ahead} // from a clock ahead of ours
+	in := schedule.Input{
+		Now: time.Date(2026, 3, 10, 1, 0, 0, 0, time.UTC), Projects: []string{"a"}, Specs: specs(t, "day"),
+		Since: date(t, "2026-03-04"), Known: l.known, Provisional: l.provisional(),
+	}
+	want := []analytics.Window{
+		window(t, "2026-03-09", "2026-03-10"), window(t, "2026-03-06", "2026-03-07"), window(t, "2026-03-05", "2026-03-06"),
+	}
+	if diff := gocmp.Diff(want, schedule.Gaps(in, "a", in.Specs[0])); diff != "" {
+		t.Error(diff)
+	}
+	want = []analytics.Window{window(t, "2026-02-01", "2026-03-01")}
+	if diff := gocmp.Diff(want, schedule.Gaps(in, "b", specs(t, "month")[0])); diff != "" {
+		t.Errorf("a project without a window: %s", diff)
 	}
 }

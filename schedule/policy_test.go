@@ -9,7 +9,7 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// moves is what a policy is told of the series it is asked about.
+// moves are the movements of the series that a policy is asked about.
 type moves map[schedule.MovementKind]schedule.Movement
 
 func (m moves) policy() schedule.Policy {
@@ -20,7 +20,7 @@ func (m moves) policy() schedule.Policy {
 }
 
 func TestTotalsFirst(t *testing.T) {
-	key := analytics.Key{Project: "a", Granularity: "day", Window: window(t, "2026-03-02", "2026-03-03")}
+	key := key(t, "day", "2026-03-02", "2026-03-03")
 	young := key.To.Time().Add(71*time.Hour + 59*time.Minute)
 	ripe := key.To.Time().Add(72 * time.Hour)
 	yesterday, lastMonth := young.Add(-24*time.Hour), young.Add(-29*24*time.Hour)
@@ -55,7 +55,7 @@ func TestTotalsFirst(t *testing.T) {
 }
 
 func TestHoldsBack(t *testing.T) {
-	key := analytics.Key{Project: "a", Granularity: "day", Window: window(t, "2026-03-02", "2026-03-03")}
+	key := key(t, "day", "2026-03-02", "2026-03-03")
 	young, ripe := key.To.Time().Add(time.Hour), key.To.Time().Add(100*time.Hour)
 	this := int(key.From)
 	for _, tc := range []struct {
@@ -102,9 +102,7 @@ func TestWaiting(t *testing.T) {
 		Now: time.Date(2026, 3, 5, 6, 0, 0, 0, time.UTC), Projects: []string{"a"}, Specs: specs(t, "day"),
 		Since: date(t, "2026-03-01"), Settle: 48 * time.Hour, Sizes: schedule.NewSizes(nil),
 	}
-	day := func(from, to string) analytics.Key {
-		return analytics.Key{Project: "a", Granularity: "day", Window: window(t, from, to)}
-	}
+	day := func(from, to string) analytics.Key { return key(t, "day", from, to) }
 	large := day("2026-03-03", "2026-03-04")
 	l := ledger{
 		large:                           {Key: large, Rows: analytics.TotalsOnlyRows, Verified: true},
@@ -130,7 +128,7 @@ func TestWaiting(t *testing.T) {
 	if !strings.Contains(waiting[1].Why, "set aside until 2026-03-05 06:01: malformed") {
 		t.Errorf("why: %q", waiting[1].Why)
 	}
-	// Its time has come; and what is asked for by name is read at once.
+	// Its time has come; and a window that is named is read at once.
 	until = in.Now
 	if due, _ := schedule.Plan(in); len(due) != 2 {
 		t.Errorf("due: %v", lines(due))
@@ -148,76 +146,5 @@ func TestWaiting(t *testing.T) {
 	in.Now = large.To.Time().Add(in.Settle)
 	if _, waiting := schedule.Plan(in); len(waiting) != 0 {
 		t.Errorf("waiting %+v", waiting)
-	}
-}
-
-func TestSizes(t *testing.T) {
-	s := schedule.NewSizes(map[string]int{"small": 100})
-	at := func(project, g, from, to string) analytics.Key {
-		return analytics.Key{Project: project, Granularity: analytics.Granularity(g), Window: window(t, from, to)}
-	}
-	if !s.Learn(at("a", "day", "2026-03-01", "2026-03-02"), 1000) || s.Learn(at("a", "day", "2026-03-09", "2026-03-10"), 5000) {
-		t.Error("the first of a series is not told from the second")
-	}
-	if s.Learn(at("a", "month", "2026-02-01", "2026-03-01"), analytics.TotalsOnlyRows) {
-		t.Error("totals alone say nothing")
-	}
-	s.Learn(at("small", "day", "2026-03-01", "2026-03-02"), 1000)
-	s.SetBegun(at("a", "day", "2026-03-09", "2026-03-10"), 7)
-	s.SetBegun(at("b", "day", "2026-03-09", "2026-03-10"), 90)
-	for _, tc := range []struct {
-		item         schedule.Item
-		pages, still int
-		basis        schedule.Basis
-	}{
-		{schedule.Item{Key: at("a", "day", "2026-03-01", "2026-03-02")}, 4, 4, schedule.BasisLedger},
-		{schedule.Item{Key: at("a", "day", "2026-03-01", "2026-03-02"), TotalsOnly: true}, 1, 1, schedule.BasisLedger},
-		{schedule.Item{Key: at("a", "day", "2026-03-09", "2026-03-10")}, 20, 13, schedule.BasisLedger},
-		{schedule.Item{Key: at("a", "day", "2026-03-04", "2026-03-05")}, 4, 4, schedule.BasisNeighbours},
-		{schedule.Item{Key: at("a", "day", "2026-03-05", "2026-03-06")}, 20, 20, schedule.BasisNeighbours},
-		{schedule.Item{Key: at("a", "day", "2026-03-20", "2026-03-21")}, 20, 20, schedule.BasisNeighbours},
-		{schedule.Item{Key: at("a", "week", "2026-03-02", "2026-03-09")}, 20, 20, schedule.BasisDay},
-		{schedule.Item{Key: at("small", "week", "2026-03-02", "2026-03-09")}, 10, 10, schedule.BasisDay},
-		{schedule.Item{Key: at("c", "day", "2026-03-02", "2026-03-03")}, 1, 1, schedule.BasisUnknown},
-		{schedule.Item{Key: at("b", "day", "2026-03-09", "2026-03-10")}, 91, 1, schedule.BasisUnknown},
-		{schedule.Item{Key: at("c", "day", "2026-03-02", "2026-03-03"), Reason: schedule.ReasonOpen}, 1, 1, schedule.BasisLedger},
-	} {
-		pages, basis := s.Pages(tc.item)
-		still, _ := s.Requests(tc.item)
-		if pages != tc.pages || still != tc.still || basis != tc.basis {
-			t.Errorf("%s: %d pages, %d requests from %s; want %d, %d, %s", tc.item.Key, pages, still, basis, tc.pages, tc.still, tc.basis)
-		}
-	}
-	// Surely: its own last reading; else, where requests are not scarce, three
-	// quarters of the smallest neighbour.
-	own, other := at("a", "day", "2026-03-09", "2026-03-10"), at("a", "day", "2026-03-10", "2026-03-11")
-	for _, tc := range []struct {
-		key    analytics.Key
-		scarce bool
-		want   int
-	}{{own, true, 20}, {own, false, 20}, {other, true, 0}, {other, false, 3}, {at("c", "day", "2026-03-10", "2026-03-11"), false, 0}} {
-		if got := s.Surely(tc.key, tc.scarce); got != tc.want {
-			t.Errorf("%s, scarce %v: %d pages, want %d", tc.key, tc.scarce, got, tc.want)
-		}
-	}
-	// Most: its own last reading; else the largest of its series, where there is one.
-	for _, tc := range []struct {
-		key   analytics.Key
-		want  int
-		known bool
-	}{
-		{at("a", "day", "2026-03-01", "2026-03-02"), 4, true}, {at("a", "day", "2026-03-02", "2026-03-03"), 20, true},
-		{at("a", "week", "2026-03-02", "2026-03-09"), 20, false}, {at("c", "day", "2026-03-02", "2026-03-03"), 1, false},
-	} {
-		if got, known := s.Most(schedule.Item{Key: tc.key}); got != tc.want || known != tc.known {
-			t.Errorf("%s: at most %d, %v; want %d, %v", tc.key, got, known, tc.want, tc.known)
-		}
-	}
-	if !s.Knows("small") || s.Knows("b") {
-		t.Error("which projects are known")
-	}
-	s.SetPerPage("small", schedule.PageRows)
-	if n, _ := s.Pages(schedule.Item{Key: at("small", "day", "2026-03-01", "2026-03-02")}); n != 4 {
-		t.Errorf("%d pages of 250 rows", n)
 	}
 }

@@ -1,18 +1,12 @@
 package export
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -32,24 +26,24 @@ var economyTable = flag.Bool("economy", false, "simulate more days and print the
 // startUp is how long a process takes before its first request.
 const startUp = 200 * time.Millisecond
 
-// climate is a live service, and what a user of it has.
+// climate is a live service, and what it costs to read it.
 type climate struct {
 	name string
-	// days is how many days are due when the simulation begins, and lasts how long
-	// it goes on at least.
+	// days is how many days are due when the simulation begins, lasts how long it takes
+	// at least.
 	days  int
 	lasts time.Duration
-	// rows returns how many rows a day has at a time, version what they are.
+	// rows returns how many rows a day has at some age, version which ones.
 	rows    func(age time.Duration) int
 	version func(age time.Duration, now time.Time) int
-	// down reports whether the service fails in an hour since the begin, foreign how
-	// many requests of others come in it.
+	// down reports whether the service fails in an hour since the start, foreign how
+	// many requests of others arrive in it.
 	down    func(hour int) bool
 	foreign func(hour int) int
-	// before is how many requests a day costs at least that is read before it
-	// settles, 0 where it cannot be read then; after is what it costs later.
+	// before is how many requests a day costs at least when it is read before it
+	// settles, 0 where it cannot be read then; after is its cost later.
 	before, after int
-	// once is what finding out about the service may cost, one time.
+	// once is how many requests it may cost, one time, to learn about the service.
 	once int
 }
 
@@ -57,7 +51,7 @@ func steady(n int) func(time.Duration) int      { return func(time.Duration) int
 func stillAt(time.Duration, time.Time) int      { return 0 }
 func hourly(_ time.Duration, now time.Time) int { return int(now.Unix() / 3600) }
 
-// hourlyUntil moves every hour until a day is so old.
+// hourlyUntil moves every hour until a day reaches an age.
 func hourlyUntil(limit time.Duration) func(time.Duration, time.Time) int {
 	return func(age time.Duration, now time.Time) int {
 		if age >= limit {
@@ -91,9 +85,9 @@ func climates(long bool) []climate {
 const economyHead = "TABLE | service | in flight | requests | fewest | ratio | failed | verified | unverified | backlog done, h | newest verified day, h old |\n" +
 	"TABLE |---|---|---|---|---|---|---|---|---|---|"
 
-// TestEconomy: over a service that lives, every window that can be verified is, with
-// hardly more requests than the fewest there can be, and no concurrency makes it
-// worse than one request at a time does.
+// TestEconomy: with a live service, every window that can be verified is verified, with
+// hardly more requests than the minimum, and no concurrency is worse than one request at
+// a time.
 func TestEconomy(t *testing.T) {
 	if os.Getenv(bubbleVariable) == "" {
 		t.Log(economyHead)
@@ -120,14 +114,15 @@ func TestEconomy(t *testing.T) {
 	}
 }
 
-// outcome is what a simulation came to.
+// outcome is the result of a simulation.
 type outcome struct {
-	// requests that were answered, and those that met an outage or another's use.
+	// requests that were answered, those that failed because of outages or others, and the
+	// minimum.
 	requests, failed, fewest int
 	// whole and verified count readings with rows that the sink got.
 	whole, verified, unverified int
-	// backlog is when every day of the beginning had its rows, paid how many requests
-	// had been sent by then.
+	// backlog is when every day that was due at the start had its rows, paid how many
+	// requests had been sent by then.
 	backlog time.Duration
 	paid    int
 	// age is how long after its end the newest day with verified rows is, on average.
@@ -156,12 +151,11 @@ func (o outcome) check(t *testing.T, c climate) {
 	}
 }
 
-// live is the service of a climate on the far side of the client and the budget.
+// live is the service of a climate, behind the client and the budget.
 type live struct {
 	climate
 	mu       sync.Mutex
 	start    time.Time
-	rand     *rand.Rand
 	arrivals []time.Time
 	failed   int
 }
@@ -170,20 +164,11 @@ const serviceLimit = 100
 
 func (s *live) RoundTrip(req *http.Request) (*http.Response, error) {
 	time.Sleep(150 * time.Millisecond)
-	q := req.URL.Query()
-	var at place
-	if err := errors.Join(at.From.UnmarshalText([]byte(q.Get("dateFrom"))), at.To.UnmarshalText([]byte(q.Get("dateTo")))); err != nil {
-		return nil, err
-	}
-	offset, _ := strconv.Atoi(q.Get("offset"))
-	limit, _ := strconv.Atoi(q.Get("limit"))
-	status, body := s.answer(at, offset, limit)
-	time.Sleep(150 * time.Millisecond)
-	header := http.Header{"Content-Type": {"application/json"}}
-	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(bytes.NewReader(body)), Request: req}, nil
+	defer time.Sleep(150 * time.Millisecond)
+	return serve(req, s.answer)
 }
 
-func (s *live) answer(at place, offset, limit int) (int, []byte) {
+func (s *live) answer(at place) (status, rows, version int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -191,14 +176,15 @@ func (s *live) answer(at place, offset, limit int) (int, []byte) {
 	hour := int(now.Sub(s.start) / time.Hour)
 	if s.down != nil && s.down(hour) {
 		s.failed++
-		return http.StatusServiceUnavailable, []byte(`{"error": "down"}`)
+		return http.StatusServiceUnavailable, 0, 0
 	}
 	if s.foreign != nil && s.within(now) > serviceLimit-s.foreign(hour) {
 		s.failed++
 		s.arrivals = s.arrivals[:len(s.arrivals)-1]
-		return http.StatusTooManyRequests, []byte(`{"error": "too many"}`)
+		return http.StatusTooManyRequests, 0, 0
 	}
-	return http.StatusOK, s.page(at, now, offset, limit)
+	age := now.Sub(at.To.Time())
+	return http.StatusOK, s.rows(age), s.version(age, now)
 }
 
 // within counts the requests of the last hour.
@@ -211,28 +197,6 @@ func (s *live) within(now time.Time) int {
 		n++
 	}
 	return n
-}
-
-func (s *live) page(at place, now time.Time, offset, limit int) []byte {
-	age := now.Sub(at.To.Time())
-	rows, version := s.rows(age), int64(s.version(age, now))
-	type counts struct {
-		Path  string `json:"path,omitempty"`
-		Human int64  `json:"human"`
-		AI    int64  `json:"ai"`
-		Total int64  `json:"total"`
-	}
-	visitors := []counts{}
-	for i := offset; i < min(offset+limit, rows); i++ {
-		visitors = append(visitors, counts{"/page-" + strconv.Itoa(i), int64(i), version, int64(i) + version})
-	}
-	body, err := json.Marshal(map[string]any{
-		"totals": counts{Human: int64(rows), AI: version, Total: int64(rows) + version}, "visitors": visitors, "hasMore": offset+limit < rows,
-	})
-	if err != nil {
-		panic(err) // a fault of the test
-	}
-	return body
 }
 
 // user runs docgauge against a live service, an hour apart.
@@ -263,7 +227,7 @@ func (c climate) simulate(t *testing.T, concurrency int) outcome {
 	u := &user{
 		t: t, dir: dir, db: db, sink: memsink.New(), limit: 90, concurrency: concurrency,
 		since:   analytics.DateOf(start) - analytics.Date(c.days),
-		service: &live{climate: c, start: start, rand: rand.New(rand.NewPCG(1, 2))},
+		service: &live{climate: c, start: start},
 	}
 	backlog := analytics.DateOf(start)
 	var ages time.Duration
@@ -299,20 +263,14 @@ func (u *user) run() {
 	b := budget.New(budget.Config{
 		Name: "analytics", Limit: u.limit, Timeout: timeout, InFlight: u.concurrency, Patience: time.Minute, RetryAfter: docsapi.RetryAfter, Now: time.Now,
 	}, u.db, u.service)
-	client, err := docsapi.New(docsapi.Config{
-		BaseURL: "https://api.example.com", APIKey: docsapi.StaticKey("key_secret"), Transport: b, Timeout: timeout,
-	})
-	if err != nil {
-		u.t.Fatal(err)
-	}
 	p := New(Config{
 		Concurrency: u.concurrency, Settle: settle, Now: time.Now, Logger: slog.New(slog.DiscardHandler), TopPages: topPages,
-	}, client, u.db, u.db, sp, []sinks.Sink{u.sink})
+	}, clientOver(u.t, b), u.db, u.db, sp, []sinks.Sink{u.sink})
 	input, work := planOf(u.t, u.db, u.dir, schedule.Input{
 		Now: now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: u.since, Settle: settle,
 		Rotate: u.rotate, Policy: schedule.Policy{Limit: u.limit, Settle: settle},
 	})
-	work.Items = schedule.Due(input)
+	work.Items, _ = schedule.Plan(input)
 	work.Room = b.Room
 	p.Run(u.t.Context(), work)
 	if err := b.Flush(u.t.Context()); err != nil {
@@ -325,20 +283,15 @@ func (u *user) run() {
 	u.outcome.most = max(u.outcome.most, len(underWay))
 }
 
-// planOf arranges what a plan depends on, as the commands do.
+// planOf collects what a plan depends on, as the commands do.
 func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, Work) {
-	entries, err := db.Entries(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := map[analytics.Key]state.Entry{}
+	known := entriesOf(t, db)
 	perPage, err := db.PageRows(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	in.Sizes = schedule.NewSizes(perPage)
-	for _, e := range entries {
-		known[e.Key] = e
+	for _, e := range known {
 		in.Sizes.Learn(e.Key, e.Rows)
 		if !e.Settled {
 			in.Provisional = append(in.Provisional, e.Key)
@@ -377,18 +330,10 @@ func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, 
 	return in, Work{Known: in.Known, Sizes: in.Sizes, Policy: in.Policy, Movements: movements, Asides: asides}
 }
 
-func (u *user) entries() []state.Entry {
-	entries, err := u.db.Entries(u.t.Context())
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	return entries
-}
-
 // newestVerified returns the end of the newest day with verified rows.
 func (u *user) newestVerified() analytics.Date {
 	newest := u.since
-	for _, e := range u.entries() {
+	for _, e := range entriesOf(u.t, u.db) {
 		if e.Verified && !e.TotalsOnly() {
 			newest = max(newest, e.To)
 		}
@@ -399,7 +344,7 @@ func (u *user) newestVerified() analytics.Date {
 // has reports whether every day up to an end has its rows.
 func (u *user) has(end analytics.Date) bool {
 	with := map[analytics.Date]bool{}
-	for _, e := range u.entries() {
+	for _, e := range entriesOf(u.t, u.db) {
 		with[e.From] = !e.TotalsOnly()
 	}
 	for day := u.since; day < end; day++ {
@@ -412,7 +357,7 @@ func (u *user) has(end analytics.Date) bool {
 
 // tally counts the readings in the ledger, and the fewest requests for them.
 func (u *user) tally() {
-	for _, e := range u.entries() {
+	for _, e := range entriesOf(u.t, u.db) {
 		if e.TotalsOnly() {
 			continue
 		}

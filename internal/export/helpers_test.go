@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ const (
 	topPages = 3
 )
 
-// tb is what a test and a property share.
+// tb is the common part of tests and properties.
 type tb interface {
 	Context() context.Context
 	Helper()
@@ -33,14 +34,8 @@ type tb interface {
 	Errorf(string, ...any)
 }
 
-// reader sees what the users of a sink see.
-type reader interface {
-	Visitors(analytics.Key) ([]analytics.Row, []analytics.Revision, error)
-	Totals(analytics.Key) ([]analytics.Revision, error)
-}
-
-// world is everything one pipeline stands on. A process is a pipeline; the
-// world outlives it.
+// world is the environment of a pipeline. Each process has a new pipeline; the world
+// outlives it.
 type world struct {
 	tb
 	root        string // for directories of the test
@@ -48,16 +43,16 @@ type world struct {
 	service     *service
 	ledger      *memory
 	sink        sinks.Sink
-	reader      reader
+	reader      sinks.Sink   // whose readers are asked what they see
 	more        []sinks.Sink // further sinks
 	now         time.Time    // zero: it goes on
 	concurrency int
 	spoolMax    int64
 	predict     int
-	// told is told each step; faults says what goes wrong with the nth call (or
+	// told is called at each step; faults says what goes wrong with the nth call (or
 	// step) of a process, from 1. Both may be nil.
 	told func(Event)
-	// source and book stand in for service and ledger where they are not nil.
+	// source and book replace service and ledger where they are not nil.
 	source Source
 	book   book
 	// on is the newest process.
@@ -73,10 +68,10 @@ func newWorld(t tb, dir string) *world {
 	}
 }
 
-// noon is 12:00 UTC so many days after 2026-10-01.
+// noon is 12:00 UTC, some days after 2026-10-01.
 func noon(day int) time.Time { return time.Date(2026, 10, 1+day, 12, 0, 0, 0, time.UTC) }
 
-// day names the day window of project that begins so many days after 2026-10-01.
+// day names the day window of project that begins some days after 2026-10-01.
 func day(project string, n int) analytics.Key {
 	from := analytics.NewDate(2026, 10, 1+n)
 	return analytics.Key{Project: project, Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}}
@@ -107,7 +102,11 @@ func (w *world) process() *Pipeline {
 	for _, s := range slices.Concat([]sinks.Sink{w.sink}, w.more) {
 		to = append(to, wiredSink{s, on})
 	}
-	return New(cfg, wire{on}, wire{on}, wire{on}, sp, to)
+	through := wire{w.ledger, on}
+	if w.book != nil {
+		through.book = w.book
+	}
+	return New(cfg, through, through, through, sp, to)
 }
 
 func (w *world) time() time.Time {
@@ -117,12 +116,12 @@ func (w *world) time() time.Time {
 	return w.now
 }
 
-// work is what a run is told.
+// work is what a run gets.
 func (w *world) work(items []schedule.Item) Work {
 	sizes := schedule.NewSizes(nil)
 	for _, item := range items {
 		if w.predict > 0 {
-			sizes.Learn(item.Key, int64(w.predict*pageRows))
+			sizes.Learn(item.Key, int64(w.predict*analytics.PageRows))
 		}
 	}
 	underWay, err := spool.ListUnderWay(w.dir)
@@ -137,13 +136,13 @@ func (w *world) work(items []schedule.Item) Work {
 	return Work{Room: w.service.room, Items: items, Known: w.ledger.known, Sizes: sizes, Policy: schedule.Policy{Settle: settle}, Asides: w.ledger.asides()}
 }
 
-// run is one process that reads the items without looking at the spool first.
+// run is one process that reads the items without Recover before it.
 func (w *world) run(items ...schedule.Item) Result {
 	w.Helper()
 	return w.process().Run(w.Context(), w.work(items))
 }
 
-// failing makes the nth call of that name go wrong, in one process.
+// failing makes the nth call of that name fail, in one process.
 func (w *world) failing(call string, nth int, f fault) {
 	w.faults = func(c string, n int) fault {
 		if c == call && n == nth {
@@ -153,7 +152,7 @@ func (w *world) failing(call string, nth int, f fault) {
 	}
 }
 
-// recovered is a process that takes up the spool; it must not fail.
+// recovered is a process that recovers the spool, which must not fail.
 func (w *world) recovered() (*Pipeline, int) {
 	w.Helper()
 	p := w.process()
@@ -164,7 +163,7 @@ func (w *world) recovered() (*Pipeline, int) {
 	return p, n
 }
 
-// clean fails where a run had an error.
+// clean fails if a run had an error.
 func (w *world) clean(r Result) Result {
 	w.Helper()
 	for _, err := range r.Errors {
@@ -173,7 +172,7 @@ func (w *world) clean(r Result) Result {
 	return r
 }
 
-// shows fails unless the sink shows the rows the service has now, under the
+// shows fails unless readers see the rows the service has now, under the
 // given revision, and returns that revision.
 func (w *world) shows(k analytics.Key, number int32) analytics.Revision {
 	w.Helper()
@@ -181,31 +180,36 @@ func (w *world) shows(k analytics.Key, number int32) analytics.Revision {
 	if rev.Number != number {
 		w.Fatalf("%s: revision %d is shown, want %d", k, rev.Number, number)
 	}
-	rows, _, err := w.reader.Visitors(k)
-	if err != nil {
-		w.Fatal(err)
-	}
-	if diff := rowsDiffer(w.service.all(k), rows); diff != "" {
+	if diff := rowsDiffer(w.service.all(k), w.rows(k)); diff != "" {
 		w.Fatalf("%s (-service +sink):\n%s", k, diff)
 	}
 	return rev
 }
 
-// shown returns the revision the sink shows, the zero revision for none.
-func (w *world) shown(k analytics.Key) analytics.Revision {
+// shown returns the revision that readers see, the zero revision for none.
+func (w *world) shown(k analytics.Key) (rev analytics.Revision) {
 	w.Helper()
-	revs, err := w.reader.Totals(k)
+	for seen, err := range w.reader.Inspect(w.Context(), sinks.Scope{Keys: map[analytics.Key]bool{k: true}}) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		rev = seen.Revision
+	}
+	return rev
+}
+
+// rows returns the rows that readers see.
+func (w *world) rows(k analytics.Key) []analytics.Row {
+	w.Helper()
+	rev := w.shown(k)
+	if rev.Number == 0 || rev.TotalsOnly() {
+		return nil
+	}
+	rows, err := w.reader.Top(w.Context(), rev, math.MaxInt)
 	if err != nil {
 		w.Fatal(err)
 	}
-	switch len(revs) {
-	case 0:
-		return analytics.Revision{}
-	case 1:
-		return revs[0]
-	}
-	w.Fatalf("%s: %d revisions are shown", k, len(revs))
-	return analytics.Revision{}
+	return rows
 }
 
 func rowsDiffer(want, got []analytics.Row) string {
@@ -235,7 +239,7 @@ func (w *world) files() []string {
 	return out
 }
 
-// emptySpool fails where anything is left in the spool.
+// emptySpool fails unless the spool is empty.
 func (w *world) emptySpool() {
 	w.Helper()
 	if left := w.files(); len(left) > 0 {
@@ -243,6 +247,6 @@ func (w *world) emptySpool() {
 	}
 }
 
-func pagesOf(rows int) int { return schedule.Requests(int64(rows), schedule.PageRows) }
+func pagesOf(rows int) int { return schedule.Requests(int64(rows), analytics.PageRows) }
 
 var _ tb = (*testing.T)(nil)

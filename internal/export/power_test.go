@@ -15,7 +15,7 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// fault is what goes wrong with one call that leaves the process.
+// fault is what goes wrong with one call to the outside of the process.
 type fault string
 
 const (
@@ -26,7 +26,7 @@ const (
 	killedAfter  fault = "killed after"  // or after it
 )
 
-// The calls, as faults name them; a step of Observe is named by itself.
+// The names of the calls that can fail. Steps of Observe have their own.
 const (
 	callAsk       = "ask for page"
 	callRecord    = "record"
@@ -40,9 +40,9 @@ const (
 
 var errKilled = errors.New("killed")
 
-// power is one process as it stands on the world: when it is killed, what it
-// wrote to the spool until then is copied, and nothing it does later has any
-// effect on the world.
+// power stands between one process and the world: when the process is killed, what it
+// wrote to the spool until then is copied, and nothing it does later has any effect on the
+// world.
 type power struct {
 	*world
 	mu    sync.Mutex
@@ -50,7 +50,7 @@ type power struct {
 	dead  bool
 }
 
-// strike counts a call and returns what is to go wrong with it.
+// strike counts a call and returns what goes wrong with it.
 func (p *power) strike(call string) (fault, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,8 +160,12 @@ func (p *power) observe(ev Event) {
 	}
 }
 
-// wire is the source, the ledger and the gauges behind a power.
-type wire struct{ p *power }
+// wire is the source, the ledger and the gauges behind a power. Methods that it does not
+// have cannot fail.
+type wire struct {
+	book
+	p *power
+}
 
 func (w wire) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (page analytics.Page, err error) {
 	err = w.p.do(callAsk, func() (err error) {
@@ -177,13 +181,6 @@ type book interface {
 	Gauges
 }
 
-func (w *world) books() book {
-	if w.book != nil {
-		return w.book
-	}
-	return w.ledger
-}
-
 func (w *world) api() Source {
 	if w.source != nil {
 		return w.source
@@ -191,7 +188,7 @@ func (w *world) api() Source {
 	return w.service
 }
 
-// local hides that the fault looks like one of the service's.
+// local makes the fault look like one of our own state.
 func local(err error) error {
 	if err == nil {
 		return nil
@@ -200,39 +197,27 @@ func local(err error) error {
 }
 
 func (w wire) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
-	return local(w.p.do(callRecord, func() error { return w.p.books().Record(ctx, rev, prov, sinks) }))
+	return local(w.p.do(callRecord, func() error { return w.book.Record(ctx, rev, prov, sinks) }))
 }
 
 func (w wire) Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error {
-	return local(w.p.do(callCommitted, func() error { return w.p.books().Committed(ctx, rev, sink, at) }))
+	return local(w.p.do(callCommitted, func() error { return w.book.Committed(ctx, rev, sink, at) }))
 }
 
 func (w wire) Forget(ctx context.Context, rev analytics.Revision) error {
-	return local(w.p.do(callForget, func() error { return w.p.books().Forget(ctx, rev) }))
-}
-
-func (w wire) SetAside(ctx context.Context, a analytics.Aside) error {
-	return w.p.books().SetAside(ctx, a)
-}
-
-func (w wire) SetMovement(ctx context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time) error {
-	return w.p.books().SetMovement(ctx, project, g, kind, times, at)
-}
-
-func (w wire) SetPageRows(ctx context.Context, project string, rows int) error {
-	return w.p.books().SetPageRows(ctx, project, rows)
+	return local(w.p.do(callForget, func() error { return w.book.Forget(ctx, rev) }))
 }
 
 func (w wire) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {
-	return local(w.p.do(callOpen, func() error { return w.p.books().SetOpen(ctx, k, t, at) }))
+	return local(w.p.do(callOpen, func() error { return w.book.SetOpen(ctx, k, t, at) }))
 }
 
 func (w wire) SetPages(ctx context.Context, rev analytics.Revision, pages []analytics.Row) error {
-	return local(w.p.do(callPages, func() error { return w.p.books().SetPages(ctx, rev, pages) }))
+	return local(w.p.do(callPages, func() error { return w.book.SetPages(ctx, rev, pages) }))
 }
 
 func (w wire) Count(ctx context.Context, name string, n int64, labels ...string) error {
-	return local(w.p.do(callCount, func() error { return w.p.books().Count(ctx, name, n, labels...) }))
+	return local(w.p.do(callCount, func() error { return w.book.Count(ctx, name, n, labels...) }))
 }
 
 // wiredSink is a sink behind a power.

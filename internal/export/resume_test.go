@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 // dirOf returns a new directory for one case of a property.
@@ -16,14 +18,14 @@ func dirOf(t tb, root string) string {
 	return dir
 }
 
-// TestResume: however a budget cuts a window into runs, and whatever was
-// predicted, all runs together send the fewest requests there can be.
+// TestResume: however a budget cuts a window into runs, and whatever was predicted, all
+// runs together send no request too many.
 func TestResume(t *testing.T) {
 	root := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, dirOf(t, root))
 		w.concurrency = rapid.SampledFrom([]int{1, 4, 16}).Draw(t, "concurrency")
-		rows := rapid.OneOf(rapid.IntRange(0, 3000), rapid.Map(rapid.IntRange(0, 12), func(n int) int { return n * pageRows })).Draw(t, "rows")
+		rows := rapid.OneOf(rapid.IntRange(0, 3000), rapid.Map(rapid.IntRange(0, 12), func(n int) int { return n * analytics.PageRows })).Draw(t, "rows")
 		w.predict = rapid.IntRange(0, 14).Draw(t, "predicted")
 		k := day("prj_a", 0)
 		w.service.put(k, rows, 1)
@@ -98,8 +100,8 @@ func TestManyWindows(t *testing.T) {
 	})
 }
 
-// A page log whose window has changed meanwhile is not gone on with; one
-// request finds that out, and its page is the first of the new reading.
+// A page log whose window has changed meanwhile is not continued; one request finds that
+// out, and its page is the first of the new reading.
 func TestResumeOfChangedWindow(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	k := day("prj_a", 0)
@@ -117,7 +119,7 @@ func TestResumeOfChangedWindow(t *testing.T) {
 	}
 }
 
-// A page log from before the window could settle is of no use after it.
+// A page log from before the window could settle is useless afterwards.
 func TestResumeAfterSettleTime(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	k := day("prj_a", 0)
@@ -135,7 +137,7 @@ func TestResumeAfterSettleTime(t *testing.T) {
 	}
 }
 
-// The last reading takes what comes, also in parts.
+// The last reading accepts what comes, also over several runs.
 func TestResumeOfTolerantReading(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	k := day("prj_a", 0)

@@ -27,14 +27,12 @@ func drawRow(t *rapid.T) analytics.Row {
 	}
 }
 
-// TestSorterAgainstSlicesSort with runs of a few rows: of rows with one path
-// the last added is left.
+// TestSorterAgainstSlicesSort with runs of a few rows: of several rows with one
+// path the last added is left.
 func TestSorterAgainstSlicesSort(t *testing.T) {
 	dir := t.TempDir()
-	smallRuns(t, 0, 0)
 	rapid.Check(t, func(rt *rapid.T) {
-		runRows, runBytes = rapid.IntRange(1, 40).Draw(rt, "run rows"), rapid.IntRange(1, 200).Draw(rt, "run bytes")
-		s := &sorter{dir: dir}
+		s := &sorter{dir: dir, runRows: rapid.IntRange(1, 40).Draw(rt, "run rows"), runBytes: rapid.IntRange(1, 200).Draw(rt, "run bytes")}
 		defer s.reset()
 		last := map[string]analytics.Row{}
 		added := 0
@@ -65,8 +63,7 @@ func TestSorterAgainstSlicesSort(t *testing.T) {
 }
 
 func TestSorterManyBlocks(t *testing.T) {
-	smallRuns(t, 3*blockRows+5, 1<<30)
-	s := &sorter{dir: t.TempDir()}
+	s := &sorter{dir: t.TempDir(), runRows: 3*blockRows + 5, runBytes: 1 << 30}
 	defer s.reset()
 	var pages []analytics.Page
 	for i := range 10 {
@@ -88,7 +85,7 @@ func TestSorterManyBlocks(t *testing.T) {
 
 // A merge holds one block of each run: blocks of long paths have few rows.
 func TestBlocksAreSmall(t *testing.T) {
-	s := &sorter{dir: t.TempDir()}
+	s := &sorter{dir: t.TempDir(), runRows: 1 << 15, runBytes: 4 << 20}
 	defer s.reset()
 	long := strings.Repeat("x", 30<<10)
 	var rows []analytics.Row
@@ -99,7 +96,7 @@ func TestBlocksAreSmall(t *testing.T) {
 	if len(s.runs) != 1 {
 		t.Fatalf("%d runs", len(s.runs))
 	}
-	r := bufio.NewReader(io.NewSectionReader(s.file, 0, s.end))
+	r := bufio.NewReader(io.NewSectionReader(s.file, 0, s.end()))
 	for blocks := 0; ; blocks++ {
 		payload, err := readRecord(r, nil)
 		if errors.Is(err, io.EOF) {
@@ -120,8 +117,7 @@ func TestBlocksAreSmall(t *testing.T) {
 
 // TestDamagedRunIsAnError: a spilled run is read back whole or not at all.
 func TestDamagedRunIsAnError(t *testing.T) {
-	smallRuns(t, 10, 1<<30)
-	s := &sorter{dir: t.TempDir()}
+	s := &sorter{dir: t.TempDir(), runRows: 10, runBytes: 1 << 30}
 	defer s.reset()
 	check(t, s.add(page(0, 10).Rows))
 	check(t, s.add(page(1, 5).Rows))
@@ -136,14 +132,15 @@ func TestDamagedRunIsAnError(t *testing.T) {
 	}
 }
 
-// recordOf returns a record with a right checksum.
+// recordOf returns a record with a correct checksum.
 func recordOf(payload []byte) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(len(payload)))
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(payload, castagnoli))
 	return append(b, payload...)
 }
 
-// TestDamagedLengthCostsLittle: a length is believed as far as the file goes.
+// TestDamagedLengthCostsLittle: memory is allocated for what the file has, not for what a
+// length says.
 func TestDamagedLengthCostsLittle(t *testing.T) {
 	content := binary.LittleEndian.AppendUint32(nil, maxRecord)
 	content = append(content, make([]byte, 2000)...)
@@ -171,7 +168,7 @@ func TestLongRecord(t *testing.T) {
 }
 
 // FuzzRecords reads anything as a log, and anything as the payload of a record:
-// no panic, and what is read was written like that.
+// no panic, and what is read can be written and read again.
 func FuzzRecords(f *testing.F) {
 	whole := appendPage([]byte{kindPage}, page(1, 3))
 	f.Add(whole)

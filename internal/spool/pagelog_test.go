@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-func TestPageLogGoesOn(t *testing.T) {
+func TestPageLogIsContinued(t *testing.T) {
 	dir := t.TempDir()
 	pages := []analytics.Page{page(0, 3), page(2, 0), page(1, 250)}
 	want := map[int]PageInfo{}
@@ -28,8 +29,8 @@ func TestPageLogGoesOn(t *testing.T) {
 		if d := cmp.Diff(want, f.Pages()); d != "" {
 			t.Errorf("pages (-want +got):\n%s", d)
 		}
-		if f.Attempt() != 1 || f.Requests() != i+1 || !f.Started().Equal(now) {
-			t.Errorf("attempt %d, requests %d, started %v", f.Attempt(), f.Requests(), f.Started())
+		if f.Reading() != 1 || f.Requests() != i+1 || !f.Started().Equal(now) {
+			t.Errorf("attempt %d, requests %d, started %v", f.Reading(), f.Requests(), f.Started())
 		}
 		check(t, f.Close())
 	}
@@ -39,7 +40,7 @@ func TestPageLogGoesOn(t *testing.T) {
 	}
 }
 
-// TestHeaderRules: which log is gone on with.
+// TestHeaderRules: which log is continued.
 func TestHeaderRules(t *testing.T) {
 	for name, tc := range map[string]struct {
 		number    int32
@@ -64,7 +65,7 @@ func TestHeaderRules(t *testing.T) {
 				if tc.on {
 					want, started = 1, now
 				}
-				if rows, _ := collect(t, g.sorter); g.Requests() != want || len(rows) != 2*want || !g.Started().Equal(started) || g.Attempt() != 1 {
+				if rows, _ := collect(t, g.sorter); g.Requests() != want || len(rows) != 2*want || !g.Started().Equal(started) || g.Reading() != 1 {
 					t.Errorf("requests %d, rows %d, started %v", g.Requests(), len(rows), g.Started())
 				}
 				check(t, g.Close())
@@ -73,7 +74,7 @@ func TestHeaderRules(t *testing.T) {
 	}
 }
 
-func TestLogOfAnotherKeyIsNotGoneOnWith(t *testing.T) {
+func TestLogOfAnotherKeyIsNotContinued(t *testing.T) {
 	s := openSpool(t, t.TempDir())
 	f := begin(t, s)
 	check(t, f.Append(page(0, 2)))
@@ -90,8 +91,7 @@ func TestLogOfAnotherKeyIsNotGoneOnWith(t *testing.T) {
 }
 
 func TestRestart(t *testing.T) {
-	smallRuns(t, 3, 1<<20)
-	s := openSpool(t, t.TempDir())
+	s := openSmall(t, t.TempDir(), 3)
 	f := begin(t, s)
 	check(t, f.Append(page(0, 5)))
 	check(t, f.Append(page(1, 5)))
@@ -99,8 +99,8 @@ func TestRestart(t *testing.T) {
 	check(t, f.Restart(later))
 	check(t, f.Append(page(0, 4)))
 	for range 2 {
-		if f.Attempt() != 2 || f.Requests() != 3 || !f.Started().Equal(later) {
-			t.Errorf("attempt %d, requests %d, started %v", f.Attempt(), f.Requests(), f.Started())
+		if f.Reading() != 2 || f.Requests() != 3 || !f.Started().Equal(later) {
+			t.Errorf("attempt %d, requests %d, started %v", f.Reading(), f.Requests(), f.Started())
 		}
 		rows, _ := collect(t, f.sorter)
 		if d := cmp.Diff(sortedRows(page(0, 4)), rows); d != "" {
@@ -128,9 +128,8 @@ func TestAppendTwiceCountsOnce(t *testing.T) {
 }
 
 func TestConcurrentAppend(t *testing.T) {
-	smallRuns(t, 50, 1<<20)
-	dir := t.TempDir()
-	f := begin(t, openSpool(t, dir))
+	s := openSmall(t, t.TempDir(), 50)
+	f := begin(t, s)
 	var all sync.WaitGroup
 	var pages []analytics.Page
 	for i := range 40 {
@@ -143,7 +142,7 @@ func TestConcurrentAppend(t *testing.T) {
 			}
 			f.Pages()
 			f.Requests()
-			f.Attempt()
+			f.Reading()
 		})
 	}
 	all.Wait()
@@ -154,7 +153,7 @@ func TestConcurrentAppend(t *testing.T) {
 			t.Fatalf("%d duplicates; rows (-want +got):\n%s", duplicates, d)
 		}
 		check(t, f.Close())
-		f = begin(t, openSpool(t, dir))
+		f = begin(t, s)
 	}
 }
 
@@ -178,8 +177,8 @@ func logOf(t *testing.T) (content []byte, ends []int, pages []analytics.Page) {
 	return content, ends, pages
 }
 
-// resume puts a log in place, begins, and checks that the pages at hand are the
-// first of those that were written; it returns how many.
+// resume puts a log in place, opens it, and checks that its pages are the first of those
+// that were written; it returns how many.
 func resume(t *testing.T, s *Spool, content []byte, pages []analytics.Page) int {
 	t.Helper()
 	check(t, os.WriteFile(filepath.Join(s.fetching, name(key)+".pages"), content, 0o600))
@@ -242,14 +241,14 @@ func TestBitFlipsAreFound(t *testing.T) {
 			t.Errorf("flip at %d: %d pages, want %d", at, got, want)
 		}
 	}
-	// A hole, as a machine's crash can leave it.
+	// A hole, which a machine's crash can leave.
 	if got := resume(t, s, append(content[:ends[1]:ends[1]], make([]byte, 5000)...), pages); got != 1 {
 		t.Errorf("zeros after one page: %d pages", got)
 	}
 }
 
-// TestNothingComesBack: what follows damage is gone for good, also when other
-// pages of the same length take the place of the damaged one.
+// TestNothingComesBack: what follows damage is gone for good, even when another page of the
+// same length replaces the damaged one.
 func TestNothingComesBack(t *testing.T) {
 	content, ends, _ := logOf(t)
 	content[ends[0]+recordHead] ^= 1 // the first page
@@ -278,9 +277,8 @@ func mount(t *testing.T, options string) string {
 func TestDiskFull(t *testing.T) {
 	for _, run := range []int{1 << 20, 100} {
 		t.Run(fmt.Sprint(run), func(t *testing.T) {
-			smallRuns(t, run, 1<<30)
 			dir := mount(t, "size=256k")
-			f := begin(t, openSpool(t, dir))
+			f := begin(t, openSmall(t, dir, run))
 			var pages []analytics.Page
 			var err error
 			for i := 0; err == nil; i++ {
@@ -294,7 +292,7 @@ func TestDiskFull(t *testing.T) {
 				t.Error("a page is appended after one in part")
 			}
 			check(t, f.Close())
-			s := openSpool(t, dir) // the next run; the disk has room again
+			s := openSmall(t, dir, run) // the next run; the disk has room again
 			check(t, syscall.Mount("none", dir, "tmpfs", syscall.MS_REMOUNT, "size=4m"))
 			g := begin(t, s)
 			n := g.Requests()
@@ -312,10 +310,9 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestSpillFailure: rows that could not be spilled are not sealed without.
+// TestSpillFailure: a log whose rows could not be spilled is not sealed without them.
 func TestSpillFailure(t *testing.T) {
-	smallRuns(t, 3, 1<<20)
-	s := openSpool(t, t.TempDir())
+	s := openSmall(t, t.TempDir(), 3)
 	f := begin(t, s)
 	check(t, os.Remove(s.tmp))
 	if err := f.Append(page(0, 5)); !errors.Is(err, os.ErrNotExist) {
@@ -334,8 +331,8 @@ func TestSpillFailure(t *testing.T) {
 	}
 }
 
-// TestBroken: what was written in part is neither gone on with nor sealed,
-// until the attempt begins anew.
+// TestBroken: what was written in part is neither continued nor sealed, until a new reading
+// begins.
 func TestBroken(t *testing.T) {
 	s := openSpool(t, t.TempDir())
 	f := begin(t, s)
@@ -349,4 +346,30 @@ func TestBroken(t *testing.T) {
 	}
 	check(t, f.Restart(now))
 	check(t, f.Append(page(1, 2)))
+}
+
+// TestPageSet compares the set with a plain map.
+func TestPageSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var set pageSet
+		model := map[int]PageInfo{}
+		for range rapid.IntRange(0, 200).Draw(t, "pages") {
+			offset := rapid.IntRange(0, 130).Draw(t, "page") * analytics.PageRows
+			if rapid.IntRange(0, 9).Draw(t, "kind") == 0 {
+				offset = rapid.IntRange(0, 1<<62).Draw(t, "offset")
+			}
+			if _, there := model[offset]; there != set.has(offset) {
+				t.Fatalf("has(%d) = %v", offset, !there)
+			} else if there {
+				continue
+			}
+			p := PageInfo{Rows: 250 - rapid.IntRange(0, 1).Draw(t, "short"), HasMore: rapid.Bool().Draw(t, "more"),
+				Totals: analytics.Totals{Human: int64(rapid.IntRange(0, 1).Draw(t, "totals"))}}
+			model[offset] = p
+			set.put(offset, p)
+		}
+		if d := cmp.Diff(model, set.all()); d != "" || set.n != len(model) {
+			t.Fatalf("%d pages, want %d (-want +got):\n%s", set.n, len(model), d)
+		}
+	})
 }
