@@ -198,7 +198,7 @@ func (c Config) validate() error {
 		}
 	}
 	for i, name := range c.Projects {
-		if !analytics.ValidProject(name) {
+		if analytics.CheckProject(name) != nil {
 			add("project %.140q: want 1 to 128 of A-Z a-z 0-9 _ -", name)
 		}
 		if slices.Contains(c.Projects[:i], name) {

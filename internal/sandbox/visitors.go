@@ -17,7 +17,7 @@ import (
 // Limits of section 8 of the service's specification.
 const (
 	defaultLimit = 50
-	maxLimit     = 250
+	maxLimit     = analytics.PageRows
 )
 
 // visitorsPage is the response body of section 4.3.
