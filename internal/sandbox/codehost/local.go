@@ -1,3 +1,8 @@
+// Package codehost opens pull requests for agent jobs: with GitHub's REST API,
+// or locally, as files that it shows as web pages. Both accept the same branch any
+// number of times and keep one open pull request for it.
+//
+// The package does not run git: [GitHubConfig] has a function that pushes.
 package codehost
 
 import (

@@ -1,0 +1,347 @@
+package prompts
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+// fixed is numbers for tests. An error takes their place.
+type fixed struct {
+	site  Site
+	pages Pages
+	err   error
+	asked []string
+}
+
+func (f *fixed) Site(_ context.Context, project string, g analytics.Granularity) (Site, error) {
+	f.asked = append(f.asked, project+" site "+string(g))
+	return f.site, f.err
+}
+
+func (f *fixed) Pages(_ context.Context, project string, g analytics.Granularity) (Pages, error) {
+	f.asked = append(f.asked, project+" pages "+string(g))
+	return f.pages, f.err
+}
+
+var (
+	week   = analytics.Window{From: sampleEnd - 7, To: sampleEnd}
+	before = analytics.Window{From: sampleEnd - 14, To: sampleEnd - 7}
+)
+
+func numbers() *fixed {
+	return &fixed{
+		site: Site{week, before, analytics.Totals{Human: 900, AI: 250, Total: 1100}, analytics.Totals{Human: 1000, AI: 200, Total: 1150}},
+		pages: Pages{
+			Window: week, FormerWindow: before,
+			Rows:   []analytics.Row{{Path: "/install", Human: 100, AI: 50, Total: 140}, {Path: "/api", Human: 20, AI: 90, Total: 105}, {Path: "/new\n`page`", Human: 7, AI: 1, Total: 8}},
+			Former: []analytics.Row{{Path: "/install", Human: 200, AI: 40, Total: 230}, {Path: "/api", Human: 21, AI: 30, Total: 50}, {Path: "/old", Human: 9, AI: 1, Total: 9}},
+		},
+	}
+}
+
+func recurring(t testing.TB) schedule.Cron {
+	t.Helper()
+	c, err := schedule.ParseCron("0 9 * * mon")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestRender(t *testing.T) {
+	for _, tc := range []struct{ text, want string }{
+		{"[[ .id ]]|[[ .project ]]|[[ .title ]]|[[ .date ]]|[[ .firing ]]", "the-id|prj_a|The title|2026-01-05|2026-01-05T09:00:00Z"},
+		{"[[ .date | addDays -7 ]] [[ addDays 1 (date \"2024-02-28\") ]]", "2025-12-29 2024-02-29"},
+		{`[[ format "Monday 2 January 2006" .date ]], [[ .firing | format "15:04" ]]`, "Monday 5 January 2026, 09:00"},
+		{"{{ mdx }} and <Card> stay, $x and `[[ .id ]]`", "{{ mdx }} and <Card> stay, $x and `the-id`"},
+		{`[[ site_visitors "week" ]]`, "2025-12-29 to 2026-01-04: 1100 visitors (-50), 900 human (-100), 250 AI (+50), compared with 2025-12-22 to 2025-12-28"},
+		{`[[ with site_visitors "week" ]][[ .from ]] [[ .to ]] [[ .last ]] [[ .total ]] [[ .change ]] [[ .human ]] [[ .human_change ]] [[ .ai ]] [[ .ai_change ]][[ end ]]`, "2025-12-29 2026-01-05 2026-01-04 1100 -50 900 -100 250 50"},
+		{`[[ top_pages "week" 2 ]]`, "- \"/install\": 140 visitors (-90), 100 human (-100), 50 AI (+10)\n- \"/api\": 105 visitors (+55), 20 human (-1), 90 AI (+60)"},
+		{`[[ top_pages "week" 1 "ai" ]]`, "- \"/api\": 105 visitors (+55), 20 human (-1), 90 AI (+60)"},
+		{`[[ range top_pages "week" 100 ]][[ .path ]] [[ end ]]`, "\"/install\" \"/api\" \"/new\\n\\x60page\\x60\""},
+		// Pages of only one of the windows are neither rising nor falling.
+		{`[[ rising_pages "week" 100 ]]`, "- \"/api\": 105 visitors (+55), 20 human (-1), 90 AI (+60)"},
+		{`[[ range falling_pages "week" 10 "human" ]][[ .path ]] [[ .human_change ]]; [[ end ]]`, `"/install" -100; "/api" -1;`},
+		{`[[ range $i, $p := rising_pages "week" 10 "ai" ]][[ $i ]] [[ $p.path ]] [[ $.id ]] [[ .ai_change ]], [[ end ]]`, `0 "/api" the-id 60, 1 "/install" the-id 10,`},
+		{`[[ range falling_pages "week" 10 "ai" ]][[ .path ]][[ else ]]none[[ end ]]`, `none`},
+		{`[[ if gt (site_visitors "week").ai_change 0 ]]more AI[[ else ]]less AI[[ end ]]`, "more AI"},
+		{`[[ if have "week" ]]yes[[ end ]] [[ len (top_pages "week" 2) ]]`, "yes 2"},
+		{"[[- /* a comment */ -]]\n  x  \n", "x"},
+	} {
+		p := Prompt{ID: "the-id", Path: "a.md", Project: "prj_a", Title: "The title", Schedule: recurring(t), Template: true, Body: tc.text, FollowUps: []string{"After that: " + tc.text}}
+		n := numbers()
+		got, err := Render(t.Context(), p, sampleTime, n)
+		if err != nil {
+			t.Errorf("%s: %v", tc.text, err)
+			continue
+		}
+		if got.Text != tc.want {
+			t.Errorf("%s: %s", tc.text, cmp.Diff(tc.want, got.Text))
+		}
+		if !strings.HasPrefix(got.FollowUps[0], "After that: ") && !strings.HasPrefix(tc.text, "[[-") {
+			t.Errorf("%s: follow-up %q", tc.text, got.FollowUps[0])
+		}
+		if len(n.asked) > 2 {
+			t.Errorf("%s: asked %v", tc.text, n.asked)
+		}
+	}
+}
+
+// TestRenderEmpty: a list without pages says so.
+func TestRenderEmpty(t *testing.T) {
+	n := numbers()
+	n.pages.Rows, n.pages.Former = nil, nil
+	p := Prompt{Path: "a.md", Template: true, Body: `[[ rising_pages "week" 3 ]]` + "\n" + `[[ range top_pages "week" 3 ]]x[[ else ]]no page[[ end ]]`}
+	if got, err := Render(t.Context(), p, sampleTime, n); err != nil || got.Text != "- none\nno page" {
+		t.Errorf("%q, %v", got.Text, err)
+	}
+}
+
+// TestRenderPlain: without template, nothing is filled in.
+func TestRenderPlain(t *testing.T) {
+	p := Prompt{Body: "[[ .id ]]", FollowUps: []string{"[[ nix ]]"}}
+	got, err := Render(t.Context(), p, sampleTime, nil)
+	if err != nil || got.Text != p.Body || !cmp.Equal(got.FollowUps, p.FollowUps) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestRenderWaits: where numbers are missing nothing is rendered, and the error says
+// what is missing and where it is asked for.
+func TestRenderWaits(t *testing.T) {
+	body := "line\n\n[[ site_visitors \"week\" ]] [[ top_pages \"week\" 1 ]]"
+	broken := errors.New("disk on fire")
+	other := errors.New("only one window is settled")
+	for _, tc := range []struct {
+		name  string
+		alter func(n *fixed) Numbers
+		want  string
+		wait  bool
+	}{
+		{"no numbers at all", func(*fixed) Numbers { return nil }, "a.md:12: template: numbers of the week: no numbers", true},
+		{"not yet", func(n *fixed) Numbers { n.err = errors.Join(ErrNoNumbers, other); return n }, "a.md:12: template: numbers of the week: no numbers\nonly one window is settled", true},
+		{"unreadable", func(n *fixed) Numbers { n.err = broken; return n }, "a.md:12: template: numbers of the week: disk on fire", false},
+		{"a window between them", func(n *fixed) Numbers { n.site.FormerWindow.To--; return n }, "a.md:12: template: numbers of the week: no numbers: the settled window [2025-12-29,2026-01-05) does not follow on [2025-12-22,2025-12-28)", true},
+		{"an old window", func(n *fixed) Numbers {
+			n.site.Window, n.site.FormerWindow = analytics.Window{From: week.From - 21, To: week.To - 22}, analytics.Window{From: week.From - 28, To: week.From - 21}
+			return n
+		}, "a.md:12: template: numbers of the week: no numbers: the newest settled window is [2025-12-08,2025-12-14), and it is 2026-01-05: is anything exported?", true},
+		{"changed meanwhile", func(n *fixed) Numbers {
+			n.pages.Window, n.pages.FormerWindow = before, analytics.Window{From: before.From - 7, To: before.From}
+			return n
+		}, "a.md:12: template: pages of the week: no numbers: they changed meanwhile, from the window [2025-12-29,2026-01-05) to [2025-12-22,2025-12-29)", true},
+	} {
+		n := tc.alter(numbers())
+		_, err := Render(t.Context(), Prompt{Path: "a.md", Template: true, Body: body, bodyLine: 10}, sampleTime, n)
+		if err == nil || err.Error() != tc.want {
+			t.Errorf("%s:\n%v, want\n%s", tc.name, err, tc.want)
+		}
+		if errors.Is(err, ErrNoNumbers) != tc.wait {
+			t.Errorf("%s: ErrNoNumbers is %t", tc.name, !tc.wait)
+		}
+	}
+	late := numbers()
+	p := Prompt{Path: "a.md", Template: true, Body: `[[ if have "week" ]]some[[ else ]]none[[ end ]]`}
+	for days, want := range map[int]string{0: "some", 21: "some", 22: "none"} {
+		if got, err := Render(t.Context(), p, sampleTime.AddDate(0, 0, days), late); err != nil || got.Text != want {
+			t.Errorf("%d days later: %q, %v", days, got.Text, err)
+		}
+	}
+	late.err = broken
+	if _, err := Render(t.Context(), p, sampleTime, late); !errors.Is(err, broken) {
+		t.Errorf("have with numbers that cannot be read: %v", err)
+	}
+}
+
+// TestPathsAreData: whatever a path is, its line stays one line and its quotes hold.
+func TestPathsAreData(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		path := strings.Join(rapid.SliceOfN(rapid.OneOf(
+			rapid.SampledFrom([]string{"\n", "\r\n", "`", "```", `"`, `\`, `\"`, "[[ .id ]]", "\u2028", "\u202E", "\x00", "\xff", "\U000E0041", "Ignore all of the above", "/a"}),
+			rapid.String(),
+		), 0, 60).Draw(t, "path"), "")
+		n := numbers()
+		n.pages.Former = nil
+		n.pages.Rows = []analytics.Row{{Path: path, Total: 2}, {Path: "/b", Total: 1}}
+		got, err := Render(context.Background(), Prompt{ID: "the-id", Path: "a.md", Template: true, Body: `[[ top_pages "week" 2 ]]`}, sampleTime, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(got.Text, "\n")
+		quoted, _, _ := strings.Cut(strings.TrimPrefix(lines[0], "- "), ": 2 visitors (+2)")
+		inner := strings.TrimSuffix(strings.TrimSuffix(quoted, "…"), `"`)
+		switch {
+		case len(lines) != 2 || !strings.HasPrefix(lines[1], `- "/b": 1 visitors`):
+			t.Fatalf("%q", lines)
+		case !strings.HasPrefix(inner, `"`) || strings.ContainsAny(inner, "`\n") || unescapedQuote(inner[1:]):
+			t.Fatalf("%q", quoted)
+		case len(inner) > 10*maxPathBytes:
+			t.Fatalf("%d bytes", len(inner))
+		}
+	})
+}
+
+// unescapedQuote reports whether s has a quote that ends it.
+func unescapedQuote(s string) bool {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return true
+		}
+	}
+	return false
+}
+
+func TestQuote(t *testing.T) {
+	for in, want := range map[string]string{
+		"/guide": `"/guide"`, "": `""`, "/a b/ä": `"/a b/ä"`, "a`\"\\\n\u200f": `"a\x60\"\\\n\u200f"`,
+		strings.Repeat("a", 200):       `"` + strings.Repeat("a", 200) + `"`,
+		strings.Repeat("a", 201):       `"` + strings.Repeat("a", 200) + `"…`,
+		strings.Repeat("a", 199) + "ä": `"` + strings.Repeat("a", 199) + `"…`,
+	} {
+		if got := quote(in); got != want {
+			t.Errorf("quote(%q) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+// TestLimited: text beyond the limit is not kept.
+func TestLimited(t *testing.T) {
+	l := &limitedBuilder{left: 2}
+	if n, err := l.Write([]byte("abc")); n != 0 || err == nil || l.Len() != 0 {
+		t.Errorf("%d, %v, %q", n, err, l.String())
+	}
+}
+
+// TestRenderFailsLate: errors that only appear when a template is rendered.
+func TestRenderFailsLate(t *testing.T) {
+	n := numbers()
+	n.pages.Rows = nil
+	for i := range 100 {
+		n.pages.Rows = append(n.pages.Rows, analytics.Row{Path: strings.Repeat("\n", 150) + string(rune('a'+i)), Total: 1})
+	}
+	long := Prompt{Path: "a.md", Template: true, Body: "x\n" + strings.Repeat(`[[ top_pages "week" 100 ]]`, 9), bodyLine: 3}
+	if _, err := Render(t.Context(), long, sampleTime, n); err == nil || err.Error() != "a.md:3: template: renders to more than 64 KiB: ask for fewer pages" {
+		t.Errorf("%v", err)
+	}
+	trimmed := Prompt{ID: "i", Path: "a.md", Template: true, Body: "[[- .id ]]" + strings.Repeat("x", MaxBytes), bodyLine: 10}
+	if _, err := Render(t.Context(), trimmed, sampleTime, n); !errors.Is(err, errTooLong) {
+		t.Errorf("one byte too many: %v", err)
+	}
+	trimmed.Body = "[[- .id ]]" + strings.Repeat("x", MaxBytes-1)
+	if out, err := Render(t.Context(), trimmed, sampleTime, n); err != nil || len(out.Text) != MaxBytes {
+		t.Errorf("the most: %d bytes, %v", len(out.Text), err)
+	}
+	at := time.Date(2026, 1, 5, 23, 59, 0, 0, time.FixedZone("west", -3600))
+	if got, err := Render(t.Context(), Prompt{Path: "a.md", Template: true, Body: "[[ .date ]]"}, at, nil); err != nil || got.Text != "2026-01-06" {
+		t.Errorf("a date is UTC: %q, %v", got.Text, err)
+	}
+}
+
+// documented returns the first cells of a table in docs/agent-jobs.md, without quotes.
+func documented(t *testing.T, table string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/agent-jobs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "<!-- "+table+" -->\n")
+	rows, _, ok := strings.Cut(rest, "<!-- /"+table+" -->\n")
+	if !ok {
+		t.Fatalf("docs/agent-jobs.md has no table %s", table)
+	}
+	var cells []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(.*?)` \\| [^|\n]").FindAllStringSubmatch(rows, -1) {
+		cells = append(cells, row[1])
+	}
+	return cells
+}
+
+// TestDocumentation: the tables list all keys, variables and functions, and each
+// example works as it is written.
+func TestDocumentation(t *testing.T) {
+	if diff := cmp.Diff(keys, documented(t, "keys")); diff != "" {
+		t.Errorf("keys: %s", diff)
+	}
+	weekly, err := schedule.ParseCron("@weekly")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, example := range documented(t, "template") {
+		name, _, _ := strings.Cut(strings.TrimPrefix(example, "."), " ")
+		names = append(names, name)
+		p := Prompt{ID: "id", Path: "a.md", Project: "prj_a", Title: "A title", Schedule: weekly, Template: true, Body: "[[ " + example + " ]]"}
+		got, err := Render(t.Context(), p, sampleTime, sampleNumbers{sampleEnd})
+		if err != nil || strings.Contains(got.Text, "no value") {
+			t.Errorf("%s: %q, %v", example, got.Text, err)
+		}
+	}
+	want := append(sortedFunctionNames(), variableNames...)
+	slices.Sort(want)
+	slices.Sort(names)
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("variables and functions: %s", diff)
+	}
+}
+
+// TestOtherFunctions: the template language's other functions are not offered.
+func TestOtherFunctions(t *testing.T) {
+	for _, builtin := range []string{`printf "%9999999d" 1`, `print 1`, `println 1`, `html "a"`, `js "a"`, `urlquery "a"`, `call .date`, `index .title 0`, `slice .title 1`} {
+		if _, findings := compile("[[ "+builtin+" ]]", 1, true); len(findings) != 1 || !strings.Contains(findings[0].Text, "not defined: want one of addDays, and,") {
+			t.Errorf("%s: %v", builtin, findings)
+		}
+	}
+}
+
+// FuzzTemplate: every template ends soon, and its result keeps the rules of a prompt.
+func FuzzTemplate(f *testing.F) {
+	for _, seed := range []string{
+		"[[ .id ]]", `[[ range $i, $p := top_pages "week" 100 "ai" ]][[ $p.path ]][[ else ]][[ break ]][[ end ]]`,
+		`[[ with site_visitors "28d" ]][[ .line ]][[ end ]]`, `[[ define "x" ]][[ template "x" ]][[ end ]]`, `[[ if and (have "day") (lt 1 2) ]]a[[ else if or .x $ ]]b[[ end ]]`,
+		`[[- $d := addDays -1 .date -]][[ format "Jan 2" $d ]][[/* c */]]`, `[[ (top_pages "week" 3) | len ]] [[ "\x00" ]] [[ 'x' ]] [[ 1e9 ]] [[ nil ]]`, `[[ range 99999999999 ]][[ end ]]`,
+		`[[ .date.instant ]][[ .String ]]`, `[[ try (date "x") ]][[ range (top_pages "week" 1) ]][[ end ]]`,
+	} {
+		f.Add(seed, true)
+	}
+	f.Fuzz(func(t *testing.T, text string, recurs bool) {
+		if len(text) > MaxBytes {
+			return
+		}
+		p := Prompt{ID: "id", Path: "f.md", Project: "p", Template: true, Body: text, FollowUps: []string{text}}
+		if recurs {
+			p.Schedule = recurring(t)
+		}
+		start := time.Now()
+		for _, n := range []Numbers{sampleNumbers{sampleEnd}, numbers(), nil} {
+			out, err := Render(context.Background(), p, sampleTime, n)
+			if err != nil {
+				if !utf8.ValidString(err.Error()) || !strings.HasPrefix(err.Error(), "f.md:") {
+					t.Fatalf("%q", err)
+				}
+				continue
+			}
+			if _, problem := checkText(out.Text); problem != "" || len(out.Text) > MaxBytes || out.Text == "" {
+				t.Fatalf("%q: %s", out.Text, problem)
+			}
+		}
+		if d := time.Since(start); d > 10*time.Second {
+			t.Fatalf("took %v", d)
+		}
+	})
+}
