@@ -1,12 +1,10 @@
 package helm
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,60 +12,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// copies say where the chart's files come from: a chart can read only its own.
-var copies = map[string][]string{
+// linked are the files that the chart has as symbolic links.
+var linked = map[string][]string{
 	"rules":      {"../prometheus/alerts.yaml", "../prometheus/recording.yaml"},
 	"dashboards": {"../../dashboards/json/*.json"},
-}
-
-// TestCopies holds the chart's rules and dashboards against their sources, or
-// with -update copies them.
-func TestCopies(t *testing.T) {
-	for folder, sources := range copies {
-		var known []string
-		for _, pattern := range sources {
-			paths, err := filepath.Glob(pattern)
-			if err != nil || len(paths) == 0 {
-				t.Fatalf("%s: nothing there, %v", pattern, err)
-			}
-			for _, path := range paths {
-				known = append(known, filepath.Base(path))
-				sameFile(t, path, filepath.Join(chart, "files", folder, filepath.Base(path)))
-			}
-		}
-		have, err := filepath.Glob(filepath.Join(chart, "files", folder, "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range have {
-			if !slices.Contains(known, filepath.Base(path)) {
-				t.Errorf("%s has no source any more: remove it", path)
-			}
-		}
-	}
-}
-
-func sameFile(t *testing.T, source, target string) {
-	t.Helper()
-	want, err := os.ReadFile(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if *update {
-		if err := os.WriteFile(target, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if have, err := os.ReadFile(target); err != nil || !bytes.Equal(have, want) {
-		t.Errorf("%s is not %s (%v): `make docs` copies it", target, source, err)
-	}
 }
 
 // TestRulesArrive: PrometheusRule has every group of the sources, unchanged by
 // the templates, whose language is that of the alerts' texts.
 func TestRulesArrive(t *testing.T) {
 	var want []any
-	for _, path := range copies["rules"] {
+	for _, path := range linked["rules"] {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +70,7 @@ func TestDashboardsArrive(t *testing.T) {
 			t.Errorf("%s has %d bytes: kubectl apply takes %d", o.id(), n, configMapLimit)
 		}
 	}
-	sources, err := filepath.Glob(copies["dashboards"][0])
+	sources, err := filepath.Glob(linked["dashboards"][0])
 	if err != nil || len(sources) != len(arrived) {
 		t.Errorf("%d dashboards, %d ConfigMaps, %v", len(sources), len(arrived), err)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-var update = flag.Bool("update", false, "write golden files and the chart's copies of rules and dashboards")
+var update = flag.Bool("update", false, "write the golden files")
 
 const (
 	chart = "docgauge"
