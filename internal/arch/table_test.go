@@ -114,9 +114,7 @@ var allowed = map[string][]string{
 	"cmd/docgauge": {"internal/cli"},
 
 	// What only developers run.
-	"dashboards": {"dashboards/grafana", "exporter"},
-
-	"dashboards/grafana": {},
+	"dashboards": {"exporter"},
 
 	"deploy/compose": {},
 
