@@ -12,7 +12,7 @@ func history() dashboard {
 			sourceVariable(sqlSource, "ClickHouse", "The ClickHouse that docgauge writes to; its default database must be "+
 				"docgauge's."),
 			rowVariable("project", "Project", "The project to show.", sqlProjects, option{}),
-			rowVariable("granularity", "Window", "How long the windows are of everything but the first three trends.",
+			rowVariable("granularity", "Window", "Length of the windows in all panels but the first three trends.",
 				sqlGranularities, preset("week", "week")),
 			rowVariable("after", "Pages of", "First day of the window whose pages are shown.", sqlAfters,
 				preset("the newest", newestDate)),
@@ -61,7 +61,7 @@ func historyOverlap() section {
 			on("ai_only", named("only AI"), always("purple")).
 			columns().stacked().in(counts).empty(noWindow).size(12, 9),
 		graph("Shares of humans and AI",
-			"Of all readers of each $granularity. Human and AI are more than 100 % together, by those who are both.",
+			"Shares of all readers of each $granularity. Human and AI add up to more than 100 %, because some readers are both.",
 			sqlSeries(sqlShares).maybe("nobody came in any window")).
 			on("human_share", named("human"), always("green")).
 			on("both_share", named("both"), always("orange")).
@@ -105,16 +105,22 @@ func historyMovers() section {
 	}
 	change := col("change", "Change", counts).wide(90)
 	return row("From $before to $after",
-		table("Rising pages", "Pages of both windows that gained the most readers.", "Change", true,
+		table("Rising pages",
+			"Pages with readers in both windows that gained the most. A page that only the later window has is not here but "+
+				"under Pages that appeared.",
+			"Change", true,
 			columns(change.judged(good)), sqlRows(sqlMovers(true)).maybe(twoWindows)).
 			in(counts).empty(noTwo).size(12, 9),
-		table("Falling pages", "Pages of both windows that lost the most readers.", "Change", false,
+		table("Falling pages",
+			"Pages with readers in both windows that lost the most. A page that only the earlier window has is not here but "+
+				"under Pages that vanished.",
+			"Change", false,
 			columns(change.judged(bad)), sqlRows(sqlMovers(false)).maybe(twoWindows)).
 			in(counts).empty(noTwo).size(12, 9),
-		table("Pages that appeared", "Read in the later window, and not by anybody in the earlier one.", "Readers", true,
+		table("Pages that appeared", "Pages that the later window has and the earlier one has not.", "Readers", true,
 			only, sqlRows(sqlOnly(sqlAfter, sqlBefore)).maybe(twoWindows)).
 			in(counts).empty(noTwo).size(12, 8),
-		table("Pages that vanished", "Read in the earlier window, and not by anybody in the later one.", "Readers", true,
+		table("Pages that vanished", "Pages that the earlier window has and the later one has not.", "Readers", true,
 			only, sqlRows(sqlOnly(sqlBefore, sqlAfter)).maybe(twoWindows)).
 			in(counts).empty(noTwo).size(12, 8),
 	)
@@ -128,7 +134,7 @@ func historyPage() section {
 			sqlSeries(sqlPageTrend)).
 			in(counts).empty(noWindow).size(16, 9)),
 		table("The page in the chosen window",
-			"Its readers, and which share of the site's readers they are.", "Readers", true, []column{
+			"Its readers, and their share of the site's readers.", "Readers", true, []column{
 				col("path", "Page", plain), col("total", "Readers", counts).wide(80),
 				col("human", "Human", counts).wide(80), col("ai", "AI", counts).wide(80),
 				col("share", "Of all", shares).wide(80),
@@ -153,7 +159,7 @@ func historyWindows() section {
 			}, sqlRows(sqlNewest)).
 			in(counts).empty("No window was exported").size(12, 9),
 		table("Restated windows",
-			"Windows whose numbers changed when they were read again: what the first reading said, and what the newest says.",
+			"Windows whose numbers changed when they were read again: the first reading and the newest.",
 			"Read", true, []column{
 				col("granularity", "Window", plain).wide(80), col("first_day", "From", plain).wide(100),
 				col("readings", "Readings", numerals).wide(80),

@@ -5,12 +5,12 @@ import "github.com/docgauge/docgauge/exporter"
 // jobs shows the prompt queue and its agent jobs.
 func jobs() dashboard {
 	return newDashboard(uidJobs, "docgauge / Agent jobs",
-		"What the prompt queue does: prompts by state, jobs with their pull requests, outcomes, money caps, and whether "+
-			"AI readers follow.",
+		"The prompt queue: prompts by state, jobs with their pull requests, outcomes, cost caps, and whether AI readers "+
+			"follow.",
 		"now-30d", []variable{
 			sourceVariable(promSource, "Prometheus", "The Prometheus that scrapes docgauge."),
 			labelVariable("project", "Project", "Projects to show.", exporter.AgentPrompts, exporter.LabelProject),
-			labelVariable("instance", "Instance", "Which docgauge: one for each organisation.", exporter.AgentPrompts,
+			labelVariable("instance", "Instance", "The docgauge instance: one for each organisation.", exporter.AgentPrompts,
 				"instance"),
 		},
 		jobsNow(), jobsTable(), jobsQueue(), jobsOutcomes(), jobsMoney(), jobsEffect())
@@ -31,20 +31,20 @@ func inState(state string) string {
 func jobsNow() section {
 	return row("Now",
 		stat("Queue",
-			"Whether prompts are submitted. Why they are not is under Pauses.",
+			"Whether prompts are submitted. The panel Pauses gives the reason.",
 			instant("max("+of(exporter.AgentQueuePaused, ofInstance)+")", "queue")).
 			in(plain).empty(noQueue).words(either("running", good, "paused", bad)).judged(good, from(1, bad)).size(4, 4),
 		stat("Waiting",
-			"Prompts that wait for their time, their turn, a cap or the budget; jobs plan says for what.",
+			"Prompts that wait for their time, their turn, a cap or the budget; docgauge jobs plan gives the reason.",
 			instant(inState("pending"), "waiting")).in(counts).empty(noQueue).size(4, 4),
 		stat("At work", "Agent jobs that the service works on.",
 			instant(inState("active"), "at work")).in(counts).empty(noQueue).size(4, 4),
 		stat("In doubt",
-			"Prompts of which nobody knows whether the service took them. Each needs a person: docgauge jobs resolve.",
+			"Prompts that the service may or may not have accepted. Each needs a person: docgauge jobs resolve.",
 			instant(inState("unknown"), "in doubt")).in(counts).empty(noQueue).
 			judged(good, from(1, bad)).size(4, 4),
 		stat("Oldest job at work",
-			"How long ago the oldest job began that has not ended. After two hours it counts as stalled.",
+			"Age of the oldest unfinished job. After two hours it counts as stalled.",
 			instant("time() - min("+ofQueue(exporter.AgentOldestActive)+")", "age").maybe("no job is at work")).
 			in(seconds).empty("No job at work").
 			judged(good, from(3600, warning), from(7200, bad)).size(4, 4),
@@ -114,7 +114,7 @@ func jobsQueue() section {
 			instant("sort_desc("+states+" > 0)", "{{state}}").maybe("the folder may hold no prompt")).
 			in(counts).empty("No prompt").size(6, 9),
 		timeline("Pauses",
-			"When no prompt was submitted, and why: unknown (two in doubt in a row), unauthorized (the key was refused), "+
+			"When the queue was paused, and why: unknown (two in doubt in a row), unauthorized (the key was refused), "+
 				"operator, new_state (the journal is new).",
 			overTime("max by (reason) ("+of(exporter.AgentQueuePaused, ofInstance)+")", "{{reason}}")).
 			in(plain).empty(noQueue).words(either("running", good, "paused", bad)).judged(good, from(1, bad)).size(6, 9),
@@ -135,7 +135,7 @@ func jobsOutcomes() section {
 	all := "sum(" + ofQueue(exporter.AgentJobsFinished) + ")"
 	const noPR = "no job of the last 30 days ended with a pull request"
 	return row("Outcomes",
-		stat("Ended with a pull request", "Share of all jobs that ended since the state was made.",
+		stat("Ended with a pull request", "Share of all jobs that ended since the state was created.",
 			instant(share("sum("+ofQueue(exporter.AgentJobsFinished, is(exporter.LabelResult, "pr"))+")", all), "share").
 				maybe("no job has ended")).
 			in(shares).between(0, 1).empty("No job has ended").
@@ -148,8 +148,8 @@ func jobsOutcomes() section {
 		graph("Results, 24 hours", "Jobs that ended in the 24 hours before, by result.", overTime(ended("1d"), "{{result}}")).
 			steps().stacked().in(counts).empty(noQueue).size(7, 8),
 		stat("Time to a pull request",
-			"From the creation of a job to its end, of jobs of the last 30 days that ended with a pull request: half of them "+
-				"took less than the median.",
+			"Time from the creation of a job to its end, for jobs of the last 30 days with a pull request. Half of them took "+
+				"less than the median.",
 			instant("quantile(0.5, "+withPullRequest()+")", "median").maybe(noPR),
 			instant("max("+withPullRequest()+")", "longest").maybe(noPR)).
 			in(seconds).empty("No pull request yet").
@@ -166,8 +166,8 @@ func jobsMoney() section {
 	const unlimited = "the budget may be unlimited"
 	return row("Money and requests",
 		bars("Caps on jobs",
-			"Share of DOCGAUGE_MAX_JOBS_PER_DAY (day, over 24 hours) and DOCGAUGE_MAX_ACTIVE_JOBS (active) that is used: "+
-				"each job costs credits. At 100 % prompts wait.",
+			"Used share of DOCGAUGE_MAX_JOBS_PER_DAY (day, over 24 hours) and DOCGAUGE_MAX_ACTIVE_JOBS (active): each job "+
+				"costs credits. At 100 % prompts wait.",
 			instant(share(used, limit), "{{cap}} {{instance}}").maybe("the caps may be unlimited")).
 			in(shares).between(0, 1).empty("No cap").
 			judged(good, from(0.8, warning), from(1, bad)).size(6, 8),

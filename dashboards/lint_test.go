@@ -211,7 +211,8 @@ var (
 	oneOf     = regexp.MustCompile(`granularity = |\(granularity, |GROUP BY [a-z_, ]*\bgranularity\b`)
 	// harmless are the functions and words that may stand before a bracket: none
 	// makes one number of several, but for max and its like, which pick one.
-	harmless = strings.Fields("max argMax argMin uniqExact if hex unhex indexOf toString toDate toDateTime toInt64 intDiv " +
+	harmless = strings.Fields("max argMax argMin uniqExact if nullIf hex unhex indexOf toString toDate toDateTime " +
+		"toInt64 intDiv " +
 		"dateFilter IN FROM AND WITH")
 )
 

@@ -5,12 +5,13 @@ import "github.com/docgauge/docgauge/exporter"
 // pipeline shows how exporting goes.
 func pipeline() dashboard {
 	return newDashboard(uidPipeline, "docgauge / Pipeline health",
-		"Whether exporting works: last success, what is due and when it will be done, requests and budget, sinks, drift, "+
-			"keys.",
+		"Whether exporting works: last success, due windows and when they will be done, requests and budget, sinks, "+
+			"drift, keys.",
 		"now-24h", []variable{
 			sourceVariable(promSource, "Prometheus", "The Prometheus that scrapes docgauge."),
 			labelVariable("project", "Project", "Projects to show.", exporter.WindowsDue, exporter.LabelProject),
-			labelVariable("instance", "Instance", "Which docgauge: one for each organisation.", exporter.BuildInfo, "instance"),
+			labelVariable("instance", "Instance", "The docgauge instance: one for each organisation.", exporter.BuildInfo,
+				"instance"),
 		},
 		health(), runs(), backlog(), requests(), sinks(), quality())
 }
@@ -30,26 +31,26 @@ const noScrape = "Nothing is scraped"
 func health() section {
 	return row("Health",
 		stat("Last success",
-			"How long ago an export run last ended well, or deferred the rest to the next hour's budget. Colours fit the "+
+			"Time since an export run last succeeded, or deferred the rest to the next hour's budget. The colours fit the "+
 				"default schedule, hourly.",
 			instant(since(exporter.ExportLastSuccess), "{{instance}}")).
 			in(seconds).empty("No run has succeeded").
 			judged(good, from(lateAfter, warning), from(failedAfter, bad)).size(4, 4),
 		stat("Last run",
-			"How long ago an export run last ended, whatever came of it. If this is fresh and the last success is not, runs "+
+			"Time since an export run last ended, with success or not. If this is recent and the last success is not, runs "+
 				"fail.",
 			instant(since(exporter.ExportLastCompletion), "{{instance}}")).
 			in(seconds).empty("No run has ended").
 			judged(good, from(lateAfter, warning), from(failedAfter, bad)).size(4, 4),
 		stat("Age of the values",
-			"How long ago the values were made that are scraped. serve renews them after each commit and every few minutes.",
+			"Age of the values that are scraped. serve renews them after each commit and every few minutes.",
 			instant(since(exporter.SnapshotTimestamp), "{{instance}}")).
 			in(seconds).empty(noScrape).
 			judged(good, from(600, warning), from(3600, bad)).size(4, 4),
-		stat("Windows due", "Complete windows that are to be read, or read again.",
+		stat("Windows due", "Complete windows that must be read, or read again.",
 			instant("sum("+due(exporter.LabelWindow, exporter.LabelReason)+")", "due")).
 			in(counts).empty(noScrape).judged(good, from(1, neutral), from(100, warning)).size(4, 4),
-		stat("Backlog done", "When the request budget lets the last due window be read.",
+		stat("Backlog done", "When the last due window can be read within the request budget.",
 			instant(milliseconds(byInstance(exporter.BacklogFinish)), "{{instance}}").maybe("nothing is due")).
 			in(ago).empty("Nothing is due").size(4, 4),
 		stat("Key expires in",
@@ -59,8 +60,8 @@ func health() section {
 			in(seconds).empty("Not known").
 			judged(bad, from(7*day, warning), from(30*day, good)).size(4, 4),
 		timeline("Is all well?",
-			"What must be so, over time: runs succeed, every sink has all windows, the key is accepted, no queue of prompts "+
-				"is paused.",
+			"Four conditions over time: runs succeed, every sink has all windows, the key is accepted, no prompt queue is "+
+				"paused.",
 			overTime("max("+since(exporter.ExportLastSuccess)+") < bool 10800", "runs succeed"),
 			overTime("max("+of(exporter.SpoolWindows, ofInstance)+") == bool 0", "sinks have all windows"),
 			overTime("max("+of(exporter.APIKeyRejected, ofInstance)+") == bool 0", "key is accepted"),
@@ -97,7 +98,7 @@ func runs() section {
 			on("success", always(good)).on("deferred", always(neutral)).
 			on("failed", always(bad)).on("interrupted", always("orange")).size(12, 8),
 		graph("How long runs take",
-			"Median and longest tenth of the runs of the six hours before.",
+			"Median and 90th percentile of the runs in the six hours before each moment.",
 			overTime(quantile("0.5", exporter.ExportDuration, "6h"), "median").maybe(quiet),
 			overTime(quantile("0.9", exporter.ExportDuration, "6h"), "90 %").maybe(quiet)).
 			in(seconds).empty("No run in this time").size(12, 8),
@@ -111,7 +112,7 @@ func backlog() section {
 				"was read.",
 			overTime("sum by (reason) ("+due(exporter.LabelWindow, exporter.LabelReason)+")", "{{reason}}")).
 			steps().stacked().in(counts).empty(noScrape).size(9, 8),
-		graph("Time until the backlog is done", "How long the request budget will need for all due windows.",
+		graph("Time until the backlog is done", "How long all due windows will take within the request budget.",
 			overTime(byInstance(exporter.BacklogFinish)+" - time()", "{{instance}}").maybe("nothing is due")).
 			in(seconds).empty("Nothing is due").judged(good, from(day, warning), from(7*day, bad)).limits().size(6, 8),
 		table("Due windows", "How many windows of each project and granularity are due, and why.", "Due", true,
@@ -129,8 +130,8 @@ func requests() section {
 	const unlimited, quiet = "the budget may be unlimited", "no request may have been sent within the hour"
 	return row("Requests and budget",
 		bars("Budget in use",
-			"Share of the requests of any hour that are used up, of analytics and of each project's agents. At 100 % the "+
-				"rest waits: that is normal while a backlog is read.",
+			"Used share of the hourly request budgets, for analytics and for each project's agents. At 100 % further "+
+				"requests wait, which is normal while a backlog is read.",
 			instant("1 - "+share(left, limit), "{{budget}} {{instance}}").maybe(unlimited)).
 			in(shares).between(0, 1).empty("No limit").
 			judged(good, from(0.8, warning), from(1, bad)).size(6, 8),
@@ -143,21 +144,22 @@ func requests() section {
 				"{{endpoint}} {{code}}")).
 			columns().stacked().in(counts).empty(noScrape).size(6, 8),
 		graph("How long requests take",
-			"Median and slowest tenth of the requests of the hour before.",
+			"Median and 90th percentile of the requests in the hour before each moment.",
 			overTime(quantile("0.5", exporter.APIRequestDuration, "1h", exporter.LabelEndpoint), "{{endpoint}} median").
 				maybe(quiet),
 			overTime(quantile("0.9", exporter.APIRequestDuration, "1h", exporter.LabelEndpoint), "{{endpoint}} 90 %").
 				maybe(quiet)).
 			in(seconds).empty("No request in this time").size(6, 8),
 		stat("Throttled by others",
-			"Answers 429 in the dashboard's time range while our own requests had room: somebody else uses the same quota.",
+			"Answers with status 429 in the dashboard's time range although docgauge's own budget had room: somebody else "+
+				"uses the same quota.",
 			instant("round(sum(increase("+of(exporter.APIForeignThrottles, ofInstance)+"[$__range])))", "throttles")).
 			in(counts).empty(noScrape).judged(good, from(1, bad)).size(6, 4),
 		stat("Keys",
 			"Whether the API refused the last request with a key (401, 403).",
 			instant(byInstance(exporter.APIKeyRejected, exporter.LabelKey), "{{key}} {{instance}}")).
 			in(plain).empty(noScrape).words(either("accepted", good, "refused", bad)).judged(good, from(1, bad)).size(9, 4),
-		table("Program", "Which docgauge runs.", "Instance", false, []column{
+		table("Program", "The version of docgauge that runs.", "Instance", false, []column{
 			col("instance", "Instance", plain), col("version", "Version", plain),
 			col("revision", "Revision", plain), col("goversion", "Go", plain),
 			col("Value", "1", numerals).hidden(),
@@ -179,13 +181,13 @@ func sinks() section {
 			overTime(grew(of(exporter.WindowsCommitted, ofProject, ofInstance), "1h", exporter.LabelSink), "{{sink}}")).
 			columns().in(counts).empty(noScrape).size(6, 8),
 		graph("Refused commits and lost windows, 1 hour",
-			"Commits in the hour before that a sink refused or did not answer, whose windows wait in the spool; and windows "+
-				"that it had and no longer has, which are filled from another sink or read again.",
+			"Commits that a sink refused or did not answer in the hour before; their windows wait in the spool. Lost: "+
+				"windows that a sink no longer has; they are filled from another sink or read again.",
 			overTime(grew(of(exporter.SinkFailures, ofInstance), "1h", exporter.LabelSink), "{{sink}}: refused"),
 			overTime(grew(of(exporter.SinkWindowsLost, ofInstance), "1h", exporter.LabelSink), "{{sink}}: lost")).
 			columns().in(counts).empty(noScrape).judged(good, from(1, bad)).size(6, 8),
 		graph("Windows in the spool",
-			"Windows that were read and that a sink lacks. They go there first in the next run, without a request.",
+			"Windows that were read but that a sink lacks. The next run commits them first, without a request.",
 			overTime(byInstance(exporter.SpoolWindows, exporter.LabelSink), "{{sink}} {{instance}}")).
 			steps().in(counts).empty(noScrape).judged(good, from(1, warning)).size(6, 8),
 	)
@@ -194,7 +196,7 @@ func sinks() section {
 func quality() section {
 	return row("Quality",
 		graph("Drift and wasted pages, 24 hours",
-			"Readings given up because the numbers changed meanwhile, and pages asked for that do not exist.",
+			"Readings given up because the numbers changed in between, and requests for pages that do not exist.",
 			overTime(grew(of(exporter.WindowDrift, ofProject, ofInstance), "1d", exporter.LabelProject), "{{project}}: drift"),
 			overTime(grew(of(exporter.PagesMispredicted, ofProject, ofInstance), "1d", exporter.LabelProject),
 				"{{project}}: wasted pages")).
@@ -203,22 +205,21 @@ func quality() section {
 			overTime(grew(of(exporter.RowsWritten, ofInstance), "1h", exporter.LabelSink), "{{sink}}")).
 			columns().in(counts).empty(noScrape).size(8, 8),
 		graph("Windows set aside by reason",
-			"Windows that are not asked for again for a while, and keep no other waiting. malformed: an answer holds what "+
-				"cannot be kept; repeats: the service sends the same rows again; refused or failing: it does so for these "+
-				"windows alone.",
+			"Windows that are not requested for a while; no other window waits for them. malformed: an answer is not valid; "+
+				"repeats: the service sends the same rows again; refused or failing: the service does so for these windows alone.",
 			overTime("sum by (reason) ("+live(of(exporter.WindowsSetAside, ofProject, ofInstance), exporter.LabelProject,
 				exporter.LabelReason)+")", "{{reason}}")).
 			steps().stacked().in(counts).empty(noScrape).size(8, 8),
 		timeline("Newest windows are verified",
-			"Whether the pages of the newest complete window agreed with each other, by project and granularity. One that "+
-				"did not is read again when it settles.",
+			"Whether the pages of the newest complete window agreed with each other, by project and granularity. An "+
+				"unverified window is read again when it settles.",
 			overTime(newest(of(exporter.WindowVerified, ofProject), exporter.LabelProject, exporter.LabelWindow),
 				"{{project}} {{window}}")).
 			in(plain).empty("No complete window yet").words(either("no", warning, "yes", good)).
 			judged(warning, from(1, good)).size(12, 8),
 		graph("Suspect rows of the newest windows",
-			"Rows of windows that are not verified, which were read before the totals last moved, or whose path came twice. "+
-				"A row can be both. 0 where the window is verified.",
+			"Rows of unverified windows that were read before the totals last changed, or whose path came twice. A row can "+
+				"be both. 0 for a verified window.",
 			overTime(live(of(exporter.WindowSuspectRows, ofProject), exporter.LabelProject, exporter.LabelWindow,
 				exporter.LabelKind), "{{project}} {{window}}: {{kind}}")).
 			steps().in(counts).empty("No complete window yet").size(12, 8),

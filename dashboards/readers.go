@@ -65,7 +65,7 @@ func trend() section {
 	return row("Trend by $window",
 		graph("Readers by $window",
 			"At each moment the newest $window that was complete then: a step is a new window. From live scrapes and from "+
-				"history that was back-filled."+notAdded,
+				"back-filled history."+notAdded,
 			overTime(all, "{{project}}: all"),
 			overTime(site(exporter.SiteVisitors, chosenWindow, audience(exporter.AudienceHuman)), "{{project}}: human"),
 			overTime(ai, "{{project}}: AI")).
@@ -90,8 +90,8 @@ func pages() section {
 			instant("topk(10, "+all+")", "{{path}}").maybe(none)).
 			in(counts).empty("No page had readers").size(10, 13),
 		table("Pages of the $window",
-			"The pages with the most unique visitors: as many as DOCGAUGE_TOP_PAGES says. Pages that rise or fall are in the "+
-				"history.",
+			"The pages with the most unique visitors. DOCGAUGE_TOP_PAGES sets how many. Rising and falling pages are in the "+
+				"history dashboard.",
 			"Readers", true, []column{
 				col("project", "Project", plain).wide(110), col("path", "Page", plain),
 				col("Value #A", "Readers", counts).wide(160).gauge(),
@@ -134,7 +134,7 @@ func freshness() section {
 			labelled(gauge(exporter.Pages)).maybe("only totals of the site are read")).
 			in(numerals).empty("No complete window yet").size(14, 8),
 		table("Running windows, so far",
-			"Windows that are not over, as they were last read: these numbers still grow, and are in no sink."+notAdded,
+			"Windows that have not ended, as last read: these numbers still grow, and are in no sink."+notAdded,
 			"Window", false, []column{
 				col("project", "Project", plain), col("window", "Window", plain).wide(80),
 				col("Value #A", "Readers", counts).wide(80), col("Value #B", "Human", counts).wide(80),

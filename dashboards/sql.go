@@ -76,31 +76,32 @@ WHERE ` + sqlWindows + ` AND window_start = ` + sqlAfter + `
 ORDER BY total DESC, path
 LIMIT 100`
 
-// sqlMovers selects, of the pages of either window, those that moved: up or
-// down. A page has one row in a window, so that max picks its number and adds
-// nothing up. A page without visitors has no row: 0.
+// sqlMovers selects the pages that rise or fall, as analytics.Movers defines them:
+// they have a row in both windows. A page has one row in a window, so that max
+// picks its number and adds nothing up; -1 stands for no row.
 func sqlMovers(up bool) string {
 	which, order := "earlier > later", "change, path"
 	if up {
 		which, order = "later > earlier", "change DESC, path"
 	}
-	return `SELECT path, earlier, later, later - earlier AS change, change / earlier AS relative, hex(path) AS id
+	return `SELECT path, earlier, later, later - earlier AS change, change / nullIf(earlier, 0) AS relative,
+       hex(path) AS id
 FROM (
     WITH ` + indent(sqlBefore) + ` AS earlier_day,
         ` + indent(sqlAfter) + ` AS later_day
     SELECT path,
-           max(if(window_start = earlier_day, total, 0)) AS earlier,
-           max(if(window_start = later_day, total, 0)) AS later
+           max(if(window_start = earlier_day, total, -1)) AS earlier,
+           max(if(window_start = later_day, total, -1)) AS later
     FROM docgauge_visitors
     WHERE ` + sqlWindows + ` AND (window_start = earlier_day OR window_start = later_day)
     GROUP BY path)
-WHERE earlier > 0 AND later > 0 AND ` + which + `
+WHERE earlier >= 0 AND later >= 0 AND ` + which + `
 ORDER BY ` + order + `
 LIMIT 50`
 }
 
-// sqlOnly selects the pages that one window has and the other has not, where
-// both were exported.
+// sqlOnly selects the pages that appeared or vanished: one window has a row of them
+// and the other has none. Both windows must have been exported.
 func sqlOnly(in, notIn string) string {
 	return `SELECT path, total, human, ai, hex(path) AS id
 FROM docgauge_visitors
