@@ -98,7 +98,7 @@ fuzz: ## each fuzz target for 30 seconds
 docs: ## write the generated parts of the documentation
 	$(GO) test ./internal/cli -run TestREADME -update
 	$(GO) test ./dashboards -run TestFiles -update
-	$(GO) test ./deploy/helm -run 'Golden|Notes' -update
+	$(GO) test ./deploy -run 'TestHelmGolden|TestHelmNotes' -update
 
 # SOURCE_DATE_EPOCH, the commit's time, is that of every file: two builds of a
 # commit with one version of Go are the same bytes.
