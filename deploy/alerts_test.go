@@ -23,6 +23,7 @@ var waits = regexp.MustCompile(`(?m)^(\s+for:) \S+$`)
 // An alert goes all the way: from a metric of the exporter through Prometheus and
 // Alertmanager to a webhook, with what people need to know. So does its end.
 func TestAlertsArriveAtAWebhook(t *testing.T) {
+	t.Parallel()
 	told := told{arrived: make(chan alert, 100), latest: map[string]alert{}}
 	hook := httptest.NewServer(receiver(t, told.arrived))
 	t.Cleanup(hook.Close)
@@ -44,7 +45,7 @@ func TestAlertsArriveAtAWebhook(t *testing.T) {
 		},
 		Annotations: map[string]string{
 			"summary":     "The service refuses the admin API key",
-			"description": "The last request with the admin key was answered with 401 or 403. Nothing goes on until the key is changed.",
+			"description": "The last request with the admin key was answered with 401 or 403. Requests with it fail until the key is replaced.",
 			"runbook_url": runbook + "docgaugekeyrejected",
 		},
 	}

@@ -247,6 +247,7 @@ func TestDockerCompose(t *testing.T) {
 // TestComposeRun runs docgauge with the environments of both profiles, against a
 // ClickHouse with the users that are mounted.
 func TestComposeRun(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs docgauge")
 	}

@@ -144,6 +144,7 @@ func TestBuildContext(t *testing.T) {
 // directory, and runs what it starts there: as its user, in a root file system
 // where only the volume can be written, against a sandbox.
 func TestImage(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("links docgauge")
 	}

@@ -227,6 +227,7 @@ const configMapLimit = 256 << 10
 // dashboard as a ConfigMap that Grafana's sidecar finds. A chart without its
 // symbolic links refuses to render them.
 func TestHelmArchive(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if _, stderr, err := helm(t, "package", "--destination", dir, chart); err != nil {
 		t.Fatalf("helm package: %v\n%s", err, stderr)
@@ -291,6 +292,7 @@ func asJSON(t *testing.T, v any) string {
 
 // TestDocumentation renders each file of values that the pages show, and runs their commands.
 func TestDocumentation(t *testing.T) {
+	t.Parallel()
 	watch(chart)
 	path := filepath.Dir(tool(t, "helm").Path) + ":" + os.Getenv("PATH")
 	here, err := filepath.Abs(".")
@@ -334,7 +336,7 @@ func TestHelmRefuses(t *testing.T) {
 		{"a setting", "deployment", "settings.DOCGAUGE_BUGDET=1", "additional properties 'DOCGAUGE_BUGDET' not allowed"},
 		{"a number", "deployment", "settings.DOCGAUGE_BUDGET=80", "at '/settings/DOCGAUGE_BUDGET': got number, want string"},
 		{"a secret as a setting", "deployment", "settings.DOCGAUGE_API_KEY=a_b", "additional properties 'DOCGAUGE_API_KEY' not allowed"},
-		{"a setting as env", "deployment", "extraEnv[0].name=DOCGAUGE_BUDGET", "extraEnv: DOCGAUGE_BUDGET: variables of docgauge belong into settings"},
+		{"a setting as env", "deployment", "extraEnv[0].name=DOCGAUGE_BUDGET", "extraEnv: DOCGAUGE_BUDGET: variables of docgauge belong in settings"},
 		{"ClickHouse without DSN", "deployment", `settings.DOCGAUGE_SINKS=parquet\,clickhouse`, "set secrets.existingKeys.clickhouseDSN"},
 		{"a signature for nobody", "deployment", "secrets.notifySecret=x", "notifySecret has no effect without notifyURL"},
 		{"latest", "deployment", "image.tag=latest", "image.tag: latest is another program tomorrow"},

@@ -122,6 +122,7 @@ func sandboxValues(t *testing.T) []string {
 // TestCronJobPod runs both containers of a rendered CronJob at once, and again after
 // a kubelet has changed every mode in the volume.
 func TestCronJobPod(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs docgauge")
 	}
@@ -147,6 +148,7 @@ func TestCronJobPod(t *testing.T) {
 // TestPodOnSubPath: the kubelet makes a subPath, and it belongs to root. So the
 // chart lets docgauge make its own directory.
 func TestPodOnSubPath(t *testing.T) {
+	t.Parallel()
 	p := newPod(t, manifests(t, "deployment", "--set", "mode=cronjob"))
 	succeed(t, exec.Command("mkdir", "-m", "2770", p.volumes["data"]+"/state"))
 	p.regroup(t, p.volumes["data"])
@@ -159,6 +161,7 @@ func TestPodOnSubPath(t *testing.T) {
 // TestDeploymentPod runs the rendered daemon and its probes: it starts, becomes
 // ready, is scraped, and ends within the time that the manifest gives it.
 func TestDeploymentPod(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs docgauge")
 	}

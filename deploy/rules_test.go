@@ -228,6 +228,7 @@ func TestEveryAlertSaysWhatToDo(t *testing.T) {
 const alertmanager = "alertmanager/alertmanager.yml"
 
 func TestChecksOfTheTools(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{
 		slices.Concat([]string{"check", "rules", "--lint=all", "--lint-fatal"}, ruleFiles),
 		{"check", "config", "prometheus/prometheus.yml"},
@@ -285,6 +286,7 @@ func TestRules(t *testing.T) {
 
 // Prometheus understands each query of the runbook, and docgauge has what it names.
 func TestRunbookQueries(t *testing.T) {
+	t.Parallel()
 	var values exporter.Values
 	values.Publish(healthy(time.Now()))
 	target := httptest.NewServer(values.Handler())

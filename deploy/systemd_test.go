@@ -42,6 +42,7 @@ func settings(t *testing.T, unit, name string) (found []string) {
 // TestUnits asks systemd: the units are valid, confined, and have their user, and
 // the timer fires within the hour.
 func TestUnits(t *testing.T) {
+	t.Parallel()
 	root := install(t, t.TempDir(), "/bin/true")
 	succeed(t, exec.Command("cp", "-R", "/lib/systemd/system", filepath.Join(root, "etc/systemd")))
 	for _, unit := range append(services, "docgauge-export.timer") {
@@ -90,6 +91,7 @@ func TestInstallAgain(t *testing.T) {
 // TestInstalled runs docgauge as install.sh puts it in place: with the environments
 // of the units, and as the pages on cron and the daemon show it.
 func TestInstalled(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs docgauge")
 	}
