@@ -61,8 +61,8 @@ WHERE ` + sqlWindows + ` AND total > 0 AND $__dateFilter(window_start)
 ORDER BY time`
 
 // sqlNewest is the newest window of each granularity.
-var sqlNewest = `SELECT granularity, toString(window_start) AS first_day, toString(window_end) AS until, total, human, ai,
-       human + ai - total AS both, page_count, revision,
+var sqlNewest = `SELECT granularity, toString(window_start) AS first_day, toString(window_end) AS until,
+       total, human, ai, human + ai - total AS both, page_count, revision,
        if(settled, 'yes', 'no') AS is_settled, if(verified, 'yes', 'no') AS is_verified
 FROM docgauge_totals
 WHERE ` + sqlProject + ` AND (granularity, window_end) IN (
