@@ -98,7 +98,7 @@ fuzz: ## each fuzz target for 30 seconds
 docs: ## write the generated parts of the documentation
 	$(GO) test ./internal/cli -run TestREADME -update
 	$(GO) test ./dashboards -run TestFiles -update
-	$(GO) test ./deploy/helm -run 'Copies|Golden|Notes' -update
+	$(GO) test ./deploy -run 'TestHelmGolden|TestHelmNotes' -update
 
 # SOURCE_DATE_EPOCH, the commit's time, is that of every file: two builds of a
 # commit with one version of Go are the same bytes.
@@ -107,6 +107,10 @@ release: ## archives for Linux and macOS, bills of materials and checksums, in d
 	rm -rf dist
 	$(GO) run ./internal/dev/release -version '$(VERSION)' -commit '$(COMMIT)' -out dist
 .PHONY: release
+
+chart: ## package the Helm chart with its rules and dashboards into dist (needs helm)
+	helm package --destination dist deploy/helm/docgauge
+.PHONY: chart
 
 clean: ## remove what was built
 	rm -rf bin dist

@@ -115,7 +115,8 @@ func fill(t *testing.T, dsn string) {
 	row := func(path string, human, ai, total int64) analytics.Row {
 		return analytics.Row{Path: path, Human: human, AI: ai, Total: total}
 	}
-	commit := func(project string, g analytics.Granularity, from, to analytics.Date, number int32, totals analytics.Totals, rows ...analytics.Row) {
+	commit := func(project string, g analytics.Granularity, from, to analytics.Date, number int32,
+		totals analytics.Totals, rows ...analytics.Row) {
 		t.Helper()
 		slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
 		rev := analytics.Revision{
@@ -133,17 +134,21 @@ func fill(t *testing.T, dsn string) {
 			t.Fatal(err)
 		}
 	}
-	commit("docs", "week", day(2), day(9), 1, analytics.Totals{Human: 70, AI: 20, Total: 85}, row("/", 60, 20, 75), row("/old", 12, 0, 12))
+	commit("docs", "week", day(2), day(9), 1, analytics.Totals{Human: 70, AI: 20, Total: 85}, row("/", 60, 20, 75),
+		row("/old", 12, 0, 12))
 	commit("docs", "week", day(9), day(16), 1, analytics.Totals{Human: 99, AI: 99, Total: 99}, row("/bot", 99, 99, 99))
 	commit("docs", "week", day(9), day(16), 2, analytics.Totals{Human: 80, AI: 30, Total: 100},
-		row("/", 60, 20, 75), row("/down", 20, 0, 20), row("/up", 10, 0, 10), row("/old", 5, 0, 5))
+		row("/", 60, 20, 75), row("/down", 20, 0, 20), row("/up", 10, 0, 10), row("/old", 5, 0, 5), row("/zero", 0, 0, 0))
 	commit("docs", "week", day(16), day(23), 1, analytics.Totals{Human: 80, AI: 40, Total: 110},
-		row("/", 60, 20, 75), row("/down", 5, 0, 5), row("/up", 30, 20, 40), row(oddPath, 4, 3, 6))
-	commit("other", "week", day(9), day(16), 1, analytics.Totals{Human: 500, AI: 1, Total: 500}, row("/other", 1, 1, 1), row("/up", 500, 1, 500))
-	commit("other", "week", day(16), day(23), 1, analytics.Totals{Human: 900, AI: 1, Total: 900}, row("/other", 1, 1, 1), row("/up", 900, 1, 900))
+		row("/", 60, 20, 75), row("/down", 5, 0, 5), row("/up", 30, 20, 40), row(oddPath, 4, 3, 6), row("/zero", 1, 0, 1))
+	commit("other", "week", day(9), day(16), 1, analytics.Totals{Human: 500, AI: 1, Total: 500},
+		row("/other", 1, 1, 1), row("/up", 500, 1, 500))
+	commit("other", "week", day(16), day(23), 1, analytics.Totals{Human: 900, AI: 1, Total: 900},
+		row("/other", 1, 1, 1), row("/up", 900, 1, 900))
 	commit("docs", "7d", day(16), day(23), 1, analytics.Totals{Human: 900, AI: 1, Total: 900}, row("/up", 900, 1, 900))
 	commit("docs", "day", day(19), day(20), 1, analytics.Totals{Human: 8, AI: 4, Total: 11}, row("/", 8, 4, 11))
-	commit("docs", "month", analytics.NewDate(2026, 10, 1), day(1), 1, analytics.Totals{Human: 300, AI: 90, Total: 350}, row("/", 300, 90, 350))
+	commit("docs", "month", analytics.NewDate(2026, 10, 1), day(1), 1,
+		analytics.Totals{Human: 300, AI: 90, Total: 350}, row("/", 300, 90, 350))
 }
 
 // ask returns the rows of a query after their names, columns apart by " | ".
@@ -191,16 +196,19 @@ func testAnswers(t *testing.T, w warehouse) {
 		"2026-11-02 00:00:00 | 85 | 70 | 20", "2026-11-09 00:00:00 | 100 | 80 | 30", "2026-11-16 00:00:00 | 110 | 80 | 40")
 	expect(t, w, "Human, AI, and both", november,
 		"2026-11-02 00:00:00 | 65 | 5 | 15", "2026-11-09 00:00:00 | 70 | 10 | 20", "2026-11-16 00:00:00 | 70 | 10 | 30")
-	expect(t, w, "Top pages", november, "/ | 75 | 60 | 20 | 5", "/up | 40 | 30 | 20 | 10", odd+" | 6 | 4 | 3 | 1", "/down | 5 | 5 | 0 | 0")
-	expect(t, w, "Rising pages", november, "/up | 10 | 40 | 30 | 3")
+	expect(t, w, "Top pages", november, "/ | 75 | 60 | 20 | 5", "/up | 40 | 30 | 20 | 10", odd+" | 6 | 4 | 3 | 1",
+		"/down | 5 | 5 | 0 | 0", "/zero | 1 | 1 | 0 | 0")
+	expect(t, w, "Rising pages", november, "/up | 10 | 40 | 30 | 3", `/zero | 0 | 1 | 1 | \N`)
 	expect(t, w, "Falling pages", november, "/down | 20 | 5 | -15 | -0.75")
 	expect(t, w, "Pages that appeared", november, odd+" | 6 | 4 | 3")
 	expect(t, w, "Pages that vanished", november, "/old | 5 | 5 | 0")
-	expect(t, w, "Restated windows", november, "week | 2026-11-09 | 2 | 99 | 100 | 1 | 1 | 4 | 2026-11-20 12:00:00")
+	expect(t, w, "Restated windows", november, "week | 2026-11-09 | 2 | 99 | 100 | 1 | 1 | 5 | 2026-11-20 12:00:00")
 	expect(t, w, "$project", november, "docs", "other")
 	expect(t, w, "$granularity", november, "week", "day", "month", "7d")
-	expect(t, w, "$after", november, "9999-12-31 | the newest", "2026-11-16 | 2026-11-16", "2026-11-09 | 2026-11-09", "2026-11-02 | 2026-11-02")
-	expect(t, w, "$before", with(november, map[string]string{"after": "2026-11-09"}), "9999-12-31 | the one before", "2026-11-02 | 2026-11-02")
+	expect(t, w, "$after", november, "9999-12-31 | the newest", "2026-11-16 | 2026-11-16", "2026-11-09 | 2026-11-09",
+		"2026-11-02 | 2026-11-02")
+	expect(t, w, "$before", with(november, map[string]string{"after": "2026-11-09"}), "9999-12-31 | the one before",
+		"2026-11-02 | 2026-11-02")
 
 	earlier := with(november, map[string]string{"after": "2026-11-09"})
 	expect(t, w, "Falling pages", earlier, "/old | 12 | 5 | -7 | -0.5833333333333334")
@@ -209,7 +217,8 @@ func testAnswers(t *testing.T, w warehouse) {
 	expect(t, w, "Pages that appeared", with(november, map[string]string{"granularity": "month"}))
 
 	up := with(november, map[string]string{"page": hex.EncodeToString([]byte("/up"))})
-	expect(t, w, "The page by $granularity", up, "2026-11-02 00:00:00 | 0 | 0 | 0", "2026-11-09 00:00:00 | 10 | 10 | 0", "2026-11-16 00:00:00 | 40 | 30 | 20")
+	expect(t, w, "The page by $granularity", up, "2026-11-02 00:00:00 | 0 | 0 | 0", "2026-11-09 00:00:00 | 10 | 10 | "+
+		"0", "2026-11-16 00:00:00 | 40 | 30 | 20")
 	page := with(november, map[string]string{"page": hex.EncodeToString([]byte(oddPath))})
 	expect(t, w, "The page in the chosen window", page, odd+" | 6 | 4 | 3 | 0.05454545454545454")
 	if id := lastColumn(ask(t, w, titled(t, "Pages that appeared"), november)[1]); !strings.EqualFold(id, page["page"]) {
@@ -245,7 +254,8 @@ func testHostile(t *testing.T, w warehouse) {
 			if rows := ask(t, w, q, with(november, map[string]string{"project": value})); len(rows) > 1 {
 				t.Errorf("$project = %q: %s shows %q", value, q.Panel, rows)
 			}
-			if rows := ask(t, w, q, chosen); slices.ContainsFunc(rows, func(r string) bool { return strings.Contains(r, "/other") }) {
+			if rows := ask(t, w, q, chosen); slices.ContainsFunc(rows,
+				func(r string) bool { return strings.Contains(r, "/other") }) {
 				t.Errorf("all but the project = %q: %s shows %q", value, q.Panel, rows)
 			}
 		}

@@ -115,7 +115,8 @@ func TestPastThatWasBackFilled(t *testing.T) {
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{Data: data})
 	asked := 0
 	for _, q := range Queries() {
-		if q.Engine != Prometheus || slices.ContainsFunc(metricName.FindAllString(q.Expr, -1), func(m string) bool { return !slices.Contains(written, m) }) {
+		if q.Engine != Prometheus || slices.ContainsFunc(metricName.FindAllString(q.Expr, -1),
+			func(m string) bool { return !slices.Contains(written, m) }) {
 			continue
 		}
 		asked++
@@ -219,9 +220,11 @@ func everything(now time.Time) exporter.Snapshot {
 		At: now, Version: "v1.2.3", Revision: "0123456",
 		Projects: []exporter.Project{{ID: "prj_a"}, {ID: "prj_b"}},
 		Finish:   now.Add(3 * time.Hour),
-		Budgets:  []exporter.Budget{{Name: "analytics", Limit: 90, Remaining: 17}, {Name: "agent:prj_a", Limit: 90, Remaining: 88}, {Name: "agent:prj_b", Limit: 90, Remaining: 90}},
-		Keys:     []exporter.Key{{Name: "admin", Expires: now.AddDate(0, 1, 0)}, {Name: "write"}},
-		Sinks:    []exporter.Sink{{Name: "parquet", LastCommit: now.Add(-time.Hour)}, {Name: "clickhouse", LastCommit: now.Add(-time.Hour), Waiting: 2}},
+		Budgets: []exporter.Budget{{Name: "analytics", Limit: 90, Remaining: 17},
+			{Name: "agent:prj_a", Limit: 90, Remaining: 88}, {Name: "agent:prj_b", Limit: 90, Remaining: 90}},
+		Keys: []exporter.Key{{Name: "admin", Expires: now.AddDate(0, 1, 0)}, {Name: "write"}},
+		Sinks: []exporter.Sink{{Name: "parquet", LastCommit: now.Add(-time.Hour)},
+			{Name: "clickhouse", LastCommit: now.Add(-time.Hour), Waiting: 2}},
 		Counters: []exporter.Counter{
 			{Name: "export_runs_total", Labels: []string{"outcome", "success"}, Value: 9},
 			{Name: "agent_jobs_finished_total", Labels: []string{"project", "prj_a", "result", "pr"}, Value: 3},
@@ -229,7 +232,8 @@ func everything(now time.Time) exporter.Snapshot {
 		},
 		Histograms: []exporter.Histogram{
 			{Name: "export_duration_seconds", Buckets: map[int]uint64{exporter.Bucket(time.Minute): 9}, Sum: 540},
-			{Name: "api_request_duration_seconds", Labels: []string{"endpoint", "visitors"}, Buckets: map[int]uint64{exporter.Bucket(time.Second): 9}, Sum: 9},
+			{Name: "api_request_duration_seconds", Labels: []string{"endpoint", "visitors"},
+				Buckets: map[int]uint64{exporter.Bucket(time.Second): 9}, Sum: 9},
 		},
 		LastStart: now.Add(-20 * time.Minute), LastCompletion: now.Add(-19 * time.Minute), LastSuccess: now.Add(-19 * time.Minute),
 		Queue: queue(now),
@@ -241,11 +245,13 @@ func everything(now time.Time) exporter.Snapshot {
 				w.Verified, w.MovedRows, w.RepeatedRows = false, 7, 7
 			}
 			s.Windows = append(s.Windows, w)
-			s.Asides = append(s.Asides, analytics.Aside{Key: w.Key, Reason: analytics.AsideRepeats, Failures: 2, Until: now.Add(time.Hour)})
+			s.Asides = append(s.Asides, analytics.Aside{Key: w.Key, Reason: analytics.AsideRepeats, Failures: 2,
+				Until: now.Add(time.Hour)})
 			s.Due = append(s.Due, exporter.Due{Project: p.ID, Granularity: g, Reason: "missing", Count: 4})
 		}
 		s.Open = append(s.Open, exporter.Open{
-			Key: window(p.ID, "day", now.AddDate(0, 0, 1), 1).Key, Totals: analytics.Totals{Human: 12, AI: 7, Total: 18}, ReadAt: now,
+			Key: window(p.ID, "day", now.AddDate(0, 0, 1), 1).Key, Totals: analytics.Totals{Human: 12, AI: 7,
+				Total: 18}, ReadAt: now,
 		})
 	}
 	return s
@@ -256,7 +262,8 @@ func window(project string, g analytics.Granularity, now time.Time, days int) ex
 	to := analytics.DateOf(now)
 	return exporter.Window{
 		Revision: analytics.Revision{
-			Key:    analytics.Key{Project: project, Granularity: g, Window: analytics.Window{From: to - analytics.Date(days), To: to}},
+			Key: analytics.Key{Project: project, Granularity: g, Window: analytics.Window{From: to - analytics.Date(days),
+				To: to}},
 			Number: 1, Settled: true, Verified: true, Totals: analytics.Totals{Human: 80, AI: 33, Total: 101}, Rows: 2,
 		},
 		Previous: &analytics.Totals{Human: 64, AI: 30, Total: 84},
@@ -267,14 +274,19 @@ func window(project string, g analytics.Granularity, now time.Time, days int) ex
 func queue(now time.Time) *exporter.Queue {
 	return &exporter.Queue{
 		Prompts: []exporter.Prompts{
-			{Project: "prj_a", State: "pending", Count: 2}, {Project: "prj_a", State: "active", Count: 1}, {Project: "prj_a", State: "unknown", Count: 1},
-			{Project: "prj_b", State: "pending", Count: 1}, {Project: "prj_b", State: "active"}, {Project: "prj_b", State: "unknown"},
+			{Project: "prj_a", State: "pending", Count: 2}, {Project: "prj_a", State: "active", Count: 1}, {Project: "prj_a",
+				State: "unknown", Count: 1},
+			{Project: "prj_b", State: "pending", Count: 1}, {Project: "prj_b", State: "active"}, {Project: "prj_b",
+				State: "unknown"},
 		},
 		Jobs: []exporter.Job{
-			{Project: "prj_a", Prompt: "weekly.md", ID: "job_3", State: "active", Status: "active", Created: now.Add(-time.Hour)},
-			{Project: "prj_a", Prompt: "fix-typos", ID: "job_2", State: "completed", Status: "completed", PRLink: "https://code.example/acme/docs/pull/7",
-				Model: "m-1", Repository: "acme/docs", Ref: "main", Created: now.Add(-3 * time.Hour), Ended: now.Add(-2 * time.Hour)},
-			{Project: "prj_a", Prompt: "strange", ID: "job_1", State: "completed", Status: "completed", PRLink: "javascript:alert(1)",
+			{Project: "prj_a", Prompt: "weekly.md", ID: "job_3", State: "active", Status: "active",
+				Created: now.Add(-time.Hour)},
+			{Project: "prj_a", Prompt: "fix-typos", ID: "job_2", State: "completed", Status: "completed",
+				PRLink: "https://code.example/acme/docs/pull/7",
+				Model:  "m-1", Repository: "acme/docs", Ref: "main", Created: now.Add(-3 * time.Hour), Ended: now.Add(-2 * time.Hour)},
+			{Project: "prj_a", Prompt: "strange", ID: "job_1", State: "completed", Status: "completed",
+				PRLink:  "javascript:alert(1)",
 				Created: now.Add(-5 * time.Hour), Ended: now.Add(-4 * time.Hour)},
 		},
 		Caps:   []exporter.Cap{{Name: "day", Limit: 10, Used: 3}, {Name: "active", Limit: 3, Used: 1}},

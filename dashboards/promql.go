@@ -38,14 +38,20 @@ func live(series string, labels ...string) string {
 	return fmt.Sprintf("max by (%s) (%s)", strings.Join(labels, ", "), series)
 }
 
-// grew is by how much counters grew in a span, added up over what labels leave out.
+// byInstance is the newest value of a metric of each instance and set of values of labels.
+func byInstance(metric string, labels ...string) string {
+	return live(of(metric, ofInstance), append([]string{"instance"}, labels...)...)
+}
+
+// grew is by how much counts grew in a span, added up over what labels leave out.
 func grew(series, span string, labels ...string) string {
-	return fmt.Sprintf("sum by (%s) (increase(%s[%s]))", strings.Join(labels, ", "), series, span)
+	return fmt.Sprintf("round(sum by (%s) (increase(%s[%s])))", strings.Join(labels, ", "), series, span)
 }
 
 // site is the number of the site's visitors in the newest window, by project.
 func site(metric, window string, matchers ...string) string {
-	return newest(of(metric, append([]string{ofProject, is(exporter.LabelWindow, window)}, matchers...)...), exporter.LabelProject)
+	return newest(of(metric, append([]string{ofProject, is(exporter.LabelWindow, window)}, matchers...)...),
+		exporter.LabelProject)
 }
 
 // page is the number of visitors of each page in the newest window.

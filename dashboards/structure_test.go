@@ -1,7 +1,7 @@
 package dashboards
 
 import (
-	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,155 +10,95 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/prometheus/promql/parser"
+
 	"github.com/docgauge/docgauge/exporter"
 )
 
-// board is a committed file, as far as Grafana's rules need it.
-type board struct {
-	ID            *int
-	UID           string
-	Title         string
-	Description   string
-	SchemaVersion int
-	Inputs        any `json:"__inputs"`
-	Requires      any `json:"__requires"`
-	Time          struct{ From, To string }
-	Templating    struct {
-		List []struct {
-			Name, Label, Description, Type string
-			Query                          any
-			Datasource                     *source
-			AllValue                       string
-		}
-	}
-	Links  []struct{ Type, Title, URL string }
-	Panels []panel
-}
+var update = flag.Bool("update", false, "write the files of json/")
 
-type source struct{ Type, UID string }
-
-type panel struct {
-	ID                       int
-	Type, Title, Description string
-	GridPos                  struct{ H, W, X, Y int }
-	Datasource               *source
-	Targets                  []struct {
-		RefID      string
-		Datasource source
-		Expr       string
-		RawSQL     string `json:"rawSql"`
-		EditorType string
-		Format     any
-	}
-	FieldConfig struct {
-		Defaults struct {
-			Unit, NoValue string
-			Thresholds    struct {
-				Mode  string
-				Steps []struct {
-					Color string
-					Value *float64
-				}
-			}
-		}
-		Overrides []struct {
-			Properties []struct {
-				ID    string
-				Value any
-			}
-		}
-	}
-}
-
-// boards reads the committed files.
-func boards(t *testing.T) (all []board) {
-	t.Helper()
-	files, err := filepath.Glob("json/*.json")
-	if err != nil || len(files) != 4 {
-		t.Fatalf("%d files, want 4: %v", len(files), err)
-	}
-	for _, path := range files {
-		text, err := os.ReadFile(path)
+// TestFiles compares the committed files with the code, so that the other tests
+// need only look at the code.
+func TestFiles(t *testing.T) {
+	want := []string{}
+	for _, d := range all() {
+		path := filepath.Join("json", d.UID+".json")
+		want = append(want, path)
+		text, err := d.file()
 		if err != nil {
 			t.Fatal(err)
 		}
-		var b board
-		if err := json.Unmarshal(text, &b); err != nil {
-			t.Fatal(err)
+		if *update {
+			if err := os.WriteFile(path, text, 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if want := b.UID + ".json"; filepath.Base(path) != want {
-			t.Errorf("%s is of the dashboard %s", path, b.UID)
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
 		}
-		all = append(all, b)
+		if diff := cmp.Diff(string(text), string(got)); diff != "" {
+			t.Errorf("%s differs from the code: run `make docs`\n%s", path, diff)
+		}
 	}
-	return all
+	have, err := filepath.Glob("json/*")
+	if slices.Sort(want); err != nil || !slices.Equal(have, want) {
+		t.Errorf("%q, want %q: %v", have, want, err)
+	}
 }
 
+// TestBoards: names are well formed and unique, and each dashboard links to all others.
 func TestBoards(t *testing.T) {
-	seen := map[string]bool{}
-	for _, b := range boards(t) {
-		if seen[b.UID] || seen[b.Title] || !regexp.MustCompile(`^docgauge-[a-z-]{1,31}$`).MatchString(b.UID) {
-			t.Errorf("uid %q, title %q: not a name, or twice", b.UID, b.Title)
+	names := map[string]bool{}
+	links := regexp.MustCompile(`/d/([a-z-]+)`)
+	for _, d := range all() {
+		if names[d.UID] || names[d.Title] || !regexp.MustCompile(`^docgauge-[a-z-]{1,31}$`).MatchString(d.UID) {
+			t.Errorf("uid %q, title %q: not a name, or twice", d.UID, d.Title)
 		}
-		seen[b.UID], seen[b.Title] = true, true
-		if b.ID != nil || b.Inputs != nil || b.Requires != nil || b.Description == "" || b.Time.To != "now" {
-			t.Errorf("%s: id, __inputs or __requires are there, or no description or time", b.UID)
-		}
-		if b.SchemaVersion < 39 || b.SchemaVersion > 41 {
-			t.Errorf("%s: schema version %d", b.UID, b.SchemaVersion)
+		names[d.UID], names[d.Title] = true, true
+		if d.Description == "" {
+			t.Errorf("%s has no description", d.UID)
 		}
 	}
-}
-
-var dashboardAddress = regexp.MustCompile(`/d/([a-z-]+)`)
-
-// Every address of a dashboard is of one of ours, and each leads to all others.
-func TestLinks(t *testing.T) {
-	all := boards(t)
-	for _, b := range all {
-		to := map[string]bool{}
-		for _, l := range b.Links {
+	for _, d := range all() {
+		to := map[string]bool{d.UID: true}
+		for _, l := range d.Links {
 			to[strings.TrimPrefix(l.URL, "/d/")] = l.Type == "link" && l.Title != ""
 		}
-		for _, other := range all {
-			if to[other.UID] != (other.UID != b.UID) {
-				t.Errorf("%s: does it link to %s? %v", b.UID, other.UID, to[other.UID])
+		text, err := d.file()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range links.FindAllStringSubmatch(string(text), -1) {
+			if !names[m[1]] {
+				t.Errorf("%s links to %s, which does not exist", d.UID, m[1])
 			}
 		}
-		for _, m := range dashboardAddress.FindAllStringSubmatch(marshal(t, b), -1) {
-			if !slices.ContainsFunc(all, func(o board) bool { return o.UID == m[1] }) {
-				t.Errorf("%s links to %s, which is not there", b.UID, m[1])
+		for _, other := range all() {
+			if !to[other.UID] {
+				t.Errorf("%s does not link to %s", d.UID, other.UID)
 			}
 		}
 	}
-}
-
-func marshal(t *testing.T, v any) string {
-	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 func TestPanels(t *testing.T) {
-	for _, b := range boards(t) {
+	for _, d := range all() {
 		ids, titles := map[int]bool{}, map[string]bool{}
-		for _, p := range b.Panels {
-			name := fmt.Sprintf("%s / %s", b.Title, p.Title)
+		for _, p := range d.Panels {
 			if p.ID < 1 || ids[p.ID] || p.Title == "" || titles[p.Title] {
-				t.Errorf("%s: id %d or title is missing or there twice", name, p.ID)
+				t.Errorf("%s / %s: id %d or title is missing or there twice", d.Title, p.Title, p.ID)
 			}
 			ids[p.ID], titles[p.Title] = true, true
 			if p.Type != "row" {
-				checkPanel(t, name, p)
+				checkPanel(t, d.Title+" / "+p.Title, p)
 			}
 		}
 	}
 }
 
-func checkPanel(t *testing.T, name string, p panel) {
+func checkPanel(t *testing.T, name string, p *panel) {
 	t.Helper()
 	d := p.FieldConfig.Defaults
 	if !strings.HasSuffix(p.Description, ".") || len(p.Description) < 20 || d.Unit == "" || d.NoValue == "" {
@@ -167,49 +107,33 @@ func checkPanel(t *testing.T, name string, p panel) {
 	if strings.Contains(d.NoValue, "$") {
 		t.Errorf("%s: %q has a variable, which Grafana would show as it is", name, d.NoValue)
 	}
-	steps := d.Thresholds.Steps
-	if d.Thresholds.Mode != "absolute" || len(steps) == 0 || steps[0].Value != nil {
-		t.Errorf("%s: thresholds must begin with a colour without a value", name)
-	}
+	steps := d.Thresholds["steps"].([]fields)[1:]
 	for i := 1; i < len(steps); i++ {
-		if steps[i].Value == nil || i > 1 && *steps[i].Value <= *steps[i-1].Value {
+		if steps[i]["value"].(float64) <= steps[i-1]["value"].(float64) {
 			t.Errorf("%s: thresholds do not ascend", name)
 		}
 	}
-	if p.Datasource == nil || len(p.Targets) == 0 {
-		t.Errorf("%s: no datasource or no query", name)
-	}
 	for i, target := range p.Targets {
-		if target.RefID != string(rune('A'+i)) || target.Datasource != *p.Datasource || (target.Expr == "") == (target.RawSQL == "") || target.Format == nil {
-			t.Errorf("%s: query %d is not complete", name, i)
-		}
-		if sql := target.RawSQL != ""; sql != (target.Datasource.Type == "grafana-clickhouse-datasource") || sql != (target.EditorType == "sql") {
-			t.Errorf("%s: query %d is for %s", name, i, target.Datasource.Type)
-		}
-	}
-	for _, o := range p.FieldConfig.Overrides {
-		for _, property := range o.Properties {
-			if property.ID == "" || property.Value == nil {
-				t.Errorf("%s: an override without name or value", name)
-			}
+		if target.Datasource != *p.Datasource || (target.Expr == "") == (target.RawSQL == "") {
+			t.Errorf("%s: query %d is of another datasource, or not of one language", name, i)
 		}
 	}
 }
 
-// No panel lies over another or beyond the grid, and each section is full.
+// TestGrid: no panel lies over another or beyond the grid, and each section is full.
 func TestGrid(t *testing.T) {
-	for _, b := range boards(t) {
+	for _, d := range all() {
 		taken := map[[2]int]string{}
 		bottom := 0
-		for _, p := range b.Panels {
-			g := p.GridPos
+		for _, p := range d.Panels {
+			g := p.Grid
 			if g.W < 1 || g.H < 1 || g.X < 0 || g.X+g.W > 24 {
-				t.Errorf("%s / %s: at %+v", b.Title, p.Title, g)
+				t.Errorf("%s / %s: at %+v", d.Title, p.Title, g)
 			}
 			for x := g.X; x < g.X+g.W; x++ {
 				for y := g.Y; y < g.Y+g.H; y++ {
 					if other := taken[[2]int{x, y}]; other != "" {
-						t.Fatalf("%s: %s lies over %s", b.Title, p.Title, other)
+						t.Fatalf("%s: %s lies over %s", d.Title, p.Title, other)
 					}
 					taken[[2]int{x, y}] = p.Title
 				}
@@ -217,83 +141,75 @@ func TestGrid(t *testing.T) {
 			bottom = max(bottom, g.Y+g.H)
 		}
 		if len(taken) != 24*bottom {
-			t.Errorf("%s has holes: %d of %d cells", b.Title, len(taken), 24*bottom)
+			t.Errorf("%s has holes: %d of %d cells", d.Title, len(taken), 24*bottom)
 		}
 	}
 }
 
-// Datasources are variables, never somebody's uid, and every variable that is
-// used exists.
+// TestVariables: every variable that is used exists, the datasources among them.
 func TestVariables(t *testing.T) {
 	used := regexp.MustCompile(`\$\{?([a-z]+)`)
-	for _, b := range boards(t) {
-		defined := map[string]string{}
-		for _, v := range b.Templating.List {
+	for _, d := range all() {
+		kinds, text := map[string]any{}, ""
+		for _, v := range d.Templating.List {
 			if v.Label == "" || v.Description == "" || v.Name == "" {
-				t.Errorf("%s: variable %q without label or description", b.Title, v.Name)
+				t.Errorf("%s: variable %q without label or description", d.Title, v.Name)
 			}
-			defined["${"+v.Name+"}"] = v.Type
-			if v.Type == "datasource" {
-				defined["type "+v.Name] = fmt.Sprint(v.Query)
-			}
-		}
-		sources := []*source{}
-		text := ""
-		for _, v := range b.Templating.List {
-			sources = append(sources, v.Datasource)
+			kinds[v.Name] = v.Query
 			text += fmt.Sprint(v.Query)
+			if v.Datasource != nil {
+				text += v.Datasource.UID
+			}
 		}
-		for _, p := range b.Panels {
-			sources = append(sources, p.Datasource)
+		for _, p := range d.Panels {
 			text += p.Title + p.Description
 			for _, target := range p.Targets {
-				sources = append(sources, &target.Datasource)
-				text += target.Expr + target.RawSQL
+				text += target.Expr + target.RawSQL + target.Datasource.UID
+				if name := strings.Trim(target.Datasource.UID, "${}"); kinds[name] != target.Datasource.Type {
+					t.Errorf("%s / %s: the datasource %v is no variable", d.Title, p.Title, target.Datasource)
+				}
 			}
 		}
-		for _, s := range sources {
-			if s != nil && (defined[s.UID] != "datasource" || defined["type "+strings.Trim(s.UID, "${}")] != s.Type) {
-				t.Errorf("%s: the datasource %v is no variable", b.Title, *s)
+		for _, m := range used.FindAllStringSubmatch(text+"$project", -1) {
+			if kinds[m[1]] == nil {
+				t.Errorf("%s: $%s is not defined", d.Title, m[1])
 			}
-		}
-		for _, m := range used.FindAllStringSubmatch(text, -1) {
-			if defined["${"+m[1]+"}"] == "" {
-				t.Errorf("%s: $%s is not defined", b.Title, m[1])
-			}
-		}
-		if defined["${project}"] == "" {
-			t.Errorf("%s has no project", b.Title)
 		}
 	}
 }
 
-// Every name of a metric is one that the exporter has, every label one of that
-// metric or of the scrape; and every metric is on some panel.
+// TestNames: every name of a metric is one that the exporter has, every label one
+// of that metric or of the scrape; and every metric is on some panel.
 func TestNames(t *testing.T) {
 	shown := map[string]bool{}
 	for _, q := range Queries() {
 		if q.Engine != Prometheus {
 			continue
 		}
-		n, err := parsePromQL(q.Expand(nil))
+		expr, err := promQL.ParseExpr(q.Expand(nil))
 		if err != nil {
-			t.Error(err)
+			t.Errorf("%s / %s: %v", q.Dashboard, q.Panel, err)
 			continue
 		}
-		for _, s := range selectors(n) {
-			name := strings.TrimSuffix(s.name, "_bucket")
+		parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+			s, ok := n.(*parser.VectorSelector)
+			if !ok {
+				return nil
+			}
+			name := strings.TrimSuffix(s.Name, "_bucket")
 			i := slices.IndexFunc(exporter.Metrics(), func(m exporter.Metric) bool { return m.Name == name })
 			if i < 0 {
-				t.Errorf("%s / %s: the exporter has no %s", q.Dashboard, q.Panel, s.name)
-				continue
+				t.Errorf("%s / %s: the exporter has no %s", q.Dashboard, q.Panel, s.Name)
+				return nil
 			}
 			shown[name] = true
-			for _, m := range s.matchers {
-				if m.label != "instance" && !slices.Contains(exporter.Metrics()[i].Labels, m.label) {
-					t.Errorf("%s / %s: %s has no label %s", q.Dashboard, q.Panel, name, m.label)
+			for _, m := range s.LabelMatchers {
+				if !slices.Contains(append([]string{"__name__", "instance"}, exporter.Metrics()[i].Labels...), m.Name) {
+					t.Errorf("%s / %s: %s has no label %s", q.Dashboard, q.Panel, name, m.Name)
 				}
 			}
-		}
+			return nil
+		})
 	}
 	for _, m := range exporter.Metrics() {
 		if !shown[m.Name] && m.Name != exporter.ExportLastStart {
@@ -302,26 +218,14 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func selectors(n *node) (all []*node) {
-	if n.kind == selector {
-		return []*node{n}
-	}
-	for _, a := range n.args {
-		all = append(all, selectors(a)...)
-	}
-	return all
-}
-
 func TestExpand(t *testing.T) {
 	q := Query{defaults: map[string]string{"project": ".*", "page": "top"}}
 	vars := map[string]string{"project": "a/b'", "__from": "1790000000000", "__to": "1790086400000"}
 	for expr, want := range map[string]string{
-		`x{p=~"$project"}[$__range]`:                   `x{p=~"a/b'"}[86400s]`,
-		`rate(x[$__rate_interval]) $__interval`:        `rate(x[5m]) 1h`,
-		`'${project:percentencode}' ${project} $page`:  `'a%2Fb%27' a/b' top`,
-		`$__dateFilter(window_start)`:                  `window_start >= toDate('2026-09-21') AND window_start <= toDate('2026-09-22')`,
-		`$__timeFilter(at) AND $__fromTime, $__toTime`: `at >= toDateTime(1790000000) AND at <= toDateTime(1790086400) AND toDateTime(1790000000), toDateTime(1790086400)`,
-		`label_replace(x, "a", "$1", "b", "(.*)")`:     `label_replace(x, "a", "$1", "b", "(.*)")`,
+		`x{p=~"$project"}[$__range]`:                  `x{p=~"a/b'"}[86400s]`,
+		`'${project:percentencode}' ${project} $page`: `'a%2Fb%27' a/b' top`,
+		`$__dateFilter(d)`:                            `d >= toDate('2026-09-21') AND d <= toDate('2026-09-22')`,
+		`label_replace(x, "a", "$1", "b", "(.*)")`:    `label_replace(x, "a", "$1", "b", "(.*)")`,
 		`$unknown`: `$unknown`,
 	} {
 		q.Expr = expr

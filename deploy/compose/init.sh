@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes what compose.yaml needs and no repository should hold: .env, and the
-# secrets in secrets/, random ones. What is there already stays. The directory is
-# for its owner alone; the files in it can be read by the users of the containers.
+# Creates the files that compose.yaml needs and that no repository should hold: .env,
+# and random secrets in secrets/. Existing files stay. Only the owner can enter the
+# directory; the users of the containers can read the files in it.
 set -eu
 cd "$(dirname "$0")"
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs the program, the units, the user and an example of the configuration,
-# below DESTDIR if that is set, and starts nothing. A configuration that is there
-# stays. As root, from a checkout or a release archive:
+# Installs the program, the units, the user and an example configuration, below
+# DESTDIR if it is set, and starts nothing. An existing configuration stays. Run it
+# as root, from a clone or a release archive:
 #
 #   sh deploy/systemd/install.sh path/to/docgauge
 set -eu

@@ -30,7 +30,7 @@ const (
 var copyable = []string{"sh", "bash", "console", "cron", "ini", "yaml", "promql", "sql", "python"}
 
 // ownMarks begin marks of other tests, which find their blocks by them: those of
-// deploy/helm, and of sinks/clickhouse and dashboards.
+// deploy, and of sinks/clickhouse and dashboards.
 var ownMarks = []string{"values:", "grants to"}
 
 // docBlock is a fenced block of a page.

@@ -1,87 +1,144 @@
+// Command validate reads Kubernetes manifests from standard input. It prints the
+// name of each manifest that is fine, and fails with a line for each problem: a
+// manifest does not decode into the types of its API (unknown and repeated fields
+// are errors), breaks a rule of the API server on names and labels, or has pods
+// that the Pod Security Standard "restricted" forbids.
+//
+// It is a module of its own, so that docgauge does not depend on Kubernetes. It
+// looks at each manifest alone, and knows no defaults and no admission.
 package main
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/util/yaml"
-
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
 )
 
 func main() {
-	if err := run(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+	scheme := runtime.NewScheme()
+	known := runtime.NewSchemeBuilder(appsv1.AddToScheme, batchv1.AddToScheme, corev1.AddToScheme,
+		networkingv1.AddToScheme, monitoring.AddToScheme)
+	err := known.AddToScheme(scheme)
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	for documents := yaml.NewYAMLReader(bufio.NewReader(os.Stdin)); err == nil; {
+		var text []byte
+		if text, err = documents.Read(); err == nil {
+			check(decoder, text)
+		}
+	}
+	if err != io.EOF {
+		report("standard input", err)
+	}
+	if failed {
 		os.Exit(1)
 	}
 }
 
-// run checks every document of in. It prints a line for each that is fine; the
-// error has one for each that is not.
-func run(in io.Reader, out io.Writer) error {
-	decoder, err := newDecoder()
-	if err != nil {
-		return err
-	}
-	var problems []error
-	documents := yaml.NewYAMLReader(bufio.NewReader(in))
-	for {
-		text, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return errors.Join(problems...)
-		}
-		if err != nil {
-			return err
-		}
-		if len(bytes.TrimSpace(withoutComments(text))) == 0 {
-			continue
-		}
-		name, found := check(decoder, text)
-		if len(found) == 0 {
-			fmt.Fprintln(out, name)
-		}
-		for _, err := range found {
-			problems = append(problems, fmt.Errorf("%s: %w", name, err))
-		}
-	}
+var failed bool
+
+func report(name string, err error) {
+	failed = true
+	fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 }
 
-// newDecoder knows the kinds that a chart may have; another is an error.
-func newDecoder() (runtime.Decoder, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		appsv1.AddToScheme, batchv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, monitoring.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
+// check looks at one document.
+func check(decoder runtime.Decoder, text []byte) {
+	if json, err := yaml.ToJSON(text); err == nil && string(json) == "null" {
+		return // only comments
 	}
-	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer(), nil
-}
-
-// check decodes one manifest and returns "Kind/name" and what is wrong with it.
-func check(decoder runtime.Decoder, text []byte) (name string, problems []error) {
 	object, kind, err := decoder.Decode(text, nil, nil)
-	if kind != nil {
-		name = kind.Kind
-	}
 	if err != nil {
-		return name, []error{err}
+		report(fmt.Sprint(kind), err)
+		return
 	}
-	meta, ok := object.(metav1.Object)
-	if !ok {
-		return name, []error{errors.New("has no metadata")}
+	meta := object.(metav1.Object)
+	name := kind.Kind + "/" + meta.GetName()
+	if err := errors.Join(rules(object, meta)...); err != nil {
+		report(name, err)
+		return
 	}
-	return name + "/" + meta.GetName(), rules(object, meta)
+	fmt.Println(name)
+}
+
+// rules holds an object to what the API server asks of names, labels and
+// annotations, here and in its pods.
+func rules(object runtime.Object, meta metav1.Object) (problems []error) {
+	must := func(where, value string, rule func(string) []string) {
+		for _, text := range rule(value) {
+			problems = append(problems, fmt.Errorf("%s %q: %s", where, value, text))
+		}
+	}
+	labelled := func(meta metav1.Object) {
+		for key, value := range meta.GetLabels() {
+			must("label", key, validation.IsQualifiedName)
+			must("label "+key, value, validation.IsValidLabelValue)
+		}
+		for key := range meta.GetAnnotations() {
+			must("annotation", key, validation.IsQualifiedName)
+		}
+	}
+	must("name", meta.GetName(), validation.IsDNS1123Subdomain)
+	labelled(meta)
+	var pod *corev1.PodTemplateSpec
+	var keys []string
+	switch o := object.(type) {
+	case *corev1.Service:
+		must("name", o.Name, validation.IsDNS1035Label)
+	case *corev1.ConfigMap:
+		keys = slices.Collect(maps.Keys(o.Data))
+	case *corev1.Secret:
+		keys = slices.Collect(maps.Keys(o.StringData))
+	case *appsv1.Deployment:
+		pod = &o.Spec.Template
+	case *batchv1.CronJob:
+		// 52 letters leave room for the names of its jobs.
+		must("name", o.Name+"-1234567890", validation.IsDNS1123Label)
+		pod = &o.Spec.JobTemplate.Spec.Template
+	}
+	for _, key := range keys {
+		must("key", key, validation.IsConfigMapKey)
+	}
+	if pod == nil {
+		return problems
+	}
+	labelled(pod)
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		must("container", c.Name, validation.IsDNS1123Label)
+		for _, p := range c.Ports {
+			must("port", p.Name, validation.IsValidPortName)
+		}
+		for _, e := range c.Env {
+			must("variable", e.Name, validation.IsEnvVarName)
+		}
+	}
+	for _, v := range pod.Spec.Volumes {
+		must("volume", v.Name, validation.IsDNS1123Label)
+	}
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		return append(problems, err)
+	}
+	level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+	result := policy.AggregateCheckResults(evaluator.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec))
+	if !result.Allowed {
+		problems = append(problems, fmt.Errorf("restricted: %s", result.ForbiddenDetail()))
+	}
+	return problems
 }

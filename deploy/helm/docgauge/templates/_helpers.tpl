@@ -1,4 +1,4 @@
-{{/* 52 letters: a CronJob's name leaves room for its jobs'. */}}
+{{/* 52 letters: the name of a CronJob must leave room for the names of its jobs. */}}
 {{- define "docgauge.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
@@ -59,7 +59,7 @@ labels:
 {{- end -}}
 {{- end }}
 
-{{/* What the Secret has: the variable, its name in values, and the key. As YAML. */}}
+{{/* The entries of the Secret, as YAML: the variable, its file, and its key. */}}
 {{- define "docgauge.secretItems" -}}
 {{- $keys := .Values.secrets.existingKeys -}}
 {{- range list
@@ -90,14 +90,14 @@ labels:
 {{- if or .Values.prompts.files .Values.prompts.existingConfigMap .Values.prompts.volume }}yes{{ end -}}
 {{- end }}
 
-{{/* Rules that bind several values; values.schema.json has those of single ones. */}}
+{{/* Rules on several values; values.schema.json has the rules on single values. */}}
 {{- define "docgauge.rules" -}}
 {{- if and (eq .Values.image.tag "latest") (not .Values.image.digest) -}}
-{{- fail "image.tag: latest is another program tomorrow: name a version, or a digest" -}}
+{{- fail "image.tag: latest is another program tomorrow: set a version, or a digest" -}}
 {{- end -}}
 {{- range .Values.extraEnv -}}
 {{- if hasPrefix "DOCGAUGE_" .name -}}
-{{- fail (printf "extraEnv: %s: variables of docgauge belong into settings, secrets into secrets" .name) -}}
+{{- fail (printf "extraEnv: %s: variables of docgauge belong in settings, secrets in secrets" .name) -}}
 {{- end -}}
 {{- end -}}
 {{- $sources := 0 -}}

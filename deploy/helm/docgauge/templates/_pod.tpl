@@ -1,6 +1,6 @@
-{{/* The directory of the state lies below the mount, not at it and not at a
-subPath: the volume's root and what the kubelet makes belong to root, and docgauge
-keeps its state in a directory of its own with mode 0700. */}}
+{{/* The state directory is below the mount, not at it and not at a subPath: the
+volume's root and a subPath belong to root, and docgauge must own its state
+directory to give it mode 0700. */}}
 {{- define "docgauge.environment" -}}
 - {name: DOCGAUGE_BASE_URL, value: {{ .Values.baseURL | quote }}}
 - {name: DOCGAUGE_PROJECTS, value: {{ join "," .Values.projects | quote }}}
@@ -60,7 +60,7 @@ keeps its state in a directory of its own with mode 0700. */}}
 - name: secrets
   secret:
     secretName: {{ include "docgauge.secretName" . }}
-    # With fsGroup the group reads it too.
+    # With fsGroup the group can read it too.
     defaultMode: 0400
     items:
       {{- range include "docgauge.secretItems" . | fromYamlArray }}
@@ -109,7 +109,7 @@ labels:
   {{- end }}
 annotations:
   {{- if not .Values.secrets.existingSecret }}
-  # Keys are read again by themselves; the other secrets need a new pod.
+  # docgauge reads changed keys again; the other secrets need a new pod.
   checksum/secret: {{ include (print $.Template.BasePath "/secret.yaml") . | sha256sum }}
   {{- end }}
   kubectl.kubernetes.io/default-container: docgauge
@@ -118,8 +118,8 @@ annotations:
   {{- end }}
 {{- end }}
 
-{{/* What both modes say of the pod, but for its containers. Service links are off:
-the variables of a Service docgauge-… would be unknown variables to docgauge. */}}
+{{/* The pod of both modes without its containers. Service links are off: docgauge
+would refuse the variables of a Service docgauge-… as unknown. */}}
 {{- define "docgauge.pod" -}}
 serviceAccountName: {{ include "docgauge.serviceAccount" . }}
 automountServiceAccountToken: false

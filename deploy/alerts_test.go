@@ -1,10 +1,9 @@
-package prometheus
+package deploy
 
 import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,15 +17,13 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-// patience is how long a message may take through both servers.
-const patience = 2 * time.Minute
-
 // waits is how long an alert waits before it fires.
 var waits = regexp.MustCompile(`(?m)^(\s+for:) \S+$`)
 
 // An alert goes all the way: from a metric of the exporter through Prometheus and
 // Alertmanager to a webhook, with what people need to know. So does its end.
 func TestAlertsArriveAtAWebhook(t *testing.T) {
+	t.Parallel()
 	told := told{arrived: make(chan alert, 100), latest: map[string]alert{}}
 	hook := httptest.NewServer(receiver(t, told.arrived))
 	t.Cleanup(hook.Close)
@@ -48,7 +45,7 @@ func TestAlertsArriveAtAWebhook(t *testing.T) {
 		},
 		Annotations: map[string]string{
 			"summary":     "The service refuses the admin API key",
-			"description": "The last request with the admin key was answered with 401 or 403. Nothing goes on until the key is changed.",
+			"description": "The last request with the admin key was answered with 401 or 403. Requests with it fail until the key is replaced.",
 			"runbook_url": runbook + "docgaugekeyrejected",
 		},
 	}
@@ -122,15 +119,9 @@ func serve(t *testing.T, target string, to *engines.Alertmanager) *engines.Prome
 	if to != nil {
 		config.Alertmanagers = []string{to.Addr()}
 	}
-	for _, name := range RuleFiles {
-		text, err := Files.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, waits.ReplaceAll(text, []byte("$1 1s")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	for _, file := range ruleFiles {
+		path := filepath.Join(t.TempDir(), filepath.Base(file))
+		write(t, path, waits.ReplaceAllString(read(t, file), "$1 1s"), 0o600)
 		config.Rules = append(config.Rules, path)
 	}
 	return engines.RunPrometheus(t, config)
@@ -140,7 +131,8 @@ func serve(t *testing.T, target string, to *engines.Alertmanager) *engines.Prome
 func healthy(now time.Time) exporter.Snapshot {
 	today := analytics.DateOf(now)
 	window := exporter.Window{Revision: analytics.Revision{
-		Key:    analytics.Key{Project: "prj_a", Granularity: analytics.Day, Window: analytics.Window{From: today - 1, To: today}},
+		Key: analytics.Key{Project: "prj_a", Granularity: analytics.Day,
+			Window: analytics.Window{From: today - 1, To: today}},
 		Totals: analytics.Totals{Human: 8, AI: 4, Total: 10}, Rows: 3, Verified: true,
 	}, Previous: &analytics.Totals{Human: 6, AI: 4, Total: 8}}
 	earlier := now.Add(-time.Minute)
@@ -155,9 +147,11 @@ func healthy(now time.Time) exporter.Snapshot {
 		LastStart: earlier, LastCompletion: earlier, LastSuccess: earlier,
 		Queue: &exporter.Queue{
 			Prompts: []exporter.Prompts{
-				{Project: "prj_a", State: "unknown"}, {Project: "prj_a", State: "invalid"}, {Project: "prj_a", State: "pending", Count: 1},
+				{Project: "prj_a", State: "unknown"}, {Project: "prj_a", State: "invalid"}, {Project: "prj_a", State: "pending",
+					Count: 1},
 			},
-			Jobs: []exporter.Job{{Project: "prj_a", Prompt: "weekly.md", ID: "job_1", State: "active", Status: "active", Created: earlier}},
+			Jobs: []exporter.Job{{Project: "prj_a", Prompt: "weekly.md", ID: "job_1", State: "active", Status: "active",
+				Created: earlier}},
 			Caps: []exporter.Cap{{Name: "day", Limit: 10, Used: 2}, {Name: "active", Limit: 3, Used: 1}},
 		},
 	}

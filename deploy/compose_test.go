@@ -1,0 +1,342 @@
+package deploy
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+)
+
+// project is what the loader makes of compose.yaml, as far as the tests look at it.
+type project struct {
+	Services map[string]service
+	Secrets  map[string]struct{ File string }
+	Volumes  map[string]any
+}
+
+type service struct {
+	Image       string
+	Command     []string
+	Environment map[string]*string
+	Profiles    []string
+	ReadOnly    bool     `json:"read_only"`
+	CapDrop     []string `json:"cap_drop"`
+	SecurityOpt []string `json:"security_opt"`
+	NetworkMode string   `json:"network_mode"`
+	Secrets     []struct{ Source, Target string }
+	Healthcheck *struct{ Disable bool }
+	Ports       []struct {
+		HostIP    string `json:"host_ip"`
+		Published string
+	}
+	Volumes   []struct{ Type, Source, Target string }
+	DependsOn map[string]struct{ Condition string } `json:"depends_on"`
+	Build     *struct{ Context, Dockerfile string }
+}
+
+// load reads the compose.yaml of a directory, with the defaults of its variables.
+func load(t *testing.T, dir string) (p project) {
+	t.Helper()
+	cmd := tool(t, "compose-spec", "-format", "json", filepath.Join(dir, "compose.yaml"))
+	var stderr bytes.Buffer
+	cmd.Dir, cmd.Stderr = dir, &stderr
+	out, err := cmd.Output()
+	if err != nil || strings.Contains(stderr.String(), "level=warn") {
+		t.Fatalf("compose-spec: %v: %s", err, stderr.String())
+	}
+	if err := json.Unmarshal(out, &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// initialised is a copy of deploy/compose in which init.sh has run.
+func initialised(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "deploy", "compose")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"compose.yaml", ".env.example", "init.sh"} {
+		write(t, filepath.Join(dir, name), read(t, "compose/"+name), 0o600)
+	}
+	succeed(t, exec.Command("sh", filepath.Join(dir, "init.sh")))
+	return dir
+}
+
+func TestComposeServices(t *testing.T) {
+	p := load(t, initialised(t))
+	if len(p.Services) != 7 {
+		t.Errorf("%d services, want 7", len(p.Services))
+	}
+	// The image has a health check of its own, and the sandbox is not serve.
+	unchecked := []string{"docgauge", "docgauge-sandbox"}
+	for name, s := range p.Services {
+		if _, tag, _ := strings.Cut(s.Image, ":"); tag == "" || tag == "latest" {
+			t.Errorf("%s: image %s: want a tag other than latest", name, s.Image)
+		}
+		if !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
+			t.Errorf("%s may gain privileges", name)
+		}
+		// ClickHouse needs its capabilities: see the comment in the file.
+		if name != "clickhouse" && (!s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"})) {
+			t.Errorf("%s: read_only %v, cap_drop %v", name, s.ReadOnly, s.CapDrop)
+		}
+		if s.Healthcheck == nil && !slices.Contains(unchecked, name) {
+			t.Errorf("%s: no health check", name)
+		}
+		for _, port := range s.Ports {
+			if port.HostIP != "127.0.0.1" {
+				t.Errorf("%s: port %s is open to the network", name, port.Published)
+			}
+		}
+	}
+}
+
+// TestComposeReferences: what a service names is in the file, or in the repository,
+// or made by init.sh, and no other profile leaves it out.
+func TestComposeReferences(t *testing.T) {
+	dir := initialised(t)
+	p := load(t, dir)
+	inRepository := func(service, path string) {
+		t.Helper()
+		below, err := filepath.Rel(filepath.Dir(filepath.Dir(dir)), path)
+		if err == nil {
+			_, err = os.Stat(filepath.Join(top, below))
+		}
+		if err != nil {
+			t.Errorf("%s: %v", service, err)
+		}
+	}
+	for name, s := range p.Services {
+		for _, v := range s.Volumes {
+			if v.Type == "bind" {
+				inRepository(name, v.Source)
+			} else if _, ok := p.Volumes[v.Source]; !ok {
+				t.Errorf("%s: no volume %s", name, v.Source)
+			}
+		}
+		if s.Build != nil {
+			inRepository(name, filepath.Join(s.Build.Context, s.Build.Dockerfile))
+		}
+		for _, secret := range s.Secrets {
+			// The user writes the API key.
+			if _, err := os.Stat(p.Secrets[secret.Source].File); err != nil && secret.Source != "api_key" {
+				t.Errorf("%s: secret %s: %v", name, secret.Source, err)
+			}
+		}
+		needs := maps.Clone(s.DependsOn)
+		if other, shared := strings.CutPrefix(s.NetworkMode, "service:"); shared {
+			needs[other] = struct{ Condition string }{}
+		}
+		for other, need := range needs {
+			o, ok := p.Services[other]
+			if !ok || len(o.Profiles) > 0 && !slices.Equal(o.Profiles, s.Profiles) {
+				t.Errorf("%s needs %s, which does not exist or has another profile", name, other)
+			}
+			if need.Condition == "service_healthy" && o.Healthcheck == nil {
+				t.Errorf("%s waits for the health of %s, which has no check", name, other)
+			}
+		}
+	}
+}
+
+// TestInit: the second run changes nothing, secrets are random, and others on this
+// machine and git do not get them.
+func TestInit(t *testing.T) {
+	dir := initialised(t)
+	before := contents(t, dir)
+	succeed(t, exec.Command("sh", filepath.Join(dir, "init.sh")))
+	if after := contents(t, dir); !maps.Equal(before, after) || len(before) != 7 {
+		t.Errorf("%d files; the second run of init.sh changed something: %v", len(before), !maps.Equal(before, after))
+	}
+	info, err := os.Stat(filepath.Join(dir, "secrets"))
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("secrets: %v, %v, want 0700", info, err)
+	}
+	other := contents(t, initialised(t))
+	for _, name := range []string{"secrets/clickhouse_dsn", "secrets/grafana_admin_password"} {
+		if before[name] == other[name] || before[name] == "" {
+			t.Errorf("%s is not random", name)
+		}
+	}
+	if !strings.Contains("\n"+read(t, "compose/.gitignore"), "\n/secrets/\n") {
+		t.Error("git does not ignore the secrets")
+	}
+}
+
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for _, pattern := range []string{"*.*", ".env*", "secrets/*"} {
+		for _, path := range glob(t, filepath.Join(dir, pattern)) {
+			name, err := filepath.Rel(dir, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[name] = read(t, path)
+		}
+	}
+	return files
+}
+
+// TestComposeVariables: .env.example has the variables of compose.yaml, with their defaults.
+func TestComposeVariables(t *testing.T) {
+	find := func(pattern, file string) map[string]string {
+		found := map[string]string{}
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(read(t, file), -1) {
+			found[m[1]] = m[2]
+		}
+		return found
+	}
+	used := find(`\$\{([A-Z_]+):-([^}]*)\}`, "compose/compose.yaml")
+	offered := find(`(?m)^([A-Z_]+)=(.*)$`, "compose/.env.example")
+	if !maps.Equal(used, offered) {
+		t.Errorf("compose.yaml has %v, .env.example %v", used, offered)
+	}
+}
+
+// TestGrafana: Grafana has the dashboards where they are mounted, and every
+// datasource that they ask.
+func TestGrafana(t *testing.T) {
+	var sources struct{ Datasources []struct{ Type string } }
+	decode(t, "compose/grafana/datasources/docgauge.yaml", &sources)
+	var folders struct {
+		Providers []struct{ Options struct{ Path string } }
+	}
+	decode(t, "compose/grafana/dashboards/docgauge.yaml", &folders)
+	folder := folders.Providers[0].Options.Path
+	mounted := false
+	for _, v := range load(t, initialised(t)).Services["grafana"].Volumes {
+		mounted = mounted || v.Target == folder && strings.HasSuffix(v.Source, "dashboards/json")
+	}
+	if !mounted {
+		t.Errorf("%s is not dashboards/json", folder)
+	}
+	for _, file := range glob(t, "../dashboards/json/*.json") {
+		for _, m := range regexp.MustCompile(`"type": "(prometheus|[a-z-]+-datasource)"`).FindAllStringSubmatch(read(t, file), -1) {
+			if !slices.ContainsFunc(sources.Datasources, func(s struct{ Type string }) bool { return s.Type == m[1] }) {
+				t.Errorf("%s asks a %s, which is not provisioned", file, m[1])
+			}
+		}
+	}
+}
+
+// TestDockerCompose asks docker compose too, where it is installed.
+func TestDockerCompose(t *testing.T) {
+	if exec.Command("docker", "compose", "version").Run() != nil {
+		t.Skip("docker compose is not installed")
+	}
+	dir := initialised(t)
+	for _, profile := range []string{"sandbox", "real"} {
+		cmd := exec.Command("docker", "compose", "--profile", profile, "config", "--quiet")
+		cmd.Dir = dir
+		succeed(t, cmd)
+	}
+}
+
+// TestComposeRun runs docgauge with the environments of both profiles, against a
+// ClickHouse with the users that are mounted.
+func TestComposeRun(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("runs docgauge")
+	}
+	dir := initialised(t)
+	p := load(t, dir)
+	grafana := strings.ReplaceAll(users(t, "compose/clickhouse-grafana.xml"), "<host>grafana</host>", "<ip>127.0.0.1</ip>")
+	clickhouse := engines.RunClickHouse(t, engines.WithUsers(grafana),
+		engines.WithUsers(users(t, filepath.Join(dir, "secrets", "clickhouse_users.xml"))))
+	secrets := t.TempDir()
+	dsn := strings.Replace(read(t, filepath.Join(dir, "secrets", "clickhouse_dsn")), "clickhouse:9000",
+		clickhouse.Addr(), 1)
+	write(t, filepath.Join(secrets, "clickhouse_dsn"), dsn, 0o600)
+	write(t, filepath.Join(secrets, "api_key"), "adm_of-the-test\n", 0o600)
+
+	t.Run("real", func(t *testing.T) {
+		run := runner(t, append(p.Services["docgauge"].host(t, secrets, "compose/prompts"),
+			"DOCGAUGE_BASE_URL=https://api.example.com", "DOCGAUGE_PROJECTS=prj_a"))
+		run("plan")
+		run("jobs", "lint")
+	})
+	t.Run("sandbox", func(t *testing.T) {
+		args := slices.Clone(p.Services["sandbox"].Command)
+		for i := range args {
+			args[i] = strings.Replace(args[i], "0.0.0.0:8787", "127.0.0.1:0", 1)
+		}
+		run := runner(t, append(p.Services["docgauge-sandbox"].host(t, secrets, "compose/sandbox-prompts"),
+			"DOCGAUGE_BASE_URL="+sandbox(t, args...)["DOCGAUGE_BASE_URL"], "DOCGAUGE_POLL_INTERVAL=1s",
+			"DOCGAUGE_SINCE="+time.Now().UTC().AddDate(0, 0, -3).Format(time.DateOnly)))
+		run("check")
+		run("export")
+		run("jobs", "run", "--wait")
+		if out := run("jobs", "list"); strings.Count(out, "completed") != 2 {
+			t.Errorf("want two completed jobs:\n%s", out)
+		}
+	})
+	// Grafana's user reads the views and changes nothing.
+	ask := func(sql string) (string, error) {
+		out, err := exec.Command("clickhouse-client", "--host=127.0.0.1",
+			"--port="+strings.TrimPrefix(clickhouse.Addr(), "127.0.0.1:"),
+			"--user=grafana", "--max_execution_time=30", "--query="+sql).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := ask("SELECT count() > 0 FROM docgauge_visitors"); err != nil || out != "1\n" {
+		t.Errorf("SELECT: %v: %s", err, out)
+	}
+	for _, sql := range []string{"DROP TABLE docgauge_windows", "INSERT INTO docgauge_windows SELECT * FROM docgauge_windows"} {
+		if out, err := ask(sql); err == nil || !strings.Contains(strings.ToLower(out), "readonly") {
+			t.Errorf("%s: %v: %s", sql, err, out)
+		}
+	}
+}
+
+// users are the elements of a file for ClickHouse's users.d.
+func users(t *testing.T, file string) string {
+	t.Helper()
+	inner := regexp.MustCompile(`(?s)<clickhouse>(.*)</clickhouse>`).FindStringSubmatch(read(t, file))
+	if inner == nil {
+		t.Fatalf("%s: no element <clickhouse>", file)
+	}
+	return inner[1]
+}
+
+// host is the environment of a service with the paths of this machine. The
+// settings of the image come first.
+func (s service) host(t *testing.T, secrets, prompts string) []string {
+	t.Helper()
+	volume := t.TempDir()
+	prompts, err := filepath.Abs(prompts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := []string{
+		"PATH=" + os.Getenv("PATH"), "DOCGAUGE_LISTEN_ADDRESS=0.0.0.0:9817",
+		"DOCGAUGE_STATE_DIR=" + filepath.Join(volume, "state"), "DOCGAUGE_PARQUET_URL=" + filepath.Join(volume, "data"),
+	}
+	paths := strings.NewReplacer("/run/secrets/", secrets+"/", "/etc/docgauge/prompts", prompts)
+	for name, value := range s.Environment {
+		if value != nil {
+			env = append(env, name+"="+paths.Replace(*value))
+		}
+	}
+	return env
+}
+
+func runner(t *testing.T, env []string) func(args ...string) string {
+	return func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), docgauge(t), args...)
+		cmd.Env = env
+		return succeed(t, cmd)
+	}
+}

@@ -1,0 +1,242 @@
+package deploy
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+const (
+	// top is the top of the repository.
+	top = ".."
+	// patience is how long something may take on a busy machine.
+	patience = 2 * time.Minute
+)
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func write(t *testing.T, file, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func decode(t *testing.T, file string, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(read(t, file)), into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: no files, %v", pattern, err)
+	}
+	return files
+}
+
+// succeed runs a command to its end, which must be exit code 0, and returns its output.
+func succeed(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return string(out)
+}
+
+// tool is a command of a program that the tests need. Without it the test is skipped.
+func tool(t *testing.T, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	var cmd *exec.Cmd
+	var err error
+	switch ctx := t.Context(); name {
+	case "helm":
+		cmd, err = engines.Helm(ctx, args...)
+	case "promtool":
+		cmd, err = engines.Promtool(ctx, args...)
+	case "amtool":
+		cmd, err = engines.Amtool(ctx, args...)
+	case "compose-spec":
+		cmd, err = engines.ComposeSpec(ctx, args...)
+	default:
+		cmd, err = engines.Systemd(ctx, name, args...)
+	}
+	engines.Need(t, err)
+	return cmd
+}
+
+// docgauge is the program, built once for all tests.
+func docgauge(t *testing.T) string {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var build = sync.OnceValues(func() (string, error) {
+	path, err := filepath.Abs(top + "/bin/docgauge-test")
+	if err != nil {
+		return "", err
+	}
+	watch(top)
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/docgauge")
+	cmd.Dir, cmd.Env = top, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// await runs a command again and again until it succeeds.
+func await(t *testing.T, command func() *exec.Cmd) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		cmd := command()
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
+		}
+	}
+}
+
+// logFile is for the output of a daemon. A test that fails prints it.
+func logFile(t *testing.T) *os.File {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		file.Close()
+		if t.Failed() {
+			t.Log(read(t, file.Name()))
+		}
+	})
+	return file
+}
+
+// watch looks at every file below dir, so that go test does not reuse a result
+// after a change of a file that only another program reads.
+func watch(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, _ error) error {
+		if d != nil && d.IsDir() && path != dir && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
+		}
+		_, err := os.Stat(path)
+		return err
+	})
+}
+
+// sandbox starts the local service on a free port and returns the settings that
+// it prints.
+func sandbox(t *testing.T, args ...string) map[string]string {
+	t.Helper()
+	if len(args) == 0 {
+		args = []string{"sandbox", "--listen=127.0.0.1:0"}
+	}
+	cmd := exec.CommandContext(t.Context(), docgauge(t), args...)
+	cmd.Dir = t.TempDir()
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	settings := map[string]string{}
+	for lines := bufio.NewScanner(out); len(settings) < 3 && lines.Scan(); {
+		name, value, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "export "), "=")
+		settings[name] = value
+	}
+	return settings
+}
+
+// block is a part of a page that people copy. The comment above says which test
+// runs it, or which file of values it shows.
+type block struct{ mark, language, text string }
+
+var blocks = regexp.MustCompile("(?ms)^<!-- ([^\n]+) -->\n```([a-z]+)\n(.*?)^```$")
+
+func blocksOf(t *testing.T, page string) (all []block) {
+	t.Helper()
+	for _, m := range blocks.FindAllStringSubmatch(read(t, page), -1) {
+		all = append(all, block{m[1], m[2], m[3]})
+	}
+	if len(all) == 0 {
+		t.Errorf("%s has no marked blocks", page)
+	}
+	return all
+}
+
+// container is how a container engine would start a process: in a root file
+// system and with mounts of its own, as a user, in the network of the test.
+type container struct {
+	root     string
+	readOnly bool
+	mounts   []mount
+	uid, gid int
+	groups   string // supplementary ones, apart by commas
+	env      []string
+}
+
+// mount is a directory of this machine at a path in the container.
+type mount struct {
+	source, target string
+	readOnly       bool
+}
+
+func (c container) command(t *testing.T, argv ...string) *exec.Cmd {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to mount and to become another user")
+	}
+	var script strings.Builder
+	bind := func(m mount) {
+		mode := "rw"
+		if m.readOnly {
+			mode = "ro"
+		}
+		fmt.Fprintf(&script, "mount --bind '%s' '%[2]s'; mount -o remount,bind,%[3]s '%[2]s'\n", m.source, m.target, mode)
+	}
+	bind(mount{c.root, c.root, c.readOnly})
+	for _, m := range c.mounts {
+		bind(mount{m.source, c.root + m.target, m.readOnly})
+	}
+	fmt.Fprintf(&script, `exec setpriv --no-new-privs chroot --userspec=%d:%d --groups=%s '%s' "$@"`,
+		c.uid, c.gid, c.groups, c.root)
+	cmd := exec.CommandContext(t.Context(), "unshare",
+		append([]string{"--mount", "sh", "-ec", script.String(), "sh"}, argv...)...)
+	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, c.env...)
+	return cmd
+}

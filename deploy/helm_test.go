@@ -1,0 +1,408 @@
+package deploy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	chart = "helm/docgauge"
+	// kubernetes is the version rendered for: helm built by go install takes
+	// itself for an old one.
+	kubernetes = "1.31.0"
+)
+
+// helm runs a command of helm and returns both outputs.
+func helm(t *testing.T, args ...string) (out, stderr string, err error) {
+	t.Helper()
+	watch(chart)
+	cmd := tool(t, "helm", args...)
+	home := t.TempDir()
+	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	var stdout, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &said
+	err = cmd.Run()
+	return stdout.String(), said.String(), err
+}
+
+// template renders a chart as the release acme in namespace docs.
+func template(t *testing.T, path string, args ...string) string {
+	t.Helper()
+	out, stderr, err := helm(t,
+		slices.Concat([]string{"template", "acme", path, "--namespace", "docs", "--kube-version", kubernetes}, args)...)
+	if err != nil {
+		t.Fatalf("helm template: %v\n%s", err, stderr)
+	}
+	return out
+}
+
+// eachCase calls test for each file of values that is rendered.
+func eachCase(t *testing.T, test func(t *testing.T, name, values string)) {
+	t.Helper()
+	for _, path := range glob(t, "helm/testdata/values/*.yaml") {
+		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, name, path)
+		})
+	}
+}
+
+func values(name string) string { return "helm/testdata/values/" + name + ".yaml" }
+
+// object is a manifest, or a part of one.
+type object map[string]any
+
+// objects decodes the manifests of a rendered chart.
+func objects(t *testing.T, text string) (all []object) {
+	t.Helper()
+	for documents := yaml.NewDecoder(strings.NewReader(text)); ; {
+		var o object
+		err := documents.Decode(&o)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		if o != nil {
+			all = append(all, o)
+		}
+	}
+}
+
+// manifests renders the chart with a file of values, and more arguments.
+func manifests(t *testing.T, name string, args ...string) []object {
+	t.Helper()
+	return objects(t, template(t, chart, slices.Concat([]string{"--values", values(name)}, args)...))
+}
+
+// at follows keys; what is missing is nil.
+func (o object) at(path ...string) any {
+	var v any = o
+	for _, key := range path {
+		m, ok := v.(object)
+		if !ok {
+			return nil
+		}
+		v = m[key]
+	}
+	return v
+}
+
+func (o object) text(path ...string) string {
+	s, _ := o.at(path...).(string)
+	return s
+}
+
+func (o object) sub(path ...string) object {
+	m, _ := o.at(path...).(object)
+	return m
+}
+
+func (o object) list(path ...string) (out []object) {
+	items, _ := o.at(path...).([]any)
+	for _, item := range items {
+		if m, ok := item.(object); ok {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func (o object) id() string { return o.text("kind") + "/" + o.text("metadata", "name") }
+
+func (o object) keys() []string { return slices.Sorted(maps.Keys(o)) }
+
+// find returns the objects of a kind.
+func find(all []object, kind string) (out []object) {
+	for _, o := range all {
+		if o.text("kind") == kind {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// podOf returns the one pod template of the manifests.
+func podOf(t *testing.T, all []object) object {
+	t.Helper()
+	var pods []object
+	for _, o := range find(all, "Deployment") {
+		pods = append(pods, o.sub("spec", "template"))
+	}
+	for _, o := range find(all, "CronJob") {
+		pods = append(pods, o.sub("spec", "jobTemplate", "spec", "template"))
+	}
+	if len(pods) != 1 {
+		t.Fatalf("%d pods", len(pods))
+	}
+	return pods[0]
+}
+
+// names returns a field of each object, sorted.
+func names(all []object, field string) (out []string) {
+	for _, o := range all {
+		out = append(out, o.text(field))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// words is a list of text.
+func words(v any) (out []string) {
+	items, _ := v.([]any)
+	for _, item := range items {
+		out = append(out, fmt.Sprint(item))
+	}
+	return out
+}
+
+// golden compares text with a file, or with -update writes it.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	path := "helm/testdata/golden/" + name
+	if *update {
+		write(t, path, text, 0o644)
+	}
+	if diff := cmp.Diff(strings.Split(read(t, path), "\n"), strings.Split(text, "\n")); diff != "" {
+		t.Errorf("%s differs; `make docs` writes it, if that is right: %s", path, diff)
+	}
+}
+
+// TestHelmGolden lints the chart and compares what it renders. The bodies of rules
+// and dashboards are left to TestHelmArchive.
+func TestHelmGolden(t *testing.T) {
+	eachCase(t, func(t *testing.T, name, values string) {
+		out, stderr, err := helm(t, "lint", "--strict", "--kube-version", kubernetes, "--values", values, chart)
+		if err != nil || strings.Contains(out, "[WARNING]") {
+			t.Errorf("helm lint: %v\n%s%s", err, out, stderr)
+		}
+		var kept []string
+		for document := range strings.SplitSeq(template(t, chart, "--values", values), "\n---\n") {
+			if strings.Contains(document, "kind: PrometheusRule") || strings.Contains(document, "grafana_dashboard") {
+				document, _, _ = strings.Cut(document, "\nspec:\n")
+				document, _, _ = strings.Cut(document, "\ndata:\n")
+			}
+			kept = append(kept, document)
+		}
+		golden(t, name+".yaml", strings.TrimRight(strings.Join(kept, "\n---\n"), "\n")+"\n")
+	})
+}
+
+// TestHelmNotes renders the notes, which helm prints only where there is a cluster:
+// in a copy of the chart they are a manifest.
+func TestHelmNotes(t *testing.T) {
+	dir := t.TempDir() + "/docgauge"
+	succeed(t, exec.Command("cp", "-RL", chart, dir))
+	text := read(t, dir+"/templates/NOTES.txt")
+	write(t, dir+"/templates/notes.yaml",
+		"{{ define \"notes\" }}"+text+"{{ end }}kind: Notes\ntext: {{ include \"notes\" . | quote }}\n", 0o644)
+	eachCase(t, func(t *testing.T, name, values string) {
+		out := template(t, dir, "--values", values, "--show-only", "templates/notes.yaml")
+		golden(t, name+".notes.txt", objects(t, out)[0].text("text"))
+	})
+}
+
+// configMapLimit is how much kubectl apply can note of an object on the client's side.
+const configMapLimit = 256 << 10
+
+// TestHelmArchive renders a packaged chart: it has every rule of this repository,
+// unchanged by the templates, whose language is that of the alerts' texts, and each
+// dashboard as a ConfigMap that Grafana's sidecar finds. A chart without its
+// symbolic links refuses to render them.
+func TestHelmArchive(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, stderr, err := helm(t, "package", "--destination", dir, chart); err != nil {
+		t.Fatalf("helm package: %v\n%s", err, stderr)
+	}
+	all := objects(t, template(t, glob(t, dir+"/docgauge-*.tgz")[0], "--values", values("deployment-full")))
+
+	var groups []any
+	for _, file := range []string{"prometheus/alerts.yaml", "prometheus/recording.yaml"} {
+		var doc struct{ Groups []any }
+		decode(t, file, &doc)
+		groups = append(groups, doc.Groups...)
+	}
+	rules := find(all, "PrometheusRule")
+	if len(rules) != 1 || asJSON(t, rules[0].at("spec", "groups")) != asJSON(t, groups) {
+		t.Errorf("%d PrometheusRules, or other rules than those of the files", len(rules))
+	}
+
+	arrived := map[string]string{}
+	for _, o := range find(all, "ConfigMap") {
+		if o.text("metadata", "labels", "grafana_dashboard") == "1" {
+			for name := range o.sub("data") {
+				arrived[name] = o.text("data", name)
+			}
+			if n := len(asJSON(t, o)); n > configMapLimit {
+				t.Errorf("%s has %d bytes: kubectl apply takes %d", o.id(), n, configMapLimit)
+			}
+		}
+	}
+	sources := glob(t, "../dashboards/json/*.json")
+	if len(sources) != len(arrived) {
+		t.Errorf("%d dashboards, %d ConfigMaps", len(sources), len(arrived))
+	}
+	for _, path := range sources {
+		var want, got any
+		if json.Unmarshal([]byte(read(t, path)), &want) != nil ||
+			json.Unmarshal([]byte(arrived[filepath.Base(path)]), &got) != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is not what arrives", path)
+		}
+	}
+
+	succeed(t, exec.Command("cp", "-RL", chart, dir))
+	for _, part := range []string{"rules", "dashboards"} {
+		if err := os.RemoveAll(filepath.Join(dir, "docgauge", "files", part)); err != nil {
+			t.Fatal(err)
+		}
+		_, stderr, err := helm(t, "template", "acme", dir+"/docgauge", "--kube-version", kubernetes,
+			"--values", values("deployment"), "--set", "metrics."+part+".enabled=true")
+		if err == nil || !strings.Contains(stderr, "this copy of the chart has no "+part) {
+			t.Errorf("without %s: %v, %s", part, err, stderr)
+		}
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestDocumentation renders each file of values that the pages show, and runs their commands.
+func TestDocumentation(t *testing.T) {
+	t.Parallel()
+	watch(chart)
+	path := filepath.Dir(tool(t, "helm").Path) + ":" + os.Getenv("PATH")
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{"../docs/kubernetes.md", chart + "/README.md"} {
+		dir := t.TempDir()
+		if err := os.Symlink(here, filepath.Join(dir, "deploy")); err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range blocksOf(t, page) {
+			if name, ok := strings.CutPrefix(b.mark, "values: "); ok {
+				write(t, filepath.Join(dir, name), b.text, 0o600)
+				template(t, chart, "--values", filepath.Join(dir, name))
+			}
+			if b.mark == "executed: TestDocumentation" {
+				cmd := exec.CommandContext(t.Context(), "sh", "-ec", b.text)
+				cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+path, "HOME="+dir)
+				succeed(t, cmd)
+			}
+		}
+	}
+}
+
+// TestHelmRefuses: what is wrong is refused before anything is installed, by a line
+// that says where it is and what it should be.
+func TestHelmRefuses(t *testing.T) {
+	for _, tc := range []struct{ name, values, set, want string }{
+		{"a typo", "deployment", "projets={a}", "additional properties 'projets' not allowed"},
+		{"a typo below", "deployment", "image.tags=v1", "at '/image': additional properties 'tags' not allowed"},
+		{"another mode", "deployment", "mode=statefulset", "at '/mode': value must be one of 'deployment', 'cronjob'"},
+		{"replicas", "deployment", "replicas=2", "additional properties 'replicas' not allowed"},
+		{"no project", "deployment", "projects=null", "missing property 'projects'"},
+		{"a project id", "deployment", "projects={prj a}", "at '/projects/0': 'prj a' does not match pattern '^[A-Za-z0-9_-]{1,128}$'"},
+		{"plain http", "deployment", "baseURL=http://api.example.com", "at '/baseURL': 'http://api.example.com' does not match pattern"},
+		{"no base URL", "deployment", "baseURL=", "at '/baseURL': '' does not match pattern"},
+		{"no key", "deployment", "secrets.apiKey=", "secrets: set existingSecret (and existingKeys.apiKey), or for a trial apiKey"},
+		{"no key in the Secret", "cronjob", "secrets.existingKeys.apiKey=", "secrets: set existingSecret (and existingKeys.apiKey)"},
+		{"two Secrets", "cronjob", "secrets.apiKey=a_b", "secrets: with existingSecret the chart makes no Secret"},
+		{"a setting", "deployment", "settings.DOCGAUGE_BUGDET=1", "additional properties 'DOCGAUGE_BUGDET' not allowed"},
+		{"a number", "deployment", "settings.DOCGAUGE_BUDGET=80", "at '/settings/DOCGAUGE_BUDGET': got number, want string"},
+		{"a secret as a setting", "deployment", "settings.DOCGAUGE_API_KEY=a_b", "additional properties 'DOCGAUGE_API_KEY' not allowed"},
+		{"a setting as env", "deployment", "extraEnv[0].name=DOCGAUGE_BUDGET", "extraEnv: DOCGAUGE_BUDGET: variables of docgauge belong in settings"},
+		{"ClickHouse without DSN", "deployment", `settings.DOCGAUGE_SINKS=parquet\,clickhouse`, "set secrets.existingKeys.clickhouseDSN"},
+		{"a signature for nobody", "deployment", "secrets.notifySecret=x", "notifySecret has no effect without notifyURL"},
+		{"latest", "deployment", "image.tag=latest", "image.tag: latest is another program tomorrow"},
+		{"half a digest", "deployment", "image.digest=sha256:12", "at '/image/digest': 'sha256:12' does not match pattern"},
+		{"four fields", "deployment", "schedule=1 * * *", "at '/schedule': '1 * * *' does not match pattern"},
+		{"two prompt folders", "podmonitor", `prompts.files.a\.md=x`, "prompts: set one of files, existingConfigMap and volume"},
+		{"no prompt file", "deployment", `prompts.files.a\.yaml=x`, "at '/prompts/files': additional properties 'a.yaml' not allowed"},
+		{"scraping a cron job", "cronjob", "metrics.monitor.kind=PodMonitor", "metrics.monitor: a pod of mode cronjob ends before it is scraped"},
+		{"no Service", "deployment", "metrics.service.enabled=false,metrics.monitor.kind=ServiceMonitor", "needs metrics.service.enabled"},
+		{"many writers", "deployment", "persistence.accessMode=ReadWriteMany", "at '/persistence/accessMode': value must be one of"},
+		{"a short stop", "deployment", "deployment.terminationGracePeriodSeconds=5", "minimum: got 5, want 30"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			out, stderr, err := helm(t, "template", "acme", chart, "--kube-version", kubernetes, "--values",
+				values(tc.values), "--set", tc.set)
+			if err == nil || !strings.Contains(stderr, tc.want) {
+				t.Errorf("--set %s: %v, %q, want %q\n%.200s", tc.set, err, stderr, tc.want, out)
+			}
+		})
+	}
+}
+
+// own are the variables that have values of their own, not under settings.
+var own = []string{
+	"DOCGAUGE_BASE_URL", "DOCGAUGE_PROJECTS", "DOCGAUGE_SCHEDULE", "DOCGAUGE_LISTEN_ADDRESS", "DOCGAUGE_WEB_CONFIG_FILE",
+	"DOCGAUGE_STATE_DIR", "DOCGAUGE_PROMPTS_DIR", "DOCGAUGE_PROMPTS_ON_NEW_STATE",
+	"DOCGAUGE_API_KEY", "DOCGAUGE_WRITE_API_KEY", "DOCGAUGE_CLICKHOUSE_DSN", "DOCGAUGE_NOTIFY_URL", "DOCGAUGE_NOTIFY_SECRET",
+	"DOCGAUGE_PUSHGATEWAY_URL",
+}
+
+// variables returns those of the program, and which of them are secrets: a file can hold them.
+func variables(t *testing.T) (all, secrets []string) {
+	t.Helper()
+	help := succeed(t, exec.Command(docgauge(t), "--help"))
+	for _, m := range regexp.MustCompile(`(?m)^ +(DOCGAUGE_[A-Z_]+) `).FindAllStringSubmatch(help, -1) {
+		all = append(all, m[1])
+		if strings.Contains(help, m[1]+"_FILE") {
+			secrets = append(secrets, m[1])
+		}
+	}
+	if len(all) < 30 || len(secrets) < 6 {
+		t.Fatalf("%d variables and %d secrets in docgauge --help", len(all), len(secrets))
+	}
+	return all, secrets
+}
+
+// TestHelmSettings: each variable of the program can be set, and no other.
+func TestHelmSettings(t *testing.T) {
+	var schema struct {
+		Properties struct {
+			Settings struct{ Properties map[string]any }
+		}
+	}
+	if err := json.Unmarshal([]byte(read(t, chart+"/values.schema.json")), &schema); err != nil {
+		t.Fatal(err)
+	}
+	all, secrets := variables(t)
+	for _, name := range secrets {
+		if !slices.Contains(own, name) {
+			t.Errorf("%s is a secret: give it an entry in docgauge.secretItems and below secrets, not in settings", name)
+		}
+	}
+	want := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(own, name) })
+	slices.Sort(want)
+	if diff := cmp.Diff(want, object(schema.Properties.Settings.Properties).keys()); diff != "" {
+		t.Errorf("settings in values.schema.json (-program +chart): %s", diff)
+	}
+}

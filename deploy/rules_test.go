@@ -1,0 +1,309 @@
+package deploy
+
+import (
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/docgauge/docgauge/exporter"
+)
+
+// ruleFiles are the rules. The alerts need the recording rules.
+var ruleFiles = []string{"prometheus/recording.yaml", "prometheus/alerts.yaml"}
+
+// rule is a rule as it is written.
+type rule struct {
+	Alert, Record, Expr, For string
+	Labels, Annotations      map[string]string
+
+	group string
+	query query
+}
+
+func (r rule) String() string { return r.Alert + r.Record }
+
+// rules reads all rules.
+func rules(t *testing.T) (all []rule) {
+	t.Helper()
+	for _, file := range ruleFiles {
+		var doc struct {
+			Groups []struct {
+				Name  string
+				Rules []rule
+			}
+		}
+		decode(t, file, &doc)
+		for _, g := range doc.Groups {
+			for _, r := range g.Rules {
+				r.group, r.query = g.Name, parse(t, r.Expr)
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
+// query is what a query names: metrics, the labels that select them, the labels
+// of by, without, on and ignoring, and whether it calls or aggregates anything.
+type query struct {
+	metrics []string
+	matched map[string][]string // by metric
+	grouped []string
+	calls   bool
+}
+
+func parse(t *testing.T, expr string) query {
+	t.Helper()
+	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
+	if err != nil {
+		t.Errorf("%s: %v", expr, err)
+		return query{}
+	}
+	q := query{matched: map[string][]string{}}
+	parser.Inspect(parsed, func(n parser.Node, _ []parser.Node) error {
+		switch n := n.(type) {
+		case *parser.VectorSelector:
+			q.metrics = append(q.metrics, n.Name)
+			for _, m := range n.LabelMatchers {
+				if m.Name != "__name__" {
+					q.matched[n.Name] = append(q.matched[n.Name], m.Name)
+				}
+			}
+		case *parser.AggregateExpr:
+			q.calls, q.grouped = true, append(q.grouped, n.Grouping...)
+		case *parser.Call:
+			q.calls = true
+		case *parser.BinaryExpr:
+			if n.VectorMatching != nil {
+				q.grouped = slices.Concat(q.grouped, n.VectorMatching.MatchingLabels, n.VectorMatching.Include)
+			}
+		}
+		return nil
+	})
+	return q
+}
+
+// scraped are the labels that every scraped series has.
+var scraped = []string{"job", "instance"}
+
+// known maps every metric that a rule may read to its labels.
+func known(all []rule) map[string][]string {
+	out := map[string][]string{
+		"up": scraped, "ALERTS": append([]string{"alertname"}, scraped...),
+		"node_textfile_scrape_error": scraped, // node_exporter
+		"push_time_seconds":          scraped, // Pushgateway
+	}
+	for _, m := range exporter.Metrics() {
+		labels := slices.Concat(scraped, m.Labels)
+		out[m.Name] = labels
+		if m.Type == exporter.TypeHistogram {
+			out[m.Name+"_bucket"] = append([]string{"le"}, labels...)
+			out[m.Name+"_sum"], out[m.Name+"_count"] = labels, labels
+		}
+	}
+	for _, r := range all {
+		if r.Record != "" {
+			out[r.Record] = r.query.labels(out)
+		}
+	}
+	return out
+}
+
+// labels are those of the metrics that a query reads.
+func (q query) labels(metrics map[string][]string) (all []string) {
+	for _, name := range q.metrics {
+		all = append(all, metrics[name]...)
+	}
+	return all
+}
+
+// check holds the names in a query against the metrics that there are.
+func (q query) check(t *testing.T, where string, metrics map[string][]string) {
+	t.Helper()
+	for _, name := range q.metrics {
+		if metrics[name] == nil {
+			t.Errorf("%s reads %s, which is no metric", where, name)
+		}
+		mustHave(t, where, metrics[name], q.matched[name])
+	}
+	mustHave(t, where, q.labels(metrics), q.grouped)
+}
+
+func mustHave(t *testing.T, where string, have, want []string) {
+	t.Helper()
+	for _, label := range want {
+		if !slices.Contains(have, label) {
+			t.Errorf("%s mentions the label %s; there are %v", where, label, have)
+		}
+	}
+}
+
+func TestEveryNameExists(t *testing.T) {
+	mentioned := regexp.MustCompile(`\$labels\.(\w+)`)
+	all := rules(t)
+	metrics := known(all)
+	for _, r := range all {
+		r.query.check(t, r.String(), metrics)
+		for _, text := range r.Annotations {
+			for _, m := range mentioned.FindAllStringSubmatch(text, -1) {
+				mustHave(t, r.String(), r.query.labels(metrics), m[1:])
+			}
+		}
+	}
+}
+
+// Unique visitors cannot be added up, averaged or counted over anything.
+func TestVisitorsAreNotAggregated(t *testing.T) {
+	for _, r := range rules(t) {
+		for _, name := range r.query.metrics {
+			if strings.Contains(name, "visitors") && r.query.calls {
+				t.Errorf("%s calls a function of %s", r, name)
+			}
+		}
+	}
+}
+
+// The name of a recorded metric is level:metric:operation, and the level names
+// labels. Alerts read it, unless its group is for dashboards.
+func TestRecordedMetrics(t *testing.T) {
+	shape := regexp.MustCompile(`^([a-z_]+):docgauge_[a-z_]+:[a-z0-9]+$`)
+	labels := slices.Clone(scraped)
+	for _, m := range exporter.Metrics() {
+		labels = append(labels, m.Labels...)
+	}
+	var used []string
+	for _, r := range rules(t) {
+		used = append(used, r.query.metrics...)
+	}
+	for _, r := range rules(t) {
+		if r.Record == "" {
+			continue
+		}
+		parts := shape.FindStringSubmatch(r.Record)
+		if parts == nil {
+			t.Errorf("%s is not level:metric:operation", r)
+			continue
+		}
+		mustHave(t, r.Record, labels, strings.Split(parts[1], "_"))
+		if r.group != "docgauge-readers" && !slices.Contains(used, r.Record) {
+			t.Errorf("nothing reads %s", r)
+		}
+	}
+}
+
+const runbook = "https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#"
+
+func TestEveryAlertSaysWhatToDo(t *testing.T) {
+	var anchors, alerts []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (Docgauge\w+)$`).FindAllStringSubmatch(read(t, "../docs/runbook.md"), -1) {
+		anchors = append(anchors, strings.ToLower(m[1]))
+	}
+	for _, r := range rules(t) {
+		if r.Alert == "" {
+			continue
+		}
+		anchor := strings.ToLower(r.Alert)
+		alerts = append(alerts, anchor)
+		switch {
+		case !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]):
+			t.Errorf("%s: severity %q", r, r.Labels["severity"])
+		case r.Annotations["summary"] == "" || r.Annotations["description"] == "":
+			t.Errorf("%s: summary %q, description %q", r, r.Annotations["summary"], r.Annotations["description"])
+		case r.Annotations["runbook_url"] != runbook+anchor:
+			t.Errorf("%s: runbook_url %s, want %s", r, r.Annotations["runbook_url"], runbook+anchor)
+		}
+	}
+	slices.Sort(anchors)
+	if slices.Sort(alerts); !slices.Equal(alerts, anchors) {
+		t.Errorf("alerts   %v\nsections %v", alerts, anchors)
+	}
+}
+
+const alertmanager = "alertmanager/alertmanager.yml"
+
+func TestChecksOfTheTools(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		slices.Concat([]string{"check", "rules", "--lint=all", "--lint-fatal"}, ruleFiles),
+		{"check", "config", "prometheus/prometheus.yml"},
+	} {
+		succeed(t, tool(t, "promtool", args...))
+	}
+	succeed(t, tool(t, "amtool", "check-config", alertmanager))
+	// The example holds back alerts by their names.
+	all := rules(t)
+	for _, name := range regexp.MustCompile(`Docgauge\w+`).FindAllString(read(t, alertmanager), -1) {
+		if !slices.ContainsFunc(all, func(r rule) bool { return r.Alert == name }) {
+			t.Errorf("%s is no alert", name)
+		}
+	}
+}
+
+// TestRules runs the tests of promtool. In them every alert is seen to fire and
+// not to fire, and every recorded metric is asked for.
+func TestRules(t *testing.T) {
+	fires, silent, recorded := map[string]bool{}, map[string]bool{}, ""
+	for _, file := range glob(t, "prometheus/tests/*.yaml") {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			succeed(t, tool(t, "promtool", "test", "rules", file))
+		})
+		var doc struct {
+			Tests []struct {
+				Alerts []struct {
+					Name   string `yaml:"alertname"`
+					Alerts []any  `yaml:"exp_alerts"`
+				} `yaml:"alert_rule_test"`
+				Exprs []struct{ Expr string } `yaml:"promql_expr_test"`
+			}
+		}
+		decode(t, file, &doc)
+		for _, test := range doc.Tests {
+			for _, a := range test.Alerts {
+				fires[a.Name] = fires[a.Name] || len(a.Alerts) > 0
+				silent[a.Name] = silent[a.Name] || len(a.Alerts) == 0
+			}
+			for _, e := range test.Exprs {
+				recorded += e.Expr + "\n"
+			}
+		}
+	}
+	for _, r := range rules(t) {
+		if r.Alert != "" && (!fires[r.Alert] || !silent[r.Alert]) {
+			t.Errorf("%s: seen to fire %v, not to fire %v", r, fires[r.Alert], silent[r.Alert])
+		}
+		if r.Record != "" && !strings.Contains(recorded, r.Record) {
+			t.Errorf("%s has no test", r)
+		}
+	}
+}
+
+// Prometheus understands each query of the runbook, and docgauge has what it names.
+func TestRunbookQueries(t *testing.T) {
+	t.Parallel()
+	var values exporter.Values
+	values.Publish(healthy(time.Now()))
+	target := httptest.NewServer(values.Handler())
+	t.Cleanup(target.Close)
+	server := serve(t, target.URL, nil)
+	metrics := known(rules(t))
+	found := 0
+	for _, b := range regexp.MustCompile("(?ms)^```promql\n(.*?)^```$").FindAllStringSubmatch(read(t, "../docs/runbook.md"), -1) {
+		for line := range strings.Lines(b[1]) {
+			found++
+			parse(t, line).check(t, line, metrics)
+			if _, err := server.Query(t.Context(), line, time.Time{}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d queries were found", found)
+	}
+}
