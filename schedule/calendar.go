@@ -2,13 +2,12 @@ package schedule
 
 import (
 	"iter"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 // Newest returns the newest complete window of g: the last one with To <= today.
-// Like everything here it wants a granularity that
+// Like everything here it requires a granularity that
 // [analytics.ParseGranularity] accepts; any other has only the empty window.
 func Newest(g analytics.Granularity, today analytics.Date) analytics.Window {
 	if n := g.RollingDays(); n > 0 {
@@ -24,37 +23,20 @@ func Open(g analytics.Granularity, today analytics.Date) (analytics.Window, bool
 	return w, w.From < w.To
 }
 
-// Before returns the neighbour of w on its older side: for day, week and month
-// the window that ends where w begins, for a rolling granularity the one that
-// ends a day earlier.
-func Before(g analytics.Granularity, w analytics.Window) analytics.Window {
-	if g.RollingDays() > 0 {
-		return analytics.Window{From: w.From - 1, To: w.To - 1}
-	}
-	return containing(g, w.From-1)
-}
-
-// After returns the neighbour of w on its newer side; see [Before].
-func After(g analytics.Granularity, w analytics.Window) analytics.Window {
-	if g.RollingDays() > 0 {
-		return analytics.Window{From: w.From + 1, To: w.To + 1}
-	}
-	return containing(g, w.To)
-}
-
-// Since yields the complete windows of g that begin on or after since, newest first.
-func Since(g analytics.Granularity, since, today analytics.Date) iter.Seq[analytics.Window] {
-	return Within(g, since, today)
-}
-
-// Within yields the windows of g that lie wholly inside [from, to), newest first.
+// Within yields the windows of g that lie wholly inside [from, to), newest first. Calendar
+// windows tile; rolling ones end one day apart.
 func Within(g analytics.Granularity, from, to analytics.Date) iter.Seq[analytics.Window] {
 	return func(yield func(analytics.Window) bool) {
-		// A date before the first one there is wraps around to the last: such a
-		// window ends before it begins or after to, which ends the walk.
-		for w := Newest(g, to); from <= w.From && w.From < w.To && w.To <= to; w = Before(g, w) {
+		// The day before the first Date is the last one: a window that wraps around ends
+		// before it begins or after to, which ends the loop.
+		for w := Newest(g, to); from <= w.From && w.From < w.To && w.To <= to; {
 			if !yield(w) {
 				return
+			}
+			if g.RollingDays() > 0 {
+				w = analytics.Window{From: w.From - 1, To: w.To - 1}
+			} else {
+				w = containing(g, w.From-1)
 			}
 		}
 	}
@@ -71,11 +53,7 @@ func containing(g analytics.Granularity, d analytics.Date) analytics.Window {
 		return analytics.Window{From: monday, To: monday + 7}
 	case analytics.Month:
 		year, month, _ := d.Time().Date()
-		return analytics.Window{From: firstOf(year, month), To: firstOf(year, month+1)}
+		return analytics.Window{From: analytics.NewDate(year, month, 1), To: analytics.NewDate(year, month+1, 1)}
 	}
 	return analytics.Window{}
-}
-
-func firstOf(year int, month time.Month) analytics.Date {
-	return analytics.NewDate(year, month, 1)
 }

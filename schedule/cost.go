@@ -2,19 +2,16 @@ package schedule
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// PageRows is the most rows one request can bring (service specification,
-// section 4.3: limit <= 250).
-const PageRows = analytics.PageRows
-
-// Requests returns how many requests a window of that many rows costs: its
+// Requests returns how many requests a window with so many rows costs: its
 // pages of pageRows rows, and one where there are no rows or only totals are
-// read ([analytics.TotalsOnlyRows]). The page after the last is never asked for.
+// read ([analytics.TotalsOnlyRows]). The page after the last is never requested.
 func Requests(rows int64, pageRows int) int {
 	if rows <= int64(pageRows) {
 		return 1
@@ -25,7 +22,7 @@ func Requests(rows int64, pageRows int) int {
 // Basis says where an estimate of requests comes from.
 type Basis string
 
-// The bases, the surest first.
+// The bases, the most reliable first.
 const (
 	// BasisLedger: the window's own last reading, or one request for totals.
 	BasisLedger Basis = "ledger"
@@ -34,25 +31,25 @@ const (
 	// BasisDay: the newest day of its project. A longer window has at least as
 	// many pages as any of its days.
 	BasisDay Basis = "day"
-	// BasisUnknown: nothing of its project was read yet. It counts as one.
+	// BasisUnknown: nothing of its project was read yet. It counts as one request.
 	BasisUnknown Basis = "unknown"
 )
 
 // Sizes estimates how many requests windows cost, from the rows of those that
-// were read. Many goroutines may use it at once.
+// were read. Several goroutines may use it at once.
 type Sizes struct {
 	mu sync.Mutex
-	// rows holds the readings that have rows, by series, oldest window first.
+	// rows has the readings with rows, by series, oldest window first.
 	rows map[Series][]sized
-	// perPage is how many rows a project's pages have, where it is not PageRows.
+	// perPage is how many rows a project's pages have, where it is not analytics.PageRows.
 	perPage map[string]int
 	// most is the most rows that a window of a series had.
 	most map[Series]int64
-	// begun is how many pages of a window lie in the spool.
+	// begun is how many pages of a window are in the spool.
 	begun map[analytics.Key]int
 }
 
-// Series is all windows of one project and granularity.
+// Series names all windows of one project and granularity.
 type Series struct {
 	Project     string
 	Granularity analytics.Granularity
@@ -66,18 +63,16 @@ type sized struct {
 	rows   int64
 }
 
-// NewSizes returns sizes that know nothing but how many rows the pages of projects
-// have, where that is not PageRows; perPage may be nil.
+// NewSizes returns sizes that know only how many rows the pages of projects
+// have, where that is not analytics.PageRows; perPage may be nil.
 func NewSizes(perPage map[string]int) *Sizes {
 	s := &Sizes{rows: map[Series][]sized{}, perPage: map[string]int{}, most: map[Series]int64{}, begun: map[analytics.Key]int{}}
-	for project, n := range perPage {
-		s.perPage[project] = n
-	}
+	maps.Copy(s.perPage, perPage)
 	return s
 }
 
-// Learn takes in what a reading of a window came to, and reports whether it is
-// the first of its series. One of totals alone says nothing.
+// Learn takes in the number of rows of a window that was read, and reports whether it is
+// the first of its series. A reading of totals alone says nothing.
 func (s *Sizes) Learn(k analytics.Key, rows int64) (first bool) {
 	if rows < 0 {
 		return false
@@ -102,7 +97,7 @@ func (s *Sizes) find(of Series, w analytics.Window) (at int, known bool) {
 	})
 }
 
-// PerPage returns how many rows a page of the project has that is not its last.
+// PerPage returns how many rows each page of the project but the last has.
 func (s *Sizes) PerPage(project string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +108,7 @@ func (s *Sizes) pageRows(project string) int {
 	if n := s.perPage[project]; n > 0 {
 		return n
 	}
-	return PageRows
+	return analytics.PageRows
 }
 
 // SetPerPage takes in how many rows the pages of a project were seen to have.
@@ -123,14 +118,14 @@ func (s *Sizes) SetPerPage(project string, rows int) {
 	s.perPage[project] = rows
 }
 
-// SetBegun takes in how many pages of a window lie in the spool.
+// SetBegun takes in how many pages of a window are in the spool.
 func (s *Sizes) SetBegun(k analytics.Key, pages int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begun[k] = pages
 }
 
-// Begun returns how many pages of a window lie in the spool.
+// Begun returns how many pages of a window are in the spool.
 func (s *Sizes) Begun(k analytics.Key) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,13 +167,13 @@ func (s *Sizes) Pages(item Item) (pages int, basis Basis) {
 		pages, basis = Requests(days[len(days)-1].rows, perPage), BasisDay
 	}
 	if begun := s.begun[item.Key]; begun >= pages {
-		pages = begun + 1 // there is one more at least, else it were whole
+		pages = begun + 1 // there is at least one more, or it would be complete
 	}
 	return pages, basis
 }
 
-// nearest returns that of the two around place at which is nearer to w in time,
-// the newer one where both are as near.
+// nearest returns the one of the two around place at that is nearer to w in time,
+// the newer one where both are equally near.
 func nearest(known []sized, at int, w analytics.Window) sized {
 	if at == len(known) || at > 0 && w.From-known[at-1].window.From < known[at].window.From-w.From {
 		return known[at-1]
@@ -187,7 +182,7 @@ func nearest(known []sized, at int, w analytics.Window) sized {
 }
 
 // Requests returns how many requests an item will probably still cost: its
-// pages without those that lie in the spool.
+// pages without those that are in the spool.
 func (s *Sizes) Requests(item Item) (requests int, basis Basis) {
 	pages, basis := s.Pages(item)
 	if item.TotalsOnly || item.Reason == ReasonOpen {
@@ -196,8 +191,8 @@ func (s *Sizes) Requests(item Item) (requests int, basis Basis) {
 	return max(1, pages-s.Begun(item.Key)), basis
 }
 
-// Most returns how many requests an item can well cost: by its own last reading,
-// else by the largest window of its series. known is false where neither is there.
+// Most returns how many requests an item may well cost: by its own last reading,
+// otherwise by the largest window of its series. known is false where there is neither.
 func (s *Sizes) Most(item Item) (requests int, known bool) {
 	requests, basis := s.Requests(item)
 	if basis != BasisNeighbours {
@@ -208,8 +203,8 @@ func (s *Sizes) Most(item Item) (requests int, known bool) {
 	return max(requests, Requests(s.most[SeriesOf(item.Key)], s.pageRows(item.Project))), true
 }
 
-// Surely returns how many pages a window surely has, for reading ahead: those of
-// its own last reading; and where requests are not scarce, three quarters of the
+// Surely returns how many pages a window certainly has, for reading ahead: those of
+// its own last reading; otherwise, where requests are not scarce, three quarters of the
 // smallest of three neighbours. 0: nothing is known.
 func (s *Sizes) Surely(k analytics.Key, scarce bool) int {
 	s.mu.Lock()

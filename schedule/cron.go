@@ -1,41 +1,67 @@
 package schedule
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/robfig/cron/v3"
 )
 
-// Cron says when runs begin, always in UTC: a change of the clocks moves no run.
+// Cron says when runs begin, always in UTC: daylight saving time moves no run.
 // The zero Cron never fires.
 type Cron struct {
 	spec  string
 	times cron.Schedule
 }
 
-// leastEvery is the shortest @every. Five fields cannot say less either.
-const leastEvery = time.Minute
-
-// cronForm is the end of every error of ParseCron.
-const cronForm = `want minute (0-59), hour (0-23), day (1-31), month (1-12 or jan-dec) and weekday (0-6 or sun-sat) in UTC, such as "17 * * * *", or @hourly, @daily, @weekly, @monthly, @yearly, or @every with a minute or more`
+const (
+	// leastEvery is the shortest @every. Five fields cannot express less either.
+	leastEvery = time.Minute
+	// cronForm is the end of every error of ParseCron.
+	cronForm = `want minute (0-59), hour (0-23), day (1-31), month (1-12 or jan-dec) and weekday (0-6 or sun-sat) in UTC, ` +
+		`such as "17 * * * *", or @hourly, @daily, @weekly, @monthly, @yearly, or @every with a minute or more`
+)
 
 // ParseCron reads a cron expression: five fields, or a descriptor such as
-// @hourly. "@every 90m" counts from the start of the process. There is no zone but
-// UTC. Steps that a field is too short for ("*/90" minutes would be an hour) and
+// @hourly. "@every 90m" counts from the start of the process. The only zone is
+// UTC. Steps that are longer than their field ("*/90" minutes would be an hour) and
 // days that never come (30 February) are errors. An error names the expression,
 // the rule and an example.
 func ParseCron(spec string) (Cron, error) {
 	c := Cron{spec: strings.Join(strings.Fields(spec), " ")}
-	var err error
-	if c.times, err = parseTimes(c.spec); err != nil {
+	if err := c.parse(); err != nil {
 		return Cron{}, fmt.Errorf("schedule %.100q: %w: %s", spec, err, cronForm)
 	}
 	return c, nil
+}
+
+func (c *Cron) parse() (err error) {
+	if err = checkSpec(c.spec); err != nil {
+		return err
+	}
+	if c.times, err = cron.ParseStandard(c.spec); err != nil {
+		return err
+	}
+	switch times := c.times.(type) {
+	case cron.ConstantDelaySchedule:
+		// The library makes a second of anything shorter, so this looks at the text.
+		if d, err := time.ParseDuration(strings.TrimPrefix(c.spec, "@every ")); err != nil || d < leastEvery {
+			return errors.New("it fires more than once a minute")
+		}
+	case *cron.SpecSchedule:
+		times.Location = time.UTC
+		if c.Next(time.Time{}).IsZero() {
+			return errors.New("it never fires: no month has that day")
+		}
+	}
+	return nil
 }
 
 // String is the expression, with single spaces.
@@ -46,52 +72,25 @@ func (c Cron) Next(t time.Time) time.Time {
 	if c.times == nil {
 		return time.Time{}
 	}
-	return next(c.times, t)
-}
-
-func parseTimes(spec string) (cron.Schedule, error) {
-	if err := checkSpec(spec); err != nil {
-		return nil, err
-	}
-	times, err := cron.ParseStandard(spec)
-	if err != nil {
-		return nil, err
-	}
-	switch times := times.(type) {
-	case cron.ConstantDelaySchedule:
-		return times, checkEvery(spec)
-	case *cron.SpecSchedule:
-		times.Location = time.UTC
-	}
-	if next(times, time.Time{}).IsZero() {
-		return nil, errors.New("it never fires: no month has that day")
-	}
-	return times, nil
-}
-
-// next searches twice. The library gives up after five years, and over a
-// century's end 29 February is eight years away.
-func next(times cron.Schedule, t time.Time) time.Time {
-	const search = 5 // years, to their end
+	// The library gives up at the end of the fifth year, and over a century's end 29
+	// February is eight years away: so search twice.
 	t = t.UTC()
 	for range 2 {
-		if n := times.Next(t); !n.IsZero() {
-			return n
+		if next := c.times.Next(t); !next.IsZero() {
+			return next
 		}
-		t = time.Date(t.Year()+search, time.December, 31, 23, 59, 59, 0, time.UTC)
+		t = time.Date(t.Year()+5, time.December, 31, 23, 59, 59, 0, time.UTC)
 	}
 	return time.Time{}
 }
 
-// checkEvery looks at the duration itself: the library makes a second of anything shorter.
-func checkEvery(spec string) error {
-	if d, err := time.ParseDuration(strings.TrimPrefix(spec, "@every ")); err != nil || d < leastEvery {
-		return errors.New("it fires more than once a minute")
-	}
-	return nil
-}
+// fields has the largest step of each field.
+var fields = [...]int{59, 23, 31, 12, 6}
 
-// checkSpec refuses what the library takes for something else, or fails on.
+// element is one element of a field's list.
+var element = regexp.MustCompile(`^(?:[*?]|(?:\d{1,2}|[A-Za-z]{3})(?:-(?:\d{1,2}|[A-Za-z]{3}))?)(?:/(\d{1,2}))?$`)
+
+// checkSpec refuses what the library misunderstands or fails on.
 func checkSpec(spec string) error {
 	switch {
 	case spec == "":
@@ -101,33 +100,152 @@ func checkSpec(spec string) error {
 	case strings.HasPrefix(spec, "@"):
 		return nil
 	}
-	fields := strings.Fields(spec)
-	if len(fields) != len(longest) {
-		return fmt.Errorf("it has %d fields, not %d", len(fields), len(longest))
+	got := strings.Fields(spec)
+	if len(got) != len(fields) {
+		return fmt.Errorf("it has %d fields, not %d", len(got), len(fields))
 	}
-	for i, field := range fields {
-		if err := checkField(field, longest[i]); err != nil {
-			return err
+	for i, field := range got {
+		for e := range strings.SplitSeq(field, ",") {
+			match := element.FindStringSubmatch(e)
+			if match == nil {
+				return fmt.Errorf("%.20q is neither *, a number, a name nor a range", e)
+			}
+			if step, _ := strconv.Atoi(match[1]); step > fields[i] {
+				return fmt.Errorf("the step of %q is larger than its field", e)
+			}
 		}
 	}
 	return nil
 }
 
-// longest holds the largest step of each field.
-var longest = [...]int{59, 23, 31, 12, 6}
+// ErrDeadline is the cause with which the context of a run ends at its deadline.
+var ErrDeadline = errors.New("run reached its deadline")
 
-// part is one element of a field's list.
-var part = regexp.MustCompile(`^(?:[*?]|(?:\d{1,2}|[A-Za-z]{3})(?:-(?:\d{1,2}|[A-Za-z]{3}))?)(?:/(\d{1,2}))?$`)
+// ErrOverrun is what Cron.Run returns when it gives up waiting for a run.
+var ErrOverrun = errors.New("run continues after its context ended")
 
-func checkField(field string, longest int) error {
-	for p := range strings.SplitSeq(field, ",") {
-		match := part.FindStringSubmatch(p)
-		if match == nil {
-			return fmt.Errorf("%.20q is neither *, a number, a name nor a range", p)
-		}
-		if step, _ := strconv.Atoi(match[1]); step > longest {
-			return fmt.Errorf("the step of %q is larger than its field", p)
-		}
+// runGrace is the default of Runs.Grace. It leaves room in the half
+// minute that most supervisors give a process to stop.
+const runGrace = 20 * time.Second
+
+// Runs says what to run, and what to call when something goes wrong. What is reported is
+// logged too. All functions but Do may be nil; they are called from any
+// goroutine and must neither block nor panic.
+type Runs struct {
+	// Do is one run. It returns soon after its context ends; context.Cause says
+	// whether that was the deadline.
+	Do func(ctx context.Context)
+	// AtStart adds one run at once to those of the schedule.
+	AtStart bool
+	// Deadline is how long one run may take; 0: any time.
+	Deadline time.Duration
+	// Grace is how long a run may continue after its context ended; 0: 20 seconds.
+	Grace time.Duration
+
+	// Skipped is called for each firing while the run before is still going on.
+	Skipped func()
+	// Panicked is called for each run that panicked. The next firing runs again.
+	Panicked func(error)
+	// Overrun is called, once, for each run that continues after Grace. As long as it
+	// does, firings are skipped.
+	Overrun func()
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// Run runs at every firing, one run at a time, until ctx ends. Then it waits for
+// the run under way. Where that takes longer than Grace it returns ErrOverrun:
+// what the run uses must not be closed, and the process should end.
+func (c Cron) Run(ctx context.Context, r Runs) error {
+	if r.Grace == 0 {
+		r.Grace = runGrace
 	}
-	return nil
+	if r.Skipped == nil {
+		r.Skipped = func() {}
+	}
+	if r.Panicked == nil {
+		r.Panicked = func(error) {}
+	}
+	if r.Overrun == nil {
+		r.Overrun = func() {}
+	}
+	if r.Logger == nil {
+		r.Logger = slog.New(slog.DiscardHandler)
+	}
+	// A panic must be recovered inside the job that must not run twice: outside,
+	// it would leave the job marked as running for ever.
+	events := cronEvents{r}
+	engine := cron.New(cron.WithLocation(time.UTC), cron.WithLogger(events),
+		cron.WithChain(cron.SkipIfStillRunning(events), cron.Recover(events)))
+	engine.Schedule(&firings{cron: c, now: r.AtStart}, cron.FuncJob(func() { r.once(ctx) }))
+	engine.Start()
+	<-ctx.Done()
+	select {
+	case <-engine.Stop().Done():
+		return nil
+	case <-time.After(r.Grace):
+		return ErrOverrun
+	}
+}
+
+// once is one run, with a goroutine that watches whether it ends in time.
+func (r Runs) once(ctx context.Context) {
+	if ctx.Err() != nil {
+		return // fired at the moment of the stop
+	}
+	if r.Deadline > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, r.Deadline, ErrDeadline)
+		defer cancel()
+	}
+	ended := make(chan struct{})
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+		}
+		select {
+		case <-ended:
+		case <-time.After(r.Grace):
+			r.Logger.Error("run continues after its end", "cause", context.Cause(ctx), "grace", r.Grace)
+			r.Overrun()
+		}
+	})
+	defer watcher.Wait()
+	defer close(ended)
+	r.Do(ctx)
+}
+
+// firings are those of a Cron, and before them one at once. Only the engine's
+// own goroutine calls Next.
+type firings struct {
+	cron Cron
+	now  bool
+}
+
+func (f *firings) Next(t time.Time) time.Time {
+	if f.now {
+		f.now = false
+		return t
+	}
+	return f.cron.Next(t)
+}
+
+// cronEvents receives what the engine would log.
+type cronEvents struct{ runs Runs }
+
+// Info passes on skipped firings; everything else is routine.
+func (e cronEvents) Info(msg string, _ ...any) {
+	if msg == "skip" {
+		e.runs.Logger.Warn("firing skipped: the run before is still going on")
+		e.runs.Skipped()
+	}
+}
+
+// Error is about a run that panicked.
+func (e cronEvents) Error(err error, _ string, keysAndValues ...any) {
+	e.runs.Logger.Error("run panicked", append([]any{"error", err}, keysAndValues...)...)
+	e.runs.Panicked(err)
 }

@@ -1,6 +1,25 @@
+// Package schedule says which windows are due, why, and in which order: the
+// calendar of windows of each granularity, the plan of one run, and the
+// arithmetic of its requests.
+//
+// It guarantees that windows tile the calendar, that a plan names no window twice
+// and no incomplete window but the open ones that were asked for, that no
+// project starves, and that every window is read a bounded number of times:
+// once when it is complete, and once or twice when it settles.
+//
+// It does no I/O and, except for Cron.Run, has no clock: the time, the ledger and
+// the configuration are passed in as values. It neither spends the budget nor fetches.
+//
+// A Cron says when a daemon runs, in UTC, and runs it: never two runs at once, and
+// neither a panic nor a run that hangs goes unreported or ends the schedule.
 package schedule
 
 import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -16,7 +35,7 @@ const (
 	ReasonMissing Reason = "missing"
 	// ReasonSettle: the window can no longer change and was last read before that.
 	ReasonSettle Reason = "settle"
-	// ReasonUnverified: as ReasonSettle, or already read since; its last reading drifted.
+	// ReasonUnverified: the window can no longer change, and its last reading drifted.
 	ReasonUnverified Reason = "unverified"
 	// ReasonAsked: named by the operator.
 	ReasonAsked Reason = "asked"
@@ -34,7 +53,7 @@ type Item struct {
 	Reason     Reason
 	// Newest reports whether this is the newest complete window of its granularity.
 	Newest bool
-	// Why says what was decided of a window that is not simply read, for people.
+	// Why explains to people what was decided for a window that is not simply read.
 	Why string
 }
 
@@ -54,24 +73,24 @@ type Input struct {
 	// Known returns the newest revision of a window in the ledger. Required.
 	Known func(analytics.Key) (analytics.Revision, bool)
 	// Provisional lists the windows in the ledger that are not settled, in any
-	// order. It is how windows older than Since come to be settled; those of
+	// order. That is how windows older than Since are settled; those of
 	// projects and granularities that are not configured are left alone.
 	Provisional []analytics.Key
-	// Rotate chooses the project that begins; it grows by one each run.
+	// Rotate chooses the project that comes first; it grows by one each run.
 	Rotate int
 	// Aside returns what is known of a window that failed; it is not due before
-	// its time. nil: none did.
+	// its time. nil: none failed.
 	Aside func(analytics.Key) (analytics.Aside, bool)
 	// GaveUp reports whether the rows of a window, whose totals the ledger has, were
 	// given up because they moved. They are read when it has settled. nil: of none.
 	GaveUp func(analytics.Key) bool
-	// Policy decides, with Sizes, of which windows only the totals are read for
-	// now. Sizes nil: of none.
+	// Policy decides, with Sizes, for which windows only the totals are read
+	// now. If Sizes is nil: for none.
 	Policy Policy
 	Sizes  *Sizes
 }
 
-// tier is a class of due windows. A plan holds tier after tier.
+// tier is a class of due windows. A plan lists tier after tier.
 type tier int
 
 const (
@@ -84,52 +103,263 @@ const (
 	notDue = tiers
 )
 
-// Due returns the windows to read now, in order: missing newest windows, open
+// Plan returns the windows to read now, in order: missing newest windows, open
 // windows, settling windows, backfill, rolling backfill; the last three from
 // new to old. Within each of the five the projects take turns. No window comes twice.
-func Due(in Input) []Item {
-	due, _ := Plan(in)
-	return due
-}
-
-// Plan returns what [Due] does, and the windows that wait for their time: those
-// that are set aside, and those of which the totals are known and the rows are
-// read when they have settled. Each of these says why.
+//
+// It also returns the windows that wait for their time: those that are set aside, and
+// those whose totals are known and whose rows are read when they have settled. The Why of
+// each says so.
 func Plan(in Input) (due, waiting []Item) {
 	p := newPlanner(in)
 	var queues [tiers][][]Item
 	for _, project := range p.projects {
-		for t, items := range p.due(project) {
-			queues[t] = append(queues[t], items)
+		var items [tiers][]Item
+		for _, spec := range p.specs {
+			for w := range p.windows(project, spec.Granularity) {
+				item, t := p.classify(project, spec, w)
+				if t != notDue {
+					items[t] = append(items[t], item)
+				}
+			}
+		}
+		for _, g := range distinct(in.Open) {
+			if w, ok := Open(g, p.today); ok {
+				key := analytics.Key{Project: project, Granularity: g, Window: w}
+				items[tierOpen] = append(items[tierOpen], Item{Key: key, TotalsOnly: true, Reason: ReasonOpen})
+			}
+		}
+		for t := tierSettling; t < tiers; t++ {
+			slices.SortStableFunc(items[t], rollingLastThenNewest)
+		}
+		for t := range items {
+			queues[t] = append(queues[t], items[t])
 		}
 	}
-	var plan []Item
 	for _, queue := range queues {
-		plan = append(plan, interleave(queue)...)
+		due = append(due, interleave(queue)...)
 	}
-	return plan, p.waiting
+	return due, p.waiting
+}
+
+// Gaps returns the windows of one project and spec that [Plan] calls missing,
+// newest first.
+func Gaps(in Input, project string, spec analytics.Spec) []analytics.Window {
+	var gaps []analytics.Window
+	p := newPlanner(in)
+	for w := range p.windows(project, spec.Granularity) {
+		if item, revision, known := p.item(project, spec, w); p.isMissing(item, revision, known) {
+			gaps = append(gaps, w)
+		}
+	}
+	return gaps
+}
+
+// Asked returns exactly the windows of the specs that lie wholly inside
+// [from, to), whatever the ledger knows about them: newest first (ties in spec
+// order), the projects taking turns. Every error is a mistake of the caller:
+// from >= to, to after today (UTC), or no window that fits.
+func Asked(in Input, from, to analytics.Date) ([]Item, error) {
+	p := newPlanner(in)
+	asked := analytics.Window{From: from, To: to}
+	switch {
+	case from >= to:
+		return nil, fmt.Errorf("window %s is empty: its end is exclusive and must be after its start; for the single day %s give the end %s", asked, from, from+1)
+	case !asked.Complete(in.Now):
+		return nil, fmt.Errorf("window %s is not complete until %s 00:00 UTC: give an end up to %s", asked, to, p.today)
+	}
+	var queues [][]Item
+	for _, project := range p.projects {
+		var items []Item
+		for _, spec := range p.specs {
+			for w := range Within(spec.Granularity, from, to) {
+				item, _, _ := p.item(project, spec, w)
+				item.Reason = ReasonAsked
+				items = append(items, item)
+			}
+		}
+		slices.SortStableFunc(items, func(a, b Item) int { return newestFirst(a.Window, b.Window) })
+		queues = append(queues, items)
+	}
+	items := interleave(queues)
+	if len(items) == 0 {
+		var names []string
+		for _, spec := range p.specs {
+			names = append(names, string(spec.Granularity))
+		}
+		return nil, fmt.Errorf("no window of %s lies wholly inside %s: widen it, or choose a shorter granularity", strings.Join(names, ", "), asked)
+	}
+	return items, nil
 }
 
 // Settles reports whether a reading of w settles it: it was made at or after
-// w.To + settle, and it is verified or a former reading was made that late too.
+// w.To + settle, and it is verified or an earlier reading was made that late too.
 // So an unverified reading after the settle time gets one second chance, in the
 // next run, and no more: the number of requests stays bounded even where the
 // service drifts for ever.
 //
-// readAt is Revision.ExportedAt of the reading, when its first page was asked
-// for. previous is the newest revision before it, nil if there is none or if it
-// holds only totals and this reading holds rows.
+// readAt is Revision.ExportedAt of the reading, when its first page was requested.
+// previous is the newest revision before it, nil if there is none or if it
+// has only totals and this reading has rows.
 func Settles(w analytics.Window, settle time.Duration, readAt time.Time, verified bool, previous *analytics.Revision) bool {
-	if !ripe(w, settle, readAt) {
-		return false
-	}
-	return verified || previous != nil && ripe(w, settle, previous.ExportedAt)
+	return ripe(w, settle, readAt) && (verified || previous != nil && ripe(w, settle, previous.ExportedAt))
 }
 
 // ripe reports whether w can no longer change at the given time.
 func ripe(w analytics.Window, settle time.Duration, at time.Time) bool {
 	return !at.Before(w.To.Time().Add(settle))
 }
+
+// planner is a prepared Input: no duplicates, the projects in the order of this run.
+type planner struct {
+	in       Input
+	today    analytics.Date
+	projects []string
+	specs    []analytics.Spec
+	// older has the complete provisional windows that begin before Since,
+	// under their Key without the window, newest first.
+	older map[analytics.Key][]analytics.Window
+	// waiting collects what would be due if its time had come.
+	waiting []Item
+}
+
+func newPlanner(in Input) *planner {
+	p := &planner{in: in, today: analytics.DateOf(in.Now), projects: distinct(in.Projects), older: map[analytics.Key][]analytics.Window{}}
+	if n := len(p.projects); n > 0 {
+		first := (in.Rotate%n + n) % n
+		p.projects = slices.Concat(p.projects[first:], p.projects[:first])
+	}
+	for _, spec := range in.Specs {
+		i := slices.IndexFunc(p.specs, func(s analytics.Spec) bool { return s.Granularity == spec.Granularity })
+		if i < 0 {
+			p.specs = append(p.specs, spec)
+			continue
+		}
+		p.specs[i].TotalsOnly = p.specs[i].TotalsOnly && spec.TotalsOnly
+	}
+	for _, key := range distinct(in.Provisional) {
+		if key.From < in.Since && key.To <= p.today {
+			group := analytics.Key{Project: key.Project, Granularity: key.Granularity}
+			p.older[group] = append(p.older[group], key.Window)
+		}
+	}
+	for _, windows := range p.older {
+		slices.SortFunc(windows, newestFirst)
+	}
+	return p
+}
+
+// windows yields the windows that the plan is about, newest first and each once: the
+// newest complete one, those that begin on or after Since, and older ones that
+// are provisional.
+func (p *planner) windows(project string, g analytics.Granularity) iter.Seq[analytics.Window] {
+	return func(yield func(analytics.Window) bool) {
+		newest := Newest(g, p.today)
+		if newest.From < p.in.Since && newest.From < newest.To && !yield(newest) {
+			return
+		}
+		for w := range Within(g, p.in.Since, p.today) {
+			if !yield(w) {
+				return
+			}
+		}
+		for _, w := range p.older[analytics.Key{Project: project, Granularity: g}] {
+			if w != newest && !yield(w) {
+				return
+			}
+		}
+	}
+}
+
+// classify returns w as an item and its tier, or notDue.
+func (p *planner) classify(project string, spec analytics.Spec, w analytics.Window) (Item, tier) {
+	item, revision, known := p.item(project, spec, w)
+	t := tierSettling
+	switch {
+	case p.isMissing(item, revision, known):
+		item.Reason = ReasonMissing
+		switch {
+		case item.Newest:
+			t = tierNewest
+		case item.Granularity.RollingDays() > 0:
+			t = tierRolling
+		default:
+			t = tierBackfill
+		}
+	case !known || revision.Settled || !ripe(w, p.in.Settle, p.in.Now):
+		return item, notDue
+	case revision.Verified:
+		item.Reason = ReasonSettle
+	default:
+		item.Reason = ReasonUnverified
+	}
+	if p.waits(&item, known) {
+		p.waiting = append(p.waiting, item)
+		return item, notDue
+	}
+	return item, t
+}
+
+// waits reports whether a due window is not read now, and notes in it what was
+// decided: it is set aside; or its rows are read later, in which case its
+// totals are read first.
+func (p *planner) waits(item *Item, known bool) bool {
+	if p.in.Aside != nil {
+		if a, aside := p.in.Aside(item.Key); aside && a.Until.After(p.in.Now) {
+			item.Why = fmt.Sprintf("set aside until %s: %s (failure %d)", a.Until.UTC().Format(minuteLayout), a.Reason, a.Failures)
+			return true
+		}
+	}
+	if item.Reason != ReasonMissing {
+		return false
+	}
+	if p.in.GaveUp != nil && known && !ripe(item.Window, p.in.Settle, p.in.Now) && p.in.GaveUp(item.Key) {
+		item.Why = rowsFrom(item.Window, p.in.Settle) + ": they moved while they were read"
+		return true
+	}
+	if p.in.Sizes == nil || item.TotalsOnly {
+		return false
+	}
+	pages, _ := p.in.Sizes.Pages(*item)
+	why, totals := p.in.Policy.TotalsFirst(item.Key, pages, p.in.Now)
+	if totals {
+		item.TotalsOnly, item.Why = true, why
+	}
+	return totals && known
+}
+
+// item returns w as an item without a reason, and its newest revision.
+func (p *planner) item(project string, spec analytics.Spec, w analytics.Window) (Item, analytics.Revision, bool) {
+	key := analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}
+	revision, known := p.in.Known(key)
+	hasRows := known && !revision.TotalsOnly()
+	return Item{
+		Key: key, TotalsOnly: spec.TotalsOnly && !hasRows, Newest: w == Newest(spec.Granularity, p.today),
+	}, revision, known
+}
+
+// isMissing reports whether item should be exported and the ledger does not have it,
+// or has only its totals where rows are wanted.
+func (p *planner) isMissing(item Item, revision analytics.Revision, known bool) bool {
+	if item.From < p.in.Since && !item.Newest {
+		return false
+	}
+	return !known || revision.TotalsOnly() && !item.TotalsOnly
+}
+
+// rollingLastThenNewest leaves ties as they are: in spec order.
+func rollingLastThenNewest(a, b Item) int {
+	aRolls, bRolls := a.Granularity.RollingDays() > 0, b.Granularity.RollingDays() > 0
+	switch {
+	case aRolls && !bRolls:
+		return 1
+	case bRolls && !aRolls:
+		return -1
+	}
+	return newestFirst(a.Window, b.Window)
+}
+
+func newestFirst(a, b analytics.Window) int { return cmp.Compare(b.To, a.To) }
 
 // interleave takes one item of each queue in turn, until all are empty.
 func interleave(queues [][]Item) []Item {
@@ -144,4 +374,17 @@ func interleave(queues [][]Item) []Item {
 		}
 	}
 	return items
+}
+
+// distinct returns the values of s, each at its first place.
+func distinct[T comparable](s []T) []T {
+	seen := make(map[T]bool, len(s))
+	var first []T
+	for _, v := range s {
+		if !seen[v] {
+			seen[v] = true
+			first = append(first, v)
+		}
+	}
+	return first
 }

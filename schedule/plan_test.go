@@ -45,6 +45,11 @@ func specs(t testing.TB, names ...string) []analytics.Spec {
 	return list
 }
 
+func due(in schedule.Input) []schedule.Item {
+	items, _ := schedule.Plan(in)
+	return items
+}
+
 // lines writes items as a person would read them.
 func lines(items []schedule.Item) []string {
 	var out []string
@@ -102,7 +107,7 @@ func TestDueOrder(t *testing.T) {
 	in.Provisional = append(in.Provisional, // no longer in the ledger
 		analytics.Key{Project: "a", Granularity: "day", Window: window(t, "2026-12-01", "2026-12-02")})
 
-	diffLines(t, schedule.Due(in),
+	diffLines(t, due(in),
 		"missing b day [2027-01-04,2027-01-05) newest",
 		"missing a day [2027-01-04,2027-01-05) newest",
 		"missing b week [2026-12-28,2027-01-04) newest",
@@ -131,7 +136,7 @@ func TestDueBackfillsAcrossGranularities(t *testing.T) {
 		Since:    date(t, "2026-01-28"),
 		Known:    ledger{}.known,
 	}
-	got := lines(schedule.Due(in))
+	got := lines(due(in))
 	want := []string{
 		"missing a month [2026-02-01,2026-03-01) newest",
 		"missing a day [2026-03-02,2026-03-03) newest",
@@ -170,7 +175,7 @@ func TestRowsAreNotTakenAway(t *testing.T) {
 			Now: key.To.Time(), Projects: []string{"a"}, Specs: specs(t, tc.spec),
 			Since: key.From, Known: l.known,
 		}
-		diffLines(t, schedule.Due(in), tc.want)
+		diffLines(t, due(in), tc.want)
 		asked, err := schedule.Asked(in, key.From, key.To)
 		if err != nil || asked[0].TotalsOnly != (tc.spec == "day:totals" && tc.rows == -1) {
 			t.Errorf("%s with %d rows: asked %v, %v", tc.spec, tc.rows, asked, err)
@@ -180,13 +185,13 @@ func TestRowsAreNotTakenAway(t *testing.T) {
 
 func TestNothingIsDueOfNothing(t *testing.T) {
 	in := schedule.Input{Now: time.Unix(0, 0), Since: 1, Known: ledger{}.known, Rotate: -1}
-	if got := schedule.Due(in); got != nil {
+	if got := due(in); got != nil {
 		t.Errorf("no project, no spec: %v", got)
 	}
 	in.Projects = []string{"a"}
 	in.Specs = []analytics.Spec{{}, {Granularity: "fortnight"}}
 	in.Open = []analytics.Granularity{"fortnight"}
-	if got := schedule.Due(in); got != nil {
+	if got := due(in); got != nil {
 		t.Errorf("no granularity that is known: %v", got)
 	}
 }
@@ -247,7 +252,7 @@ func fillLedger(t *rapid.T, in schedule.Input, l ledger) {
 	n := 0
 	for _, project := range in.Projects {
 		for _, s := range in.Specs {
-			for w := range schedule.Since(s.Granularity, today-90, today) {
+			for w := range schedule.Within(s.Granularity, today-90, today) {
 				k := analytics.Key{Project: project, Granularity: s.Granularity, Window: w}
 				n = n*31 + 7 // spreads few drawn states over many windows
 				switch state := states[uint32(n)>>13%16]; {
@@ -270,7 +275,7 @@ func (l ledger) sortedProvisional() []analytics.Key {
 func TestDueIsWhatTheRulesSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in, l := drawInput(t)
-		items := schedule.Due(in)
+		items := due(in)
 		got := map[analytics.Key]schedule.Reason{}
 		for _, i := range items {
 			if _, twice := got[i.Key]; twice {
@@ -298,7 +303,7 @@ func expected(in schedule.Input, l ledger) map[analytics.Key]schedule.Reason {
 			want[analytics.Key{Project: project, Granularity: g, Window: w}] = schedule.ReasonOpen
 		}
 		for _, s := range in.Specs {
-			for w := range schedule.Since(s.Granularity, today-200, today) {
+			for w := range schedule.Within(s.Granularity, today-200, today) {
 				k := analytics.Key{Project: project, Granularity: s.Granularity, Window: w}
 				if reason := expectedReason(in, l, k); reason != "" {
 					want[k] = reason
@@ -424,5 +429,94 @@ func checkFirst(t *rapid.T, in schedule.Input, byTier map[int][]schedule.Item) {
 				t.Fatalf("tier %d begins with %s, want %s", tier, items[0].Project, project)
 			}
 		}
+	}
+}
+
+func askedInput(t *testing.T) schedule.Input {
+	return schedule.Input{
+		Now:      time.Date(2026, 3, 10, 23, 59, 0, 0, time.UTC),
+		Projects: []string{"a", "b"},
+		Specs:    specs(t, "day:totals", "week", "7d"),
+		Since:    date(t, "2026-03-10"), // does not limit what is asked for
+		Known:    ledger{}.known,
+		Rotate:   1,
+	}
+}
+
+func TestAsked(t *testing.T) {
+	in := askedInput(t)
+	got, err := schedule.Asked(in, date(t, "2026-03-02"), date(t, "2026-03-10"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	diffLines(t, got[:10],
+		"asked b day [2026-03-09,2026-03-10) totals newest",
+		"asked a day [2026-03-09,2026-03-10) totals newest",
+		"asked b 7d [2026-03-03,2026-03-10) newest",
+		"asked a 7d [2026-03-03,2026-03-10) newest",
+		"asked b day [2026-03-08,2026-03-09) totals",
+		"asked a day [2026-03-08,2026-03-09) totals",
+		"asked b week [2026-03-02,2026-03-09) newest",
+		"asked a week [2026-03-02,2026-03-09) newest",
+		"asked b 7d [2026-03-02,2026-03-09)",
+		"asked a 7d [2026-03-02,2026-03-09)",
+	)
+	if len(got) != 2*(8+1+2) {
+		t.Errorf("%d windows: %q", len(got), lines(got))
+	}
+}
+
+func TestAskedInVain(t *testing.T) {
+	for _, tc := range []struct {
+		from, to string
+		specs    []string
+		want     string
+	}{
+		{"2026-03-02", "2026-03-02", nil, "for the single day 2026-03-02 give the end 2026-03-03"},
+		{"2026-03-03", "2026-03-02", nil, "window [2026-03-03,2026-03-02) is empty"},
+		{"2026-03-02", "2026-03-11", nil, "give an end up to 2026-03-10"},
+		{"2026-03-03", "2026-03-09", []string{"week", "28d:totals"}, "no window of week, 28d lies wholly inside [2026-03-03,2026-03-09)"},
+	} {
+		in := askedInput(t)
+		if tc.specs != nil {
+			in.Specs = specs(t, tc.specs...)
+		}
+		got, err := schedule.Asked(in, date(t, tc.from), date(t, tc.to))
+		if err == nil || !strings.Contains(err.Error(), tc.want) || got != nil {
+			t.Errorf("Asked(%s, %s) = %v, %v\nwant %s", tc.from, tc.to, got, err, tc.want)
+		}
+	}
+}
+
+func TestGaps(t *testing.T) {
+	day := func(from, to string, r analytics.Revision) analytics.Revision {
+		r.Key = key(t, "day", from, to)
+		return r
+	}
+	l := ledger{}
+	for _, r := range []analytics.Revision{
+		day("2026-03-08", "2026-03-09", analytics.Revision{Verified: true}),
+		day("2026-03-07", "2026-03-08", analytics.Revision{}),
+		day("2026-03-06", "2026-03-07", analytics.Revision{Settled: true, Verified: true, Rows: analytics.TotalsOnlyRows}),
+		day("2026-03-04", "2026-03-05", analytics.Revision{Settled: true}),
+		day("2026-02-01", "2026-02-02", analytics.Revision{Verified: true}), // from before Since
+	} {
+		l[r.Key] = r
+	}
+	ahead := analytics.Key{Project: "b", Granularity: "month", Window: window(t, "2026-03-01", "2026-04-01")}
+	l[ahead] = analytics.Revision{Key: ahead} // from a clock ahead of ours
+	in := schedule.Input{
+		Now: time.Date(2026, 3, 10, 1, 0, 0, 0, time.UTC), Projects: []string{"a"}, Specs: specs(t, "day"),
+		Since: date(t, "2026-03-04"), Known: l.known, Provisional: l.provisional(),
+	}
+	want := []analytics.Window{
+		window(t, "2026-03-09", "2026-03-10"), window(t, "2026-03-06", "2026-03-07"), window(t, "2026-03-05", "2026-03-06"),
+	}
+	if diff := cmp.Diff(want, schedule.Gaps(in, "a", in.Specs[0])); diff != "" {
+		t.Error(diff)
+	}
+	want = []analytics.Window{window(t, "2026-02-01", "2026-03-01")}
+	if diff := cmp.Diff(want, schedule.Gaps(in, "b", specs(t, "month")[0])); diff != "" {
+		t.Errorf("a project without a window: %s", diff)
 	}
 }

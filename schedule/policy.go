@@ -7,11 +7,11 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// MaxReadings is how often a drifting window is begun before its last reading
-// takes what comes, and is committed unverified.
+// MaxReadings is how many readings a drifting window gets. The last one accepts whatever
+// comes, and is committed unverified.
 const MaxReadings = 3
 
-// MovementKind is a way in which windows were seen to move, or not to.
+// MovementKind is a way in which windows were seen to move, or to hold still.
 type MovementKind string
 
 const (
@@ -21,15 +21,15 @@ const (
 	MovedBetweenRipe MovementKind = "between-ripe"
 	// MovedWithin: while one run read it, before the window could settle.
 	MovedWithin MovementKind = "within"
-	// HeldBack is no movement: the window of the series that begins on the date that
-	// Times is waits since At until an hour's budget has room for all of it.
+	// HeldBack is no movement: Times is the date on which a window of the series begins
+	// that has waited since At for room in an hour's budget for all of it.
 	HeldBack MovementKind = "held-back"
-	// AtLeast is no movement: its Times is how many pages a window of the series
-	// surely has, where none could be read whole yet.
+	// AtLeast is no movement: Times is how many pages a window of the series
+	// certainly has, where none could be read completely yet.
 	AtLeast MovementKind = "at-least"
 )
 
-// MovementKey says of what a Movement is.
+// MovementKey names a Movement.
 type MovementKey struct {
 	Series
 	Kind MovementKind
@@ -43,7 +43,7 @@ type Movement struct {
 }
 
 const (
-	// movementLasts is how long a movement is believed: services change.
+	// movementLasts is how long a movement counts: services change.
 	movementLasts = 28 * 24 * time.Hour
 	// longestHold is how long a window is held back: by then the whole budget was
 	// free once, unless something else uses it all the time.
@@ -52,24 +52,31 @@ const (
 	// within a run before the next of them is not even begun: two windows that
 	// drifted in all their readings.
 	restless = 2 * (MaxReadings - 1)
+	// minuteLayout is how a time is written for people.
+	minuteLayout = "2006-01-02 15:04"
 )
 
-// Policy decides what reading a window is worth while it can still move. The
-// zero Policy reads everything at once. See docs/architecture.md for its worst case.
+// Policy decides how much of a window is worth reading while it can still move. The
+// zero Policy reads everything at once. docs/architecture.md states its worst case.
 type Policy struct {
 	// Limit is how many requests an hour has; 0 is unlimited.
 	Limit int
 	// Settle is how long after its end a window can still change.
 	Settle time.Duration
-	// Moved returns what was last seen of a series; nil: nothing.
+	// Moved returns the last movement of a series; nil: there is none.
 	Moved func(MovementKey) (Movement, bool)
 }
 
 // Ripe reports whether a window can no longer change.
 func (p Policy) Ripe(w analytics.Window, now time.Time) bool { return ripe(w, p.Settle, now) }
 
-// OneHour reports whether so many requests fit into one hour's budget.
-func (p Policy) OneHour(requests int) bool { return p.Limit == 0 || requests <= p.Limit }
+// BetweenRuns is the kind of a movement of w between two runs, at the given time.
+func (p Policy) BetweenRuns(w analytics.Window, now time.Time) MovementKind {
+	if p.Ripe(w, now) {
+		return MovedBetweenRipe
+	}
+	return MovedBetween
+}
 
 func (p Policy) moved(of Series, kind MovementKind, now time.Time) (times int, seen bool) {
 	if p.Moved == nil {
@@ -79,12 +86,12 @@ func (p Policy) moved(of Series, kind MovementKind, now time.Time) (times int, s
 	return m.Times, seen && now.Sub(m.At) < movementLasts
 }
 
-// TotalsFirst reports whether of a window of so many pages only the totals are
-// read now, with one request, and its rows once it has settled: because its
-// pages would not stay parts of one reading. why says so to people.
+// TotalsFirst reports whether only the totals of a window with so many pages are
+// read now, with one request, and its rows when it has settled, because its
+// pages would not stay parts of one reading. why explains that to people.
 //
 //   - A window that takes longer than an hour's budget is tried once; when one of
-//     its series has moved between two runs, the next are not.
+//     its series has moved between two runs, the next ones are not.
 //   - A window whose worst case, all its readings, takes longer than an hour's
 //     budget is not begun once two of its series in a row drifted in all of theirs.
 func (p Policy) TotalsFirst(k analytics.Key, pages int, now time.Time) (why string, yes bool) {
@@ -95,8 +102,8 @@ func (p Policy) TotalsFirst(k analytics.Key, pages int, now time.Time) (why stri
 		least, _ := p.Moved(MovementKey{SeriesOf(k), AtLeast})
 		pages = max(pages, least.Times)
 	}
-	rows := "rows from " + k.To.Time().Add(p.Settle).UTC().Format("2006-01-02 15:04")
-	if times, seen := p.moved(SeriesOf(k), MovedBetween, now); seen && times > 0 && !p.OneHour(pages) {
+	rows := rowsFrom(k.Window, p.Settle)
+	if times, seen := p.moved(SeriesOf(k), MovedBetween, now); seen && times > 0 && pages > p.Limit {
 		return fmt.Sprintf("totals now, %s: %d pages are more than an hour's budget, and such windows moved", rows, pages), true
 	}
 	if times, seen := p.moved(SeriesOf(k), MovedWithin, now); seen && times >= restless && MaxReadings*pages > p.Limit {
@@ -105,12 +112,17 @@ func (p Policy) TotalsFirst(k analytics.Key, pages int, now time.Time) (why stri
 	return "", false
 }
 
-// HoldsBack reports whether a window that needs so many requests is better not
-// begun with so many free: what is read of it now would be lost when it moves,
-// and within the hour it can be read whole. None is held back for longer than two
-// hours.
+// rowsFrom says when the rows of a window are read that is first read for its totals.
+func rowsFrom(w analytics.Window, settle time.Duration) string {
+	return "rows from " + w.To.Time().Add(settle).UTC().Format(minuteLayout)
+}
+
+// HoldsBack reports whether a window that needs so many requests should not be
+// begun with so few free: what is read of it now would be lost when it moves,
+// and within the hour it can be read completely. No window is held back for longer than
+// two hours.
 func (p Policy) HoldsBack(k analytics.Key, requests, free int, now time.Time) bool {
-	if p.Limit == 0 || requests <= free || !p.OneHour(requests) {
+	if p.Limit == 0 || requests <= free || requests > p.Limit {
 		return false
 	}
 	if p.Moved != nil {
@@ -118,26 +130,23 @@ func (p Policy) HoldsBack(k analytics.Key, requests, free int, now time.Time) bo
 			return false
 		}
 	}
-	kind := MovedBetween
-	if p.Ripe(k.Window, now) {
-		kind = MovedBetweenRipe
-	}
+	kind := p.BetweenRuns(k.Window, now)
 	times, seen := p.moved(SeriesOf(k), kind, now)
 	if !seen {
-		return kind == MovedBetween // what can move is taken to
+		return kind == MovedBetween // a window that can move is expected to
 	}
 	return times > 0
 }
 
 const (
-	// firstPause is how long a window is set aside at first: less than an hour, so
+	// firstPause is how long a window is set aside the first time: less than an hour, so
 	// that an hourly run finds it due again.
 	firstPause = 55 * time.Minute
 	maxPause   = 24 * time.Hour
 )
 
-// Pause returns how long a window is set aside that failed so many times in a
-// row: 55 minutes, doubling up to a day.
+// Pause returns how long a window that failed so many times in a row is set aside: 55
+// minutes, doubling up to a day.
 func Pause(failures int) time.Duration {
 	pause := firstPause
 	for range min(failures-1, 8) {

@@ -33,7 +33,7 @@ func newWorld(t *rapid.T) *world {
 func (w *world) plan() []schedule.Item {
 	w.in.Provisional = w.ledger.provisional()
 	w.in.Rotate++
-	return schedule.Due(w.in)
+	return due(w.in)
 }
 
 // commit records a reading of i, as the pipeline does.
@@ -127,7 +127,7 @@ func (w *world) wanted() map[analytics.Key]bool {
 	for _, project := range w.in.Projects {
 		for _, s := range w.in.Specs {
 			want[analytics.Key{Project: project, Granularity: s.Granularity, Window: schedule.Newest(s.Granularity, today)}] = true
-			for window := range schedule.Since(s.Granularity, w.in.Since, today) {
+			for window := range schedule.Within(s.Granularity, w.in.Since, today) {
 				want[analytics.Key{Project: project, Granularity: s.Granularity, Window: window}] = true
 			}
 		}

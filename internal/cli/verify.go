@@ -190,7 +190,7 @@ func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair 
 	r.Repair = &verifyRepair{Found: len(done.Found.Findings), Mended: done.Mended, Due: []string{}, Waiting: []string{}, Errors: []string{}}
 	for _, rev := range done.Due {
 		r.Repair.Due = append(r.Repair.Due, rev.Key.String())
-		r.Reread, r.Requests = r.Reread+1, r.Requests+schedule.Requests(rev.Rows, schedule.PageRows)
+		r.Reread, r.Requests = r.Reread+1, r.Requests+schedule.Requests(rev.Rows, analytics.PageRows)
 	}
 	for _, rev := range done.Again {
 		r.Repair.Waiting = append(r.Repair.Waiting, rev.Key.String())
@@ -208,7 +208,7 @@ func newVerifyReport(found verify.Report) verifyReport {
 		r.Findings = append(r.Findings, newVerifyFinding(f))
 		if f.Remedy == verify.Read && !reread[f.Key] {
 			reread[f.Key] = true
-			r.Requests += schedule.Requests(f.Rows, schedule.PageRows)
+			r.Requests += schedule.Requests(f.Rows, analytics.PageRows)
 		}
 	}
 	r.Reread = len(reread)

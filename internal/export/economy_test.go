@@ -312,7 +312,7 @@ func (u *user) run() {
 		Now: now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: u.since, Settle: settle,
 		Rotate: u.rotate, Policy: schedule.Policy{Limit: u.limit, Settle: settle},
 	})
-	work.Items = schedule.Due(input)
+	work.Items, _ = schedule.Plan(input)
 	work.Room = b.Room
 	p.Run(u.t.Context(), work)
 	if err := b.Flush(u.t.Context()); err != nil {

@@ -16,53 +16,36 @@ const (
 	// maxFailures is how many windows may fail in a row, each after its retries,
 	// before the service is taken to be down and the run ends.
 	maxFailures = 2
-	// maxStrange is how many answers in a row may be none of this API before it is
-	// taken to be no answer of the service at all: a wrong base URL must not cost
-	// the whole budget.
-	maxStrange = 8
-	// maxRefused is how many windows of a project that never gave one may be
-	// refused in a row before the project is taken to be what is refused.
+	// maxUnrecognized is how many answers in a row may be none of this API before they
+	// are taken not to come from the service: a wrong base URL must not cost the whole
+	// budget.
+	maxUnrecognized = 8
+	// maxRefused is how many windows of a project that never gave one may be refused in
+	// a row before the service is taken to refuse the project.
 	maxRefused = 3
 )
 
-// health is what a run knows of the service.
+// health is what a run knows about the service.
 type health struct {
-	barred map[string]bool // projects the service refuses
-	// answered: it gave a window, or a page of one, in this run.
+	barred map[string]bool // projects that the service refuses
+	// answered: the service gave a window, or a page of one, in this run.
 	answered bool
-	// streak, strange and refused count windows that failed, each in its way, since
-	// the last that went well.
-	streak, strange int
-	refused         map[string]int
-	// failing are the windows it failed for.
+	// failures, unrecognized and refused (by project) count, each for its kind, the
+	// windows that failed since the last useful answer.
+	failures, unrecognized int
+	refused                map[string]int
+	// failing are the windows for which the service failed.
 	failing []analytics.Aside
-	// underWay counts the windows that are begun and have not ended.
-	underWay int
 }
 
 func newHealth() health { return health{barred: map[string]bool{}, refused: map[string]int{}} }
 
-// standing reports whether the service answered in this run, and whether any
-// window is under way.
-func (r *run) standing() (answered, underWay bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.health.answered, r.health.underWay > 0
-}
-
-// begun counts the windows under way.
-func (r *run) begun(n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.health.underWay += n
-}
-
-// wentWell notes an answer that is of use.
-func (r *run) wentWell(project string) {
+// noteAnswer notes a useful answer.
+func (r *run) noteAnswer(project string) {
 	r.mu.Lock()
 	first := !r.health.answered
 	r.health.answered = true
-	r.health.streak, r.health.strange = 0, 0
+	r.health.failures, r.health.unrecognized = 0, 0
 	delete(r.health.refused, project)
 	r.mu.Unlock()
 	if first {
@@ -70,100 +53,122 @@ func (r *run) wentWell(project string) {
 	}
 }
 
-// isSuspect reports whether the window failed when it was last asked for.
-func (r *run) isSuspect(k analytics.Key) bool {
-	_, failed := r.work.Asides[k]
-	return failed
-}
-
-// dropBarred takes the windows of barred projects out of what is left.
+// dropBarred removes the windows of barred projects from those that are pending.
 func (r *run) dropBarred() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.health.barred) == 0 {
 		return
 	}
-	before := len(r.left)
-	r.left = slices.DeleteFunc(r.left, func(item schedule.Item) bool { return r.health.barred[item.Project] })
-	r.result.Left += before - len(r.left)
+	before := len(r.pending)
+	r.pending = slices.DeleteFunc(r.pending, func(item schedule.Item) bool { return r.health.barred[item.Project] })
+	r.result.Left += before - len(r.pending)
 }
 
-// classify decides what a window's failure means: nothing but a delay, a pause
+// drain lets the windows under way finish and starts no other.
+func (r *run) drain(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.draining {
+		r.draining = true
+		r.result.Errors = append(r.result.Errors, cause)
+	}
+}
+
+// abort ends the run at once: nothing more is sent. The first cause is reported.
+func (r *run) abort(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.aborted {
+		r.aborted = true
+		r.result.Errors = append(r.result.Errors, cause)
+		r.cut(errAborted)
+	}
+}
+
+// classify decides what a window's failure means: only a delay, a pause
 // of that window alone, the end of its project's windows, or the end of the run.
 func (r *run) classify(ctx, sending context.Context, item schedule.Item, err error) {
-	r.count(func(res *Result) { res.Left++ })
+	r.locked(func() { r.result.Left++ })
+	api, fromAPI := errors.AsType[*docsapi.Error](err)
+	refusal, local := errors.AsType[refusal](err)
 	switch {
-	case sending.Err() != nil || errors.Is(err, errStopped):
-	case refused(err) || docsapi.IsThrottled(err):
-		r.count(func(res *Result) { res.BudgetSpent, r.ended = true, true })
+	case sending.Err() != nil:
+	case local && !refusal.RetryAt().IsZero() || docsapi.IsThrottled(err):
+		r.locked(func() { r.result.BudgetSpent, r.draining = true, true })
 	case docsapi.IsUnauthorized(err):
-		r.halt(err)
+		r.abort(err)
 	case errors.Is(err, errRepeats):
 		r.setAside(ctx, item, analytics.AsideRepeats, err)
 	case docsapi.IsMalformed(err):
 		r.setAside(ctx, item, analytics.AsideMalformed, err)
-	case fromService(err):
-		if r.failed(item, err) {
-			r.setAside(ctx, item, analytics.AsideRefused, err)
-		}
-	default:
-		r.halt(err)
+	case !fromAPI || local: // our own state's failure
+		r.abort(err)
+	case r.isWindowAtFault(item, api, err):
+		r.setAside(ctx, item, analytics.AsideRefused, err)
 	}
 }
 
-// failed notes a window that the service did not give: because it is down, is not
-// this service, does not know the project, or refuses this window, which is then
+// refusal is an error of the budget below the source: nothing is sent until
+// RetryAt, or, where that is the zero time, until someone repairs the state.
+type refusal interface {
+	error
+	RetryAt() time.Time
+}
+
+// isWindowAtFault notes that the service did not give a window: because it is down, is
+// not this service, does not know the project, or refuses this window alone, which is then
 // to be set aside.
-func (r *run) failed(item schedule.Item, err error) (aside bool) {
-	e, _ := errors.AsType[*docsapi.Error](err)
+func (r *run) isWindowAtFault(item schedule.Item, api *docsapi.Error, err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := &r.health
-	said := false // by another window that was under way
+	reported := false // by another window that was under way
 	switch {
-	case e.Outcome == docsapi.Transient:
+	case api.Outcome == docsapi.Transient:
 		if item.Reason != schedule.ReasonOpen {
-			h.failing = append(h.failing, r.aside(item.Key, analytics.AsideFailing, err))
+			h.failing = append(h.failing, r.nextAside(item.Key, analytics.AsideFailing, err))
 		}
+		_, suspect := r.work.Asides[item.Key]
 		switch {
-		case !r.isSuspect(item.Key):
-			h.streak++
-			said = h.streak > maxFailures
-			r.ended = r.ended || h.streak >= maxFailures
+		case !suspect:
+			h.failures++
+			reported = h.failures > maxFailures
+			r.draining = r.draining || h.failures >= maxFailures
 		case !h.answered: // there was nothing else to try
-			r.ended = true
+			r.draining = true
 		}
-	case e.Status == http.StatusOK:
-		h.strange++
-		said = h.strange > maxStrange
-		r.ended = r.ended || h.strange >= maxStrange
-	case e.Status == http.StatusNotFound || !e.FromAPI:
-		said = h.barred[item.Project]
+	case api.Status == http.StatusOK:
+		h.unrecognized++
+		reported = h.unrecognized > maxUnrecognized
+		r.draining = r.draining || h.unrecognized >= maxUnrecognized
+	case api.Status == http.StatusNotFound || !api.FromAPI:
+		reported = h.barred[item.Project]
 		h.barred[item.Project] = true
 	case h.barred[item.Project]:
-		said = true
+		reported = true
 	default:
 		h.refused[item.Project]++
 		h.barred[item.Project] = h.refused[item.Project] >= maxRefused && !r.work.Sizes.Knows(item.Project)
 		return true
 	}
-	if !said {
+	if !reported {
 		r.result.Errors = append(r.result.Errors, err)
 	}
 	return false
 }
 
-// setAside reports a window that failed by itself, and lets it rest. A running one,
-// which is only shown, is asked for again in the next run.
+// setAside reports a window that failed by itself and lets it rest. A running window,
+// which is only displayed, is requested again in the next run.
 func (r *run) setAside(ctx context.Context, item schedule.Item, reason analytics.AsideReason, err error) {
-	r.count(func(res *Result) { res.Warnings = append(res.Warnings, err) })
+	r.locked(func() { r.result.Warnings = append(r.result.Warnings, err) })
 	if item.Reason != schedule.ReasonOpen {
-		r.keepAside(ctx, r.aside(item.Key, reason, err))
+		r.saveAside(ctx, r.nextAside(item.Key, reason, err))
 	}
 }
 
-// aside counts one more failure of a window, and how long it rests.
-func (r *run) aside(k analytics.Key, reason analytics.AsideReason, err error) analytics.Aside {
+// nextAside counts one more failure of a window, which decides how long it rests.
+func (r *run) nextAside(k analytics.Key, reason analytics.AsideReason, err error) analytics.Aside {
 	now := r.p.cfg.Now().UTC().Truncate(time.Microsecond)
 	a, again := r.work.Asides[k]
 	if !again {
@@ -178,20 +183,20 @@ func (r *run) aside(k analytics.Key, reason analytics.AsideReason, err error) an
 	return a
 }
 
-// keepAside enters a window that rests. That it cannot is said and no failure:
-// the window is due again in the next run.
-func (r *run) keepAside(ctx context.Context, a analytics.Aside) {
-	r.count(func(res *Result) { res.SetAside++ })
+// saveAside keeps a window that rests. If that fails, the window is due again in the next
+// run.
+func (r *run) saveAside(ctx context.Context, a analytics.Aside) {
+	r.locked(func() { r.result.SetAside++ })
 	if err := r.p.ledger.SetAside(ctx, a); err != nil && ctx.Err() == nil {
 		r.log.Warn("window not set aside", "window", a.Key.String(), "error", err)
 	}
 }
 
-// noteFailing enters the windows that the service failed for. Where it answered
-// for others it is the window's fault, which then rests. Else the service was
-// down: Until is Since, the window does not rest, and the failure only says that it
-// is tried after others next time.
-func (r *run) noteFailing(ctx context.Context) {
+// saveFailing keeps the windows for which the service failed. Where it answered
+// for others, the window is at fault and rests. Otherwise the service was
+// down: Until is Since, so that the window does not rest, and its failure only says that
+// others are tried before it next time.
+func (r *run) saveFailing(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	for _, a := range r.health.failing {
@@ -202,28 +207,6 @@ func (r *run) noteFailing(ctx context.Context) {
 		if !r.health.answered {
 			a.Until = a.Since
 		}
-		r.keepAside(ctx, a)
+		r.saveAside(ctx, a)
 	}
-}
-
-// refusal is an error of the budget below the source: nothing is sent until
-// RetryAt, or, where that is the zero time, until someone mends the state.
-type refusal interface {
-	error
-	RetryAt() time.Time
-}
-
-// refused reports whether the budget did not let a request through until a
-// known time.
-func refused(err error) bool {
-	r, ok := errors.AsType[refusal](err)
-	return ok && !r.RetryAt().IsZero()
-}
-
-// fromService reports whether the failure is the service's or the network's,
-// rather than our own state's.
-func fromService(err error) bool {
-	_, ok := errors.AsType[*docsapi.Error](err)
-	_, local := errors.AsType[refusal](err)
-	return ok && !local
 }

@@ -576,7 +576,7 @@ func TestNonsenseWithoutEnd(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	w.answers(func(int, docsapi.VisitorsQuery) error { return shapeError() })
 	r := w.run(turns(w.days("prj_a", 20), w.days("prj_b", 20))...)
-	if n := w.service.requests(); n != maxStrange || r.Left != 40 || len(r.Errors) != maxStrange {
-		t.Errorf("%d requests, %d left, %d errors; want %d, 40, %[4]d", n, r.Left, len(r.Errors), maxStrange)
+	if n := w.service.requests(); n != maxUnrecognized || r.Left != 40 || len(r.Errors) != maxUnrecognized {
+		t.Errorf("%d requests, %d left, %d errors; want %d, 40, %[4]d", n, r.Left, len(r.Errors), maxUnrecognized)
 	}
 }

@@ -146,7 +146,7 @@ func testFault(t *testing.T, w *world, before int32, c faultCase) {
 // due plans the day windows of 2026-10-01.
 func (w *world) due() []schedule.Item {
 	k := day("prj_a", 0)
-	items := schedule.Due(schedule.Input{
+	items, _ := schedule.Plan(schedule.Input{
 		Now: w.now, Projects: []string{k.Project}, Specs: []analytics.Spec{{Granularity: k.Granularity}},
 		Since: k.From, Settle: settle, Known: w.ledger.known, Provisional: w.ledger.provisional(),
 	})

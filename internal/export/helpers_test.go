@@ -122,7 +122,7 @@ func (w *world) work(items []schedule.Item) Work {
 	sizes := schedule.NewSizes(nil)
 	for _, item := range items {
 		if w.predict > 0 {
-			sizes.Learn(item.Key, int64(w.predict*pageRows))
+			sizes.Learn(item.Key, int64(w.predict*analytics.PageRows))
 		}
 	}
 	underWay, err := spool.ListUnderWay(w.dir)
@@ -243,6 +243,6 @@ func (w *world) emptySpool() {
 	}
 }
 
-func pagesOf(rows int) int { return schedule.Requests(int64(rows), schedule.PageRows) }
+func pagesOf(rows int) int { return schedule.Requests(int64(rows), analytics.PageRows) }
 
 var _ tb = (*testing.T)(nil)

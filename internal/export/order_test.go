@@ -374,7 +374,8 @@ func (s *anyService) run1(n int, killed bool) {
 		}},
 	}
 	before := len(s.begun())
-	work.Items = slices.DeleteFunc(schedule.Due(in), func(i schedule.Item) bool { return s.rows[i.Key] == 0 && !s.has(i.Key) })
+	due, _ := schedule.Plan(in)
+	work.Items = slices.DeleteFunc(due, func(i schedule.Item) bool { return s.rows[i.Key] == 0 && !s.has(i.Key) })
 	work.Policy, work.Movements = in.Policy, s.ledger.moves
 	p.Run(s.t.Context(), work)
 	// Where sizes cannot be told from those of others, two can be begun.

@@ -39,7 +39,7 @@ func TestRequests(t *testing.T) {
 					t.Errorf("the ledger says %d requests, want %d", e.prov.Requests, c.want)
 				}
 				w.emptySpool()
-				w.limits(t, docsapi.MaxLimit)
+				w.limits(t, analytics.PageRows)
 			})
 		}
 	}
@@ -48,7 +48,7 @@ func TestRequests(t *testing.T) {
 func (w *world) limits(t *testing.T, want int) {
 	t.Helper()
 	for _, q := range w.service.sent {
-		if q.Limit != want || q.Offset%docsapi.MaxLimit != 0 {
+		if q.Limit != want || q.Offset%analytics.PageRows != 0 {
 			t.Errorf("request with limit %d, offset %d; want limit %d", q.Limit, q.Offset, want)
 		}
 	}
@@ -99,7 +99,7 @@ func TestTotalsThenRows(t *testing.T) {
 func TestDrift(t *testing.T) {
 	const rows = 700 // three pages
 	page := func(w *world, k analytics.Key, offset int) *analytics.Page {
-		p := w.service.page(docsapi.VisitorsQuery{Project: k.Project, Window: k.Window, Offset: offset, Limit: pageRows})
+		p := w.service.page(docsapi.VisitorsQuery{Project: k.Project, Window: k.Window, Offset: offset, Limit: analytics.PageRows})
 		return &p
 	}
 	for _, c := range []struct {
@@ -231,7 +231,7 @@ func TestMispredictedPageCounts(t *testing.T) {
 
 // A service that takes no notice of the offset must not be read for ever.
 func TestOffsetIgnored(t *testing.T) {
-	for _, rows := range []int{pageRows, 0} {
+	for _, rows := range []int{analytics.PageRows, 0} {
 		t.Run(fmt.Sprintf("%d rows", rows), func(t *testing.T) {
 			w := newWorld(t, t.TempDir())
 			a, b := day("prj_a", 1), day("prj_a", 0)

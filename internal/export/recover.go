@@ -4,10 +4,9 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -20,17 +19,15 @@ type Owed struct {
 }
 
 // Recover takes up what earlier runs left in the spool, without a request:
-// sealed windows the ledger does not know are entered, windows a sink lacks are
+// sealed windows that the ledger does not know are recorded, windows that a sink lacks are
 // delivered, and revisions that are owed but whose file is gone are forgotten,
 // so that their windows are due again. It returns how many windows it delivered
-// everywhere, and the failures of single sinks; other errors end it. Sinks that
-// were down in an earlier run are tried again.
+// to all sinks that lacked them, and the failures of single sinks; other errors end it.
+// Sinks that were down in an earlier run are tried again.
 //
 // newest holds the newest revision of each window in the ledger.
 func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (delivered int, failures []error, err error) {
-	p.mu.Lock()
-	clear(p.down)
-	p.mu.Unlock()
+	p.down.Clear()
 	waiting, damaged, err := p.spool.List(ctx)
 	if err != nil {
 		return 0, nil, err
@@ -38,52 +35,47 @@ func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (
 	for _, err := range damaged {
 		p.cfg.Logger.Error("damaged window file put aside", "error", err)
 	}
-	held := map[analytics.Key]int32{}
-	for _, w := range waiting {
-		held[w.Revision().Key] = max(held[w.Revision().Key], w.Revision().Number)
+	held := map[analytics.Key]int32{} // the newest revision in the spool
+	for _, sealed := range waiting {
+		held[sealed.Revision().Key] = max(held[sealed.Revision().Key], sealed.Revision().Number)
 	}
-	newest, err = p.forgetLost(ctx, newest, held)
-	if err != nil {
+	if newest, err = p.forgetLost(ctx, newest, held); err != nil {
 		return 0, nil, err
 	}
-	for _, w := range waiting {
+	for _, sealed := range waiting {
 		if err := ctx.Err(); err != nil {
 			return delivered, failures, err
 		}
-		done, failed, err := p.takeUp(ctx, w, newest[w.Revision().Key], held[w.Revision().Key])
-		failures = append(failures, failed...)
+		rev := sealed.Revision()
+		known := newest[rev.Key]
+		if rev.Number < max(known.Number, held[rev.Key]) {
+			// A newer revision has taken its place.
+			if err := p.spool.Remove(sealed); err != nil {
+				return delivered, failures, err
+			}
+			continue
+		}
+		w := &window{p: p, sealed: sealed, recorded: known.Number == rev.Number, lacking: p.lacking(rev, known)}
+		if !w.recorded {
+			// The process died after step 2. If it died before step 3, the page log still
+			// knows what the reading cost; otherwise the fewest requests are assumed.
+			if w.log, err = p.spool.Begin(rev.Key, rev.Number, rev.ExportedAt, time.Time{}); err != nil {
+				return delivered, failures, err
+			}
+			w.provenance.Requests = max(w.log.Requests(), schedule.Requests(rev.Rows, analytics.PageRows))
+			w.provenance.Checksum = sealed.Checksum()
+		}
+		done, err := w.commit(ctx, ctx)
+		failures = append(failures, done.Errors...)
 		if err != nil {
 			return delivered, failures, err
 		}
-		if done {
+		if done.Committed > 0 && len(w.lacking) > 0 {
 			delivered++
+			p.cfg.Logger.Info("window delivered from the spool", "window", rev.Key.String(), "revision", rev.Number)
 		}
 	}
 	return delivered, failures, nil
-}
-
-// takeUp delivers one window of the spool to the sinks that lack it.
-func (p *Pipeline) takeUp(ctx context.Context, w *spool.Sealed, newest Owed, held int32) (done bool, failures []error, err error) {
-	rev := w.Revision()
-	if rev.Number < max(newest.Number, held) {
-		return false, nil, p.spool.Remove(w) // a newer revision has taken its place
-	}
-	ctx, cancel := clock.Outlive(ctx, grace, commitTimeout)
-	defer cancel()
-	if newest.Number < rev.Number {
-		if err := p.enterLate(ctx, w); err != nil {
-			return false, nil, err
-		}
-	}
-	lacking := p.lacking(rev, newest)
-	everywhere, failures, err := p.deliver(ctx, w, lacking)
-	if err != nil || !everywhere {
-		return false, failures, err
-	}
-	if len(lacking) > 0 {
-		p.cfg.Logger.Info("window delivered from the spool", "window", rev.Key.String(), "revision", rev.Number)
-	}
-	return len(lacking) > 0, failures, p.spool.Remove(w)
 }
 
 // lacking returns the sinks that do not have the revision, as far as the ledger knows.
@@ -93,36 +85,25 @@ func (p *Pipeline) lacking(rev analytics.Revision, newest Owed) []sinks.Sink {
 	})
 }
 
-// enterLate records a window whose process died between sealing and recording.
-// Where its page log is gone it counts as the fewest requests it can have cost.
-func (p *Pipeline) enterLate(ctx context.Context, w *spool.Sealed) error {
-	rev := w.Revision()
-	requests, err := p.spool.Requests(rev)
-	if err != nil {
-		return err
-	}
-	return p.ledger.Record(ctx, rev, analytics.Provenance{Requests: max(requests, schedule.Requests(rev.Rows, schedule.PageRows)), Checksum: w.Checksum()}, p.sinkNames())
-}
-
 // forgetLost makes windows due again whose sealed file is gone although no sink
-// has it, and returns what is left of newest. Where some sink has it, the
+// has it, and returns what is left of newest. Where one sink has it, the
 // others can be filled from there.
 func (p *Pipeline) forgetLost(ctx context.Context, newest map[analytics.Key]Owed, held map[analytics.Key]int32) (map[analytics.Key]Owed, error) {
 	left := maps.Clone(newest)
 	elsewhere := map[string]int{}
-	for k, o := range newest {
-		lacking := p.lacking(o.Revision, o)
+	for k, owed := range newest {
+		lacking := p.lacking(owed.Revision, owed)
 		switch {
-		case held[k] >= o.Number || len(lacking) == 0:
+		case held[k] >= owed.Number || len(lacking) == 0:
 			continue
-		case len(o.Has) > 0:
-			for _, s := range lacking {
-				elsewhere[s.Name()]++
+		case len(owed.Has) > 0:
+			for _, sink := range lacking {
+				elsewhere[sink.Name()]++
 			}
 			continue
 		}
 		p.cfg.Logger.Warn("window is in no sink and no longer in the spool: it will be read again", "window", k.String())
-		if err := p.ledger.Forget(ctx, o.Revision); err != nil {
+		if err := p.ledger.Forget(ctx, owed.Revision); err != nil {
 			return nil, err
 		}
 		delete(left, k)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 // dirOf returns a new directory for one case of a property.
@@ -23,7 +25,7 @@ func TestResume(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, dirOf(t, root))
 		w.concurrency = rapid.SampledFrom([]int{1, 4, 16}).Draw(t, "concurrency")
-		rows := rapid.OneOf(rapid.IntRange(0, 3000), rapid.Map(rapid.IntRange(0, 12), func(n int) int { return n * pageRows })).Draw(t, "rows")
+		rows := rapid.OneOf(rapid.IntRange(0, 3000), rapid.Map(rapid.IntRange(0, 12), func(n int) int { return n * analytics.PageRows })).Draw(t, "rows")
 		w.predict = rapid.IntRange(0, 14).Draw(t, "predicted")
 		k := day("prj_a", 0)
 		w.service.put(k, rows, 1)

@@ -5,290 +5,260 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
 )
 
-// spanning is how long ago a reading must have begun in another run for its window
-// to be said to hold still, when it did not move since.
-const spanning = 30 * time.Minute
+const (
+	// commitTimeout bounds the time for one window after it was sealed.
+	commitTimeout = 10 * time.Minute
+	// grace is how long a commit that is under way may continue after SIGTERM.
+	grace = 8 * time.Second
+)
 
-// window is one window under way.
+// window is one window on its way from the first request to the last sink.
 type window struct {
-	run      *run
-	item     schedule.Item
-	place    int // in the order of requests
+	p *Pipeline
+	// run is the run that reads the window; nil where an earlier process sealed it.
+	run  *run
+	item schedule.Item
+	turn int // in the order of requests
+	// previous is the newest revision in the ledger, nil if there is none.
 	previous *analytics.Revision
-	fetch    *spool.Fetch
-	// resumed: pages of an earlier run were at hand.
+	log      *spool.PageLog
+	// resumed: the page log had pages of an earlier run.
 	resumed bool
-	// predictable: no page that does not exist was asked for yet.
-	predictable bool
-	// carried are pages of the former reading that this one may use.
-	carried []carried
-	// moved: a reading was begun again in this run.
+	// moved: a reading started over in this run.
 	moved bool
+	// predictable: no page that does not exist was requested yet.
+	predictable bool
+
+	// This is the state of one reading: pages verifies its pages, and failed keeps its
+	// goroutines from sending more.
+	pages  *pages
+	failed atomic.Bool
+	mu     sync.Mutex
+	// fresh are pages whose totals differ from those of the pages before, which ends the
+	// reading: they belong to the window as it is now. carried are those that the next
+	// reading may use.
+	fresh, carried []freshPage
+
+	// sealed is the window file; recorded says that the ledger knows it, lacking which
+	// sinks do not have it.
+	sealed     *spool.Sealed
+	provenance analytics.Provenance
+	recorded   bool
+	lacking    []sinks.Sink
 }
 
-// export takes one window through all steps. Its requests end with sending, the
-// rest of it with ctx.
-func (r *run) export(ctx, sending context.Context, item schedule.Item, place int) error {
-	if item.Reason == schedule.ReasonOpen {
-		return r.readOpen(sending, item.Key, place)
+// commit takes a window through the steps of the package comment and returns what to add
+// to the result of the run, the failures of single sinks among it. An error comes from
+// the service, the spool or the ledger.
+//
+// Run enters it without a window file, Recover with the file that an earlier process
+// sealed. Requests end with sending, everything else with ctx.
+func (w *window) commit(ctx, sending context.Context) (Result, error) {
+	p := w.p
+	var done Result
+	for w.sealed == nil {
+		// Step 1: each page is written to the page log as it comes, and verified against
+		// the others, so that all of them are parts of one unchanged window.
+		// CRASH: the next run continues the log and requests only what is missing.
+		err := w.readPages(sending)
+		if err == nil {
+			w.run.order.set(w.turn, false) // the next window of the plan may send
+			w.observe(StepFetched, 0)
+			// Step 2: the rows become one file, which gets its name when it is whole and
+			// on disk.
+			// CRASH before it has its name: the log is complete, so the next run seals it
+			// without a request. CRASH after that: Recover continues with step 3.
+			err = w.seal(ctx)
+		}
+		if errors.Is(err, errDrift) {
+			err = w.startOver(ctx, err)
+		}
+		if err != nil {
+			return done, w.leave(err)
+		}
 	}
-	w := &window{run: r, item: item, place: place}
-	if rev, ok := r.work.Known(item.Key); ok {
-		w.previous = &rev
+	rev := w.sealed.Revision()
+	if w.run != nil {
+		w.learn(ctx, rev)
 	}
-	var err error
-	w.fetch, err = r.p.spool.Begin(item.Key, nextNumber(w.previous), r.p.cfg.Now(), r.notBefore(item.Window))
-	if err != nil {
-		return err
+	// A commit under way is finished rather than cut.
+	ctx, cancel := clock.Outlive(ctx, grace, commitTimeout)
+	defer cancel()
+	if !w.recorded {
+		w.observe(StepSealed, rev.Rows)
+		// Step 3: the file has all that the log had, but for the number of requests.
+		// CRASH: Recover continues with step 4 and derives that number from the rows.
+		if err := w.log.Discard(); err != nil {
+			return done, err
+		}
+		// Step 4: from here on the ledger owes the revision to every sink.
+		// CRASH: Recover continues with step 5. If the file is lost before any sink has
+		// it, Recover forgets the revision, and the window is due again.
+		if err := p.ledger.Record(ctx, rev, w.provenance, p.sinkNames); err != nil {
+			return done, err
+		}
+		w.observe(StepRecorded, rev.Rows)
 	}
-	w.predictable, w.resumed = w.fetch.Attempt() == 1, len(w.fetch.Pages()) > 0
-	sealed, prov, err := w.read(ctx, sending)
-	if err != nil {
-		return w.giveUp(err)
+	if w.item.Newest && !rev.TotalsOnly() {
+		// CRASH: the gauges lack these pages until they are read from a sink.
+		top, err := analytics.Top(w.sealed.Rows(), p.cfg.TopPages)
+		if err == nil {
+			err = p.gauges.SetPages(ctx, rev, top)
+		}
+		if err != nil {
+			return done, err
+		}
 	}
-	if rev := sealed.Revision(); r.work.Sizes.Learn(rev.Key, rev.Rows) {
-		r.recount()
+	done = Result{Rows: max(rev.Rows, 0), MovedRows: w.provenance.MovedRows, RepeatedRows: w.provenance.RepeatedRows}
+	if !rev.Verified {
+		done.Unverified = 1
 	}
-	return r.enter(ctx, w.fetch, sealed, prov, item.Newest)
+	for _, sink := range w.lacking {
+		name := sink.Name()
+		if _, down := p.down.Load(name); down {
+			done.Waiting = 1
+			continue
+		}
+		// Step 5: afterwards readers of the sink see this revision, whole.
+		// CRASH: Recover does not know whether it happened and does it again, which
+		// changes nothing that readers see.
+		if err := sink.Replace(ctx, w.sealed); errors.Is(err, spool.ErrDamaged) {
+			// The sink is not at fault. No other sink gets this file.
+			done.Waiting = 1
+			done.Errors = append(done.Errors, fmt.Errorf("%s revision %d: %w (the file is put aside, and the window is read again unless a sink has it)", rev.Key, rev.Number, err))
+			return done, p.spool.PutAside(w.sealed)
+		} else if err != nil {
+			// The sink gets nothing more in this run; its windows wait in the spool.
+			done.Waiting = 1
+			done.Errors = append(done.Errors, fmt.Errorf("%s sink: %s revision %d: %w (it waits in the spool for the next run)", name, rev.Key, rev.Number, err))
+			p.down.Store(name, true)
+			if err := p.gauges.Count(ctx, "sink_failures_total", 1, "sink", name); err != nil {
+				p.cfg.Logger.Error("sink failure not counted", "sink", name, "error", err)
+			}
+			continue
+		}
+		p.cfg.Observe(Event{Step: StepReplaced, Key: rev.Key, Rows: rev.Rows, Sink: name})
+		// Step 6: the ledger no longer owes the revision to this sink.
+		// CRASH: as in step 5 for the sinks that are left.
+		if err := p.ledger.Committed(ctx, rev, name, p.cfg.Now()); err != nil {
+			return done, err
+		}
+		p.cfg.Observe(Event{Step: StepCommitted, Key: rev.Key, Rows: rev.Rows, Sink: name})
+	}
+	if done.Waiting > 0 {
+		return done, nil
+	}
+	// Step 7: nobody needs the file any more.
+	// CRASH: Recover finds that no sink lacks it, and removes it.
+	if err := p.spool.Remove(w.sealed); err != nil {
+		return done, err
+	}
+	w.observe(StepDone, max(rev.Rows, 0))
+	done.Committed = 1
+	return done, nil
 }
 
-// readOpen reads the totals of a running window, for the gauges alone.
-func (r *run) readOpen(ctx context.Context, k analytics.Key, place int) error {
-	if err := r.order.wait(ctx, place, r.ample); err != nil {
+// observe reports a step of a window that this run reads. Of windows that Recover
+// delivers, only the steps at the sinks are reported.
+func (w *window) observe(step Step, rows int64) {
+	if w.run != nil {
+		w.p.cfg.Observe(Event{Step: step, Key: w.item.Key, Rows: rows})
+	}
+}
+
+// add adds what came of one window.
+func (r *Result) add(done Result) {
+	r.Committed += done.Committed
+	r.Waiting += done.Waiting
+	r.Rows += done.Rows
+	r.Unverified += done.Unverified
+	r.MovedRows += done.MovedRows
+	r.RepeatedRows += done.RepeatedRows
+	r.Errors = append(r.Errors, done.Errors...)
+}
+
+// open opens the page log of a window that is to be read.
+func (w *window) open() (err error) {
+	now := w.p.cfg.Now()
+	// A log from before the window could settle would only have to be read again.
+	var notBefore time.Time
+	if ripe := w.item.To.Time().Add(w.p.cfg.Settle); !now.Before(ripe) {
+		notBefore = ripe
+	}
+	if w.log, err = w.p.spool.Begin(w.item.Key, w.number(), now, notBefore); err != nil {
 		return err
 	}
-	at := r.p.cfg.Now()
-	page, err := r.p.source.VisitorsPage(ctx, docsapi.VisitorsQuery{Project: k.Project, Window: k.Window, Limit: 1})
-	if err != nil {
-		return err
-	}
-	r.wentWell(k.Project)
-	if err := r.p.gauges.SetOpen(ctx, k, page.Totals, at); err != nil {
-		return err
-	}
-	r.p.tell(StepOpen, k, 0)
-	r.count(func(res *Result) { res.Open++ })
+	w.predictable, w.resumed = w.log.Reading() == 1, len(w.log.Pages()) > 0
 	return nil
 }
 
-// notBefore is the earliest beginning of a page log worth going on with: a log
-// from before a window could settle would only have to be read again.
-func (r *run) notBefore(w analytics.Window) time.Time {
-	ripe := w.To.Time().Add(r.p.cfg.Settle)
-	if r.p.cfg.Now().Before(ripe) {
-		return time.Time{}
+// number is that of the revision to read.
+func (w *window) number() int32 {
+	if w.previous == nil {
+		return 1
 	}
-	return ripe
+	return w.previous.Number + 1
 }
 
-// giveUp leaves the page log to the next run; but a reading that took whatever
-// came, and then met nonsense, is not one to go on with.
-func (w *window) giveUp(err error) error {
-	leave := w.fetch.Close
-	if w.fetch.Attempt() >= w.readings() && nonsense(err) {
-		leave = w.fetch.Discard
-	}
-	if cerr := leave(); cerr != nil {
-		return fmt.Errorf("%w; %w", err, cerr)
-	}
-	return err
-}
-
-// nonsense reports whether the service answered, but not as specified.
-func nonsense(err error) bool {
-	e, ok := errors.AsType[*docsapi.Error](err)
-	return errors.Is(err, errRepeats) || ok && e.Status == http.StatusOK && e.Outcome == docsapi.Permanent
-}
-
-// readings is how often the window is begun at most: the last reading takes what
-// comes. A window that drifted in all of them after it could settle is given one
+// maxReadings is how often the window is started at most: the last reading accepts
+// whatever comes. A window that drifted in all of them after it could settle gets one
 // more, so that its requests stay bounded whatever the service does.
-func (w *window) readings() int {
+func (w *window) maxReadings() int {
 	if w.item.Reason == schedule.ReasonUnverified && w.previous != nil && w.run.work.Policy.Ripe(w.item.Window, w.previous.ExportedAt) {
 		return 1
 	}
 	return schedule.MaxReadings
 }
 
-// read fetches, verifies and seals the window. On an error the page log stays
-// for the next run.
-func (w *window) read(ctx, sending context.Context) (*spool.Sealed, analytics.Provenance, error) {
-	for {
-		r := &reading{w: w, pages: newPages(w.fetch), tolerant: w.fetch.Attempt() >= w.readings()}
-		err := r.all(sending)
-		if err == nil {
-			w.run.order.set(w.place, false)
-			w.run.p.tell(StepFetched, w.item.Key, 0)
-			var sealed *spool.Sealed
-			var prov analytics.Provenance
-			if sealed, prov, err = w.seal(ctx, r); err == nil {
-				w.heldStill(ctx, r, sealed.Revision())
-				return sealed, prov, nil
-			}
-		}
-		if !errors.Is(err, errDrift) {
-			return nil, analytics.Provenance{}, err
-		}
-		w.run.order.set(w.place, true)
-		if err := w.again(ctx, r, err); err != nil {
-			return nil, analytics.Provenance{}, err
-		}
-		w.decide(ctx, r)
-	}
-}
-
-// again drops what was read and begins the next reading. Pages that are of the
-// window as it is now are carried over: they were the last to come.
-func (w *window) again(ctx context.Context, r *reading, reason error) error {
-	w.run.p.tell(StepDrift, w.item.Key, 0)
-	w.run.log.Info("window drifted", "window", w.item.Key.String(), "reading", w.fetch.Attempt(), "reason", reason.Error())
-	w.run.count(func(res *Result) { res.Drifted++ })
-	if err := w.run.p.gauges.Count(ctx, "window_drift_total", 1, "project", w.item.Project); err != nil {
-		return err
-	}
-	began := w.run.p.cfg.Now()
-	if n := len(r.fresh); n > 0 {
-		now := r.fresh[n-1].page.Totals
-		for _, c := range r.fresh {
-			if c.page.Totals != now {
-				continue
-			}
-			w.carried = append(w.carried, c)
-			if c.asked.Before(began) {
-				began = c.asked
-			}
-		}
-	}
-	ripe := w.run.work.Policy.Ripe(w.item.Window, w.run.p.cfg.Now())
-	switch {
-	case w.resumed && !w.moved && ripe:
-		w.note(ctx, schedule.MovedBetweenRipe, true)
-	case w.resumed && !w.moved:
-		w.note(ctx, schedule.MovedBetween, true)
-	case !ripe:
-		w.note(ctx, schedule.MovedWithin, true)
-	}
-	w.moved = true
-	return w.fetch.Restart(began)
-}
-
-// decide gives up the rows of a window that moved, where they are better read when
-// it has settled. Its totals are those of a page that came, without a request.
-func (w *window) decide(ctx context.Context, r *reading) {
-	_, basis := w.run.work.Sizes.Pages(w.item)
-	least := r.pages.least()
-	if w.run.totalsFirst(&w.item, least) && basis == schedule.BasisUnknown {
-		w.run.setMovement(ctx, schedule.MovementKey{Series: schedule.SeriesOf(w.item.Key), Kind: schedule.AtLeast}, least)
-	}
-}
-
-// totalsFirst makes an item of a window that has least pages or more one of totals
-// alone, where that is better now.
-func (r *run) totalsFirst(item *schedule.Item, least int) bool {
-	if item.Reason != schedule.ReasonMissing || item.TotalsOnly {
-		return false
-	}
-	pages, _ := r.work.Sizes.Pages(*item)
-	why, totals := r.work.Policy.TotalsFirst(item.Key, max(pages, least), r.p.cfg.Now())
-	if totals {
-		item.TotalsOnly, item.Why = true, why
-		r.log.Info("window is read for its totals", "window", item.Key.String(), "reason", why)
-	}
-	return totals
-}
-
-// heldStill notes that the window did not move, where that says anything: it was
-// read over two runs, or it was one that moves while it is read.
-func (w *window) heldStill(ctx context.Context, r *reading, rev analytics.Revision) {
-	if w.moved || !rev.Verified || rev.TotalsOnly() {
-		return
-	}
-	ripe := w.run.work.Policy.Ripe(w.item.Window, w.run.p.cfg.Now())
-	if w.resumed && w.run.p.cfg.Now().Sub(w.fetch.Started()) >= spanning {
-		kind := schedule.MovedBetween
-		if ripe {
-			kind = schedule.MovedBetweenRipe
-		}
-		w.note(ctx, kind, false)
-	}
-	within := schedule.MovementKey{Series: schedule.SeriesOf(w.item.Key), Kind: schedule.MovedWithin}
-	if m, seen := w.run.moved(within); !ripe && seen && m.Times > 0 && r.pages.highest > 0 {
-		w.note(ctx, schedule.MovedWithin, false)
-	}
-}
-
-// note counts a movement of the window's series, or ends the count.
-func (w *window) note(ctx context.Context, kind schedule.MovementKind, moved bool) {
-	key := schedule.MovementKey{Series: schedule.SeriesOf(w.item.Key), Kind: kind}
-	m, _ := w.run.moved(key)
-	if m.Times++; !moved {
-		m.Times = 0
-	}
-	w.run.setMovement(ctx, key, m.Times)
-}
-
-// seal makes the window file, one window at a time: that is what takes memory. A
-// window that is not at its turn, or a large one in the middle of it, when ctx
-// ends is left to the next run, which needs no request for it. errDrift where
-// a path came twice, unless the reading is tolerant.
-func (w *window) seal(ctx context.Context, r *reading) (*spool.Sealed, analytics.Provenance, error) {
-	p := w.run.p
-	p.sealing.Lock()
-	defer p.sealing.Unlock()
+// seal makes the window file, one window at a time. If ctx ends before it is this
+// window's turn, or while a large one is sealed, the window is left to the next run, which
+// needs no request for it. The error is errDrift where a path came twice, unless the
+// reading is tolerant.
+func (w *window) seal(ctx context.Context) error {
+	w.p.sealing.Lock()
+	defer w.p.sealing.Unlock()
 	if ctx.Err() != nil {
-		return nil, analytics.Provenance{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	verified := r.pages.drift == nil || w.item.TotalsOnly
-	sealed, err := p.spool.Seal(ctx, w.fetch, w.revision(r.pages, verified))
+	sealed, err := w.p.spool.Seal(ctx, w.log, w.revision(w.isUnmoved()))
 	switch {
-	case errors.Is(err, spool.ErrDuplicate) && !r.tolerant:
-		return nil, analytics.Provenance{}, fmt.Errorf("%w: %w", errDrift, err)
+	case errors.Is(err, spool.ErrDuplicate) && !w.pages.tolerant:
+		return fmt.Errorf("%w: %w", errDrift, err)
 	case errors.Is(err, spool.ErrDuplicate):
-		sealed, err = p.spool.Seal(ctx, w.fetch, w.revision(r.pages, false))
+		sealed, err = w.p.spool.Seal(ctx, w.log, w.revision(false))
 	}
 	if err != nil {
-		return nil, analytics.Provenance{}, err
+		return err
 	}
-	prov := analytics.Provenance{Requests: w.fetch.Requests(), RepeatedRows: int64(w.fetch.Repeated())}
-	if !verified {
-		prov.MovedRows = r.pages.suspect()
+	w.sealed = sealed
+	w.provenance = analytics.Provenance{
+		Requests: w.log.Requests(), RepeatedRows: int64(w.log.Repeated()), Checksum: sealed.Checksum(),
 	}
-	if size := r.pages.size; verified && size > 0 {
-		w.setPageRows(ctx, size)
+	if !w.isUnmoved() {
+		w.provenance.MovedRows = w.pages.movedRows()
 	}
-	return sealed, prov, nil
+	return nil
 }
 
-// setPageRows remembers how many rows the service puts on a page. That it cannot
-// costs the next windows time, and no request.
-func (w *window) setPageRows(ctx context.Context, size int) {
-	project := w.item.Project
-	if size == w.run.work.Sizes.PerPage(project) {
-		return
-	}
-	w.run.work.Sizes.SetPerPage(project, size)
-	if err := w.run.p.ledger.SetPageRows(ctx, project, size); err != nil && ctx.Err() == nil {
-		w.run.log.Warn("size of pages not noted", "project", project, "error", err)
-	}
-}
+// isUnmoved reports whether what was read belongs to one unchanged window. Totals alone do.
+func (w *window) isUnmoved() bool { return w.pages.drift == nil || w.item.TotalsOnly }
 
-// revision describes the reading. Its totals are those of the page at the
-// highest offset.
-func (w *window) revision(p *pages, verified bool) analytics.Revision {
+// revision describes the reading. Its totals are those of the page at the highest offset.
+func (w *window) revision(verified bool) analytics.Revision {
 	rev := analytics.Revision{
-		Key:        w.item.Key,
-		Number:     nextNumber(w.previous),
-		Verified:   verified,
-		Totals:     p.newest,
-		ExportedAt: w.fetch.Started(),
+		Key: w.item.Key, Number: w.number(), Verified: verified, Totals: w.pages.newest, ExportedAt: w.log.Started(),
 	}
 	before := w.previous
 	if w.item.TotalsOnly {
@@ -296,13 +266,21 @@ func (w *window) revision(p *pages, verified bool) analytics.Revision {
 	} else if before != nil && before.TotalsOnly() {
 		before = nil
 	}
-	rev.Settled = schedule.Settles(rev.Window, w.run.p.cfg.Settle, rev.ExportedAt, verified, before)
+	rev.Settled = schedule.Settles(rev.Window, w.p.cfg.Settle, rev.ExportedAt, verified, before)
 	return rev
 }
 
-func nextNumber(previous *analytics.Revision) int32 {
-	if previous == nil {
-		return 1
+// leave keeps the page log for the next run. But a last reading, which accepts what
+// comes, that met an answer outside the specification is not worth continuing.
+func (w *window) leave(err error) error {
+	e, ok := errors.AsType[*docsapi.Error](err)
+	outsideSpec := errors.Is(err, errRepeats) || ok && e.Status == http.StatusOK && e.Outcome == docsapi.Permanent
+	closeLog := w.log.Close
+	if outsideSpec && w.log.Reading() >= w.maxReadings() {
+		closeLog = w.log.Discard
 	}
-	return previous.Number + 1
+	if cerr := closeLog(); cerr != nil {
+		return fmt.Errorf("%w; %w", err, cerr)
+	}
+	return err
 }

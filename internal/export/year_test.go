@@ -253,7 +253,8 @@ func (y *year) due(known map[analytics.Key]state.Entry) []schedule.Item {
 			in.Provisional = append(in.Provisional, k)
 		}
 	}
-	return schedule.Due(in)
+	due, _ := schedule.Plan(in)
+	return due
 }
 
 // checkBudget: in no hour do more requests arrive than the budget allows.
@@ -272,7 +273,7 @@ func (y *year) checkWindows() {
 	windows := 0
 	for _, project := range []string{"prj_a", "prj_b"} {
 		for _, spec := range specs {
-			for w := range schedule.Since(spec.Granularity, y.since, analytics.DateOf(time.Now())) {
+			for w := range schedule.Within(spec.Granularity, y.since, analytics.DateOf(time.Now())) {
 				windows++
 				e, ok := known[analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}]
 				if !ok {

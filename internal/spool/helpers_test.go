@@ -35,7 +35,15 @@ func openSpool(t testing.TB, dir string) *Spool {
 	return s
 }
 
-func begin(t testing.TB, s *Spool) *Fetch {
+// openSmall opens a spool whose page logs spill so many rows early.
+func openSmall(t testing.TB, dir string, runRows int) *Spool {
+	t.Helper()
+	s := openSpool(t, dir)
+	s.runRows = runRows
+	return s
+}
+
+func begin(t testing.TB, s *Spool) *PageLog {
 	t.Helper()
 	f, err := s.Begin(key, 1, now, time.Time{})
 	check(t, err)
@@ -56,8 +64,7 @@ func info(p analytics.Page) PageInfo {
 	return PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Totals: p.Totals}
 }
 
-// collect returns the rows of a fetch as they would be sealed, and how many
-// were left out.
+// collect returns the rows as they would be sealed, and how many were left out.
 func collect(t testing.TB, s *sorter) ([]analytics.Row, int) {
 	t.Helper()
 	duplicates := 0
@@ -96,12 +103,4 @@ func files(t testing.TB, dir string) []string {
 		return err
 	}))
 	return out
-}
-
-// smallRuns makes the sorter spill early.
-func smallRuns(t testing.TB, rows, bytes int) {
-	t.Helper()
-	oldRows, oldBytes := runRows, runBytes
-	runRows, runBytes = rows, bytes
-	t.Cleanup(func() { runRows, runBytes = oldRows, oldBytes })
 }

@@ -29,7 +29,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // errTorn marks the end of what can be trusted in a page log.
 var errTorn = errors.New("torn record")
 
-// writeRecord writes a record in one Write. record holds recordHead free bytes
+// writeRecord writes a record in one Write. record has recordHead free bytes
 // and then the payload.
 func writeRecord(w io.Writer, record []byte) error {
 	payload := record[recordHead:]
@@ -74,8 +74,8 @@ func readRecord(r *bufio.Reader, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// readBytes appends n bytes of r to buf. It asks for memory as bytes come, so
-// that a damaged length costs no more than the file holds.
+// readBytes appends n bytes of r to buf. It allocates memory as bytes come, so
+// that a damaged length costs no more than the file has.
 func readBytes(r io.Reader, buf []byte, n int) ([]byte, error) {
 	for have := 0; have < n; {
 		step := min(n-have, max(have, 1<<16))
@@ -117,7 +117,7 @@ func appendPage(b []byte, p analytics.Page) []byte {
 	return appendRows(b, p.Rows)
 }
 
-// decoder reads a payload held as one string, so that paths are slices of it.
+// decoder reads a payload as one string, so that paths are slices of it.
 type decoder struct {
 	s   string
 	bad bool

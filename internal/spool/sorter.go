@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"container/heap"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"os"
@@ -15,40 +14,36 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// runRows and runBytes bound the rows held in memory: a full run is sorted and
-// spilled. Tests make them small.
-var (
-	runRows  = 1 << 15
-	runBytes = 4 << 20
-)
-
 const (
 	// blockRows and blockBytes, of paths, are the size of a block of a spilled run: a
-	// merge holds one block of each.
+	// merge holds one block of each run.
 	blockRows  = 64
 	blockBytes = 64 << 10
-	// readBuffer of one run in a merge: enough for a record's head; what is
-	// longer is read past it.
+	// readBuffer is for one run in a merge: enough for the head of a record, as longer
+	// reads bypass it.
 	readBuffer = 1 << 10
 )
 
 // sorter sorts rows by path in bounded memory: sorted runs in one temporary
-// file, merged when they are read. Of rows with one path the last added counts.
+// file, merged when they are read. Of several rows with one path the last added counts.
 type sorter struct {
-	dir  string
+	dir string
+	// runRows and runBytes, of paths, bound the rows held in memory: a full run is
+	// sorted and spilled to the file.
+	runRows, runBytes int
+
 	held []arrival
-	size int
+	size int // bytes of paths held
 	file *os.File
-	end  int64
-	runs []span
+	runs []section
 }
 
-type span struct{ from, to int64 }
+type section struct{ from, to int64 }
 
-// arrival is a row and its place among the held: an unstable sort with it is
-// three times as fast as a stable one without.
+// arrival is a row and its place among those held: an unstable sort that compares places
+// is three times as fast as a stable one.
 type arrival struct {
-	analytics.Row
+	row analytics.Row
 	seq int
 }
 
@@ -60,102 +55,88 @@ func (s *sorter) add(rows []analytics.Row) error {
 		s.held = append(s.held, arrival{r, len(s.held)})
 		s.size += len(r.Path)
 	}
-	if len(s.held) < runRows && s.size < runBytes {
+	if len(s.held) < s.runRows && s.size < s.runBytes {
 		return nil
 	}
 	return s.spill()
 }
 
-func (s *sorter) sortHeld() {
+// sortHeld returns the rows held by path, those of one path in the order they came.
+func (s *sorter) sortHeld() []analytics.Row {
 	slices.SortFunc(s.held, func(a, b arrival) int {
-		if c := strings.Compare(a.Path, b.Path); c != 0 {
+		if c := strings.Compare(a.row.Path, b.row.Path); c != 0 {
 			return c
 		}
 		return cmp.Compare(a.seq, b.seq)
 	})
+	rows := make([]analytics.Row, len(s.held))
+	for i, a := range s.held {
+		rows[i] = a.row
+	}
+	return rows
 }
 
-// spill writes the held rows as one run. After an error the sorter is of no
-// more use until it is reset.
+// spill writes the rows held as one run, in blocks. After an error the sorter is useless
+// until it is reset.
 func (s *sorter) spill() error {
 	if s.file == nil {
 		file, err := os.CreateTemp(s.dir, "run-*.tmp")
 		if err != nil {
-			return fmt.Errorf("spool: %w", err)
+			return err
 		}
 		s.file = file
 	}
-	s.sortHeld()
-	n, err := s.writeRun()
-	if err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
-	s.runs = append(s.runs, span{s.end, s.end + n})
-	s.end += n
-	clear(s.held)
-	s.held, s.size = s.held[:0], 0
-	return nil
-}
-
-// writeRun returns how many bytes the held rows take in the file.
-func (s *sorter) writeRun() (int64, error) {
-	w := &countingWriter{w: bufio.NewWriterSize(s.file, 1<<16)}
+	w := bufio.NewWriterSize(s.file, 1<<16)
 	var record []byte
-	for rest := s.held; len(rest) > 0; {
+	for rest := s.sortHeld(); len(rest) > 0; {
 		n, bytes := 1, len(rest[0].Path)
 		for n < min(blockRows, len(rest)) && bytes+len(rest[n].Path) <= blockBytes {
 			bytes += len(rest[n].Path)
 			n++
 		}
-		block := rest[:n]
-		rest = rest[n:]
-		record = appendRows(newRecord(record, kindRows), rowsOf(block))
+		record = appendRows(newRecord(record, kindRows), rest[:n])
 		if err := writeRecord(w, record); err != nil {
-			return 0, err
+			return err
 		}
+		rest = rest[n:]
 	}
-	return w.n, w.w.Flush()
-}
-
-func rowsOf(held []arrival) []analytics.Row {
-	rows := make([]analytics.Row, len(held))
-	for i, a := range held {
-		rows[i] = a.Row
+	if err := w.Flush(); err != nil {
+		return err
 	}
-	return rows
+	end, err := s.file.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	s.runs = append(s.runs, section{s.end(), end})
+	clear(s.held)
+	s.held, s.size = s.held[:0], 0
+	return nil
 }
 
-type countingWriter struct {
-	w *bufio.Writer
-	n int64
-}
-
-func (c *countingWriter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
+// end is where the last run in the file ends.
+func (s *sorter) end() int64 {
+	if len(s.runs) == 0 {
+		return 0
+	}
+	return s.runs[len(s.runs)-1].to
 }
 
 // reset forgets all rows.
 func (s *sorter) reset() error {
 	clear(s.held)
-	s.held, s.size, s.runs, s.end = s.held[:0], 0, nil, 0
+	s.held, s.size, s.runs = s.held[:0], 0, nil
 	if s.file == nil {
 		return nil
 	}
 	file := s.file
 	s.file = nil
-	if err := errors.Join(file.Close(), os.Remove(file.Name())); err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
-	return nil
+	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
 // sorted yields the rows by path, each path once, and adds to duplicates what
 // it left out.
 func (s *sorter) sorted(duplicates *int) iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
-		s.sortHeld()
 		merge, err := s.merge()
 		if err != nil {
 			yield(analytics.Row{}, err)
@@ -173,25 +154,25 @@ func (s *sorter) sorted(duplicates *int) iter.Seq2[analytics.Row, error] {
 			last = row
 		}
 		if !errors.Is(err, io.EOF) {
-			yield(analytics.Row{}, fmt.Errorf("spool: %w", err))
+			yield(analytics.Row{}, err)
 		}
 	}
 }
 
-// merge returns the runs and the held rows as one ordered source; with equal
-// paths the earlier run comes first.
+// merge returns the runs and the rows held as one ordered source; of equal
+// paths the one of the earlier run comes first.
 func (s *sorter) merge() (*merger, error) {
 	m := &merger{}
 	for i, run := range s.runs {
 		r := bufio.NewReaderSize(io.NewSectionReader(s.file, run.from, run.to-run.from), readBuffer)
 		m.sources = append(m.sources, &source{order: i, r: r})
 	}
-	m.sources = append(m.sources, &source{order: len(s.runs), block: rowsOf(s.held)})
+	m.sources = append(m.sources, &source{order: len(s.runs), block: s.sortHeld()})
 	live := m.sources[:0]
 	for _, src := range m.sources {
 		ok, err := src.fill(m)
 		if err != nil {
-			return nil, fmt.Errorf("spool: %w", err)
+			return nil, err
 		}
 		if ok {
 			live = append(live, src)
@@ -202,7 +183,7 @@ func (s *sorter) merge() (*merger, error) {
 	return m, nil
 }
 
-// source is one sorted run: blocks read on demand, or held rows alone.
+// source is one sorted run: blocks that are read when needed, or only the rows held.
 type source struct {
 	order int
 	block []analytics.Row
@@ -210,7 +191,7 @@ type source struct {
 	r     *bufio.Reader
 }
 
-// fill makes sure that a row is at hand; false at the end of the run.
+// fill makes sure that block has a row; false at the end of the run.
 func (s *source) fill(m *merger) (bool, error) {
 	if s.at < len(s.block) {
 		return true, nil
@@ -236,7 +217,7 @@ func (s *source) fill(m *merger) (bool, error) {
 // merger is a heap of sources.
 type merger struct {
 	sources []*source
-	buf     []byte // of the record read last
+	buf     []byte // reused for each record
 }
 
 func (m *merger) Len() int { return len(m.sources) }

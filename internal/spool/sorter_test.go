@@ -31,10 +31,8 @@ func drawRow(t *rapid.T) analytics.Row {
 // the last added is left.
 func TestSorterAgainstSlicesSort(t *testing.T) {
 	dir := t.TempDir()
-	smallRuns(t, 0, 0)
 	rapid.Check(t, func(rt *rapid.T) {
-		runRows, runBytes = rapid.IntRange(1, 40).Draw(rt, "run rows"), rapid.IntRange(1, 200).Draw(rt, "run bytes")
-		s := &sorter{dir: dir}
+		s := &sorter{dir: dir, runRows: rapid.IntRange(1, 40).Draw(rt, "run rows"), runBytes: rapid.IntRange(1, 200).Draw(rt, "run bytes")}
 		defer s.reset()
 		last := map[string]analytics.Row{}
 		added := 0
@@ -65,8 +63,7 @@ func TestSorterAgainstSlicesSort(t *testing.T) {
 }
 
 func TestSorterManyBlocks(t *testing.T) {
-	smallRuns(t, 3*blockRows+5, 1<<30)
-	s := &sorter{dir: t.TempDir()}
+	s := &sorter{dir: t.TempDir(), runRows: 3*blockRows + 5, runBytes: 1 << 30}
 	defer s.reset()
 	var pages []analytics.Page
 	for i := range 10 {
@@ -88,7 +85,7 @@ func TestSorterManyBlocks(t *testing.T) {
 
 // A merge holds one block of each run: blocks of long paths have few rows.
 func TestBlocksAreSmall(t *testing.T) {
-	s := &sorter{dir: t.TempDir()}
+	s := &sorter{dir: t.TempDir(), runRows: 1 << 15, runBytes: 4 << 20}
 	defer s.reset()
 	long := strings.Repeat("x", 30<<10)
 	var rows []analytics.Row
@@ -99,7 +96,7 @@ func TestBlocksAreSmall(t *testing.T) {
 	if len(s.runs) != 1 {
 		t.Fatalf("%d runs", len(s.runs))
 	}
-	r := bufio.NewReader(io.NewSectionReader(s.file, 0, s.end))
+	r := bufio.NewReader(io.NewSectionReader(s.file, 0, s.end()))
 	for blocks := 0; ; blocks++ {
 		payload, err := readRecord(r, nil)
 		if errors.Is(err, io.EOF) {
@@ -120,8 +117,7 @@ func TestBlocksAreSmall(t *testing.T) {
 
 // TestDamagedRunIsAnError: a spilled run is read back whole or not at all.
 func TestDamagedRunIsAnError(t *testing.T) {
-	smallRuns(t, 10, 1<<30)
-	s := &sorter{dir: t.TempDir()}
+	s := &sorter{dir: t.TempDir(), runRows: 10, runBytes: 1 << 30}
 	defer s.reset()
 	check(t, s.add(page(0, 10).Rows))
 	check(t, s.add(page(1, 5).Rows))

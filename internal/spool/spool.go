@@ -6,21 +6,25 @@
 //
 //	spool/fetching/<project>.<granularity>.<from>_<to>.pages   page log
 //	spool/sealed/<project>.<granularity>.<from>_<to>.r<n>.parquet
-//	spool/tmp/                                                 emptied at Open
+//	spool/tmp/                                                 emptied by Open
 //
-// Invariant: a file in sealed/ was whole and on disk when it got its name, and is
-// tested by its CRC each time it is read. A page log may end in the
-// middle of a record, as its process may have died there; what is before that
-// is sound, checked by CRC. Memory does not grow with the number of rows.
+// Invariant: a file in sealed/ was whole and on disk when it got its name, and its CRC
+// is checked each time it is read. A page log may end in the middle of a record, as its
+// process may have died there; what comes before that is sound, checked by CRC. Memory
+// does not grow with the number of rows.
 //
-// It does not know what is due or which sink wants what. One process at a time
+// The package does not know what is due or which sink wants what. One process at a time
 // uses it (the exporter's lock).
 package spool
 
 import (
+	"bufio"
 	"context"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -35,18 +39,27 @@ import (
 
 const (
 	dirMode = 0o700
-	// staleAfter is the age at which a page log nobody went on with is dropped.
+	// staleAfter is the age at which a page log that no run continued is removed.
 	staleAfter = 7 * 24 * time.Hour
+	// sealedSuffix tells sealed windows from damaged ones that were put aside.
+	sealedSuffix = ".parquet"
 )
 
 // Spool is an open spool directory.
-type Spool struct{ fetching, sealed, tmp string }
+type Spool struct {
+	fetching, sealed, tmp string
+	// runRows and runBytes, of paths, bound the rows that a page log holds in memory.
+	runRows, runBytes int
+}
 
-// Open makes the spool below stateDir if it is not there, and clears away what
+// Open makes the spool below stateDir if it is not there, and removes what
 // a killed process left unfinished.
 func Open(stateDir string, now time.Time) (*Spool, error) {
 	root := filepath.Join(stateDir, "spool")
-	s := &Spool{filepath.Join(root, "fetching"), filepath.Join(root, "sealed"), filepath.Join(root, "tmp")}
+	s := &Spool{
+		fetching: filepath.Join(root, "fetching"), sealed: filepath.Join(root, "sealed"), tmp: filepath.Join(root, "tmp"),
+		runRows: 1 << 15, runBytes: 4 << 20,
+	}
 	if err := os.RemoveAll(s.tmp); err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
@@ -55,11 +68,7 @@ func Open(stateDir string, now time.Time) (*Spool, error) {
 			return nil, fmt.Errorf("spool: %w", err)
 		}
 	}
-	return s, s.dropStale(now)
-}
-
-func (s *Spool) dropStale(now time.Time) error {
-	return eachFile(s.fetching, func(path string, info fs.FileInfo) error {
+	return s, eachFile(s.fetching, func(path string, info fs.FileInfo) error {
 		if now.Sub(info.ModTime()) < staleAfter {
 			return nil
 		}
@@ -67,6 +76,7 @@ func (s *Spool) dropStale(now time.Time) error {
 	})
 }
 
+// eachFile calls f for the files of dir, except for those that vanish meanwhile.
 func eachFile(dir string, f func(path string, info fs.FileInfo) error) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -84,26 +94,42 @@ func eachFile(dir string, f func(path string, info fs.FileInfo) error) error {
 	return nil
 }
 
-// name is unique for a key: project ids and granularities hold no dot.
+func wrapped(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("spool: %w", err)
+}
+
+// name is unique for a key: project ids and granularities have no dot.
 func name(k analytics.Key) string {
 	return fmt.Sprintf("%s.%s.%s_%s", k.Project, k.Granularity, k.From, k.To)
 }
 
-// Sealed is a sealed window file in the spool. Its bytes are tested each time it
-// is opened or its rows are ranged over, so that no sink is given a damaged one;
-// that costs little beside what a sink does with it.
-type Sealed struct{ *archive.File }
+// Sealed is a sealed window file in the spool. Its CRC is checked each time it is opened or
+// its rows are ranged over, so that no sink gets a damaged one; that costs little compared
+// with what a sink does with it.
+type Sealed struct{ file *archive.File }
 
-// ErrDamaged: a sealed window file is not what it was when it was sealed. It is
-// to be put aside (see [Spool.PutAside]), so that its window is due again.
+// ErrDamaged: a sealed window file is not what it was when it was sealed. It must
+// be put aside (see [Spool.PutAside]), so that its window is due again.
 var ErrDamaged = errors.New("damaged window file")
+
+// Revision describes the window.
+func (w *Sealed) Revision() analytics.Revision { return w.file.Revision() }
+
+// Checksum is that of the rows; see [archive.File.Checksum].
+func (w *Sealed) Checksum() string { return w.file.Checksum() }
+
+// Path is where the file is.
+func (w *Sealed) Path() string { return w.file.Path() }
 
 // Open opens the file for reading; ErrDamaged if it must not be read.
 func (w *Sealed) Open() (*os.File, error) {
 	if err := w.test(); err != nil {
 		return nil, err
 	}
-	return w.File.Open()
+	return w.file.Open()
 }
 
 // Rows yields the rows; ErrDamaged before the first if they must not be read.
@@ -113,39 +139,18 @@ func (w *Sealed) Rows() iter.Seq2[analytics.Row, error] {
 			yield(analytics.Row{}, err)
 			return
 		}
-		w.File.Rows()(yield)
+		w.file.Rows()(yield)
 	}
 }
 
-func (w *Sealed) test() error { return damaged(w.Intact()) }
+func (w *Sealed) test() error { return damaged(w.file.Intact()) }
 
 // damaged tells damage from a file that cannot be opened or read at all.
 func damaged(err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, unread := errors.AsType[*fs.PathError](err); unread {
-		return fmt.Errorf("spool: %w", err)
+	if _, unread := errors.AsType[*fs.PathError](err); err == nil || unread {
+		return wrapped(err)
 	}
 	return fmt.Errorf("spool: %w: %w", ErrDamaged, err)
-}
-
-// Seal turns a complete page log into a sealed window file, described by rev
-// (whose Rows is counted here). ErrDuplicate if rev is to be verified and a
-// path came twice: nothing is sealed then. The page log stays until Discard.
-func (s *Spool) Seal(ctx context.Context, f *Fetch, rev analytics.Revision) (*Sealed, error) {
-	final := filepath.Join(s.sealed, fmt.Sprintf("%s.r%d%s", name(rev.Key), rev.Number, sealedSuffix))
-	staged := filepath.Join(s.tmp, filepath.Base(final)+".tmp")
-	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("spool: %w", err)
-	}
-	if err := f.write(ctx, staged, rev); err != nil {
-		return nil, err
-	}
-	if err := durable.Rename(staged, final); err != nil {
-		return nil, fmt.Errorf("spool: %w", err)
-	}
-	return open(final)
 }
 
 func open(path string) (*Sealed, error) {
@@ -157,12 +162,27 @@ func open(path string) (*Sealed, error) {
 	return w, w.test()
 }
 
-// sealedSuffix tells sealed windows from damaged ones put aside.
-const sealedSuffix = ".parquet"
+// Seal turns a complete page log into a sealed window file, described by rev
+// (whose Rows are counted here). ErrDuplicate if rev is to be verified and a
+// path came twice: nothing is sealed then. The page log stays until Discard.
+func (s *Spool) Seal(ctx context.Context, l *PageLog, rev analytics.Revision) (*Sealed, error) {
+	final := filepath.Join(s.sealed, fmt.Sprintf("%s.r%d%s", name(rev.Key), rev.Number, sealedSuffix))
+	staged := filepath.Join(s.tmp, filepath.Base(final)+".tmp")
+	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	if err := l.write(ctx, staged, rev); err != nil {
+		return nil, err
+	}
+	if err := durable.Rename(staged, final); err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	return open(final)
+}
 
 // List returns the sealed windows, in name order. A damaged file is renamed, so
-// that it is met only once, and returned in damaged. One that cannot be opened
-// or read at all is no damage but an error.
+// that it is found only once, and returned in damaged. That a file cannot be opened
+// or read at all is not damage but an error.
 func (s *Spool) List(ctx context.Context) (whole []*Sealed, damaged []error, err error) {
 	err = eachFile(s.sealed, func(path string, _ fs.FileInfo) error {
 		if !strings.HasSuffix(path, sealedSuffix) {
@@ -182,22 +202,12 @@ func (s *Spool) List(ctx context.Context) (whole []*Sealed, damaged []error, err
 	return whole, damaged, err
 }
 
-// PutAside renames a damaged file, so that it is met only once.
-func (s *Spool) PutAside(w *Sealed) error { return wrapErr(putAside(w.Path())) }
+// PutAside renames a damaged file, so that it is found only once.
+func (s *Spool) PutAside(w *Sealed) error { return wrapped(putAside(w.Path())) }
 
 func putAside(path string) error { return os.Rename(path, path+".damaged") }
 
-// Requests returns what a sealed revision cost, where its page log is still
-// there because its process died before Discard; else 0. The log is removed.
-func (s *Spool) Requests(rev analytics.Revision) (int, error) {
-	f, err := s.Begin(rev.Key, rev.Number, rev.ExportedAt, time.Time{})
-	if err != nil {
-		return 0, err
-	}
-	return f.Requests(), f.Discard()
-}
-
-// Remove takes a sealed window out of the spool.
+// Remove removes a sealed window from the spool.
 func (s *Spool) Remove(w *Sealed) error {
 	if err := os.Remove(w.Path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("spool: %w", err)
@@ -215,4 +225,70 @@ func (s *Spool) Size() (int64, error) {
 		return nil
 	})
 	return sum, err
+}
+
+// UnderWay is a window whose reading was begun and is not complete.
+type UnderWay struct {
+	// Key is analytics.Key.String of the window.
+	Key      string
+	Revision int32
+	// Reading counts the readings of the window for that revision, from 1.
+	Reading int
+	Started time.Time
+	Pages   int
+}
+
+// ListUnderWay returns the windows below stateDir whose reading was begun. It changes
+// nothing, as other processes may be at work there. A page log that cannot be
+// trusted, or that vanishes meanwhile, is left out.
+func ListUnderWay(stateDir string) ([]UnderWay, error) {
+	var all []UnderWay
+	err := eachFile(filepath.Join(stateDir, "spool", "fetching"), func(path string, _ fs.FileInfo) error {
+		u, err := countPages(path)
+		if u.Pages > 0 {
+			all = append(all, u)
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return all, err
+}
+
+// countPages reads the header of a page log and counts the pages after it by their
+// lengths, without reading them: a log can be large.
+func countPages(path string) (u UnderWay, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return u, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	payload, err := readRecord(bufio.NewReader(file), nil)
+	var h header
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, errTorn):
+		return u, nil
+	case err != nil:
+		return u, err
+	case payload[0] != kindHeader || json.Unmarshal(payload[1:], &h) != nil:
+		return u, nil
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return u, err
+	}
+	u = UnderWay{Key: h.Key, Revision: h.Revision, Reading: h.Reading, Started: h.Started}
+	var head [recordHead + 1]byte
+	for at := int64(recordHead + len(payload)); ; u.Pages++ {
+		if _, err := file.ReadAt(head[:], at); errors.Is(err, io.EOF) {
+			return u, nil
+		} else if err != nil {
+			return u, err
+		}
+		n := binary.LittleEndian.Uint32(head[:4])
+		if at += recordHead + int64(n); n == 0 || at > info.Size() || head[recordHead] != kindPage {
+			return u, nil
+		}
+	}
 }

@@ -35,9 +35,8 @@ func seal(t *testing.T, s *Spool, k analytics.Key, number int32) *Sealed {
 }
 
 func TestSeal(t *testing.T) {
-	smallRuns(t, 7, 1<<20)
 	dir := t.TempDir()
-	s := openSpool(t, dir)
+	s := openSmall(t, dir, 7)
 	f := begin(t, s)
 	pages := []analytics.Page{page(0, 20), page(2, 5), page(1, 20)}
 	for _, p := range pages {
@@ -71,9 +70,8 @@ func TestSeal(t *testing.T) {
 // TestSealEndsWithContext: a large window that is being sealed when the process
 // is asked to stop does not hold it up.
 func TestSealEndsWithContext(t *testing.T) {
-	smallRuns(t, 4, 1<<20)
 	dir := t.TempDir()
-	s := openSpool(t, dir)
+	s := openSmall(t, dir, 4)
 	f := begin(t, s)
 	check(t, f.Append(page(0, 20)))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -217,27 +215,6 @@ func TestOpenClearsAway(t *testing.T) {
 	}
 }
 
-func TestRequests(t *testing.T) {
-	dir := t.TempDir()
-	s := openSpool(t, dir)
-	f := begin(t, s)
-	check(t, f.Append(page(0, 1)))
-	check(t, f.Restart(now.Add(time.Second)))
-	check(t, f.Append(page(0, 1)))
-	check(t, f.Append(page(1, 1)))
-	check(t, f.Close())
-	rev := revisionOf(key, 1)
-	rev.ExportedAt = now.Add(time.Second)
-	for _, want := range []int{3, 0} {
-		if got, err := s.Requests(rev); err != nil || got != want {
-			t.Errorf("%d requests, %v; want %d", got, err, want)
-		}
-	}
-	if got := files(t, dir); len(got) != 0 {
-		t.Errorf("files are left: %v", got)
-	}
-}
-
 func TestOpenWhereItCannot(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	check(t, os.WriteFile(file, nil, 0o600))
@@ -311,5 +288,47 @@ func BenchmarkOpen(b *testing.B) {
 	check(b, err)
 	for b.Loop() {
 		check(b, w.test())
+	}
+}
+
+// TestListUnderWay: it sees what killed processes left whole of the windows they read.
+func TestListUnderWay(t *testing.T) {
+	dir := t.TempDir()
+	if found, err := ListUnderWay(dir); err != nil || len(found) != 0 {
+		t.Errorf("nothing there: %v, %v", found, err)
+	}
+	s, err := Open(dir, now)
+	check(t, err)
+	f, err := s.Begin(key, 3, now, time.Time{})
+	check(t, err)
+	if found, err := ListUnderWay(dir); err != nil || len(found) != 0 {
+		t.Errorf("no page yet: %v, %v", found, err)
+	}
+	check(t, f.Append(page(0, 250)))
+	check(t, f.Restart(now))
+	for n := range 3 {
+		check(t, f.Append(page(n, 250)))
+	}
+	check(t, f.Close())
+	path := filepath.Join(dir, "spool", "fetching", name(key)+".pages")
+	whole, err := os.ReadFile(path)
+	check(t, err)
+	for _, tc := range []struct{ cut, pages int }{{0, 3}, {1, 2}, {len(whole) / 2, 1}} {
+		check(t, os.WriteFile(path, whole[:len(whole)-tc.cut], 0o600))
+		found, err := ListUnderWay(dir)
+		check(t, err)
+		if len(found) != 1 {
+			t.Fatalf("%d bytes cut off: %v", tc.cut, found)
+		}
+		u := found[0]
+		if u.Key != key.String() || u.Revision != 3 || u.Reading != 2 || u.Pages != tc.pages || !u.Started.Equal(now.Truncate(time.Microsecond)) {
+			t.Errorf("%d bytes cut off: %+v", tc.cut, u)
+		}
+	}
+	for _, damaged := range [][]byte{nil, []byte("x"), append(make([]byte, 8), whole[8:]...)} {
+		check(t, os.WriteFile(path, damaged, 0o600))
+		if found, err := ListUnderWay(dir); err != nil || len(found) != 0 {
+			t.Errorf("damaged: %v, %v", found, err)
+		}
 	}
 }

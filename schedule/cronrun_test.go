@@ -191,7 +191,7 @@ func TestRunsGoOnAfterAPanic(t *testing.T) {
 		if len(h.panicked) != 2 || h.panicked[0].Error() != "no such window" || h.panicked[1].Error() != "disk" || h.skipped > 0 {
 			t.Errorf("%v, %d skipped, want two panics", h.panicked, h.skipped)
 		}
-		if log := h.log; strings.Count(log, "level=ERROR") != 2 || !strings.Contains(log, "cron_run_test.go") {
+		if log := h.log; strings.Count(log, "level=ERROR") != 2 || !strings.Contains(log, "cronrun_test.go") {
 			t.Errorf("want two errors with a stack in the log:\n%s", log)
 		}
 	})
@@ -256,7 +256,7 @@ func TestRunThatIgnoresItsDeadline(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		h = r.soFar()
-		if log := h.log; h.overrun != 1 || !strings.Contains(log, "run goes on after its end") || !strings.Contains(log, "run reached its deadline") {
+		if log := h.log; h.overrun != 1 || !strings.Contains(log, "run continues after its end") || !strings.Contains(log, "run reached its deadline") {
 			t.Errorf("%d overruns, want 1; log:\n%s", h.overrun, log)
 		}
 		time.Sleep(34 * time.Minute) // 00:45:31

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
@@ -28,8 +29,8 @@ func TestPageLogGoesOn(t *testing.T) {
 		if d := cmp.Diff(want, f.Pages()); d != "" {
 			t.Errorf("pages (-want +got):\n%s", d)
 		}
-		if f.Attempt() != 1 || f.Requests() != i+1 || !f.Started().Equal(now) {
-			t.Errorf("attempt %d, requests %d, started %v", f.Attempt(), f.Requests(), f.Started())
+		if f.Reading() != 1 || f.Requests() != i+1 || !f.Started().Equal(now) {
+			t.Errorf("attempt %d, requests %d, started %v", f.Reading(), f.Requests(), f.Started())
 		}
 		check(t, f.Close())
 	}
@@ -64,7 +65,7 @@ func TestHeaderRules(t *testing.T) {
 				if tc.on {
 					want, started = 1, now
 				}
-				if rows, _ := collect(t, g.sorter); g.Requests() != want || len(rows) != 2*want || !g.Started().Equal(started) || g.Attempt() != 1 {
+				if rows, _ := collect(t, g.sorter); g.Requests() != want || len(rows) != 2*want || !g.Started().Equal(started) || g.Reading() != 1 {
 					t.Errorf("requests %d, rows %d, started %v", g.Requests(), len(rows), g.Started())
 				}
 				check(t, g.Close())
@@ -90,8 +91,7 @@ func TestLogOfAnotherKeyIsNotGoneOnWith(t *testing.T) {
 }
 
 func TestRestart(t *testing.T) {
-	smallRuns(t, 3, 1<<20)
-	s := openSpool(t, t.TempDir())
+	s := openSmall(t, t.TempDir(), 3)
 	f := begin(t, s)
 	check(t, f.Append(page(0, 5)))
 	check(t, f.Append(page(1, 5)))
@@ -99,8 +99,8 @@ func TestRestart(t *testing.T) {
 	check(t, f.Restart(later))
 	check(t, f.Append(page(0, 4)))
 	for range 2 {
-		if f.Attempt() != 2 || f.Requests() != 3 || !f.Started().Equal(later) {
-			t.Errorf("attempt %d, requests %d, started %v", f.Attempt(), f.Requests(), f.Started())
+		if f.Reading() != 2 || f.Requests() != 3 || !f.Started().Equal(later) {
+			t.Errorf("attempt %d, requests %d, started %v", f.Reading(), f.Requests(), f.Started())
 		}
 		rows, _ := collect(t, f.sorter)
 		if d := cmp.Diff(sortedRows(page(0, 4)), rows); d != "" {
@@ -128,9 +128,8 @@ func TestAppendTwiceCountsOnce(t *testing.T) {
 }
 
 func TestConcurrentAppend(t *testing.T) {
-	smallRuns(t, 50, 1<<20)
-	dir := t.TempDir()
-	f := begin(t, openSpool(t, dir))
+	s := openSmall(t, t.TempDir(), 50)
+	f := begin(t, s)
 	var all sync.WaitGroup
 	var pages []analytics.Page
 	for i := range 40 {
@@ -143,7 +142,7 @@ func TestConcurrentAppend(t *testing.T) {
 			}
 			f.Pages()
 			f.Requests()
-			f.Attempt()
+			f.Reading()
 		})
 	}
 	all.Wait()
@@ -154,7 +153,7 @@ func TestConcurrentAppend(t *testing.T) {
 			t.Fatalf("%d duplicates; rows (-want +got):\n%s", duplicates, d)
 		}
 		check(t, f.Close())
-		f = begin(t, openSpool(t, dir))
+		f = begin(t, s)
 	}
 }
 
@@ -278,9 +277,8 @@ func mount(t *testing.T, options string) string {
 func TestDiskFull(t *testing.T) {
 	for _, run := range []int{1 << 20, 100} {
 		t.Run(fmt.Sprint(run), func(t *testing.T) {
-			smallRuns(t, run, 1<<30)
 			dir := mount(t, "size=256k")
-			f := begin(t, openSpool(t, dir))
+			f := begin(t, openSmall(t, dir, run))
 			var pages []analytics.Page
 			var err error
 			for i := 0; err == nil; i++ {
@@ -294,7 +292,7 @@ func TestDiskFull(t *testing.T) {
 				t.Error("a page is appended after one in part")
 			}
 			check(t, f.Close())
-			s := openSpool(t, dir) // the next run; the disk has room again
+			s := openSmall(t, dir, run) // the next run; the disk has room again
 			check(t, syscall.Mount("none", dir, "tmpfs", syscall.MS_REMOUNT, "size=4m"))
 			g := begin(t, s)
 			n := g.Requests()
@@ -314,8 +312,7 @@ func TestDiskFull(t *testing.T) {
 
 // TestSpillFailure: rows that could not be spilled are not sealed without.
 func TestSpillFailure(t *testing.T) {
-	smallRuns(t, 3, 1<<20)
-	s := openSpool(t, t.TempDir())
+	s := openSmall(t, t.TempDir(), 3)
 	f := begin(t, s)
 	check(t, os.Remove(s.tmp))
 	if err := f.Append(page(0, 5)); !errors.Is(err, os.ErrNotExist) {
@@ -349,4 +346,30 @@ func TestBroken(t *testing.T) {
 	}
 	check(t, f.Restart(now))
 	check(t, f.Append(page(1, 2)))
+}
+
+// TestPageSet holds the set against a plain map.
+func TestPageSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var set pageSet
+		model := map[int]PageInfo{}
+		for range rapid.IntRange(0, 200).Draw(t, "pages") {
+			offset := rapid.IntRange(0, 130).Draw(t, "page") * analytics.PageRows
+			if rapid.IntRange(0, 9).Draw(t, "kind") == 0 {
+				offset = rapid.IntRange(0, 1<<62).Draw(t, "offset")
+			}
+			if _, there := model[offset]; there != set.has(offset) {
+				t.Fatalf("has(%d) = %v", offset, !there)
+			} else if there {
+				continue
+			}
+			p := PageInfo{Rows: 250 - rapid.IntRange(0, 1).Draw(t, "short"), HasMore: rapid.Bool().Draw(t, "more"),
+				Totals: analytics.Totals{Human: int64(rapid.IntRange(0, 1).Draw(t, "totals"))}}
+			model[offset] = p
+			set.put(offset, p)
+		}
+		if d := cmp.Diff(model, set.all()); d != "" || set.n != len(model) {
+			t.Fatalf("%d pages, want %d (-want +got):\n%s", set.n, len(model), d)
+		}
+	})
 }

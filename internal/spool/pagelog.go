@@ -1,0 +1,348 @@
+package spool
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+)
+
+// ErrDuplicate: a path came twice, so the window cannot be sealed as verified.
+var ErrDuplicate = errors.New("a path came twice")
+
+// header begins a page log, and each new reading in it.
+type header struct {
+	Key      string    `json:"key"`
+	Revision int32     `json:"revision"`
+	Reading  int       `json:"attempt"`
+	Started  time.Time `json:"started"`
+	// Spent counts the pages of the readings before this one.
+	Spent int `json:"spent"`
+}
+
+// PageLog is the log of a window under way: its pages, and its rows so far, sorted in
+// bounded memory. Several goroutines may append at once.
+type PageLog struct {
+	path string
+
+	mu     sync.Mutex
+	head   header
+	file   *os.File
+	pages  pageSet
+	sorter *sorter
+	buf    []byte
+	broken error // a page was written or sorted in part: only a new reading repairs that
+	// repeated counts the rows that sealing left out because their path came twice.
+	repeated int
+}
+
+// PageInfo is what a page log remembers of a page, apart from its rows.
+type PageInfo struct {
+	Rows    int
+	HasMore bool
+	Totals  analytics.Totals
+}
+
+// Begin opens the page log of revision number of the window k. A log from an
+// earlier run is continued if it is for the same revision and began at
+// notBefore or later; otherwise a new one begins at now.
+func (s *Spool) Begin(k analytics.Key, number int32, now, notBefore time.Time) (*PageLog, error) {
+	path := filepath.Join(s.fetching, name(k)+".pages")
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	l := &PageLog{path: path, file: file, sorter: &sorter{dir: s.tmp, runRows: s.runRows, runBytes: s.runBytes}}
+	sound, err := l.replay()
+	switch {
+	case err != nil:
+		err = wrapped(err)
+	case l.head.Key != k.String() || l.head.Revision != number || l.head.Started.Before(notBefore):
+		err = l.begin(header{Key: k.String(), Revision: number, Reading: 1, Started: now})
+	default:
+		// What comes after the sound part is gone for good: it must not be read as the
+		// end of a page that is appended in its place.
+		if err = l.file.Truncate(sound); err == nil {
+			_, err = l.file.Seek(sound, io.SeekStart)
+		}
+		err = wrapped(err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// replay takes in records until the end or the first that cannot be trusted, and
+// returns the length of the sound part.
+func (l *PageLog) replay() (sound int64, err error) {
+	r := bufio.NewReaderSize(l.file, 1<<16)
+	var buf []byte
+	for {
+		payload, err := readRecord(r, buf)
+		if err == nil {
+			err = l.restore(payload)
+		}
+		switch {
+		case errors.Is(err, io.EOF) || errors.Is(err, errTorn):
+			return sound, nil
+		case err != nil:
+			return 0, err
+		}
+		sound += recordHead + int64(len(payload))
+		buf = payload
+	}
+}
+
+// restore takes in one record: the header first, then pages.
+func (l *PageLog) restore(payload []byte) error {
+	hasHeader := l.head.Reading > 0
+	switch {
+	case payload[0] == kindHeader && !hasHeader:
+		if json.Unmarshal(payload[1:], &l.head) == nil {
+			return nil
+		}
+	case payload[0] == kindPage && hasHeader:
+		page, err := decodePage(payload)
+		if err != nil || l.pages.has(page.Offset) {
+			return err
+		}
+		return l.add(page)
+	}
+	return errTorn
+}
+
+// add takes in a page that is not there yet.
+func (l *PageLog) add(p analytics.Page) error {
+	l.pages.put(p.Offset, PageInfo{len(p.Rows), p.HasMore, p.Totals})
+	return l.sorter.add(p.Rows)
+}
+
+// begin empties the log and writes its header. What was broken is whole again.
+func (l *PageLog) begin(h header) error {
+	h.Started = h.Started.UTC().Truncate(time.Microsecond)
+	l.pages, l.head = pageSet{}, h
+	text, err := json.Marshal(h)
+	if err == nil {
+		err = l.sorter.reset()
+	}
+	if err == nil {
+		err = l.file.Truncate(0)
+	}
+	if err == nil {
+		_, err = l.file.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		l.buf = append(newRecord(l.buf, kindHeader), text...)
+		err = writeRecord(l.file, l.buf)
+	}
+	l.broken = wrapped(err)
+	return l.broken
+}
+
+// Append adds a page; one whose offset is there already is left out. After an
+// error nothing can be appended or sealed until Restart, or the next Begin, which
+// finds the pages before this one.
+func (l *PageLog) Append(p analytics.Page) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil || l.pages.has(p.Offset) {
+		return l.broken
+	}
+	l.buf = appendPage(newRecord(l.buf, kindPage), p)
+	err := writeRecord(l.file, l.buf)
+	if err == nil {
+		err = l.add(p)
+	}
+	l.broken = wrapped(err)
+	return l.broken
+}
+
+// AppendAgain is Append for a page that was in the log before Restart, and so is
+// already counted as read.
+func (l *PageLog) AppendAgain(p analytics.Page) error {
+	if err := l.Append(p); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.head.Spent--
+	return nil
+}
+
+// Restart drops all pages and begins the next reading at now.
+func (l *PageLog) Restart(now time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := l.head
+	next.Spent += l.pages.n
+	next.Reading++
+	next.Started = now
+	return l.begin(next)
+}
+
+// Reading counts the readings of the window for this revision, from 1.
+func (l *PageLog) Reading() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.head.Reading
+}
+
+// Started is when the first page of this reading was requested.
+func (l *PageLog) Started() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.head.Started
+}
+
+// Requests counts the pages read for this revision, over all readings and runs.
+func (l *PageLog) Requests() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.head.Spent + l.pages.n
+}
+
+// Repeated counts the rows that sealing left out because their path came twice.
+func (l *PageLog) Repeated() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.repeated
+}
+
+// Page returns what the log remembers of the page at offset.
+func (l *PageLog) Page(offset int) (PageInfo, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pages.get(offset)
+}
+
+// Pages returns the pages in the log, by offset.
+func (l *PageLog) Pages() map[int]PageInfo {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pages.all()
+}
+
+// Close keeps the page log for a later run.
+func (l *PageLog) Close() error {
+	return wrapped(errors.Join(l.sorter.reset(), l.file.Close()))
+}
+
+// Discard removes the page log: its window is sealed.
+func (l *PageLog) Discard() error {
+	err := l.Close()
+	if rerr := os.Remove(l.path); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+		err = errors.Join(err, wrapped(rerr))
+	}
+	return err
+}
+
+// checkRows is how many rows are written between two looks at whether to stop.
+const checkRows = 1 << 14
+
+// write writes the window file; nothing is left at path after an error. The end of ctx
+// is one.
+func (l *PageLog) write(ctx context.Context, path string, rev analytics.Revision) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil {
+		return l.broken
+	}
+	duplicates := 0
+	rows := func(yield func(analytics.Row, error) bool) {
+		n := 0
+		for row, err := range l.sorter.sorted(&duplicates) {
+			if n%checkRows == 0 && err == nil {
+				err = ctx.Err()
+			}
+			n++
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
+	if _, err := archive.Write(path, rev, iter.Seq2[analytics.Row, error](rows)); err != nil {
+		return fmt.Errorf("spool: %w", err)
+	}
+	l.repeated = duplicates
+	if duplicates > 0 && rev.Verified {
+		return errors.Join(fmt.Errorf("%s: %w", rev.Key, ErrDuplicate), os.Remove(path))
+	}
+	return nil
+}
+
+// maxBit bounds the memory that an absurd offset can make us allocate.
+const maxBit = 1 << 24
+
+// pageSet is a map from offset to PageInfo that takes one bit for a page like the
+// first one: a window of a million pages has all but its last alike.
+type pageSet struct {
+	usual PageInfo
+	bits  []uint64
+	odd   map[int]PageInfo
+	n     int
+}
+
+func (s *pageSet) bit(offset int) (word int, mask uint64, ok bool) {
+	i := offset / analytics.PageRows
+	return i / 64, 1 << (i % 64), offset >= 0 && offset%analytics.PageRows == 0 && i < maxBit
+}
+
+func (s *pageSet) has(offset int) bool {
+	_, ok := s.get(offset)
+	return ok
+}
+
+func (s *pageSet) get(offset int) (PageInfo, bool) {
+	word, mask, ok := s.bit(offset)
+	if ok && word < len(s.bits) && s.bits[word]&mask != 0 {
+		return s.usual, true
+	}
+	p, odd := s.odd[offset]
+	return p, odd
+}
+
+// put adds a page that is not there yet.
+func (s *pageSet) put(offset int, p PageInfo) {
+	if s.n == 0 {
+		s.usual = p
+	}
+	s.n++
+	word, mask, ok := s.bit(offset)
+	if !ok || p != s.usual {
+		if s.odd == nil {
+			s.odd = map[int]PageInfo{}
+		}
+		s.odd[offset] = p
+		return
+	}
+	for len(s.bits) <= word {
+		s.bits = append(s.bits, 0)
+	}
+	s.bits[word] |= mask
+}
+
+func (s *pageSet) all() map[int]PageInfo {
+	out := make(map[int]PageInfo, s.n)
+	for word, bits := range s.bits {
+		for b := range 64 {
+			if bits&(1<<b) != 0 {
+				out[(word*64+b)*analytics.PageRows] = s.usual
+			}
+		}
+	}
+	maps.Copy(out, s.odd)
+	return out
+}
