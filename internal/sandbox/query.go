@@ -14,7 +14,7 @@ import (
 // Limits of section 8.
 const (
 	defaultLimit = 50
-	maxLimit     = 250
+	maxLimit     = analytics.PageRows
 )
 
 // visitorsQuery is the query of section 4.3. An absent date leaves its end of

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 const (
-	// pageRows is the most rows a page can have (service specification, section 8).
-	pageRows   = 250
+	pageRows   = analytics.PageRows
 	dateLayout = "2006-01-02"
 )
 
