@@ -1,18 +1,12 @@
 package export
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -161,7 +155,6 @@ type live struct {
 	climate
 	mu       sync.Mutex
 	start    time.Time
-	rand     *rand.Rand
 	arrivals []time.Time
 	failed   int
 }
@@ -170,20 +163,11 @@ const serviceLimit = 100
 
 func (s *live) RoundTrip(req *http.Request) (*http.Response, error) {
 	time.Sleep(150 * time.Millisecond)
-	q := req.URL.Query()
-	var at place
-	if err := errors.Join(at.From.UnmarshalText([]byte(q.Get("dateFrom"))), at.To.UnmarshalText([]byte(q.Get("dateTo")))); err != nil {
-		return nil, err
-	}
-	offset, _ := strconv.Atoi(q.Get("offset"))
-	limit, _ := strconv.Atoi(q.Get("limit"))
-	status, body := s.answer(at, offset, limit)
-	time.Sleep(150 * time.Millisecond)
-	header := http.Header{"Content-Type": {"application/json"}}
-	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(bytes.NewReader(body)), Request: req}, nil
+	defer time.Sleep(150 * time.Millisecond)
+	return serve(req, s.answer)
 }
 
-func (s *live) answer(at place, offset, limit int) (int, []byte) {
+func (s *live) answer(at place) (status, rows, version int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -191,14 +175,15 @@ func (s *live) answer(at place, offset, limit int) (int, []byte) {
 	hour := int(now.Sub(s.start) / time.Hour)
 	if s.down != nil && s.down(hour) {
 		s.failed++
-		return http.StatusServiceUnavailable, []byte(`{"error": "down"}`)
+		return http.StatusServiceUnavailable, 0, 0
 	}
 	if s.foreign != nil && s.within(now) > serviceLimit-s.foreign(hour) {
 		s.failed++
 		s.arrivals = s.arrivals[:len(s.arrivals)-1]
-		return http.StatusTooManyRequests, []byte(`{"error": "too many"}`)
+		return http.StatusTooManyRequests, 0, 0
 	}
-	return http.StatusOK, s.page(at, now, offset, limit)
+	age := now.Sub(at.To.Time())
+	return http.StatusOK, s.rows(age), s.version(age, now)
 }
 
 // within counts the requests of the last hour.
@@ -211,28 +196,6 @@ func (s *live) within(now time.Time) int {
 		n++
 	}
 	return n
-}
-
-func (s *live) page(at place, now time.Time, offset, limit int) []byte {
-	age := now.Sub(at.To.Time())
-	rows, version := s.rows(age), int64(s.version(age, now))
-	type counts struct {
-		Path  string `json:"path,omitempty"`
-		Human int64  `json:"human"`
-		AI    int64  `json:"ai"`
-		Total int64  `json:"total"`
-	}
-	visitors := []counts{}
-	for i := offset; i < min(offset+limit, rows); i++ {
-		visitors = append(visitors, counts{"/page-" + strconv.Itoa(i), int64(i), version, int64(i) + version})
-	}
-	body, err := json.Marshal(map[string]any{
-		"totals": counts{Human: int64(rows), AI: version, Total: int64(rows) + version}, "visitors": visitors, "hasMore": offset+limit < rows,
-	})
-	if err != nil {
-		panic(err) // a fault of the test
-	}
-	return body
 }
 
 // user runs docgauge against a live service, an hour apart.
@@ -263,7 +226,7 @@ func (c climate) simulate(t *testing.T, concurrency int) outcome {
 	u := &user{
 		t: t, dir: dir, db: db, sink: memsink.New(), limit: 90, concurrency: concurrency,
 		since:   analytics.DateOf(start) - analytics.Date(c.days),
-		service: &live{climate: c, start: start, rand: rand.New(rand.NewPCG(1, 2))},
+		service: &live{climate: c, start: start},
 	}
 	backlog := analytics.DateOf(start)
 	var ages time.Duration
@@ -299,15 +262,9 @@ func (u *user) run() {
 	b := budget.New(budget.Config{
 		Name: "analytics", Limit: u.limit, Timeout: timeout, InFlight: u.concurrency, Patience: time.Minute, RetryAfter: docsapi.RetryAfter, Now: time.Now,
 	}, u.db, u.service)
-	client, err := docsapi.New(docsapi.Config{
-		BaseURL: "https://api.example.com", APIKey: docsapi.StaticKey("key_secret"), Transport: b, Timeout: timeout,
-	})
-	if err != nil {
-		u.t.Fatal(err)
-	}
 	p := New(Config{
 		Concurrency: u.concurrency, Settle: settle, Now: time.Now, Logger: slog.New(slog.DiscardHandler), TopPages: topPages,
-	}, client, u.db, u.db, sp, []sinks.Sink{u.sink})
+	}, clientOver(u.t, b), u.db, u.db, sp, []sinks.Sink{u.sink})
 	input, work := planOf(u.t, u.db, u.dir, schedule.Input{
 		Now: now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: u.since, Settle: settle,
 		Rotate: u.rotate, Policy: schedule.Policy{Limit: u.limit, Settle: settle},
@@ -327,18 +284,13 @@ func (u *user) run() {
 
 // planOf arranges what a plan depends on, as the commands do.
 func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, Work) {
-	entries, err := db.Entries(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := map[analytics.Key]state.Entry{}
+	known := entriesOf(t, db)
 	perPage, err := db.PageRows(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	in.Sizes = schedule.NewSizes(perPage)
-	for _, e := range entries {
-		known[e.Key] = e
+	for _, e := range known {
 		in.Sizes.Learn(e.Key, e.Rows)
 		if !e.Settled {
 			in.Provisional = append(in.Provisional, e.Key)
@@ -377,18 +329,10 @@ func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, 
 	return in, Work{Known: in.Known, Sizes: in.Sizes, Policy: in.Policy, Movements: movements, Asides: asides}
 }
 
-func (u *user) entries() []state.Entry {
-	entries, err := u.db.Entries(u.t.Context())
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	return entries
-}
-
 // newestVerified returns the end of the newest day with verified rows.
 func (u *user) newestVerified() analytics.Date {
 	newest := u.since
-	for _, e := range u.entries() {
+	for _, e := range entriesOf(u.t, u.db) {
 		if e.Verified && !e.TotalsOnly() {
 			newest = max(newest, e.To)
 		}
@@ -399,7 +343,7 @@ func (u *user) newestVerified() analytics.Date {
 // has reports whether every day up to an end has its rows.
 func (u *user) has(end analytics.Date) bool {
 	with := map[analytics.Date]bool{}
-	for _, e := range u.entries() {
+	for _, e := range entriesOf(u.t, u.db) {
 		with[e.From] = !e.TotalsOnly()
 	}
 	for day := u.since; day < end; day++ {
@@ -412,7 +356,7 @@ func (u *user) has(end analytics.Date) bool {
 
 // tally counts the readings in the ledger, and the fewest requests for them.
 func (u *user) tally() {
-	for _, e := range u.entries() {
+	for _, e := range entriesOf(u.t, u.db) {
 		if e.TotalsOnly() {
 			continue
 		}

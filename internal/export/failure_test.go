@@ -182,37 +182,36 @@ func (g *turnstile) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (
 	}
 }
 
-// With windows in flight at once, an outage is said twice and not once for
-// each of them. One window may begin between the first and the second failure.
-func TestOutageIsSaidTwice(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, t.TempDir())
-		w.concurrency = 16
-		w.answers(func(int, docsapi.VisitorsQuery) error {
-			time.Sleep(time.Second)
-			return outageError()
+// TestBadService: what is wrong with the service as a whole is reported a few times, and
+// neither for each window nor at the cost of the whole budget.
+func TestBadService(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		concurrency    int
+		err            error
+		most, reported int // requests, errors
+	}{
+		// One window may start between the first and the second failure.
+		{"an outage", 16, outageError(), 17, maxFailures},
+		{"an unknown project", 4, statusError(http.StatusNotFound, docsapi.Permanent), 4, 1},
+		{"a project that never gave a window and refuses three", 1, refusedError(), maxRefused, 0},
+		{"a wrong base URL, answered by some web server", 1, shapeError(), maxUnrecognized, maxUnrecognized},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, t.TempDir())
+				w.concurrency = c.concurrency
+				w.answers(func(int, docsapi.VisitorsQuery) error {
+					time.Sleep(time.Second)
+					return c.err
+				})
+				r := w.run(asked(w.days("prj_a", 30)...)...)
+				if n := w.service.requests(); n > c.most || c.concurrency == 1 && n < c.most || len(r.Errors) != c.reported || r.Left != 30 {
+					t.Errorf("%d requests, %+v", n, r)
+				}
+			})
 		})
-		r := w.run(asked(w.days("prj_a", 30)...)...)
-		if n := w.service.requests(); len(r.Errors) != maxFailures || r.Left != 30 || n > 17 {
-			t.Errorf("%d requests, %+v", n, r)
-		}
-	})
-}
-
-// So is a project that the service does not know, once.
-func TestUnknownProjectIsSaidOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, t.TempDir())
-		w.concurrency = 4
-		w.answers(func(int, docsapi.VisitorsQuery) error {
-			time.Sleep(time.Second)
-			return statusError(http.StatusNotFound, docsapi.Permanent)
-		})
-		r := w.run(asked(w.days("prj_a", 30)...)...)
-		if n := w.service.requests(); len(r.Errors) != 1 || r.Left != 30 || n > 4 {
-			t.Errorf("%d requests, %+v", n, r)
-		}
-	})
+	}
 }
 
 func TestFullSpool(t *testing.T) {
@@ -220,7 +219,7 @@ func TestFullSpool(t *testing.T) {
 	w.spoolMax = 1
 	items := turns(w.days("prj_a", 4))
 	down := &memsink.Sink{Fault: func(memsink.Step, analytics.Revision) error { return errors.New("is down") }}
-	w.more = []sinks.Sink{named{down, "other"}}
+	w.more = []sinks.Sink{other{down}}
 	r := w.run(items...)
 	if len(r.Errors) != 2 || r.Waiting != 1 || r.Left != 3 || !strings.Contains(fmt.Sprint(r.Errors), "DOCGAUGE_SPOOL_MAX") {
 		t.Errorf("result %+v", r)
@@ -236,25 +235,22 @@ func TestFullSpool(t *testing.T) {
 	}
 }
 
-// named gives a sink another name.
-type named struct {
-	*memsink.Sink
-	name string
-}
+// other is a second sink beside the one of the world.
+type other struct{ *memsink.Sink }
 
-func (n named) Name() string { return n.name }
+func (other) Name() string { return "other" }
 
 func TestSinkDown(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	keys := w.days("prj_a", 3)
 	isDown, tried := true, 0
-	other := &memsink.Sink{Fault: func(step memsink.Step, _ analytics.Revision) error {
+	second := &memsink.Sink{Fault: func(step memsink.Step, _ analytics.Revision) error {
 		if step == memsink.Before {
 			tried++
 		}
 		return when(isDown && step == memsink.Read, errors.New("is down"))
 	}}
-	w.more = []sinks.Sink{named{other, "other"}}
+	w.more = []sinks.Sink{other{second}}
 	r := w.run(asked(keys...)...)
 	if len(r.Errors) != 1 || tried != 1 || r.Waiting != 3 || r.Committed != 0 || r.Left != 0 || w.ledger.counters["sink_failures_total sink other"] != 1 {
 		t.Errorf("tried %d times, %+v", tried, r)
@@ -276,7 +272,7 @@ func TestSinkDown(t *testing.T) {
 	if _, n := w.recovered(); n != 3 || again != 0 || w.service.requests() != 0 {
 		t.Errorf("%d windows delivered, %d of them again, %d requests", n, again, w.service.requests())
 	}
-	w.reader = other
+	w.reader = second
 	for _, k := range keys {
 		w.shows(k, 1)
 	}
@@ -307,7 +303,7 @@ func TestNewerRevisionSupersedes(t *testing.T) {
 	k := day("prj_a", 0)
 	isDown := true
 	var numbers []int32
-	other := &memsink.Sink{Fault: func(step memsink.Step, rev analytics.Revision) error {
+	second := &memsink.Sink{Fault: func(step memsink.Step, rev analytics.Revision) error {
 		if isDown {
 			return errors.New("is down")
 		}
@@ -316,7 +312,7 @@ func TestNewerRevisionSupersedes(t *testing.T) {
 		}
 		return nil
 	}}
-	w.more = []sinks.Sink{named{other, "other"}}
+	w.more = []sinks.Sink{other{second}}
 	for version := range 2 {
 		w.service.put(k, 300, version)
 		w.run(asked(k)...)
@@ -326,7 +322,7 @@ func TestNewerRevisionSupersedes(t *testing.T) {
 		t.Errorf("%d windows delivered, revisions %v", n, numbers)
 	}
 	w.shows(k, 2)
-	w.reader = other
+	w.reader = second
 	w.shows(k, 2)
 	w.emptySpool()
 }
@@ -348,11 +344,7 @@ func TestLostFile(t *testing.T) {
 			w.failing(string(StepRecorded), 1, killedAfter)
 			w.run(asked(k)...)
 			w.faults = nil
-			sealed, err := filepath.Glob(filepath.Join(w.dir, "spool", "sealed", "*.parquet"))
-			if err != nil || len(sealed) != 1 {
-				t.Fatal(sealed, err)
-			}
-			if err := damage.do(sealed[0]); err != nil {
+			if err := damage.do(w.sealed("*")); err != nil {
 				t.Fatal(err)
 			}
 			w.recovered()
@@ -363,6 +355,16 @@ func TestLostFile(t *testing.T) {
 			w.shows(k, 1)
 		})
 	}
+}
+
+// sealed returns the only sealed window file with such a name.
+func (w *world) sealed(name string) string {
+	w.Helper()
+	found, err := filepath.Glob(filepath.Join(w.dir, "spool", "sealed", name+".parquet"))
+	if err != nil || len(found) != 1 {
+		w.Fatal(found, err)
+	}
+	return found[0]
 }
 
 func flipBit(path string) error {
@@ -381,17 +383,13 @@ func TestDamagedWhileDelivered(t *testing.T) {
 	k, next := day("prj_a", 0), day("prj_a", 1)
 	w.service.put(k, 300, 1)
 	w.service.put(next, 300, 1)
-	other := memsink.New()
-	w.more = []sinks.Sink{named{other, "other"}}
+	second := memsink.New()
+	w.more = []sinks.Sink{other{second}}
 	w.told = func(ev Event) {
 		if ev.Step != StepCommitted || ev.Key != k || ev.Sink != "memory" {
 			return
 		}
-		sealed, err := filepath.Glob(filepath.Join(w.dir, "spool", "sealed", "*.2026-10-01_*.parquet"))
-		if err != nil || len(sealed) != 1 {
-			t.Fatal(sealed, err)
-		}
-		if err := flipBit(sealed[0]); err != nil {
+		if err := flipBit(w.sealed("*.2026-10-01_*")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -407,7 +405,7 @@ func TestDamagedWhileDelivered(t *testing.T) {
 	if e, _ := w.ledger.newest(next); len(e.prov.Checksum) != 16 {
 		t.Errorf("the ledger has the checksum %q", e.prov.Checksum)
 	}
-	w.reader = other
+	w.reader = second
 	w.shows(next, 1)
 	if got := w.shown(k); got.Number != 0 {
 		t.Errorf("the other sink was given the damaged file: %+v", got)
@@ -423,7 +421,7 @@ func TestLostRevisionAfterWaitingOne(t *testing.T) {
 	w.run(asked(k)...)
 	w.run(asked(k)...)
 	w.faults = nil
-	if err := os.Remove(filepath.Join(w.dir, "spool", "sealed", "prj_a.day.2026-10-01_2026-10-02.r2.parquet")); err != nil {
+	if err := os.Remove(w.sealed("*.r2")); err != nil {
 		t.Fatal(err)
 	}
 	if _, n := w.recovered(); n != 1 {
@@ -439,7 +437,7 @@ func TestLostFileThatASinkHas(t *testing.T) {
 	k := day("prj_a", 0)
 	w.service.put(k, 300, 1)
 	w.clean(w.run(asked(k)...))
-	w.more = []sinks.Sink{named{memsink.New(), "other"}}
+	w.more = []sinks.Sink{other{memsink.New()}}
 	if _, n := w.recovered(); n != 0 {
 		t.Errorf("%d windows delivered", n)
 	}
@@ -567,16 +565,5 @@ func TestRecoverCancelled(t *testing.T) {
 	n, failures, err := w.process().Recover(ctx, w.ledger.owed())
 	if n != 1 || len(failures) != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("Recover: %d, %v, %v", n, failures, err)
-	}
-}
-
-// TestNonsenseWithoutEnd: a wrong base URL, answered by some web server, costs
-// a few requests and not the budget.
-func TestNonsenseWithoutEnd(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	w.answers(func(int, docsapi.VisitorsQuery) error { return shapeError() })
-	r := w.run(turns(w.days("prj_a", 20), w.days("prj_b", 20))...)
-	if n := w.service.requests(); n != maxUnrecognized || r.Left != 40 || len(r.Errors) != maxUnrecognized {
-		t.Errorf("%d requests, %d left, %d errors; want %d, 40, %[4]d", n, r.Left, len(r.Errors), maxUnrecognized)
 	}
 }

@@ -107,7 +107,11 @@ func (w *world) process() *Pipeline {
 	for _, s := range slices.Concat([]sinks.Sink{w.sink}, w.more) {
 		to = append(to, wiredSink{s, on})
 	}
-	return New(cfg, wire{on}, wire{on}, wire{on}, sp, to)
+	through := wire{w.ledger, on}
+	if w.book != nil {
+		through.book = w.book
+	}
+	return New(cfg, through, through, through, sp, to)
 }
 
 func (w *world) time() time.Time {

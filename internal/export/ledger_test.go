@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -172,4 +173,18 @@ func (m *memory) provisional() []analytics.Key {
 		rev, ok := m.known(k)
 		return !ok || rev.Settled
 	})
+}
+
+// entriesOf returns the newest entry of each window of a ledger in the state.
+func entriesOf(t tb, db *state.DB) map[analytics.Key]state.Entry {
+	t.Helper()
+	all, err := db.Entries(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := map[analytics.Key]state.Entry{}
+	for _, e := range all {
+		entries[e.Key] = e
+	}
+	return entries
 }

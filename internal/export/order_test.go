@@ -223,15 +223,6 @@ func TestBadWindowsStopNobody(t *testing.T) {
 	}
 }
 
-// A project that never gave a window, and refuses three in a row, is what is refused.
-func TestRefusedProject(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	w.answers(func(int, docsapi.VisitorsQuery) error { return refusedError() })
-	if r := w.run(asked(w.days("prj_a", 30)...)...); w.service.requests() != maxRefused || r.Left != 30 {
-		t.Errorf("%d requests, %+v", w.service.requests(), r)
-	}
-}
-
 // An outage is no fault of the windows that met it: when it is over, they are read
 // in the first run, and none rests.
 func TestAfterAnOutage(t *testing.T) {

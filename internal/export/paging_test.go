@@ -2,8 +2,11 @@ package export
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
@@ -98,10 +101,6 @@ func TestTotalsThenRows(t *testing.T) {
 // TestDrift: what cannot be one unchanged window is read again.
 func TestDrift(t *testing.T) {
 	const rows = 700 // three pages
-	page := func(w *world, k analytics.Key, offset int) *analytics.Page {
-		p := w.service.page(docsapi.VisitorsQuery{Project: k.Project, Window: k.Window, Offset: offset, Limit: analytics.PageRows})
-		return &p
-	}
 	for _, c := range []struct {
 		name string
 		// spoil changes the page at offset 250.
@@ -127,10 +126,10 @@ func TestDrift(t *testing.T) {
 						return nil, nil
 					}
 					left--
-					p := page(w, k, q.Offset)
-					p.Rows = append([]analytics.Row{}, p.Rows...)
-					c.spoil(p)
-					return p, nil
+					p := w.service.page(q)
+					p.Rows = slices.Clone(p.Rows)
+					c.spoil(&p)
+					return &p, nil
 				}
 				r := w.clean(w.run(asked(k)...))
 				restarts := min(times, schedule.MaxReadings-1)
@@ -185,25 +184,45 @@ func (w *world) unverified(t *testing.T, k analytics.Key) {
 	}
 }
 
-// A window that shrank is mispredicted once, even if it then drifts.
-func TestMispredictedOnce(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	k := day("prj_a", 0)
-	w.service.put(k, 700, 1)
-	w.predict = 9
+// spoil changes what the service answers to some requests, counted from 1.
+func (w *world) spoil(change func(nth int, p *analytics.Page), requests ...int) {
 	w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
-		if nth != 3 {
+		if !slices.Contains(requests, nth) {
 			return nil, nil
 		}
 		p := w.service.page(q)
-		p.Totals.AI++
+		change(nth, &p)
 		return &p, nil
 	}
-	r := w.clean(w.run(asked(k)...))
-	if want := 1 + 2 + 3; w.service.requests() != want || r.Mispredicted != 1 || r.Drifted != 1 {
-		t.Errorf("%d requests, %+v; want %d", w.service.requests(), r, want)
+}
+
+func moveTotals(_ int, p *analytics.Page) { p.Totals.AI++ }
+
+// TestMispredicted: a window that shrank costs one request for a page that does not exist,
+// even if it then drifts, and the budget ends then.
+func TestMispredicted(t *testing.T) {
+	for _, budget := range []int{100, 3} {
+		w := newWorld(t, t.TempDir())
+		k := day("prj_a", 0)
+		w.service.put(k, 700, 1)
+		w.predict = 9
+		w.service.limited, w.service.budget = true, budget
+		w.spoil(moveTotals, 3)
+		r := w.clean(w.run(asked(k)...))
+		if r.Mispredicted != 1 || r.Drifted != 1 || r.BudgetSpent != (budget == 3) {
+			t.Errorf("budget %d: %+v", budget, r)
+		}
+		if r.BudgetSpent {
+			w.service.budget = 9
+			if r = w.clean(w.run(asked(k)...)); r.Mispredicted != 0 {
+				t.Errorf("mispredicted again: %+v", r)
+			}
+		}
+		if want := 1 + 2 + 3; w.service.requests() != want {
+			t.Errorf("budget %d: %d requests, want %d", budget, w.service.requests(), want)
+		}
+		w.shows(k, 1)
 	}
-	w.shows(k, 1)
 }
 
 // The page that a wrong prediction asked for is evidence: other totals on it
@@ -268,40 +287,30 @@ func TestEndBeforeKnownPage(t *testing.T) {
 	w.service.put(k, 700, 1)
 	w.predict = 3
 	spoiled := false
-	w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
-		if q.Offset != 250 || spoiled {
-			return nil, nil
+	w.spoil(func(_ int, p *analytics.Page) {
+		if p.Offset == 250 && !spoiled {
+			p.HasMore, spoiled = false, true
 		}
-		spoiled = true
-		p := w.service.page(q)
-		p.HasMore = false
-		return &p, nil
-	}
+	}, 1, 2, 3)
 	if r := w.clean(w.run(asked(k)...)); r.Drifted != 1 {
 		t.Errorf("result %+v", r)
 	}
 	w.shows(k, 1)
 }
 
-// The last reading takes what comes and so builds on no prediction: rows that
+// The last reading accepts what comes and so relies on no prediction: rows that
 // came after a page was found empty would be lost.
 func TestLastReadingIsNotPredicted(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	k := day("prj_a", 0)
 	w.service.put(k, 700, 1)
 	w.predict = 3
-	w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
-		if nth != 2 && nth != 4 {
-			return nil, nil
-		}
-		p := w.service.page(q)
-		p.Totals.AI++
+	w.spoil(func(nth int, p *analytics.Page) {
+		p.Totals.AI++ // which ends a reading
 		if nth == 4 {
 			w.service.put(k, 400, 1)
 		}
-		return &p, nil
-	}
-	// The first page that comes with others of the window ends a reading.
+	}, 2, 4)
 	r := w.clean(w.run(asked(k)...))
 	if r.Drifted != 2 || r.Mispredicted != 0 {
 		t.Errorf("%d requests, %+v", w.service.requests(), r)
@@ -309,28 +318,30 @@ func TestLastReadingIsNotPredicted(t *testing.T) {
 	w.shows(k, 1)
 }
 
-// A window that was mispredicted, drifted, and then met the end of the budget
-// is not mispredicted again by the next run.
-func TestMispredictedOnceOverRuns(t *testing.T) {
+// TestPagesOfTheNewest: the largest pages of a newest window are kept for the
+// gauges, those of others are not read again for them.
+func TestPagesOfTheNewest(t *testing.T) {
 	w := newWorld(t, t.TempDir())
-	k := day("prj_a", 0)
-	w.service.put(k, 700, 1)
-	w.predict = 9
-	w.service.limited, w.service.budget = true, 3
-	w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
-		if nth != 3 {
-			return nil, nil
+	newest, older, totals := day("prj_a", 0), day("prj_a", -1), day("prj_b", 0)
+	for i, k := range []analytics.Key{newest, older, totals} {
+		w.service.put(k, 600, i)
+	}
+	w.clean(w.run(
+		schedule.Item{Key: newest, Reason: schedule.ReasonMissing, Newest: true},
+		schedule.Item{Key: older, Reason: schedule.ReasonMissing},
+		schedule.Item{Key: totals, Reason: schedule.ReasonMissing, Newest: true, TotalsOnly: true},
+	))
+	want, err := analytics.Top(func(yield func(analytics.Row, error) bool) {
+		for _, r := range w.service.all(newest) {
+			if !yield(r, nil) {
+				return
+			}
 		}
-		p := w.service.page(q)
-		p.Totals.AI++
-		return &p, nil
+	}, topPages)
+	if err != nil || len(want) != topPages {
+		t.Fatalf("%v, %v", want, err)
 	}
-	if r := w.clean(w.run(asked(k)...)); r.Drifted != 1 || r.Mispredicted != 1 || !r.BudgetSpent {
-		t.Fatalf("result %+v", r)
+	if diff := cmp.Diff(map[analytics.Key][]analytics.Row{newest: want}, w.ledger.pages); diff != "" {
+		t.Error(diff)
 	}
-	w.service.budget = 9
-	if r := w.clean(w.run(asked(k)...)); r.Mispredicted != 0 || w.service.requests() != 3+3 {
-		t.Errorf("%d requests, %+v", w.service.requests(), r)
-	}
-	w.shows(k, 1)
 }

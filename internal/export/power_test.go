@@ -160,8 +160,12 @@ func (p *power) observe(ev Event) {
 	}
 }
 
-// wire is the source, the ledger and the gauges behind a power.
-type wire struct{ p *power }
+// wire is the source, the ledger and the gauges behind a power. Calls that it does not
+// name go to the book itself.
+type wire struct {
+	book
+	p *power
+}
 
 func (w wire) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (page analytics.Page, err error) {
 	err = w.p.do(callAsk, func() (err error) {
@@ -175,13 +179,6 @@ func (w wire) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (page a
 type book interface {
 	Ledger
 	Gauges
-}
-
-func (w *world) books() book {
-	if w.book != nil {
-		return w.book
-	}
-	return w.ledger
 }
 
 func (w *world) api() Source {
@@ -200,39 +197,27 @@ func local(err error) error {
 }
 
 func (w wire) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
-	return local(w.p.do(callRecord, func() error { return w.p.books().Record(ctx, rev, prov, sinks) }))
+	return local(w.p.do(callRecord, func() error { return w.book.Record(ctx, rev, prov, sinks) }))
 }
 
 func (w wire) Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error {
-	return local(w.p.do(callCommitted, func() error { return w.p.books().Committed(ctx, rev, sink, at) }))
+	return local(w.p.do(callCommitted, func() error { return w.book.Committed(ctx, rev, sink, at) }))
 }
 
 func (w wire) Forget(ctx context.Context, rev analytics.Revision) error {
-	return local(w.p.do(callForget, func() error { return w.p.books().Forget(ctx, rev) }))
-}
-
-func (w wire) SetAside(ctx context.Context, a analytics.Aside) error {
-	return w.p.books().SetAside(ctx, a)
-}
-
-func (w wire) SetMovement(ctx context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time) error {
-	return w.p.books().SetMovement(ctx, project, g, kind, times, at)
-}
-
-func (w wire) SetPageRows(ctx context.Context, project string, rows int) error {
-	return w.p.books().SetPageRows(ctx, project, rows)
+	return local(w.p.do(callForget, func() error { return w.book.Forget(ctx, rev) }))
 }
 
 func (w wire) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {
-	return local(w.p.do(callOpen, func() error { return w.p.books().SetOpen(ctx, k, t, at) }))
+	return local(w.p.do(callOpen, func() error { return w.book.SetOpen(ctx, k, t, at) }))
 }
 
 func (w wire) SetPages(ctx context.Context, rev analytics.Revision, pages []analytics.Row) error {
-	return local(w.p.do(callPages, func() error { return w.p.books().SetPages(ctx, rev, pages) }))
+	return local(w.p.do(callPages, func() error { return w.book.SetPages(ctx, rev, pages) }))
 }
 
 func (w wire) Count(ctx context.Context, name string, n int64, labels ...string) error {
-	return local(w.p.do(callCount, func() error { return w.p.books().Count(ctx, name, n, labels...) }))
+	return local(w.p.do(callCount, func() error { return w.book.Count(ctx, name, n, labels...) }))
 }
 
 // wiredSink is a sink behind a power.

@@ -1,9 +1,15 @@
 package export
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,11 +49,14 @@ func (s *service) put(k analytics.Key, n, version int) {
 	s.rows[place{k.Project, k.Window}] = rowsOf(n, version)
 }
 
-func rowsOf(n, version int) []analytics.Row {
-	rows := make([]analytics.Row, n)
+func rowsOf(n, version int) []analytics.Row { return rowsBetween(0, n, version) }
+
+func rowsBetween(from, to, version int) []analytics.Row {
+	rows := make([]analytics.Row, max(0, to-from))
 	for i := range rows {
+		n := from + i
 		// Not in the order of the sinks, which sort by path.
-		rows[i] = analytics.Row{Path: fmt.Sprintf("/%d/page-%d", i%7, i), Human: int64(i), AI: int64(version), Total: int64(i + version)}
+		rows[i] = analytics.Row{Path: fmt.Sprintf("/%d/page-%d", n%7, n), Human: int64(n), AI: int64(version), Total: int64(n + version)}
 	}
 	return rows
 }
@@ -143,3 +152,48 @@ func statusError(status int, outcome docsapi.Outcome) error {
 
 func shapeError() error  { return statusError(http.StatusOK, docsapi.Permanent) }
 func outageError() error { return statusError(http.StatusServiceUnavailable, docsapi.Transient) }
+
+// serve answers a request for a page over HTTP. about says with which status, and how many
+// rows of which version the window has.
+func serve(req *http.Request, about func(at place) (status, rows, version int)) (*http.Response, error) {
+	q := req.URL.Query()
+	at := place{project: strings.Split(req.URL.Path, "/")[3]}
+	if err := errors.Join(at.From.UnmarshalText([]byte(q.Get("dateFrom"))), at.To.UnmarshalText([]byte(q.Get("dateTo")))); err != nil {
+		return nil, err
+	}
+	offset, _ := strconv.Atoi(q.Get("offset"))
+	limit, _ := strconv.Atoi(q.Get("limit"))
+	status, rows, version := about(at)
+	type counts struct {
+		Path  string `json:"path,omitempty"`
+		Human int64  `json:"human"`
+		AI    int64  `json:"ai"`
+		Total int64  `json:"total"`
+	}
+	visitors := []counts{}
+	for _, r := range rowsBetween(offset, min(offset+limit, rows), version) {
+		visitors = append(visitors, counts(r))
+	}
+	totals := counts{Human: int64(rows), Total: int64(rows)}
+	if rows > 0 { // as totalsOf
+		totals.AI, totals.Total = int64(version), int64(rows+version)
+	}
+	body := any(map[string]any{"totals": totals, "visitors": visitors, "hasMore": offset+limit < rows})
+	if status != http.StatusOK {
+		body = map[string]any{"error": "not now"}
+	}
+	text, err := json.Marshal(body)
+	header := http.Header{"Content-Type": {"application/json"}}
+	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(bytes.NewReader(text)), Request: req}, err
+}
+
+// clientOver returns the client of a simulation.
+func clientOver(t tb, transport http.RoundTripper) *docsapi.Client {
+	client, err := docsapi.New(docsapi.Config{
+		BaseURL: "https://api.example.com", APIKey: docsapi.StaticKey("key_secret"), Transport: transport, Timeout: timeout,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,7 +74,7 @@ func simulate(t *testing.T, seed uint64, limit, days int) {
 		y.sleep(y.process1(y.rand.IntN(8) == 0))
 	}
 	y.remote.calm = true
-	for n := 0; y.process1(false) || len(y.due(y.entries())) > 0; n++ {
+	for n := 0; y.process1(false) || len(y.due(entriesOf(y.t, y.db))) > 0; n++ {
 		if n > 24*30 {
 			t.Fatal("the backlog does not end")
 		}
@@ -148,11 +151,11 @@ func (y *year) process1(killed bool) (busy bool) {
 	}
 	p := y.process()
 	b := y.connect()
-	known := y.entries()
+	known := entriesOf(y.t, y.db)
 	if _, _, err := p.Recover(y.t.Context(), owedOf(known)); err != nil {
 		return true
 	}
-	known = y.entries()
+	known = entriesOf(y.t, y.db)
 	work := y.work(known, b)
 	r := p.Run(y.t.Context(), work)
 	if y.on.check() == nil {
@@ -169,13 +172,7 @@ func (y *year) connect() *budget.Budget {
 		Name: "analytics", Limit: y.limit, Timeout: timeout, InFlight: y.concurrency,
 		RetryAfter: docsapi.RetryAfter, Now: time.Now,
 	}, mortal{y.db, y.on}, y.remote)
-	client, err := docsapi.New(docsapi.Config{
-		BaseURL: "https://api.example.com", APIKey: docsapi.StaticKey("key_secret"), Transport: b, Timeout: timeout,
-	})
-	if err != nil {
-		y.t.Fatal(err)
-	}
-	y.source = client
+	y.source = clientOver(y.t, b)
 	return b
 }
 
@@ -197,18 +194,6 @@ func (m mortal) Cooldown(ctx context.Context, name string, until time.Time, step
 		return err
 	}
 	return m.DB.Cooldown(ctx, name, until, step)
-}
-
-func (y *year) entries() map[analytics.Key]state.Entry {
-	all, err := y.db.Entries(y.t.Context())
-	if err != nil {
-		y.t.Fatal(err)
-	}
-	out := map[analytics.Key]state.Entry{}
-	for _, e := range all {
-		out[e.Key] = e
-	}
-	return out
 }
 
 // work is what a run is told, from the state.
@@ -269,7 +254,7 @@ func (y *year) checkBudget() {
 
 // checkWindows: every window is there, settled once if it can be, and right.
 func (y *year) checkWindows() {
-	known := y.entries()
+	known := entriesOf(y.t, y.db)
 	windows := 0
 	for _, project := range []string{"prj_a", "prj_b"} {
 		for _, spec := range specs {
@@ -306,9 +291,79 @@ func (y *year) checkWindow(rev analytics.Revision) {
 			y.t.Errorf("%s was asked for again at %v", k, asked)
 		}
 	}
-	want := content(at, time.Now())
+	want := rowsOf(content(at, time.Now()))
 	rows, _, err := y.reader.Visitors(k)
 	if err != nil || !rev.TotalsOnly() && rowsDiffer(want, rows) != "" || rev.Totals != totalsOf(want) {
 		y.t.Errorf("%s: %+v with %d rows, want %+v with %d: %v", k, rev.Totals, len(rows), totalsOf(want), len(want), err)
 	}
+}
+
+const (
+	// late is how long closed windows change, and lateStep how often.
+	late     = 60 * time.Hour
+	lateStep = 7 * time.Hour
+)
+
+// remote is the service of a simulation, on the far side of the client and the
+// budget. Its windows change until they are late old.
+type remote struct {
+	process func() error // an error where the process that asks is dead
+
+	mu       sync.Mutex
+	rand     *rand.Rand
+	calm     bool // no failures
+	down     time.Time
+	arrivals []time.Time
+	asked    map[place][]time.Time
+}
+
+func (s *remote) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := s.process(); err != nil {
+		return nil, err
+	}
+	s.delay()
+	defer s.delay()
+	return serve(req, func(at place) (status, rows, version int) {
+		status = s.arrive(at)
+		rows, version = content(at, time.Now())
+		return status, rows, version
+	})
+}
+
+func (s *remote) delay() {
+	s.mu.Lock()
+	d := time.Duration(s.rand.IntN(1500)) * time.Millisecond
+	s.mu.Unlock()
+	time.Sleep(d)
+}
+
+// arrive notes a request and returns its status.
+func (s *remote) arrive(at place) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.arrivals = append(s.arrivals, now)
+	s.asked[at] = append(s.asked[at], now)
+	switch n := s.rand.IntN(1000); {
+	case s.calm:
+		return http.StatusOK
+	case now.Before(s.down):
+		return http.StatusServiceUnavailable
+	case n == 0:
+		s.down = now.Add(time.Duration(s.rand.IntN(30)) * time.Hour)
+		return http.StatusServiceUnavailable
+	case n < 3:
+		return http.StatusTooManyRequests
+	case n < 20:
+		return http.StatusInternalServerError
+	}
+	return http.StatusOK
+}
+
+// content is how many rows of which version a window has at a time.
+func content(at place, now time.Time) (rows, version int) {
+	version = int(max(0, min(now.Sub(at.To.Time()), late)) / lateStep)
+	h := fnv.New32()
+	fmt.Fprint(h, at.project, at.From, at.To)
+	return int(h.Sum32()%600) + 20*min(at.Days(), 31) + version*3, version
 }
