@@ -1,0 +1,109 @@
+// Package analytics has the words that every other package uses: dates, half-open
+// windows, granularities, rows, totals, revisions and movers of visitor analytics.
+//
+// Dates are UTC days without a time or a zone, and a window [From, To) consists of whole
+// days, so that adjacent windows share no day and miss none.
+//
+// The package depends on the standard library only, does no I/O, and does not know what is
+// due (package schedule does) or where numbers come from and go to.
+package analytics
+
+import "time"
+
+// Row is the unique visitors of one page (service specification, section 2.3).
+// Total is deduplicated: it is not Human + AI.
+type Row struct {
+	Path             string
+	Human, AI, Total int64
+}
+
+// Totals returns the counts of r without its path.
+func (r Row) Totals() Totals { return Totals{Human: r.Human, AI: r.AI, Total: r.Total} }
+
+// Totals is the unique visitors of the whole site (section 2.2). Total is
+// deduplicated across human and AI visitors, and totals are not sums of rows.
+type Totals struct {
+	Human int64 `json:"human"`
+	AI    int64 `json:"ai"`
+	Total int64 `json:"total"`
+}
+
+// TotalsOnlyRows is Revision.Rows where no rows were read.
+const TotalsOnlyRows = -1
+
+// Revision describes one committed reading of one window: everything but its rows.
+type Revision struct {
+	Key
+	// Number counts the readings of the window, from 1.
+	Number int32 `json:"revision"`
+	// Settled: the window was read when it could no longer change. A settled window is
+	// not requested again unless the operator names it.
+	Settled bool `json:"settled"`
+	// Verified: all pages carried the same totals, no path came twice and every
+	// page but the last was full.
+	Verified bool   `json:"verified"`
+	Totals   Totals `json:"totals"`
+	// Rows is the number of rows, or TotalsOnlyRows.
+	Rows int64 `json:"row_count"`
+	// ExportedAt is when the first page was requested, UTC, in microseconds.
+	ExportedAt time.Time `json:"exported_at"`
+}
+
+// TotalsOnly reports whether only the site totals were read.
+func (r Revision) TotalsOnly() bool { return r.Rows == TotalsOnlyRows }
+
+// Provenance is what only the ledger knows about a reading; no sink has it.
+type Provenance struct {
+	// Requests is how many API requests the reading cost.
+	Requests int `json:"requests"`
+	// Checksum is the [Checksum] of its rows; empty where it is unknown.
+	Checksum string `json:"checksum,omitempty"`
+	// MovedRows and RepeatedRows count the suspect rows of an unverified reading:
+	// those that came before its totals last moved, and those whose path came twice.
+	MovedRows    int64 `json:"moved_rows"`
+	RepeatedRows int64 `json:"repeated_rows"`
+}
+
+// PageRows is the most rows of one page (service specification, sections 4.3 and 8).
+const PageRows = 250
+
+// Page is one answer of the API: some rows of a window, and the site totals
+// that every page of the window repeats (service specification, section 4.3).
+type Page struct {
+	// Offset is the number of rows skipped before this page.
+	Offset int
+	Totals Totals
+	Rows   []Row
+	// HasMore reports whether rows exist beyond this page.
+	HasMore bool
+}
+
+// AsideReason is why a window is set aside: the reason label of
+// docgauge_windows_set_aside.
+type AsideReason string
+
+// The reasons.
+const (
+	// AsideMalformed: an answer of the service has something that cannot be stored.
+	AsideMalformed AsideReason = "malformed"
+	// AsideRepeats: the service sends the same rows again at another offset.
+	AsideRepeats AsideReason = "repeats"
+	// AsideRefused: the service refuses the request (4xx), though not those of
+	// other windows.
+	AsideRefused AsideReason = "refused"
+	// AsideFailing: the service fails (5xx, no answer), though not for other windows.
+	AsideFailing AsideReason = "failing"
+)
+
+// Aside is a window that failed by itself, and is set aside: it is not requested again
+// before Until.
+type Aside struct {
+	Key
+	Reason AsideReason `json:"reason"`
+	// Detail is the last error, safe to display.
+	Detail string `json:"detail"`
+	// Failures counts the runs in which it failed, Since is when the first of them did.
+	Failures int       `json:"failures"`
+	Since    time.Time `json:"since"`
+	Until    time.Time `json:"until"`
+}
