@@ -20,7 +20,7 @@ func (m moves) policy() schedule.Policy {
 }
 
 func TestTotalsFirst(t *testing.T) {
-	key := analytics.Key{Project: "a", Granularity: "day", Window: window(t, "2026-03-02", "2026-03-03")}
+	key := key(t, "day", "2026-03-02", "2026-03-03")
 	young := key.To.Time().Add(71*time.Hour + 59*time.Minute)
 	ripe := key.To.Time().Add(72 * time.Hour)
 	yesterday, lastMonth := young.Add(-24*time.Hour), young.Add(-29*24*time.Hour)
@@ -55,7 +55,7 @@ func TestTotalsFirst(t *testing.T) {
 }
 
 func TestHoldsBack(t *testing.T) {
-	key := analytics.Key{Project: "a", Granularity: "day", Window: window(t, "2026-03-02", "2026-03-03")}
+	key := key(t, "day", "2026-03-02", "2026-03-03")
 	young, ripe := key.To.Time().Add(time.Hour), key.To.Time().Add(100*time.Hour)
 	this := int(key.From)
 	for _, tc := range []struct {
@@ -102,9 +102,7 @@ func TestWaiting(t *testing.T) {
 		Now: time.Date(2026, 3, 5, 6, 0, 0, 0, time.UTC), Projects: []string{"a"}, Specs: specs(t, "day"),
 		Since: date(t, "2026-03-01"), Settle: 48 * time.Hour, Sizes: schedule.NewSizes(nil),
 	}
-	day := func(from, to string) analytics.Key {
-		return analytics.Key{Project: "a", Granularity: "day", Window: window(t, from, to)}
-	}
+	day := func(from, to string) analytics.Key { return key(t, "day", from, to) }
 	large := day("2026-03-03", "2026-03-04")
 	l := ledger{
 		large:                           {Key: large, Rows: analytics.TotalsOnlyRows, Verified: true},
