@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,12 +34,6 @@ type tb interface {
 	Errorf(string, ...any)
 }
 
-// reader sees what the users of a sink see.
-type reader interface {
-	Visitors(analytics.Key) ([]analytics.Row, []analytics.Revision, error)
-	Totals(analytics.Key) ([]analytics.Revision, error)
-}
-
 // world is everything one pipeline stands on. A process is a pipeline; the
 // world outlives it.
 type world struct {
@@ -48,7 +43,7 @@ type world struct {
 	service     *service
 	ledger      *memory
 	sink        sinks.Sink
-	reader      reader
+	reader      sinks.Sink   // whose readers are asked what they see
 	more        []sinks.Sink // further sinks
 	now         time.Time    // zero: it goes on
 	concurrency int
@@ -177,7 +172,7 @@ func (w *world) clean(r Result) Result {
 	return r
 }
 
-// shows fails unless the sink shows the rows the service has now, under the
+// shows fails unless readers see the rows the service has now, under the
 // given revision, and returns that revision.
 func (w *world) shows(k analytics.Key, number int32) analytics.Revision {
 	w.Helper()
@@ -185,31 +180,36 @@ func (w *world) shows(k analytics.Key, number int32) analytics.Revision {
 	if rev.Number != number {
 		w.Fatalf("%s: revision %d is shown, want %d", k, rev.Number, number)
 	}
-	rows, _, err := w.reader.Visitors(k)
-	if err != nil {
-		w.Fatal(err)
-	}
-	if diff := rowsDiffer(w.service.all(k), rows); diff != "" {
+	if diff := rowsDiffer(w.service.all(k), w.rows(k)); diff != "" {
 		w.Fatalf("%s (-service +sink):\n%s", k, diff)
 	}
 	return rev
 }
 
-// shown returns the revision the sink shows, the zero revision for none.
-func (w *world) shown(k analytics.Key) analytics.Revision {
+// shown returns the revision that readers see, the zero revision for none.
+func (w *world) shown(k analytics.Key) (rev analytics.Revision) {
 	w.Helper()
-	revs, err := w.reader.Totals(k)
+	for seen, err := range w.reader.Inspect(w.Context(), sinks.Scope{Keys: map[analytics.Key]bool{k: true}}) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		rev = seen.Revision
+	}
+	return rev
+}
+
+// rows returns the rows that readers see.
+func (w *world) rows(k analytics.Key) []analytics.Row {
+	w.Helper()
+	rev := w.shown(k)
+	if rev.Number == 0 || rev.TotalsOnly() {
+		return nil
+	}
+	rows, err := w.reader.Top(w.Context(), rev, math.MaxInt)
 	if err != nil {
 		w.Fatal(err)
 	}
-	switch len(revs) {
-	case 0:
-		return analytics.Revision{}
-	case 1:
-		return revs[0]
-	}
-	w.Fatalf("%s: %d revisions are shown", k, len(revs))
-	return analytics.Revision{}
+	return rows
 }
 
 func rowsDiffer(want, got []analytics.Row) string {
