@@ -66,7 +66,10 @@ type sized struct {
 // NewSizes returns sizes that know only how many rows the pages of projects
 // have, where that is not analytics.PageRows; perPage may be nil.
 func NewSizes(perPage map[string]int) *Sizes {
-	s := &Sizes{rows: map[Series][]sized{}, perPage: map[string]int{}, most: map[Series]int64{}, begun: map[analytics.Key]int{}}
+	s := &Sizes{
+		rows: map[Series][]sized{}, perPage: map[string]int{}, most: map[Series]int64{},
+		begun: map[analytics.Key]int{},
+	}
 	maps.Copy(s.perPage, perPage)
 	return s
 }

@@ -25,8 +25,8 @@ const (
 	// leastEvery is the shortest @every. Five fields cannot express less either.
 	leastEvery = time.Minute
 	// cronForm is the end of every error of ParseCron.
-	cronForm = `want minute (0-59), hour (0-23), day (1-31), month (1-12 or jan-dec) and weekday (0-6 or sun-sat) in UTC, ` +
-		`such as "17 * * * *", or @hourly, @daily, @weekly, @monthly, @yearly, or @every with a minute or more`
+	cronForm = `want minute (0-59), hour (0-23), day (1-31), month (1-12 or jan-dec) and weekday (0-6 or sun-sat) ` +
+		`in UTC, such as "17 * * * *", or @hourly, @daily, @weekly, @monthly, @yearly, or @every with a minute or more`
 )
 
 // ParseCron reads a cron expression: five fields, or a descriptor such as

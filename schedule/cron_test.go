@@ -135,7 +135,7 @@ func TestParseCronRefuses(t *testing.T) {
 	}
 }
 
-// TestCronIsWhatItSays compares Next with a look at every minute.
+// TestCronIsWhatItSays compares Next with a search minute by minute.
 func TestCronIsWhatItSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		minutes, hours, weekdays := someOf(t, "minutes", 0, 59), someOf(t, "hours", 0, 23), someOf(t, "weekdays", 0, 6)

@@ -15,10 +15,10 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// odd is when the bubbles of these tests start to run: 2000-01-01 00:03:41.25 UTC.
+// odd is when these tests begin, after the start of their bubble: 00:03:41.25 UTC.
 const odd = 3*time.Minute + 41*time.Second + 250*time.Millisecond
 
-// history is what happened to the runs of a Cron.
+// history is what happened to the runs.
 type history struct {
 	began, ended               []time.Time
 	causes                     []error
@@ -35,7 +35,7 @@ type runs struct {
 	done chan error
 }
 
-// begin runs spec, with do as what it does, beginning at the odd moment.
+// begin runs do by the schedule of spec, beginning at an odd moment.
 func begin(t *testing.T, spec string, cfg schedule.Runs, do func(ctx context.Context)) *runs {
 	t.Helper()
 	time.Sleep(odd)
@@ -75,7 +75,7 @@ func (r *runs) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// soFar waits until nothing more happens now.
+// soFar waits until nothing more happens at this moment.
 func (r *runs) soFar() history {
 	synctest.Wait()
 	r.mu.Lock()
@@ -136,7 +136,7 @@ func TestRunsForAWeek(t *testing.T) {
 	})
 }
 
-// TestRunsIgnoreTheLocalZone lives through both changes of the clocks.
+// TestRunsIgnoreTheLocalZone covers both changes of daylight saving time.
 func TestRunsIgnoreTheLocalZone(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

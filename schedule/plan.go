@@ -164,7 +164,8 @@ func Asked(in Input, from, to analytics.Date) ([]Item, error) {
 	asked := analytics.Window{From: from, To: to}
 	switch {
 	case from >= to:
-		return nil, fmt.Errorf("window %s is empty: its end is exclusive and must be after its start; for the single day %s give the end %s", asked, from, from+1)
+		return nil, fmt.Errorf("window %s is empty: its end is exclusive and must be after its start; "+
+			"for the single day %s give the end %s", asked, from, from+1)
 	case !asked.Complete(in.Now):
 		return nil, fmt.Errorf("window %s is not complete until %s 00:00 UTC: give an end up to %s", asked, to, p.today)
 	}
@@ -187,7 +188,8 @@ func Asked(in Input, from, to analytics.Date) ([]Item, error) {
 		for _, spec := range p.specs {
 			names = append(names, string(spec.Granularity))
 		}
-		return nil, fmt.Errorf("no window of %s lies wholly inside %s: widen it, or choose a shorter granularity", strings.Join(names, ", "), asked)
+		return nil, fmt.Errorf("no window of %s lies wholly inside %s: widen it, or choose a shorter granularity",
+			strings.Join(names, ", "), asked)
 	}
 	return items, nil
 }
@@ -201,7 +203,9 @@ func Asked(in Input, from, to analytics.Date) ([]Item, error) {
 // readAt is Revision.ExportedAt of the reading, when its first page was requested.
 // previous is the newest revision before it, nil if there is none or if it
 // has only totals and this reading has rows.
-func Settles(w analytics.Window, settle time.Duration, readAt time.Time, verified bool, previous *analytics.Revision) bool {
+func Settles(
+	w analytics.Window, settle time.Duration, readAt time.Time, verified bool, previous *analytics.Revision,
+) bool {
 	return ripe(w, settle, readAt) && (verified || previous != nil && ripe(w, settle, previous.ExportedAt))
 }
 
@@ -224,7 +228,10 @@ type planner struct {
 }
 
 func newPlanner(in Input) *planner {
-	p := &planner{in: in, today: analytics.DateOf(in.Now), projects: distinct(in.Projects), older: map[analytics.Key][]analytics.Window{}}
+	p := &planner{
+		in: in, today: analytics.DateOf(in.Now), projects: distinct(in.Projects),
+		older: map[analytics.Key][]analytics.Window{},
+	}
 	if n := len(p.projects); n > 0 {
 		first := (in.Rotate%n + n) % n
 		p.projects = slices.Concat(p.projects[first:], p.projects[:first])
@@ -306,7 +313,8 @@ func (p *planner) classify(project string, spec analytics.Spec, w analytics.Wind
 func (p *planner) waits(item *Item, known bool) bool {
 	if p.in.Aside != nil {
 		if a, aside := p.in.Aside(item.Key); aside && a.Until.After(p.in.Now) {
-			item.Why = fmt.Sprintf("set aside until %s: %s (failure %d)", a.Until.UTC().Format(minuteLayout), a.Reason, a.Failures)
+			until := a.Until.UTC().Format(minuteLayout)
+			item.Why = fmt.Sprintf("set aside until %s: %s (failure %d)", until, a.Reason, a.Failures)
 			return true
 		}
 	}

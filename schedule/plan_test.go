@@ -50,7 +50,7 @@ func due(in schedule.Input) []schedule.Item {
 	return items
 }
 
-// lines writes items as a person would read them.
+// lines formats items for people.
 func lines(items []schedule.Item) []string {
 	var out []string
 	for _, i := range items {
@@ -245,7 +245,7 @@ func drawInput(t *rapid.T) (schedule.Input, ledger) {
 	return in, l
 }
 
-// fillLedger knows some of the windows of the last 90 days.
+// fillLedger enters some of the windows of the last 90 days.
 func fillLedger(t *rapid.T, in schedule.Input, l ledger) {
 	today := analytics.DateOf(in.Now)
 	states := rapid.SliceOfN(rapid.IntRange(0, 9), 16, 16).Draw(t, "states")
@@ -295,7 +295,7 @@ func TestDueIsWhatTheRulesSay(t *testing.T) {
 	})
 }
 
-// expected asks of each window that could be due whether it is.
+// expected decides for each window that could be due whether it is.
 func expected(in schedule.Input, l ledger) map[analytics.Key]schedule.Reason {
 	want := map[analytics.Key]schedule.Reason{}
 	today := analytics.DateOf(in.Now)

@@ -126,7 +126,8 @@ func (p Policy) HoldsBack(k analytics.Key, requests, free int, now time.Time) bo
 		return false
 	}
 	if p.Moved != nil {
-		if m, held := p.Moved(MovementKey{SeriesOf(k), HeldBack}); held && m.Times == int(k.From) && now.Sub(m.At) >= longestHold {
+		m, held := p.Moved(MovementKey{SeriesOf(k), HeldBack})
+		if held && m.Times == int(k.From) && now.Sub(m.At) >= longestHold {
 			return false
 		}
 	}

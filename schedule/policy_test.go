@@ -9,7 +9,7 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// moves is what a policy is told of the series it is asked about.
+// moves are the movements of the series that a policy is asked about.
 type moves map[schedule.MovementKind]schedule.Movement
 
 func (m moves) policy() schedule.Policy {
@@ -128,7 +128,7 @@ func TestWaiting(t *testing.T) {
 	if !strings.Contains(waiting[1].Why, "set aside until 2026-03-05 06:01: malformed") {
 		t.Errorf("why: %q", waiting[1].Why)
 	}
-	// Its time has come; and what is asked for by name is read at once.
+	// Its time has come; and a window that is named is read at once.
 	until = in.Now
 	if due, _ := schedule.Plan(in); len(due) != 2 {
 		t.Errorf("due: %v", lines(due))

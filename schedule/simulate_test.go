@@ -36,7 +36,7 @@ func (w *world) plan() []schedule.Item {
 	return due(w.in)
 }
 
-// commit records a reading of i, as the pipeline does.
+// commit records a reading of i, as the export does.
 func (w *world) commit(i schedule.Item, verified bool) {
 	var previous *analytics.Revision
 	if r, ok := w.ledger[i.Key]; ok {

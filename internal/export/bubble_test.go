@@ -9,12 +9,11 @@ import (
 	"testing/synctest"
 )
 
-// bubbleVariable names the test whose bubble a process is for.
-const bubbleVariable = "PIPELINE_TEST_BUBBLE"
+// bubbleVariable has the name of the test that a child process runs in a bubble.
+const bubbleVariable = "EXPORT_TEST_BUBBLE"
 
-// bubble runs f with a clock of its own, in a process of its own: the pools of
-// the compression library outlive a bubble, and what was made in one must not
-// be used outside it.
+// bubble runs f with a fake clock in a child process: the pools of the compression
+// library outlive a bubble, and their contents must not be used outside it.
 func bubble(t *testing.T, f func(*testing.T)) {
 	if os.Getenv(bubbleVariable) == t.Name() {
 		synctest.Test(t, f)

@@ -26,24 +26,24 @@ var economyTable = flag.Bool("economy", false, "simulate more days and print the
 // startUp is how long a process takes before its first request.
 const startUp = 200 * time.Millisecond
 
-// climate is a live service, and what a user of it has.
+// climate is a live service, and what it costs to read it.
 type climate struct {
 	name string
-	// days is how many days are due when the simulation begins, and lasts how long
-	// it goes on at least.
+	// days is how many days are due when the simulation begins, lasts how long it takes
+	// at least.
 	days  int
 	lasts time.Duration
-	// rows returns how many rows a day has at a time, version what they are.
+	// rows returns how many rows a day has at some age, version which ones.
 	rows    func(age time.Duration) int
 	version func(age time.Duration, now time.Time) int
-	// down reports whether the service fails in an hour since the begin, foreign how
-	// many requests of others come in it.
+	// down reports whether the service fails in an hour since the start, foreign how
+	// many requests of others arrive in it.
 	down    func(hour int) bool
 	foreign func(hour int) int
-	// before is how many requests a day costs at least that is read before it
-	// settles, 0 where it cannot be read then; after is what it costs later.
+	// before is how many requests a day costs at least when it is read before it
+	// settles, 0 where it cannot be read then; after is its cost later.
 	before, after int
-	// once is what finding out about the service may cost, one time.
+	// once is how many requests it may cost, one time, to learn about the service.
 	once int
 }
 
@@ -51,7 +51,7 @@ func steady(n int) func(time.Duration) int      { return func(time.Duration) int
 func stillAt(time.Duration, time.Time) int      { return 0 }
 func hourly(_ time.Duration, now time.Time) int { return int(now.Unix() / 3600) }
 
-// hourlyUntil moves every hour until a day is so old.
+// hourlyUntil moves every hour until a day reaches an age.
 func hourlyUntil(limit time.Duration) func(time.Duration, time.Time) int {
 	return func(age time.Duration, now time.Time) int {
 		if age >= limit {
@@ -85,9 +85,9 @@ func climates(long bool) []climate {
 const economyHead = "TABLE | service | in flight | requests | fewest | ratio | failed | verified | unverified | backlog done, h | newest verified day, h old |\n" +
 	"TABLE |---|---|---|---|---|---|---|---|---|---|"
 
-// TestEconomy: over a service that lives, every window that can be verified is, with
-// hardly more requests than the fewest there can be, and no concurrency makes it
-// worse than one request at a time does.
+// TestEconomy: with a live service, every window that can be verified is verified, with
+// hardly more requests than the minimum, and no concurrency is worse than one request at
+// a time.
 func TestEconomy(t *testing.T) {
 	if os.Getenv(bubbleVariable) == "" {
 		t.Log(economyHead)
@@ -114,14 +114,15 @@ func TestEconomy(t *testing.T) {
 	}
 }
 
-// outcome is what a simulation came to.
+// outcome is the result of a simulation.
 type outcome struct {
-	// requests that were answered, and those that met an outage or another's use.
+	// requests that were answered, those that failed because of outages or others, and the
+	// minimum.
 	requests, failed, fewest int
 	// whole and verified count readings with rows that the sink got.
 	whole, verified, unverified int
-	// backlog is when every day of the beginning had its rows, paid how many requests
-	// had been sent by then.
+	// backlog is when every day that was due at the start had its rows, paid how many
+	// requests had been sent by then.
 	backlog time.Duration
 	paid    int
 	// age is how long after its end the newest day with verified rows is, on average.
@@ -150,7 +151,7 @@ func (o outcome) check(t *testing.T, c climate) {
 	}
 }
 
-// live is the service of a climate on the far side of the client and the budget.
+// live is the service of a climate, behind the client and the budget.
 type live struct {
 	climate
 	mu       sync.Mutex
@@ -282,7 +283,7 @@ func (u *user) run() {
 	u.outcome.most = max(u.outcome.most, len(underWay))
 }
 
-// planOf arranges what a plan depends on, as the commands do.
+// planOf collects what a plan depends on, as the commands do.
 func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, Work) {
 	known := entriesOf(t, db)
 	perPage, err := db.PageRows(t.Context())

@@ -55,13 +55,13 @@ func (w *world) answers(refuse func(nth int, q docsapi.VisitorsQuery) error) {
 	}
 }
 
-// TestRunFailures runs two projects with four windows each, one after the other.
+// TestRunFailures reads two projects with four windows each, one after the other.
 func TestRunFailures(t *testing.T) {
 	const third = 7 // the first request of the third window, which is prj_a's second
 	for _, c := range []struct {
 		name   string
 		refuse func(nth int, q docsapi.VisitorsQuery) error
-		// requests sent, windows committed, left, and errors reported.
+		// These are the requests sent, and the windows and errors of the result.
 		requests, committed, left, errors int
 		spent                             bool
 		lost                              int // requests that brought no page
@@ -137,8 +137,7 @@ func (w *world) lacking(items []schedule.Item) (keys []analytics.Key) {
 	return keys
 }
 
-// After a refused key nothing is sent: not what waits for its turn, not what
-// waits to be tried again.
+// After a refused key nothing is sent, neither requests that wait for their turn nor retries.
 func TestNothingIsSentAfterARefusedKey(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, t.TempDir())
@@ -146,8 +145,8 @@ func TestNothingIsSentAfterARefusedKey(t *testing.T) {
 		w.predict = 3
 		items := turns(w.days("prj_a", 30))
 		w.source = &turnstile{service: w.service, places: make(chan struct{}, 4)}
-		// Each request takes a second; the tenth is refused. What is sent at the
-		// very moment may come before the refusal is known.
+		// Each request takes a second; the tenth is refused. What is sent at that
+		// very moment may arrive before the refusal is known.
 		start := time.Now()
 		var last atomic.Int64
 		w.service.answer = func(nth int, _ docsapi.VisitorsQuery) (*analytics.Page, error) {
@@ -166,7 +165,7 @@ func TestNothingIsSentAfterARefusedKey(t *testing.T) {
 	})
 }
 
-// turnstile lets so many requests through at once, as the budget does.
+// turnstile limits the requests in flight, as the budget does.
 type turnstile struct {
 	*service
 	places chan struct{}
@@ -182,8 +181,8 @@ func (g *turnstile) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (
 	}
 }
 
-// TestBadService: what is wrong with the service as a whole is reported a few times, and
-// neither for each window nor at the cost of the whole budget.
+// TestBadService: a failure of the service as a whole is reported a few times, not for
+// each window, and does not cost the whole budget.
 func TestBadService(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -279,7 +278,7 @@ func TestSinkDown(t *testing.T) {
 	w.emptySpool()
 }
 
-// A daemon tries a sink again that was down, at its next run and not before.
+// A daemon tries a sink that was down again at its next run, and not before.
 func TestSinkIsTriedAgain(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	keys := w.days("prj_a", 2)
@@ -297,7 +296,7 @@ func TestSinkIsTriedAgain(t *testing.T) {
 	w.emptySpool()
 }
 
-// A newer revision takes the place of one that still waits for a sink.
+// A newer revision replaces one that still waits for a sink.
 func TestNewerRevisionSupersedes(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	k := day("prj_a", 0)
@@ -377,7 +376,7 @@ func flipBit(path string) error {
 }
 
 // TestDamagedWhileDelivered: a bit flips after one sink has the window. The other
-// is not given it and is not taken to be down.
+// sink does not get it and does not count as down.
 func TestDamagedWhileDelivered(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	k, next := day("prj_a", 0), day("prj_a", 1)
@@ -431,7 +430,7 @@ func TestLostRevisionAfterWaitingOne(t *testing.T) {
 	w.emptySpool()
 }
 
-// What one sink has is never forgotten, even if another lacks it for good.
+// A revision that one sink has is never forgotten, even if another lacks it for good.
 func TestLostFileThatASinkHas(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	k := day("prj_a", 0)
@@ -446,7 +445,7 @@ func TestLostFileThatASinkHas(t *testing.T) {
 	}
 }
 
-// TestLedgerFails: an error of the ledger is no failure of the sink, and ends the run.
+// TestLedgerFails: an error of the ledger is not a failure of the sink, and ends the run.
 func TestLedgerFails(t *testing.T) {
 	for _, call := range []string{callRecord, callCommitted} {
 		t.Run(call, func(t *testing.T) {
@@ -463,8 +462,8 @@ func TestLedgerFails(t *testing.T) {
 	}
 }
 
-// TestCancelled cancels the run at each step: it returns soon, nothing is half,
-// and the next run needs no page again that was kept.
+// TestCancelled cancels the run at each step: it returns soon, nothing is
+// half done, and the next run requests no page that was kept.
 func TestCancelled(t *testing.T) {
 	for i, step := range []Step{StepStarted, StepPage, StepFetched, StepSealed, StepRecorded, StepReplaced, StepCommitted, StepDone} {
 		committed := 0
@@ -509,7 +508,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// A commit under way when the run is cancelled has the grace time, no more.
+// A commit under way when the run is cancelled gets the grace time, no more.
 func TestCancelledCommit(t *testing.T) {
 	for _, c := range []struct {
 		takes     time.Duration
@@ -538,7 +537,7 @@ func TestCancelledCommit(t *testing.T) {
 	}
 }
 
-// slow is a sink that takes its time.
+// slow is a sink that needs some time.
 type slow struct {
 	sinks.Sink
 	takes time.Duration
@@ -553,7 +552,7 @@ func (s slow) Replace(ctx context.Context, w sinks.Sealed) error {
 	}
 }
 
-// Recover of a cancelled process does not begin with another window.
+// After it is cancelled, Recover starts with no other window.
 func TestRecoverCancelled(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	keys := w.days("prj_a", 3)

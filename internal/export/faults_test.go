@@ -21,20 +21,19 @@ const (
 	committed progress = "committed" // and the sink has it
 )
 
-// faultCase is one step of the export of a window of three pages that one fault
-// befalls.
+// faultCase is a fault in one step of the export of a window of three pages.
 type faultCase struct {
 	call  string
 	nth   int
 	fault fault
 	// shown reports whether readers see the new revision then; ledger is what
-	// the ledger says; logged is how many pages need not be asked for again.
+	// the ledger says; logged is how many pages need no request any more.
 	shown  bool
 	ledger progress
 	logged int
 }
 
-// faultCases lists every step of one export with every fault that can befall it.
+// faultCases lists every step of one export with every fault that can occur in it.
 func faultCases() []faultCase {
 	var all []faultCase
 	add := func(call string, nth int, shown [2]bool, ledger [2]progress, logged int) {
@@ -192,7 +191,7 @@ func TestManyFaults(t *testing.T) {
 	})
 }
 
-// faulty is a process that a fault befalls, now or a few calls later.
+// faulty is a process with a fault, now or a few calls later.
 func (w *world) faulty(t *rapid.T, keys []analytics.Key) {
 	call := rapid.SampledFrom([]string{
 		callAsk, callRecord, callReplace, callCommitted, callForget, callCount, callPages,

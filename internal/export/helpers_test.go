@@ -25,7 +25,7 @@ const (
 	topPages = 3
 )
 
-// tb is what a test and a property share.
+// tb is the common part of tests and properties.
 type tb interface {
 	Context() context.Context
 	Helper()
@@ -34,8 +34,8 @@ type tb interface {
 	Errorf(string, ...any)
 }
 
-// world is everything one pipeline stands on. A process is a pipeline; the
-// world outlives it.
+// world is the environment of a pipeline. Each process has a new pipeline; the world
+// outlives it.
 type world struct {
 	tb
 	root        string // for directories of the test
@@ -49,10 +49,10 @@ type world struct {
 	concurrency int
 	spoolMax    int64
 	predict     int
-	// told is told each step; faults says what goes wrong with the nth call (or
+	// told is called at each step; faults says what goes wrong with the nth call (or
 	// step) of a process, from 1. Both may be nil.
 	told func(Event)
-	// source and book stand in for service and ledger where they are not nil.
+	// source and book replace service and ledger where they are not nil.
 	source Source
 	book   book
 	// on is the newest process.
@@ -68,10 +68,10 @@ func newWorld(t tb, dir string) *world {
 	}
 }
 
-// noon is 12:00 UTC so many days after 2026-10-01.
+// noon is 12:00 UTC, some days after 2026-10-01.
 func noon(day int) time.Time { return time.Date(2026, 10, 1+day, 12, 0, 0, 0, time.UTC) }
 
-// day names the day window of project that begins so many days after 2026-10-01.
+// day names the day window of project that begins some days after 2026-10-01.
 func day(project string, n int) analytics.Key {
 	from := analytics.NewDate(2026, 10, 1+n)
 	return analytics.Key{Project: project, Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}}
@@ -116,7 +116,7 @@ func (w *world) time() time.Time {
 	return w.now
 }
 
-// work is what a run is told.
+// work is what a run gets.
 func (w *world) work(items []schedule.Item) Work {
 	sizes := schedule.NewSizes(nil)
 	for _, item := range items {
@@ -136,13 +136,13 @@ func (w *world) work(items []schedule.Item) Work {
 	return Work{Room: w.service.room, Items: items, Known: w.ledger.known, Sizes: sizes, Policy: schedule.Policy{Settle: settle}, Asides: w.ledger.asides()}
 }
 
-// run is one process that reads the items without looking at the spool first.
+// run is one process that reads the items without Recover before it.
 func (w *world) run(items ...schedule.Item) Result {
 	w.Helper()
 	return w.process().Run(w.Context(), w.work(items))
 }
 
-// failing makes the nth call of that name go wrong, in one process.
+// failing makes the nth call of that name fail, in one process.
 func (w *world) failing(call string, nth int, f fault) {
 	w.faults = func(c string, n int) fault {
 		if c == call && n == nth {
@@ -152,7 +152,7 @@ func (w *world) failing(call string, nth int, f fault) {
 	}
 }
 
-// recovered is a process that takes up the spool; it must not fail.
+// recovered is a process that recovers the spool, which must not fail.
 func (w *world) recovered() (*Pipeline, int) {
 	w.Helper()
 	p := w.process()
@@ -163,7 +163,7 @@ func (w *world) recovered() (*Pipeline, int) {
 	return p, n
 }
 
-// clean fails where a run had an error.
+// clean fails if a run had an error.
 func (w *world) clean(r Result) Result {
 	w.Helper()
 	for _, err := range r.Errors {
@@ -239,7 +239,7 @@ func (w *world) files() []string {
 	return out
 }
 
-// emptySpool fails where anything is left in the spool.
+// emptySpool fails unless the spool is empty.
 func (w *world) emptySpool() {
 	w.Helper()
 	if left := w.files(); len(left) > 0 {

@@ -142,7 +142,8 @@ func (r *run) movement(key schedule.MovementKey) (schedule.Movement, bool) {
 func (r *run) setMovement(ctx context.Context, key schedule.MovementKey, times int) {
 	at := r.p.cfg.Now()
 	r.locked(func() { r.work.Movements[key] = schedule.Movement{Times: times, At: at} })
-	if err := r.p.ledger.SetMovement(ctx, key.Project, key.Granularity, string(key.Kind), times, at); err != nil && ctx.Err() == nil {
+	err := r.p.ledger.SetMovement(ctx, key.Project, key.Granularity, string(key.Kind), times, at)
+	if err != nil && ctx.Err() == nil {
 		r.log.Warn("movement not noted", "project", key.Project, "granularity", string(key.Granularity), "error", err)
 	}
 }

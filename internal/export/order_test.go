@@ -16,7 +16,7 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// begun returns the windows that are begun and not whole.
+// begun returns the windows that are begun and not complete.
 func (w *world) begun() []string {
 	w.Helper()
 	underWay, err := spool.ListUnderWay(w.dir)
@@ -36,8 +36,7 @@ func (w *world) begun() []string {
 	return keys
 }
 
-// malformedError is what the client says of an answer that has a row that cannot
-// be kept.
+// malformedError is the client's error for an answer with a row that cannot be stored.
 func malformedError() error {
 	return &docsapi.Error{Op: "visitors", Status: http.StatusOK, Outcome: docsapi.Permanent, FromAPI: true, Message: "human: want an integer", Err: docsapi.ErrMalformed}
 }
@@ -46,8 +45,8 @@ func refusedError() error {
 	return &docsapi.Error{Op: "visitors", Status: http.StatusBadRequest, Outcome: docsapi.Permanent, FromAPI: true, Message: "too old"}
 }
 
-// TestScarceBudget: a budget that does not reach for everything reads whole windows,
-// whatever the concurrency: of 20 requests 18 are six days of three pages.
+// TestScarceBudget: a budget that is not enough for everything reads complete windows,
+// whatever the concurrency: 18 of 20 requests are six days of three pages.
 func TestScarceBudget(t *testing.T) {
 	for _, concurrency := range []int{1, 4, 16} {
 		t.Run(fmt.Sprint(concurrency), func(t *testing.T) {
@@ -72,8 +71,8 @@ func TestScarceBudget(t *testing.T) {
 	}
 }
 
-// One window of each project at most is begun and not whole, and it is gone on
-// with before another that may not become whole either.
+// At most one window of each project is begun and not complete, and it is continued before
+// another that may not be completed either.
 func TestBegunWindowsAreFinishedFirst(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	keys := w.days("prj_a", 6)
@@ -87,8 +86,8 @@ func TestBegunWindowsAreFinishedFirst(t *testing.T) {
 	}
 }
 
-// A window that can move is not begun where it cannot be read whole; those behind
-// it use what is free, as it had room when the run began.
+// A window that can move is not begun if it cannot be completed; those behind it use what
+// is free, as it had room when the run began.
 func TestHeldBack(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	w.now = noon(5) // days from 2 on can still move
@@ -110,7 +109,7 @@ func TestHeldBack(t *testing.T) {
 	if r.Committed != 2 || w.shown(old).Number != 0 || len(w.begun()) != 0 || r.Wanted != 5 || !r.BudgetSpent {
 		t.Errorf("result %+v, begun %v", r, w.begun())
 	}
-	// It does not wait for ever: after two hours it is begun all the same.
+	// It does not wait for ever: after two hours it is begun anyway.
 	w.service.budget = 2
 	if r = run(); len(w.begun()) != 0 || w.service.requests() != 6 {
 		t.Errorf("result %+v, begun %v", r, w.begun())
@@ -121,8 +120,8 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
-// TestSmallPages: a service that puts fewer rows on a page than are asked for is
-// read whole, and what it puts there is known next time.
+// TestSmallPages: a service that puts fewer rows on a page than were requested is
+// read completely, and the size of its pages is remembered.
 func TestSmallPages(t *testing.T) {
 	for _, c := range []struct{ rows, cap, want int }{
 		{600, 100, 6}, {601, 100, 7}, {99, 100, 1}, {100, 100, 1}, {0, 100, 1}, {700, 249, 3}, {3, 1, 3},
@@ -151,7 +150,7 @@ func TestSmallPages(t *testing.T) {
 				if rev := w.shows(k, 2); !rev.Verified || w.service.requests() != c.want {
 					t.Errorf("%d requests, want %d; %+v", w.service.requests(), c.want, rev)
 				}
-				// A service that gives whole pages again is believed, too.
+				// A service that returns to large pages is read, too.
 				w.service.cap = 0
 				w.service.again()
 				w.clean(w.process().Run(t.Context(), work))
@@ -163,7 +162,7 @@ func TestSmallPages(t *testing.T) {
 	}
 }
 
-// TestBadWindowsStopNobody: of thirty days the newest seventeen cannot be kept.
+// TestBadWindowsStopNobody: of thirty days the newest seventeen cannot be stored.
 func TestBadWindowsStopNobody(t *testing.T) {
 	for reason, failure := range map[analytics.AsideReason]func() error{
 		analytics.AsideMalformed: malformedError, analytics.AsideRefused: refusedError,
@@ -199,7 +198,7 @@ func TestBadWindowsStopNobody(t *testing.T) {
 			if runs > 1 && (reason == analytics.AsideMalformed || reason == analytics.AsideRepeats) {
 				t.Errorf("%d runs", runs)
 			}
-			// What fails rests longer and longer: few requests from here on.
+			// Windows that fail rest longer and longer: few requests from here on.
 			w.service.again()
 			for range 5 * 24 {
 				w.run(due()...)
@@ -212,7 +211,7 @@ func TestBadWindowsStopNobody(t *testing.T) {
 			if a := asides[bad[0]]; len(asides) != 17 || a.Reason != reason || a.Detail == "" || a.Failures < 5 {
 				t.Errorf("%d set aside: %+v", len(asides), a)
 			}
-			// The service is mended: all are read, and nothing is set aside any more.
+			// The service is repaired: all are read, and nothing is set aside any more.
 			w.service.answer = nil
 			w.now = w.now.Add(24 * time.Hour)
 			w.clean(w.run(due()...))
@@ -223,8 +222,8 @@ func TestBadWindowsStopNobody(t *testing.T) {
 	}
 }
 
-// An outage is no fault of the windows that met it: when it is over, they are read
-// in the first run, and none rests.
+// The windows that met an outage are not at fault: when it is over, they are read in the
+// first run, and none rests.
 func TestAfterAnOutage(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	keys := w.days("prj_a", 6)
@@ -262,11 +261,11 @@ func TestSuspectRows(t *testing.T) {
 	}
 }
 
-// TestAnyService: whatever a service does that can be read at all, its windows are
-// read whole and exact, with a bounded number of requests, and none starves; what
-// cannot be read keeps nobody waiting.
+// TestAnyService: whatever a service does, the windows that can be read at all are read
+// completely and exactly, with a bounded number of requests, and none starves; those that
+// cannot be read delay no others.
 //
-// They are the same services each time, unless -rapid.seed asks for others.
+// The services are the same each time, unless -rapid.seed names others.
 func TestAnyService(t *testing.T) {
 	root := t.TempDir()
 	if seed := flag.Lookup("rapid.seed").Value; seed.String() == "0" {
@@ -282,8 +281,8 @@ func TestAnyService(t *testing.T) {
 type anyService struct {
 	*world
 	t *rapid.T
-	// rows of each window; bad ones fail in their way, restless ones change every run
-	// until they are ripe.
+	// rows of each window; bad ones fail with their error, restless ones change every run
+	// until they can settle.
 	rows     map[analytics.Key]int
 	bad      map[analytics.Key]error
 	restless bool
@@ -330,7 +329,7 @@ func newAnyService(t *rapid.T, dir string) *anyService {
 	return s
 }
 
-// run1 is one run an hour after the former, killed in some of them.
+// run1 is one run, an hour after the one before.
 func (s *anyService) run1(n int, killed bool) {
 	s.service.budget = s.limit
 	s.faults = nil
@@ -369,7 +368,7 @@ func (s *anyService) run1(n int, killed bool) {
 	work.Items = slices.DeleteFunc(due, func(i schedule.Item) bool { return s.rows[i.Key] == 0 && !s.has(i.Key) })
 	work.Policy, work.Movements = in.Policy, s.ledger.moves
 	p.Run(s.t.Context(), work)
-	// Where sizes cannot be told from those of others, two can be begun.
+	// Where sizes cannot be derived from other windows, two can be begun.
 	if s.alike && !killed && len(s.begun()) > 1 && before <= 1 {
 		s.t.Fatalf("begun: %v", s.begun())
 	}
@@ -411,7 +410,7 @@ func (s *anyService) check() {
 			s.t.Fatalf("after %d runs %s is %+v", n, k, rev)
 		}
 		s.shows(k, rev.Number)
-		// Two readings in full, those that a kill or a move cut short, an outage.
+		// Two complete readings, those that a kill or a move cut short, an outage.
 		pages := schedule.Requests(int64(rows), perPage)
 		if most := 7*pages + 12 + 4; s.requests[k] > most {
 			s.t.Errorf("%s: %d requests for %d pages, want at most %d", k, s.requests[k], pages, most)

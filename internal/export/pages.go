@@ -64,7 +64,10 @@ type pages struct {
 var seed = maphash.MakeSeed()
 
 func newPages(log *spool.PageLog, tolerant bool) *pages {
-	p := &pages{log: log, tolerant: tolerant, furthest: -1, highest: -1, last: math.MaxInt, beyond: math.MaxInt, seen: map[uint64]int{}}
+	p := &pages{
+		log: log, tolerant: tolerant, furthest: -1, highest: -1, last: math.MaxInt, beyond: math.MaxInt,
+		seen: map[uint64]int{},
+	}
 	logged := log.Pages()
 	for _, offset := range slices.Sorted(maps.Keys(logged)) {
 		_ = p.add(offset, logged[offset]) // p.drift has it
@@ -107,7 +110,7 @@ func (p *pages) add(offset int, page spool.PageInfo) error {
 	case p.beyond <= max(p.promised, p.furthest):
 		p.drift = fmt.Errorf("%w: no rows at offset %d, but another page says that there are", errDrift, p.beyond)
 	case p.furthest > p.last:
-		p.drift = fmt.Errorf("%w: the page at offset %d says that it is the last, but there is one at offset %d", errDrift, p.last, p.furthest)
+		p.drift = fmt.Errorf("%w: the page at offset %d is the last, but there is one at offset %d", errDrift, p.last, p.furthest)
 	}
 	if p.size == 0 && page.HasMore {
 		p.size = page.Rows

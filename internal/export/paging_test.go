@@ -13,8 +13,8 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// TestRequests counts: the pages and not one more, except where a prediction
-// was too high.
+// TestRequests counts requests: as many as there are pages, except where a prediction was
+// too high.
 func TestRequests(t *testing.T) {
 	for _, c := range []struct{ rows, predict, want, wasted int }{
 		{0, 0, 1, 0}, {1, 0, 1, 0}, {249, 0, 1, 0}, {250, 0, 1, 0}, {251, 0, 2, 0}, {500, 0, 2, 0}, {501, 0, 3, 0}, {2500, 0, 10, 0},
@@ -83,8 +83,8 @@ func TestTotalsAlone(t *testing.T) {
 	}
 }
 
-// A reading of totals that died before it was sealed leaves a page log. Rows,
-// wanted since, must not be taken to be none.
+// A reading of totals that died before it was sealed leaves a page log. If rows
+// are wanted since then, they must not be taken to be none.
 func TestTotalsThenRows(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	k := day("prj_a", 0)
@@ -98,14 +98,14 @@ func TestTotalsThenRows(t *testing.T) {
 	}
 }
 
-// TestDrift: what cannot be one unchanged window is read again.
+// TestDrift: pages that cannot belong to one unchanged window are read again.
 func TestDrift(t *testing.T) {
 	const rows = 700 // three pages
 	for _, c := range []struct {
 		name string
 		// spoil changes the page at offset 250.
 		spoil func(*analytics.Page)
-		// requests of a reading that meets it.
+		// requests that such a reading takes.
 		requests int
 	}{
 		{"totals", func(p *analytics.Page) { p.Totals.Human++ }, 2},
@@ -222,7 +222,7 @@ func TestMispredicted(t *testing.T) {
 	}
 }
 
-// The page that a wrong prediction asked for is evidence: other totals on it
+// The page that a wrong prediction requested is evidence: other totals on it
 // are drift, and so is a page that promises rows there.
 func TestMispredictedPageCounts(t *testing.T) {
 	w := newWorld(t, t.TempDir())
@@ -245,7 +245,7 @@ func TestMispredictedPageCounts(t *testing.T) {
 	}
 }
 
-// A service that takes no notice of the offset must not be read for ever.
+// A service that ignores the offset must not be read for ever.
 func TestOffsetIgnored(t *testing.T) {
 	for _, rows := range []int{analytics.PageRows, 0} {
 		t.Run(fmt.Sprintf("%d rows", rows), func(t *testing.T) {
@@ -316,7 +316,7 @@ func TestLastReadingIsNotPredicted(t *testing.T) {
 }
 
 // TestPagesOfTheNewest: the largest pages of a newest window are kept for the
-// gauges, those of others are not read again for them.
+// gauges, and no others.
 func TestPagesOfTheNewest(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	newest, older, totals := day("prj_a", 0), day("prj_a", -1), day("prj_b", 0)

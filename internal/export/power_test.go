@@ -15,7 +15,7 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// fault is what goes wrong with one call that leaves the process.
+// fault is what goes wrong with one call to the outside of the process.
 type fault string
 
 const (
@@ -26,7 +26,7 @@ const (
 	killedAfter  fault = "killed after"  // or after it
 )
 
-// The calls, as faults name them; a step of Observe is named by itself.
+// The names of the calls that can fail. Steps of Observe have their own.
 const (
 	callAsk       = "ask for page"
 	callRecord    = "record"
@@ -40,9 +40,9 @@ const (
 
 var errKilled = errors.New("killed")
 
-// power is one process as it stands on the world: when it is killed, what it
-// wrote to the spool until then is copied, and nothing it does later has any
-// effect on the world.
+// power stands between one process and the world: when the process is killed, what it
+// wrote to the spool until then is copied, and nothing it does later has any effect on the
+// world.
 type power struct {
 	*world
 	mu    sync.Mutex
@@ -50,7 +50,7 @@ type power struct {
 	dead  bool
 }
 
-// strike counts a call and returns what is to go wrong with it.
+// strike counts a call and returns what goes wrong with it.
 func (p *power) strike(call string) (fault, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,8 +160,8 @@ func (p *power) observe(ev Event) {
 	}
 }
 
-// wire is the source, the ledger and the gauges behind a power. Calls that it does not
-// name go to the book itself.
+// wire is the source, the ledger and the gauges behind a power. Methods that it does not
+// have cannot fail.
 type wire struct {
 	book
 	p *power
@@ -188,7 +188,7 @@ func (w *world) api() Source {
 	return w.service
 }
 
-// local hides that the fault looks like one of the service's.
+// local makes the fault look like one of our own state.
 func local(err error) error {
 	if err == nil {
 		return nil

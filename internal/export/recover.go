@@ -26,7 +26,9 @@ type Owed struct {
 // Sinks that were down in an earlier run are tried again.
 //
 // newest holds the newest revision of each window in the ledger.
-func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (delivered int, failures []error, err error) {
+func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (
+	delivered int, failures []error, err error,
+) {
 	p.down.Clear()
 	waiting, damaged, err := p.spool.List(ctx)
 	if err != nil {
@@ -88,7 +90,9 @@ func (p *Pipeline) lacking(rev analytics.Revision, newest Owed) []sinks.Sink {
 // forgetLost makes windows due again whose sealed file is gone although no sink
 // has it, and returns what is left of newest. Where one sink has it, the
 // others can be filled from there.
-func (p *Pipeline) forgetLost(ctx context.Context, newest map[analytics.Key]Owed, held map[analytics.Key]int32) (map[analytics.Key]Owed, error) {
+func (p *Pipeline) forgetLost(
+	ctx context.Context, newest map[analytics.Key]Owed, held map[analytics.Key]int32,
+) (map[analytics.Key]Owed, error) {
 	left := maps.Clone(newest)
 	elsewhere := map[string]int{}
 	for k, owed := range newest {
@@ -109,8 +113,8 @@ func (p *Pipeline) forgetLost(ctx context.Context, newest map[analytics.Key]Owed
 		delete(left, k)
 	}
 	for sink, n := range elsewhere {
-		p.cfg.Logger.Warn("sink lacks windows that are no longer in the spool: another sink has them", "sink", sink, "windows", n,
-			"remedy", "docgauge load --sink "+sink+", or docgauge export --from --to")
+		p.cfg.Logger.Warn("sink lacks windows that are no longer in the spool: another sink has them",
+			"sink", sink, "windows", n, "remedy", "docgauge load --sink "+sink+", or docgauge export --from --to")
 	}
 	return left, nil
 }

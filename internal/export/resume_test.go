@@ -18,8 +18,8 @@ func dirOf(t tb, root string) string {
 	return dir
 }
 
-// TestResume: however a budget cuts a window into runs, and whatever was
-// predicted, all runs together send the fewest requests there can be.
+// TestResume: however a budget cuts a window into runs, and whatever was predicted, all
+// runs together send no request too many.
 func TestResume(t *testing.T) {
 	root := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -100,8 +100,8 @@ func TestManyWindows(t *testing.T) {
 	})
 }
 
-// A page log whose window has changed meanwhile is not gone on with; one
-// request finds that out, and its page is the first of the new reading.
+// A page log whose window has changed meanwhile is not continued; one request finds that
+// out, and its page is the first of the new reading.
 func TestResumeOfChangedWindow(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	k := day("prj_a", 0)
@@ -119,7 +119,7 @@ func TestResumeOfChangedWindow(t *testing.T) {
 	}
 }
 
-// A page log from before the window could settle is of no use after it.
+// A page log from before the window could settle is useless afterwards.
 func TestResumeAfterSettleTime(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	k := day("prj_a", 0)
@@ -137,7 +137,7 @@ func TestResumeAfterSettleTime(t *testing.T) {
 	}
 }
 
-// The last reading takes what comes, also in parts.
+// The last reading accepts what comes, also over several runs.
 func TestResumeOfTolerantReading(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	k := day("prj_a", 0)

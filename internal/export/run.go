@@ -154,7 +154,8 @@ func (r *run) mayStart(ctx context.Context) bool {
 	case err != nil:
 		r.abort(err)
 	case size >= r.p.cfg.SpoolMax:
-		r.drain(fmt.Errorf("the spool holds %d bytes of windows that a sink still lacks, DOCGAUGE_SPOOL_MAX is %d: exporting pauses until the sink takes them", size, r.p.cfg.SpoolMax))
+		r.drain(fmt.Errorf("the spool holds %d bytes of windows that a sink still lacks, DOCGAUGE_SPOOL_MAX is %d: "+
+			"exporting pauses until the sink takes them", size, r.p.cfg.SpoolMax))
 	default:
 		return true
 	}
@@ -187,8 +188,8 @@ func (r *run) choose(ctx context.Context, earlier bool) (at int, wait bool) {
 				continue
 			}
 			best := r.pending[suspect].Key
-			failures := r.work.Asides[best].Failures
-			if aside.Failures < failures || aside.Failures == failures && r.work.Sizes.Begun(item.Key) > 0 && r.work.Sizes.Begun(best) == 0 {
+			fewer := aside.Failures - r.work.Asides[best].Failures
+			if fewer < 0 || fewer == 0 && r.work.Sizes.Begun(item.Key) > 0 && r.work.Sizes.Begun(best) == 0 {
 				suspect = i
 			}
 			continue
@@ -306,7 +307,8 @@ func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int)
 	if err != nil {
 		r.classify(ctx, sending, item, fmt.Errorf("export %s: %w", item.Key, err))
 	} else {
-		r.log.Info("window exported", "window", item.Key.String(), "reason", item.Reason, "took", r.p.cfg.Now().Sub(started).Round(time.Millisecond))
+		took := r.p.cfg.Now().Sub(started).Round(time.Millisecond)
+		r.log.Info("window exported", "window", item.Key.String(), "reason", item.Reason, "took", took)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,11 +17,10 @@ import (
 	"github.com/docgauge/docgauge/internal/docsapi"
 )
 
-// service is the API in memory. It is scripted by answer, which stands before
-// what it would say by itself.
+// service is the API in memory. answer can replace its own answers.
 type service struct {
-	// answer takes the place of the nth request's answer (from 1) where it
-	// returns a page or an error.
+	// answer replaces the answer to the nth request (from 1) if it returns a page or an
+	// error.
 	answer func(nth int, q docsapi.VisitorsQuery) (*analytics.Page, error)
 
 	mu   sync.Mutex
@@ -30,7 +29,7 @@ type service struct {
 	limited bool
 	budget  int
 	sent    []docsapi.VisitorsQuery
-	// cap is the most rows it puts on a page; 0: as many as are asked for.
+	// cap is the most rows it puts on a page; 0: as many as are requested.
 	cap int
 }
 
@@ -42,7 +41,7 @@ type place struct {
 
 func newService() *service { return &service{rows: map[place][]analytics.Row{}} }
 
-// put makes the window of k have n rows; version tells one content from another.
+// put gives the window of k n rows; version tells one content from another.
 func (s *service) put(k analytics.Key, n, version int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +75,7 @@ func (s *service) all(k analytics.Key) []analytics.Row {
 	return s.rows[place{k.Project, k.Window}]
 }
 
-// room is what the budget says it lets through now.
+// room is what the budget lets through now.
 func (s *service) room(context.Context) (free int, limited bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +89,7 @@ func (s *service) requests() int {
 	return len(s.sent)
 }
 
-// again begins a new count.
+// again starts a new count of requests.
 func (s *service) again() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +132,7 @@ func (s *service) charge(q docsapi.VisitorsQuery) (nth int, err error) {
 	return len(s.sent), nil
 }
 
-// page is what the service says by itself.
+// page is the service's own answer.
 func (s *service) page(q docsapi.VisitorsQuery) analytics.Page {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -134,19 +134,17 @@ func (w *window) commit(ctx, sending context.Context) (Result, error) {
 		// Step 5: afterwards readers of the sink see this revision, whole.
 		// CRASH: Recover does not know whether it happened and does it again, which
 		// changes nothing that readers see.
-		if err := sink.Replace(ctx, w.sealed); errors.Is(err, spool.ErrDamaged) {
+		err := sink.Replace(ctx, w.sealed)
+		if errors.Is(err, spool.ErrDamaged) {
 			// The sink is not at fault. No other sink gets this file.
-			done.Waiting = 1
-			done.Errors = append(done.Errors, fmt.Errorf("%s revision %d: %w (the file is put aside, and the window is read again unless a sink has it)", rev.Key, rev.Number, err))
+			done.Waiting, done.Errors = 1, append(done.Errors, fmt.Errorf("%s revision %d: %w "+
+				"(the file is put aside, and the window is read again unless a sink has it)", rev.Key, rev.Number, err))
 			return done, p.spool.PutAside(w.sealed)
-		} else if err != nil {
-			// The sink gets nothing more in this run; its windows wait in the spool.
-			done.Waiting = 1
-			done.Errors = append(done.Errors, fmt.Errorf("%s sink: %s revision %d: %w (it waits in the spool for the next run)", name, rev.Key, rev.Number, err))
-			p.down.Store(name, true)
-			if err := p.gauges.Count(ctx, "sink_failures_total", 1, "sink", name); err != nil {
-				p.cfg.Logger.Error("sink failure not counted", "sink", name, "error", err)
-			}
+		}
+		if err != nil {
+			done.Waiting, done.Errors = 1, append(done.Errors, fmt.Errorf("%s sink: %s revision %d: %w "+
+				"(it waits in the spool for the next run)", name, rev.Key, rev.Number, err))
+			p.noteDown(ctx, name)
 			continue
 		}
 		p.cfg.Observe(Event{Step: StepReplaced, Key: rev.Key, Rows: rev.Rows, Sink: name})
@@ -168,6 +166,14 @@ func (w *window) commit(ctx, sending context.Context) (Result, error) {
 	w.observe(StepDone, max(rev.Rows, 0))
 	done.Committed = 1
 	return done, nil
+}
+
+// noteDown counts a failure of a sink, which gets nothing more in this run.
+func (p *Pipeline) noteDown(ctx context.Context, sink string) {
+	p.down.Store(sink, true)
+	if err := p.gauges.Count(ctx, "sink_failures_total", 1, "sink", sink); err != nil {
+		p.cfg.Logger.Error("sink failure not counted", "sink", sink, "error", err)
+	}
 }
 
 // observe reports a step of a window that this run reads. Of windows that Recover
@@ -216,7 +222,8 @@ func (w *window) number() int32 {
 // whatever comes. A window that drifted in all of them after it could settle gets one
 // more, so that its requests stay bounded whatever the service does.
 func (w *window) maxReadings() int {
-	if w.item.Reason == schedule.ReasonUnverified && w.previous != nil && w.run.work.Policy.Ripe(w.item.Window, w.previous.ExportedAt) {
+	unverified := w.item.Reason == schedule.ReasonUnverified && w.previous != nil
+	if unverified && w.run.work.Policy.Ripe(w.item.Window, w.previous.ExportedAt) {
 		return 1
 	}
 	return schedule.MaxReadings

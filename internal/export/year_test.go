@@ -26,7 +26,7 @@ var long = flag.Bool("long", false, "simulate whole years")
 // backlog is how many days are due when a simulation begins.
 const backlog = 40
 
-// timeout is how long a request can be under way.
+// timeout is how long a request can take.
 const timeout = time.Minute
 
 // TestYear simulates hourly runs with the real client, budget, ledger and spool
@@ -59,7 +59,7 @@ type year struct {
 	limit  int
 	since  analytics.Date
 	rotate int
-	// settled holds when each settled revision reached the sink first.
+	// settled has when each settled revision first reached the sink.
 	settled map[analytics.Key]map[int32]time.Time
 }
 
@@ -128,8 +128,8 @@ func (n noting) Replace(ctx context.Context, w sinks.Sealed) error {
 	return nil
 }
 
-// sleep goes on to the next run that can have something to do: in the next
-// hour, or when the next day is over.
+// sleep waits for the next run that can have something to do: in the next hour, or when
+// the day is over.
 func (y *year) sleep(busy bool) {
 	now := time.Now()
 	next := now.Truncate(time.Hour).Add(time.Hour + 17*time.Minute)
@@ -166,7 +166,7 @@ func (y *year) process1(killed bool) (busy bool) {
 	return r.Left > 0 || y.on.check() != nil
 }
 
-// connect gives the process a client and a budget of its own.
+// connect gives the process its own client and budget.
 func (y *year) connect() *budget.Budget {
 	b := budget.New(budget.Config{
 		Name: "analytics", Limit: y.limit, Timeout: timeout, InFlight: y.concurrency,
@@ -176,7 +176,7 @@ func (y *year) connect() *budget.Budget {
 	return b
 }
 
-// mortal is the request log as a process has it that can be killed.
+// mortal is the request log of a process that can be killed.
 type mortal struct {
 	*state.DB
 	on *power
@@ -196,7 +196,7 @@ func (m mortal) Cooldown(ctx context.Context, name string, until time.Time, step
 	return m.DB.Cooldown(ctx, name, until, step)
 }
 
-// work is what a run is told, from the state.
+// work is what a run gets from the state.
 func (y *year) work(known map[analytics.Key]state.Entry, b *budget.Budget) Work {
 	sizes := schedule.NewSizes(nil)
 	for k, e := range known {
@@ -252,7 +252,7 @@ func (y *year) checkBudget() {
 	}
 }
 
-// checkWindows: every window is there, settled once if it can be, and right.
+// checkWindows: every window is there, settled once if it can be, and correct.
 func (y *year) checkWindows() {
 	known := entriesOf(y.t, y.db)
 	windows := 0
@@ -299,13 +299,13 @@ func (y *year) checkWindow(rev analytics.Revision) {
 }
 
 const (
-	// late is how long closed windows change, and lateStep how often.
+	// late is how long complete windows change, and lateStep how often.
 	late     = 60 * time.Hour
 	lateStep = 7 * time.Hour
 )
 
-// remote is the service of a simulation, on the far side of the client and the
-// budget. Its windows change until they are late old.
+// remote is the service of a simulation, behind the client and the budget. Its windows
+// change until late after their end.
 type remote struct {
 	process func() error // an error where the process that asks is dead
 

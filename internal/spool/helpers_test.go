@@ -35,7 +35,7 @@ func openSpool(t testing.TB, dir string) *Spool {
 	return s
 }
 
-// openSmall opens a spool whose page logs spill so many rows early.
+// openSmall opens a spool whose page logs spill when they hold so many rows.
 func openSmall(t testing.TB, dir string, runRows int) *Spool {
 	t.Helper()
 	s := openSpool(t, dir)
@@ -91,7 +91,7 @@ func sortedRows(pages ...analytics.Page) []analytics.Row {
 	return out
 }
 
-// files lists what lies below the spool, without directories.
+// files lists the files below the spool.
 func files(t testing.TB, dir string) []string {
 	t.Helper()
 	out := []string{}

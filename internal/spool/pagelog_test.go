@@ -18,7 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-func TestPageLogGoesOn(t *testing.T) {
+func TestPageLogIsContinued(t *testing.T) {
 	dir := t.TempDir()
 	pages := []analytics.Page{page(0, 3), page(2, 0), page(1, 250)}
 	want := map[int]PageInfo{}
@@ -40,7 +40,7 @@ func TestPageLogGoesOn(t *testing.T) {
 	}
 }
 
-// TestHeaderRules: which log is gone on with.
+// TestHeaderRules: which log is continued.
 func TestHeaderRules(t *testing.T) {
 	for name, tc := range map[string]struct {
 		number    int32
@@ -74,7 +74,7 @@ func TestHeaderRules(t *testing.T) {
 	}
 }
 
-func TestLogOfAnotherKeyIsNotGoneOnWith(t *testing.T) {
+func TestLogOfAnotherKeyIsNotContinued(t *testing.T) {
 	s := openSpool(t, t.TempDir())
 	f := begin(t, s)
 	check(t, f.Append(page(0, 2)))
@@ -177,8 +177,8 @@ func logOf(t *testing.T) (content []byte, ends []int, pages []analytics.Page) {
 	return content, ends, pages
 }
 
-// resume puts a log in place, begins, and checks that the pages at hand are the
-// first of those that were written; it returns how many.
+// resume puts a log in place, opens it, and checks that its pages are the first of those
+// that were written; it returns how many.
 func resume(t *testing.T, s *Spool, content []byte, pages []analytics.Page) int {
 	t.Helper()
 	check(t, os.WriteFile(filepath.Join(s.fetching, name(key)+".pages"), content, 0o600))
@@ -241,14 +241,14 @@ func TestBitFlipsAreFound(t *testing.T) {
 			t.Errorf("flip at %d: %d pages, want %d", at, got, want)
 		}
 	}
-	// A hole, as a machine's crash can leave it.
+	// A hole, which a machine's crash can leave.
 	if got := resume(t, s, append(content[:ends[1]:ends[1]], make([]byte, 5000)...), pages); got != 1 {
 		t.Errorf("zeros after one page: %d pages", got)
 	}
 }
 
-// TestNothingComesBack: what follows damage is gone for good, also when other
-// pages of the same length take the place of the damaged one.
+// TestNothingComesBack: what follows damage is gone for good, even when another page of the
+// same length replaces the damaged one.
 func TestNothingComesBack(t *testing.T) {
 	content, ends, _ := logOf(t)
 	content[ends[0]+recordHead] ^= 1 // the first page
@@ -310,7 +310,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestSpillFailure: rows that could not be spilled are not sealed without.
+// TestSpillFailure: a log whose rows could not be spilled is not sealed without them.
 func TestSpillFailure(t *testing.T) {
 	s := openSmall(t, t.TempDir(), 3)
 	f := begin(t, s)
@@ -331,8 +331,8 @@ func TestSpillFailure(t *testing.T) {
 	}
 }
 
-// TestBroken: what was written in part is neither gone on with nor sealed,
-// until the attempt begins anew.
+// TestBroken: what was written in part is neither continued nor sealed, until a new reading
+// begins.
 func TestBroken(t *testing.T) {
 	s := openSpool(t, t.TempDir())
 	f := begin(t, s)
@@ -348,7 +348,7 @@ func TestBroken(t *testing.T) {
 	check(t, f.Append(page(1, 2)))
 }
 
-// TestPageSet holds the set against a plain map.
+// TestPageSet compares the set with a plain map.
 func TestPageSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var set pageSet

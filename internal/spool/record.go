@@ -158,7 +158,8 @@ func (d *decoder) rows(into []analytics.Row) ([]analytics.Row, error) {
 	}
 	for i := uint64(0); i < n && !d.bad; i++ {
 		path := d.take(d.uvarint())
-		into = append(into, analytics.Row{Path: path, Human: int64(d.uvarint()), AI: int64(d.uvarint()), Total: int64(d.uvarint())})
+		t := d.totals()
+		into = append(into, analytics.Row{Path: path, Human: t.Human, AI: t.AI, Total: t.Total})
 	}
 	if d.bad || d.s != "" {
 		return into, errTorn

@@ -27,8 +27,8 @@ func drawRow(t *rapid.T) analytics.Row {
 	}
 }
 
-// TestSorterAgainstSlicesSort with runs of a few rows: of rows with one path
-// the last added is left.
+// TestSorterAgainstSlicesSort with runs of a few rows: of several rows with one
+// path the last added is left.
 func TestSorterAgainstSlicesSort(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -132,14 +132,15 @@ func TestDamagedRunIsAnError(t *testing.T) {
 	}
 }
 
-// recordOf returns a record with a right checksum.
+// recordOf returns a record with a correct checksum.
 func recordOf(payload []byte) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(len(payload)))
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(payload, castagnoli))
 	return append(b, payload...)
 }
 
-// TestDamagedLengthCostsLittle: a length is believed as far as the file goes.
+// TestDamagedLengthCostsLittle: memory is allocated for what the file has, not for what a
+// length says.
 func TestDamagedLengthCostsLittle(t *testing.T) {
 	content := binary.LittleEndian.AppendUint32(nil, maxRecord)
 	content = append(content, make([]byte, 2000)...)
@@ -167,7 +168,7 @@ func TestLongRecord(t *testing.T) {
 }
 
 // FuzzRecords reads anything as a log, and anything as the payload of a record:
-// no panic, and what is read was written like that.
+// no panic, and what is read can be written and read again.
 func FuzzRecords(f *testing.F) {
 	whole := appendPage([]byte{kindPage}, page(1, 3))
 	f.Add(whole)

@@ -67,8 +67,7 @@ func TestSeal(t *testing.T) {
 	}
 }
 
-// TestSealEndsWithContext: a large window that is being sealed when the process
-// is asked to stop does not hold it up.
+// TestSealEndsWithContext: sealing a large window does not delay the stop of a process.
 func TestSealEndsWithContext(t *testing.T) {
 	dir := t.TempDir()
 	s := openSmall(t, dir, 4)
@@ -166,7 +165,7 @@ func TestListWithADamagedFile(t *testing.T) {
 	}
 }
 
-// TestListUnreadable: what cannot be read now may be whole.
+// TestListUnreadable: a file that cannot be read now may be whole.
 func TestListUnreadable(t *testing.T) {
 	s := openSpool(t, t.TempDir())
 	w := seal(t, s, key, 1)
@@ -191,7 +190,7 @@ func TestListIsCancelled(t *testing.T) {
 	}
 }
 
-// TestOpenClearsAway what a killed process left, and nothing else.
+// TestOpenClearsAway: Open removes what a killed process left, and nothing else.
 func TestOpenClearsAway(t *testing.T) {
 	dir := t.TempDir()
 	s := openSpool(t, dir)
@@ -232,7 +231,7 @@ func flip(t testing.TB, path string) {
 	check(t, os.WriteFile(path, data, 0o600))
 }
 
-// TestFlippedBit: after a bit has flipped nobody is given the file.
+// TestFlippedBit: after a bit has flipped nobody gets the file.
 func TestFlippedBit(t *testing.T) {
 	s := openSpool(t, t.TempDir())
 	w := seal(t, s, key, 900)
@@ -277,7 +276,7 @@ func TestFormerVersion(t *testing.T) {
 	}
 }
 
-// BenchmarkOpen is what the test of a file of 25,000 rows costs.
+// BenchmarkOpen measures the check of a file of 25,000 rows.
 func BenchmarkOpen(b *testing.B) {
 	s := openSpool(b, b.TempDir())
 	f := begin(b, s)
@@ -291,7 +290,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// TestListUnderWay: it sees what killed processes left whole of the windows they read.
+// TestListUnderWay: it counts the pages that killed processes left undamaged.
 func TestListUnderWay(t *testing.T) {
 	dir := t.TempDir()
 	if found, err := ListUnderWay(dir); err != nil || len(found) != 0 {
