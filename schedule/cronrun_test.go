@@ -157,44 +157,61 @@ func TestRunsIgnoreTheLocalZone(t *testing.T) {
 	}
 }
 
-func TestLongRunSkipsFirings(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		first := true
-		r := begin(t, "*/10 * * * *", schedule.Runs{}, func(ctx context.Context) {
-			if first {
-				first = false
+// TestRuns: when the runs of "*/10 * * * *" begin, and what is reported.
+func TestRuns(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		cfg               schedule.Runs
+		do                func(ctx context.Context, nth int)
+		lasts             time.Duration
+		began             []string
+		skipped, panicked int
+		took              time.Duration // of the first run
+		cause             error         // of its end
+	}{
+		{"a long run skips firings", schedule.Runs{}, func(ctx context.Context, nth int) {
+			if nth == 1 {
 				takes(25 * time.Minute)(ctx)
 			}
-		})
-		time.Sleep(time.Hour)
-		h := r.end(t, nil)
-		h.wantBegan(t, "00:10:00", "00:40:00", "00:50:00", "01:00:00")
-		if h.skipped != 2 || strings.Count(h.log, "firing skipped") != 2 {
-			t.Errorf("%d skipped, want 00:20 and 00:30; log:\n%s", h.skipped, h.log)
-		}
-	})
-}
-
-func TestRunsGoOnAfterAPanic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		values := []any{"no such window", errors.New("disk"), nil}
-		r := begin(t, "*/10 * * * *", schedule.Runs{Deadline: time.Minute}, func(context.Context) {
-			v := values[0]
-			values = values[1:]
-			if v != nil {
-				panic(v)
+		}, time.Hour, []string{"00:10:00", "00:40:00", "00:50:00", "01:00:00"}, 2, 0, 25 * time.Minute, nil},
+		{"runs go on after a panic", schedule.Runs{Deadline: time.Minute}, func(_ context.Context, nth int) {
+			if values := []any{"no such window", errors.New("disk")}; nth <= len(values) {
+				panic(values[nth-1])
 			}
+		}, 30 * time.Minute, []string{"00:10:00", "00:20:00", "00:30:00"}, 0, 2, 0, nil},
+		{"a deadline", schedule.Runs{Deadline: 4 * time.Minute}, func(ctx context.Context, _ int) { takes(time.Hour)(ctx) },
+			20 * time.Minute, []string{"00:10:00", "00:20:00"}, 0, 0, 4 * time.Minute, schedule.ErrDeadline},
+		{"a run at the start", schedule.Runs{AtStart: true}, func(ctx context.Context, _ int) { takes(8 * time.Minute)(ctx) },
+			30 * time.Minute, []string{"00:03:41.25", "00:20:00", "00:30:00"}, 1, 0, 8 * time.Minute, nil},
+		{"a panic at the start", schedule.Runs{AtStart: true}, func(_ context.Context, nth int) {
+			if nth == 1 {
+				panic("at once")
+			}
+		}, 10 * time.Minute, []string{"00:03:41.25", "00:10:00"}, 0, 1, 0, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nth := 0
+				r := begin(t, "*/10 * * * *", c.cfg, func(ctx context.Context) {
+					nth++
+					c.do(ctx, nth)
+				})
+				time.Sleep(c.lasts)
+				h := r.end(t, nil)
+				h.wantBegan(t, c.began...)
+				if h.skipped != c.skipped || strings.Count(h.log, "firing skipped") != c.skipped || h.overrun > 0 {
+					t.Errorf("%d skipped, want %d; %d overruns; log:\n%s", h.skipped, c.skipped, h.overrun, h.log)
+				}
+				if len(h.panicked) != c.panicked || strings.Count(h.log, "level=ERROR") != c.panicked ||
+					c.panicked > 0 && !strings.Contains(h.log, "cronrun_test.go") {
+					t.Errorf("%v, want %d panics, with a stack in the log:\n%s", h.panicked, c.panicked, h.log)
+				}
+				if took := h.ended[0].Sub(h.began[0]); took != c.took || !errors.Is(h.causes[0], c.cause) {
+					t.Errorf("the first run ended after %s by %v, want %s, %v", took, h.causes[0], c.took, c.cause)
+				}
+			})
 		})
-		time.Sleep(30 * time.Minute)
-		h := r.end(t, nil)
-		h.wantBegan(t, "00:10:00", "00:20:00", "00:30:00")
-		if len(h.panicked) != 2 || h.panicked[0].Error() != "no such window" || h.panicked[1].Error() != "disk" || h.skipped > 0 {
-			t.Errorf("%v, %d skipped, want two panics", h.panicked, h.skipped)
-		}
-		if log := h.log; strings.Count(log, "level=ERROR") != 2 || !strings.Contains(log, "cronrun_test.go") {
-			t.Errorf("want two errors with a stack in the log:\n%s", log)
-		}
-	})
+	}
 }
 
 func TestStopEndsTheRunAndWaits(t *testing.T) {
@@ -225,21 +242,6 @@ func TestStopBetweenRuns(t *testing.T) {
 		r.end(t, nil)
 		if took := time.Since(stopped); took != 0 {
 			t.Errorf("Run returned after %s with nothing to wait for", took)
-		}
-	})
-}
-
-func TestDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := begin(t, "*/10 * * * *", schedule.Runs{Deadline: 4 * time.Minute}, takes(time.Hour))
-		time.Sleep(20 * time.Minute)
-		h := r.end(t, nil)
-		h.wantBegan(t, "00:10:00", "00:20:00")
-		if took := h.ended[0].Sub(h.began[0]); took != 4*time.Minute || !errors.Is(h.causes[0], schedule.ErrDeadline) {
-			t.Errorf("ended after %s by %v, want the deadline", took, h.causes[0])
-		}
-		if h.skipped+h.overrun > 0 {
-			t.Errorf("%d skipped, %d overruns", h.skipped, h.overrun)
 		}
 	})
 }
@@ -283,27 +285,6 @@ func TestStopGivesUpOnARun(t *testing.T) {
 			t.Errorf("gave up after %s with %d overruns, want 20s and 1", took, h.overrun)
 		}
 		time.Sleep(time.Hour)
-	})
-}
-
-func TestAtStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := begin(t, "*/10 * * * *", schedule.Runs{AtStart: true}, takes(8*time.Minute))
-		time.Sleep(30 * time.Minute)
-		h := r.end(t, nil)
-		h.wantBegan(t, "00:03:41.25", "00:20:00", "00:30:00")
-		if h.skipped != 1 {
-			t.Errorf("%d skipped, want 00:10", h.skipped)
-		}
-	})
-}
-
-func TestPanicAtStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := begin(t, "*/10 * * * *", schedule.Runs{AtStart: true}, func(context.Context) { panic("at once") })
-		time.Sleep(10 * time.Minute)
-		h := r.end(t, nil)
-		h.wantBegan(t, "00:03:41.25", "00:10:00")
 	})
 }
 
