@@ -296,34 +296,35 @@ func TestSinkIsTriedAgain(t *testing.T) {
 	w.emptySpool()
 }
 
-// A newer revision replaces one that still waits for a sink.
+// A newer revision replaces one that still waits for a sink, also if the process died
+// before the ledger knew it.
 func TestNewerRevisionSupersedes(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	k := day("prj_a", 0)
-	isDown := true
-	var numbers []int32
-	second := &memsink.Sink{Fault: func(step memsink.Step, rev analytics.Revision) error {
-		if isDown {
-			return errors.New("is down")
-		}
-		if step == memsink.After {
-			numbers = append(numbers, rev.Number)
-		}
-		return nil
-	}}
-	w.more = []sinks.Sink{other{second}}
-	for version := range 2 {
-		w.service.put(k, 300, version)
+	for _, f := range []fault{noFault, killedAfter} {
+		w := newWorld(t, t.TempDir())
+		k := day("prj_a", 0)
+		isDown := true
+		var numbers []int32
+		second := &memsink.Sink{Fault: func(step memsink.Step, rev analytics.Revision) error {
+			if step == memsink.After {
+				numbers = append(numbers, rev.Number)
+			}
+			return when(isDown, errors.New("is down"))
+		}}
+		w.more = []sinks.Sink{other{second}}
+		w.service.put(k, 300, 0)
 		w.run(asked(k)...)
+		w.service.put(k, 300, 1)
+		w.failing(string(StepSealed), 1, f)
+		w.run(asked(k)...)
+		w.faults, isDown = nil, false
+		if _, n := w.recovered(); n != 1 || len(numbers) != 1 || numbers[0] != 2 {
+			t.Errorf("%q: %d windows delivered, revisions %v", f, n, numbers)
+		}
+		w.shows(k, 2)
+		w.reader = second
+		w.shows(k, 2)
+		w.emptySpool()
 	}
-	isDown = false
-	if _, n := w.recovered(); n != 1 || len(numbers) != 1 || numbers[0] != 2 {
-		t.Errorf("%d windows delivered, revisions %v", n, numbers)
-	}
-	w.shows(k, 2)
-	w.reader = second
-	w.shows(k, 2)
-	w.emptySpool()
 }
 
 // TestLostFile: a window file that is gone or damaged.

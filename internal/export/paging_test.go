@@ -165,6 +165,24 @@ func TestDrift(t *testing.T) {
 	}
 }
 
+// A process that died before the ledger knew the window: the requests of all its readings
+// count.
+func TestRequestsOfALateWindow(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	k := day("prj_a", 0)
+	w.service.put(k, 700, 1)
+	w.spoil(moveTotals, 2)
+	w.failing(string(StepSealed), 1, killedAfter)
+	w.run(asked(k)...)
+	w.faults = nil
+	w.recovered()
+	if e, _ := w.ledger.newest(k); e.prov.Requests != 2+3 || w.service.requests() != 2+3 {
+		t.Errorf("%d requests, the ledger says %d", w.service.requests(), e.prov.Requests)
+	}
+	w.shows(k, 1)
+	w.emptySpool()
+}
+
 // unverified fails unless the window is shown, each path once, and not as verified.
 func (w *world) unverified(t *testing.T, k analytics.Key) {
 	t.Helper()
