@@ -64,7 +64,8 @@ type Provenance struct {
 	RepeatedRows int64 `json:"repeated_rows"`
 }
 
-// PageRows is the most rows of one page (service specification, sections 4.3 and 8).
+// PageRows is the most rows that one page, an answer of the API, can have (service
+// specification, sections 4.3 and 8).
 const PageRows = 250
 
 // Page is one answer of the API: some rows of a window, and the site totals
