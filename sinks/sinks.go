@@ -32,6 +32,9 @@ type Sealed interface {
 
 // Sink stores windows. It is used by many goroutines at once, but never by two for
 // the same window. Making one connects to nothing; the first use does.
+//
+// Errors that are returned say what happened and where the sink writes; callers know
+// its name and the window. Errors that are yielded name both.
 type Sink interface {
 	// Name is the sink's name in configuration, ledger, logs and metrics.
 	Name() string
@@ -79,8 +82,13 @@ type Sink interface {
 }
 
 // ErrNotListed means that the windows of a sink could not be listed: it must not be
-// taken for empty.
+// taken for empty. NotListed makes the error.
 var ErrNotListed = errors.New("the windows it holds cannot be listed")
+
+// NotListed returns ErrNotListed of the named sink, with its cause.
+func NotListed(sink string, err error) error {
+	return fmt.Errorf("%s sink: %w: %w", sink, ErrNotListed, err)
+}
 
 // ErrOtherRevision is the error of Sink.Top where the sink shows another revision
 // than the one asked for.

@@ -128,7 +128,7 @@ func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
 func (a *Program) planLoad(ctx context.Context, _ config.Config, to, from sinks.Sink, scope sinks.Scope) (loadSummary, error) {
 	plan, err := load.NewPlan(ctx, sinks.List(ctx, from), sinks.List(ctx, to), scope.Has)
 	if err != nil {
-		return loadSummary{}, fmt.Errorf("%s sink: %w", to.Name(), err)
+		return loadSummary{}, err
 	}
 	s := newLoadSummary(to, from, plan)
 	s.Rows = plan.Rows()
@@ -150,7 +150,7 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 	defer func() { err = errors.Join(err, temp.Remove()) }()
 	plan, err := load.NewPlan(ctx, from.Revisions(ctx), to.Revisions(ctx), scope.Has)
 	if err != nil {
-		return s, fmt.Errorf("%s sink: %w", to.Name(), err)
+		return s, err
 	}
 	s = newLoadSummary(to, from, plan)
 	db := opened.State

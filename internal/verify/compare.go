@@ -67,7 +67,7 @@ func (c *Comparison) Run(ctx context.Context) (Compared, error) {
 			err = l.refuse(entries)
 		}
 		if err != nil {
-			done.Errors = append(done.Errors, fmt.Errorf("%s sink: not compared with the ledger: %w", s.Name(), err))
+			done.Errors = append(done.Errors, fmt.Errorf("not compared with the ledger: %w", err))
 			continue
 		}
 		lists[s.Name()] = l
@@ -126,9 +126,9 @@ func (l *listing) refuse(entries []Entry) error {
 	if claimed < many || 2*lost <= claimed {
 		return nil
 	}
-	return fmt.Errorf("it has lost %d of the %d windows that the ledger says it has: is it the right place, and mounted? "+
-		"Nothing is read again because of it. If they are really gone: `docgauge verify` lists them, `docgauge verify --repair` copies them from another sink, `docgauge load --sink %s` from another archive",
-		lost, claimed, l.sink.Name())
+	return fmt.Errorf("%s sink: it has lost %d of the %d windows that the ledger says it has: is it the right place, and mounted? "+
+		"Nothing is read again because of it. If they are really gone: `docgauge verify` lists them, `docgauge verify --repair` copies them from another sink, `docgauge load --sink %[1]s` from another archive",
+		l.sink.Name(), lost, claimed)
 }
 
 // lacks reports whether the sink surely does not show the revision.

@@ -291,7 +291,7 @@ func (r *Repair) fill(ctx context.Context, m mending, to []sinks.Sink) error {
 	return copying{dir: r.Dir, entry: m.entry}.run(ctx, from, func(w sinks.Sealed, source string) error {
 		for _, s := range to {
 			if err := s.Replace(ctx, w); err != nil {
-				return err
+				return fmt.Errorf("%s sink: %w", s.Name(), err)
 			}
 			if err := r.Book.Committed(ctx, m.entry.Revision, s.Name(), r.Now()); err != nil {
 				return err

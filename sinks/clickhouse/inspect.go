@@ -25,7 +25,7 @@ const keysAtOnce = 500
 func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	return func(yield func(sinks.Shown, error) bool) {
 		if err := s.inspect(ctx, scope, yield); err != nil && !errors.Is(err, errEnough) {
-			yield(sinks.Shown{}, fmt.Errorf("%w: %w", sinks.ErrNotListed, s.explain(err)))
+			yield(sinks.Shown{}, sinks.NotListed(name, s.explain(err)))
 		}
 	}
 }

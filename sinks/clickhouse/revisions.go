@@ -14,7 +14,7 @@ import (
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return func(yield func(analytics.Revision, error) bool) {
 		if err := s.revisions(ctx, func(r analytics.Revision) bool { return yield(r, nil) }); err != nil {
-			yield(analytics.Revision{}, fmt.Errorf("%w: %w", sinks.ErrNotListed, s.explain(err)))
+			yield(analytics.Revision{}, sinks.NotListed(name, s.explain(err)))
 		}
 	}
 }

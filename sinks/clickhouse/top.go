@@ -19,7 +19,7 @@ func (s *Sink) Top(ctx context.Context, rev analytics.Revision, n int) ([]analyt
 		err = sinks.ErrOtherRevision
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pages of %s: %w", rev.Key, s.explain(err))
+		return nil, s.explain(err)
 	}
 	return pages, nil
 }

@@ -20,7 +20,7 @@ import (
 func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (w sinks.Sealed, done func() error, err error) {
 	path := filepath.Join(dir, rand.Text())
 	if err := s.write(ctx, rev.Key, path); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", rev.Key, s.explain(err))
+		return nil, nil, s.explain(err)
 	}
 	done = func() error { return os.Remove(path) }
 	file, err := archive.Open(path)

@@ -71,19 +71,18 @@ func (s *Sink) Collect(context.Context, bool) ([]sinks.Superseded, error) { retu
 // Replace commits w.
 func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	rev := w.Revision()
-	if err := s.replace(ctx, rev, w); err != nil {
-		return fmt.Errorf("memory sink: %s: %w", rev.Key, err)
-	}
-	return nil
-}
-
-func (s *Sink) replace(ctx context.Context, rev analytics.Revision, w sinks.Sealed) error {
 	if err := s.fault(Before, rev); err != nil {
 		return err
 	}
-	rows, err := collect(ctx, w)
-	if err != nil {
-		return err
+	var rows []analytics.Row
+	for row, err := range w.Rows() {
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if err := s.fault(Read, rev); err != nil {
 		return err
@@ -102,17 +101,6 @@ func (s *Sink) fault(step Step, rev analytics.Revision) error {
 		return nil
 	}
 	return s.Fault(step, rev)
-}
-
-func collect(ctx context.Context, w sinks.Sealed) ([]analytics.Row, error) {
-	var rows []analytics.Row
-	for row, err := range w.Rows() {
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, row)
-	}
-	return rows, ctx.Err()
 }
 
 // Revisions yields the revision of each window.

@@ -2,7 +2,11 @@ package parquet
 
 import (
 	"context"
+	"crypto/md5"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -29,13 +33,10 @@ const (
 	defaultRegion = "us-east-1"
 	// bucketReaders is how many objects are read at once.
 	bucketReaders = 16
-	// sumKey and tailSumKey are the metadata of an object that hold the SHA-256
-	// of all of it, and of its last tailBytes.
-	sumKey, tailSumKey = "sha256", "sha256-last-64k"
 )
 
-// patience is how long things may take.
-type patience struct {
+// limits is how long things may take.
+type limits struct {
 	transfer    time.Duration // one object sent or fetched, with its retries
 	call        time.Duration // every other call, with its retries
 	answer      time.Duration // the server, to begin its answer to one request
@@ -43,18 +44,18 @@ type patience struct {
 	backoff     time.Duration // between two tries, at most
 }
 
-var usualPatience = patience{
+var usualLimits = limits{
 	transfer: 5 * time.Minute, call: time.Minute, answer: 30 * time.Second,
 	credentials: 10 * time.Second, backoff: 5 * time.Second,
 }
 
-// bucket is a tree of objects below a prefix. An object appears whole, by one
-// PUT, whose body the server checks against its MD5. A PUT whose answer is lost
-// is sent again: the same bytes under the same name. Sums go along as metadata,
-// so that a file or a footer that is read is known to be the one published.
+// bucket is a tree of objects below a prefix. An object appears whole, by one PUT
+// whose body the server checks against its MD5. A PUT whose answer is lost is sent
+// again: the same bytes under the same name. Checksums go along as metadata, so that
+// a file or a footer that is read is known to be the one published.
 type bucket struct {
-	address
-	patience
+	address address
+	limits  limits
 
 	mu     sync.Mutex
 	client *s3.Client
@@ -66,19 +67,19 @@ func newBucket(url string) (*bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bucket{address: a, patience: usualPatience}, nil
+	return &bucket{address: a, limits: usualLimits}, nil
 }
 
-func (b *bucket) location() string { return b.address.String() }
+func (b *bucket) location() string { return b.address.of("") }
 
-func (b *bucket) describe(name string) string { return b.of(name) }
+func (b *bucket) describe(name string) string { return b.address.of(name) }
 
 func (b *bucket) readers() int { return bucketReaders }
 
-func (b *bucket) key(name string) *string { return aws.String(path.Join(b.prefix, name)) }
+func (b *bucket) key(name string) *string { return aws.String(path.Join(b.address.prefix, name)) }
 
-// prepare finds region and credentials, and makes the directory of staging
-// files, which only this user can read. Systems that tidy up may have removed it.
+// prepare finds region and credentials, and makes the directory of staging files,
+// which only this user can read. It makes it again if the system has tidied it up.
 func (b *bucket) prepare(ctx context.Context) error {
 	if _, err := b.connect(ctx); err != nil {
 		return err
@@ -99,8 +100,8 @@ func (b *bucket) prepare(ctx context.Context) error {
 	return nil
 }
 
-// connect finds region and credentials where the AWS SDK finds them. It asks
-// nothing of the bucket.
+// connect finds region and credentials where the AWS SDK finds them. It asks nothing
+// of the bucket.
 func (b *bucket) connect(ctx context.Context) (*s3.Client, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,7 +110,7 @@ func (b *bucket) connect(ctx context.Context) (*s3.Client, error) {
 	}
 	client, err := b.newClient(ctx)
 	if err != nil {
-		return nil, b.explain(err)
+		return nil, explain(b.location(), err)
 	}
 	b.client = client
 	return client, nil
@@ -137,20 +138,28 @@ func (b *bucket) publish(ctx context.Context, staged, name string) (err error) {
 		return err
 	}
 	if info.Size() > maxObject {
-		return fmt.Errorf("%s: %d bytes are more than the %d that S3 takes in one PUT: use a directory for windows as large as this", b.describe(name), info.Size(), maxObject)
+		return fmt.Errorf("%s: %d bytes are more than the %d that S3 takes in one PUT: use a directory for windows as large as this",
+			b.describe(name), info.Size(), maxObject)
 	}
-	if err := b.put(ctx, name, f); err != nil {
-		return err
-	}
-	at(tableOf(name) + " renamed")
-	return nil
+	return b.put(ctx, name, f)
 }
 
-// put sends an object, whole or not at all.
+// put sends an object, whole or not at all. The MD5 is for the server, on which every
+// S3 server can rely; the checksums in the metadata are for readers.
 func (b *bucket) put(ctx context.Context, name string, body io.ReadSeeker) error {
-	ctx, cancel := context.WithTimeout(ctx, b.transfer)
+	ctx, cancel := context.WithTimeout(ctx, b.limits.transfer)
 	defer cancel()
-	sent, err := sumsOf(body)
+	short, all, tail := md5.New(), sha256.New(), sha256.New() //nolint:gosec // detects damage on the way, not an attack
+	size, err := io.Copy(io.MultiWriter(short, all), body)
+	if err == nil {
+		_, err = body.Seek(max(0, size-tailBytes), io.SeekStart)
+	}
+	if err == nil {
+		_, err = io.Copy(tail, body)
+	}
+	if err == nil {
+		_, err = body.Seek(0, io.SeekStart)
+	}
 	if err != nil {
 		return err
 	}
@@ -159,28 +168,29 @@ func (b *bucket) put(ctx context.Context, name string, body io.ReadSeeker) error
 		return err
 	}
 	answer, err := client.PutObject(ctx, &s3.PutObjectInput{
-		Bucket: &b.name, Key: b.key(name), Body: body, ContentLength: &sent.size,
-		ContentMD5: &sent.md5, ContentType: aws.String("application/vnd.apache.parquet"), Metadata: sent.metadata,
+		Bucket: &b.address.bucket, Key: b.key(name), Body: body, ContentLength: &size,
+		ContentMD5:  aws.String(base64.StdEncoding.EncodeToString(short.Sum(nil))),
+		ContentType: aws.String("application/vnd.apache.parquet"),
+		Metadata:    map[string]string{sumKey: hex.EncodeToString(all.Sum(nil)), tailSumKey: hex.EncodeToString(tail.Sum(nil))},
 	})
 	if err == nil && answer.ETag == nil {
 		err = errNotS3
 	}
-	return b.explain(err)
+	return explain(b.location(), err)
 }
 
 func (b *bucket) remove(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, b.call)
+	ctx, cancel := context.WithTimeout(ctx, b.limits.call)
 	defer cancel()
 	client, err := b.connect(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: b.key(name)})
-	if err != nil && !absent(err) {
-		return b.explain(err)
+	_, err = client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.address.bucket, Key: b.key(name)})
+	if isAbsent(err) {
+		return nil
 	}
-	at(tableOf(name) + " removed")
-	return nil
+	return explain(b.location(), err)
 }
 
 func (b *bucket) list(ctx context.Context, dir string, found func(name string)) error {
@@ -188,33 +198,26 @@ func (b *bucket) list(ctx context.Context, dir string, found func(name string)) 
 	if err != nil {
 		return err
 	}
-	pages := s3.NewListObjectsV2Paginator(client, &s3.ListObjectsV2Input{Bucket: &b.name, Prefix: aws.String(*b.key(dir) + "/")})
+	pages := s3.NewListObjectsV2Paginator(client, &s3.ListObjectsV2Input{Bucket: &b.address.bucket, Prefix: aws.String(*b.key(dir) + "/")})
 	for pages.HasMorePages() {
-		if err := b.page(ctx, pages, found); err != nil {
-			return err
+		within, cancel := context.WithTimeout(ctx, b.limits.call)
+		page, err := pages.NextPage(within)
+		cancel()
+		if err == nil && page.IsTruncated == nil && page.Name == nil {
+			err = errNotS3
+		}
+		if err != nil {
+			return explain(b.location(), err)
+		}
+		for _, object := range page.Contents {
+			found(strings.TrimPrefix(strings.TrimPrefix(*object.Key, b.address.prefix), "/"))
 		}
 	}
 	return nil
 }
 
-func (b *bucket) page(ctx context.Context, pages *s3.ListObjectsV2Paginator, found func(name string)) error {
-	ctx, cancel := context.WithTimeout(ctx, b.call)
-	defer cancel()
-	page, err := pages.NextPage(ctx)
-	if err == nil && page.IsTruncated == nil && page.Name == nil {
-		err = errNotS3
-	}
-	if err != nil {
-		return b.explain(err)
-	}
-	for _, object := range page.Contents {
-		found(strings.TrimPrefix(strings.TrimPrefix(*object.Key, b.prefix), "/"))
-	}
-	return nil
-}
-
 // check puts, lists, reads and deletes an object below _staging.
-func (b *bucket) check(ctx context.Context) error {
+func (b *bucket) check(ctx context.Context) (err error) {
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
@@ -222,24 +225,21 @@ func (b *bucket) check(ctx context.Context) error {
 	if err := b.put(ctx, name, strings.NewReader(name)); err != nil {
 		return err
 	}
-	err := b.checkRead(ctx, name)
-	if rerr := b.remove(context.WithoutCancel(ctx), name); err == nil {
-		err = rerr
-	}
-	return err
-}
-
-func (b *bucket) checkRead(ctx context.Context, name string) error {
-	seen := false
-	if err := b.list(ctx, stagingName, func(found string) { seen = seen || found == name }); err != nil {
+	defer func() {
+		if rerr := b.remove(context.WithoutCancel(ctx), name); err == nil {
+			err = rerr
+		}
+	}()
+	listed := false
+	if err := b.list(ctx, stagingName, func(found string) { listed = listed || found == name }); err != nil {
 		return err
 	}
-	if !seen {
+	if !listed {
 		return fmt.Errorf("%s: an object that was put is not listed: docgauge needs a server that lists what it holds", b.location())
 	}
-	_, err := b.open(ctx, name)
+	_, err = b.open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: an object that was put cannot be read: %w", b.describe(name), err)
+		err = fmt.Errorf("%s: an object that was put cannot be read: %w", b.describe(name), err)
 	}
 	return err
 }

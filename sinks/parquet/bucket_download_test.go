@@ -137,7 +137,7 @@ func TestServerIgnoresRanges(t *testing.T) {
 		t.Errorf("read %+v, %v", rev, err)
 	}
 	data, _ := os.ReadFile(w.Path())
-	tail := &object{part: part{size: f.Size(), off: f.Size()}, ctx: t.Context(), bucket: s.tree.(*bucket), name: name}
+	tail := &object{tail: part{size: f.Size(), off: f.Size()}, ctx: t.Context(), bucket: s.tree.(*bucket), name: name}
 	got := make([]byte, 100)
 	if n, err := tail.ReadAt(got, 1000); n != 100 || err != nil || !slices.Equal(got, data[1000:1100]) {
 		t.Errorf("ReadAt = %d, %v, or the wrong bytes", n, err)

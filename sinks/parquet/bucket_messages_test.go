@@ -96,7 +96,7 @@ func TestNoCredentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _, p := behindProxy(t)
-			s.tree.(*bucket).credentials = time.Second
+			s.tree.(*bucket).limits.credentials = time.Second
 			for _, variable := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
 				t.Setenv(variable, "")
 			}
@@ -178,13 +178,13 @@ func knowNoHost(t *testing.T) {
 }
 
 func TestServerSlow(t *testing.T) {
-	for name, hasten := range map[string]func(*patience){
-		"no answer to any try":  func(p *patience) { p.answer = 20 * time.Millisecond },
-		"no answer to the call": func(p *patience) { p.transfer, p.call = 100*time.Millisecond, 100*time.Millisecond },
+	for name, hasten := range map[string]func(*limits){
+		"no answer to any try":  func(p *limits) { p.answer = 20 * time.Millisecond },
+		"no answer to the call": func(p *limits) { p.transfer, p.call = 100*time.Millisecond, 100*time.Millisecond },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _, p := behindProxy(t)
-			hasten(&s.tree.(*bucket).patience)
+			hasten(&s.tree.(*bucket).limits)
 			p.set(stall)
 			failsAll(t, s, "takes too long")
 		})

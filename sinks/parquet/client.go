@@ -3,7 +3,14 @@ package parquet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
@@ -15,13 +22,111 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// newClient asks for credentials at once: without any, that is the error, and
-// not the last of many places where they were looked for.
+var (
+	bucketForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$`)
+	regionForm = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+	prefixForm = regexp.MustCompile(`^[A-Za-z0-9!_.*'()=-]+(/[A-Za-z0-9!_.*'()=-]+)*$`)
+)
+
+// address is s3://bucket/prefix with what its query sets; the AWS SDK finds the rest
+// where it always looks.
+type address struct {
+	bucket, prefix   string
+	region, endpoint string
+	pathStyle        *bool
+}
+
+var (
+	errForm        = errors.New("s3: want a URL like s3://bucket/prefix?region=eu-west-1&endpoint=https://minio.example:9000")
+	errCredentials = errors.New("s3: credentials do not belong in the URL: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role")
+)
+
+// parseAddress reads s3://bucket/prefix?region=&endpoint=&path_style=. Errors do not
+// repeat what may be a secret in the wrong place.
+func parseAddress(raw string) (a address, err error) {
+	if len(raw) < len("s3://") || !strings.EqualFold(raw[:len("s3://")], "s3://") {
+		return a, errForm
+	}
+	if place, _, _ := strings.Cut(raw, "?"); strings.Contains(place, "@") {
+		return a, errCredentials
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return a, errForm
+	}
+	a = address{bucket: u.Host, prefix: strings.Trim(u.Path, "/")}
+	switch {
+	case u.Port() != "":
+		return a, errors.New("s3: the URL begins with the bucket: name the server with ?endpoint=")
+	case !bucketForm.MatchString(a.bucket):
+		return a, fmt.Errorf("s3: bucket %.80q: must match %s", a.bucket, bucketForm)
+	case a.prefix != "" && !prefixForm.MatchString(a.prefix), slices.ContainsFunc(strings.Split(a.prefix, "/"), isDots):
+		return a, fmt.Errorf("s3: prefix %.80q: must match %s, without . and .. as parts", a.prefix, prefixForm)
+	case u.Fragment != "":
+		return a, errors.New("s3: a # has no meaning in the URL: leave it out")
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return a, errForm
+	}
+	for name, values := range query {
+		if len(values) > 1 {
+			return a, errors.New("s3: a parameter is given twice: name it once")
+		}
+		if err := a.set(strings.ToLower(name), values[0]); err != nil {
+			return a, err
+		}
+	}
+	return a, nil
+}
+
+func isDots(part string) bool { return part == "." || part == ".." }
+
+// set takes one parameter of the query. Plain http is allowed: signatures do
+// not carry the secret, and servers inside a cluster often have no certificate.
+func (a *address) set(name, value string) error {
+	switch name {
+	case "region":
+		if !regionForm.MatchString(value) {
+			return fmt.Errorf("s3: region: want one like eu-west-1, which matches %s", regionForm)
+		}
+		a.region = value
+	case "endpoint":
+		u, err := url.Parse(value)
+		if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return errors.New("s3: endpoint: want a URL like https://minio.example:9000, without credentials or parameters")
+		}
+		a.endpoint = strings.TrimRight(value, "/")
+	case "path_style":
+		b, err := strconv.ParseBool(strings.ToLower(value))
+		if err != nil {
+			return errors.New("s3: path_style: want true or false")
+		}
+		a.pathStyle = &b
+	default:
+		return errors.New("s3: a parameter is not known: there are region, endpoint and path_style")
+	}
+	return nil
+}
+
+// of is the address of an object below the prefix, or of the prefix for an empty
+// name. Of the parameters it has the endpoint only, which tells places of the same
+// name apart.
+func (a address) of(name string) string {
+	s := "s3://" + path.Join(a.bucket, a.prefix, name)
+	if a.endpoint != "" {
+		s += " at " + a.endpoint
+	}
+	return s
+}
+
+// newClient looks for credentials at once: if there are none, the error says so, and
+// not which of many places was the last to be searched.
 func (b *bucket) newClient(ctx context.Context) (*s3.Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.credentials)
+	ctx, cancel := context.WithTimeout(ctx, b.limits.credentials)
 	defer cancel()
 	base := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-		t.ResponseHeaderTimeout = b.answer
+		t.ResponseHeaderTimeout = b.limits.answer
 		t.MaxIdleConnsPerHost = bucketReaders
 		t.DisableCompression = true
 	})
@@ -45,45 +150,44 @@ func (b *bucket) newClient(ctx context.Context) (*s3.Client, error) {
 	return client, nil
 }
 
-var errNoRegion = errors.New("the region is not known: set AWS_REGION, or ?region= in the URL")
-
-// options sets what the URL says, and keeps to what every S3 server knows.
+// options sets what the URL says, and uses only what every S3 server knows: older
+// servers refuse the checksums that the SDK sends by default.
 func (b *bucket) options(o *s3.Options) {
-	if b.region != "" {
-		o.Region = b.region
+	if b.address.region != "" {
+		o.Region = b.address.region
 	}
-	if b.endpoint != "" {
-		o.BaseEndpoint = aws.String(b.endpoint)
+	if b.address.endpoint != "" {
+		o.BaseEndpoint = aws.String(b.address.endpoint)
 	}
 	other := o.BaseEndpoint != nil
 	if o.Region == "" && other {
 		o.Region = defaultRegion
 	}
 	o.UsePathStyle = other
-	if b.pathStyle != nil {
-		o.UsePathStyle = *b.pathStyle
+	if b.address.pathStyle != nil {
+		o.UsePathStyle = *b.address.pathStyle
 	}
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 	o.APIOptions = append(o.APIOptions, withoutAcceptEncoding)
 }
 
-// retryer tries each call on its own: the SDK's quota for all of them together
-// would give up early where many windows wait for one server. A body that was
-// damaged on the way is worth another try.
+// retryer retries each call on its own: the SDK's quota for all of them together
+// would give up early where many windows wait for one server. It also retries a body
+// that was damaged on the way.
 func (b *bucket) retryer() aws.Retryer {
 	r := retry.NewStandard(func(o *retry.StandardOptions) {
-		o.MaxAttempts, o.MaxBackoff, o.RateLimiter = requestTries, b.backoff, ratelimit.None
+		o.MaxAttempts, o.MaxBackoff, o.RateLimiter = requestTries, b.limits.backoff, ratelimit.None
 	})
 	return retry.AddWithErrorCodes(r, "BadDigest", "XAmzContentSHA256Mismatch")
 }
 
-// withoutAcceptEncoding leaves out a header that some servers (Google's) change
-// on the way in, which breaks its signature.
+// withoutAcceptEncoding leaves out a header that some servers (Google's) change before
+// they test the signature, which covers it.
 func withoutAcceptEncoding(stack *middleware.Stack) error {
 	_, _ = stack.Finalize.Remove("DisableAcceptEncodingGzip") // not every call has it
 	return nil
 }
 
-// noRedirect keeps requests, which are signed, where they were meant to go.
+// noRedirect keeps signed requests from going to another server.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

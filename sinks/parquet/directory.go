@@ -18,9 +18,9 @@ import (
 const (
 	dirMode  = 0o755
 	fileMode = 0o644
-	// leftoverAge is the age at which a staging file is one of a dead process.
+	// leftoverAge is the age from which a staging file belongs to a dead process.
 	leftoverAge = time.Hour
-	// checkBytes is enough that a full disk has no room for it left in a block.
+	// checkBytes is more than the last block of a full disk has room for.
 	checkBytes = 64 << 10
 )
 
@@ -63,9 +63,9 @@ func (d *directory) stagingFile() string {
 	return filepath.Join(d.staging(), rand.Text()+stagedSuffix)
 }
 
-// prepare makes root and _staging where they are missing. A root that was
-// there and is gone is not made again: more likely its file system is not
-// mounted, and a new directory would hide that.
+// prepare makes root and _staging where they are missing. It does not make a root
+// again that was there and is gone: more likely its file system is not mounted, and
+// a new directory would hide that.
 func (d *directory) prepare(context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,7 +76,13 @@ func (d *directory) prepare(context.Context) error {
 	case errors.Is(err, fs.ErrNotExist) && d.opened:
 		return fmt.Errorf("directory %s is gone since it was first used: mount it or put it back: %w", d.root, err)
 	case errors.Is(err, fs.ErrNotExist):
-		err = d.makeRoot()
+		err = os.Mkdir(d.root, dirMode)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("directory %s: its parent does not exist: create that or name another directory: %w", d.root, err)
+		}
+		if err == nil {
+			err = durable.SyncDir(filepath.Dir(d.root))
+		}
 	}
 	if err != nil {
 		return err
@@ -84,44 +90,37 @@ func (d *directory) prepare(context.Context) error {
 	if err := d.makeDir(d.staging()); err != nil {
 		return err
 	}
-	if !d.opened {
-		d.sweep()
+	if d.opened {
+		return nil
 	}
 	d.opened = true
+	// Staging files of processes that died are removed. Those of living processes are
+	// younger; one that cannot be removed takes room and does no other harm.
+	entries, _ := os.ReadDir(d.staging())
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && strings.HasSuffix(e.Name(), stagedSuffix) && time.Since(info.ModTime()) > leftoverAge {
+			_ = os.Remove(filepath.Join(d.staging(), e.Name()))
+		}
+	}
 	return nil
-}
-
-func (d *directory) makeRoot() error {
-	err := os.Mkdir(d.root, dirMode)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("directory %s: its parent does not exist: create that or name another directory: %w", d.root, err)
-	}
-	if err != nil {
-		return err
-	}
-	return durable.SyncDir(filepath.Dir(d.root))
 }
 
 // publish renames: readers see the former file or this one.
 func (d *directory) publish(_ context.Context, staged, name string) error {
 	path := d.path(name)
-	dir := filepath.Dir(path)
 	d.mu.Lock()
-	err := d.makeDir(dir)
+	err := d.makeDir(filepath.Dir(path))
 	d.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(staged, path); err != nil {
-		return err
-	}
-	at(tableOf(name) + " renamed")
-	return durable.SyncDir(dir)
+	return durable.Rename(staged, path)
 }
 
-// makeDir makes dir below root and makes its entry durable, and so for the
-// directories above it. An entry that is there may be one that a crashed
-// process did not flush, so the first use flushes it in any case.
+// makeDir makes dir below root, and the directories above it, durably. An entry that
+// is there may be one that a crashed process did not flush, so the first use flushes
+// it in any case.
 func (d *directory) makeDir(dir string) error {
 	if dir == d.root {
 		return nil
@@ -150,7 +149,6 @@ func (d *directory) remove(_ context.Context, name string) error {
 	} else if err != nil {
 		return err
 	}
-	at(tableOf(name) + " removed")
 	return durable.SyncDir(filepath.Dir(path))
 }
 
@@ -178,7 +176,16 @@ type localFile struct {
 func (f localFile) Size() int64 { return f.size }
 
 func (d *directory) open(_ context.Context, name string) (file, error) {
-	f, err := os.Open(d.path(name))
+	return openLocal(d.path(name))
+}
+
+// openWhole is open: an open file stays as it is.
+func (d *directory) openWhole(ctx context.Context, name string) (file, error) {
+	return d.open(ctx, name)
+}
+
+func openLocal(path string) (file, error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -189,8 +196,8 @@ func (d *directory) open(_ context.Context, name string) (file, error) {
 	return localFile{f, info.Size()}, nil
 }
 
-// fetch gives the file a second name, or a copy where that cannot be done, so
-// that it stays although another file takes its place.
+// fetch gives the file a second name, so that it stays although another file takes
+// its place, or copies it where links cannot be made.
 func (d *directory) fetch(ctx context.Context, name, dir string) (string, func() error, error) {
 	path := filepath.Join(dir, rand.Text()+suffix)
 	done := func() error { return os.Remove(path) }
@@ -227,16 +234,4 @@ func (d *directory) check(ctx context.Context) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
-}
-
-// sweep removes staging files of processes that died. Those of a process that
-// lives are younger; one that cannot be removed takes room but does no harm.
-func (d *directory) sweep() {
-	entries, _ := os.ReadDir(d.staging())
-	for _, e := range entries {
-		info, err := e.Info()
-		if err == nil && strings.HasSuffix(e.Name(), stagedSuffix) && time.Since(info.ModTime()) > leftoverAge {
-			_ = os.Remove(filepath.Join(d.staging(), e.Name()))
-		}
-	}
 }

@@ -91,14 +91,13 @@ func TestRootRemoved(t *testing.T) {
 func TestRootRemovedInTheMiddle(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
 	s := newSink(t, root)
-	step = func(name string) {
-		if name == "totals staged" {
+	s.tree = stepping{s.tree, func(step string) {
+		if step == "before visitors" {
 			if err := os.RemoveAll(root); err != nil {
 				t.Error(err)
 			}
 		}
-	}
-	defer func() { step = nil }()
+	}}
 	if err := s.Replace(t.Context(), seal(t, 1, 3)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Replace = %v", err)
 	}

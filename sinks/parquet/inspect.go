@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
-	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
@@ -15,100 +13,74 @@ import (
 )
 
 // Inspect yields what the two files of each window in scope show, and changes
-// nothing. With scope.Rows both files are read to their ends (see
-// [archive.Inspect]); else their footers. Files in the two tables that a glob
-// finds although they are none of ours are faults of kind Stray, unless only some
-// windows are asked for.
+// nothing. With scope.Rows it reads both files to their ends (see [archive.Inspect]),
+// else their footers. Files in the two tables that a glob finds although they are not
+// ours are faults of kind Stray, unless only some windows are asked for.
 func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	return func(yield func(sinks.Shown, error) bool) {
-		for shown, err := range each(ctx, s, scope, func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
+		keys, strays, err := s.list(ctx, scope)
+		if err != nil && !yield(sinks.Shown{}, sinks.NotListed(name, err)) {
+			return
+		}
+		if !s.each(ctx, keys, func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
 			return s.inspect(ctx, key, scope.Rows)
-		}) {
-			if !yield(shown, err) {
+		}, yield) || scope.Keys != nil {
+			return
+		}
+		for _, stray := range strays {
+			err := fmt.Errorf("file %s: readers of **/*%s get it too, and it is not a window of ours: move it away", s.tree.describe(stray), suffix)
+			if !yield(sinks.Shown{}, sinks.Fault{Sink: name, Kind: sinks.Stray, Err: err}) {
 				return
 			}
-		}
-		if scope.Keys == nil {
-			s.strays(ctx, yield)
 		}
 	}
 }
 
 // inspect returns what the files of a window show. With an error it returns what
-// the visitors file shows, if that can be read; where both can be read and disagree,
-// what a repair would make of them.
+// could be read, or what a repair would make of files that disagree.
 func (s *Sink) inspect(ctx context.Context, key analytics.Key, rows bool) (*sinks.Shown, error) {
-	for again := false; ; again = true {
-		visitors, sum, err := s.readFile(ctx, visitorsTable, key, rows)
-		if err != nil {
-			return nil, err
-		}
-		var shown *sinks.Shown
-		if visitors != nil {
-			shown = &sinks.Shown{Revision: visitors.Revision, Checksum: visitors.Checksum, Sum: sum}
-		}
-		totals, _, err := s.readFile(ctx, totalsTable, key, rows)
-		if err != nil {
-			return shown, err
-		}
-		p := pair{revisionOf(visitors), revisionOf(totals)}
-		switch {
-		case p.remedy() == removeVisitors && again:
-			return &sinks.Shown{Revision: totals.Revision}, p.disagreement()
-		case p.remedy() != none && again:
-			return shown, p.disagreement()
-		case p.remedy() != none:
-			continue // the window may have been replaced between the two reads
-		case visitors == nil && totals != nil:
-			return &sinks.Shown{Revision: totals.Revision}, nil
-		}
-		return shown, nil
+	p, err := s.read(ctx, key, rows)
+	if err == nil && p.disagreement() != nil {
+		p, err = s.read(ctx, key, rows) // the window may have been replaced between the two files
 	}
-}
-
-func (p pair) disagreement() error {
-	switch v, t := p.visitors, p.totals; {
-	case v == nil:
-		return p.lost()
-	case t == nil:
-		return errDisagree{fmt.Errorf("the totals file of revision %d is missing", v.Number)}
-	default:
-		return errDisagree{fmt.Errorf("the visitors file shows %s, the totals file %s", said(*v), said(*t))}
+	if err == nil {
+		err = p.disagreement()
 	}
+	return p.newest(), err
 }
 
-func said(r analytics.Revision) string {
-	return fmt.Sprintf("revision %d with %d rows and the totals %d, %d, %d of %s", r.Number, r.Rows,
-		r.Totals.Human, r.Totals.AI, r.Totals.Total, r.ExportedAt.Format("2006-01-02 15:04:05"))
-}
-
-func revisionOf(foot *archive.Footer) *analytics.Revision {
-	if foot == nil {
-		return nil
+// read reads the footers of key's files, or with rows all of them. If the totals
+// file cannot be read, the pair has the visitors file.
+func (s *Sink) read(ctx context.Context, key analytics.Key, rows bool) (p pair, err error) {
+	if p.visitors, p.sum, err = s.readFile(ctx, visitorsTable, key, rows); err != nil {
+		return pair{}, err
 	}
-	return &foot.Revision
+	p.totals, _, err = s.readFile(ctx, totalsTable, key, rows)
+	return p, err
 }
 
-// readFile reads the footer of key's file in table, or with rows all of it; nil
-// if there is no file.
-func (s *Sink) readFile(ctx context.Context, table string, key analytics.Key, rows bool) (_ *archive.Footer, sum analytics.Sum, err error) {
+// readFile reads the footer of key's file in table, or with rows all of it; nil if
+// there is no file.
+func (s *Sink) readFile(ctx context.Context, table string, key analytics.Key, rows bool) (*archive.Footer, analytics.Sum, error) {
+	var none analytics.Sum
 	name, err := place(table, key)
 	if err != nil {
-		return nil, sum, err
+		return nil, none, err
 	}
 	open := s.tree.open
 	if rows {
-		open = s.tree.whole
+		open = s.tree.openWhole
 	}
 	f, err := open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, sum, nil
+		return nil, none, nil
 	}
 	if err != nil {
-		return nil, sum, err
+		return nil, none, err
 	}
 	defer f.Close()
 	var foot archive.Footer
+	var sum analytics.Sum
 	if rows {
 		foot, sum, err = archive.Inspect(f, f.Size())
 	} else {
@@ -122,63 +94,72 @@ func (s *Sink) readFile(ctx context.Context, table string, key analytics.Key, ro
 		err = fmt.Errorf("is no file of the table %s", table)
 	}
 	if err != nil {
-		return nil, sum, fmt.Errorf("file %s: %w", s.tree.describe(name), err)
+		return nil, none, fmt.Errorf("file %s: %w", s.tree.describe(name), err)
 	}
 	return &foot, sum, nil
 }
 
-// strays yields a fault for each file that readers of a table get and that is no
-// window of ours.
-func (s *Sink) strays(ctx context.Context, yield func(sinks.Shown, error) bool) {
-	var names []string
-	for _, table := range []string{visitorsTable, totalsTable} {
-		err := s.tree.list(ctx, table+"/"+version, func(name string) {
-			if _, ours := keyOf(name); !ours && strings.HasSuffix(name, suffix) {
-				names = append(names, name)
+// Window returns the published file of rev's window as a sealed one. It refuses a
+// file whose bytes are not those that were written.
+func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (w sinks.Sealed, done func() error, err error) {
+	table := visitorsTable
+	if rev.TotalsOnly() {
+		table = totalsTable
+	}
+	name, err := place(table, rev.Key)
+	if err != nil {
+		return nil, nil, err
+	}
+	path, done, err := s.tree.fetch(ctx, name, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%s is gone since it was listed: %w", s.tree.describe(name), err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := archive.Open(path)
+	if err == nil && file.Revision().Key != rev.Key {
+		err = fmt.Errorf("holds %s", file.Revision().Key)
+	}
+	if err == nil {
+		err = file.Intact()
+	}
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("%s: %w", s.tree.describe(name), err), done())
+	}
+	return file, done, nil
+}
+
+// Top reads the visitors file of rev's window, with the tests of Inspect.
+func (s *Sink) Top(ctx context.Context, rev analytics.Revision, n int) ([]analytics.Row, error) {
+	if rev.TotalsOnly() {
+		return nil, nil
+	}
+	name, err := place(visitorsTable, rev.Key)
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.tree.openWhole(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("file %s: %w", s.tree.describe(name), err)
+	}
+	defer f.Close()
+	foot, err := archive.ReadFooter(f, f.Size())
+	if err == nil && (foot.Key != rev.Key || foot.Number != rev.Number) {
+		err = sinks.ErrOtherRevision
+	}
+	var top []analytics.Row
+	if err == nil {
+		top, err = analytics.Top(func(yield func(analytics.Row, error) bool) {
+			more := true
+			_, _, err := archive.InspectRows(f, f.Size(), func(r analytics.Row) { more = more && yield(r, nil) })
+			if err != nil && more {
+				yield(analytics.Row{}, err)
 			}
-		})
-		if err != nil {
-			return // said before
-		}
+		}, n)
 	}
-	for _, stray := range names {
-		err := fmt.Errorf("file %s: whoever reads **/*%s gets it too, and it is no window of ours: move it away", s.tree.describe(stray), suffix)
-		if !yield(sinks.Shown{}, sinks.Fault{Sink: name, Kind: sinks.Stray, Err: err}) {
-			return
-		}
-	}
-}
-
-// fetched is a local copy of an object.
-type fetched struct {
-	localFile
-	done func() error
-}
-
-func (f fetched) Close() error { return errors.Join(f.localFile.Close(), f.done()) }
-
-// whole fetches an object that is to be read to its end, tested by its SHA-256.
-func (b *bucket) whole(ctx context.Context, name string) (file, error) {
-	if err := b.prepare(ctx); err != nil {
-		return nil, err
-	}
-	b.mu.Lock()
-	temp := b.temp
-	b.mu.Unlock()
-	path, done, err := b.fetch(ctx, name, temp.Path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("file %s: %w", s.tree.describe(name), err)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, errors.Join(err, done())
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, errors.Join(err, f.Close(), done())
-	}
-	return fetched{localFile{f, info.Size()}, done}, nil
+	return top, nil
 }
-
-// whole is open: a file that is open stays as it is.
-func (d *directory) whole(ctx context.Context, name string) (file, error) { return d.open(ctx, name) }

@@ -10,18 +10,17 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// busy is a tree in which another process replaces a window just before its
-// visitors file is opened for the first time.
+// busy is a tree in which another process replaces a window just before the second
+// of its files is opened.
 type busy struct {
 	tree
+	opened  int
 	replace func()
 }
 
 func (b *busy) open(ctx context.Context, name string) (file, error) {
-	if b.replace != nil && strings.HasPrefix(name, visitorsTable) {
-		replace := b.replace
-		b.replace = nil
-		replace()
+	if b.opened++; b.opened == 2 {
+		b.replace()
 	}
 	return b.tree.open(ctx, name)
 }
@@ -36,7 +35,7 @@ func TestListWhileAnotherWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			writer := newSink(t, t.TempDir())
 			replace(t, writer, tc.former)
-			s := &Sink{tree: &busy{writer.tree, func() { replace(t, writer, tc.next) }}}
+			s := &Sink{tree: &busy{tree: writer.tree, replace: func() { replace(t, writer, tc.next) }}}
 			var got []analytics.Revision
 			for rev, err := range sinks.List(t.Context(), s) {
 				if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -22,14 +23,17 @@ const (
 	fetchTries = 3
 	// maxRange bounds what is read into memory, if a server ignores ranges.
 	maxRange = 256 << 20
+	// sumKey and tailSumKey are the metadata of an object that hold the SHA-256 of
+	// all of it, and of its last tailBytes.
+	sumKey, tailSumKey = "sha256", "sha256-last-64k"
 )
 
-// object is an open object: its end is here, the rest is fetched when asked for.
+// object is an open object: its end is in memory, the rest is fetched when asked for.
 type object struct {
-	part
 	ctx    context.Context
 	bucket *bucket
 	name   string
+	tail   part
 }
 
 // part is some of an object: data begins at off of the size bytes in all.
@@ -39,21 +43,21 @@ type part struct {
 	etag      *string
 }
 
-func (o *object) Size() int64 { return o.size }
+func (o *object) Size() int64 { return o.tail.size }
 
 func (o *object) Close() error { return nil }
 
-// ReadAt reads from the end that is here, or asks for the range, of the same
-// version of the object.
+// ReadAt reads from the end in memory, or fetches the range, of the same version of
+// the object.
 func (o *object) ReadAt(p []byte, off int64) (int, error) {
-	if off < 0 || off >= o.size {
+	if off < 0 || off >= o.Size() {
 		return 0, io.EOF
 	}
-	from := o.part
+	from := o.tail
 	if off < from.off {
 		var err error
-		end := min(off+int64(len(p)), o.size)
-		if from, err = o.bucket.get(o.ctx, o.name, fmt.Sprintf("bytes=%d-%d", off, end-1), o.etag); err != nil {
+		end := min(off+int64(len(p)), o.Size())
+		if from, err = o.bucket.get(o.ctx, o.name, fmt.Sprintf("bytes=%d-%d", off, end-1), o.tail.etag); err != nil {
 			return 0, err
 		}
 	}
@@ -76,71 +80,56 @@ func (b *bucket) open(ctx context.Context, name string) (file, error) {
 	if tail.off+int64(len(tail.data)) != tail.size {
 		return nil, explain(b.describe(name), errNotS3)
 	}
-	return &object{part: tail, ctx: ctx, bucket: b, name: name}, nil
+	return &object{ctx, b, name, tail}, nil
 }
 
 // get fetches a range of an object into memory.
 func (b *bucket) get(ctx context.Context, name, bytes string, etag *string) (p part, err error) {
-	ctx, cancel := context.WithTimeout(ctx, b.call)
+	ctx, cancel := context.WithTimeout(ctx, b.limits.call)
 	defer cancel()
-	err = b.untilWhole(ctx, name, func() (err error) {
-		p, err = b.getOnce(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: b.key(name), Range: aws.String(bytes), IfMatch: etag})
-		return err
+	err = b.untilWhole(ctx, name, aws.String(bytes), etag, func(answer *s3.GetObjectOutput) error {
+		data, err := io.ReadAll(io.LimitReader(answer.Body, maxRange))
+		if err != nil {
+			return brokenOff{err}
+		}
+		n := int64(len(data))
+		p = part{data: data, size: n, etag: answer.ETag}
+		if answer.ContentRange != nil {
+			var end int64
+			if _, err := fmt.Sscanf(*answer.ContentRange, "bytes %d-%d/%d", &p.off, &end, &p.size); err != nil ||
+				p.off < 0 || end >= p.size || end-p.off+1 != n {
+				return errNotS3
+			}
+		}
+		// The metadata can tell of all of an object, and of its end.
+		sum := sha256.Sum256(p.data)
+		switch {
+		case n == p.size:
+			return verify(answer, sumKey, sum[:])
+		case n == p.size-p.off && n == tailBytes:
+			return verify(answer, tailSumKey, sum[:])
+		}
+		return nil
 	})
 	return p, err
 }
 
-func (b *bucket) getObject(ctx context.Context, in *s3.GetObjectInput) (*s3.GetObjectOutput, error) {
-	client, err := b.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := client.GetObject(ctx, in)
-	if err == nil && answer.ETag == nil {
-		return nil, errors.Join(errNotS3, answer.Body.Close())
-	}
-	return answer, err
-}
-
-func (b *bucket) getOnce(ctx context.Context, in *s3.GetObjectInput) (p part, err error) {
-	answer, err := b.getObject(ctx, in)
-	if err != nil {
-		return p, err
-	}
-	defer answer.Body.Close()
-	if p.data, err = io.ReadAll(io.LimitReader(answer.Body, maxRange)); err != nil {
-		return p, brokenOff{err}
-	}
-	p.etag, p.size = answer.ETag, int64(len(p.data))
-	if answer.ContentRange != nil {
-		var end int64
-		if _, err := fmt.Sscanf(*answer.ContentRange, "bytes %d-%d/%d", &p.off, &end, &p.size); err != nil || p.off < 0 || end >= p.size || end-p.off+1 != int64(len(p.data)) {
-			return p, errNotS3
-		}
-	}
-	return p, p.verify(answer)
-}
-
-// verify can tell of the end of an object, and of all of it.
-func (p part) verify(answer *s3.GetObjectOutput) error {
-	sum := sha256.Sum256(p.data)
-	switch int64(len(p.data)) {
-	case p.size:
-		return verify(answer, sumKey, sum[:])
-	case p.size - p.off:
-		if len(p.data) == tailBytes {
-			return verify(answer, tailSumKey, sum[:])
-		}
-	}
-	return nil
-}
-
-// untilWhole repeats fetch while bodies break off or are damaged. The SDK
-// repeats requests, but not the reading of their answers.
-func (b *bucket) untilWhole(ctx context.Context, name string, fetch func() error) error {
+// untilWhole gives read the answer to a GET, again while bodies break off or are
+// damaged. The SDK retries requests, but not the reading of their answers.
+func (b *bucket) untilWhole(ctx context.Context, name string, bytes, etag *string, read func(*s3.GetObjectOutput) error) error {
 	for try := 1; ; try++ {
-		err := fetch()
-		if absent(err) {
+		client, err := b.connect(ctx)
+		if err != nil {
+			return err
+		}
+		answer, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.address.bucket, Key: b.key(name), Range: bytes, IfMatch: etag})
+		if err == nil {
+			if err = errNotS3; answer.ETag != nil {
+				err = read(answer)
+			}
+			_ = answer.Body.Close() // it was read to its end, or given up
+		}
+		if isAbsent(err) {
 			return fs.ErrNotExist
 		}
 		if _, again := errors.AsType[brokenOff](err); !again || try == fetchTries || ctx.Err() != nil {
@@ -149,9 +138,18 @@ func (b *bucket) untilWhole(ctx context.Context, name string, fetch func() error
 	}
 }
 
+// verify compares the checksum of what was read with the one it was published with.
+// Objects that came otherwise have none, unless their metadata came along.
+func verify(answer *s3.GetObjectOutput, key string, sum []byte) error {
+	if want := answer.Metadata[key]; want != "" && want != hex.EncodeToString(sum) {
+		return brokenOff{errDamaged}
+	}
+	return nil
+}
+
 // fetch copies an object to a file in dir.
 func (b *bucket) fetch(ctx context.Context, name, dir string) (string, func() error, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.transfer)
+	ctx, cancel := context.WithTimeout(ctx, b.limits.transfer)
 	defer cancel()
 	path := filepath.Join(dir, rand.Text()+suffix)
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -159,31 +157,23 @@ func (b *bucket) fetch(ctx context.Context, name, dir string) (string, func() er
 		return "", nil, err
 	}
 	done := func() error { return os.Remove(path) }
-	err = b.untilWhole(ctx, name, func() error { return b.copyTo(ctx, name, out) })
+	err = b.untilWhole(ctx, name, nil, nil, func(answer *s3.GetObjectOutput) error {
+		if err := out.Truncate(0); err != nil {
+			return err
+		}
+		if _, err := out.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		sum := sha256.New()
+		if _, err := io.Copy(io.MultiWriter(out, sum), body{answer.Body}); err != nil {
+			return err
+		}
+		return verify(answer, sumKey, sum.Sum(nil))
+	})
 	if err = errors.Join(err, out.Close()); err != nil {
 		return "", nil, errors.Join(err, done())
 	}
 	return path, done, nil
-}
-
-// copyTo makes out what the object is.
-func (b *bucket) copyTo(ctx context.Context, name string, out *os.File) error {
-	answer, err := b.getObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: b.key(name)})
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if err := out.Truncate(0); err != nil {
-		return err
-	}
-	if _, err := out.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	sum := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(out, sum), body{answer.Body}); err != nil {
-		return err
-	}
-	return verify(answer, sumKey, sum.Sum(nil))
 }
 
 // body tells the errors of an answer from those of what it is copied to.
@@ -195,4 +185,29 @@ func (b body) Read(p []byte) (int, error) {
 		err = brokenOff{err}
 	}
 	return n, err
+}
+
+// fetched is a local copy of an object, removed when it is closed.
+type fetched struct {
+	file
+	done func() error
+}
+
+func (f fetched) Close() error { return errors.Join(f.file.Close(), f.done()) }
+
+// openWhole fetches an object that is to be read to its end, with its checksum
+// tested.
+func (b *bucket) openWhole(ctx context.Context, name string) (file, error) {
+	if err := b.prepare(ctx); err != nil {
+		return nil, err
+	}
+	path, done, err := b.fetch(ctx, name, filepath.Dir(b.stagingFile()))
+	if err != nil {
+		return nil, err
+	}
+	f, err := openLocal(path)
+	if err != nil {
+		return nil, errors.Join(err, done())
+	}
+	return fetched{f, done}, nil
 }

@@ -260,14 +260,14 @@ func TestHalfWindows(t *testing.T) {
 			s := newSink(t, t.TempDir())
 			if tc.totals != nil {
 				replace(t, s, tc.totals)
-				if err := s.removeVisitors(t.Context(), tc.totals.Revision().Key); err != nil {
+				if err := s.tree.remove(t.Context(), placed(t, visitorsTable, tc.totals.Revision().Key)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if tc.visitors != nil {
 				staged := s.tree.stagingFile()
-				err := errors.Join(s.tree.prepare(t.Context()), stageVisitors(t.Context(), staged, tc.visitors),
-					s.publish(t.Context(), staged, visitorsTable, tc.visitors.Revision().Key))
+				err := errors.Join(s.tree.prepare(t.Context()), stage(t.Context(), staged, tc.visitors),
+					s.tree.publish(t.Context(), staged, placed(t, visitorsTable, tc.visitors.Revision().Key)))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -361,6 +361,22 @@ func TestSealedFileOfAnotherRevision(t *testing.T) {
 		t.Errorf("Replace = %v", err)
 	}
 	agrees(t, s, 1)
+}
+
+// placed is place of a good key.
+func placed(t *testing.T, table string, key analytics.Key) string {
+	t.Helper()
+	name, err := place(table, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// tableOf returns the table that the file called name is in.
+func tableOf(name string) string {
+	table, _, _ := strings.Cut(name, "/")
+	return table
 }
 
 // path returns the full name of key's file in table.

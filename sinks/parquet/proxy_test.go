@@ -202,7 +202,7 @@ const atOnce = time.Minute
 // impatient makes s wait between its tries as little as a test wants to. The
 // limits of single calls are for tests that lower them.
 func impatient(s *Sink) *Sink {
-	s.tree.(*bucket).patience = patience{
+	s.tree.(*bucket).limits = limits{
 		transfer: 3 * atOnce, call: 3 * atOnce, answer: 2 * atOnce,
 		credentials: 2 * atOnce, backoff: time.Millisecond,
 	}

@@ -6,98 +6,104 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"sync"
+	"os"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Revisions yields the revision of each window in the tree, from footers
-// alone, and finishes what a crash left half done (see the package comment).
-// Files with other names than ours are not looked at. A damaged file yields an
-// error that names it, and the other windows follow. Where the tree cannot be
-// listed, that is an error with [sinks.ErrNotListed].
+// Revisions yields the revision of each window in the tree, from footers alone, and
+// finishes what a crash left half done (see the package comment). It ignores files
+// with other names than ours.
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
-	return each(ctx, s, sinks.Scope{}, s.revision)
-}
-
-// each yields what read returns of each window in scope; nil without an error is
-// left out.
-func each[T any](ctx context.Context, s *Sink, scope sinks.Scope, read func(context.Context, analytics.Key) (*T, error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var none T
-		keys, err := s.keys(ctx, scope)
-		if err != nil && !yield(none, fmt.Errorf("parquet sink: %w: %w", sinks.ErrNotListed, err)) {
+	return func(yield func(analytics.Revision, error) bool) {
+		keys, _, err := s.list(ctx, sinks.Scope{})
+		if err != nil && !yield(analytics.Revision{}, sinks.NotListed(name, err)) {
 			return
 		}
-		within, stop := context.WithCancel(ctx)
-		all, enough := readAll(within, keys, s.tree.readers(), read), false
-		for f := range all {
-			if f.value != nil {
-				enough = !yield(*f.value, f.err)
-			} else if f.err != nil {
-				enough = !yield(none, f.err)
-			}
-			if enough {
-				break
-			}
-		}
-		stop()
-		for range all {
-			// until its goroutines have ended
-		}
-		if err := ctx.Err(); err != nil && !enough {
-			yield(none, fmt.Errorf("parquet sink: %w", err))
-		}
+		s.each(ctx, keys, s.healed, func(shown sinks.Shown, err error) bool { return yield(shown.Revision, err) })
 	}
 }
 
-// found is what reading one window came to.
-type found[T any] struct {
-	value *T
-	err   error
-}
-
-// readAll reads windows, several at once where the tree is far away, until all
-// are read or ctx is done.
-func readAll[T any](ctx context.Context, keys map[analytics.Key]bool, atOnce int, read func(context.Context, analytics.Key) (*T, error)) <-chan found[T] {
-	todo, out := make(chan analytics.Key), make(chan found[T])
-	go func() {
-		defer close(todo)
-		for key := range keys {
-			select {
-			case todo <- key:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	var wait sync.WaitGroup
-	for range atOnce {
-		wait.Go(func() {
-			for key := range todo {
-				value, err := read(ctx, key)
-				select {
-				case out <- found[T]{value, faultOf(key, err)}:
-				case <-ctx.Done():
-				}
+// list returns the windows in scope that have a file in either table, and the names
+// of files that a reader's glob finds although they are not ours. It does so with an
+// error too: those it found until then.
+func (s *Sink) list(ctx context.Context, scope sinks.Scope) (keys map[analytics.Key]bool, strays []string, err error) {
+	keys = map[analytics.Key]bool{}
+	for _, table := range []string{visitorsTable, totalsTable} {
+		err := s.tree.list(ctx, table+"/"+version, func(name string) {
+			switch key, ours := keyOf(name); {
+			case ours && scope.Has(key):
+				keys[key] = true
+			case !ours && strings.HasSuffix(name, suffix):
+				strays = append(strays, name)
 			}
 		})
+		if err != nil {
+			return keys, strays, err
+		}
 	}
-	go func() { wait.Wait(); close(out) }()
-	return out
+	return keys, strays, nil
 }
 
-// faultOf makes err the error of one window.
-func faultOf(key analytics.Key, err error) error {
-	if err == nil {
-		return nil
+// each yields what read returns of each window, reading several at once where the
+// tree is far away. It leaves out nil without an error. It returns false when yield
+// wants no more; no goroutine outlives it.
+func (s *Sink) each(ctx context.Context, keys map[analytics.Key]bool, read func(context.Context, analytics.Key) (*sinks.Shown, error),
+	yield func(sinks.Shown, error) bool) (more bool) {
+	type result struct {
+		shown *sinks.Shown
+		err   error
 	}
-	return sinks.Fault{Sink: name, Key: key, Kind: kindOf(err), Err: err}
+	within, stop := context.WithCancel(ctx)
+	defer stop()
+	results := make(chan result)
+	go func() {
+		defer close(results)
+		var readers errgroup.Group
+		readers.SetLimit(s.tree.readers())
+		for key := range keys {
+			if within.Err() != nil {
+				break
+			}
+			readers.Go(func() error {
+				shown, err := read(within, key)
+				if err != nil {
+					err = sinks.Fault{Sink: name, Key: key, Kind: kindOf(err), Err: err}
+				}
+				select {
+				case results <- result{shown, err}:
+				case <-within.Done():
+				}
+				return nil
+			})
+		}
+		_ = readers.Wait()
+	}()
+	more = true
+	for r := range results {
+		switch {
+		case !more: // wait for the end of the goroutines
+		case r.shown != nil:
+			more = yield(*r.shown, r.err)
+		case r.err != nil:
+			more = yield(sinks.Shown{}, r.err)
+		}
+		if !more {
+			stop()
+		}
+	}
+	if more && ctx.Err() != nil {
+		more = yield(sinks.Shown{}, fmt.Errorf("%s sink: %w", name, context.Cause(ctx)))
+	}
+	return more
 }
 
-// errDisagree: the two files of a window are not of one revision.
+// errDisagree means that the two files of a window are not of one revision.
 type errDisagree struct{ error }
 
 func kindOf(err error) sinks.FaultKind {
@@ -107,7 +113,7 @@ func kindOf(err error) sinks.FaultKind {
 	switch {
 	case disagree:
 		return sinks.Disagree
-	case errors.Is(err, errDamaged) || emptyObject(err):
+	case errors.Is(err, errDamaged) || isEmptyObject(err):
 		return sinks.Unreadable
 	case local || remote || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return sinks.Unavailable
@@ -115,25 +121,63 @@ func kindOf(err error) sinks.FaultKind {
 	return sinks.Unreadable
 }
 
-// keys returns the windows in scope that have a file in either table, also with
-// an error those found until then.
-func (s *Sink) keys(ctx context.Context, scope sinks.Scope) (map[analytics.Key]bool, error) {
-	keys := map[analytics.Key]bool{}
-	for _, table := range []string{visitorsTable, totalsTable} {
-		err := s.tree.list(ctx, table+"/"+version, func(name string) {
-			if key, ours := keyOf(name); ours && scope.Has(key) {
-				keys[key] = true
-			}
-		})
-		if err != nil {
-			return keys, err
-		}
+// healed returns what readers see of key, after it has made the two tables agree;
+// nil if there is no such window.
+func (s *Sink) healed(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
+	p, err := s.read(ctx, key, false)
+	if err == nil && p.remedy() != none {
+		p, err = s.heal(ctx, key)
 	}
-	return keys, nil
+	if err != nil {
+		return nil, err
+	}
+	return p.newest(), nil
+}
+
+// heal reads again, while no Replace is under way, and applies the remedy.
+func (s *Sink) heal(ctx context.Context, key analytics.Key) (pair, error) {
+	s.healing.Lock()
+	defer s.healing.Unlock()
+	p, err := s.read(ctx, key, false)
+	if err != nil {
+		return p, err
+	}
+	switch p.remedy() {
+	case writeTotals:
+		return p, s.writeTotals(ctx, p.visitors.Revision)
+	case removeVisitors:
+		name, err := place(visitorsTable, key)
+		if err != nil {
+			return p, err
+		}
+		return p, s.tree.remove(ctx, name)
+	case exportAgain:
+		return p, p.disagreement()
+	}
+	return p, nil
+}
+
+func (s *Sink) writeTotals(ctx context.Context, rev analytics.Revision) error {
+	name, err := place(totalsTable, rev.Key)
+	if err != nil {
+		return err
+	}
+	if err := s.tree.prepare(ctx); err != nil {
+		return err
+	}
+	staged := s.tree.stagingFile()
+	defer os.Remove(staged)
+	if err := archive.WriteTotals(staged, rev); err != nil {
+		return err
+	}
+	return s.tree.publish(ctx, staged, name)
 }
 
 // pair is what the two tables hold of one window; nil is no file.
-type pair struct{ visitors, totals *analytics.Revision }
+type pair struct {
+	visitors, totals *archive.Footer
+	sum              analytics.Sum // of the rows of visitors, if they were read
+}
 
 // remedy is what makes the two tables agree.
 type remedy int
@@ -152,84 +196,41 @@ func (p pair) remedy() remedy {
 		return none
 	case v == nil:
 		return exportAgain
-	case t != nil && same(*v, *t):
+	case t != nil && same(v.Revision, t.Revision):
 		return none
-	case t != nil && t.TotalsOnly() && newer(*t, *v):
+	case t != nil && t.TotalsOnly() && (t.Number > v.Number || t.Number == v.Number && t.ExportedAt.After(v.ExportedAt)):
 		return removeVisitors
 	}
 	return writeTotals
 }
 
-func newer(a, b analytics.Revision) bool {
-	return a.Number > b.Number || a.Number == b.Number && a.ExportedAt.After(b.ExportedAt)
+// newest is what readers see once the tables agree; nil if nothing can be told.
+func (p pair) newest() *sinks.Shown {
+	switch r := p.remedy(); {
+	case r == exportAgain:
+		return nil
+	case r != removeVisitors && p.visitors != nil:
+		return &sinks.Shown{Revision: p.visitors.Revision, Checksum: p.visitors.Checksum, Sum: p.sum}
+	case p.totals != nil:
+		return &sinks.Shown{Revision: p.totals.Revision}
+	}
+	return nil
 }
 
-// revision returns the revision of key that readers see, nil if there is none.
-func (s *Sink) revision(ctx context.Context, key analytics.Key) (*analytics.Revision, error) {
-	p, err := s.read(ctx, key)
-	if err == nil && p.remedy() != none {
-		p, err = s.heal(ctx, key)
+// disagreement says how the tables differ; nil if they agree.
+func (p pair) disagreement() error {
+	describe := func(r analytics.Revision) string {
+		return fmt.Sprintf("revision %d with %d rows and the totals %d, %d, %d of %s", r.Number, r.Rows,
+			r.Totals.Human, r.Totals.AI, r.Totals.Total, r.ExportedAt.Format("2006-01-02 15:04:05"))
 	}
-	if err != nil {
-		return nil, err
+	switch v, t := p.visitors, p.totals; {
+	case p.remedy() == none:
+		return nil
+	case v == nil:
+		return errDisagree{fmt.Errorf("the visitors file of revision %d with %d rows is missing: export the window again", t.Number, t.Rows)}
+	case t == nil:
+		return errDisagree{fmt.Errorf("the totals file of revision %d is missing", v.Number)}
+	default:
+		return errDisagree{fmt.Errorf("the visitors file shows %s, the totals file %s", describe(v.Revision), describe(t.Revision))}
 	}
-	return p.newest(), nil
-}
-
-// newest is what readers see where the tables agree.
-func (p pair) newest() *analytics.Revision {
-	if p.visitors != nil {
-		return p.visitors
-	}
-	return p.totals
-}
-
-func (p pair) lost() error {
-	return errDisagree{fmt.Errorf("the visitors file of revision %d with %d rows is missing: export the window again", p.totals.Number, p.totals.Rows)}
-}
-
-// heal looks again, when no Replace is under way, and applies the remedy.
-func (s *Sink) heal(ctx context.Context, key analytics.Key) (pair, error) {
-	s.healing.Lock()
-	defer s.healing.Unlock()
-	p, err := s.read(ctx, key)
-	if err != nil {
-		return p, err
-	}
-	switch p.remedy() {
-	case writeTotals:
-		return p, s.writeTotals(ctx, *p.visitors)
-	case removeVisitors:
-		p.visitors = nil
-		return p, s.removeVisitors(ctx, key)
-	case exportAgain:
-		return p, p.lost()
-	}
-	return p, nil
-}
-
-func (s *Sink) writeTotals(ctx context.Context, rev analytics.Revision) error {
-	if err := s.tree.prepare(ctx); err != nil {
-		return err
-	}
-	staged := s.tree.stagingFile()
-	defer discard(staged)
-	if err := archive.WriteTotals(staged, rev); err != nil {
-		return err
-	}
-	return s.publish(ctx, staged, totalsTable, rev.Key)
-}
-
-func (s *Sink) read(ctx context.Context, key analytics.Key) (p pair, err error) {
-	if p.totals, err = s.footer(ctx, totalsTable, key); err != nil {
-		return p, err
-	}
-	p.visitors, err = s.footer(ctx, visitorsTable, key)
-	return p, err
-}
-
-// footer reads the revision of key's file in table, nil if there is no file.
-func (s *Sink) footer(ctx context.Context, table string, key analytics.Key) (*analytics.Revision, error) {
-	foot, _, err := s.readFile(ctx, table, key, false)
-	return revisionOf(foot), err
 }

@@ -1,32 +1,73 @@
+// Package parquet publishes window files to a tree that any warehouse reads (SPEC
+// 6): visitors/v1 and totals/v1, one file per window, in a directory or below a
+// prefix of an S3 bucket.
+//
+// A file appears under its name whole and durable, so nothing whose name ends in
+// .parquet is ever incomplete: in a directory by rename from _staging on the same
+// file system, in a bucket by one PUT whose body the server checks. The package does
+// not write Parquet itself: the visitors file is the sealed window file, byte for
+// byte. It has no multipart uploads: one PUT carries 5 GiB.
+//
+// # Two files
+//
+// Replace changes two files of a window, and two renames, or two PUTs, are not one
+// step:
+//
+//	rows:        stage both; publish visitors; publish totals
+//	totals only: stage totals; publish totals; remove visitors, if there is one
+//
+// The last step commits. Readers who join both tables between the steps can tell by
+// the column revision. The order lets every crash be finished from what is on disk,
+// since a visitors file carries the totals in its footer:
+//
+//	visitors            totals                 what happened, and what heals it
+//	revision a          revision a             nothing
+//	revision b          none, or a with rows   died after visitors: b's totals are written
+//	revision b          a, totals only, older  the same
+//	revision a          b, totals only, newer  died before the removal: a's file is removed
+//	none                a, totals only         nothing
+//	none                a, with rows           somebody removed a file: an error, export again
+//
+// Replace heals by doing everything again; Revisions heals as above before it yields
+// a revision, so that a ledger rebuilt from the sink says what readers see, even
+// where state and spool were lost. Older is the smaller revision, and among equals
+// the earlier exported_at.
+//
+// Two processes must not write the same window at once, and a repair is a write; the
+// lock of the state directory prevents that, among processes that share it.
 package parquet
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/sinks"
 )
 
-var _ sinks.Sink = (*Sink)(nil)
+const name = "parquet"
 
-// Sink publishes windows under one directory, or one prefix of a bucket.
+// Sink publishes windows in one directory, or below one prefix of a bucket.
 type Sink struct {
 	tree tree
 
-	// healing is shared by all Replace and held alone by a repair, which must
-	// not take a window in the middle of Replace for one left by a crash.
+	// healing is shared by all Replace and held alone by a repair, which must not
+	// take a window in the middle of Replace for one that a crash left.
 	healing sync.RWMutex
 }
 
+var _ sinks.Sink = (*Sink)(nil)
+
 // New returns a sink on a directory, or on s3://bucket/prefix with the options
-// region, endpoint and path_style as a query. The directory is made by the first
-// Replace or Check if its parent exists; New writes nothing and asks nobody.
+// region, endpoint and path_style as a query. The first Replace or Check makes the
+// directory if its parent exists; New writes nothing and connects to nothing.
 func New(root string) (*Sink, error) {
 	var t tree
 	var err error
@@ -44,110 +85,135 @@ func New(root string) (*Sink, error) {
 	return &Sink{tree: t}, nil
 }
 
-// Location names the directory or bucket, without secrets.
-func (s *Sink) Location() string { return s.tree.location() }
-
 // Name returns "parquet".
 func (s *Sink) Name() string { return name }
 
-const name = "parquet"
+// Location names the directory or bucket, without secrets.
+func (s *Sink) Location() string { return s.tree.location() }
 
-// Replace publishes w; see the package comment for the order of its steps. If
-// it fails or dies between the two files, each table shows one whole revision,
-// but they can differ until Replace or Revisions runs again.
-func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
-	s.healing.RLock()
-	defer s.healing.RUnlock()
-	key := w.Revision().Key
-	if err := s.replace(ctx, w); err != nil {
-		return fmt.Errorf("parquet sink: %s: %w", key, err)
+// Check makes the directory if need be, and writes and removes a file in _staging.
+func (s *Sink) Check(ctx context.Context) error {
+	err := context.Cause(ctx)
+	if err == nil {
+		err = s.tree.check(ctx)
 	}
-	return nil
-}
-
-func (s *Sink) replace(ctx context.Context, w sinks.Sealed) error {
-	rev := w.Revision()
-	if err := s.tree.prepare(ctx); err != nil {
-		return err
-	}
-	visitors, totals := s.tree.stagingFile(), s.tree.stagingFile()
-	defer discard(visitors, totals)
-	if !rev.TotalsOnly() {
-		if err := stageVisitors(ctx, visitors, w); err != nil {
-			return err
-		}
-	}
-	at("visitors staged")
-	if err := archive.WriteTotals(totals, rev); err != nil {
-		return err
-	}
-	at("totals staged")
-	// A directory does not ask ctx later: giving up between the two files gains nothing.
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return s.commit(ctx, rev, visitors, totals)
-}
-
-// commit publishes the staged files of rev in the order that a crash can be
-// finished from.
-func (s *Sink) commit(ctx context.Context, rev analytics.Revision, visitors, totals string) error {
-	if !rev.TotalsOnly() {
-		if err := s.publish(ctx, visitors, visitorsTable, rev.Key); err != nil {
-			return err
-		}
-	}
-	if err := s.publish(ctx, totals, totalsTable, rev.Key); err != nil {
-		return err
-	}
-	if rev.TotalsOnly() {
-		return s.removeVisitors(ctx, rev.Key)
-	}
-	return nil
-}
-
-func (s *Sink) publish(ctx context.Context, staged, table string, key analytics.Key) error {
-	name, err := place(table, key)
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot write: %w", err)
 	}
-	if err := s.tree.publish(ctx, staged, name); err != nil {
-		return err
-	}
-	at(table + " published")
 	return nil
-}
-
-// removeVisitors removes the visitors file of key, if there is one, for good.
-func (s *Sink) removeVisitors(ctx context.Context, key analytics.Key) error {
-	name, err := place(visitorsTable, key)
-	if err != nil {
-		return err
-	}
-	return s.tree.remove(ctx, name)
-}
-
-// discard removes staging files; those that were published are not there.
-func discard(staged ...string) {
-	for _, path := range staged {
-		_ = os.Remove(path)
-	}
-}
-
-// step is called by name after each step of Replace: a test's place to die.
-var step func(name string)
-
-func at(name string) {
-	if step != nil {
-		step(name)
-	}
-}
-
-// Close gives up what the tree holds.
-func (s *Sink) Close() error {
-	return s.tree.close()
 }
 
 // Collect has nothing to delete: the file of a new revision takes the place of the
 // former one.
 func (s *Sink) Collect(context.Context, bool) ([]sinks.Superseded, error) { return nil, nil }
+
+// Close removes staging files of this process outside the tree.
+func (s *Sink) Close() error { return s.tree.close() }
+
+// Replace publishes w. If it fails or dies between the two files, each table shows
+// one whole revision, but they can differ until Replace or Revisions runs again.
+func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
+	s.healing.RLock()
+	defer s.healing.RUnlock()
+	rev := w.Revision()
+	visitorsName, err := place(visitorsTable, rev.Key)
+	if err != nil {
+		return err
+	}
+	totalsName, err := place(totalsTable, rev.Key)
+	if err != nil {
+		return err
+	}
+	if err := s.tree.prepare(ctx); err != nil {
+		return err
+	}
+
+	// Both files are staged first. No reader finds them there; what a process
+	// leaves that dies here is removed by a later one.
+	visitors, totals := s.tree.stagingFile(), s.tree.stagingFile()
+	defer os.Remove(visitors) // a published one is no longer there, or not needed
+	defer os.Remove(totals)
+	if !rev.TotalsOnly() {
+		if err := stage(ctx, visitors, w); err != nil {
+			return err
+		}
+	}
+	if err := archive.WriteTotals(totals, rev); err != nil {
+		return err
+	}
+	// A directory does not ask ctx later: giving up between the two files gains nothing.
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+
+	if !rev.TotalsOnly() {
+		if err := s.tree.publish(ctx, visitors, visitorsName); err != nil {
+			return err
+		}
+		// Dying here leaves the new visitors beside the former totals. The footer of
+		// the visitors file has what the totals file must say.
+	}
+	if err := s.tree.publish(ctx, totals, totalsName); err != nil {
+		return err
+	}
+	// With rows, this was the commit. Of a totals-only revision, dying here leaves the
+	// visitors file of a former revision, which the newer totals show to be obsolete.
+	if rev.TotalsOnly() {
+		return s.tree.remove(ctx, visitorsName)
+	}
+	return nil
+}
+
+// stage copies the sealed file of w to path, durably, and reads its footer back:
+// what is published is a whole window file of this revision.
+func stage(ctx context.Context, path string, w sinks.Sealed) error {
+	in, err := w.Open()
+	if err != nil {
+		return fmt.Errorf("sealed window: %w", err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return err
+	}
+	err = copyAll(ctx, out, in)
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return fmt.Errorf("copy %s: %w", in.Name(), err)
+	}
+	staged, err := archive.Open(path)
+	if err != nil {
+		return fmt.Errorf("sealed window %s: %w", in.Name(), err)
+	}
+	if got := staged.Revision(); !same(got, w.Revision()) {
+		return fmt.Errorf("sealed window %s: holds %s revision %d, want revision %d as it was sealed",
+			in.Name(), got.Key, got.Number, w.Revision().Number)
+	}
+	return nil
+}
+
+// copyAll copies until the end of in, or of ctx.
+func copyAll(ctx context.Context, out io.Writer, in io.Reader) error {
+	const chunk = 64 << 10
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		_, err := io.CopyN(out, in, chunk)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// same reports whether a and b are one revision, to the microsecond that files keep.
+func same(a, b analytics.Revision) bool {
+	sameTime := a.ExportedAt.Truncate(time.Microsecond).Equal(b.ExportedAt.Truncate(time.Microsecond))
+	a.ExportedAt, b.ExportedAt = time.Time{}, time.Time{}
+	return sameTime && a == b
+}

@@ -10,14 +10,14 @@ import (
 func TestAddress(t *testing.T) {
 	yes, no := true, false
 	for raw, want := range map[string]address{
-		"s3://docs":                   {name: "docs"},
-		"s3://docs/":                  {name: "docs"},
-		"S3://docs/a/b/":              {name: "docs", prefix: "a/b"},
-		"s3://my_gcs.bucket-1//a//":   {name: "my_gcs.bucket-1", prefix: "a"},
-		"s3://docs/year=2026/it's(1)": {name: "docs", prefix: "year=2026/it's(1)"},
-		"s3://docs/a?region=eu-west-1&endpoint=https://minio.example:9000&path_style=false": {name: "docs", prefix: "a", region: "eu-west-1", endpoint: "https://minio.example:9000", pathStyle: &no},
-		"s3://docs?REGION=auto&Endpoint=http%3A%2F%2F127.0.0.1%3A9000%2F&path_style=TRUE":   {name: "docs", region: "auto", endpoint: "http://127.0.0.1:9000", pathStyle: &yes},
-		"s3://docs/?endpoint=http://[::1]:9000/s3":                                          {name: "docs", endpoint: "http://[::1]:9000/s3"},
+		"s3://docs":                   {bucket: "docs"},
+		"s3://docs/":                  {bucket: "docs"},
+		"S3://docs/a/b/":              {bucket: "docs", prefix: "a/b"},
+		"s3://my_gcs.bucket-1//a//":   {bucket: "my_gcs.bucket-1", prefix: "a"},
+		"s3://docs/year=2026/it's(1)": {bucket: "docs", prefix: "year=2026/it's(1)"},
+		"s3://docs/a?region=eu-west-1&endpoint=https://minio.example:9000&path_style=false": {bucket: "docs", prefix: "a", region: "eu-west-1", endpoint: "https://minio.example:9000", pathStyle: &no},
+		"s3://docs?REGION=auto&Endpoint=http%3A%2F%2F127.0.0.1%3A9000%2F&path_style=TRUE":   {bucket: "docs", region: "auto", endpoint: "http://127.0.0.1:9000", pathStyle: &yes},
+		"s3://docs/?endpoint=http://[::1]:9000/s3":                                          {bucket: "docs", endpoint: "http://[::1]:9000/s3"},
 	} {
 		got, err := parseAddress(raw)
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(address{})); err != nil || diff != "" {
@@ -84,11 +84,11 @@ func FuzzAddress(f *testing.F) {
 			}
 			return
 		}
-		if strings.ContainsAny(a.name+a.prefix+a.endpoint, "@\n\x00 ") || strings.Contains("/"+a.prefix+"/", "/../") {
+		if strings.ContainsAny(a.bucket+a.prefix+a.endpoint, "@\n\x00 ") || strings.Contains("/"+a.prefix+"/", "/../") {
 			t.Errorf("%q is %+v", raw, a)
 		}
-		again, err := parseAddress("s3://" + a.name + "/" + a.prefix)
-		if err != nil || again.name != a.name || again.prefix != a.prefix {
+		again, err := parseAddress("s3://" + a.bucket + "/" + a.prefix)
+		if err != nil || again.bucket != a.bucket || again.prefix != a.prefix {
 			t.Errorf("%q is %+v, and its own form %+v, %v", raw, a, again, err)
 		}
 	})
