@@ -9,6 +9,7 @@ import (
 	"time"
 
 	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/docgauge/docgauge/internal/clock"
 )
@@ -26,72 +27,42 @@ const (
 type topology struct {
 	// replicas is how many each shard has; 1 without a cluster.
 	replicas int
-	// weights are those of the shards, in order: with their number they decide
-	// on which shard a window lies.
+	// weights are those of the shards, in order: they decide on which shard a window
+	// is.
 	weights []string
 }
 
 func (t topology) servers() uint64 { return uint64(t.replicas * len(t.weights)) }
 
 // findTopology asks the server how the cluster is laid out. An insert names one
-// quorum for all shards, so that they must have the same number of replicas.
+// quorum for all shards, so they must have the same number of replicas.
 func (ses *session) findTopology(ctx context.Context) (t topology, err error) {
-	rows, err := ses.conn.Query(ctx, "SELECT toUInt64(shard_weight), toUInt64(count()) FROM system.clusters WHERE cluster = '"+
-		ses.cluster+"' GROUP BY shard_num, shard_weight ORDER BY shard_num")
-	if err != nil {
-		return t, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	query := "SELECT toUInt64(shard_weight), toUInt64(count()) FROM system.clusters WHERE cluster = '" +
+		ses.cluster + "' GROUP BY shard_num, shard_weight ORDER BY shard_num"
+	err = ses.each(ctx, query, func(rows driver.Rows) error {
 		var weight, replicas uint64
 		if err := rows.Scan(&weight, &replicas); err != nil {
-			return t, err
+			return err
 		}
 		if len(t.weights) > 0 && int(replicas) != t.replicas {
-			return t, fmt.Errorf("cluster %q has shards of %d and of %d replicas: give each shard as many", ses.cluster, t.replicas, replicas)
+			return fmt.Errorf("cluster %q has shards of %d and of %d replicas: give each shard as many", ses.cluster, t.replicas, replicas)
 		}
 		t.replicas, t.weights = int(replicas), append(t.weights, strconv.FormatUint(weight, 10))
+		return nil
+	})
+	if err == nil && len(t.weights) == 0 {
+		err = fmt.Errorf("cluster %q is not in the server's configuration (remote_servers): see SELECT DISTINCT cluster FROM system.clusters", ses.cluster)
 	}
-	if err := rows.Err(); err != nil {
-		return t, err
-	}
-	if len(t.weights) == 0 {
-		return t, fmt.Errorf("cluster %q is not in the server's configuration (remote_servers): see SELECT DISTINCT cluster FROM system.clusters", ses.cluster)
-	}
-	return t, nil
+	return t, err
 }
 
-// placement says where windows lie. Tables that were filled under another one
-// must not be written to: a window could come to lie on two shards.
+// placement says where windows are. Tables that were filled under another one must
+// not be written to: a window could be on two shards then.
 func (l layout) placement() string {
 	if l.cluster == "" {
 		return "one server"
 	}
 	return fmt.Sprintf("cluster %s of %d shard(s), weights %s", l.cluster, len(l.topology.weights), strings.Join(l.topology.weights, ":"))
-}
-
-// confirmed adds the settings of an insert that returns when every replica of
-// the shard has it.
-func (ses *session) confirmed(settings clickhouse.Settings) {
-	if ses.cluster == "" {
-		return
-	}
-	settings["insert_distributed_sync"] = 1
-	settings["insert_quorum"] = ses.topology.replicas
-	settings["insert_quorum_timeout"] = int(ses.timeout.Milliseconds())
-	if ses.server.modern() {
-		settings["insert_quorum_parallel"] = 1
-	}
-}
-
-// alone keeps inserts with a quorum apart on servers that take only one at a
-// time, and returns what ends that.
-func (s *Sink) alone(ses *session) (release func()) {
-	if ses.cluster == "" || ses.server.modern() {
-		return func() {}
-	}
-	s.inserting.Lock()
-	return s.inserting.Unlock
 }
 
 // define runs a statement that makes or alters a table, on every server.
@@ -112,19 +83,10 @@ func (ses *session) define(ctx context.Context, statement string) error {
 	return err
 }
 
-const timeoutExceeded = 159
-
-// errAbsent is the error of a statement that not every server of the cluster
-// has carried out in time. Each does when it comes back.
-type errAbsent struct{ err error }
-
-func (e errAbsent) Error() string { return e.err.Error() }
-func (e errAbsent) Unwrap() error { return e.err }
-
-// onEveryServer counts the rows of a system table about one of our tables that
-// hold a condition, on all servers of the cluster. Old servers ask every replica
-// of a shard only if told so, and leave out those that are down; they do not add
-// up what several replicas counted, hence the inner query.
+// onEveryServer counts, on all servers of the cluster, the rows of a system table
+// that are about one of our tables and meet a condition. Old servers ask every replica
+// of a shard only if told so, and leave out those that are down; they do not add up
+// what several replicas counted, hence the inner query.
 func (ses *session) onEveryServer(ctx context.Context, system, table, condition string) (uint64, error) {
 	from := "system." + system
 	switch {
@@ -140,9 +102,9 @@ func (ses *session) onEveryServer(ctx context.Context, system, table, condition 
 		from, ses.database, ses.local(table), condition))
 }
 
-// undone is the condition of a mutation under way. Where a table takes one
-// insert at a time, servers leave the part of the last one alone until the next
-// insert, so that a mutation never seems to end.
+// undone is the condition of a mutation under way. Where a table takes one insert at
+// a time, servers do not mutate the part of the last one before the next insert, so a
+// mutation never seems to end.
 func (ses *session) undone() string {
 	if ses.cluster != "" && ses.topology.replicas > 1 && !ses.server.modern() {
 		return "parts_to_do > 1"
@@ -150,8 +112,8 @@ func (ses *session) undone() string {
 	return "NOT is_done"
 }
 
-// inStep waits until every replica is up and has every marker. One that lags
-// would not tell of an attempt that another one shows.
+// inStep waits until every replica is up and has every marker. One that lags would
+// not know of an attempt that another one shows.
 func (ses *session) inStep(ctx context.Context) error {
 	if ses.cluster == "" {
 		return nil

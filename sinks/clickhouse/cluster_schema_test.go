@@ -70,7 +70,7 @@ func TestClusterMigrationsLackAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := c.impatient(0)
-	fails(t, soon, func() error { return s.Replace(t.Context(), seal(t, 1, 5)) }, absent)
+	fails(t, soon, func() error { return s.Replace(t.Context(), seal(t, 1, 5)) }, hintAbsent)
 	if err := c.Nodes[1].Restart(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/sinks"
@@ -15,7 +17,7 @@ import (
 const (
 	// atOnce bounds the attempts that one statement deletes.
 	atOnce = 500
-	// mutationPoll is how often is asked whether the server has deleted.
+	// mutationPoll is the time between two questions whether the server has deleted.
 	mutationPoll = 200 * time.Millisecond
 )
 
@@ -50,8 +52,8 @@ func (s *Sink) collect(ctx context.Context, dryRun bool) ([]sinks.Superseded, er
 		if err := ses.remove(ctx, some); err != nil {
 			return nil, err
 		}
-		// One at a time: 18.16 skips a deletion that comes while another one is
-		// under way now and then, and reports it as done.
+		// One at a time: 18.16 now and then skips a deletion that comes while another
+		// one is under way, and reports it as done.
 		if err := ses.awaitMutations(ctx); err != nil {
 			return nil, err
 		}
@@ -59,34 +61,35 @@ func (s *Sink) collect(ctx context.Context, dryRun bool) ([]sinks.Superseded, er
 	return found, nil
 }
 
-// superseded asks per attempt with rows that is not the newest of its window
-// when the first marker after it came. Times are compared by the server's clock.
+// superseded returns the attempts that have rows and are not the newest of their
+// window, and that no view has shown for long. Times are compared by the server's
+// clock.
 func (ses *session) superseded(ctx context.Context) ([]sinks.Superseded, error) {
-	rows, err := ses.conn.Query(ctx, fmt.Sprintf(`
-SELECT %[1]s, attempt, toUInt64(count()), max(written_at), now()
-FROM %[2]s WHERE (%[3]s) NOT IN (%[4]s)
-GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, ses.newest()))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var found []sinks.Superseded
 	var now time.Time
-	for rows.Next() {
+	err := ses.each(ctx, fmt.Sprintf(`
+SELECT %[1]s, attempt, toUInt64(count()), max(written_at), now()
+FROM %[2]s WHERE (%[3]s) NOT IN (%[4]s)
+GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, ses.newest()), func(rows driver.Rows) error {
 		var a sinks.Superseded
-		var granularity string
-		var from, to time.Time
-		if err := rows.Scan(&a.Project, &granularity, &from, &to, &a.Attempt, &a.Rows, &a.Since, &now); err != nil {
-			return nil, err
-		}
-		a.Granularity = analytics.Granularity(granularity)
-		a.From, a.To = analytics.NewDate(from.Date()), analytics.NewDate(to.Date())
+		var key scannedKey
+		err := rows.Scan(key.to(&a.Attempt, &a.Rows, &a.Since, &now)...)
+		a.Key = key.key()
 		found = append(found, a)
-	}
-	if err := rows.Err(); err != nil || len(found) == 0 {
+		return err
+	})
+	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	commits, err := ses.commits(ctx)
+	commits := map[analytics.Key][]commit{} // in the order of their attempts
+	query := fmt.Sprintf("SELECT %s, committed_at FROM %s ORDER BY %s", attemptColumns, ses.in(windowsTable), attemptColumns)
+	err = ses.each(ctx, query, func(rows driver.Rows) error {
+		var c commit
+		var key scannedKey
+		err := rows.Scan(key.to(&c.attempt, &c.at)...)
+		commits[key.key()] = append(commits[key.key()], c)
+		return err
+	})
 	return due(found, commits, now.Add(-sinks.KeepSuperseded)), err
 }
 
@@ -96,37 +99,16 @@ type commit struct {
 	at      time.Time
 }
 
-// commits returns the markers of each window, in the order of their attempts.
-func (ses *session) commits(ctx context.Context) (map[analytics.Key][]commit, error) {
-	rows, err := ses.conn.Query(ctx, fmt.Sprintf("SELECT %s, committed_at FROM %s ORDER BY %s", attemptColumns, ses.in(windowsTable), attemptColumns))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	out := map[analytics.Key][]commit{}
-	for rows.Next() {
-		var k analytics.Key
-		var granularity string
-		var from, to time.Time
-		var c commit
-		if err := rows.Scan(&k.Project, &granularity, &from, &to, &c.attempt, &c.at); err != nil {
-			return nil, err
-		}
-		k.Granularity = analytics.Granularity(granularity)
-		k.From, k.To = analytics.NewDate(from.Date()), analytics.NewDate(to.Date())
-		out[k] = append(out[k], c)
-	}
-	return out, rows.Err()
-}
-
-// due returns those of the attempts that no view has shown since before.
+// due returns the attempts that no view has shown since before.
 func due(attempts []sinks.Superseded, commits map[analytics.Key][]commit, before time.Time) (out []sinks.Superseded) {
 	for _, a := range attempts {
 		committed := false
 		for _, c := range commits[a.Key] {
 			committed = committed || c.attempt == a.Attempt
 			if committed && c.attempt > a.Attempt {
-				a.Since = later(a.Since, c.at)
+				if c.at.After(a.Since) {
+					a.Since = c.at
+				}
 				break
 			}
 		}
@@ -137,25 +119,18 @@ func due(attempts []sinks.Superseded, commits map[analytics.Key][]commit, before
 	return out
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 // remove deletes the rows of the attempts. Servers do it in the background.
 func (ses *session) remove(ctx context.Context, attempts []sinks.Superseded) error {
 	tuples := make([]string, len(attempts))
 	for i, a := range attempts {
-		tuples[i] = fmt.Sprintf("(%s, %s, toDate('%s'), toDate('%s'), toUInt64(%d))", quote(a.Project), quote(string(a.Granularity)), a.From, a.To, a.Attempt)
+		tuples[i] = fmt.Sprintf("(%s, toUInt64(%d))", tuple(a.Key), a.Attempt)
 	}
 	return ses.define(ctx, fmt.Sprintf("ALTER TABLE %s%s DELETE WHERE (%s) IN (%s)",
 		ses.in(ses.local(rowsTable)), ses.onCluster(), attemptColumns, strings.Join(tuples, ", ")))
 }
 
-// awaitMutations waits until no server has a deletion under way. In a cluster
-// one that was just begun may not be seen on each yet; it goes on by itself.
+// awaitMutations waits until no server has a deletion under way. In a cluster, one
+// that has just begun may not show on each server yet; it goes on by itself.
 func (ses *session) awaitMutations(ctx context.Context) error {
 	for {
 		n, err := ses.onEveryServer(ctx, "mutations", rowsTable, ses.undone())

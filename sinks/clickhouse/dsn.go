@@ -1,8 +1,12 @@
 package clickhouse
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -10,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	driver "github.com/ClickHouse/clickhouse-go/v2"
+	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
 )
 
 const (
@@ -36,7 +40,7 @@ const wantedDSN = "want clickhouse://[user:password@]host:9000/database (native)
 
 // parse reads a DSN. No error shows a part of it that may be a secret in the
 // wrong place.
-func parse(dsn string) (*driver.Options, error) {
+func parse(dsn string) (*clickhouse.Options, error) {
 	scheme, rest, ok := strings.Cut(dsn, "://")
 	if !ok || !slices.Contains(schemes, scheme) {
 		return nil, errors.New(wantedDSN)
@@ -47,7 +51,7 @@ func parse(dsn string) (*driver.Options, error) {
 	if scheme == "https" && !strings.Contains(rest, "secure=") {
 		dsn += separator(rest) + "secure=true"
 	}
-	o, err := driver.ParseDSN(dsn)
+	o, err := clickhouse.ParseDSN(dsn)
 	if err != nil {
 		return nil, withoutValues(err)
 	}
@@ -108,7 +112,7 @@ func withoutValues(err error) error {
 }
 
 // fill sets what the DSN leaves open.
-func fill(o *driver.Options) {
+func fill(o *clickhouse.Options) {
 	if o.DialTimeout == 0 {
 		o.DialTimeout = dialTimeout
 	}
@@ -119,9 +123,117 @@ func fill(o *driver.Options) {
 		o.MaxOpenConns, o.MaxIdleConns = connections, connections
 	}
 	if o.Compression == nil {
-		o.Compression = &driver.Compression{Method: driver.CompressionLZ4}
+		o.Compression = &clickhouse.Compression{Method: clickhouse.CompressionLZ4}
 	}
 	o.FreeBufOnConnRelease = true // a buffer is as large as a block
 	o.DialContext = dialer(o)
 	o.TransportFunc = func(t *http.Transport) (http.RoundTripper, error) { return guard{t, o.ReadTimeout}, nil }
+}
+
+// dialer makes connections whose writes end after the read timeout: the driver
+// gives a deadline to what it reads only, and a server that stands still would
+// hold a window forever.
+func dialer(o *clickhouse.Options) func(context.Context, string) (net.Conn, error) {
+	return func(ctx context.Context, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{Timeout: o.DialTimeout}).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return nil, err
+		}
+		bounded := boundedConn{conn.(*net.TCPConn), o.ReadTimeout}
+		if o.TLS == nil || o.Protocol == clickhouse.HTTP {
+			return bounded, nil
+		}
+		return encrypt(ctx, bounded, addr, o)
+	}
+}
+
+// boundedConn is a TCPConn, so that the driver can look whether it still stands.
+type boundedConn struct {
+	*net.TCPConn
+	patience time.Duration
+}
+
+func (c boundedConn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(c.patience)); err != nil {
+		return 0, err
+	}
+	return c.TCPConn.Write(p)
+}
+
+func encrypt(ctx context.Context, conn net.Conn, addr string, o *clickhouse.Options) (net.Conn, error) {
+	config := o.TLS.Clone()
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(addr)
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
+	defer cancel()
+	encrypted := tls.Client(conn, config)
+	if err := encrypted.HandshakeContext(ctx); err != nil {
+		_ = conn.Close() // the handshake's error tells more
+		return nil, err
+	}
+	return encrypted, nil
+}
+
+// guard refuses redirects: the headers carry the password, and the HTTP client
+// would send them along. It ends an answer that stands still.
+type guard struct {
+	base     http.RoundTripper
+	patience time.Duration
+}
+
+func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	resp, err := g.base.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+		_ = resp.Body.Close()
+		cancel(nil)
+		return nil, errRedirect{resp.StatusCode}
+	}
+	stop := time.AfterFunc(g.patience, func() { cancel(errSilent{g.patience}) })
+	stop.Stop()
+	resp.Body = &answer{resp.Body, ctx, stop, cancel, g.patience}
+	return resp, nil
+}
+
+// answer is the body of an answer of which a part must come now and then.
+type answer struct {
+	io.ReadCloser
+	ctx      context.Context
+	stop     *time.Timer
+	cancel   context.CancelCauseFunc
+	patience time.Duration
+}
+
+func (a *answer) Read(p []byte) (int, error) {
+	a.stop.Reset(a.patience)
+	n, err := a.ReadCloser.Read(p)
+	a.stop.Stop()
+	if silent, ok := errors.AsType[errSilent](context.Cause(a.ctx)); ok && err != nil && !errors.Is(err, io.EOF) {
+		err = silent
+	}
+	return n, err
+}
+
+func (a *answer) Close() error {
+	a.stop.Stop()
+	a.cancel(nil)
+	return a.ReadCloser.Close()
+}
+
+// errSilent is the error of an answer that broke off.
+type errSilent struct{ patience time.Duration }
+
+func (e errSilent) Error() string   { return fmt.Sprintf("the server said nothing for %s", e.patience) }
+func (e errSilent) Timeout() bool   { return true }
+func (e errSilent) Temporary() bool { return true }
+
+type errRedirect struct{ status int }
+
+func (e errRedirect) Error() string {
+	return fmt.Sprintf("HTTP %d", e.status)
 }

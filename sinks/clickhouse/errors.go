@@ -2,88 +2,89 @@ package clickhouse
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/url"
+	"regexp"
 	"strings"
 	"syscall"
 
 	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
 )
 
-// fault is what a code of the server means to whoever runs docgauge.
-type fault struct {
-	rule string
-	// passes: the same may succeed a moment later.
-	passes bool
+const (
+	hintLogin    = "the server refuses user or password: check those of the DSN"
+	hintRight    = "the user lacks a right: the documentation lists the grants, or let an administrator run `docgauge check` once to make the tables"
+	hintNoSpace  = "the server's disk is full: free space there; the next run writes the window again"
+	hintTable    = "a table is not as docgauge made it: drop or rename the docgauge_ tables and views, then `docgauge load --sink clickhouse`"
+	hintReplicas = "a replica does not answer: every replica of the shard must confirm an insert; start it, or take it out of the cluster"
+	hintBehind   = "the insert before still waits for a replica that is down or behind, or another process writes at the same time: see system.replicas and is_active in ZooKeeper"
+	hintAbsent   = "a server of the cluster is not there: every server must be up to make the tables or to delete; start it, it then catches up by itself"
+	hintBroken   = "the connection broke"
+
+	keeper = "the server has no connection to its ZooKeeper or Keeper"
+)
+
+// hints say what the commonest error codes of the server mean to the operator; see
+// ErrorCodes.cpp of ClickHouse. The server's message says the rest.
+var hints = map[int32]string{
+	81:  "the database does not exist: CREATE DATABASE it, or name another one in the DSN",
+	195: "the user may not log in from this address: see <networks> in users.xml, or HOST of CREATE USER",
+	192: hintLogin, 193: hintLogin, 516: hintLogin,
+	291: hintRight, 497: hintRight, 392: hintRight,
+	164: "the user may only read: give it a profile without readonly, and the right to insert",
+	243: hintNoSpace,
+	115: "the server does not know a setting: check the parameters of the DSN",
+	16:  hintTable, 47: hintTable,
+	60:  "a table is gone that was there at the start: drop docgauge_migrations, then `docgauge load --sink clickhouse` makes and fills all of them",
+	279: hintReplicas, 285: hintReplicas, 289: hintReplicas, 319: hintReplicas,
+	225: keeper, 242: keeper, 999: keeper,
+	unsatisfiedQuorum: hintBehind,
 }
 
 const (
-	wrongLogin = "the server refuses user or password: check those of the DSN"
-	noRight    = "the user lacks a right: the documentation lists the grants, or let an administrator run `docgauge check` once to make the tables"
-	readOnly   = "the user may only read: give it a profile without readonly, and the right to insert"
-	noSpace    = "the server's disk is full: free space there; the window is written again by the next run"
-	overloaded = "the server is overloaded"
-	replicas   = "a replica does not answer: every replica of the shard must confirm an insert; start it, or take it out of the cluster"
-	keeper     = "the server has no connection to its ZooKeeper or Keeper"
-	absent     = "a server of the cluster is not there: every server must be up to make the tables or to delete; start it, it then catches up by itself"
-	behind     = "the insert before still waits for a replica that is down or behind, or another process writes at the same time: see system.replicas and is_active in ZooKeeper"
-	cut        = "the connection broke"
+	timeoutExceeded   = 159
+	unsatisfiedQuorum = 286
 )
 
-const unsatisfiedQuorum = 286
-
-// faults by code; see ErrorCodes.cpp of ClickHouse.
-var faults = map[int32]fault{
-	81:  {rule: "the database does not exist: CREATE DATABASE it, or name another one in the DSN"},
-	195: {rule: "the user may not log in from this address: see <networks> in users.xml, or HOST of CREATE USER"},
-	192: {rule: wrongLogin}, 193: {rule: wrongLogin}, 194: {rule: wrongLogin}, 516: {rule: wrongLogin},
-	291: {rule: noRight}, 497: {rule: noRight}, 392: {rule: noRight},
-	164: {rule: readOnly},
-	243: {rule: noSpace},
-	115: {rule: "the server does not know a setting: check the parameters of the DSN"},
-	170: {rule: "the cluster is not in the server's configuration (remote_servers)"},
-	16:  {rule: "a table is not as docgauge made it: drop or rename the docgauge_ tables and views, then `docgauge load --sink clickhouse`"},
-	60:  {rule: "a table is gone that was there at the start: drop docgauge_migrations, then `docgauge load --sink clickhouse` makes and fills all of them"},
-	47:  {rule: "a table is not as docgauge made it: drop or rename the docgauge_ tables and views, then `docgauge load --sink clickhouse`"},
-	202: {rule: overloaded, passes: true}, 241: {rule: "the server is out of memory", passes: true}, 252: {rule: "the table has too many parts: merges lag behind", passes: true},
-	159: {rule: "the server took too long", passes: true}, 209: {rule: cut, passes: true}, 210: {rule: cut, passes: true}, 279: {rule: replicas, passes: true},
-	225: {rule: keeper, passes: true}, 242: {rule: keeper, passes: true}, 999: {rule: keeper, passes: true},
-	286: {rule: behind, passes: true},
-	285: {rule: replicas, passes: true}, 289: {rule: replicas, passes: true}, 319: {rule: replicas, passes: true},
+// passing are the codes of errors after which the same may succeed a moment later.
+var passing = map[int32]bool{
+	timeoutExceeded: true, unsatisfiedQuorum: true,
+	202: true, 209: true, 210: true, 225: true, 241: true, 242: true, 252: true, 279: true, 285: true, 289: true, 319: true, 999: true,
 }
 
-// transient reports whether the same window may be committed a moment later. A
+// isTransient reports whether the same window may be committed a moment later. A
 // server that lets nobody in is left to the next run.
-func transient(err error) bool {
-	if _, outside := errors.AsType[errConnect](err); outside || unreachable(err) {
-		return false
-	}
-	if _, missing := errors.AsType[errAbsent](err); missing {
+func isTransient(err error) bool {
+	_, outside := errors.AsType[errConnect](err)
+	_, absent := errors.AsType[errAbsent](err)
+	if outside || absent || isUnreachable(err) {
 		return false
 	}
 	if e, ok := errors.AsType[*clickhouse.Exception](err); ok {
-		return faults[e.Code].passes
+		return passing[e.Code]
 	}
 	_, short := errors.AsType[errShort](err)
-	return short || errors.Is(err, errOvertaken) || broken(err)
+	return short || errors.Is(err, errOvertaken) || isBroken(err)
 }
 
-// occupied reports whether another insert into the table is under way, on
-// servers that wait for the replicas of one insert at a time.
-func occupied(err error) bool {
+// isOccupied reports whether another insert into the table is under way, on servers
+// that wait for the replicas of one insert at a time.
+func isOccupied(err error) bool {
 	e, ok := errors.AsType[*clickhouse.Exception](err)
 	return ok && e.Code == unsatisfiedQuorum
 }
 
-func unreachable(err error) bool {
+func isUnreachable(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
 }
 
-// broken reports whether the connection failed.
-func broken(err error) bool {
+// isBroken reports whether the connection failed.
+func isBroken(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false
 	}
@@ -91,59 +92,123 @@ func broken(err error) bool {
 	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
 }
 
+// errConnect is the error of a connection that never got a first answer. Mostly the
+// DSN is wrong.
+type errConnect struct{ err error }
+
+func (e errConnect) Error() string { return e.err.Error() }
+func (e errConnect) Unwrap() error { return e.err }
+
+// errAbsent is the error of a statement that not every server of the cluster has
+// carried out in time. Each does when it comes back.
+type errAbsent struct{ err error }
+
+func (e errAbsent) Error() string { return e.err.Error() }
+func (e errAbsent) Unwrap() error { return e.err }
+
 // explain says where it happened, what it means and what to do about it.
 func (s *Sink) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("ClickHouse at %s: %w", s.Location(), s.meaning(err))
-}
-
-func (s *Sink) meaning(err error) error {
-	if a, ok := errors.AsType[errAbsent](err); ok {
-		return explained{absent, a.Error(), err}
-	}
-	if e, ok := errors.AsType[*clickhouse.Exception](err); ok {
-		return meaningOf(e, err)
-	}
-	if c, ok := errors.AsType[errConnect](err); ok {
-		return s.meaningOfConnect(c.err)
-	}
+	said, hint := withoutURL(err), ""
+	exception, answered := errors.AsType[*clickhouse.Exception](err)
+	_, absent := errors.AsType[errAbsent](err)
+	connect, connecting := errors.AsType[errConnect](err)
 	switch {
-	case unreachable(err):
-		return s.noServer(err)
-	case broken(err):
-		return explained{cut, withoutURL(err).Error(), err}
+	case absent:
+		hint = hintAbsent
+	case answered:
+		said, hint = fmt.Sprintf("code %d: %s", exception.Code, exception.Message), hints[exception.Code]
+		if strings.Contains(exception.Message, "No space left on device") { // some versions say it only in words
+			hint = hintNoSpace
+		}
+	case connecting:
+		hint = s.hintOfConnect(connect.err)
+	case isUnreachable(err):
+		hint = s.hintOfNoServer()
+	case isBroken(err):
+		hint = hintBroken
 	}
-	return err
+	if hint == "" {
+		return fmt.Errorf("ClickHouse at %s: %w", s.Location(), err)
+	}
+	return fmt.Errorf("ClickHouse at %s: %w", s.Location(), explained{hint, said, err})
 }
 
-// meaningOf explains what the server answered.
-func meaningOf(e *clickhouse.Exception, err error) error {
-	rule := faults[e.Code].rule
-	if strings.Contains(e.Message, "No space left on device") { // some versions say it only in words
-		rule = noSpace
+// unknownSetting is what a server that lacks the settings of HTTP answers, in a form
+// that the driver does not read.
+var unknownSetting = regexp.MustCompile(`Code: 115\b`)
+
+// hintOfConnect says what an error means that is not an answer of ClickHouse.
+func (s *Sink) hintOfConnect(err error) string {
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	_, plain := errors.AsType[tls.RecordHeaderError](err)
+	_, redirects := errors.AsType[errRedirect](err)
+	network, isNetwork := errors.AsType[net.Error](err)
+	_, isAnswer := errors.AsType[*clickhouse.HTTPError](err)
+	said := withoutURL(err)
+	switch {
+	case redirects:
+		return "the server redirects to another address, which docgauge does not follow, since the password would go along: name that address in the DSN"
+	case untrusted:
+		return "the server's certificate is not trusted: add its CA to the system's, or name the CA's file in SSL_CERT_FILE; is the host of the DSN in the certificate?"
+	case plain, strings.Contains(said, "server gave HTTP response to HTTPS client"):
+		return "the port does not speak TLS: name the port with TLS (native 9440, HTTP 8443), or go without: clickhouse:// without ?secure=true, http://"
+	case isUnreachable(err):
+		return s.hintOfNoServer()
+	case isAnswer && unknownSetting.MatchString(said):
+		return "over HTTP the server must be 22.3 or newer: for older ones use clickhouse://host:9000"
+	case isNetwork && network.Timeout(), errors.Is(err, clickhouse.ErrAcquireConnTimeout):
+		return "no answer in time: is it the port of " + s.port() + "?"
+	case isAnswer, strings.Contains(said, "[handshake] unexpected packet"), strings.Contains(said, "server hello"):
+		return "what answers there is not ClickHouse: is it the port of " + s.port() + "?"
+	case isBroken(err):
+		return "the server hangs up at the login: it may want TLS (?secure=true), the user may have no right to the database, or it is not the port of " + s.port()
 	}
-	if rule == "" {
-		return err
-	}
-	return explained{rule, fmt.Sprintf("code %d: %s", e.Code, e.Message), err}
+	return ""
 }
 
-// explained puts the meaning before what was said, of which only the first
-// line is shown.
+func (s *Sink) hintOfNoServer() string {
+	return "no server answers there: is it running, and is it the port of " + s.port() + "?"
+}
+
+// port says which port the DSN should name.
+func (s *Sink) port() string {
+	if s.options.Protocol == clickhouse.HTTP {
+		return "HTTP (8123, or 8443 with TLS)"
+	}
+	return "the native protocol (9000, or 9440 with TLS)"
+}
+
+// withoutURL drops what the HTTP client and the driver put before the cause: the URL
+// and the user in it. Of an answer that is not ClickHouse's it keeps the status.
+func withoutURL(err error) string {
+	if a, ok := errors.AsType[*clickhouse.HTTPError](err); ok {
+		if !unknownSetting.MatchString(a.Error()) {
+			return fmt.Sprintf("HTTP %d", a.StatusCode)
+		}
+		return a.Error()
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	return err.Error()
+}
+
+// explained puts the hint before the first line of what was said.
 type explained struct {
-	rule, said string
+	hint, said string
 	err        error
 }
 
 func (e explained) Error() string {
-	const most = 300
+	const most = 300 // bytes
 	said, _, _ := strings.Cut(e.said, "\n")
 	if len(said) > most {
 		said = strings.ToValidUTF8(said[:most], "") + "…"
 	}
-	return fmt.Sprintf("%s (%s)", e.rule, said)
+	return fmt.Sprintf("%s (%s)", e.hint, said)
 }
 
 func (e explained) Unwrap() error { return e.err }

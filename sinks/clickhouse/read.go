@@ -1,0 +1,333 @@
+package clickhouse
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// keysAtOnce bounds the windows that one query names.
+const keysAtOnce = 500
+
+// Revisions yields what the views show, after it has brought the schema up to date.
+func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
+	return func(yield func(analytics.Revision, error) bool) {
+		if _, err := s.open(ctx); err != nil {
+			yield(analytics.Revision{}, sinks.NotListed(name, s.explain(err)))
+			return
+		}
+		sinks.List(ctx, s)(yield)
+	}
+}
+
+// Inspect yields what the views show of each window in scope. The server adds the
+// rows up, in one query for each project and granularity. Where docgauge has made no
+// tables yet there is no window.
+func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
+	return func(yield func(sinks.Shown, error) bool) {
+		err := s.reading(ctx, func(ses *session) error {
+			conditions, err := ses.conditions(ctx, scope)
+			if err != nil {
+				return err
+			}
+			for _, condition := range conditions {
+				revs, err := ses.shown(ctx, condition)
+				if err != nil {
+					return err
+				}
+				var sums map[analytics.Key]summed
+				if scope.Rows {
+					if sums, err = ses.sums(ctx, condition); err != nil {
+						return err
+					}
+				}
+				for _, rev := range revs {
+					sum := sums[rev.Key]
+					if scope.Has(rev.Key) && !yield(sinks.Shown{Revision: rev, Sum: sum.Sum}, sum.differs(rev)) {
+						return errEnough
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) && !errors.Is(err, fs.ErrNotExist) {
+			yield(sinks.Shown{}, sinks.NotListed(name, s.explain(err)))
+		}
+	}
+}
+
+// errEnough ends an iteration because its caller wants no more.
+var errEnough = errors.New("enough")
+
+// Window writes what the views show of rev's window to a window file in dir. Rows
+// that are not those of one whole revision are an error.
+func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (w sinks.Sealed, done func() error, err error) {
+	path := filepath.Join(dir, rand.Text())
+	err = s.reading(ctx, func(ses *session) error {
+		revs, err := ses.shown(ctx, is(rev.Key))
+		if err != nil {
+			return err
+		}
+		if len(revs) != 1 {
+			return fmt.Errorf("%s shows %d revisions: %w", totalsView, len(revs), fs.ErrNotExist)
+		}
+		wrote, err := archive.Write(path, revs[0], ses.rows(ctx, revs[0], "path"))
+		if err == nil && wrote.Rows != revs[0].Rows {
+			err = errors.Join(fmt.Errorf("%s shows %d rows, %s says %d", visitorsView, wrote.Rows, totalsView, revs[0].Rows), os.Remove(path))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, nil, s.explain(err)
+	}
+	done = func() error { return os.Remove(path) }
+	file, err := archive.Open(path)
+	if err != nil {
+		return nil, nil, errors.Join(err, done())
+	}
+	return file, done, nil
+}
+
+// Top has the server sort the pages of rev.
+func (s *Sink) Top(ctx context.Context, rev analytics.Revision, n int) (pages []analytics.Row, err error) {
+	err = s.reading(ctx, func(ses *session) error {
+		for row, err := range ses.rows(ctx, rev, fmt.Sprintf("total DESC, path LIMIT %d", n)) {
+			if err != nil {
+				return err
+			}
+			pages = append(pages, row)
+		}
+		return nil
+	})
+	if err == nil && len(pages) == 0 && rev.Rows > 0 && n > 0 {
+		err = sinks.ErrOtherRevision
+	}
+	return pages, s.explain(err)
+}
+
+// reading calls do with a session for reading. Unlike open it makes and changes
+// nothing; where docgauge has made no tables yet its error is fs.ErrNotExist.
+func (s *Sink) reading(ctx context.Context, do func(*session) error) (err error) {
+	ses := session{layout: layout{database: s.options.Auth.Database, cluster: s.cluster}}
+	s.mu.Lock()
+	if s.session != nil {
+		ses = *s.session
+	}
+	s.mu.Unlock()
+	if ses.conn == nil {
+		if ses.conn, err = clickhouse.Open(s.options); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, ses.conn.Close()) }()
+	}
+	if err := ses.conn.Ping(ctx); err != nil {
+		return errConnect{err}
+	}
+	version, made, err := ses.migrated(ctx)
+	if err == nil && version == 0 {
+		err = fmt.Errorf("docgauge has made no tables yet: %w", fs.ErrNotExist)
+	}
+	if err == nil {
+		err = checkVersion(version)
+	}
+	if err != nil {
+		return err
+	}
+	ses.classic = strings.HasPrefix(made, flavourClassic)
+	return do(&ses)
+}
+
+// conditions split the scope into queries.
+func (ses *session) conditions(ctx context.Context, scope sinks.Scope) (out []string, err error) {
+	if scope.Keys != nil {
+		keys := slices.SortedFunc(maps.Keys(scope.Keys), func(a, b analytics.Key) int { return strings.Compare(a.String(), b.String()) })
+		for chunk := range slices.Chunk(keys, keysAtOnce) {
+			tuples := make([]string, len(chunk))
+			for i, k := range chunk {
+				tuples[i] = "(" + tuple(k) + ")"
+			}
+			out = append(out, fmt.Sprintf("(%s) IN (%s)", keyColumns, strings.Join(tuples, ", ")))
+		}
+		return out, nil
+	}
+	dates := ""
+	if w := scope.Within; w != (analytics.Window{}) {
+		dates = fmt.Sprintf(" AND window_start >= toDate('%s') AND window_end <= toDate('%s')", w.From, w.To)
+	}
+	query := fmt.Sprintf("SELECT project, granularity FROM %s GROUP BY project, granularity ORDER BY project, granularity", ses.in(windowsTable))
+	err = ses.each(ctx, query, func(rows driver.Rows) error {
+		var project, granularity string
+		err := rows.Scan(&project, &granularity)
+		if err == nil && (len(scope.Projects) == 0 || slices.Contains(scope.Projects, project)) {
+			out = append(out, fmt.Sprintf("project = %s AND granularity = %s%s", quote(project), quote(granularity), dates))
+		}
+		return err
+	})
+	return out, err
+}
+
+// exported is the exact time in a view.
+func (ses *session) exported() string {
+	if ses.classic {
+		return "exported_at_us"
+	}
+	return "toUnixTimestamp64Micro(exported_at)"
+}
+
+// shown returns what the view of totals shows.
+func (ses *session) shown(ctx context.Context, condition string) (out []analytics.Revision, err error) {
+	query := fmt.Sprintf("SELECT %s, human, ai, total, page_count, revision, settled = 1, verified = 1, %s FROM %s WHERE %s ORDER BY %s",
+		keyColumns, ses.exported(), ses.in(totalsView), condition, keyColumns)
+	err = ses.each(ctx, query, func(rows driver.Rows) error {
+		var rev analytics.Revision
+		var key scannedKey
+		var settled, verified uint8
+		var exported int64
+		err := rows.Scan(key.to(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number, &settled, &verified, &exported)...)
+		rev.Key, rev.Settled, rev.Verified, rev.ExportedAt = key.key(), settled == 1, verified == 1, time.UnixMicro(exported).UTC()
+		out = append(out, rev)
+		return err
+	})
+	return out, err
+}
+
+// rows yields the rows of a revision in the given order.
+func (ses *session) rows(ctx context.Context, rev analytics.Revision, order string) iter.Seq2[analytics.Row, error] {
+	query := fmt.Sprintf("SELECT path, human, ai, total FROM %s WHERE %s AND revision = %d ORDER BY %s",
+		ses.in(visitorsView), is(rev.Key), rev.Number, order)
+	return func(yield func(analytics.Row, error) bool) {
+		err := ses.each(ctx, query, func(rows driver.Rows) error {
+			var r analytics.Row
+			if err := rows.Scan(&r.Path, &r.Human, &r.AI, &r.Total); err != nil {
+				return err
+			}
+			if !yield(r, nil) {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(analytics.Row{}, err)
+		}
+	}
+}
+
+// summed is what the rows of a window add up to, and what they say of the revision.
+type summed struct {
+	analytics.Sum
+	least, most columns
+}
+
+// columns is what the columns of a row say of its revision.
+type columns struct {
+	number            int32
+	settled, verified uint8
+	exported          int64
+}
+
+// differs returns a fault where the rows are not of rev.
+func (s summed) differs(rev analytics.Revision) error {
+	want := columns{rev.Number, asUInt8(rev.Settled), asUInt8(rev.Verified), rev.ExportedAt.UnixMicro()}
+	if s.Rows == 0 || s.least == want && s.most == want {
+		return nil
+	}
+	describe := func(c columns) string {
+		return fmt.Sprintf("revision %d of %s", c.number, time.UnixMicro(c.exported).UTC().Format(time.DateTime))
+	}
+	err := fmt.Errorf("%s shows rows from %s to %s, %s shows %s", visitorsView, describe(s.least), describe(s.most), totalsView, describe(want))
+	return sinks.Fault{Sink: name, Key: rev.Key, Kind: sinks.Disagree, Err: err}
+}
+
+// contradicts is the condition of rows that are not plausible (see
+// [analytics.Totals.Plausible]).
+const contradicts = "(human < 0 OR ai < 0 OR total < greatest(human, ai) OR total - human > ai)"
+
+// sums adds up the rows that the view of visitors shows.
+func (ses *session) sums(ctx context.Context, condition string) (map[analytics.Key]summed, error) {
+	least, most := make([]string, 0, 4), make([]string, 0, 4)
+	for _, column := range []string{"revision", "settled = 1", "verified = 1", ses.exported()} {
+		least, most = append(least, "min("+column+")"), append(most, "max("+column+")")
+	}
+	query := fmt.Sprintf(`
+SELECT %[1]s, toInt64(count()), sum(sipHash64(concat(path, '\0', toString(human), '\0', toString(ai), '\0', toString(total)))),
+       max(human), max(ai), max(total), toInt64(countIf(%[2]s)), minIf(path, %[2]s), %[3]s, %[4]s
+FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
+		keyColumns, contradicts, strings.Join(least, ", "), strings.Join(most, ", "), ses.in(visitorsView), condition)
+	out := map[analytics.Key]summed{}
+	err := ses.each(ctx, query, func(rows driver.Rows) error {
+		var key scannedKey
+		var checksum uint64
+		var s summed
+		err := rows.Scan(key.to(&s.Rows, &checksum,
+			&s.Largest.Human, &s.Largest.AI, &s.Largest.Total, &s.Implausible, &s.Example,
+			&s.least.number, &s.least.settled, &s.least.verified, &s.least.exported,
+			&s.most.number, &s.most.settled, &s.most.verified, &s.most.exported)...)
+		s.Checksum = analytics.Checksum(checksum)
+		for _, n := range []*int64{&s.Largest.Human, &s.Largest.AI, &s.Largest.Total} {
+			*n = max(*n, 0)
+		}
+		out[key.key()] = s
+		return err
+	})
+	return out, err
+}
+
+// each runs a query and calls do for each row of its answer.
+func (ses *session) each(ctx context.Context, query string, do func(driver.Rows) error) error {
+	rows, err := ses.conn.Query(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := do(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// number runs a query whose answer is one UInt64.
+func (ses *session) number(ctx context.Context, query string) (uint64, error) {
+	var n uint64
+	err := ses.conn.QueryRow(ctx, query).Scan(&n)
+	return n, err
+}
+
+// scannedKey is keyColumns of a row.
+type scannedKey struct {
+	project, granularity string
+	from, until          time.Time
+}
+
+// to is where a row is scanned to: the key and the columns after it.
+func (k *scannedKey) to(more ...any) []any {
+	return append([]any{&k.project, &k.granularity, &k.from, &k.until}, more...)
+}
+
+// key returns the window. A Date comes as midnight in the server's zone.
+func (k *scannedKey) key() analytics.Key {
+	return analytics.Key{Project: k.project, Granularity: analytics.Granularity(k.granularity),
+		Window: analytics.Window{From: analytics.NewDate(k.from.Date()), To: analytics.NewDate(k.until.Date())}}
+}
+
+// tuple writes key as the values of keyColumns.
+func tuple(key analytics.Key) string {
+	return fmt.Sprintf("%s, %s, toDate('%s'), toDate('%s')", quote(key.Project), quote(string(key.Granularity)), key.From, key.To)
+}
