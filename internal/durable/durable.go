@@ -1,10 +1,10 @@
-// Package durable writes what survives a crash: a file that is replaced is the
-// former one or the new one, whole, and what a function here has returned from is
-// there after a power cut. Temporary directories of processes that died are swept by
-// those that come later.
+// Package durable writes files that survive a crash: after a power cut a replaced file
+// is the former one or the new one, whole, and what a function here did before it
+// returned is still there. It also makes temporary directories, which a later process
+// removes if the one that made them died.
 //
-// It does not know what the files hold. That the disk keeps what it says it has
-// written is for the disk.
+// It does not know what the files hold, and it believes a disk that says it has
+// written something.
 package durable
 
 import (
@@ -15,9 +15,9 @@ import (
 	"syscall"
 )
 
-// SyncDir makes the entries of dir durable. File systems that cannot do so for
-// directories refuse it, some of CIFS and FUSE among them; after a rename they need
-// no more, or offer no more.
+// SyncDir makes the entries of dir durable. Some file systems, such as CIFS and some of
+// FUSE, refuse to flush directories; that is no error, since they need no more after a
+// rename, or offer no more.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	return syncOpened(d, err)
@@ -31,24 +31,20 @@ func SyncDirIn(root *os.Root, dir string) error {
 
 func syncOpened(d *os.File, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // one that may be written, not read, cannot be flushed
+		return nil // a directory that may be written, but not read, cannot be flushed
 	}
 	if err != nil {
 		return err
 	}
-	if err = d.Sync(); refused(err) {
-		err = nil
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil // the file system does not flush directories
 	}
 	return errors.Join(err, d.Close())
 }
 
-// refused reports whether the file system does not flush directories.
-func refused(err error) bool {
-	return errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)
-}
-
-// Rename puts a file, whole and flushed, in the place of path, for good. Both are on
-// one file system.
+// Rename durably puts a file, which is whole and flushed, in the place of path. Both
+// are on one file system.
 func Rename(file, path string) error {
 	if err := os.Rename(file, path); err != nil {
 		return err
@@ -56,8 +52,8 @@ func Rename(file, path string) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// WriteFile replaces path, or makes it, with the mode whatever the umask is. It is
-// written beside path, under a name that begins with a dot and ends in .tmp.
+// WriteFile replaces path, or makes it, with this mode whatever the umask is. It first
+// writes a file beside path whose name begins with a dot and ends in .tmp.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	const most = 100 // bytes of the name, so that there is room for the rest
 	base := filepath.Base(path)

@@ -15,25 +15,25 @@ import (
 const (
 	// ownerFile is held locked in a temporary directory while its process lives.
 	ownerFile = ".owner"
-	// makeTries is more often than directories can be swept while they are made.
+	// makeTries is more than the sweeps that can come while a directory is made.
 	makeTries = 10
 )
 
-// Temp is a temporary directory that only this user can read. It is this process's
-// own until Remove, for which the Temp is kept; if the process dies before, the next
-// one that makes a directory of the same kind, or [SweepTemp], removes it.
+// Temp is a temporary directory that only this user can read. It belongs to this
+// process until Remove. If the process dies before that, [SweepTemp], or the next
+// NewTemp of the same kind, removes it.
 type Temp struct {
 	Path  string
 	owner *os.File
 }
 
-// NewTemp makes a directory below parent, which is that of the system if it is empty.
-// Its name begins with kind and a dash.
+// NewTemp makes a directory below parent, or below the system's directory if parent is
+// empty. Its name begins with kind and a dash.
 func NewTemp(parent, kind string) (*Temp, error) {
 	if parent == "" {
 		parent = os.TempDir()
 	}
-	// What cannot be swept takes room, and does no other harm.
+	// A directory that cannot be swept takes room and does no other harm.
 	_ = SweepTemp(parent, kind)
 	for range makeTries {
 		path, err := os.MkdirTemp(parent, kind+"-")
@@ -48,11 +48,11 @@ func NewTemp(parent, kind string) (*Temp, error) {
 			return &Temp{path, owner}, nil
 		}
 	}
-	return nil, fmt.Errorf("%s-* in %s: taken for left over as often as made", kind, parent)
+	return nil, fmt.Errorf("%s-* in %s: another process removes each directory as soon as it is made", kind, parent)
 }
 
-// own locks a directory that was just made. It returns nil where a sweep came
-// between: it has removed the directory, or is about to.
+// own locks a directory that was just made. It returns nil if a sweep of another
+// process has removed the directory, or is about to.
 func own(path string) (*os.File, error) {
 	name := filepath.Join(path, ownerFile)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -75,8 +75,8 @@ func own(path string) (*os.File, error) {
 	return f, nil
 }
 
-// locked takes the lock, or reports that another holds it. A file system without
-// locks has nothing swept.
+// locked takes the lock, or reports that another process holds it. On a file system
+// without locks nothing is swept.
 func locked(f *os.File) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
@@ -117,8 +117,8 @@ func isOurs(e fs.DirEntry) bool {
 func sweep(path string) error {
 	f, err := os.OpenFile(filepath.Join(path, ownerFile), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		// Its process died, or is, between two steps of making it: it makes another.
-		// What holds something is not from here.
+		// Its process died between two steps of making it, or is between them and will
+		// make another. A directory that is not empty is not one of ours, and stays.
 		_ = os.Remove(path)
 		return nil
 	}

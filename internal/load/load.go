@@ -1,9 +1,9 @@
 // Package load is the use case behind `docgauge load`: it fills a sink from the
-// archive, the windows a Parquet sink has published, without asking the API.
+// archive, the windows that a Parquet sink has published, without asking the API.
 //
-// A window that the sink has, or has a later reading of, is passed over, so
-// loading again does nothing, and a load that was cut goes on where it was. It
-// does not know what is due or what a ledger is; whoever calls it keeps other
+// It passes over a window of which the sink has this revision or a later one, so
+// loading again does nothing, and a load that was interrupted continues where it
+// stopped. It does not know what is due or what a ledger is; its caller keeps other
 // writers of the sink away.
 package load
 
@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// rowsAtOnce bounds the rows of the windows that are loaded at the same
-	// time, and so memory; every window counts as at least windowWeight rows.
+	// rowsAtOnce bounds the rows of the windows that are loaded at the same time, and
+	// so memory; every window counts as at least windowWeight rows.
 	rowsAtOnce   = 100_000
 	windowWeight = 8_000
 	// windowTimeout bounds the loading of one window.
@@ -40,15 +40,15 @@ type Archive interface {
 
 // Plan is what loading would do.
 type Plan struct {
-	// Lacking lists the windows the sink does not have, by project, granularity
+	// Lacking lists the windows that the sink does not have, by project, granularity
 	// and window.
 	Lacking []analytics.Revision
-	// Present is the number of windows the sink has already, or has a later
-	// reading of.
+	// Present is the number of windows of which the sink has this revision already,
+	// or a later one.
 	Present int
 	// Shown lists everything the sink shows.
 	Shown []analytics.Revision
-	// Errors are of windows of the archive that cannot be read.
+	// Errors are those of windows of the archive that cannot be read.
 	Errors []error
 }
 
@@ -89,10 +89,10 @@ func NewPlan(ctx context.Context, archive, sink iter.Seq2[analytics.Revision, er
 	return p, ctx.Err()
 }
 
-// Run loads the windows of the plan, several at once, and tells committed of
-// each one; its error ends the run. So does the first failure of the sink:
-// windows not loaded are loaded by the next run. Windows that the archive cannot
-// give are passed over; their errors are returned with the others, joined.
+// Run loads the windows of the plan, several at once, and calls committed for each.
+// The first error of committed or of the sink ends the run; the next run loads the
+// rest. Run passes over windows that the archive cannot give, and returns their errors
+// with the others, joined.
 func Run(ctx context.Context, from Archive, to sinks.Sink, p Plan, committed func(analytics.Revision) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -130,7 +130,7 @@ type loader struct {
 func (l *loader) window(ctx context.Context, rev analytics.Revision) {
 	w, done, err := l.from.Window(ctx, rev)
 	if end := ctx.Err(); end != nil && errors.Is(err, end) {
-		return // the window is whole; why the run ended is said once
+		return // the window is not damaged; Run returns once why it ended
 	}
 	if err != nil {
 		l.mu.Lock()

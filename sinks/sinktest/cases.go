@@ -1,12 +1,16 @@
 package sinktest
 
 import (
+	"cmp"
+	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/sinks"
@@ -50,7 +54,7 @@ func testTotalsOnly(s *suite) {
 	s.shows(s.replace(s.seal(3, 10)))
 	last := s.replace(only(4))
 	s.shows(last)
-	if got := s.revisions(); !cmp.Equal(got[key], last.Revision()) {
+	if got := s.yields(s.sink.Revisions(s.Context())); !gocmp.Equal(got[key], last.Revision()) {
 		s.Errorf("Revisions = %+v", got)
 	}
 }
@@ -100,7 +104,7 @@ func testManyWindows(s *suite) {
 	for _, w := range all {
 		s.shows(w)
 	}
-	if got := s.revisions(); len(got) != len(all) {
+	if got := s.yields(s.sink.Revisions(s.Context())); len(got) != len(all) {
 		s.Errorf("Revisions yields %d windows, want %d", len(got), len(all))
 	}
 }
@@ -139,7 +143,7 @@ func testGranularities(s *suite) {
 func testRevisions(s *suite) {
 	want := map[analytics.Key]analytics.Revision{}
 	commit := func(w sinks.Sealed) { want[w.Revision().Key] = s.replace(w).Revision() }
-	if got := s.revisions(); len(got) != 0 {
+	if got := s.yields(s.sink.Revisions(s.Context())); len(got) != 0 {
 		s.Errorf("an empty sink yields %v", got)
 	}
 	for day := range 5 {
@@ -148,8 +152,11 @@ func testRevisions(s *suite) {
 	commit(Seal(s, Revision(Key("prj_a", 2), 2), pagesOf(1, 2)))
 	commit(Seal(s, Revision(Key("prj_b", 2), 7), pagesOf(3, 2)))
 	commit(Seal(s, TotalsOnly(Revision(Key("prj_c", 31), 1)), nil))
-	if diff := cmp.Diff(want, s.revisions()); diff != "" {
+	if diff := gocmp.Diff(want, s.yields(s.sink.Revisions(s.Context()))); diff != "" {
 		s.Errorf("Revisions (-committed +yielded):\n%s", diff)
+	}
+	if diff := gocmp.Diff(want, s.yields(sinks.List(s.Context(), s.sink))); diff != "" {
+		s.Errorf("List (-committed +yielded):\n%s", diff)
 	}
 }
 
@@ -159,5 +166,197 @@ func testRevisionsStop(s *suite) {
 	}
 	for range s.sink.Revisions(s.Context()) {
 		break
+	}
+}
+
+// inspected returns what Inspect yields, by window.
+func (s *suite) inspected(scope sinks.Scope) map[analytics.Key]sinks.Shown {
+	s.Helper()
+	all := map[analytics.Key]sinks.Shown{}
+	for shown, err := range s.sink.Inspect(s.Context(), scope) {
+		if err != nil {
+			s.Fatalf("Inspect: %v", err)
+		}
+		if _, twice := all[shown.Key]; twice {
+			s.Errorf("Inspect yields %s twice", shown.Key)
+		}
+		all[shown.Key] = shown
+	}
+	return all
+}
+
+// sumOf adds up the rows of w.
+func (s *suite) sumOf(w sinks.Sealed) (sum analytics.Sum) {
+	s.Helper()
+	for _, row := range collect(s.T, w) {
+		sum.Add(row)
+	}
+	return sum
+}
+
+// variety commits windows of every kind, and returns them by window.
+func (s *suite) variety() map[analytics.Key]sinks.Sealed {
+	s.Helper()
+	all := map[analytics.Key]sinks.Sealed{}
+	commit := func(w sinks.Sealed) { all[w.Revision().Key] = s.replace(w) }
+	for day := range 3 {
+		commit(Seal(s, Revision(Key("prj_a", day), 1), pagesOf(20+day, 1)))
+	}
+	commit(Seal(s, Revision(Key("prj_a", 1), 2), pagesOf(7, 2)))
+	commit(Seal(s, Revision(Key("prj_a", 3), 1), pagesOf(0, 1)))
+	commit(Seal(s, TotalsOnly(Revision(Key("prj_a", 4), 1)), nil))
+	commit(Seal(s, Revision(Key("prj_b", 31), 3), pagesOf(5, 3)))
+	rows := []analytics.Row{
+		{Path: "", Human: 1, AI: 1, Total: 1}, {Path: "/\x00", Human: 5, AI: 1, Total: 1}, {Path: `/\'`, Human: 1, AI: 90, Total: 90},
+		{Path: "/é🦊", Human: 9, AI: 9, Total: 19}, {Path: "/" + strings.Repeat("x", 3000), Human: 0, AI: 0, Total: 0},
+	}
+	slices.SortFunc(rows, func(a, b analytics.Row) int { return cmp.Compare(a.Path, b.Path) })
+	week := Key("prj_b", 4)
+	week.Granularity, week.To = analytics.Week, week.From+7
+	commit(Seal(s, Revision(week, 1), list(rows...)))
+	return all
+}
+
+func testInspect(s *suite) {
+	if got := s.inspected(sinks.Scope{Rows: true}); len(got) != 0 {
+		s.Errorf("an empty sink shows %v", got)
+	}
+	committed := s.variety()
+	for _, rows := range []bool{false, true} {
+		want := map[analytics.Key]sinks.Shown{}
+		for key, w := range committed {
+			shown := sinks.Shown{Revision: w.Revision()}
+			if rows {
+				shown.Sum = s.sumOf(w)
+			}
+			want[key] = shown
+		}
+		got := s.inspected(sinks.Scope{Rows: rows})
+		for key, shown := range got {
+			if sum := s.sumOf(committed[key]); shown.Checksum != "" && shown.Checksum != sum.Checksum.String() {
+				s.Errorf("%s: keeps the checksum %s, that of its rows is %s", key, shown.Checksum, sum.Checksum)
+			}
+			shown.Checksum = ""
+			got[key] = shown
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			s.Errorf("Inspect, rows %t (-committed +yielded):\n%s", rows, diff)
+		}
+	}
+	for range s.sink.Inspect(s.Context(), sinks.Scope{Rows: true}) {
+		break
+	}
+}
+
+func testInspectScope(s *suite) {
+	committed := slices.Collect(maps.Keys(s.variety()))
+	two := map[analytics.Key]bool{Key("prj_a", 1): true, Key("prj_b", 31): true, Key("prj_c", 1): true}
+	for name, scope := range map[string]sinks.Scope{
+		"project":       {Projects: []string{"prj_b"}},
+		"two projects":  {Projects: []string{"prj_b", "prj_a"}},
+		"no such":       {Projects: []string{"prj_'"}},
+		"dates":         {Within: analytics.Window{From: Key("", 2).From, To: Key("", 3).To}},
+		"keys":          {Keys: two},
+		"keys and more": {Keys: two, Projects: []string{"prj_a"}},
+		"no keys":       {Keys: map[analytics.Key]bool{}},
+	} {
+		for _, rows := range []bool{false, true} {
+			scope.Rows = rows
+			got := s.inspected(scope)
+			for _, key := range committed {
+				if _, yielded := got[key]; yielded != scope.Has(key) {
+					s.Errorf("%s, rows %t: %s yielded %t", name, rows, key, yielded)
+				}
+			}
+		}
+	}
+}
+
+// testInspectNothing: readers see what they saw.
+func testInspectNothing(s *suite) {
+	committed := s.variety()
+	s.inspected(sinks.Scope{Rows: true})
+	for _, w := range committed {
+		s.shows(w)
+	}
+}
+
+func testWindow(s *suite) {
+	dir := s.TempDir()
+	for key, want := range s.variety() {
+		got, done, err := s.sink.Window(s.Context(), want.Revision(), dir)
+		if err != nil {
+			s.Errorf("Window: %v", err)
+			continue
+		}
+		if diff := gocmp.Diff(want.Revision(), got.Revision()) + gocmp.Diff(collect(s.T, want), collect(s.T, got)); diff != "" {
+			s.Errorf("%s (-committed +given):\n%s", key, diff)
+		}
+		// It can be given to a sink, and stays although that replaces it.
+		s.shows(s.replace(got))
+		s.replace(Seal(s, Revision(key, 9), pagesOf(2, 9)))
+		if diff := gocmp.Diff(collect(s.T, want), collect(s.T, got)); diff != "" {
+			s.Errorf("%s changed (-committed +given):\n%s", key, diff)
+		}
+		if err := done(); err != nil {
+			s.Errorf("done: %v", err)
+		}
+	}
+	if w, _, err := s.sink.Window(s.Context(), Revision(Key("prj_z", 0), 1), dir); err == nil {
+		s.Errorf("Window of one that is not there = %v", w)
+	}
+}
+
+func testTop(s *suite) {
+	all := s.variety()
+	for key, w := range all {
+		rev := w.Revision()
+		for _, n := range []int{1, 3, 1000} {
+			want, err := analytics.Top(w.Rows(), n)
+			if err != nil {
+				s.Fatal(err)
+			}
+			got, err := s.sink.Top(s.Context(), rev, n)
+			if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); err != nil || diff != "" {
+				s.Errorf("Top %d of %s: %v (-want +got):\n%s", n, key, err, diff)
+			}
+		}
+	}
+	later := all[Key("prj_a", 1)].Revision()
+	later.Number++
+	if rows, err := s.sink.Top(s.Context(), later, 3); !errors.Is(err, sinks.ErrOtherRevision) {
+		s.Errorf("Top of a revision that is not shown = %v, %v", rows, err)
+	}
+}
+
+// testUpkeep: a sink can be checked at any time, has nothing superseded that is new,
+// and is closed once or twice. None of it changes what readers see.
+func testUpkeep(s *suite) {
+	if s.sink.Name() == "" || s.sink.Location() == "" {
+		s.Errorf("name %q, location %q", s.sink.Name(), s.sink.Location())
+	}
+	check := func() {
+		s.Helper()
+		if err := s.sink.Check(s.Context()); err != nil {
+			s.Errorf("Check: %v", err)
+		}
+		for _, dryRun := range []bool{true, false} {
+			if found, err := s.sink.Collect(s.Context(), dryRun); len(found) > 0 || err != nil {
+				s.Errorf("Collect, dry run %t = %v, %v", dryRun, found, err)
+			}
+		}
+	}
+	check()
+	if got := s.yields(s.sink.Revisions(s.Context())); len(got) > 0 {
+		s.Errorf("after Check an empty sink yields %v", got)
+	}
+	s.replace(s.seal(1, 20))
+	last := s.replace(s.seal(2, 10))
+	check()
+	s.shows(last)
+	for range 2 {
+		if err := s.sink.Close(); err != nil {
+			s.Errorf("Close: %v", err)
+		}
 	}
 }

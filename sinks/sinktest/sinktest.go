@@ -1,18 +1,29 @@
+// Package sinktest is the contract of [sinks.Sink] as a test suite. Every sink runs it
+// unchanged, each with a [Reader] that sees what users of that sink see.
+//
+// It tests what readers of one table see of one window: exactly one revision, whole.
+// It does not ask two tables of a sink to change at once, as two files cannot; readers
+// can tell by the revision.
 package sinktest
 
 import (
+	"fmt"
+	"iter"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Reader sees what users of the sink see, and nothing more: the views of
-// ClickHouse, every file that a glob finds.
+// Reader sees what users of the sink see, and nothing more: the views of ClickHouse,
+// or every file that a glob finds.
 type Reader interface {
 	// Visitors returns the rows of the window, in any order, and each different
 	// revision that they carry. Totals and Rows of those revisions may be unset;
@@ -49,7 +60,6 @@ func Run(t *testing.T, open func(t *testing.T) (sinks.Sink, Reader)) {
 		{"inspect a part", testInspectScope},
 		{"inspect changes nothing", testInspectNothing},
 		{"window", testWindow},
-		{"list", testList},
 		{"top", testTop},
 		{"check, collect and close", testUpkeep},
 	} {
@@ -84,7 +94,7 @@ func (s *suite) shows(w sinks.Sealed) {
 	}
 }
 
-// differs returns in what readers see another thing than w, "" if in nothing.
+// differs returns how what readers see differs from w; "" if it does not.
 func (s *suite) differs(w sinks.Sealed) string {
 	s.Helper()
 	rev := w.Revision()
@@ -124,7 +134,7 @@ func carriedDiffer(rev analytics.Revision, rows int, carried []analytics.Revisio
 	return cmp.Diff([]analytics.Revision{bare(rev)}, got)
 }
 
-// bare is rev as the columns of a visitors row tell it.
+// bare is rev as far as the columns of a visitors row have it.
 func bare(rev analytics.Revision) analytics.Revision {
 	rev.Totals, rev.Rows = analytics.Totals{}, 0
 	return rev
@@ -142,18 +152,83 @@ func collect(t testing.TB, w sinks.Sealed) []analytics.Row {
 	return rows
 }
 
-// revisions returns what the sink tells of itself, by window.
-func (s *suite) revisions() map[analytics.Key]analytics.Revision {
+// yields returns what a listing yields, by window.
+func (s *suite) yields(list iter.Seq2[analytics.Revision, error]) map[analytics.Key]analytics.Revision {
 	s.Helper()
 	all := map[analytics.Key]analytics.Revision{}
-	for rev, err := range s.sink.Revisions(s.Context()) {
+	for rev, err := range list {
 		if err != nil {
-			s.Fatalf("Revisions: %v", err)
+			s.Fatalf("listing: %v", err)
 		}
 		if former, twice := all[rev.Key]; twice {
-			s.Errorf("Revisions yields %s twice: revisions %d and %d", rev.Key, former.Number, rev.Number)
+			s.Errorf("%s is yielded twice: revisions %d and %d", rev.Key, former.Number, rev.Number)
 		}
 		all[rev.Key] = rev
 	}
 	return all
+}
+
+// Seal writes rev and rows to a window file in a temporary directory.
+func Seal(t testing.TB, rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) *archive.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "window")
+	if _, err := archive.Write(path, rev, rows); err != nil {
+		t.Fatal(err)
+	}
+	f, err := archive.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// Key names the day window of project that begins day days after 2026-10-01.
+func Key(project string, day int) analytics.Key {
+	from := analytics.NewDate(2026, 10, 1+day)
+	return analytics.Key{Project: project, Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}}
+}
+
+// Revision returns revision number of key. Its totals, flags and time follow from the
+// number, so that two revisions differ in everything.
+func Revision(key analytics.Key, number int32) analytics.Revision {
+	n := int64(number)
+	return analytics.Revision{
+		Key:        key,
+		Number:     number,
+		Settled:    number%2 == 0,
+		Verified:   number%3 != 0,
+		Totals:     analytics.Totals{Human: 1000 * n, AI: 100 * n, Total: 1050 * n},
+		ExportedAt: time.Date(2026, 11, 1, 0, 0, int(number), 123_456_000, time.UTC),
+	}
+}
+
+// TotalsOnly returns rev as a revision for which only totals were read.
+func TotalsOnly(rev analytics.Revision) analytics.Revision {
+	rev.Rows = analytics.TotalsOnlyRows
+	return rev
+}
+
+// Pages yields n rows.
+func Pages(n int) iter.Seq2[analytics.Row, error] { return pagesOf(n, 1) }
+
+// pagesOf yields n rows whose counts show to which revision they belong.
+func pagesOf(n int, number int32) iter.Seq2[analytics.Row, error] {
+	return func(yield func(analytics.Row, error) bool) {
+		for i := range n {
+			human := int64(number)*1_000_000 + int64(i)
+			if !yield(analytics.Row{Path: fmt.Sprintf("/docs/page-%07d", i), Human: human, AI: 7, Total: human + 3}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func list(rows ...analytics.Row) iter.Seq2[analytics.Row, error] {
+	return func(yield func(analytics.Row, error) bool) {
+		for _, r := range rows {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
 }
