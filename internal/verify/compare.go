@@ -12,30 +12,30 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Comparison is the cheap comparison of an export: of the ledger with what the
-// sinks list. A window that a sink no longer has is owed to it again, and filled
-// from another sink; where none has it, it is taken out of the ledger, so that it
-// is due again. No rows are read but of windows that are filled.
+// Comparison is the cheap comparison that an export makes, of the ledger with what the
+// sinks list. A window that a sink no longer has is owed to it again and copied from
+// another sink; if none has it, it is taken out of the ledger, so that it is due again.
+// Only the rows of windows that are copied are read.
 type Comparison struct {
 	Book  Book
 	Sinks []sinks.Sink
 	// Held reports whether the spool has a file of the revision.
 	Held func(analytics.Revision) bool
-	// Dir is a directory for windows on their way.
+	// Dir is a directory for files of windows that are copied.
 	Dir string
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// Compared is what came of it.
+// Compared is the result of a comparison.
 type Compared struct {
-	// Lost counts, by sink, windows that it had and has no more.
+	// Lost counts, by sink, the windows that it had and no longer has.
 	Lost map[string]int
 	// Filled and Due count windows that were copied from another sink, and those
 	// that must be read again.
 	Filled, Due int
-	// Errors are of sinks from which nothing was concluded, and of windows that
-	// could not be filled.
+	// Errors are of sinks from which nothing was concluded, and of windows that could
+	// not be copied.
 	Errors []error
 }
 
@@ -43,13 +43,13 @@ type Compared struct {
 type listing struct {
 	sink  sinks.Sink
 	shown map[analytics.Key]analytics.Revision
-	// damaged windows are listed, and cannot be read.
+	// damaged windows are listed but cannot be read.
 	damaged map[analytics.Key]error
-	// uncertain windows could not be looked at.
+	// uncertain windows could not be inspected.
 	uncertain map[analytics.Key]bool
 }
 
-// Run compares. Its error is the ledger's, or the end of ctx; what is wrong with
+// Run compares. Its error is that of the ledger, or the end of ctx; what is wrong with
 // a sink is in Compared.
 func (c *Comparison) Run(ctx context.Context) (Compared, error) {
 	done := Compared{Lost: map[string]int{}}
@@ -111,8 +111,8 @@ func list(ctx context.Context, s sinks.Sink) (*listing, error) {
 	return l, nil
 }
 
-// refuse returns an error where so much is missing that the sink is rather
-// another one, or not there, than damaged: all of it would be requested again.
+// refuse returns an error if so much is missing that the sink is more likely another
+// one, or not mounted, than damaged: all of it would be requested again.
 func (l *listing) refuse(entries []Entry) error {
 	claimed, lost := 0, 0
 	for _, e := range entries {
@@ -156,7 +156,7 @@ func (c *Comparison) lost(e Entry, lists map[string]*listing) (out []string) {
 	return out
 }
 
-// supply fills the sinks that are owed a window which the spool no longer has. A
+// supply copies a window that the spool no longer has to the sinks that are owed it. A
 // sink that fails is left to the next comparison.
 func (c *Comparison) supply(ctx context.Context, e Entry, lists map[string]*listing, failed map[string]bool, done *Compared) error {
 	var to, from []sinks.Sink
@@ -199,8 +199,8 @@ func (c *Comparison) supply(ctx context.Context, e Entry, lists map[string]*list
 	return nil
 }
 
-// copy gives one window to one sink, and enters that. A sink that refuses it has
-// failed.
+// copy copies one window to one sink, and enters that in the ledger. A sink that
+// refuses the window has failed.
 func (c *Comparison) copy(ctx context.Context, e Entry, from []sinks.Sink, to sinks.Sink, failed map[string]bool) error {
 	ctx, cancel := context.WithTimeout(ctx, windowTimeout)
 	defer cancel()

@@ -23,35 +23,35 @@ type Remedy string
 const (
 	// Copy: a sink holds the window whole, and the others are filled from there.
 	Copy Remedy = "copy"
-	// Adopt: what a sink shows is whole, and enters the ledger; sinks that lack it
-	// are filled from there.
+	// Adopt: what a sink shows is whole and enters the ledger; sinks that lack it are
+	// filled from there.
 	Adopt Remedy = "adopt"
-	// Read: nobody holds the window whole: only a new reading mends it.
+	// Read: no sink holds the window whole, so only reading it again repairs it.
 	Read Remedy = "read"
-	// ByHand: a person must look after it.
+	// ByHand: a person must decide.
 	ByHand Remedy = "by_hand"
-	// Wait: a sink that may hold it cannot be looked at now.
+	// Wait: a sink that may hold it cannot be inspected now.
 	Wait Remedy = "wait"
-	// Approximate: nothing is damaged here, the service counted so.
+	// Approximate: nothing is damaged; the service counted so.
 	Approximate Remedy = "none"
 )
 
-// windowTimeout bounds the mending of one window.
+// windowTimeout bounds the repair of one window.
 const windowTimeout = 10 * time.Minute
 
-// Book is a ledger that can be mended.
+// Book is a ledger that can be repaired.
 type Book interface {
 	Ledger
 	// Amend makes e what the ledger says of its window.
 	Amend(ctx context.Context, e Entry) error
-	// Forget takes out all that is known of a window: it is due again.
+	// Forget removes all that is known of a window: it is due again.
 	Forget(ctx context.Context, k analytics.Key) error
 	// Committed notes, and counts, that a sink has a revision.
 	Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error
 }
 
-// mending is what is to be done about a window.
-type mending struct {
+// plan is what is to be done about a window.
+type plan struct {
 	remedy Remedy
 	// entry is what the ledger will say of it; for Read the former entry.
 	entry Entry
@@ -61,11 +61,11 @@ type mending struct {
 	rows    int64
 }
 
-// mend decides. Where a sink cannot be looked at, nothing is concluded from what
-// the others lack.
-func (w *view) mend(key analytics.Key) mending {
+// plan decides what is to be done about a window. If a sink cannot be inspected, it
+// concludes nothing from what the others lack.
+func (w *view) plan(key analytics.Key) plan {
 	e, known := w.ledger[key]
-	m := mending{entry: e, rows: e.Rows}
+	m := plan{entry: e, rows: e.Rows}
 	if target, adopt := w.newest(key); adopt {
 		m.remedy, m.entry.Revision, m.entry.Provenance = Adopt, target.Revision, analytics.Provenance{Requests: e.Requests}
 		if !target.TotalsOnly() {
@@ -95,12 +95,12 @@ func (w *view) mend(key analytics.Key) mending {
 	return m
 }
 
-// many is how many windows a sink does not lose without a reason that a person
-// should know: another URL, a disk that is not mounted.
+// many is the number of windows from which on a loss has a reason that a person should
+// know: another URL, or a disk that is not mounted.
 const many = 10
 
-// emptied returns how many windows the ledger says a sink has that shows none,
-// where these are many; else 0.
+// emptied returns how many windows a sink has by the ledger, if they are many and the
+// sink shows none; else 0.
 func (w *view) emptied(sink string) (claimed int) {
 	if len(w.shown[sink])+len(w.faults[sink]) > 0 || w.unlisted[sink] != nil {
 		return 0
@@ -116,8 +116,8 @@ func (w *view) emptied(sink string) (claimed int) {
 	return claimed
 }
 
-// newest returns what a sink shows whole and the ledger does not know, or knows
-// an earlier reading of.
+// newest returns the newest revision that a sink shows whole, if it is later than what
+// the ledger knows.
 func (w *view) newest(key analytics.Key) (newest sinks.Shown, found bool) {
 	e, known := w.ledger[key]
 	for _, name := range w.order {
@@ -148,37 +148,37 @@ func (w *view) holds(shown sinks.Shown, e Entry) bool {
 		(ref.checksum == "" || ref.checksum == shown.Sum.Checksum.String())
 }
 
-// Repair mends what it can.
+// Repair repairs what it can.
 type Repair struct {
 	Verifier *Verifier
 	Book     Book
 	// Held reports whether the spool has a file of the revision, so that it can be
 	// delivered again.
 	Held func(analytics.Revision) bool
-	// Dir is a directory for windows on their way.
+	// Dir is a directory for files of windows that are copied.
 	Dir string
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// Repaired is what became of it.
+// Repaired is the result of a repair.
 type Repaired struct {
 	// Found is what was found before.
 	Found Report
 	// Mended counts windows that were copied to a sink or entered in the ledger.
 	Mended int
-	// Due are the windows that only a new reading can mend, as they were known;
-	// they are out of the ledger. Again are those that the spool still has, which
-	// the next export delivers.
+	// Due are the windows that must be read again, as the ledger had them before it
+	// forgot them. Again are those that the spool still has, which the next export
+	// delivers.
 	Due   []analytics.Revision
 	Again []analytics.Revision
 	// Left is what is still found.
 	Left Report
-	// Errors are of windows that could not be mended.
+	// Errors are of windows that could not be repaired.
 	Errors []error
 }
 
-// Run looks, mends, and looks at the mended windows again. No other process may
+// Run verifies, repairs, and verifies the repaired windows again. No other process may
 // write meanwhile.
 func (r *Repair) Run(ctx context.Context) (done Repaired, err error) {
 	if done.Found, err = r.Verifier.Look(ctx); err != nil {
@@ -195,7 +195,7 @@ func (r *Repair) Run(ctx context.Context) (done Repaired, err error) {
 		return done, nil
 	}
 	scope := sinks.Scope{Keys: keys}
-	w, err := r.Verifier.view(ctx, scope, func(string) bool { return true })
+	w, err := r.Verifier.view(ctx, scope, everySink)
 	if err != nil {
 		return done, err
 	}
@@ -207,14 +207,9 @@ func (r *Repair) Run(ctx context.Context) (done Repaired, err error) {
 			done.Errors = append(done.Errors, fmt.Errorf("%s: %w", key, err))
 		}
 	}
-	return done, r.lookAgain(ctx, scope, &done)
-}
-
-// lookAgain finds out what is left. What is due again is said already.
-func (r *Repair) lookAgain(ctx context.Context, scope sinks.Scope, done *Repaired) error {
 	again, err := r.Verifier.look(ctx, scope)
 	if err != nil {
-		return err
+		return done, err
 	}
 	due := map[analytics.Key]bool{}
 	for _, rev := range done.Due {
@@ -227,13 +222,13 @@ func (r *Repair) lookAgain(ctx context.Context, scope sinks.Scope, done *Repaire
 		}
 	}
 	done.Left.Findings = findings
-	return nil
+	return done, nil
 }
 
-// window mends one window. The ledger says first that the sinks are owed it: after
-// a stop the next comparison goes on from there.
+// window repairs one window. It first notes in the ledger that the sinks are owed the
+// window: after a stop the next comparison continues from there.
 func (r *Repair) window(ctx context.Context, w *view, key analytics.Key, done *Repaired) error {
-	m := w.mend(key)
+	m := w.plan(key)
 	e, known := w.ledger[key]
 	m.entry.Sinks = maps.Clone(m.entry.Sinks)
 	var to []sinks.Sink
@@ -275,8 +270,8 @@ func (r *Repair) window(ctx context.Context, w *view, key analytics.Key, done *R
 	return nil
 }
 
-// fill gives the window to the sinks.
-func (r *Repair) fill(ctx context.Context, m mending, to []sinks.Sink) error {
+// fill copies the window to the sinks.
+func (r *Repair) fill(ctx context.Context, m plan, to []sinks.Sink) error {
 	if len(to) == 0 {
 		return nil
 	}
@@ -302,13 +297,13 @@ func (r *Repair) fill(ctx context.Context, m mending, to []sinks.Sink) error {
 	})
 }
 
-// copying takes a window out of a sink.
+// copying copies a window from a sink.
 type copying struct {
 	dir   string
 	entry Entry
 }
 
-// run gives the window of the first source that has it to use.
+// run calls use with the window of the first source that has it.
 func (c copying) run(ctx context.Context, from []sinks.Sink, use func(w sinks.Sealed, source string) error) error {
 	var errs []error
 	for _, s := range from {
@@ -322,7 +317,7 @@ func (c copying) run(ctx context.Context, from []sinks.Sink, use func(w sinks.Se
 	return errors.Join(errs...)
 }
 
-// take returns the window, tested, with the description that the ledger has.
+// take returns the window, with its rows tested and described as in the ledger.
 func (c copying) take(ctx context.Context, from sinks.Sink) (sinks.Sealed, func() error, error) {
 	w, done, err := from.Window(ctx, c.entry.Revision, c.dir)
 	if err != nil {
