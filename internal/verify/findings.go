@@ -55,9 +55,9 @@ func (w *view) findings(chosen func(sink string) bool) (out []Finding) {
 		if len(found) == 0 {
 			continue
 		}
-		m := w.plan(key)
+		p := w.plan(key)
 		for i := range found {
-			found[i].Remedy, found[i].From, found[i].Rows = m.remedy, m.from, m.rows
+			found[i].Remedy, found[i].From, found[i].Rows = p.remedy, p.from, p.rows
 		}
 		out = append(out, found...)
 	}

@@ -65,34 +65,34 @@ type plan struct {
 // concludes nothing from what the others lack.
 func (w *view) plan(key analytics.Key) plan {
 	e, known := w.ledger[key]
-	m := plan{entry: e, rows: e.Rows}
+	p := plan{entry: e, rows: e.Rows}
 	if target, adopt := w.newest(key); adopt {
-		m.remedy, m.entry.Revision, m.entry.Provenance = Adopt, target.Revision, analytics.Provenance{Requests: e.Requests}
+		p.remedy, p.entry.Revision, p.entry.Provenance = Adopt, target.Revision, analytics.Provenance{Requests: e.Requests}
 		if !target.TotalsOnly() {
-			m.entry.Checksum = target.Sum.Checksum.String()
+			p.entry.Checksum = target.Sum.Checksum.String()
 		}
-		m.entry.Sinks = map[string]time.Time{}
+		p.entry.Sinks = map[string]time.Time{}
 	} else if known {
-		m.remedy = Copy
+		p.remedy = Copy
 	}
-	if m.remedy != "" {
+	if p.remedy != "" {
 		for _, name := range w.order {
-			if shown, there := w.shown[name][key]; there && w.holds(shown, m.entry) {
-				m.sources = append(m.sources, name)
+			if shown, there := w.shown[name][key]; there && w.holds(shown, p.entry) {
+				p.sources = append(p.sources, name)
 			}
 		}
 	}
-	if len(m.sources) > 0 {
-		m.from, m.rows = m.sources[0], m.entry.Rows
-		return m
+	if len(p.sources) > 0 {
+		p.from, p.rows = p.sources[0], p.entry.Rows
+		return p
 	}
-	m.remedy = Read
+	p.remedy = Read
 	for _, name := range w.order {
 		if w.unlisted[name] != nil || w.emptied(name) > 0 || w.faults[name][key].Kind == sinks.Unavailable {
-			m.remedy = Wait
+			p.remedy = Wait
 		}
 	}
-	return m
+	return p
 }
 
 // many is the number of windows from which on a loss has a reason that a person should
@@ -228,42 +228,42 @@ func (r *Repair) Run(ctx context.Context) (done Repaired, err error) {
 // window repairs one window. It first notes in the ledger that the sinks are owed the
 // window: after a stop the next comparison continues from there.
 func (r *Repair) window(ctx context.Context, w *view, key analytics.Key, done *Repaired) error {
-	m := w.plan(key)
+	p := w.plan(key)
 	e, known := w.ledger[key]
-	m.entry.Sinks = maps.Clone(m.entry.Sinks)
+	p.entry.Sinks = maps.Clone(p.entry.Sinks)
 	var to []sinks.Sink
 	for _, s := range r.Verifier.Sinks {
-		if r.Verifier.chosen(s.Name()) && (len(w.compare(key, s.Name())) > 0 || m.remedy == Adopt && !slices.Contains(m.sources, s.Name())) {
+		if r.Verifier.chosen(s.Name()) && (len(w.compare(key, s.Name())) > 0 || p.remedy == Adopt && !slices.Contains(p.sources, s.Name())) {
 			to = append(to, s)
 		}
 	}
-	if m.remedy == Adopt {
-		for _, name := range m.sources {
-			m.entry.Sinks[name] = m.entry.ExportedAt
+	if p.remedy == Adopt {
+		for _, name := range p.sources {
+			p.entry.Sinks[name] = p.entry.ExportedAt
 		}
-		to = slices.DeleteFunc(to, func(s sinks.Sink) bool { return slices.Contains(m.sources, s.Name()) })
+		to = slices.DeleteFunc(to, func(s sinks.Sink) bool { return slices.Contains(p.sources, s.Name()) })
 	}
 	switch {
-	case m.remedy == Wait || m.remedy == Read && !known:
+	case p.remedy == Wait || p.remedy == Read && !known:
 		return nil
-	case m.remedy == Read && r.Held(e.Revision):
+	case p.remedy == Read && r.Held(e.Revision):
 		for _, s := range to {
-			m.entry.Sinks[s.Name()] = time.Time{}
+			p.entry.Sinks[s.Name()] = time.Time{}
 		}
 		done.Again = append(done.Again, e.Revision)
-		return r.Book.Amend(ctx, m.entry)
-	case m.remedy == Read:
+		return r.Book.Amend(ctx, p.entry)
+	case p.remedy == Read:
 		done.Due = append(done.Due, e.Revision)
 		r.Log.Warn("window is whole in no sink: it is due again", "window", key.String(), "revision", e.Number)
 		return r.Book.Forget(ctx, key)
 	}
 	for _, s := range to {
-		m.entry.Sinks[s.Name()] = time.Time{}
+		p.entry.Sinks[s.Name()] = time.Time{}
 	}
-	if err := r.Book.Amend(ctx, m.entry); err != nil {
+	if err := r.Book.Amend(ctx, p.entry); err != nil {
 		return err
 	}
-	if err := r.fill(ctx, m, to); err != nil {
+	if err := r.fill(ctx, p, to); err != nil {
 		return err
 	}
 	done.Mended++
@@ -271,7 +271,7 @@ func (r *Repair) window(ctx context.Context, w *view, key analytics.Key, done *R
 }
 
 // fill copies the window to the sinks.
-func (r *Repair) fill(ctx context.Context, m plan, to []sinks.Sink) error {
+func (r *Repair) fill(ctx context.Context, p plan, to []sinks.Sink) error {
 	if len(to) == 0 {
 		return nil
 	}
@@ -279,19 +279,19 @@ func (r *Repair) fill(ctx context.Context, m plan, to []sinks.Sink) error {
 	defer cancel()
 	var from []sinks.Sink
 	for _, s := range r.Verifier.Sinks {
-		if slices.Contains(m.sources, s.Name()) {
+		if slices.Contains(p.sources, s.Name()) {
 			from = append(from, s)
 		}
 	}
-	return copying{dir: r.Dir, entry: m.entry}.run(ctx, from, func(w sinks.Sealed, source string) error {
+	return copying{dir: r.Dir, entry: p.entry}.run(ctx, from, func(w sinks.Sealed, source string) error {
 		for _, s := range to {
 			if err := s.Replace(ctx, w); err != nil {
 				return fmt.Errorf("%s sink: %w", s.Name(), err)
 			}
-			if err := r.Book.Committed(ctx, m.entry.Revision, s.Name(), r.Now()); err != nil {
+			if err := r.Book.Committed(ctx, p.entry.Revision, s.Name(), r.Now()); err != nil {
 				return err
 			}
-			r.Log.Info("window copied", "window", m.entry.Key.String(), "revision", m.entry.Number, "from", source, "to", s.Name())
+			r.Log.Info("window copied", "window", p.entry.Key.String(), "revision", p.entry.Number, "from", source, "to", s.Name())
 		}
 		return nil
 	})
