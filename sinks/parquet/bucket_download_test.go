@@ -54,7 +54,7 @@ func TestDownloadFaults(t *testing.T) {
 					t.Error(err)
 				}
 				p.set(when("GET", ".parquet", 2, tc.meddle))
-				agreed(t, s, w)
+				agreed(t, s, revOf(w))
 			}
 			p.set(when("GET", ".parquet", -1, tc.meddle))
 			if _, _, err := s.Window(t.Context(), w.Revision(), dir); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -71,7 +71,7 @@ func TestDownloadFaults(t *testing.T) {
 					t.Errorf("Revisions yields %+v, %v", rev, err)
 				}
 			}
-			agreed(t, direct, w)
+			agreed(t, direct, revOf(w))
 		})
 	}
 }
@@ -97,7 +97,7 @@ func TestDamagedFooter(t *testing.T) {
 			t.Fatalf("byte %d from the end flipped, requests %q", at, requests)
 		}
 	}
-	agreed(t, direct, w)
+	agreed(t, direct, revOf(w))
 }
 
 // TestDamagedTotals flips each byte of a totals file, on its way at every read.
@@ -279,8 +279,8 @@ func TestHeaderChangedOnTheWay(t *testing.T) {
 	replace(t, s, w)
 	replace(t, s, sealTotals(t, 2))
 	replace(t, s, w)
-	agreed(t, s, w)
-	agreed(t, direct, w)
+	agreed(t, s, revOf(w))
+	agreed(t, direct, revOf(w))
 }
 
 // TestDeleteOfNothing is an error on some servers.
@@ -290,7 +290,7 @@ func TestDeleteOfNothing(t *testing.T) {
 	replace(t, s, w)
 	p.set(when("DELETE", "", -1, says(404, "NoSuchKey", "The specified key does not exist.")))
 	replace(t, s, w)
-	agreed(t, s, w)
+	agreed(t, s, revOf(w))
 }
 
 // TestWindowOfBucket gives files that stay, of windows of both kinds, and tells

@@ -105,7 +105,7 @@ func TestHealingIsAlone(t *testing.T) {
 					t.Error("Replace could begin within a repair")
 				}
 			}}
-			agreed(t, s, seal(t, 1, 3), sealTotals(t, 2))
+			agreed(t, s, revOf(seal(t, 1, 3)), revOf(sealTotals(t, 2)))
 			s.tree = stepping{tree, func(string) {
 				changes++
 				if s.healing.TryLock() {

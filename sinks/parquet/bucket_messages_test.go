@@ -230,8 +230,8 @@ func TestErrorsKeepTheirCause(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "context canceled") || time.Since(begin) > atOnce {
 			t.Errorf("%s = %v after %s", request, err, time.Since(begin))
 		}
-		whole(t, direct, former, next)
-		agreed(t, direct, former, next)
+		whole(t, direct, revOf(former), revOf(next))
+		agreed(t, direct, revOf(former), revOf(next))
 	}
 }
 
@@ -246,7 +246,7 @@ func TestReadOnlyCredentials(t *testing.T) {
 			t.Errorf("%s = %v", call, err)
 		}
 	}
-	agreed(t, s, w)
+	agreed(t, s, revOf(w))
 }
 
 // TestCheckBucket proves each right that is needed, and leaves nothing.

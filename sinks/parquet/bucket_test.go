@@ -3,14 +3,11 @@ package parquet
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -95,74 +92,27 @@ func newBucketSink(t *testing.T, endpoint string) (s *Sink, name string) {
 func TestContractBucket(t *testing.T) {
 	sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
 		s, _ := newBucketSink(t, "")
-		return s, bucketReader{t, s}
+		return s, reader{t, s}
 	})
 }
 
-// bucketReader lists objects and reads each whole, as a query does.
-type bucketReader struct {
-	t *testing.T
-	s *Sink
+// behindProxy returns a sink on a new bucket that is reached through a proxy,
+// and another on the same bucket that is not.
+func behindProxy(t *testing.T) (*Sink, *Sink, *proxy) {
+	t.Helper()
+	p := newProxy(t)
+	s, name := newBucketSink(t, p.URL)
+	return impatient(s), openBucket(t, name), p
 }
 
-func (r bucketReader) each(table string, key analytics.Key, f func(*os.File, string) error) error {
-	var names []string
-	if err := r.s.tree.list(r.t.Context(), table, func(name string) { names = append(names, name) }); err != nil {
-		return err
-	}
-	for _, name := range names {
-		if k, ours := keyOf(name); !ours || k != key {
-			continue
+func openBucket(t *testing.T, name string) *Sink {
+	t.Helper()
+	server := s3server(t)
+	s := newSink(t, fmt.Sprintf("s3://%s/docs/gauge?endpoint=%s", name, server.Endpoint))
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
-		if err := r.file(name, f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r bucketReader) file(name string, f func(*os.File, string) error) error {
-	path, done, err := r.s.tree.fetch(r.t.Context(), name, r.t.TempDir())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = done() }()
-	in, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	return f(in, path)
-}
-
-func (r bucketReader) Visitors(key analytics.Key) (rows []analytics.Row, revs []analytics.Revision, err error) {
-	err = r.each(visitorsTable, key, func(_ *os.File, path string) error {
-		local := reader{root: filepath.Dir(path), scratch: r.t.TempDir()}
-		f, err := local.snapshot(path)
-		if err != nil {
-			return err
-		}
-		revs = append(revs, f.Revision())
-		for row, err := range f.Rows() {
-			if err != nil {
-				return err
-			}
-			rows = append(rows, row)
-		}
-		return nil
 	})
-	return rows, revs, err
-}
-
-func (r bucketReader) Totals(key analytics.Key) (revs []analytics.Revision, err error) {
-	err = r.each(totalsTable, key, func(in *os.File, _ string) error {
-		info, err := in.Stat()
-		if err != nil {
-			return err
-		}
-		rev, err := archive.ReadRevision(in, info.Size())
-		revs = append(revs, rev)
-		return err
-	})
-	return revs, err
+	return s
 }

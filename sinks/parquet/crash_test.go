@@ -5,13 +5,13 @@ package parquet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
 )
 
@@ -99,7 +99,26 @@ func killed(t *testing.T, root, step string, w *archive.File) bool {
 	return true
 }
 
+// TestCrash kills a process at each step of Replace. Then readers see whole files, and
+// Revisions, or else the next Replace, heals.
 func TestCrash(t *testing.T) {
+	t.Run("directory", func(t *testing.T) {
+		crashes(t, func(t *testing.T) (*Sink, string) {
+			root := filepath.Join(t.TempDir(), "data")
+			return newSink(t, root), root
+		})
+	})
+	t.Run("bucket", func(t *testing.T) {
+		server := s3server(t)
+		t.Setenv("TMPDIR", t.TempDir()) // what dies leaves its staging files
+		crashes(t, func(t *testing.T) (*Sink, string) {
+			s, bucket := newBucketSink(t, "")
+			return s, fmt.Sprintf("s3://%s/docs/gauge?endpoint=%s", bucket, server.Endpoint)
+		})
+	})
+}
+
+func crashes(t *testing.T, open func(t *testing.T) (s *Sink, root string)) {
 	const long = 40_000 // rows whose file takes more than one chunk to copy
 	for name, tc := range map[string]struct {
 		former, next *archive.File
@@ -111,69 +130,33 @@ func TestCrash(t *testing.T) {
 		"totals only over rows": {seal(t, 1, 50), sealTotals(t, 2), 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			reached := 0
 			for _, step := range steps {
-				root := filepath.Join(t.TempDir(), "data")
+				s, root := open(t)
 				if tc.former != nil {
-					replace(t, newSink(t, root), tc.former)
+					replace(t, s, tc.former)
 				}
 				if !killed(t, root, step, tc.next) {
 					continue
 				}
 				reached++
-				t.Run(step, func(t *testing.T) { afterCrash(t, root, tc.former, tc.next) })
+				t.Run(step, func(t *testing.T) {
+					former, next := revOf(tc.former), tc.next.Revision()
+					left := whole(t, s, former, next)
+					want := former
+					if left[visitorsTable] == next.Number || left[totalsTable] == next.Number {
+						want = next
+					}
+					if len(left) > 0 {
+						agreed(t, s, want)
+					}
+					replace(t, s, tc.next)
+					agreed(t, s, next)
+				})
 			}
 			if reached != tc.reached {
 				t.Errorf("died at %d steps, want %d", reached, tc.reached)
 			}
 		})
 	}
-}
-
-// afterCrash looks with a reader's eyes first, then heals in both ways.
-func afterCrash(t *testing.T, root string, former, next *archive.File) {
-	key := next.Revision().Key
-	r := reader{root: root, scratch: t.TempDir()}
-	for _, path := range published(root) {
-		if data, err := os.Open(path); err != nil {
-			t.Error(err)
-		} else if info, err := data.Stat(); err != nil {
-			t.Error(err)
-		} else if _, err := archive.ReadRevision(data, info.Size()); err != nil {
-			t.Errorf("%s does not read: %v", path, err)
-		}
-	}
-	rows, carried, err := r.Visitors(key)
-	if err != nil || len(carried) > 1 {
-		t.Fatalf("readers see revisions %v, %v", carried, err)
-	}
-	for _, rev := range carried {
-		if !isOneOf(rev, former, next) || int64(len(rows)) != rev.Rows {
-			t.Errorf("readers see %d rows of %+v", len(rows), rev)
-		}
-	}
-	totals, err := r.Totals(key)
-	if err != nil || len(totals) > 1 || len(totals) == 1 && !isOneOf(totals[0], former, next) {
-		t.Errorf("readers see totals %v, %v", totals, err)
-	}
-	if len(published(root)) > 0 {
-		want := former
-		if len(totals) == 1 && totals[0].Number == next.Revision().Number || len(carried) == 1 && carried[0].Number == next.Revision().Number {
-			want = next
-		}
-		agrees(t, newSink(t, root), want.Revision().Number)
-	}
-	s := newSink(t, root)
-	replace(t, s, next)
-	agrees(t, s, next.Revision().Number)
-}
-
-func isOneOf(rev analytics.Revision, windows ...*archive.File) bool {
-	for _, w := range windows {
-		if w != nil && same(rev, w.Revision()) {
-			return true
-		}
-	}
-	return false
 }

@@ -114,7 +114,7 @@ func TestReadOnly(t *testing.T) {
 	remount(t, root)
 	fails(t, s, "read-only")
 	fails(t, newSink(t, root), "read-only")
-	agrees(t, s, 1)
+	agreed(t, s, revOf(seal(t, 1, 3)))
 }
 
 func TestNotPermitted(t *testing.T) {
@@ -152,7 +152,7 @@ func TestDiskFull(t *testing.T) {
 		if !errors.Is(err, syscall.ENOSPC) {
 			t.Fatal(err)
 		}
-		agrees(t, s, 1)
+		agreed(t, s, revOf(seal(t, 1, 3)))
 		if full++; full == 1 && s.Check(t.Context()) == nil {
 			t.Error("Check of a full disk = nil")
 		}
@@ -167,7 +167,7 @@ func TestDiskFull(t *testing.T) {
 	if full == 0 {
 		t.Error("the disk was never full")
 	}
-	agrees(t, s, 2)
+	agreed(t, s, revOf(big))
 }
 
 // mount returns a small file system of its own.
@@ -207,7 +207,7 @@ func TestFileSizeLimit(t *testing.T) {
 	if err != nil {
 		t.Fatalf("child: %v\n%s", err, out)
 	}
-	agrees(t, newSink(t, root), 1)
+	agreed(t, newSink(t, root), revOf(seal(t, 1, 3)))
 }
 
 func TestFileSizeLimitChild(t *testing.T) {

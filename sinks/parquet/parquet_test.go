@@ -2,8 +2,9 @@ package parquet
 
 import (
 	"errors"
-	"io"
 	"io/fs"
+	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,8 @@ import (
 func TestContract(t *testing.T) {
 	sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
 		root := filepath.Join(t.TempDir(), "data")
-		return newSink(t, root), reader{root: root, scratch: t.TempDir()}
+		s := newSink(t, root)
+		return s, reader{t, s}
 	})
 }
 
@@ -36,71 +38,74 @@ func newSink(t *testing.T, root string) *Sink {
 	return s
 }
 
-// reader sees what a glob over the root sees, however files are named.
-type reader struct{ root, scratch string }
+// reader sees what a query over the files of a table sees, however they are named: it
+// opens each once, whole. A file that is gone by then was not seen.
+type reader struct {
+	t *testing.T
+	s *Sink
+}
 
-func (r reader) Visitors(key analytics.Key) (rows []analytics.Row, revs []analytics.Revision, err error) {
-	for _, path := range published(r.root) {
-		if !strings.HasPrefix(path, filepath.Join(r.root, visitorsTable)) {
+func (r reader) each(table string, key analytics.Key, f func(path string, rev analytics.Revision) error) error {
+	var names []string
+	if err := r.s.tree.list(r.t.Context(), table, func(name string) { names = append(names, name) }); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if named, ours := keyOf(name); !strings.HasSuffix(name, suffix) || ours && named != key {
 			continue
 		}
-		f, err := r.snapshot(path)
-		if err != nil {
-			return nil, nil, err
+		path, done, err := r.s.tree.fetch(r.t.Context(), name, r.t.TempDir())
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
-		if f != nil && f.Revision().Key == key {
-			revs = append(revs, f.Revision())
-			for row, err := range f.Rows() {
-				if err != nil {
-					return nil, nil, err
-				}
-				rows = append(rows, row)
-			}
+		if err != nil {
+			return err
+		}
+		rev, err := revisionIn(path)
+		if err == nil && rev.Key == key {
+			err = f(path, rev)
+		}
+		if err = errors.Join(err, done()); err != nil {
+			return err
 		}
 	}
-	return rows, revs, nil
+	return nil
+}
+
+// revisionIn reads the footer of a file of either table.
+func revisionIn(path string) (analytics.Revision, error) {
+	f, err := openLocal(path)
+	if err != nil {
+		return analytics.Revision{}, err
+	}
+	defer f.Close()
+	return archive.ReadRevision(f, f.Size())
+}
+
+func (r reader) Visitors(key analytics.Key) (rows []analytics.Row, revs []analytics.Revision, err error) {
+	err = r.each(visitorsTable, key, func(path string, rev analytics.Revision) error {
+		revs = append(revs, rev)
+		f, err := archive.Open(path)
+		if err != nil {
+			return err
+		}
+		for row, err := range f.Rows() {
+			if err != nil {
+				return err
+			}
+			rows = append(rows, row)
+		}
+		return nil
+	})
+	return rows, revs, err
 }
 
 func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error) {
-	for _, path := range published(r.root) {
-		if !strings.HasPrefix(path, filepath.Join(r.root, totalsTable)) {
-			continue
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		rev, err := archive.ReadRevision(strings.NewReader(string(data)), int64(len(data)))
-		if err != nil {
-			return nil, err
-		}
-		if rev.Key == key {
-			revs = append(revs, rev)
-		}
-	}
-	return revs, nil
-}
-
-// snapshot opens path once, as a query does, and keeps what it then holds.
-// A file that is gone by then was not seen.
-func (r reader) snapshot(path string) (*archive.File, error) {
-	in, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	out, err := os.CreateTemp(r.scratch, "")
-	if err != nil {
-		return nil, err
-	}
-	defer out.Close()
-	if _, err := io.Copy(out, in); err != nil {
-		return nil, err
-	}
-	return archive.Open(out.Name())
+	err = r.each(totalsTable, key, func(_ string, rev analytics.Revision) error {
+		revs = append(revs, rev)
+		return nil
+	})
+	return revs, err
 }
 
 // published lists every file below root whose name ends in .parquet.
@@ -272,58 +277,105 @@ func TestHalfWindows(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			agrees(t, s, tc.want)
+			before := contents(t, s.Location())
+			var listed []analytics.Revision
+			for rev, err := range sinks.List(t.Context(), s) {
+				if (err != nil) != (tc.want == 0) {
+					t.Errorf("List yields %+v, %v", rev, err)
+				}
+				listed = append(listed, rev)
+			}
+			if diff := cmp.Diff(before, contents(t, s.Location())); diff != "" {
+				t.Errorf("List changed the tree:\n%s", diff)
+			}
+			if tc.want == 0 {
+				for rev, err := range s.Revisions(t.Context()) {
+					if err == nil {
+						t.Errorf("Revisions yields %+v", rev)
+					}
+				}
+				return
+			}
+			if len(listed) != 1 || listed[0].Number != tc.want {
+				t.Errorf("List yields %+v, want revision %d", listed, tc.want)
+			}
+			agreed(t, s, listed...)
 		})
 	}
 }
 
-// agrees fails unless Revisions yields revision want alone, and both tables
-// then show it; with want 0, unless Revisions yields an error alone. List must
-// have yielded the same before, and changed nothing.
-func agrees(t *testing.T, s *Sink, want int32) {
+// whole fails unless every .parquet file is a whole one of a revision, at most one in
+// each table, and returns the number in each table.
+func whole(t *testing.T, s *Sink, revs ...analytics.Revision) map[string]int32 {
 	t.Helper()
-	before := contents(t, s.Location())
-	var looked, got []analytics.Revision
-	for rev, err := range sinks.List(t.Context(), s) {
-		if (err != nil) != (want == 0) {
-			t.Errorf("List yields the error %v", err)
+	tables := map[string]int32{}
+	if err := s.tree.list(t.Context(), "", func(name string) {
+		if !strings.HasSuffix(name, suffix) {
+			return
 		}
-		if err == nil {
-			looked = append(looked, rev)
+		if _, twice := tables[tableOf(name)]; twice {
+			t.Errorf("a second file, %s", name)
+		}
+		path, done, err := s.tree.fetch(t.Context(), name, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rev, err := revisionIn(path)
+		if err == nil && tableOf(name) == visitorsTable {
+			_, err = analytics.Top(rowsOf(path), 0)
+		}
+		if err = errors.Join(err, done()); err != nil || !isOneOf(rev, revs) {
+			t.Errorf("%s is %+v, %v", name, rev, err)
+		}
+		tables[tableOf(name)] = rev.Number
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return tables
+}
+
+// revOf is the revision of a window, and that of no window for nil.
+func revOf(w *archive.File) (rev analytics.Revision) {
+	if w != nil {
+		rev = w.Revision()
+	}
+	return rev
+}
+
+func rowsOf(path string) iter.Seq2[analytics.Row, error] {
+	f, err := archive.Open(path)
+	if err != nil {
+		return func(yield func(analytics.Row, error) bool) { yield(analytics.Row{}, err) }
+	}
+	return f.Rows()
+}
+
+func isOneOf(rev analytics.Revision, revs []analytics.Revision) bool {
+	return slices.ContainsFunc(revs, func(r analytics.Revision) bool { return same(rev, r) })
+}
+
+// agreed fails unless List and then Revisions yield just one revision, one of these,
+// and both tables then show it.
+func agreed(t *testing.T, s *Sink, revs ...analytics.Revision) {
+	t.Helper()
+	var yielded []analytics.Revision
+	for _, list := range []iter.Seq2[analytics.Revision, error]{sinks.List(t.Context(), s), s.Revisions(t.Context())} {
+		for rev, err := range list {
+			if err != nil || !isOneOf(rev, revs) {
+				t.Errorf("a listing yields %+v, %v", rev, err)
+			}
+			yielded = append(yielded, rev)
 		}
 	}
-	if diff := cmp.Diff(before, contents(t, s.Location())); diff != "" {
-		t.Errorf("List changed the tree:\n%s", diff)
+	if len(yielded) != 2 || yielded[0] != yielded[1] {
+		t.Fatalf("List and Revisions yield %+v, want the same one revision", yielded)
 	}
-	defer func() {
-		if diff := cmp.Diff(got, looked); diff != "" {
-			t.Errorf("List (+) differs from Revisions (-):\n%s", diff)
-		}
-	}()
-	for rev, err := range s.Revisions(t.Context()) {
-		if (err != nil) != (want == 0) {
-			t.Errorf("Revisions yields the error %v", err)
-		}
-		if err == nil {
-			got = append(got, rev)
-		}
+	want := map[string]int32{totalsTable: yielded[0].Number}
+	if !yielded[0].TotalsOnly() {
+		want[visitorsTable] = yielded[0].Number
 	}
-	if want == 0 {
-		return
-	}
-	if len(got) != 1 || got[0].Number != want {
-		t.Fatalf("Revisions yields %+v, want revision %d", got, want)
-	}
-	r := reader{root: s.Location(), scratch: t.TempDir()}
-	rows, carried, err := r.Visitors(got[0].Key)
-	if err != nil || len(rows) != int(max(0, got[0].Rows)) {
-		t.Errorf("readers see %d rows, %v; want %d", len(rows), err, got[0].Rows)
-	}
-	if got[0].TotalsOnly() != (len(carried) == 0) {
-		t.Errorf("readers see visitors files %v of %+v", carried, got[0])
-	}
-	if totals, err := r.Totals(got[0].Key); err != nil || !cmp.Equal(totals, got) {
-		t.Errorf("totals show %+v, %v; want %+v", totals, err, got)
+	if got := whole(t, s, revs...); !maps.Equal(got, want) {
+		t.Errorf("the tables show %v, Revisions says %v", got, want)
 	}
 }
 
@@ -360,7 +412,7 @@ func TestSealedFileOfAnotherRevision(t *testing.T) {
 	if err := s.Replace(t.Context(), w); err == nil || !strings.Contains(err.Error(), "revision 2") {
 		t.Errorf("Replace = %v", err)
 	}
-	agrees(t, s, 1)
+	agreed(t, s, seal(t, 1, 3).Revision())
 }
 
 // placed is place of a good key.
