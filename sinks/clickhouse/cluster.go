@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// clusterTimeout is how long a server waits for the others: for the replicas
-	// to fetch an insert, for all to make or alter a table. It is less than the
-	// driver waits for an answer.
+	// clusterTimeout is how long a server waits for the others: for the replicas to
+	// fetch an insert, or for all to make or alter a table. The driver waits longer
+	// for an answer.
 	clusterTimeout = 30 * time.Second
 	// stepTimeout is how long a replica may lag behind the others.
 	stepTimeout = 10 * time.Second
@@ -25,10 +25,10 @@ const (
 
 // topology is how the cluster is laid out.
 type topology struct {
-	// replicas is how many each shard has; 1 without a cluster.
+	// replicas is how many each shard has.
 	replicas int
-	// weights are those of the shards, in order: they decide on which shard a window
-	// is.
+	// weights are those of the shards, in order; with their number they decide on
+	// which shard a window is.
 	weights []string
 }
 

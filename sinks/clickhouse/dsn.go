@@ -19,12 +19,12 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	// readTimeout is how long the server may say nothing, or take nothing. A
-	// quorum or a merge under load takes long, so it is generous.
+	// readTimeout is how long the server may send nothing, or accept nothing. It is
+	// generous, since a quorum or a merge under load takes long.
 	readTimeout     = 2 * time.Minute
 	defaultDatabase = "default"
-	// connections bounds those to the server, and so the windows that are written
-	// at once, and memory.
+	// connections bounds the connections to the server, and so the windows that are
+	// written at once, and memory.
 	connections = 8
 )
 
@@ -33,13 +33,13 @@ var (
 	clusterForm  = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 )
 
-// schemes of a DSN, and whether they are encrypted.
+// schemes are those of a DSN.
 var schemes = []string{"clickhouse", "tcp", "http", "https"}
 
 const wantedDSN = "want clickhouse://[user:password@]host:9000/database (native) or https://…:8443/database (HTTP); ?secure=true encrypts the native protocol"
 
-// parse reads a DSN. No error shows a part of it that may be a secret in the
-// wrong place.
+// parse reads a DSN. Errors do not show a part of it that may be a secret in the wrong
+// place.
 func parse(dsn string) (*clickhouse.Options, error) {
 	scheme, rest, ok := strings.Cut(dsn, "://")
 	if !ok || !slices.Contains(schemes, scheme) {
@@ -65,9 +65,9 @@ func parse(dsn string) (*clickhouse.Options, error) {
 	return o, nil
 }
 
-// checkForm refuses what a URL parser would take for something else than was
-// meant: a password with a raw / ? or # ends the host too early, and the rest
-// of it would be shown as database or parameter.
+// checkForm refuses what a URL parser would misunderstand: a password with a raw / ? or
+// # would end the host too early, and the rest of it would be shown as database or
+// parameter.
 func checkForm(rest string) error {
 	authority := rest
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
@@ -130,9 +130,9 @@ func fill(o *clickhouse.Options) {
 	o.TransportFunc = func(t *http.Transport) (http.RoundTripper, error) { return guard{t, o.ReadTimeout}, nil }
 }
 
-// dialer makes connections whose writes end after the read timeout: the driver
-// gives a deadline to what it reads only, and a server that stands still would
-// hold a window forever.
+// dialer makes connections whose writes end after the read timeout: the driver sets a
+// deadline for reading only, and a server that stands still would hold a window
+// forever.
 func dialer(o *clickhouse.Options) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{Timeout: o.DialTimeout}).DialContext(ctx, "tcp", addr)
@@ -147,7 +147,7 @@ func dialer(o *clickhouse.Options) func(context.Context, string) (net.Conn, erro
 	}
 }
 
-// boundedConn is a TCPConn, so that the driver can look whether it still stands.
+// boundedConn is a TCPConn, so that the driver can check whether it is still connected.
 type boundedConn struct {
 	*net.TCPConn
 	patience time.Duration
@@ -175,8 +175,8 @@ func encrypt(ctx context.Context, conn net.Conn, addr string, o *clickhouse.Opti
 	return encrypted, nil
 }
 
-// guard refuses redirects: the headers carry the password, and the HTTP client
-// would send them along. It ends an answer that stands still.
+// guard refuses redirects, since the HTTP client would send the headers, and the
+// password in them, to the other address. It ends an answer that stands still.
 type guard struct {
 	base     http.RoundTripper
 	patience time.Duration
@@ -200,7 +200,7 @@ func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// answer is the body of an answer of which a part must come now and then.
+// answer is the body of an answer that ends if nothing of it comes for too long.
 type answer struct {
 	io.ReadCloser
 	ctx      context.Context
@@ -225,7 +225,7 @@ func (a *answer) Close() error {
 	return a.ReadCloser.Close()
 }
 
-// errSilent is the error of an answer that broke off.
+// errSilent is the error of an answer that stood still.
 type errSilent struct{ patience time.Duration }
 
 func (e errSilent) Error() string   { return fmt.Sprintf("the server said nothing for %s", e.patience) }

@@ -63,7 +63,7 @@ type layout struct {
 	database, cluster string
 	topology          topology
 	server            server
-	// inlines: a user of the server can let it plan views as part of the query.
+	// inlines: a setting of the server can make views part of the query's plan.
 	inlines bool
 }
 
@@ -85,8 +85,8 @@ func (l layout) onCluster() string {
 	return " ON CLUSTER `" + l.cluster + "`"
 }
 
-// engine is that of a table whose data lies here; shards of replicated tables
-// differ by the macro shard.
+// engine is that of a table with data of its own; shards of replicated tables differ
+// by the macro shard.
 func (l layout) engine(name string) string {
 	if l.cluster == "" {
 		return "MergeTree"
@@ -108,9 +108,9 @@ func (l layout) versions() string {
 		l.in(versionsTable), l.onCluster(), l.everywhere(versionsTable))
 }
 
-// tables makes the two tables. The attempt is part of the sorting key of a
-// plain MergeTree: an engine that replaces rows would lose committed ones to an
-// attempt that never commits.
+// tables makes the two tables. They are plain MergeTrees with the attempt in the
+// sorting key: an engine that replaces rows would lose committed ones to an attempt
+// that is never committed.
 func (l layout) tables() []string {
 	return append(l.table(rowsTable, rowColumns, "written_at", "project, granularity, window_start, attempt, path"),
 		l.table(windowsTable, windowColumns, "committed_at", attemptColumns)...)
@@ -131,7 +131,7 @@ func (l layout) distributed(name, sharding string) string {
 		l.in(name), l.onCluster(), l.in(l.local(name)), l.cluster, l.database, l.local(name), sharding)
 }
 
-// views makes the two views, over those that are there.
+// views makes the two views, or makes them again.
 func (l layout) views() []string {
 	var out []string
 	if l.server.modern() {
@@ -152,8 +152,8 @@ func (l layout) view(name, query string) string {
 	return create + l.in(l.local(name)) + l.onCluster() + " AS " + query
 }
 
-// flavour names the form of the views, which depends on the server: they are
-// made anew after an upgrade to a server that has better types.
+// flavour names the form of the views, which depends on the server: they are made
+// again after an upgrade to a server that has better types.
 func (l layout) flavour() string {
 	switch {
 	case l.inlines:
@@ -164,12 +164,12 @@ func (l layout) flavour() string {
 	return flavourClassic
 }
 
-// visitors shows the rows of the newest markers. The query must not know a
-// marker newer than its rows: of that window it would see nothing. Old servers
-// evaluate the markers before they look which parts the table has. Servers of
-// today take the state of every table that the query itself names first, and
-// of those inside a view when that is planned, which is later: so the rows are
-// read through a view of their own, which must not be planned inline.
+// visitors shows the rows of the newest markers. The query must not know a marker that
+// is newer than its rows: it would see nothing of that window. Old servers evaluate the
+// markers before they determine the parts of the table. Today's servers first take the
+// state of every table that the query itself names, and later, when they plan a view,
+// the state of those inside it: so the rows are read through a view of their own, which
+// must not be planned inline.
 func (l layout) visitors() string {
 	rows, settings := rowsTable, ""
 	if l.server.modern() {
@@ -187,9 +187,9 @@ func (l layout) newest() string {
 	return fmt.Sprintf("SELECT %s, max(attempt) FROM %s GROUP BY %s", keyColumns, l.in(l.local(windowsTable)), keyColumns)
 }
 
-// described are the columns that both views have last, in the server's types,
-// from stored columns whose names begin with prefix. Servers without DateTime64
-// show exported_at in whole seconds, and exactly in a column more.
+// described are the last columns of both views, in the server's types, from stored
+// columns whose names begin with prefix. Servers without DateTime64 show exported_at in
+// whole seconds, and the exact time in an additional column.
 func (l layout) described(prefix string) string {
 	form := "%[1]srevision AS revision, %[1]ssettled AS settled, %[1]sverified AS verified, toDateTime(intDiv(%[1]sexported_at_us, 1000000), 'UTC') AS exported_at, %[1]sexported_at_us AS exported_at_us"
 	if l.server.modern() {
@@ -198,7 +198,7 @@ func (l layout) described(prefix string) string {
 	return fmt.Sprintf(form, prefix)
 }
 
-// totals aggregates, so that a marker that came twice is one row.
+// totals aggregates, so that a marker that was written twice is one row.
 func (l layout) totals() string {
 	var newest []string
 	for _, c := range windowColumns[5:] {
@@ -215,10 +215,9 @@ const schemaVersion = 1
 // placedOn stands between flavour and placement in the record of a migration.
 const placedOn = " on "
 
-// migrate brings the schema up to date. Every statement may be run again, also
-// by another process at the same time; a schema that is up to date is only
-// looked at, so that exporting needs no right to create. A schema newer than
-// this program is refused.
+// migrate brings the schema up to date. Every statement may be run again, even by
+// another process at the same time. It only reads a schema that is up to date, so that
+// exporting needs no right to create, and refuses one newer than this program.
 func (ses *session) migrate(ctx context.Context) error {
 	version, made, err := ses.migrated(ctx)
 	if err != nil {
@@ -265,9 +264,8 @@ func (ses *session) migrated(ctx context.Context) (version uint32, made string, 
 	return version, made, err
 }
 
-// recordMigration needs no quorum: a process that does not see the record yet
-// runs statements that do nothing. Two that begin at once must not refuse each
-// other.
+// recordMigration needs no quorum: a process that does not see the record yet runs
+// statements that do nothing, and two that begin at once must not refuse each other.
 func (ses *session) recordMigration(ctx context.Context) error {
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(ses.synchronous()))
 	batch, err := ses.conn.PrepareBatch(ctx, "INSERT INTO "+ses.in(versionsTable)+" (version, views)")
@@ -291,15 +289,15 @@ func (s server) atLeast(major, minor uint64) bool {
 
 func (s server) String() string { return fmt.Sprintf("%d.%d", s.major, s.minor) }
 
-// oldest is the oldest server this package was tried with.
+// oldest is the oldest server that this package was tested with.
 var oldest = server{18, 16}
 
 // modern servers have DateTime64, Bool, CREATE OR REPLACE VIEW, asynchronous
 // inserts and parallel quorum inserts.
 func (s server) modern() bool { return s.atLeast(22, 3) }
 
-// ordered reports whether the views of this server are known never to read
-// markers newer than the rows; between the versions tried they may.
+// ordered reports whether the views of this server are known never to read markers
+// newer than the rows; on versions between those that were tested they may.
 func (s server) ordered() bool { return s.modern() || s.major == oldest.major }
 
 // check refuses servers too old.

@@ -10,8 +10,8 @@
 //
 // The views show, per window, the rows of the greatest attempt that has a
 // marker. Step 3 is one row and so one step. Attempt ids grow, and none is used
-// again: whatever fails, or cannot be known, the attempt is abandoned and its
-// rows stay invisible until they are collected.
+// again: if anything fails or its outcome is unknown, the attempt is abandoned and
+// its rows stay invisible until they are collected.
 //
 //	died or cut                  a reader sees              the next Replace
 //	before or during 1           the former revision        takes a new attempt
@@ -26,8 +26,8 @@
 // rows was taken first, the query would know the marker and not its rows. The
 // views are made so that the markers come first: a marker that is too old is
 // harmless, since the rows it names stay for a day (see layout.visitors). On
-// servers between the versions this was tried with, the marker waits a moment
-// for queries that began before it (see pause).
+// servers of versions that were not tested, the marker waits a moment for queries
+// that began before it (see pause).
 //
 // # Cluster
 //
@@ -124,7 +124,7 @@ func (s *Sink) Location() string {
 	return place
 }
 
-// Close gives the connections up.
+// Close closes the connections.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,8 @@ type session struct {
 	timeout   time.Duration
 	blockRows int
 	at        func(step string)
-	// classic views have the exact time in a column of its own; known to readers.
+	// classic: the views have the exact time in a column of its own. Only reading
+	// sets it.
 	classic bool
 }
 

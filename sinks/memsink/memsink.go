@@ -1,6 +1,6 @@
-// Package memsink is a sink in memory, for tests of what stands before a sink.
-// A window is swapped whole under one lock, so readers see it whole. It keeps
-// nothing beyond the process, and faults can be injected before each step.
+// Package memsink is a sink in memory, for tests of the code that uses sinks. It
+// replaces a window under one lock, so readers see it whole. It keeps nothing beyond
+// the process, and tests can make each step fail.
 package memsink
 
 import (
@@ -105,20 +105,7 @@ func (s *Sink) fault(step Step, rev analytics.Revision) error {
 
 // Revisions yields the revision of each window.
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
-	return func(yield func(analytics.Revision, error) bool) {
-		s.mu.Lock()
-		all := slices.Collect(maps.Values(s.windows))
-		s.mu.Unlock()
-		for _, w := range all {
-			if err := ctx.Err(); err != nil {
-				yield(analytics.Revision{}, err)
-				return
-			}
-			if !yield(w.rev, w.fault) {
-				return
-			}
-		}
-	}
+	return sinks.List(ctx, s)
 }
 
 // Inspect yields what is shown of each window in scope.

@@ -20,7 +20,7 @@ const (
 	fileMode = 0o644
 	// leftoverAge is the age from which a staging file belongs to a dead process.
 	leftoverAge = time.Hour
-	// checkBytes is more than the last block of a full disk has room for.
+	// checkBytes is more than a full disk still has room for in one block.
 	checkBytes = 64 << 10
 )
 

@@ -272,7 +272,7 @@ func testInspectScope(s *suite) {
 	}
 }
 
-// testInspectNothing: readers see what they saw.
+// testInspectNothing: after Inspect readers see what they saw before.
 func testInspectNothing(s *suite) {
 	committed := s.variety()
 	s.inspected(sinks.Scope{Rows: true})
@@ -292,7 +292,7 @@ func testWindow(s *suite) {
 		if diff := gocmp.Diff(want.Revision(), got.Revision()) + gocmp.Diff(collect(s.T, want), collect(s.T, got)); diff != "" {
 			s.Errorf("%s (-committed +given):\n%s", key, diff)
 		}
-		// It can be given to a sink, and stays although that replaces it.
+		// It can be committed again, and stays although the sink replaces it.
 		s.shows(s.replace(got))
 		s.replace(Seal(s, Revision(key, 9), pagesOf(2, 9)))
 		if diff := gocmp.Diff(collect(s.T, want), collect(s.T, got)); diff != "" {
@@ -329,8 +329,8 @@ func testTop(s *suite) {
 	}
 }
 
-// testUpkeep: a sink can be checked at any time, has nothing superseded that is new,
-// and is closed once or twice. None of it changes what readers see.
+// testUpkeep: a sink can be checked at any time, has nothing to collect that is recent,
+// and can be closed twice. None of it changes what readers see.
 func testUpkeep(s *suite) {
 	if s.sink.Name() == "" || s.sink.Location() == "" {
 		s.Errorf("name %q, location %q", s.sink.Name(), s.sink.Location())

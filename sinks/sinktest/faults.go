@@ -95,7 +95,7 @@ func (s *suite) eitherOf(former, next sinks.Sealed, replace func(sinks.Sealed) e
 
 var errBroken = errors.New("rows break off")
 
-// testBrokenRows has a source that fails in the middle.
+// testBrokenRows: the rows of a window fail in the middle.
 func testBrokenRows(s *suite) {
 	next := &broken{Sealed: s.seal(2, 20_000), at: 10_000, err: errBroken}
 	if err := s.sink.Replace(s.Context(), next); !errors.Is(err, errBroken) {
@@ -150,7 +150,7 @@ func (b *broken) Open() (*os.File, error) {
 	return b.Sealed.Open()
 }
 
-// testDamagedFile has a window file that was cut short: rows and file fail.
+// testDamagedFile: a window file was cut short, so its rows fail too.
 func testDamagedFile(s *suite) {
 	former := s.replace(s.seal(1, 50))
 	path := filepath.Join(s.TempDir(), "cut")
