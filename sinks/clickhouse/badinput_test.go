@@ -195,7 +195,7 @@ func TestRights(t *testing.T) {
 	}
 	t.Run("no DDL", func(t *testing.T) {
 		s := open(t, as("noddl", "done"))
-		shows(t, s, newReader(t, server.DSN("done")), seal(t, 1, 10))
+		shows(t, s, newReader(t, server.DSN("done")), seal(1, 10))
 		if err := s.Check(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -204,7 +204,7 @@ func TestRights(t *testing.T) {
 		}
 	})
 	t.Run("only its database", func(t *testing.T) {
-		shows(t, open(t, as("other", "other")), newReader(t, server.DSN("other")), seal(t, 1, 10))
+		shows(t, open(t, as("other", "other")), newReader(t, server.DSN("other")), seal(1, 10))
 	})
 }
 

@@ -38,7 +38,7 @@ func TestClusterReplicaStops(t *testing.T) {
 	c := newCluster(t, 1, 2)
 	s := c.impatient(0)
 	number := int32(1)
-	if err := s.Replace(t.Context(), seal(t, number, 50)); err != nil {
+	if err := s.Replace(t.Context(), seal(number, 50)); err != nil {
 		t.Fatal(err)
 	}
 	ends := map[string]func(*engines.ClickHouse) error{"killed": (*engines.ClickHouse).Kill, "stopped": (*engines.ClickHouse).Stop}
@@ -60,7 +60,7 @@ func TestClusterReplicaStops(t *testing.T) {
 			number += 2
 			interrupt(t, s, point.step, func() error { return ends[point.how](c.Nodes[point.node]) })
 			begin := time.Now()
-			err := s.Replace(t.Context(), seal(t, former+1, 80))
+			err := s.Replace(t.Context(), seal(former+1, 80))
 			t.Logf("after %v: %v", time.Since(begin).Round(time.Millisecond), err)
 			left := c.reader(1 - point.node).shown(keyOf())
 			outcome(t, point.node, point.step, err, left, former)
@@ -68,7 +68,7 @@ func TestClusterReplicaStops(t *testing.T) {
 				t.Fatal(err)
 			}
 			begin = time.Now()
-			next := seal(t, number, 60)
+			next := seal(number, 60)
 			if err := s.Replace(t.Context(), next); err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +119,7 @@ func TestClusterReplicaBehind(t *testing.T) {
 	c := newCluster(t, 1, 2)
 	s := c.impatient(0)
 	former := int32(1)
-	if err := s.Replace(t.Context(), seal(t, former, 50)); err != nil {
+	if err := s.Replace(t.Context(), seal(former, 50)); err != nil {
 		t.Fatal(err)
 	}
 	for _, table := range []string{rowsTable, windowsTable} {
@@ -127,7 +127,7 @@ func TestClusterReplicaBehind(t *testing.T) {
 			c.t = t
 			fetches := func(do string) { must(t, c.Nodes[1], "SYSTEM "+do+" FETCHES "+c.database+"."+table+localSuffix) }
 			fetches("STOP")
-			fails(t, soon, func() error { return s.Replace(t.Context(), seal(t, former+1, 80)) }, "replica")
+			fails(t, soon, func() error { return s.Replace(t.Context(), seal(former+1, 80)) }, "replica")
 			if got := c.reader(1).shown(keyOf()); got != former {
 				t.Errorf("the replica behind shows revision %d, want %d", got, former)
 			}
@@ -142,7 +142,7 @@ func TestClusterReplicaBehind(t *testing.T) {
 			}
 			done := make(chan error)
 			former += 2
-			next := seal(t, former, 60)
+			next := seal(former, 60)
 			go func() { done <- s.Replace(t.Context(), next) }() // waits for its turn
 			time.Sleep(time.Second)
 			fetches("START")
@@ -158,14 +158,14 @@ func TestClusterWithoutZooKeeper(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, 2)
 	s := c.impatient(0)
-	former := seal(t, 1, 50)
+	former := seal(1, 50)
 	if err := s.Replace(t.Context(), former); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.ZooKeeper.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	next := seal(t, 2, 80)
+	next := seal(2, 80)
 	replace := func() error { return s.Replace(t.Context(), next) }
 	fails(t, soon, replace, keeper)
 	c.agree(former)

@@ -70,12 +70,12 @@ func TestClusterMigrationsLackAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := c.impatient(0)
-	fails(t, soon, func() error { return s.Replace(t.Context(), seal(t, 1, 5)) }, hintAbsent)
+	fails(t, soon, func() error { return s.Replace(t.Context(), seal(1, 5)) }, hintAbsent)
 	if err := c.Nodes[1].Restart(); err != nil {
 		t.Fatal(err)
 	}
 	s.timeout = clusterTimeout
-	w := seal(t, 1, 5)
+	w := seal(1, 5)
 	if err := s.Replace(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestClusterCollect(t *testing.T) {
 		for _, project := range []string{"prj_a", "prj_b", "prj_c", "prj_d"} {
 			c.past(project)
 		}
-		w := seal(t, 9, 50)
+		w := seal(9, 50)
 		if err := s.Replace(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}

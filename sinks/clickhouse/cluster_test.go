@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -74,7 +73,7 @@ func (c cluster) impatient(node int) *Sink {
 func (c cluster) reader(node int) reader { return newReader(c.t, c.Nodes[node].DSN(c.database)) }
 
 // agree expects readers of every node to see w.
-func (c cluster) agree(w *archive.File) {
+func (c cluster) agree(w window) {
 	c.t.Helper()
 	for i := range c.Nodes {
 		if got := c.reader(i).shown(w.Revision().Key); got != w.Revision().Number {
@@ -110,7 +109,7 @@ func TestClusterShards(t *testing.T) {
 	c := sharedCluster(t, twoShards)
 	s := c.sink(0)
 	for day := range 12 {
-		w := sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", day), 1), pages(1, 40))
+		w := windowOf(day, 1, 40)
 		if err := s.Replace(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +135,7 @@ func TestClusterReaders(t *testing.T) {
 	c := sharedCluster(t, twoReplicas)
 	s := c.sink(0)
 	sizes := map[int32]uint64{1: 20_000, 2: 300}
-	windows := map[int32]*archive.File{1: seal(t, 1, int(sizes[1])), 2: seal(t, 2, int(sizes[2]))}
+	windows := map[int32]window{1: seal(1, int64(sizes[1])), 2: seal(2, int64(sizes[2]))}
 	if err := s.Replace(t.Context(), windows[1]); err != nil {
 		t.Fatal(err)
 	}
@@ -181,13 +180,13 @@ func TestClusterWriters(t *testing.T) {
 	t.Parallel()
 	c := sharedCluster(t, twoReplicas)
 	write := func(names ...string) {
-		var all []*archive.File
+		var all []window
 		var writes sync.WaitGroup
 		begin := time.Now()
 		for i, name := range names {
 			s := c.sink(i)
 			for day := range 8 {
-				w := sinktest.Seal(t, sinktest.Revision(sinktest.Key(name, day), 1), pages(1, 100))
+				w := windowOf(day, 1, 100).of(name)
 				all = append(all, w)
 				writes.Go(func() {
 					if err := s.Replace(t.Context(), w); err != nil {
@@ -211,9 +210,9 @@ func TestClusterWriters(t *testing.T) {
 func TestClusterDeduplication(t *testing.T) {
 	t.Parallel()
 	c := sharedCluster(t, twoReplicas)
-	s, w := c.sink(0), seal(t, 1, 50)
-	other := sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_b", 0), 1), pages(1, 5))
-	for _, w := range []*archive.File{w, other} { // the server does not touch the last insert
+	s, w := c.sink(0), seal(1, 50)
+	other := seal(1, 5).of("prj_b")
+	for _, w := range []window{w, other} { // the server does not touch the last insert
 		if err := s.Replace(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}

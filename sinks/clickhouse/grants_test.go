@@ -32,8 +32,8 @@ func TestGrants(t *testing.T) {
 	if err := s.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for number, rows := range map[int32]int{1: 30, 2: 10} {
-		if err := s.Replace(t.Context(), seal(t, number, rows)); err != nil {
+	for number, rows := range map[int32]int64{1: 30, 2: 10} {
+		if err := s.Replace(t.Context(), seal(number, rows)); err != nil {
 			t.Fatal(err)
 		}
 	}

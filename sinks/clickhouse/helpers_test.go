@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,6 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -262,25 +262,8 @@ func (r reader) described() string {
 
 func isTrue(n uint8) bool { return n == 1 }
 
-// seal seals n rows as a revision of the first day of prj_a.
-func seal(t *testing.T, number int32, n int) *archive.File {
-	t.Helper()
-	return sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 0), number), pages(number, n))
-}
-
-// pages yields n rows whose counts tell the revision they belong to.
-func pages(number int32, n int) iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) {
-		for i := range n {
-			if !yield(analytics.Row{Path: fmt.Sprintf("/docs/page-%07d", i), Human: int64(number), AI: 7, Total: int64(number) + 3}, nil) {
-				return
-			}
-		}
-	}
-}
-
 // shows replaces w and expects readers to see it.
-func shows(t *testing.T, s *Sink, r reader, w *archive.File) {
+func shows(t *testing.T, s *Sink, r reader, w window) {
 	t.Helper()
 	if err := s.Replace(t.Context(), w); err != nil {
 		t.Fatal(err)
@@ -317,4 +300,43 @@ func (r reader) shown(key analytics.Key) int32 {
 		}
 	}
 	return number
+}
+
+// window is a sealed window that makes its rows, each of which carries the
+// number of the revision in Human.
+type window struct {
+	rev  analytics.Revision
+	size int // of a path
+}
+
+func (w window) Revision() analytics.Revision { return w.rev }
+
+func (w window) Open() (*os.File, error) { return nil, errors.New("a window without a file") }
+
+func (w window) Rows() iter.Seq2[analytics.Row, error] {
+	return func(yield func(analytics.Row, error) bool) {
+		tail := strings.Repeat("x", max(w.size-20, 0))
+		for i := range w.rev.Rows {
+			path := fmt.Sprintf("/docs/page-%08d%s", i, tail)
+			if !yield(analytics.Row{Path: path, Human: int64(w.rev.Number), AI: 7, Total: int64(w.rev.Number) + 3}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// windowOf is a revision of the given day of prj_a with n rows.
+func windowOf(day int, number int32, n int64) window {
+	rev := sinktest.Revision(sinktest.Key("prj_a", day), number)
+	rev.Rows = n
+	return window{rev: rev, size: 30}
+}
+
+// seal is a revision of the first day of prj_a with n rows.
+func seal(number int32, n int64) window { return windowOf(0, number, n) }
+
+// of returns w as a window of another project.
+func (w window) of(project string) window {
+	w.rev.Project = project
+	return w
 }
