@@ -29,7 +29,7 @@ const keysAtOnce = 500
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return func(yield func(analytics.Revision, error) bool) {
 		if _, err := s.open(ctx); err != nil {
-			yield(analytics.Revision{}, sinks.NotListed(name, s.explain(err)))
+			yield(analytics.Revision{}, sinks.NotListed(sinkName, s.explain(err)))
 			return
 		}
 		sinks.List(ctx, s)(yield)
@@ -67,7 +67,7 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 			return nil
 		})
 		if err != nil && !errors.Is(err, errEnough) && !errors.Is(err, fs.ErrNotExist) {
-			yield(sinks.Shown{}, sinks.NotListed(name, s.explain(err)))
+			yield(sinks.Shown{}, sinks.NotListed(sinkName, s.explain(err)))
 		}
 	}
 }
@@ -251,7 +251,7 @@ func (s summed) differs(rev analytics.Revision) error {
 		return fmt.Sprintf("revision %d of %s", c.number, time.UnixMicro(c.exported).UTC().Format(time.DateTime))
 	}
 	err := fmt.Errorf("%s shows rows from %s to %s, %s shows %s", visitorsView, describe(s.least), describe(s.most), totalsView, describe(want))
-	return sinks.Fault{Sink: name, Key: rev.Key, Kind: sinks.Disagree, Err: err}
+	return sinks.Fault{Sink: sinkName, Key: rev.Key, Kind: sinks.Disagree, Err: err}
 }
 
 // contradicts is the condition of rows that are not plausible (see

@@ -111,9 +111,9 @@ func New(c Config) (*Sink, error) {
 }
 
 // Name returns "clickhouse".
-func (s *Sink) Name() string { return name }
+func (s *Sink) Name() string { return sinkName }
 
-const name = "clickhouse"
+const sinkName = "clickhouse"
 
 // Location says where the sink writes, without user or password.
 func (s *Sink) Location() string {

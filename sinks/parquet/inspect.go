@@ -19,7 +19,7 @@ import (
 func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	return func(yield func(sinks.Shown, error) bool) {
 		keys, strays, err := s.list(ctx, scope)
-		if err != nil && !yield(sinks.Shown{}, sinks.NotListed(name, err)) {
+		if err != nil && !yield(sinks.Shown{}, sinks.NotListed(sinkName, err)) {
 			return
 		}
 		if !s.each(ctx, keys, func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
@@ -29,7 +29,7 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 		}
 		for _, stray := range strays {
 			err := fmt.Errorf("file %s: readers of **/*%s get it too, and it is not a window of ours: move it away", s.tree.describe(stray), suffix)
-			if !yield(sinks.Shown{}, sinks.Fault{Sink: name, Kind: sinks.Stray, Err: err}) {
+			if !yield(sinks.Shown{}, sinks.Fault{Sink: sinkName, Kind: sinks.Stray, Err: err}) {
 				return
 			}
 		}

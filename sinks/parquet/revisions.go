@@ -22,7 +22,7 @@ import (
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return func(yield func(analytics.Revision, error) bool) {
 		keys, _, err := s.list(ctx, sinks.Scope{})
-		if err != nil && !yield(analytics.Revision{}, sinks.NotListed(name, err)) {
+		if err != nil && !yield(analytics.Revision{}, sinks.NotListed(sinkName, err)) {
 			return
 		}
 		s.each(ctx, keys, s.healed, func(shown sinks.Shown, err error) bool { return yield(shown.Revision, err) })
@@ -73,7 +73,7 @@ func (s *Sink) each(ctx context.Context, keys map[analytics.Key]bool, read func(
 			readers.Go(func() error {
 				shown, err := read(within, key)
 				if err != nil {
-					err = sinks.Fault{Sink: name, Key: key, Kind: kindOf(err), Err: err}
+					err = sinks.Fault{Sink: sinkName, Key: key, Kind: kindOf(err), Err: err}
 				}
 				select {
 				case results <- result{shown, err}:
@@ -98,7 +98,7 @@ func (s *Sink) each(ctx context.Context, keys map[analytics.Key]bool, read func(
 		}
 	}
 	if more && ctx.Err() != nil {
-		more = yield(sinks.Shown{}, fmt.Errorf("%s sink: %w", name, context.Cause(ctx)))
+		more = yield(sinks.Shown{}, fmt.Errorf("%s sink: %w", sinkName, context.Cause(ctx)))
 	}
 	return more
 }

@@ -52,7 +52,7 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-const name = "parquet"
+const sinkName = "parquet"
 
 // Sink publishes windows in one directory, or below one prefix of a bucket.
 type Sink struct {
@@ -86,7 +86,7 @@ func New(root string) (*Sink, error) {
 }
 
 // Name returns "parquet".
-func (s *Sink) Name() string { return name }
+func (s *Sink) Name() string { return sinkName }
 
 // Location names the directory or bucket, without secrets.
 func (s *Sink) Location() string { return s.tree.location() }
