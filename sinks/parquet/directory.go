@@ -201,9 +201,10 @@ func openLocal(path string) (file, error) {
 func (d *directory) fetch(ctx context.Context, name, dir string) (string, func() error, error) {
 	path := filepath.Join(dir, rand.Text()+suffix)
 	done := func() error { return os.Remove(path) }
-	if err := os.Link(d.path(name), path); err == nil || errors.Is(err, fs.ErrNotExist) {
-		return path, done, err
+	if os.Link(d.path(name), path) == nil {
+		return path, done, nil
 	}
+	// Also a file that is replaced at this moment cannot be linked, but opened.
 	in, err := os.Open(d.path(name))
 	if err != nil {
 		return "", nil, err
