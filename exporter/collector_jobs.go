@@ -1,6 +1,10 @@
 package exporter
 
-import "time"
+import (
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
 
 // jobs writes the prompt queue, if there is one.
 func (s series) jobs() {
@@ -34,7 +38,7 @@ func (s series) job(j Job) {
 	if j.ID == "" {
 		return
 	}
-	s.gauge(AgentJobInfo, 1, j.Project, j.Prompt, j.ID, j.Status, j.PRLink, j.Model, j.Repository, j.Ref)
+	s.gauge(AgentJobInfo, 1, j.Project, j.Prompt, j.ID, j.Status, analytics.SafeLink(j.PRLink), j.Model, j.Repository, j.Ref)
 	s.timestamp(AgentJobCreated, j.Created, j.Project, j.Prompt, j.ID)
 	s.timestamp(AgentJobFinished, j.Ended, j.Project, j.Prompt, j.ID)
 }

@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -64,6 +65,8 @@ type Queue struct {
 	Caps []Cap
 	// Paused is why no prompt is submitted: one of PauseReasons, empty where they are.
 	Paused string
+	// PausedSince is the zero time where that is not known.
+	PausedSince time.Time
 	// Problem is why the folder cannot be read; empty where it can.
 	Problem string
 }
@@ -91,11 +94,13 @@ type Job struct {
 	State, Status, ID string
 	// Reason is why it waits or how it ended, as far as there is something to say.
 	Reason string
-	// PRLink is a URL that may be shown and followed; empty where there is none.
+	// Result is one of Results for an ended job of the service, else empty.
+	Result string
+	// PRLink is what the service gave: analytics.SafeLink says whether it may be followed.
 	PRLink                 string
 	Model, Repository, Ref string
-	// Created and Ended are zero where they have not come.
-	Created, Ended time.Time
+	// Begun is when the job was wanted. It, Created and Ended are zero before they come.
+	Begun, Created, Ended time.Time
 	// Stalled: it has been active for very long.
 	Stalled bool
 }
@@ -209,6 +214,49 @@ type Grid struct {
 	// Unverified and Rowless count among the known, and a window can be in several:
 	// of those that are Rowless only the totals are known, where rows are wanted.
 	Known, Missing, Provisional, Unverified, Rowless int
+}
+
+// Count sets the counts of g to those of its cells.
+func (g *Grid) Count() {
+	g.Known, g.Missing, g.Provisional, g.Unverified, g.Rowless = 0, 0, 0, 0, 0
+	for _, c := range g.Cells {
+		if c.Revision == nil {
+			g.Missing++
+			continue
+		}
+		g.Known++
+		if !c.Revision.Settled {
+			g.Provisional++
+		}
+		if !c.Revision.Verified {
+			g.Unverified++
+		}
+		if c.Revision.TotalsOnly() && !g.TotalsOnly {
+			g.Rowless++
+		}
+	}
+}
+
+// Newest returns the newest reading in g, nil where nothing was read.
+func (g Grid) Newest() *analytics.Revision {
+	for _, c := range slices.Backward(g.Cells) {
+		if c.Revision != nil {
+			return c.Revision
+		}
+	}
+	return nil
+}
+
+// EndingAt returns the reading of the window that ends at d, nil where that was not
+// read. The window that ends where another begins is the one before it: they share
+// no day, rolling windows neither.
+func (g Grid) EndingAt(d analytics.Date) *analytics.Revision {
+	for _, c := range g.Cells {
+		if c.To == d && c.Revision != nil {
+			return c.Revision
+		}
+	}
+	return nil
 }
 
 // Cell is one window of a grid.
