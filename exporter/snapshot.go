@@ -63,7 +63,8 @@ type Queue struct {
 	Jobs []Job
 	// Caps are what bounds the number of jobs, and with it their cost.
 	Caps []Cap
-	// Paused is why no prompt is submitted: one of PauseReasons, empty where they are.
+	// Paused is why no prompt is submitted: unknown, unauthorized, operator or new_state;
+	// empty where they are.
 	Paused string
 	// PausedSince is the zero time where that is not known.
 	PausedSince time.Time

@@ -21,7 +21,7 @@ import (
 //
 // An error names path, what is wrong with it and what to do about it.
 func WriteTextfile(path string, s Snapshot) error {
-	if err := CheckTextfile(path); err != nil {
+	if err := checkTextfile(path); err != nil {
 		return err
 	}
 	families, err := gather(&s)
@@ -38,9 +38,26 @@ func WriteTextfile(path string, s Snapshot) error {
 	return nil
 }
 
-// CheckTextfile reports what is wrong with path before anything is written: the
+// TryTextfile reports whether [WriteTextfile] can write to path, and leaves the file
+// as it is. Errors are like those of WriteTextfile.
+func TryTextfile(path string) error {
+	if err := checkTextfile(path); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return textfileError(path, err)
+	}
+	closed := file.Close()
+	if err := os.Remove(file.Name()); err != nil {
+		return textfileError(path, err)
+	}
+	return closed
+}
+
+// checkTextfile reports what is wrong with path before anything is written: the
 // name must end in .prom and the directory must be there.
-func CheckTextfile(path string) error {
+func checkTextfile(path string) error {
 	if !strings.HasSuffix(path, ".prom") {
 		return fmt.Errorf("textfile %s: the name must end in .prom, or node_exporter does not read it; rename it", path)
 	}
