@@ -31,9 +31,9 @@ func Bucket(d time.Duration) int {
 	return sort.SearchFloat64s(fractions[:], fraction) + (exponent-1)*schemaBuckets
 }
 
-// powers is the range of a histogram's classic bounds: all powers of two from
-// 2^low to 2^high seconds. They are bounds of the native buckets too, so that
-// the classic counts are exact sums of them.
+// powers is the range of a histogram's classic bounds: all powers of two from 2^low to
+// 2^high seconds. They are also bounds of native buckets, so the classic counts are
+// exact sums of these.
 type powers struct{ low, high int }
 
 // classic holds the bounds of every histogram.
@@ -85,7 +85,7 @@ func (b both) Write(out *dto.Metric) error {
 		return err
 	}
 	out.Histogram.Bucket = b.buckets
-	// Nobody knows when the state began to count.
+	// It is not known when the state began to count.
 	out.Histogram.CreatedTimestamp = nil
 	return nil
 }

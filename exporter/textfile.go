@@ -14,12 +14,12 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 )
 
-// WriteTextfile replaces the file at path by the metrics of s, in the classic
-// text format and without timestamps, for node_exporter's textfile collector. A
-// reader sees the former file or the new one, whole; the mode is 0644. Temporary
-// files beside it do not end in .prom, so that the collector skips them.
+// WriteTextfile replaces the file at path with the metrics of s, in the classic text
+// format and without timestamps, for node_exporter's textfile collector. A reader sees
+// the former file or the new one, whole; the mode is 0644. Temporary files beside it do
+// not end in .prom, so the collector skips them.
 //
-// An error names path, what is wrong with it and what to do about it.
+// An error names path, what is wrong and what to do about it.
 func WriteTextfile(path string, s Snapshot) error {
 	if err := checkTextfile(path); err != nil {
 		return err
@@ -71,14 +71,14 @@ func checkTextfile(path string) error {
 	return nil
 }
 
-// textfileRemedies says what to do about the usual mistakes.
+// textfileRemedies say what to do about common mistakes.
 var textfileRemedies = []struct {
 	err    error
 	remedy string
 }{
 	{fs.ErrNotExist, "its directory must exist; create it, or name the one in node_exporter's --collector.textfile.directory"},
 	{syscall.ENOTDIR, "it must lie in a directory; name the one in node_exporter's --collector.textfile.directory"},
-	{fs.ErrPermission, "its directory must be writable, because the file is replaced by renaming; give this user the right"},
+	{fs.ErrPermission, "its directory must be writable, because the file is replaced by renaming; grant this user the right"},
 	{syscall.EROFS, "its directory must be writable; mount it so"},
 	{syscall.ENOSPC, "its file system must have room; free some"},
 	{syscall.EDQUOT, "its file system must have room; raise the quota"},
