@@ -97,6 +97,7 @@ fuzz: ## each fuzz target for 30 seconds
 
 docs: ## write the generated parts of the documentation
 	$(GO) test ./internal/cli -run TestREADME -update
+	$(GO) test ./exporter -run TestDocumentation -update
 	$(GO) test ./dashboards -run TestFiles -update
 	$(GO) test ./deploy -run 'TestHelmGolden|TestHelmNotes' -update
 

@@ -163,7 +163,7 @@ func TestSeriesDisappear(t *testing.T) {
 func TestQueuePaused(t *testing.T) {
 	s := exporter.Snapshot{Queue: &exporter.Queue{Paused: "unknown", Problem: "no such folder"}}
 	series := map[string]float64{}
-	for _, reason := range exporter.PauseReasons {
+	for _, reason := range []string{"unknown", "unauthorized", "operator", "new_state", "folder"} {
 		series[fmt.Sprintf(`docgauge_agent_queue_paused{reason=%q}`, reason)] = 0
 	}
 	series[`docgauge_agent_queue_paused{reason="unknown"}`] = 1

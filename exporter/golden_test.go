@@ -87,7 +87,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s is no name, or twice in the table", m.Name)
 		}
 		seen[m.Name] = true
-		if total := strings.HasSuffix(m.Name, "_total"); total != (m.Type == exporter.TypeCounter) {
+		if total := strings.HasSuffix(m.Name, "_total"); total != (m.Type == "counter") {
 			t.Errorf("%s is a %s: counters, and only they, end in _total", m.Name, m.Type)
 		}
 		if strings.HasSuffix(m.Name, "_count") || strings.HasSuffix(m.Name, "_sum") || strings.HasSuffix(m.Name, "_bucket") {

@@ -2,7 +2,6 @@ package exporter
 
 import (
 	"math"
-	"slices"
 	"sort"
 	"time"
 
@@ -25,16 +24,16 @@ var fractions = func() (f [schemaBuckets]float64) {
 }()
 
 // Bucket returns the bucket of a native histogram of schema 3 that d falls into:
-// the i with 2^((i-1)/8) s < d <= 2^(i/8) s. What is not positive, which a clock
-// that steps back can give, falls into that of a nanosecond.
+// the i with 2^((i-1)/8) s < d <= 2^(i/8) s. A duration that is not positive, from a
+// clock that stepped back, counts as a nanosecond.
 func Bucket(d time.Duration) int {
 	fraction, exponent := math.Frexp(max(d, 1).Seconds())
 	return sort.SearchFloat64s(fractions[:], fraction) + (exponent-1)*schemaBuckets
 }
 
-// powers is the range of a histogram's classic bounds: all powers of two from
-// 2^low to 2^high seconds. They are bounds of the native buckets too, so that
-// the classic counts are exact sums of them.
+// powers is the range of a histogram's classic bounds: all powers of two from 2^low to
+// 2^high seconds. They are also bounds of native buckets, so the classic counts are
+// exact sums of these.
 type powers struct{ low, high int }
 
 // classic holds the bounds of every histogram.
@@ -45,20 +44,6 @@ var classic = map[string]powers{
 
 // zeroThreshold is the usual width of the native zero bucket, which stays empty.
 const zeroThreshold = prometheus.DefNativeHistogramZeroThreshold
-
-// histograms writes the histograms of the snapshot, and empty ones where
-// nothing was measured yet.
-func (s series) histograms() {
-	none := []Histogram{
-		{Name: ExportDuration[len(prefix):]},
-		{Name: APIRequestDuration[len(prefix):], Labels: []string{LabelEndpoint, visitorsEndpoint}},
-	}
-	for _, h := range slices.Concat(s.Histograms, none) {
-		if labels, ok := s.labels(prefix+h.Name, TypeHistogram, h.Labels); ok {
-			s.write(prefix+h.Name, labels, h.metric)
-		}
-	}
-}
 
 // metric returns h in native and classic buckets.
 func (h Histogram) metric(f family, labels []string) (prometheus.Metric, error) {
@@ -100,7 +85,7 @@ func (b both) Write(out *dto.Metric) error {
 		return err
 	}
 	out.Histogram.Bucket = b.buckets
-	// Nobody knows when the state began to count.
+	// It is not known when the state began to count.
 	out.Histogram.CreatedTimestamp = nil
 	return nil
 }

@@ -1,34 +1,72 @@
+// Package exporter is the Prometheus side of docgauge: it turns a [Snapshot]
+// into metrics and shows them on /metrics, in a textfile for node_exporter and on
+// a Pushgateway. It hides client_golang and the exposition formats.
+//
+// Its invariant: a metric shows a value that was published, never one that is
+// computed during a scrape. A scrape reads no state and sends no request, the same
+// snapshot gives the same series everywhere, and a series whose project, window,
+// sink or key is not in the newest snapshot is gone. The runtime's own metrics
+// (go_, process_) alone are live, and on /metrics only.
+//
+// The number of series is bounded by the configuration, however many windows the
+// ledger holds: four for each project, at most 20 for each of its granularities,
+// and three for each top page.
+//
+// To add a metric, add an entry to one of the tables in visitors.go, pipeline.go
+// and jobs.go: its definition and its values stand side by side. This package does
+// not make snapshots, decide when they are published, or listen on a port (package
+// exporter/server), and draws no page (package exporter/page).
 package exporter
 
-import "slices"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
 
 // prefix begins the name of every metric.
 const prefix = "docgauge_"
 
 // The types of metrics, as the exposition formats name them.
 const (
-	TypeCounter   = "counter"
-	TypeGauge     = "gauge"
+	typeCounter   = "counter"
+	typeGauge     = "gauge"
 	TypeHistogram = "histogram"
 )
 
 // The labels. None is ever named job or instance: a scrape sets those.
 const (
-	LabelAudience  = "audience" // human or ai
-	LabelBudget    = "budget"
-	LabelCode      = "code"
-	LabelEndpoint  = "endpoint"
-	LabelGoVersion = "goversion"
-	LabelKey       = "key" // the name of an API key, never its value
-	LabelKind      = "kind"
-	LabelOutcome   = "outcome"
-	LabelPath      = "path"
-	LabelProject   = "project"
-	LabelReason    = "reason"
-	LabelRevision  = "revision"
-	LabelSink      = "sink"
-	LabelVersion   = "version"
-	LabelWindow    = "window" // a granularity: day, week, month, 28d
+	LabelAudience   = "audience" // human or ai
+	LabelBudget     = "budget"
+	LabelCap        = "cap" // day or active
+	LabelCode       = "code"
+	LabelEndpoint   = "endpoint"
+	LabelGoVersion  = "goversion"
+	LabelJobID      = "job_id"
+	LabelKey        = "key"  // the name of an API key, never its value
+	LabelKind       = "kind" // moved or repeated
+	LabelModel      = "model"
+	LabelOutcome    = "outcome"
+	LabelPath       = "path"
+	LabelPRLink     = "pr_link"
+	LabelProject    = "project"
+	LabelPrompt     = "prompt"
+	LabelReason     = "reason"
+	LabelRef        = "ref"
+	LabelRepository = "repository"
+	LabelResult     = "result"
+	LabelRevision   = "revision"
+	LabelSink       = "sink"
+	LabelState      = "state"
+	LabelStatus     = "status"
+	LabelVersion    = "version"
+	LabelWindow     = "window" // a granularity: day, week, month, 28d
 )
 
 // The values of the audience label.
@@ -43,7 +81,7 @@ type Metric struct {
 	Group string
 	// Name is the full name.
 	Name string
-	// Type is TypeCounter, TypeGauge or TypeHistogram.
+	// Type is counter, gauge or TypeHistogram.
 	Type string
 	// Help is one line that names the unit.
 	Help string
@@ -60,16 +98,6 @@ const (
 	groupBuild    = "build"
 )
 
-// Metrics returns every metric there is except those of the Go runtime and the
-// process, in the order of the documentation.
-func Metrics() []Metric {
-	all := slices.Concat(visitorMetrics, pipelineMetrics, apiMetrics, jobMetrics, buildMetrics)
-	for i := range all {
-		all[i].Labels = slices.Clone(all[i].Labels)
-	}
-	return all
-}
-
 // What the help texts repeat.
 const (
 	cached   = " Cached; a scrape sends no request."
@@ -77,3 +105,190 @@ const (
 	epoch    = " in seconds since 1970-01-01T00:00:00Z."
 	kept     = " Kept in the state, over restarts."
 )
+
+// family is a metric and its values. For a counter or a histogram, which the state
+// keeps, collect emits the series that can be foreseen, empty: a rate needs the step
+// from 0 to 1.
+type family struct {
+	Metric
+	desc    *prometheus.Desc
+	collect func(s *Snapshot, emit emit)
+}
+
+// emit adds a series; labels are values in the order of the definition. Of two equal
+// series the first stays.
+type emit func(value float64, labels ...string)
+
+// at emits a time to the millisecond, and nothing for the zero time: a series that
+// says 1970 would look like news.
+func (e emit) at(t time.Time, labels ...string) {
+	if !t.IsZero() {
+		e(float64(t.UnixMilli())/1000, labels...)
+	}
+}
+
+// flag emits 1 or 0.
+func (e emit) flag(set bool, labels ...string) {
+	value := 0.0
+	if set {
+		value = 1
+	}
+	e(value, labels...)
+}
+
+// define returns an entry of a table.
+func define(group, name, kind, help string, labels []string, collect func(s *Snapshot, emit emit)) family {
+	return family{Metric{group, name, kind, help, labels}, prometheus.NewDesc(name, help, labels, nil), collect}
+}
+
+// families holds all metrics except those of the Go runtime and the process, in the
+// order of the documentation.
+var families = slices.Concat(visitorFamilies, pipelineFamilies, apiFamilies, jobFamilies, buildFamilies)
+
+// Metrics returns every metric there is except those of the Go runtime and the
+// process, in the order of the documentation.
+func Metrics() []Metric {
+	var all []Metric
+	for _, f := range families {
+		m := f.Metric
+		m.Labels = slices.Clone(m.Labels)
+		all = append(all, m)
+	}
+	return all
+}
+
+// gather returns every metric of s: families by name, each with its series in
+// order. The error says what the registry found inconsistent and left out.
+func gather(s *Snapshot) ([]*dto.MetricFamily, error) {
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(collector{s}); err != nil {
+		return nil, err
+	}
+	return registry.Gather()
+}
+
+// collector makes constant metrics of a snapshot.
+type collector struct{ snapshot *Snapshot }
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(out chan<- *prometheus.Desc) {
+	for _, f := range families {
+		out <- f.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	s := c.snapshot
+	for _, f := range families {
+		if f.Group == groupJobs && s.Queue == nil {
+			continue
+		}
+		seen := map[string]bool{}
+		write := func(labels []string, build func(labels []string) (prometheus.Metric, error)) {
+			values := make([]string, len(labels))
+			for i, l := range labels {
+				values[i] = Label(l)
+			}
+			// No label value has the separator: it is not UTF-8.
+			id := strings.Join(values, "\xff")
+			if seen[id] {
+				return
+			}
+			seen[id] = true
+			m, err := build(values)
+			if err != nil {
+				m = prometheus.NewInvalidMetric(f.desc, err)
+			}
+			out <- m
+		}
+		constant := func(kind prometheus.ValueType) emit {
+			return func(value float64, labels ...string) {
+				write(labels, func(labels []string) (prometheus.Metric, error) {
+					return prometheus.NewConstMetric(f.desc, kind, value, labels...)
+				})
+			}
+		}
+		switch f.Type {
+		case typeGauge:
+			f.collect(s, constant(prometheus.GaugeValue))
+		case typeCounter:
+			emit := constant(prometheus.CounterValue)
+			for _, k := range s.Counters {
+				if labels, ok := s.labelsOf(f.Metric, k.Name, k.Labels); ok {
+					emit(float64(k.Value), labels...)
+				}
+			}
+			f.collect(s, emit)
+		case TypeHistogram:
+			for _, h := range s.Histograms {
+				if labels, ok := s.labelsOf(f.Metric, h.Name, h.Labels); ok {
+					write(labels, func(labels []string) (prometheus.Metric, error) { return h.metric(f, labels) })
+				}
+			}
+			f.collect(s, func(_ float64, labels ...string) {
+				write(labels, func(labels []string) (prometheus.Metric, error) { return Histogram{}.metric(f, labels) })
+			})
+		}
+	}
+}
+
+// labelsOf returns the label values of a kept counter or histogram in the order of the
+// definition m. It is false for another metric, for other labels, and for a project
+// or sink that is not configured.
+func (s *Snapshot) labelsOf(m Metric, name string, pairs []string) ([]string, bool) {
+	if prefix+name != m.Name || len(pairs) != 2*len(m.Labels) {
+		return nil, false
+	}
+	values := make([]string, len(m.Labels))
+	for i, label := range m.Labels {
+		at := 0
+		for at < len(pairs) && pairs[at] != label {
+			at += 2
+		}
+		if at == len(pairs) {
+			return nil, false
+		}
+		values[i] = pairs[at+1]
+		switch label {
+		case LabelProject:
+			if !slices.ContainsFunc(s.Projects, func(p Project) bool { return p.ID == values[i] }) {
+				return nil, false
+			}
+		case LabelSink:
+			if !slices.ContainsFunc(s.Sinks, func(k Sink) bool { return k.Name == values[i] }) {
+				return nil, false
+			}
+		}
+	}
+	return values, true
+}
+
+// MaxLabel is the most bytes a label value has.
+const MaxLabel = 300
+
+// hashDigits is how many hexadecimal digits tell altered values apart.
+const hashDigits = 8
+
+// Label returns s as a label value: itself where it is valid UTF-8 of at most
+// MaxLabel bytes. If it has to be altered (invalid bytes become U+FFFD, the end is
+// cut off), it ends in "…" and a hash of s, so that two values that differ stay two
+// series. The same s always gives the same value.
+//
+// Newlines, quotes, backslashes and control characters stay: the exposition
+// formats escape what they must, and readers take the rest.
+func Label(s string) string {
+	if len(s) <= MaxLabel && utf8.ValidString(s) {
+		return s
+	}
+	sum := sha256.Sum256([]byte(s))
+	mark := "…" + hex.EncodeToString(sum[:])[:hashDigits]
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if n := MaxLabel - len(mark); len(s) > n {
+		for !utf8.RuneStart(s[n]) {
+			n--
+		}
+		s = s[:n]
+	}
+	return s + mark
+}

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,16 +19,20 @@ import (
 )
 
 const (
+	// groups begins the path of a group.
+	groups = "/metrics/job"
+	// defaultJob is the group where the URL names none.
+	defaultJob = "docgauge"
 	// pushTimeout bounds a push, connecting included.
 	pushTimeout = 30 * time.Second
 	// maxAnswer is how much of the gateway's answer an error quotes, in bytes.
 	maxAnswer = 300
 )
 
-// Push replaces the metrics of docgauge in a group of the Pushgateway at address,
-// which is as for [ParsePushURL], by those of s: families that s has no series of
-// go away too, except the last success, which only a success replaces. Families of
-// others in the group stay. An error names the host, never the credentials.
+// Push replaces the metrics of docgauge in a group of the Pushgateway at address (see
+// [ParsePushURL]) with those of s: families without a series in s go away too, except
+// the last success, which only a success replaces. Other families in the group stay.
+// An error names the host, never the credentials.
 func Push(ctx context.Context, address string, s Snapshot) error {
 	group, err := parsePushURL(address)
 	if err != nil {
@@ -46,9 +52,24 @@ func Push(ctx context.Context, address string, s Snapshot) error {
 	return nil
 }
 
+// CheckPushgateway asks the Pushgateway at address (see [ParsePushURL]) whether it is
+// ready, and pushes nothing. Errors are like those of [Push].
+func CheckPushgateway(ctx context.Context, address string) error {
+	group, err := parsePushURL(address)
+	if err != nil {
+		return err
+	}
+	base, _, _ := strings.Cut(group.EscapedPath(), groups)
+	ready := url.URL{Scheme: group.Scheme, User: group.User, Host: group.Host}
+	if err := send(ctx, http.MethodGet, ready.JoinPath(base, "/-/ready"), nil); err != nil {
+		return fmt.Errorf("pushgateway %s: %w", group.Host, err)
+	}
+	return nil
+}
+
 // empty returns a family without series for each metric that is not among
-// families. A gateway keeps what was pushed until the family comes again: without
-// these it would tell of a backlog, or of the pages of a project, long gone.
+// families. A gateway keeps a family until it is pushed again: without these it would
+// show a backlog, or the pages of a project, long after they are gone.
 func empty(families []*dto.MetricFamily) []*dto.MetricFamily {
 	there := map[string]bool{ExportLastSuccess: true}
 	for _, f := range families {
@@ -80,32 +101,22 @@ func send(ctx context.Context, method string, group *url.URL, body []byte) error
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("%w: it must be reachable and running", cause(err))
+		// A url.Error would print the URL with its credentials.
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err
+		}
+		return fmt.Errorf("%w: is it running and reachable?", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode/100 == 2 {
 		return nil
 	}
 	said, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	return refusal(response.StatusCode, redact(group, string(said)))
-}
-
-// cause returns what is below a url.Error, which would print the URL.
-func cause(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		return wrapped.Err
+	answer := strings.Join(strings.Fields(strings.ToValidUTF8(redact(group, string(said)), "\uFFFD")), " ")
+	if answer != "" {
+		answer += ": "
 	}
-	return err
-}
-
-// refusal describes an answer that is not a success.
-func refusal(status int, said string) error {
-	text := fmt.Sprintf("HTTP %d %s", status, http.StatusText(status))
-	if said = strings.Join(strings.Fields(strings.ToValidUTF8(said, "\uFFFD")), " "); said != "" {
-		text += ": " + said
-	}
-	return errors.New(text + ": " + pushRemedy(status))
+	return fmt.Errorf("HTTP %d %s: %s%s", response.StatusCode, http.StatusText(response.StatusCode), answer, pushRemedy(response.StatusCode))
 }
 
 func pushRemedy(status int) string {
@@ -117,7 +128,7 @@ func pushRemedy(status int) string {
 	case status/100 == 3:
 		return "redirects are not followed; name the final address"
 	case status/100 == 5:
-		return "the gateway, or a proxy before it, must be well; see its log"
+		return "the gateway, or a proxy in front of it, fails; see its log"
 	}
 	return "the gateway must accept the group; see its log, and delete the group if it has old metrics of other types"
 }
@@ -130,4 +141,60 @@ func redact(u *url.URL, text string) string {
 	}
 	both := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
 	return strings.NewReplacer(both, "…", password, "…", url.QueryEscape(password), "…").Replace(text)
+}
+
+// ParsePushURL reports what is wrong with the address of a Pushgateway:
+// http or https, credentials for basic authentication where it needs them, and a
+// host, as in "http://gw:9091", which pushes to the group job="docgauge". A path
+// that goes on with "/metrics/job/NAME" and any number of "/LABEL/VALUE" chooses
+// the group. An error never holds the credentials.
+func ParsePushURL(address string) error {
+	_, err := parsePushURL(address)
+	return err
+}
+
+// parsePushURL returns the URL of the group.
+func parsePushURL(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		// What url.Parse says can quote the password.
+		return nil, errors.New("the Pushgateway's URL cannot be read; write it as http://HOST:PORT, and % in a password as %25, @ as %40")
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("the Pushgateway's URL must begin with http:// or https://")
+	case u.Hostname() == "":
+		return nil, errors.New("the Pushgateway's URL must name a host, as in http://HOST:PORT")
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("the Pushgateway's URL (host %s) must not have ? or #; remove what follows", u.Host)
+	}
+	base, group, chosen := strings.Cut(strings.TrimRight(u.EscapedPath(), "/"), groups)
+	if !chosen {
+		return u.JoinPath(groups, defaultJob), nil
+	}
+	if err := checkGroup(group); err != nil {
+		return nil, fmt.Errorf("the Pushgateway's URL (host %s): %w; write it as %s/NAME/LABEL/VALUE", u.Host, err, base+groups)
+	}
+	return u, nil
+}
+
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// checkGroup checks what follows /metrics/job: "/NAME/LABEL/VALUE/...", or
+// "@base64/…" as the Pushgateway has it for values with a slash.
+func checkGroup(path string) error {
+	parts := strings.Split("job"+path, "/")
+	if len(parts)%2 != 0 || slices.Contains(parts, "") {
+		return errors.New("the path must name a job, and each label must have a value")
+	}
+	for i := 0; i < len(parts); i += 2 {
+		name, _ := strings.CutSuffix(parts[i], "@base64")
+		if !labelName.MatchString(name) || i > 0 && name == "job" || name == "le" {
+			return fmt.Errorf("%q cannot be a label of the group", name)
+		}
+		if slices.ContainsFunc(Metrics(), func(m Metric) bool { return slices.Contains(m.Labels, name) }) {
+			return fmt.Errorf("%q cannot be a label of the group, metrics have it", name)
+		}
+	}
+	return nil
 }

@@ -124,7 +124,7 @@ func TestPushErrors(t *testing.T) {
 		http.StatusUnauthorized:        "must accept the credentials",
 		http.StatusForbidden:           "must accept the credentials",
 		http.StatusNotFound:            "must be that of a Pushgateway",
-		http.StatusInternalServerError: "must be well",
+		http.StatusInternalServerError: "see its log",
 	} {
 		u, got := gateway(t, status, "you sent s3cret%2F, s3cret/ and bWU6czNjcmV0Lw==\n"+strings.Repeat("long ", 1000))
 		u.User = url.UserPassword("me", "s3cret/")
@@ -151,7 +151,7 @@ func TestPushNobodyThere(t *testing.T) {
 	u, _ := gateway(t, http.StatusOK, "")
 	u.User, u.Host = url.UserPassword("somebody", "s3cret"), "127.0.0.1:1"
 	err := exporter.Push(t.Context(), u.String(), rich())
-	if err == nil || !strings.HasPrefix(err.Error(), "push to 127.0.0.1:1: ") || !strings.Contains(err.Error(), "must be reachable") ||
+	if err == nil || !strings.HasPrefix(err.Error(), "push to 127.0.0.1:1: ") || !strings.Contains(err.Error(), "is it running") ||
 		strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "somebody") {
 		t.Error(err)
 	}
@@ -196,5 +196,28 @@ func TestParsePushURL(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: %v", bad, err)
 		}
+	}
+}
+
+func TestCheckPushgateway(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		asked = append(asked, r.Method+" "+r.URL.Path+" "+user+":"+password)
+		if !strings.HasPrefix(r.URL.Path, "/gw") {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	if err := exporter.CheckPushgateway(t.Context(), "http://bob:hunter22@"+host+"/gw/metrics/job/docs/org/acme"); err != nil {
+		t.Error(err)
+	}
+	if len(asked) != 1 || asked[0] != "GET /gw/-/ready bob:hunter22" {
+		t.Errorf("asked %q", asked)
+	}
+	err := exporter.CheckPushgateway(t.Context(), "http://bob:hunter22@"+host)
+	if err == nil || !strings.Contains(err.Error(), "HTTP 503") || !strings.Contains(err.Error(), host) || strings.Contains(err.Error(), "hunter22") {
+		t.Errorf("a gateway that is not ready: %v", err)
 	}
 }

@@ -1,20 +1,21 @@
 package exporter
 
 import (
+	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// Snapshot is the value of every metric, and everything the status page shows,
-// at one moment. It is made from the state after a commit, never by a scrape,
-// and nobody changes it afterwards.
+// Snapshot holds the value of every metric, and everything that the status page
+// shows, at one moment. It is made from the state after a commit, never by a scrape,
+// and not changed afterwards.
 type Snapshot struct {
-	// At is when it was made; Version and Revision are of the program that did.
+	// At is when it was made; Version and Revision are those of the program.
 	At                time.Time
 	Version, Revision string
 
-	// Projects are the configured ones, in configured order, with the windows the
+	// Projects are the configured ones, in configured order, with the windows that the
 	// ledger should have of each.
 	Projects []Project
 	// Windows are the newest complete windows: at most one for each project and
@@ -23,14 +24,14 @@ type Snapshot struct {
 	// Open are the newest readings of the running windows.
 	Open []Open
 
-	// Due counts the complete windows that are due, for each project, granularity
-	// and reason there can be, 0 included.
+	// Due counts the complete windows that are due, for each project, granularity and
+	// possible reason, including 0.
 	Due []Due
-	// Asides are the complete windows that are set aside, newest first: each Until
-	// is after At. They are not among those due.
+	// Asides are the complete windows that are set aside, newest first: each Until is
+	// after At. None of them is due.
 	Asides []analytics.Aside
-	// Finish is when the budget lets the last due window be read; the zero time
-	// where nothing is due.
+	// Finish is when the last due window can be read within the budget; zero if nothing is
+	// due.
 	Finish time.Time
 
 	// Counters and Histograms are kept in the state, over all processes.
@@ -46,34 +47,37 @@ type Snapshot struct {
 	LastStart, LastCompletion, LastSuccess time.Time
 	// Runs are the newest, newest first.
 	Runs []Run
-	// NextRun is when the schedule fires next; zero where there is none.
+	// NextRun is when the schedule fires next; zero: there is no schedule.
 	NextRun time.Time
 
-	// Queue is the prompt queue; nil where none is configured.
+	// Queue is the prompt queue; nil: none is configured.
 	Queue *Queue
 }
 
 // Queue is the prompt queue and its agent jobs.
 type Queue struct {
-	// Prompts counts the prompts of each project in each state, 0 included.
+	// Prompts counts the prompts of each project in each state, including 0.
 	Prompts []Prompts
-	// Jobs are the newest job of each prompt, newest first: a bounded number, none
-	// long ended.
+	// Jobs are the newest job of each prompt, newest first: a bounded number that ended
+	// lately or goes on.
 	Jobs []Job
-	// Caps are what bounds the number of jobs, and with it their cost.
+	// Caps bound the number of jobs, and with it their cost.
 	Caps []Cap
-	// Paused is why no prompt is submitted: one of PauseReasons, empty where they are.
+	// Paused is why no prompt is submitted: unknown, unauthorized, operator or new_state;
+	// empty: prompts are submitted.
 	Paused string
-	// Problem is why the folder cannot be read; empty where it can.
+	// PausedSince is zero if that is not known.
+	PausedSince time.Time
+	// Problem is why the folder cannot be read; empty: it can.
 	Problem string
 }
 
 // Cap bounds the number of jobs of all projects together.
 type Cap struct {
-	// Name is what is counted: "day", jobs begun within 24 hours, or "active", jobs
-	// at work.
+	// Name says what is counted: "day", jobs begun within 24 hours, or "active", jobs in
+	// progress.
 	Name string
-	// Limit is 0 where there is none.
+	// Limit is 0 if there is none.
 	Limit, Used int
 }
 
@@ -86,31 +90,33 @@ type Prompts struct {
 // Job is an agent job.
 type Job struct {
 	Project, Prompt, Title string
-	// State is the queue's, Status the service's word; ID is the service's, empty
-	// before it is known.
+	// State is the queue's word, Status the service's; ID is the service's, empty before it
+	// is known.
 	State, Status, ID string
-	// Reason is why it waits or how it ended, as far as there is something to say.
+	// Reason is why it waits or how it ended; it may be empty.
 	Reason string
-	// PRLink is a URL that may be shown and followed; empty where there is none.
+	// Result is one of Results for an ended job of the service, else empty.
+	Result string
+	// PRLink is what the service gave: analytics.SafeLink says whether it may be followed.
 	PRLink                 string
 	Model, Repository, Ref string
-	// Created and Ended are zero where they have not come.
-	Created, Ended time.Time
-	// Stalled: it has been active for very long.
+	// Begun is when the job was wanted. It, Created and Ended are zero before they come.
+	Begun, Created, Ended time.Time
+	// Stalled: it has been active for a very long time.
 	Stalled bool
 }
 
 // Window is a complete window as it was last read.
 type Window struct {
 	analytics.Revision
-	// Previous are the totals of the window that ends where this one begins; nil
-	// where that was not read.
+	// Previous are the totals of the window that ends where this one begins; nil: it was
+	// not read.
 	Previous *analytics.Totals
 	// Pages are its pages with the most visitors: by Total, largest first, ties
 	// by path. None where only totals were read.
 	Pages []analytics.Row
-	// MovedRows and RepeatedRows count its suspect rows (analytics.Provenance), and a
-	// row can be both: 0 where it is verified, or where that is not known.
+	// MovedRows and RepeatedRows count its suspect rows (analytics.Provenance); a row can
+	// be both. They are 0 if it is verified, or if that is not known.
 	MovedRows, RepeatedRows int64
 }
 
@@ -138,8 +144,8 @@ type Counter struct {
 	Value  int64
 }
 
-// Histogram is a distribution of durations in the buckets of a native histogram
-// of schema 3: bucket i holds what is over 2^((i-1)/8) s and up to 2^(i/8) s.
+// Histogram is a distribution of durations in the buckets of a native histogram of
+// schema 3: bucket i counts durations over 2^((i-1)/8) s and up to 2^(i/8) s.
 type Histogram struct {
 	// Name is the metric's without the prefix docgauge_.
 	Name string
@@ -154,7 +160,7 @@ type Histogram struct {
 // Budget is a request budget of the API.
 type Budget struct {
 	Name string
-	// Limit is requests per hour, 0 unlimited; Remaining what is left of it now.
+	// Limit is requests per hour, 0 is unlimited; Remaining is what is left of it.
 	Limit, Remaining int
 	// Next is when a request may be sent again; zero: now.
 	Next time.Time
@@ -163,7 +169,7 @@ type Budget struct {
 // Key is an API key: its name, never its value.
 type Key struct {
 	Name string
-	// Expires is the zero time where that is not known.
+	// Expires is zero if that is not known.
 	Expires time.Time
 	// Rejected: the service refused the last request with it (401, 403).
 	Rejected bool
@@ -178,14 +184,14 @@ type Sink struct {
 	LastCommit time.Time
 	// Waiting counts the windows that it lacks.
 	Waiting int
-	// Problem is why it cannot be reached; empty where it can, as far as is known.
+	// Problem is why it cannot be reached; empty: it can, as far as is known.
 	Problem string
 }
 
 // Run is one export run.
 type Run struct {
 	Started time.Time
-	// Finished is the zero time, and Outcome empty, while it runs or where it was killed.
+	// Finished is zero, and Outcome empty, while it runs or if it was killed.
 	Finished          time.Time
 	Outcome           string // success, deferred, failed, interrupted
 	Message           string // what went wrong
@@ -205,18 +211,60 @@ type Grid struct {
 	TotalsOnly  bool
 	// Cells are its windows, oldest first, those that are missing included.
 	Cells []Cell
-	// Known and Missing count the windows, each in one of them. Provisional,
-	// Unverified and Rowless count among the known, and a window can be in several:
-	// of those that are Rowless only the totals are known, where rows are wanted.
+	// Each window counts as Known or Missing. A known one can also count as Provisional,
+	// Unverified, or Rowless: only its totals are known, though rows are wanted.
 	Known, Missing, Provisional, Unverified, Rowless int
+}
+
+// Count sets the counts of g to those of its cells.
+func (g *Grid) Count() {
+	g.Known, g.Missing, g.Provisional, g.Unverified, g.Rowless = 0, 0, 0, 0, 0
+	for _, c := range g.Cells {
+		if c.Revision == nil {
+			g.Missing++
+			continue
+		}
+		g.Known++
+		if !c.Revision.Settled {
+			g.Provisional++
+		}
+		if !c.Revision.Verified {
+			g.Unverified++
+		}
+		if c.Revision.TotalsOnly() && !g.TotalsOnly {
+			g.Rowless++
+		}
+	}
+}
+
+// Newest returns the newest reading in g, nil if nothing was read.
+func (g Grid) Newest() *analytics.Revision {
+	for _, c := range slices.Backward(g.Cells) {
+		if c.Revision != nil {
+			return c.Revision
+		}
+	}
+	return nil
+}
+
+// EndingAt returns the reading of the window that ends at d, nil if it was not read. The
+// window before another is the one that ends where that begins: the two share no day,
+// even if windows roll.
+func (g Grid) EndingAt(d analytics.Date) *analytics.Revision {
+	for _, c := range g.Cells {
+		if c.To == d && c.Revision != nil {
+			return c.Revision
+		}
+	}
+	return nil
 }
 
 // Cell is one window of a grid.
 type Cell struct {
 	analytics.Window
-	// Revision is its newest reading; nil where it is missing.
+	// Revision is its newest reading; nil: it is missing.
 	Revision *analytics.Revision
-	// RowsFrom is when the rows of a window are read whose totals are known, because it
-	// moves until it has settled; zero for all others.
+	// RowsFrom is when the rows of a window are read whose totals alone are known because
+	// it moves until it settles; zero for all others.
 	RowsFrom time.Time
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 )
 
-// WriteTextfile replaces the file at path by the metrics of s, in the classic
-// text format and without timestamps, for node_exporter's textfile collector. A
-// reader sees the former file or the new one, whole; the mode is 0644. Temporary
-// files beside it do not end in .prom, so that the collector skips them.
+// WriteTextfile replaces the file at path with the metrics of s, in the classic text
+// format and without timestamps, for node_exporter's textfile collector. A reader sees
+// the former file or the new one, whole; the mode is 0644. Temporary files beside it do
+// not end in .prom, so the collector skips them.
 //
-// An error names path, what is wrong with it and what to do about it.
+// An error names path, what is wrong and what to do about it.
 func WriteTextfile(path string, s Snapshot) error {
-	if err := CheckTextfile(path); err != nil {
+	if err := checkTextfile(path); err != nil {
 		return err
 	}
 	families, err := gather(&s)
@@ -38,9 +38,26 @@ func WriteTextfile(path string, s Snapshot) error {
 	return nil
 }
 
-// CheckTextfile reports what is wrong with path before anything is written: the
+// TryTextfile reports whether [WriteTextfile] can write to path, and leaves the file
+// as it is. Errors are like those of WriteTextfile.
+func TryTextfile(path string) error {
+	if err := checkTextfile(path); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return textfileError(path, err)
+	}
+	closed := file.Close()
+	if err := os.Remove(file.Name()); err != nil {
+		return textfileError(path, err)
+	}
+	return closed
+}
+
+// checkTextfile reports what is wrong with path before anything is written: the
 // name must end in .prom and the directory must be there.
-func CheckTextfile(path string) error {
+func checkTextfile(path string) error {
 	if !strings.HasSuffix(path, ".prom") {
 		return fmt.Errorf("textfile %s: the name must end in .prom, or node_exporter does not read it; rename it", path)
 	}
@@ -54,14 +71,14 @@ func CheckTextfile(path string) error {
 	return nil
 }
 
-// textfileRemedies says what to do about the usual mistakes.
+// textfileRemedies say what to do about common mistakes.
 var textfileRemedies = []struct {
 	err    error
 	remedy string
 }{
 	{fs.ErrNotExist, "its directory must exist; create it, or name the one in node_exporter's --collector.textfile.directory"},
 	{syscall.ENOTDIR, "it must lie in a directory; name the one in node_exporter's --collector.textfile.directory"},
-	{fs.ErrPermission, "its directory must be writable, because the file is replaced by renaming; give this user the right"},
+	{fs.ErrPermission, "its directory must be writable, because the file is replaced by renaming; grant this user the right"},
 	{syscall.EROFS, "its directory must be writable; mount it so"},
 	{syscall.ENOSPC, "its file system must have room; free some"},
 	{syscall.EDQUOT, "its file system must have room; raise the quota"},

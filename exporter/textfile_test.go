@@ -147,3 +147,21 @@ func TestTextfileNodeExporter(t *testing.T) {
 		}
 	}
 }
+
+func TestTryTextfile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.prom")
+	if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := exporter.TryTextfile(path); err != nil {
+		t.Error(err)
+	}
+	left, err := os.ReadDir(dir)
+	if text, _ := os.ReadFile(path); err != nil || len(left) != 1 || string(text) != "before" {
+		t.Errorf("left %v, %q, %v", left, text, err)
+	}
+	if err := exporter.TryTextfile(filepath.Join(dir, "no", "x.prom")); err == nil || !strings.Contains(err.Error(), "must exist") {
+		t.Errorf("no directory: %v", err)
+	}
+}

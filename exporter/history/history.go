@@ -1,3 +1,39 @@
+// Package history writes what the gauges of visitors would have shown in the
+// past, from the archive, as OpenMetrics text for
+// `promtool tsdb create-blocks-from openmetrics`. It hides that format.
+//
+// # What is shown when
+//
+// At a time t, a project and granularity show their newest complete window: the one
+// in the archive that ends last, but not after t:
+//
+//	archive     [ window a )[ window b )            [ window d )
+//	shown                  aaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbbbbbbddddd…
+//
+// So a window is shown from the first instant after its last day, and stays if the
+// archive lacks the next one, as the live gauge does:
+// docgauge_window_end_timestamp_seconds says how old it is. Two things differ from a
+// scrape of that time. The live gauge changed some minutes later, when the window had
+// been read. And the archive holds the newest reading of each window, so earlier,
+// provisional numbers are not shown again, and docgauge_window_settled is that of the
+// newest reading.
+//
+// Beside its numbers a window shows those of the window that ends where it begins, if
+// the archive has that one; otherwise, as for [window d ), there is no sample of them.
+// A path that is no longer among the most read pages has no more samples. The text
+// cannot say that a series ended: it ends for a query once its last sample is older
+// than the query looks back.
+//
+// # Order and memory
+//
+// The invariant: families, series and their samples are each contiguous, the samples
+// of a series in order of time, whole seconds apart, and "# EOF" comes last if and
+// only if nothing failed. Damage in the archive is found before the first byte is
+// written. Memory grows with the number of windows, with N pages for each if pages are
+// wanted; not with samples, and not with rows.
+//
+// The package sends no request, writes nothing but the text, and does not know where
+// an archive is.
 package history
 
 import (
@@ -6,10 +42,15 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
@@ -18,8 +59,8 @@ type Archive interface {
 	// Revisions yields the newest reading of each window, in any order. An
 	// error concerns one window and does not end it.
 	Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error]
-	// Window opens one of them; done ends its use. It is called by several
-	// goroutines at once, and only for pages.
+	// Window opens one of them; done closes it. Several goroutines call it at once,
+	// and only for pages.
 	Window(ctx context.Context, rev analytics.Revision) (w Window, done func() error, err error)
 }
 
@@ -35,26 +76,26 @@ type Window interface {
 type Options struct {
 	// From and To limit the times of samples: From <= t < To, in whole seconds.
 	From, To time.Time
-	// Step is between two samples of a value that goes on: whole seconds, at
-	// least one. There is always one where a window begins to be shown.
+	// Step is the time between two samples of the same value: whole seconds, at least
+	// one. There is always a sample where a window begins to be shown.
 	Step time.Duration
 	// Pages is how many pages of each window have series, those with the most
 	// visitors; 0: none, and no rows are read.
 	Pages int
 	// Labels are name, value pairs that every series gets.
 	Labels []string
-	// Want chooses windows; nil: all.
+	// Want picks windows; nil: all.
 	Want func(analytics.Key) bool
 }
 
 // Summary counts what was written.
 type Summary struct {
-	Windows int // that are shown at some time
+	Windows int // shown at some time
 	Series  int
 	Samples int64
 }
 
-// openWindows is how many windows are read at once: a bucket is far away.
+// openWindows is how many windows are read at once, because a bucket is slow.
 const openWindows = 8
 
 // Write writes the history of the archive to out. The error joins those of all
@@ -63,14 +104,14 @@ func Write(ctx context.Context, out io.Writer, from Archive, o Options) (Summary
 	if o.Step < time.Second || o.Step%time.Second != 0 {
 		return Summary{}, fmt.Errorf("step %s: want whole seconds, at least one", o.Step)
 	}
-	lines, err := readTimelines(ctx, from, o)
+	timelines, err := readTimelines(ctx, from, o)
 	if err != nil {
 		return Summary{}, err
 	}
-	if err := readPages(ctx, from, lines, o.Pages); err != nil {
+	if err := readPages(ctx, from, timelines, o.Pages); err != nil {
 		return Summary{}, err
 	}
-	return writeText(ctx, out, lines, o)
+	return writeText(ctx, out, timelines, o)
 }
 
 func readTimelines(ctx context.Context, from Archive, o Options) ([]timeline, error) {
@@ -85,34 +126,38 @@ func readTimelines(ctx context.Context, from Archive, o Options) ([]timeline, er
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	}
 	return newTimelines(revs, o.From.Unix(), o.To.Unix()), errors.Join(errs...)
 }
 
 // readPages reads the n pages with the most visitors of every span.
-func readPages(ctx context.Context, from Archive, lines []timeline, n int) error {
+func readPages(ctx context.Context, from Archive, timelines []timeline, n int) error {
 	if n <= 0 {
 		return nil
 	}
 	var some errgroup.Group
 	some.SetLimit(openWindows)
-	var errs failures
-	for _, line := range lines {
-		for i := range line.spans {
-			if span := &line.spans[i]; !span.TotalsOnly() && ctx.Err() == nil {
+	var mu sync.Mutex
+	var errs []error // all of them, where the group would keep the first
+	for _, l := range timelines {
+		for i := range l.spans {
+			if span := &l.spans[i]; !span.TotalsOnly() && ctx.Err() == nil {
 				some.Go(func() error {
-					errs.add(span.readPages(ctx, from, n))
+					err := span.readPages(ctx, from, n)
+					mu.Lock()
+					defer mu.Unlock()
+					errs = append(errs, err)
 					return nil
 				})
 			}
 		}
 	}
-	_ = some.Wait() // errs has them all, not only the first
+	_ = some.Wait()
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
-	return errs.err()
+	return errors.Join(errs...)
 }
 
 func (s *span) readPages(ctx context.Context, from Archive, n int) error {
@@ -120,12 +165,37 @@ func (s *span) readPages(ctx context.Context, from Archive, n int) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Key, err)
 	}
-	// The totals and the pages must be of the same reading, also where the window
-	// is shown as the one before another.
+	// The totals and the pages must be of the same reading, also where the window is
+	// shown as the previous one of another.
 	*s.Revision = w.Revision()
 	s.pages, err = analytics.Top(w.Rows(), n)
 	if err = errors.Join(err, done()); err != nil {
 		return fmt.Errorf("%s: %w", s.Key, err)
 	}
 	return nil
+}
+
+// labelName is what Prometheus accepts as a label's name.
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// taken are the labels that history has itself.
+var taken = []string{exporter.LabelProject, exporter.LabelWindow, exporter.LabelAudience, exporter.LabelPath}
+
+// ParseLabels reads name=value texts into name, value pairs for [Options.Labels]. An
+// empty value means no label, as everywhere in Prometheus.
+func ParseLabels(texts []string) ([]string, error) {
+	var pairs []string
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		switch {
+		case !ok || !labelName.MatchString(name) || strings.HasPrefix(name, "__"):
+			return nil, fmt.Errorf("%q: want name=value, the name of letters, digits and _", text)
+		case slices.Contains(taken, name):
+			return nil, fmt.Errorf("%q: history has the label %s itself", text, name)
+		case slices.ContainsFunc(slices.Collect(slices.Chunk(pairs, 2)), func(p []string) bool { return p[0] == name }):
+			return nil, fmt.Errorf("%q: the label %s is given twice", text, name)
+		}
+		pairs = append(pairs, name, value)
+	}
+	return pairs, nil
 }

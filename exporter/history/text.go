@@ -13,10 +13,9 @@ import (
 	"github.com/docgauge/docgauge/exporter"
 )
 
-// text writes OpenMetrics. It is all in one piece: a family begins where the
-// one before it ends.
+// text writes OpenMetrics, one family after the other.
 type text struct {
-	*bufio.Writer
+	out     *bufio.Writer
 	step    int64    // seconds
 	labels  []string // of every series
 	summary Summary
@@ -27,31 +26,31 @@ type text struct {
 // bufferBytes is how much is written at once.
 const bufferBytes = 64 << 10
 
-func writeText(ctx context.Context, out io.Writer, lines []timeline, o Options) (Summary, error) {
-	t := text{Writer: bufio.NewWriterSize(out, bufferBytes), step: int64(o.Step / time.Second), labels: o.Labels}
-	for _, line := range lines {
-		t.summary.Windows += len(line.spans)
+func writeText(ctx context.Context, out io.Writer, timelines []timeline, o Options) (Summary, error) {
+	t := text{out: bufio.NewWriterSize(out, bufferBytes), step: int64(o.Step / time.Second), labels: o.Labels}
+	for _, l := range timelines {
+		t.summary.Windows += len(l.spans)
 	}
 	for _, metric := range exporter.Metrics() {
 		if of := families[metric.Name]; of != nil {
-			if err := t.family(ctx, metric, lines, of); err != nil {
+			if err := t.family(ctx, metric, timelines, of); err != nil {
 				return t.summary, err
 			}
 		}
 	}
-	if _, err := t.WriteString("# EOF\n"); err != nil {
+	if _, err := t.out.WriteString("# EOF\n"); err != nil {
 		return t.summary, err
 	}
-	return t.summary, t.Flush()
+	return t.summary, t.out.Flush()
 }
 
-// family writes a metric; one without a sample has no header either.
-func (t *text) family(ctx context.Context, metric exporter.Metric, lines []timeline, of func(timeline) iter.Seq[series]) error {
-	t.header = metadata(metric)
-	for _, line := range lines {
-		own := []string{exporter.LabelProject, line.project, exporter.LabelWindow, string(line.granularity)}
-		for s := range of(line) {
-			if err := t.series(ctx, metric.Name+labels(own, s.labels, t.labels), s.points); err != nil {
+// family writes a metric; without a sample it has no header either.
+func (t *text) family(ctx context.Context, m exporter.Metric, timelines []timeline, of func(timeline) iter.Seq[series]) error {
+	t.header = "# TYPE " + m.Name + " " + m.Type + "\n# HELP " + m.Name + " " + escaper.Replace(m.Help) + "\n"
+	for _, l := range timelines {
+		own := []string{exporter.LabelProject, l.project, exporter.LabelWindow, string(l.granularity)}
+		for s := range of(l) {
+			if err := t.series(ctx, m.Name+labels(own, s.labels, t.labels), s.points); err != nil {
 				return err
 			}
 		}
@@ -62,8 +61,8 @@ func (t *text) family(ctx context.Context, metric exporter.Metric, lines []timel
 func (t *text) series(ctx context.Context, name string, points iter.Seq[point]) error {
 	before := t.summary.Samples
 	for p := range points {
-		if err := ctx.Err(); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		value := name + " " + strconv.FormatInt(p.value, 10) + " "
 		for at := p.from; at < p.to; at += t.step {
@@ -78,22 +77,18 @@ func (t *text) series(ctx context.Context, name string, points iter.Seq[point]) 
 	return nil
 }
 
-// sample writes one line; value is the line but for its time.
+// sample writes one line; value is the line without its time.
 func (t *text) sample(value string, at int64) error {
 	t.line = append(append(t.line[:0], t.header...), value...)
 	t.line = append(strconv.AppendInt(t.line, at, 10), '\n')
 	t.header = ""
 	t.summary.Samples++
-	_, err := t.Write(t.line)
+	_, err := t.out.Write(t.line)
 	return err
 }
 
 // escaper is for label values and help texts.
 var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
-
-func metadata(m exporter.Metric) string {
-	return "# TYPE " + m.Name + " " + m.Type + "\n# HELP " + m.Name + " " + escaper.Replace(m.Help) + "\n"
-}
 
 // labels writes name, value pairs.
 func labels(groups ...[]string) string {

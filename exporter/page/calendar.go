@@ -8,7 +8,55 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
+
+// coverage is what the ledger has of one grid, with a calendar of its newest windows.
+type coverage struct {
+	Known        htmlview.Coverage
+	Title, Label string
+	Hint         string // how to read the calendar
+	Older        string // how many windows are not drawn; empty: none
+	Calendar     calendar
+}
+
+func coverageOf(g exporter.Grid, shown int) coverage {
+	c := coverage{Known: htmlview.CoverageOf(g), Title: htmlview.Title(g.Granularity), Hint: "A row is a year."}
+	switch {
+	case g.Granularity.RollingDays() > 0:
+		c.Hint = "A column is a calendar week. A cell is the " + c.Title + " up to and including that day."
+	case g.Granularity == analytics.Day:
+		c.Hint = "A column is a calendar week."
+	case g.Granularity == analytics.Week:
+		c.Hint = "A row is a year; columns are ISO weeks."
+	}
+	c.Label = c.Title + " windows:"
+	for _, e := range c.Known.Legend {
+		c.Label += " " + e.Text + "."
+	}
+	cells := g.Cells
+	if older := len(cells) - shown; older > 0 {
+		c.Older, cells = format.Commas(older), cells[older:]
+	}
+	if len(cells) > 0 {
+		c.Calendar = calendarOf(g, cells)
+	}
+	return c
+}
+
+// stateOfCell names the symbol of a window, and its state in words.
+func stateOfCell(g exporter.Grid, c exporter.Cell) (symbol, text string) {
+	symbol, text = htmlview.State(c.Revision)
+	if c.Revision == nil || g.TotalsOnly || !c.Revision.TotalsOnly() {
+		return symbol, text
+	}
+	text += ", totals only"
+	if !c.RowsFrom.IsZero() {
+		text += ", rows after " + format.Time(c.RowsFrom)
+	}
+	return "totals", text
+}
 
 // In CSS pixels.
 const (
@@ -37,15 +85,15 @@ type label struct {
 	Text string
 }
 
-// place says where a window is, in a column and a row counted from anywhere,
-// and what the two are called, if anything.
+// place is the column and the row of a window, counted from anywhere, and their
+// names, if any.
 type place struct {
 	column, row         int
 	columnName, rowName string
 }
 
-// placeOf puts days, and windows that roll, into weeks from Monday by their
-// last day, and the other windows into years.
+// placeOf puts days and rolling windows into weeks from Monday, by their last day,
+// and other windows into years.
 func placeOf(g analytics.Granularity, w analytics.Window) place {
 	day := w.From.Time()
 	switch g {
@@ -69,7 +117,7 @@ func dayPlace(d analytics.Date) place {
 	return p
 }
 
-// calendarOf draws cells, of which there is at least one.
+// calendarOf draws at least one cell.
 func calendarOf(g exporter.Grid, cells []exporter.Cell) (c calendar) {
 	places := make([]place, len(cells))
 	for i, cell := range cells {
@@ -82,14 +130,22 @@ func calendarOf(g exporter.Grid, cells []exporter.Cell) (c calendar) {
 	for i, cell := range cells {
 		p := places[i]
 		x, y := leftRoom+(p.column-from.column)*cellPitch, topRoom+(p.row-from.row)*cellPitch
-		symbol, _ := stateOfCell(g, cell)
-		c.Cells = append(c.Cells, square{x, y, symbol, cellTitle(g, cell)})
+		symbol, state := stateOfCell(g, cell)
+		if cell.Revision != nil {
+			state = format.Commas(cell.Revision.Totals.Total) + " readers, " + state
+		}
+		c.Cells = append(c.Cells, square{x, y, symbol, htmlview.Days(g.Granularity, cell.Window) + ": " + state})
 		c.Columns = append(c.Columns, label{x, topRoom - 5, p.columnName})
 		c.Rows = append(c.Rows, label{0, y + 10, p.rowName})
 	}
-	c.Columns, c.Rows = spread(c.Columns), distinct(c.Rows)
+	c.Columns, c.Rows = spread(c.Columns), slices.CompactFunc(c.Rows, func(a, b label) bool { return a == b })
 	if weeks {
-		c.Rows = weekdays()
+		c.Rows = nil
+		for i, name := range []string{"Mon", "", "Wed", "", "Fri", "", "Sun"} {
+			if name != "" {
+				c.Rows = append(c.Rows, label{0, topRoom + i*cellPitch + 10, name})
+			}
+		}
 	}
 	return c
 }
@@ -104,19 +160,6 @@ func bounds(places []place, weeks bool) (from, to place) {
 		from.row, to.row = 0, 6
 	}
 	return from, to
-}
-
-func weekdays() (out []label) {
-	for i, name := range []string{"Mon", "", "Wed", "", "Fri", "", "Sun"} {
-		if name != "" {
-			out = append(out, label{0, topRoom + i*cellPitch + 10, name})
-		}
-	}
-	return out
-}
-
-func distinct(names []label) []label {
-	return slices.CompactFunc(names, func(a, b label) bool { return a == b })
 }
 
 // spread drops names that are empty or would run into the next one.

@@ -1,10 +1,29 @@
 package page
 
 import (
+	"fmt"
 	"html/template"
+	"time"
 
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
+)
+
+// What bounds the size of the page.
+const (
+	maxTrend    = 30     // windows in a chart
+	firstPages  = 10     // of a table, shown unfolded
+	maxPages    = 50     // of a table
+	maxRows     = 2000   // of all tables, unless the unfolded ones are more
+	maxCells    = 400    // drawn of one grid
+	maxAllCells = 20_000 // drawn on the page
+	minCells    = 31     // drawn of one grid however many grids there are
+	maxJobs     = 50     // in the table of jobs
+	maxRuns     = 20     // in the table of runs
+	maxWaiting  = 10     // windows of a project that wait
+	maxError    = 300    // characters of an error beside a run or window
 )
 
 // document is all that the templates show, in words.
@@ -19,19 +38,16 @@ type document struct {
 	Runs     []run
 	Sinks    []sink
 	Keys     []key
-	Queue    *queue
+	Queue    *queue // nil: none is configured
 }
 
-func (d *document) fill(s *exporter.Snapshot) {
-	d.At = htmlview.MomentOf(s.At, s.At)
-	d.Backlog = backlogOf(s)
-	d.Budgets = budgets(s)
-	d.Runs = runs(s)
-	d.Sinks = sinks(s)
-	d.Keys = keys(s)
-	d.Projects = projects(s)
-	d.Queue = queueOf(s)
-	d.State = stateOf(s, d)
+func documentOf(s *exporter.Snapshot, version string) document {
+	d := document{
+		Style: kind.Style, Version: version, At: htmlview.MomentOf(s.At, s.At),
+		Projects: projects(s), Backlog: backlogOf(s), Budgets: budgets(s), Runs: runs(s), Sinks: sinks(s), Keys: keys(s), Queue: queueOf(s),
+	}
+	d.State = stateOf(s, &d)
+	return d
 }
 
 // state is the first thing to read.
@@ -39,7 +55,7 @@ type state struct {
 	Tone     string // ok, wait, bad
 	Headline string
 	Last     *run   // the newest run
-	Message  string // what went wrong in it, shortened
+	Message  string // what went wrong in it, shortened; the table of runs has it whole
 	Next     htmlview.Moment
 	Success  htmlview.Moment
 	Aside    *asideCount // nil: none
@@ -52,19 +68,15 @@ type asideCount struct{ Count, Anchor string }
 // concern is something an operator should look at.
 type concern struct{ Name, Text string }
 
-// maxLead is the most letters of a message at the head of the page; the table
-// of runs has it whole.
-const maxLead = 300
-
 func stateOf(s *exporter.Snapshot, d *document) state {
 	st := state{Next: htmlview.MomentOf(s.NextRun, s.At), Success: htmlview.MomentOf(s.LastSuccess, s.At)}
 	if len(d.Runs) > 0 {
-		st.Last, st.Message = &d.Runs[0], htmlview.Cut(d.Runs[0].Message, maxLead)
+		st.Last, st.Message = &d.Runs[0], format.Cut(d.Runs[0].Message, maxError)
 	}
 	st.Tone, st.Headline = headline(st.Last, d.Backlog.Total, len(s.Asides))
 	for _, p := range d.Projects {
 		if p.Waiting != nil && len(s.Asides) > 0 && p.ID == s.Asides[0].Project {
-			st.Aside = &asideCount{htmlview.Commas(len(s.Asides)), p.Waiting.Anchor}
+			st.Aside = &asideCount{format.Commas(len(s.Asides)), p.Waiting.Anchor}
 		}
 	}
 	for _, k := range d.Keys {
@@ -91,16 +103,178 @@ func headline(last *run, due, aside int) (tone, text string) {
 	case last == nil:
 		return "wait", "No run yet"
 	case last.Outcome == "success" && due == 0 && aside > 0:
-		return "wait", "Up to date but for " + htmlview.Plural(aside, "window") + " set aside"
+		return "wait", "Up to date except for " + format.Plural(aside, "window") + " set aside"
 	case last.Outcome == "success" && due == 0:
 		return "ok", "Up to date"
 	case last.Outcome == "success":
 		return "ok", "Last run succeeded"
 	case last.Outcome == "deferred":
-		return "wait", "Waiting for the budget"
+		return "wait", "Waiting for the request budget"
 	case last.Outcome == "":
-		return "wait", "A run is under way"
+		return "wait", "A run is in progress"
 	default:
-		return "bad", "Last run " + last.Word
+		return "bad", "Last run " + last.Words.Word
 	}
+}
+
+type project struct {
+	ID       string
+	Anchor   string // of its heading
+	Cards    []card
+	Waiting  *waiting // nil: nothing waits
+	Tables   []htmlview.PageTable
+	Coverage []coverage
+}
+
+// card is one granularity of a project.
+type card struct {
+	ID, Title string
+	Newest    *htmlview.Card  // nil: no complete window yet
+	Trend     *htmlview.Chart // nil: nothing to draw
+	Open      *open           // nil: not read
+}
+
+type open struct {
+	Span             htmlview.Span
+	Human, AI, Total string
+	Read             htmlview.Moment
+}
+
+func projects(s *exporter.Snapshot) (out []project) {
+	grids := 0
+	for _, p := range s.Projects {
+		grids += len(p.Grids)
+	}
+	cells := min(maxCells, max(minCells, maxAllCells/max(grids, 1)))
+	rows := min(maxPages, max(firstPages, maxRows/max(len(s.Windows), 1)))
+	for i, p := range s.Projects {
+		v := project{ID: p.ID, Anchor: fmt.Sprintf("p%d", i)}
+		v.Waiting = waitingOf(s, p, v.Anchor+"w")
+		for j, g := range p.Grids {
+			c := card{ID: fmt.Sprintf("p%dg%d", i, j), Title: htmlview.Title(g.Granularity), Newest: htmlview.CardOf(g)}
+			c.Trend = htmlview.ChartOf(g, g.Cells[max(0, len(g.Cells)-maxTrend):], 3)
+			for _, w := range s.Windows {
+				if w.Project != p.ID || w.Granularity != g.Granularity {
+					continue
+				}
+				if c.Newest != nil {
+					c.Newest.Notes = append(c.Newest.Notes, notesOf(g, w, s.At)...)
+				}
+				if len(w.Pages) > 0 {
+					v.Tables = append(v.Tables, pagesOf(w, rows))
+				}
+			}
+			for _, o := range s.Open {
+				if o.Project == p.ID && o.Granularity == g.Granularity {
+					c.Open = &open{
+						htmlview.SpanOf(o.Granularity, o.Window), format.Commas(o.Totals.Human), format.Commas(o.Totals.AI),
+						format.Commas(o.Totals.Total), htmlview.MomentOf(o.ReadAt, s.At),
+					}
+				}
+			}
+			v.Cards, v.Coverage = append(v.Cards, c), append(v.Coverage, coverageOf(g, cells))
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// notesOf says how many rows of a window are suspect, or that it has none yet.
+func notesOf(g exporter.Grid, w exporter.Window, now time.Time) (out []htmlview.Note) {
+	moved := format.Commas(w.MovedRows) + " read before the totals last changed"
+	repeated := format.Commas(w.RepeatedRows) + " with a path that came twice"
+	of := " of " + format.Plural(w.Rows, "row")
+	switch {
+	case w.MovedRows > 0 && w.RepeatedRows > 0:
+		most := format.Commas(min(w.MovedRows+w.RepeatedRows, w.Rows))
+		out = append(out, htmlview.Note{Text: "Suspect: up to " + most + of, Why: moved + ", " + repeated})
+	case w.MovedRows > 0:
+		out = append(out, htmlview.Note{Text: "Suspect: " + format.Commas(w.MovedRows) + of, Why: "read before the totals last changed"})
+	case w.RepeatedRows > 0:
+		out = append(out, htmlview.Note{Text: "Suspect: " + format.Commas(w.RepeatedRows) + of, Why: "with a path that came twice"})
+	}
+	for _, c := range g.Cells {
+		if c.Window == w.Window && !c.RowsFrom.IsZero() {
+			out = append(out, htmlview.Note{Text: "Totals only so far", Why: "its rows are read once it has settled, after", Until: htmlview.MomentOf(c.RowsFrom, now)})
+		}
+	}
+	return out
+}
+
+func pagesOf(w exporter.Window, rows int) htmlview.PageTable {
+	t := htmlview.PageTable{
+		Title: htmlview.Title(w.Granularity), Note: htmlview.Days(w.Granularity, w.Window) + ", " + format.Plural(w.Rows, "page"),
+	}
+	for _, r := range w.Pages[:min(len(w.Pages), rows)] {
+		t.Add(htmlview.PageRowOf(r.Path, r.Totals(), w.Pages[0].Total), firstPages)
+	}
+	return t
+}
+
+// waiting are the windows of a project that are not due before their time: those
+// that are set aside, and those whose rows are read once they have settled.
+type waiting struct {
+	Anchor  string // of its heading
+	Windows []waitingWindow
+	More    string // how many are not listed; empty: none
+}
+
+// waitingWindow is one of them.
+type waitingWindow struct {
+	Span         htmlview.Span
+	Title        string
+	Why, Note    string
+	First, Until htmlview.Moment // First: of the failed attempts, if any
+	Detail       string          // the last error
+}
+
+// asideReasons explain the reasons for which a window can be set aside.
+var asideReasons = map[analytics.AsideReason]string{
+	analytics.AsideMalformed: "an answer contains invalid data",
+	analytics.AsideRepeats:   "the service repeats the same rows",
+	analytics.AsideRefused:   "the service rejects its requests, but not others",
+	analytics.AsideFailing:   "the service fails for it, but not for others",
+}
+
+// waitingOf lists what waits, those that are set aside first, each kind newest first;
+// nil where nothing does.
+func waitingOf(s *exporter.Snapshot, p exporter.Project, anchor string) *waiting {
+	w := &waiting{Anchor: anchor}
+	all := 0
+	add := func(v waitingWindow) {
+		if all++; all <= maxWaiting {
+			w.Windows = append(w.Windows, v)
+		}
+	}
+	for _, a := range s.Asides {
+		if a.Project != p.ID {
+			continue
+		}
+		why, known := asideReasons[a.Reason]
+		if !known {
+			why = string(a.Reason)
+		}
+		add(waitingWindow{
+			Span: htmlview.SpanOf(a.Granularity, a.Window), Title: htmlview.Title(a.Granularity),
+			Why: "Set aside: " + why, Note: "in " + format.Plural(a.Failures, "run"),
+			First: htmlview.MomentOf(a.Since, s.At), Until: htmlview.MomentOf(a.Until, s.At), Detail: format.Cut(a.Detail, maxError),
+		})
+	}
+	for _, g := range p.Grids {
+		for i := len(g.Cells) - 1; i >= 0; i-- {
+			if c := g.Cells[i]; !c.RowsFrom.IsZero() {
+				add(waitingWindow{
+					Span: htmlview.SpanOf(g.Granularity, c.Window), Title: htmlview.Title(g.Granularity), Why: "Totals known, rows later",
+					Note: "its rows change while they are read, until it has settled", Until: htmlview.MomentOf(c.RowsFrom, s.At),
+				})
+			}
+		}
+	}
+	if all == 0 {
+		return nil
+	}
+	if more := all - len(w.Windows); more > 0 {
+		w.More = format.Plural(more, "more window")
+	}
+	return w
 }

@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
 )
-
-// maxRuns bounds the table of runs.
-const maxRuns = 20
 
 // backlog is what is due.
 type backlog struct {
@@ -25,10 +23,10 @@ type backlog struct {
 
 type due struct{ Project, Window, Reason, Why, Count string }
 
-// whys explain the reasons a window can be due for.
-var whys = map[string]string{
+// dueReasons explain why a window can be due.
+var dueReasons = map[string]string{
 	"missing":    "not read yet",
-	"settle":     "read before it settled, and can no longer change",
+	"settle":     "read before it settled; it can no longer change",
 	"unverified": "its numbers changed while they were read",
 }
 
@@ -39,34 +37,30 @@ func backlogOf(s *exporter.Snapshot) backlog {
 			continue
 		}
 		b.Total += d.Count
-		b.Rows = append(b.Rows, due{d.Project, htmlview.Title(d.Granularity), d.Reason, whys[d.Reason], htmlview.Commas(d.Count)})
+		b.Rows = append(b.Rows, due{d.Project, htmlview.Title(d.Granularity), d.Reason, dueReasons[d.Reason], format.Commas(d.Count)})
 	}
-	b.Count, b.Text = htmlview.Commas(b.Total), htmlview.Plural(b.Total, "window")
+	b.Count, b.Text = format.Commas(b.Total), format.Plural(b.Total, "window")
 	var waits []string
 	if n := len(s.Asides); n > 0 {
-		waits = append(waits, htmlview.Plural(n, "window")+" set aside")
+		waits = append(waits, format.Plural(n, "window")+" set aside")
 	}
-	if n := rowsLater(s); n > 0 {
-		waits = append(waits, htmlview.Plural(n, "window")+" of which the rows are read later")
+	rowsLater := 0
+	for _, p := range s.Projects {
+		for _, g := range p.Grids {
+			for _, c := range g.Cells {
+				if !c.RowsFrom.IsZero() {
+					rowsLater++
+				}
+			}
+		}
+	}
+	if rowsLater > 0 {
+		waits = append(waits, format.Plural(rowsLater, "window")+" whose rows are read later")
 	}
 	if len(waits) > 0 {
 		b.Waits = "Not counted: " + strings.Join(waits, ", ") + "."
 	}
 	return b
-}
-
-// rowsLater counts the windows that wait for their rows.
-func rowsLater(s *exporter.Snapshot) (n int) {
-	for _, p := range s.Projects {
-		for _, g := range p.Grids {
-			for _, c := range g.Cells {
-				if !c.RowsFrom.IsZero() {
-					n++
-				}
-			}
-		}
-	}
-	return n
 }
 
 // budget is a request budget. Bar is the share that is left, of 100.
@@ -79,7 +73,7 @@ type budget struct {
 
 func budgets(s *exporter.Snapshot) (out []budget) {
 	for _, b := range s.Budgets {
-		v := budget{Name: b.Name, Remaining: htmlview.Commas(b.Remaining), Limit: htmlview.Commas(b.Limit), Unlimited: b.Limit <= 0}
+		v := budget{Name: b.Name, Remaining: format.Commas(b.Remaining), Limit: format.Commas(b.Limit), Unlimited: b.Limit <= 0}
 		if !v.Unlimited {
 			v.Bar = min(max(b.Remaining*100/b.Limit, 0), 100)
 		}
@@ -91,9 +85,10 @@ func budgets(s *exporter.Snapshot) (out []budget) {
 	return out
 }
 
-// run is one run. Outcome is that of the snapshot, Word what the page says.
+// run is one export run. Outcome is that of the snapshot.
 type run struct {
-	Outcome, Word, Tone       string
+	Outcome                   string
+	Words                     htmlview.Outcome
 	Started                   htmlview.Moment
 	Took, Windows, Requests   string
 	WindowsText, RequestsText string
@@ -103,10 +98,9 @@ type run struct {
 func runs(s *exporter.Snapshot) (out []run) {
 	for _, r := range s.Runs[:min(len(s.Runs), maxRuns)] {
 		v := run{
-			Outcome: r.Outcome, Word: cmp.Or(r.Outcome, "running, or killed"), Tone: tones[r.Outcome],
-			Started: htmlview.MomentOf(r.Started, s.At),
-			Windows: htmlview.Commas(r.Windows), Requests: htmlview.Commas(r.Requests),
-			WindowsText: htmlview.Plural(r.Windows, "window"), RequestsText: htmlview.Plural(r.Requests, "request"),
+			Outcome: r.Outcome, Words: htmlview.OutcomeOf(r), Started: htmlview.MomentOf(r.Started, s.At),
+			Windows: format.Commas(r.Windows), Requests: format.Commas(r.Requests),
+			WindowsText: format.Plural(r.Windows, "window"), RequestsText: format.Plural(r.Requests, "request"),
 			Message: r.Message,
 		}
 		if !r.Finished.IsZero() {
@@ -116,8 +110,6 @@ func runs(s *exporter.Snapshot) (out []run) {
 	}
 	return out
 }
-
-var tones = map[string]string{"success": "ok", "failed": "bad", "": "wait", "deferred": "wait", "interrupted": "wait"}
 
 type sink struct {
 	Name, Location, Waiting string
@@ -129,7 +121,7 @@ type sink struct {
 func sinks(s *exporter.Snapshot) (out []sink) {
 	for _, k := range s.Sinks {
 		out = append(out, sink{
-			Name: k.Name, Location: k.Location, Waiting: htmlview.Commas(k.Waiting), Owes: k.Waiting > 0,
+			Name: k.Name, Location: k.Location, Waiting: format.Commas(k.Waiting), Owes: k.Waiting > 0,
 			LastCommit: htmlview.MomentOf(k.LastCommit, s.At), Problem: k.Problem,
 		})
 	}
@@ -152,11 +144,18 @@ func keys(s *exporter.Snapshot) (out []key) {
 		left := k.Expires.Sub(s.At)
 		if !k.Expires.IsZero() {
 			v.Expires, v.ISO = k.Expires.UTC().Format(time.DateOnly), k.Expires.UTC().Format(time.RFC3339)
-			v.Left = daysLeft(left)
+			switch {
+			case left <= 0:
+				v.Left = "expired"
+			case left < day:
+				v.Left = "less than a day left"
+			default:
+				v.Left = format.Plural(int(left/day), "day") + " left"
+			}
 		}
 		switch {
 		case k.Rejected:
-			v.Concern = "refused by the service (401 or 403): replace it"
+			v.Concern = "rejected by the service (401 or 403): replace it"
 		case v.Expires != "" && left <= 0:
 			v.Concern = fmt.Sprintf("expired on %s: replace it", v.Expires)
 		case v.Expires != "" && left < expirySoon:
@@ -167,13 +166,31 @@ func keys(s *exporter.Snapshot) (out []key) {
 	return out
 }
 
-func daysLeft(d time.Duration) string {
-	switch {
-	case d <= 0:
-		return "expired"
-	case d < day:
-		return "less than a day left"
-	default:
-		return htmlview.Plural(int(d/day), "day") + " left"
+// queue is the prompt queue and its agent jobs.
+type queue struct {
+	Text   string // 2 pending, 1 active
+	Paused string // why; empty: it is not
+	Jobs   htmlview.JobTable
+}
+
+func queueOf(s *exporter.Snapshot) *queue {
+	if s.Queue == nil {
+		return nil
+	}
+	// Prompts of all projects are counted together, by state.
+	var states []string
+	sums := map[string]int{}
+	for _, p := range s.Queue.Prompts {
+		if p.Count > 0 && sums[p.State] == 0 {
+			states = append(states, p.State)
+		}
+		sums[p.State] += p.Count
+	}
+	for i, state := range states {
+		states[i] = format.Commas(sums[state]) + " " + state
+	}
+	return &queue{
+		Text:   cmp.Or(strings.Join(states, ", "), "No prompts"),
+		Paused: htmlview.Paused(*s.Queue), Jobs: htmlview.JobTableOf(s.Queue.Jobs, len(s.Projects) > 1, s.At, maxJobs),
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// newMux routes exact paths and the methods GET and HEAD; the rest is 404 and 405.
+// newMux routes exact paths and the methods GET and HEAD; everything else is 404 or 405.
 func newMux(cfg Config) *http.ServeMux {
 	mux := http.NewServeMux()
 	for pattern, handler := range cfg.Handlers {
@@ -47,8 +47,8 @@ func text(w http.ResponseWriter, code int, lines ...string) {
 	}
 }
 
-// headers sets what is right for answers nobody should frame, guess the type of
-// or keep. Handlers and the web configuration may set others.
+// headers sets the headers of answers that nobody should frame, sniff or store.
+// Handlers and the web configuration may set others.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -78,4 +78,30 @@ func recovering(next http.Handler, log *slog.Logger) http.Handler {
 		}()
 		next.ServeHTTP(w, r)
 	})
+}
+
+// httpEvents logs the messages of net/http. Clients that break off or speak another
+// protocol matter only if the fault is ours.
+type httpEvents struct {
+	log *slog.Logger
+	// check returns what is wrong with the web configuration now.
+	check func() error
+}
+
+// Write takes one message.
+func (e httpEvents) Write(p []byte) (int, error) {
+	text := strings.TrimSpace(string(p))
+	switch {
+	case strings.HasPrefix(text, "http: TLS handshake error"):
+		if err := e.check(); err != nil {
+			e.log.Error("no tls connection possible", "error", err)
+			break
+		}
+		e.log.Debug("tls handshake broken off", "event", text)
+	case strings.HasPrefix(text, "http2:"):
+		e.log.Debug("http/2 connection broken off", "event", text)
+	default:
+		e.log.Warn("http server", "event", text)
+	}
+	return len(p), nil
 }

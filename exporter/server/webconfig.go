@@ -15,7 +15,7 @@ import (
 )
 
 func checkWebConfig(file string) error {
-	// The toolkit reads the file itself, whatever it is and however long.
+	// The toolkit itself would read any kind of file, of any length.
 	if file != "" {
 		if err := secretfile.Check(file); err != nil {
 			return ConfigError(fmt.Sprintf("DOCGAUGE_WEB_CONFIG_FILE: %v", err))
@@ -27,8 +27,8 @@ func checkWebConfig(file string) error {
 	return nil
 }
 
-// explain says what is wrong with a web configuration on one line, without the
-// values that it holds: they can be passwords.
+// explain describes an error in a web configuration on one line, without its values,
+// which can be passwords.
 func explain(err error) string {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	if strings.Contains(text, "bcrypt") {
@@ -37,14 +37,14 @@ func explain(err error) string {
 	return redact(text)
 }
 
-// quoted is how the YAML decoder cites a value; a value may hold the mark.
+// quoted is how the YAML decoder quotes a value; a value may contain the quote.
 var quoted = regexp.MustCompile("`[^\n]*`")
 
 func redact(text string) string { return quoted.ReplaceAllString(text, "[redacted]") }
 
-// secure puts the web configuration around the handler, and our headers around
-// both, so that a refusal carries them too. The toolkit sets a server up only
-// while it serves; it is given a listener that ends at once.
+// secure wraps the handler with the web configuration, and both with our headers, so
+// that a refusal carries them too. The toolkit configures a server only while it
+// serves, so it gets a listener that ends at once.
 func (s *Server) secure(file string) error {
 	none, address := false, []string{""}
 	flags := &web.FlagConfig{WebListenAddresses: &address, WebSystemdSocket: &none, WebConfigFile: &file}
@@ -67,7 +67,7 @@ func (ended) Accept() (net.Conn, error) { return nil, errEnded }
 func (ended) Close() error              { return nil }
 func (ended) Addr() net.Addr            { return &net.TCPAddr{} }
 
-// toolkitLog passes on what the toolkit warns of, without values of its file.
+// toolkitLog passes on the toolkit's warnings, without values from its file.
 type toolkitLog struct{ slog.Handler }
 
 func (h toolkitLog) Enabled(ctx context.Context, level slog.Level) bool {

@@ -13,6 +13,7 @@ var allowed = map[string][]string{
 	"internal/analytics":    {},
 	"internal/clock":        {},
 	"internal/durable":      {},
+	"internal/format":       {},
 	"internal/jobs/journal": {},
 	"internal/secretfile":   {},
 
@@ -54,11 +55,11 @@ var allowed = map[string][]string{
 
 	"exporter/history": {"exporter", "internal/analytics"},
 
-	"exporter/page": {"exporter", "internal/analytics", "internal/htmlview"},
+	"exporter/page": {"exporter", "internal/analytics", "internal/format", "internal/htmlview"},
 
 	"exporter/server": {"internal/secretfile"},
 
-	"internal/htmlview": {"internal/analytics"},
+	"internal/htmlview": {"exporter", "internal/analytics", "internal/format"},
 
 	// Use cases.
 	"internal/coverage": {"internal/analytics", "internal/budget", "internal/config", "internal/spool", "internal/state", "schedule", "sinks"},
@@ -76,7 +77,7 @@ var allowed = map[string][]string{
 
 	"internal/prompts": {"internal/analytics", "internal/clock", "internal/durable", "schedule"},
 
-	"internal/report": {"internal/analytics", "internal/htmlview"},
+	"internal/report": {"exporter", "internal/analytics", "internal/durable", "internal/format", "internal/htmlview", "schedule", "sinks"},
 
 	"internal/snapshot": {
 		"exporter", "internal/analytics", "internal/app", "internal/config", "internal/coverage", "internal/docsapi",
@@ -127,6 +128,8 @@ var allowed = map[string][]string{
 	"internal/dev/testbed": {"internal/analytics", "internal/sandbox"},
 
 	"internal/dev/warehouse": {},
+
+	"internal/dev/webtest": {"exporter", "internal/analytics", "internal/dev/engines"},
 }
 
 // owner names, by the beginning of its import paths, the one package that may

@@ -23,8 +23,8 @@ import (
 // historyStep is the default of --step: docs/prometheus.md weighs it.
 const historyStep = time.Hour
 
-// telling are the flags of openmetrics.
-type telling struct {
+// openmetricsOptions are the flags of openmetrics.
+type openmetricsOptions struct {
 	from, to, windows, project, archive string
 	labels                              []string
 	step                                time.Duration
@@ -32,7 +32,7 @@ type telling struct {
 }
 
 func (a *Program) openmetricsCommand() *cobra.Command {
-	var t telling
+	var t openmetricsOptions
 	cmd := &cobra.Command{
 		Use:   "openmetrics",
 		Short: "write history from the archive as OpenMetrics text, for Prometheus",
@@ -64,7 +64,7 @@ the text does not end in # EOF, and promtool refuses it.
 	return cmd
 }
 
-func (a *Program) openmetrics(ctx context.Context, t telling) (err error) {
+func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err error) {
 	c, err := a.config(config.NeedNothing)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (a *Program) openmetrics(ctx context.Context, t telling) (err error) {
 }
 
 // options checks the flags.
-func (t telling) options(now time.Time) (o history.Options, err error) {
+func (t openmetricsOptions) options(now time.Time) (o history.Options, err error) {
 	o = history.Options{Step: t.step, Pages: t.pages, From: time.Unix(0, 0), To: analytics.DateOf(now).Time()}
 	if t.from != "" {
 		if o.From, err = dayFlag("from", t.from); err != nil {
@@ -129,7 +129,7 @@ func dayFlag(name, text string) (time.Time, error) {
 }
 
 // selects returns which windows are wanted.
-func (t telling) selects() (func(analytics.Key) bool, error) {
+func (t openmetricsOptions) selects() (func(analytics.Key) bool, error) {
 	var projects, granularities []string
 	if t.project != "" {
 		projects = strings.Split(t.project, ",")

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/config"
 )
 
@@ -16,7 +15,6 @@ var update = flag.Bool("update", false, "write the generated parts of the docume
 func TestREADME(t *testing.T) {
 	for _, part := range []struct{ path, name, want string }{
 		{"../../docs/configuration.md", "variables", variableMarkdown()},
-		{"../../docs/prometheus.md", "metrics", exporter.Markdown()},
 	} {
 		generated(t, part.path, part.name, part.want)
 	}

@@ -14,65 +14,68 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/report"
+	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// asking are the flags of report.
-type asking struct {
+// reportOptions are the flags of report.
+type reportOptions struct {
 	from, to, project, archive, out string
 	pages                           int
 }
 
 func (a *Program) reportCommand() *cobra.Command {
-	var q asking
+	var o reportOptions
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "write one HTML file that shows readers, pages and agent jobs",
 		Long: `report writes one HTML file with interactive charts: how many readers, how many of
 them AI, which pages rise and fall, how complete the data is, and what the agent
-did. It opens from anywhere, asks for nothing from the network, and can be mailed.
+did. It makes no network requests, so it can be mailed and opened anywhere.
 
-It is made from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive, and, where
-there is one, from the state directory: no request is sent to the service, nothing
-is changed, and it can run while an export does.
+It is made from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive, and, if there
+is one, the state directory: no request is sent to the service, nothing is changed,
+and it can run during an export.
 
---from and --to keep the windows that lie wholly inside [from,to). What is newest,
-rises and falls is then so as of --to.
+--from and --to keep the windows that lie entirely inside [from,to); the newest
+window and the pages that rise and fall are then those as of --to.
 
 ` + exitCodes,
 		Example: `  docgauge report
   docgauge report --project prj_a --from 2026-10-01 --to 2026-11-01 -o october.html
   docgauge report -o - | ssh web 'cat >/srv/www/docs-readers.html'`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.report(cmd.Context(), q) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.report(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.StringVarP(&q.out, "output", "o", "report.html", "file to write; - is standard output")
-	f.StringVar(&q.from, "from", "", "only windows that begin on or after this day, YYYY-MM-DD")
-	f.StringVar(&q.to, "to", "", "only windows that end on or before this day (exclusive end, YYYY-MM-DD)")
-	f.StringVar(&q.project, "project", "", "comma-separated projects (default: all that the archive has)")
-	f.IntVar(&q.pages, "pages", 50, "pages shown of the newest window of each granularity")
-	f.StringVar(&q.archive, "archive", "", "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
+	f.StringVarP(&o.out, "output", "o", "report.html", "file to write; - is standard output")
+	f.StringVar(&o.from, "from", "", "only windows that begin on or after this day, YYYY-MM-DD")
+	f.StringVar(&o.to, "to", "", "only windows that end on or before this day (exclusive end, YYYY-MM-DD)")
+	f.StringVar(&o.project, "project", "", "comma-separated projects (default: all that the archive has)")
+	f.IntVar(&o.pages, "pages", 50, "pages shown of the newest window of each granularity")
+	f.StringVar(&o.archive, "archive", "", "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
 	return cmd
 }
 
-func (a *Program) report(ctx context.Context, q asking) (err error) {
+func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	c, err := a.config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
-	from, err := app.OpenArchive(cmp.Or(q.archive, c.ParquetURL))
+	from, err := app.OpenArchive(cmp.Or(o.archive, c.ParquetURL))
 	if err != nil {
 		return usageError{fmt.Errorf("--archive: %w", err)}
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	r, err := a.readReport(ctx, c, from, q)
+	r, err := a.readReport(ctx, c, from, o)
 	if err != nil {
 		return err
 	}
@@ -80,66 +83,56 @@ func (a *Program) report(ctx context.Context, q asking) (err error) {
 	if err := report.Write(&page, r); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	if q.out == "-" {
+	if o.out == "-" {
 		_, err = io.Copy(a.Out, &page)
 		return err
 	}
-	if err := replaceFile(q.out, page.Bytes()); err != nil {
+	if err := replaceFile(o.out, page.Bytes()); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	_, err = fmt.Fprintf(a.Err, "docgauge: wrote %s, from %s\n", q.out, from.Location())
+	_, err = fmt.Fprintf(a.Err, "docgauge: wrote %s, from %s\n", o.out, from.Location())
 	return err
 }
 
-func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Sink, q asking) (r report.Report, err error) {
-	r = report.Report{Made: a.now().UTC(), Version: a.Version, Archive: from.Location()}
-	if r.From, r.To, err = q.dates(); err != nil {
+func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Sink, o reportOptions) (r report.Report, err error) {
+	q := report.Options{Now: a.now(), Order: c.Projects, Pages: o.pages}
+	if q.From, err = dateFlag("from", o.from); err != nil {
 		return r, err
 	}
-	if q.pages < 0 {
-		return r, usageError{fmt.Errorf("--pages %d: want 0 or more", q.pages)}
-	}
-	s := shelf{Sink: from, now: r.Made, from: r.From, to: r.To, pages: q.pages}
-	if err := s.read(ctx); err != nil {
+	if q.To, err = dateFlag("to", o.to); err != nil {
 		return r, err
 	}
-	names, err := s.choose(q.project, c.Projects)
+	if q.From != nil && q.To != nil && *q.From >= *q.To {
+		return r, usageError{fmt.Errorf("--from %s, --to %s: nothing lies between; --to is the first day after the windows", q.From, q.To)}
+	}
+	if o.pages < 0 {
+		return r, usageError{fmt.Errorf("--pages %d: want 0 or more", o.pages)}
+	}
+	if o.project != "" {
+		q.Projects = strings.Split(o.project, ",")
+	}
+	r, err = report.Read(ctx, from, q)
+	if unknown, is := errors.AsType[report.UnknownProjectError](err); is {
+		return r, usageError{fmt.Errorf("--%w", unknown)}
+	}
 	if err != nil {
 		return r, err
 	}
-	for _, name := range names {
-		p, err := s.project(ctx, name)
-		if err != nil {
-			return r, err
-		}
-		r.Projects = append(r.Projects, p)
-	}
-	r.State, err = a.reportState(ctx, c, r, names)
+	r.Version = a.Version
+	r.State, err = a.reportState(ctx, c, r)
 	return r, err
 }
 
-// dates reads the flags; nil is no limit.
-func (q asking) dates() (from, to *analytics.Date, err error) {
-	read := func(name, text string) (*analytics.Date, error) {
-		if text == "" {
-			return nil, nil
-		}
-		d, err := analytics.ParseDate(text)
-		if err != nil {
-			return nil, usageError{fmt.Errorf("--%s: %w", name, err)}
-		}
-		return &d, nil
+// dateFlag reads the value of a flag; nil is no limit.
+func dateFlag(name, text string) (*analytics.Date, error) {
+	if text == "" {
+		return nil, nil
 	}
-	if from, err = read("from", q.from); err != nil {
-		return nil, nil, err
+	d, err := analytics.ParseDate(text)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--%s: %w", name, err)}
 	}
-	if to, err = read("to", q.to); err != nil {
-		return nil, nil, err
-	}
-	if from != nil && to != nil && *from >= *to {
-		return nil, nil, usageError{fmt.Errorf("--from %s, --to %s: nothing lies between; --to is the first day after the windows", from, to)}
-	}
-	return from, to, nil
+	return &d, nil
 }
 
 // replaceFile writes a file beside path and renames it, so that readers see the
@@ -162,7 +155,7 @@ func replaceFile(path string, data []byte) error {
 }
 
 // reportState reads what the state directory knows, if there is one.
-func (a *Program) reportState(ctx context.Context, c config.Config, r report.Report, projects []string) (_ *report.State, err error) {
+func (a *Program) reportState(ctx context.Context, c config.Config, r report.Report) (_ *report.State, err error) {
 	if _, err := os.Stat(filepath.Join(c.StateDir, state.FileName)); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -177,7 +170,8 @@ func (a *Program) reportState(ctx context.Context, c config.Config, r report.Rep
 		return nil, err
 	}
 	if len(runs) > 0 {
-		s.LastRun = &report.Run{Started: runs[0].Started, Outcome: runs[0].Outcome, Message: runs[0].Message}
+		last := snapshot.Run(runs[0])
+		s.LastRun = &last
 	}
 	if s.LastSuccess, err = db.LastSuccess(ctx); err != nil {
 		return nil, err
@@ -187,18 +181,18 @@ func (a *Program) reportState(ctx context.Context, c config.Config, r report.Rep
 		return s, err
 	}
 	q, err := db.Queue(ctx)
-	s.Queue = &report.Queue{}
-	if q.Paused != "" {
-		s.Queue.Paused = strings.TrimRight("The queue is paused since "+clock(q.Since)+": "+q.Detail, ": ")
-	}
+	s.Queue = &exporter.Queue{Paused: string(q.Paused), PausedSince: q.Since}
 	for _, j := range slices.Backward(all) {
-		if !slices.Contains(projects, j.Project) || !concerns(r, j) {
-			continue
+		ofReport := slices.ContainsFunc(r.Projects, func(p report.Project) bool { return p.ID == j.Project })
+		if ofReport && concerns(r, j) {
+			s.Queue.Jobs = append(s.Queue.Jobs, snapshot.Job(j, r.Made))
 		}
-		s.Queue.Jobs = append(s.Queue.Jobs, report.Job{
-			Project: j.Project, Prompt: j.Prompt, Title: j.Title, State: string(j.State), Result: j.Result(), Reason: j.Reason,
-			PRLink: j.PRLink, Begun: j.Begun, Created: j.Created, Ended: j.Ended, Stalled: j.Stalled(r.Made),
-		})
 	}
 	return s, err
+}
+
+// concerns reports whether a job was at work, or wanted, in the dates of a report.
+func concerns(r report.Report, j journal.Job) bool {
+	begun, ended := analytics.DateOf(cmp.Or(j.Begun, j.Created, r.Made)), analytics.DateOf(cmp.Or(j.Ended, r.Made))
+	return (r.To == nil || begun < *r.To) && (r.From == nil || ended >= *r.From)
 }

@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/webtest"
 	"github.com/docgauge/docgauge/internal/report"
 )
 
@@ -26,19 +24,12 @@ func TestBrowser(t *testing.T) {
 		"narrow":     {Width: 320, Height: 640},
 		"print":      {Width: 760, Height: 1000, Media: "print"},
 	} {
-		for kind, r := range map[string]func() report.Report{"": demo, "-several": several} {
-			if kind != "" && name != "light" && name != "narrow" {
-				continue
-			}
-			t.Run(name+kind, func(t *testing.T) {
-				tab := open(t, browser, r(), view)
-				nothing(t, tab, "wider than the viewport", engines.TooWide(".heard, .scroll table, .pages table, svg", ".card, .panel, .pages, body"))
-				nothing(t, tab, "hard to read", engines.HardToRead)
-				nothing(t, tab, "texts that overlap", engines.OnEachOther(".card, .chart, .cover, .results, tr"))
-				keep(t, tab, name+kind)
-			})
+		webtest.Legible(t, open(t, browser, demo(), view), name)
+		if name == "light" || name == "narrow" {
+			webtest.Legible(t, open(t, browser, several(), view), name+"-several")
 		}
 	}
+	webtest.Accessible(t, open(t, browser, several(), engines.View{Width: 1280, Height: 900}))
 }
 
 // TestBrowserPoints: pointing at a window shows its numbers, keys do the same.
@@ -46,30 +37,30 @@ func TestBrowserPoints(t *testing.T) {
 	browser := engines.RunChromium(t)
 	r := demo()
 	tab := open(t, browser, r, engines.View{Width: 1280, Height: 900})
-	weeks := r.Projects[0].Lines[1].Cells
+	weeks := r.Projects[0].Series[1].Grid.Cells
 	place := middle(t, tab, ".pane:nth-of-type(2) .over")
-	equal(t, tab, false, shown)
-	must(t, tab.Point(t.Context(), place(len(weeks)-2, len(weeks))))
-	equal(t, tab, true, shown)
+	webtest.Equal(t, tab, false, shown)
+	webtest.Must(t, tab.Point(t.Context(), place(len(weeks)-2, len(weeks))))
+	webtest.Equal(t, tab, true, shown)
 	rev := weeks[len(weeks)-2].Revision
-	want := []string{"21 – 27 Sep 2026", "Total", commas(rev.Totals.Total), "Human", commas(rev.Totals.Human), "AI", commas(rev.Totals.AI),
-		"Both", commas(rev.Totals.Human + rev.Totals.AI - rev.Totals.Total), "AI share", fmt.Sprintf("%.1f\u202f%%", float64(rev.Totals.AI)/float64(rev.Totals.Total)*100), "settled", "failed: Examples for webhooks"}
-	equal(t, tab, want, tip)
+	want := []string{"21–27 Sep 2026", "Total", webtest.Commas(rev.Totals.Total), "Human", webtest.Commas(rev.Totals.Human), "AI", webtest.Commas(rev.Totals.AI),
+		"Both", webtest.Commas(rev.Totals.Human + rev.Totals.AI - rev.Totals.Total), "AI share", fmt.Sprintf("%.1f%%", float64(rev.Totals.AI)/float64(rev.Totals.Total)*100), "settled", "failed: Examples for webhooks"}
+	webtest.Equal(t, tab, want, tip)
 	// The line, the dots and the drawing agree on where the window is.
-	equal(t, tab, []bool{true, true}, `(pane => {
+	webtest.Equal(t, tab, []bool{true, true}, `(pane => {
 		const middle = e => { const r = e.getBoundingClientRect(); return r.left + r.width / 2 };
 		const dots = Array.from(pane.querySelectorAll("div.dot:not([hidden])")), svg = pane.querySelector(".readers svg").getBoundingClientRect();
 		const place = svg.left + svg.width * `+fmt.Sprintf("%v", (float64(len(weeks)-2)+.5)/float64(len(weeks)))+`;
 		return [dots.length == 4, [...dots, pane.querySelector(".line")].every(e => Math.abs(middle(e) - place) < 1)];
 	})(document.querySelector(".pane:nth-of-type(2)"))`)
-	must(t, tab.Eval(t.Context(), `document.querySelector(".pane:nth-of-type(2) .over").focus()`, nil))
-	must(t, tab.Press(t.Context(), "ArrowRight"))
-	equal(t, tab, "28 Sep – 4 Oct 2026", tip+`[0]`)
+	webtest.Must(t, tab.Eval(t.Context(), `document.querySelector(".pane:nth-of-type(2) .over").focus()`, nil))
+	webtest.Must(t, tab.Press(t.Context(), "ArrowRight"))
+	webtest.Equal(t, tab, "28 Sep – 4 Oct 2026", tip+`[0]`)
 	for range 3 {
-		must(t, tab.Press(t.Context(), "ArrowLeft"))
+		webtest.Must(t, tab.Press(t.Context(), "ArrowLeft"))
 	}
-	equal(t, tab, "7 – 13 Sep 2026", tip+`[0]`)
-	keep(t, tab, "pointed")
+	webtest.Equal(t, tab, "7–13 Sep 2026", tip+`[0]`)
+	webtest.Keep(t, tab, "pointed")
 }
 
 // TestBrowserPicture is what docs/images/report.png shows, without its foot and with
@@ -77,14 +68,14 @@ func TestBrowserPoints(t *testing.T) {
 func TestBrowserPicture(t *testing.T) {
 	browser := engines.RunChromium(t)
 	r := demo()
-	m := &r.Projects[0].Lines[1].Pages.Movers
+	m := &r.Projects[0].Series[1].Pages.Movers
 	m.Top, m.Rising.First, m.Falling.First = m.Top[:9], m.Rising.First[:3], m.Falling.First[:3]
 	tab := open(t, browser, r, engines.View{Width: 1180, Height: 900})
 	// A pointer of the browser's own would leave when the picture is taken.
-	at := middle(t, tab, ".pane:nth-of-type(2) .over")(19, len(r.Projects[0].Lines[1].Cells))
-	must(t, tab.Eval(t.Context(), fmt.Sprintf(`document.querySelector(".pane:nth-of-type(2) .over").dispatchEvent(new PointerEvent("pointermove", {clientX: %v, clientY: %v}))`, at[0], at[1]), nil))
-	equal(t, tab, true, shown)
-	keep(t, tab, "report")
+	at := middle(t, tab, ".pane:nth-of-type(2) .over")(19, len(r.Projects[0].Series[1].Grid.Cells))
+	webtest.Must(t, tab.Eval(t.Context(), fmt.Sprintf(`document.querySelector(".pane:nth-of-type(2) .over").dispatchEvent(new PointerEvent("pointermove", {clientX: %v, clientY: %v}))`, at[0], at[1]), nil))
+	webtest.Equal(t, tab, true, shown)
+	webtest.Keep(t, tab, "report")
 }
 
 // TestBrowserZooms: dragging, the buttons and the keys choose windows, and the axis
@@ -93,28 +84,28 @@ func TestBrowserZooms(t *testing.T) {
 	browser := engines.RunChromium(t)
 	r := demo()
 	tab := open(t, browser, r, engines.View{Width: 1280, Height: 900})
-	must(t, tab.Eval(t.Context(), `document.querySelector("#p0g0").click()`, nil)) // days
-	days := len(r.Projects[0].Lines[0].Cells)
+	webtest.Must(t, tab.Eval(t.Context(), `document.querySelector("#p0g0").click()`, nil)) // days
+	days := len(r.Projects[0].Series[0].Grid.Cells)
 	const first = `document.querySelector(".pane")`
 	const box = first + `.querySelector(".readers svg").getAttribute("viewBox").split(" ").map(Number)`
-	equal(t, tab, []float64{0, 0, float64(10 * days), 1000}, box)
-	must(t, tab.Eval(t.Context(), first+`.querySelector("[data-zoom='30']").click()`, nil))
-	equal(t, tab, []float64{float64(10 * (days - 30)), 300}, box+`.filter((_, i) => i % 2 == 0)`)
-	equal(t, tab, "6 … 4", first+`.querySelectorAll(".dates span").length + " … " + `+first+`.querySelectorAll("[aria-pressed=true]").length`)
+	webtest.Equal(t, tab, []float64{0, 0, float64(10 * days), 1000}, box)
+	webtest.Must(t, tab.Eval(t.Context(), first+`.querySelector("[data-zoom='30']").click()`, nil))
+	webtest.Equal(t, tab, []float64{float64(10 * (days - 30)), 300}, box+`.filter((_, i) => i % 2 == 0)`)
+	webtest.Equal(t, tab, "6 … 4", first+`.querySelectorAll(".dates span").length + " … " + `+first+`.querySelectorAll("[aria-pressed=true]").length`)
 	place := middle(t, tab, ".pane .over")
-	must(t, tab.Drag(t.Context(), place(3, 30), place(9, 30)))
-	equal(t, tab, []float64{float64(10 * (days - 27)), 70}, box+`.filter((_, i) => i % 2 == 0)`)
-	keep(t, tab, "zoomed")
+	webtest.Must(t, tab.Drag(t.Context(), place(3, 30), place(9, 30)))
+	webtest.Equal(t, tab, []float64{float64(10 * (days - 27)), 70}, box+`.filter((_, i) => i % 2 == 0)`)
+	webtest.Keep(t, tab, "zoomed")
 	// The axis ends above the largest of these seven days, not of all.
 	var top int64
-	for _, c := range r.Projects[0].Lines[0].Cells[days-27 : days-20] {
+	for _, c := range r.Projects[0].Series[0].Grid.Cells[days-27 : days-20] {
 		top = max(top, c.Revision.Totals.Total)
 	}
-	equal(t, tab, true, fmt.Sprintf(`(t => t >= %d && t <= %d)(parseFloat(%s.querySelector(".scale span").textContent) * 1000)`, top, top*5/3, first))
-	must(t, tab.Press(t.Context(), "Escape"))
-	must(t, tab.Eval(t.Context(), first+`.querySelector(".over").focus()`, nil))
-	must(t, tab.Press(t.Context(), "Escape"))
-	equal(t, tab, []float64{0, 0, float64(10 * days), 1000}, box)
+	webtest.Equal(t, tab, true, fmt.Sprintf(`(t => t >= %d && t <= %d)(parseFloat(%s.querySelector(".scale span").textContent) * 1000)`, top, top*5/3, first))
+	webtest.Must(t, tab.Press(t.Context(), "Escape"))
+	webtest.Must(t, tab.Eval(t.Context(), first+`.querySelector(".over").focus()`, nil))
+	webtest.Must(t, tab.Press(t.Context(), "Escape"))
+	webtest.Equal(t, tab, []float64{0, 0, float64(10 * days), 1000}, box)
 }
 
 // TestBrowserToggles: a button hides its series, and the axis fits the others.
@@ -123,33 +114,14 @@ func TestBrowserToggles(t *testing.T) {
 	tab := open(t, browser, demo(), engines.View{Width: 1280, Height: 900})
 	const pane = `document.querySelector(".pane:nth-of-type(2)")`
 	const lines = `Array.from(` + pane + `.querySelectorAll(".readers path[data-series]")).filter(p => getComputedStyle(p).display != "none").map(p => p.dataset.series)`
-	equal(t, tab, []string{"total", "human", "ai", "total"}, lines)
-	equal(t, tab, []string{"10k", "5k", "0"}, `Array.from(`+pane+`.querySelectorAll(".scale span")).slice(0, 3).map(e => e.textContent)`)
+	webtest.Equal(t, tab, []string{"total", "human", "ai", "total"}, lines)
+	webtest.Equal(t, tab, []string{"10k", "5k", "0"}, `Array.from(`+pane+`.querySelectorAll(".scale span")).slice(0, 3).map(e => e.textContent)`)
 	for _, series := range []string{"total", "human", "both"} {
-		must(t, tab.Eval(t.Context(), pane+`.querySelector("button[data-series=`+series+`]").click()`, nil))
+		webtest.Must(t, tab.Eval(t.Context(), pane+`.querySelector("button[data-series=`+series+`]").click()`, nil))
 	}
-	equal(t, tab, []string{"both", "ai"}, lines)
-	equal(t, tab, []string{"4k", "2k", "0"}, `Array.from(`+pane+`.querySelectorAll(".scale span")).slice(0, 3).map(e => e.textContent)`)
-	keep(t, tab, "toggled")
-}
-
-// TestBrowserReadsOut checks what a screen reader depends on.
-func TestBrowserReadsOut(t *testing.T) {
-	browser := engines.RunChromium(t)
-	tab := open(t, browser, several(), engines.View{Width: 1280, Height: 900})
-	for what, expression := range map[string]string{
-		"tables without a caption":   `all("table").filter(e => !e.caption?.textContent)`,
-		"heads without a scope":      `all("th").filter(e => !e.scope)`,
-		"drawings without words":     `all("svg").filter(e => !e.closest("[aria-hidden=true]") && !(e.getAttribute("role") == "img" && e.getAttribute("aria-label")))`,
-		"ids that are not unique":    `all("[id]").filter(e => document.querySelectorAll("#" + CSS.escape(e.id)).length > 1)`,
-		"anchors that are nowhere":   `all("a[href^='#']").filter(e => !document.getElementById(e.hash.slice(1)))`,
-		"choices without a label":    `all("input").filter(e => !e.labels.length)`,
-		"headings that skip a level": `all("h1, h2, h3, h4").filter((e, i, a) => e.tagName[1] - (i ? a[i - 1].tagName[1] : 0) > 1)`,
-		"times that no machine read": `all("time").filter(e => isNaN(Date.parse(e.dateTime)))`,
-	} {
-		nothing(t, tab, what, `(all => `+expression+`)(q => Array.from(document.querySelectorAll(q))).map(e => e.outerHTML.slice(0, 120))`)
-	}
-	equal(t, tab, []any{"en", 1}, `[document.documentElement.lang, document.querySelectorAll("h1").length]`)
+	webtest.Equal(t, tab, []string{"both", "ai"}, lines)
+	webtest.Equal(t, tab, []string{"4k", "2k", "0"}, `Array.from(`+pane+`.querySelectorAll(".scale span")).slice(0, 3).map(e => e.textContent)`)
+	webtest.Keep(t, tab, "toggled")
 }
 
 // TestBrowserText: a hostile path runs nothing and is read as it is.
@@ -157,10 +129,10 @@ func TestBrowserText(t *testing.T) {
 	browser := engines.RunChromium(t)
 	const path = `/</script><script>document.title="bad"</script><img src=x onerror=alert(1)>`
 	r := demo()
-	r.Projects[0].Lines[1].Pages.Movers.Top[0].Path = path
+	r.Projects[0].Series[1].Pages.Movers.Top[0].Path = path
 	r.State.Queue.Jobs[1].Title = path
 	tab := open(t, browser, r, engines.View{Width: 1280, Height: 900})
-	equal(t, tab, []any{"Documentation readers of docs-main", 0, path}, `[document.title, document.querySelectorAll("img").length, document.querySelector(".pane:nth-of-type(2) bdi").textContent]`)
+	webtest.Equal(t, tab, []any{"Documentation readers of docs-main", 0, path}, `[document.title, document.querySelectorAll("img").length, document.querySelector(".pane:nth-of-type(2) bdi").textContent]`)
 }
 
 const (
@@ -168,64 +140,20 @@ const (
 	tip   = `Array.from(document.querySelector(".pane:nth-of-type(2) .tip").children).map(e => e.textContent)`
 )
 
-// open writes the file and opens it from the disk: it asks for nothing, and the
-// browser has nothing to complain of.
+// open writes the file and opens it from the disk.
 func open(t *testing.T, browser *engines.Chromium, r report.Report, view engines.View) *engines.Tab {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.html")
-	must(t, os.WriteFile(file, []byte(write(t, r)), 0o600))
-	tab, err := browser.Open(t.Context(), "file://"+file, view)
-	must(t, err)
-	t.Cleanup(func() {
-		for _, line := range tab.Console() {
-			t.Errorf("console: %s", line)
-		}
-		for _, request := range tab.Requests() {
-			if request != "file://"+file && !strings.HasPrefix(request, "data:") {
-				t.Errorf("the page asks for %s", request)
-			}
-		}
-	})
-	return tab
+	webtest.Must(t, os.WriteFile(file, []byte(write(t, r)), 0o600))
+	return webtest.Page(t, browser, "file://"+file, view)
 }
 
 // middle returns where column i of n of an element is; the element is scrolled to.
 func middle(t *testing.T, tab *engines.Tab, selector string) func(i, n int) [2]float64 {
 	t.Helper()
 	var r struct{ Left, Top, Width, Height float64 }
-	must(t, tab.Eval(t.Context(), `(e => { e.scrollIntoView({block: "center"}); const {left, top, width, height} = e.getBoundingClientRect(); return {left, top, width, height} })(document.querySelector(`+fmt.Sprintf("%q", selector)+`))`, &r))
+	webtest.Must(t, tab.Eval(t.Context(), `(e => { e.scrollIntoView({block: "center"}); const {left, top, width, height} = e.getBoundingClientRect(); return {left, top, width, height} })(document.querySelector(`+fmt.Sprintf("%q", selector)+`))`, &r))
 	return func(i, n int) [2]float64 {
 		return [2]float64{r.Left + r.Width*(float64(i)+.5)/float64(n), r.Top + r.Height/3}
-	}
-}
-
-func keep(t *testing.T, tab *engines.Tab, name string) {
-	t.Helper()
-	shot, err := tab.Screenshot(t.Context())
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(t.ArtifactDir(), name+".png"), shot, 0o600))
-}
-
-func nothing(t *testing.T, tab *engines.Tab, what, expression string) {
-	t.Helper()
-	var got []string
-	if err := tab.Eval(t.Context(), expression, &got); err != nil || len(got) > 0 {
-		t.Errorf("%s: %v, %d: %q", what, err, len(got), got[:min(len(got), 5)])
-	}
-}
-
-func equal[T any](t *testing.T, tab *engines.Tab, want T, expression string) {
-	t.Helper()
-	var got T
-	must(t, tab.Eval(t.Context(), expression, &got))
-	if diff := cmp.Diff(fmt.Sprint(want), fmt.Sprint(got)); diff != "" {
-		t.Errorf("%s (-want +got)\n%s", expression, diff)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

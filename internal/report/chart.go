@@ -3,43 +3,30 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
-	"time"
 
+	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
-// A drawing is so many units high, and so many wide for each window; it is
-// stretched to its place, and the words around it are not part of it.
 const (
-	chartHeight = 1000
-	columnWidth = 10
-	mostTicks   = 7 // as many as that have each a name, of more some have
-	someTicks   = 6
-	shownJobs   = 8 // named for one window
+	mostTicks = 7 // windows that are all named below the axis; of more windows
+	someTicks = 6 // are
+	shownJobs = 8 // named for one window
 )
 
-// chart is the trend of one line: readers, AI share, the state of each window and
-// the jobs that ended in it, under each other on one axis.
+// chart is the trend of one series: readers, AI share, the state of each window and
+// the jobs that ended in it, below each other on one axis.
 type chart struct {
-	Title, Label string
-	Width        int
-	Gaps         string // an SVG path over the windows that are missing
-	Readers      panel
-	Share        panel
-	States       []stripe
-	Jobs         []stripe
-	Ticks        []string
-	Zooms        []zoom
-	Data         data
-}
-
-// panel is one drawing.
-type panel struct {
-	Area, Total, Human, AI, Both, Share string // SVG paths, broken where a window is missing
-	Top, Middle                         string // marks of the vertical axis, whose foot is 0
+	Title                 string
+	Readers               *htmlview.Chart
+	Share, ShareArea      string // SVG paths
+	ShareTop, ShareMiddle string // marks of the vertical axis
+	States, Jobs          []stripe
+	Zooms                 []zoom
+	Data                  data
 }
 
 // stripe is an SVG path of everything of one kind.
@@ -51,244 +38,116 @@ type zoom struct {
 	Text  string
 }
 
-// data is what the script reads; nil is a window without a number. Tops are those
-// of the two drawings.
+// data is what the script reads; nil is a window without a number. Tops are the upper
+// edges of the two drawings.
 type data struct {
-	Days   []string   `json:"days"`
-	Ticks  []string   `json:"ticks"`
-	Total  []*int64   `json:"total"`
-	Human  []*int64   `json:"human"`
-	AI     []*int64   `json:"ai"`
-	Both   []*int64   `json:"both"`
-	Share  []*int64   `json:"share"` // in tenths of a per cent
-	States []string   `json:"states"`
-	Jobs   [][]string `json:"jobs"`
-	Tops   [2]float64 `json:"tops"`
-	Height int        `json:"height"`
-	Column int        `json:"column"`
+	Days   []string        `json:"days"`
+	Ticks  []string        `json:"ticks"`
+	Total  htmlview.Series `json:"total"`
+	Human  htmlview.Series `json:"human"`
+	AI     htmlview.Series `json:"ai"`
+	Both   htmlview.Series `json:"both"`
+	Share  htmlview.Series `json:"share"` // in tenths of a per cent
+	States []string        `json:"states"`
+	Jobs   [][]string      `json:"jobs"`
+	Tops   [2]float64      `json:"tops"`
+	Height int             `json:"height"`
+	Column int             `json:"column"`
 }
 
 // chartOf returns nil where no window is known.
-func chartOf(l Line, jobs []Job) *chart {
-	if l.newest() == nil {
+func chartOf(g exporter.Grid, jobs []exporter.Job) *chart {
+	names := mostTicks
+	if len(g.Cells) > mostTicks {
+		names = someTicks
+	}
+	readers := htmlview.ChartOf(g, g.Cells, names)
+	if readers == nil {
 		return nil
 	}
-	d := dataOf(l, jobs)
-	readers := htmlview.Frame{N: len(l.Cells), Width: float64(columnWidth * len(l.Cells)), Height: chartHeight, Top: htmlview.Ceiling(largest(d.Total, d.Human, d.AI))}
-	share := readers
-	share.Top = max(20, htmlview.Ceiling((largest(d.Share)+9)/10)*10)
-	d.Tops = [2]float64{readers.Top, share.Top}
-	c := &chart{
-		Title: "Readers per " + per(l.Granularity), Width: columnWidth * len(l.Cells), Data: d, Label: label(l),
-		Readers: panel{
-			Area: readers.Area(at(d.Total)), Total: readers.Line(at(d.Total)), Human: readers.Line(at(d.Human)),
-			AI: readers.Line(at(d.AI)), Both: readers.Line(at(d.Both)), Top: htmlview.Short(readers.Top), Middle: htmlview.Short(readers.Top / 2),
-		},
-		Share: panel{Area: share.Area(at(d.Share)), Share: share.Line(at(d.Share)), Top: htmlview.Short(share.Top/10) + "\u202f%", Middle: htmlview.Short(share.Top/20) + "\u202f%"},
-		Ticks: ticks(d.Ticks), Zooms: zooms(l),
+	c := &chart{Title: "Readers per " + string(g.Granularity), Readers: readers, Zooms: zooms(g)}
+	if n := g.Granularity.RollingDays(); n > 0 {
+		c.Title = "Readers per " + format.Plural(n, "day")
 	}
-	c.Gaps, c.States = stripes(l.Cells)
-	c.Jobs = dots(l.Cells, jobs)
+	c.Data = dataOf(g, readers, jobs)
+	share := htmlview.Frame{Columns: len(g.Cells), Top: max(20, htmlview.Ceiling((htmlview.Max(c.Data.Share)+9)/10)*10)}
+	c.Data.Tops[1] = share.Top
+	c.Share, c.ShareArea = share.Line(c.Data.Share), share.Area(c.Data.Share)
+	c.ShareTop, c.ShareMiddle = htmlview.Short(share.Top/10)+"%", htmlview.Short(share.Top/20)+"%"
+	for _, class := range []string{"missing", "provisional", "provisional-unverified", "settled", "settled-unverified"} {
+		path := htmlview.Stretches(g.Cells, func(c exporter.Cell) bool {
+			state, _ := htmlview.State(c.Revision)
+			return state == class
+		})
+		if path != "" {
+			c.States = append(c.States, stripe{class, path})
+		}
+	}
+	for _, class := range []string{"pr", "no_pr", "bad"} {
+		var path strings.Builder
+		for i, cell := range g.Cells {
+			for _, j := range endedIn(jobs, cell.Window) {
+				if resultClass(j.Result) == class {
+					fmt.Fprintf(&path, "M%d %dh0", i*htmlview.ColumnWidth+htmlview.ColumnWidth/2, htmlview.ChartHeight/2)
+					break
+				}
+			}
+		}
+		if path.Len() > 0 {
+			c.Jobs = append(c.Jobs, stripe{class, path.String()})
+		}
+	}
 	return c
 }
 
-func dataOf(l Line, jobs []Job) data {
-	d := data{Height: chartHeight, Column: columnWidth}
-	for _, c := range l.Cells {
-		_, state := htmlview.Reading(c.Revision)
-		d.Days, d.States = append(d.Days, htmlview.Days(l.Granularity, c.Window)), append(d.States, state)
-		d.Ticks = append(d.Ticks, htmlview.Tick(l.Granularity, c.Window))
-		d.Jobs = append(d.Jobs, jobWords(endedIn(jobs, c.Window)))
-		var v [5]*int64
-		if c.Revision != nil {
-			v = numbers(c.Revision.Totals)
+func dataOf(g exporter.Grid, readers *htmlview.Chart, jobs []exporter.Job) data {
+	l := readers.Lines
+	d := data{Total: l.Total, Human: l.Human, AI: l.AI, Both: l.Both, Height: htmlview.ChartHeight, Column: htmlview.ColumnWidth}
+	d.Tops[0] = readers.Top
+	for _, c := range g.Cells {
+		_, state := htmlview.State(c.Revision)
+		d.States = append(d.States, state)
+		d.Days, d.Ticks = append(d.Days, htmlview.Days(g.Granularity, c.Window)), append(d.Ticks, htmlview.Tick(g.Granularity, c.Window))
+		var share *int64
+		if c.Revision != nil && c.Revision.Totals.Total > 0 && c.Revision.Totals.AI <= c.Revision.Totals.Total {
+			tenths := int64(math.Round(float64(c.Revision.Totals.AI) / float64(c.Revision.Totals.Total) * 1000))
+			share = &tenths
 		}
-		d.Total, d.Human, d.AI, d.Both, d.Share = append(d.Total, v[0]), append(d.Human, v[1]), append(d.AI, v[2]), append(d.Both, v[3]), append(d.Share, v[4])
+		d.Share = append(d.Share, share)
+		var names []string
+		ended := endedIn(jobs, c.Window)
+		for i, j := range ended {
+			if i == shownJobs {
+				names = append(names, fmt.Sprintf("and %d more", len(ended)-i))
+				break
+			}
+			names = append(names, resultWords[j.Result]+": "+htmlview.JobName(j))
+		}
+		d.Jobs = append(d.Jobs, names)
 	}
 	return d
 }
 
-// numbers are total, human, AI, both and the AI share in tenths of a per cent.
-func numbers(t analytics.Totals) (v [5]*int64) {
-	v[0], v[1], v[2] = &t.Total, &t.Human, &t.AI
-	if n, ok := both(t); ok {
-		v[3] = &n
-	}
-	if t.Total > 0 && t.AI <= t.Total {
-		share := int64(math.Round(float64(t.AI) / float64(t.Total) * 1000))
-		v[4] = &share
-	}
-	return v
-}
-
-func at(series []*int64) htmlview.Values {
-	return func(i int) (int64, bool) {
-		if series[i] == nil {
-			return 0, false
+func endedIn(jobs []exporter.Job, w analytics.Window) (out []exporter.Job) {
+	for _, j := range jobs {
+		if d := analytics.DateOf(j.Ended); j.Result != "" && !j.Ended.IsZero() && w.From <= d && d < w.To {
+			out = append(out, j)
 		}
-		return *series[i], true
-	}
-}
-
-func largest(all ...[]*int64) (n int64) {
-	for _, series := range all {
-		for _, v := range series {
-			if v != nil {
-				n = max(n, *v)
-			}
-		}
-	}
-	return n
-}
-
-func per(g analytics.Granularity) string {
-	if n := g.RollingDays(); n > 0 {
-		return htmlview.Plural(n, "day")
-	}
-	return string(g)
-}
-
-// label is the drawing for those who do not see it.
-func label(l Line) string {
-	var low, high *Cell
-	known := 0
-	for i := range l.Cells {
-		c := &l.Cells[i]
-		if c.Revision == nil {
-			continue
-		}
-		known++
-		if low == nil || c.Revision.Totals.Total < low.Revision.Totals.Total {
-			low = c
-		}
-		if high == nil || c.Revision.Totals.Total > high.Revision.Totals.Total {
-			high = c
-		}
-	}
-	point := func(c *Cell) string {
-		return fmt.Sprintf("%s (%s)", htmlview.Commas(c.Revision.Totals.Total), htmlview.Days(l.Granularity, c.Window))
-	}
-	return fmt.Sprintf("Unique visitors of %s: lowest %s, highest %s, newest %s.", htmlview.Plural(known, "window"), point(low), point(high), point(l.newest()))
-}
-
-// ticks are the names of the windows in the middle of equal parts of the axis.
-func ticks(all []string) (out []string) {
-	n := len(all)
-	if n > mostTicks {
-		n = someTicks
-	}
-	for k := range n {
-		out = append(out, all[(2*k+1)*len(all)/(2*n)])
 	}
 	return out
 }
 
-func zooms(l Line) (out []zoom) {
+func zooms(g exporter.Grid) (out []zoom) {
 	counts := []int{30, 90, 365}
-	if l.Granularity == analytics.Week {
+	switch g.Granularity {
+	case analytics.Week:
 		counts = []int{13, 26, 52}
-	}
-	if l.Granularity == analytics.Month {
+	case analytics.Month:
 		counts = []int{12, 24}
 	}
 	for _, n := range counts {
-		if n < len(l.Cells) {
-			out = append(out, zoom{n, "Last " + htmlview.Commas(n)})
-		}
-	}
-	return out
-}
-
-// stripes draws the state of each window, and the gaps.
-func stripes(cells []Cell) (missing string, out []stripe) {
-	paths := map[string]*strings.Builder{}
-	var order []string
-	for from := 0; from < len(cells); {
-		symbol, _ := htmlview.Reading(cells[from].Revision)
-		to := from + 1
-		for to < len(cells) && same(cells[to], symbol) {
-			to++
-		}
-		if paths[symbol] == nil {
-			paths[symbol] = &strings.Builder{}
-			order = append(order, symbol)
-		}
-		fmt.Fprintf(paths[symbol], "M%d 0H%dV%dH%dZ", from*columnWidth, to*columnWidth, chartHeight, from*columnWidth)
-		from = to
-	}
-	slices.Sort(order)
-	for _, symbol := range order {
-		out = append(out, stripe{symbol, paths[symbol].String()})
-	}
-	if gap := paths["missing"]; gap != nil {
-		missing = gap.String()
-	}
-	return missing, out
-}
-
-func same(c Cell, symbol string) bool {
-	s, _ := htmlview.Reading(c.Revision)
-	return s == symbol
-}
-
-// dots marks the windows in which jobs ended, by what became of them.
-func dots(cells []Cell, jobs []Job) (out []stripe) {
-	for _, class := range []string{"pr", "no_pr", "bad"} {
-		var path strings.Builder
-		for i, c := range cells {
-			if slices.ContainsFunc(endedIn(jobs, c.Window), func(j Job) bool { return resultClass(j) == class }) {
-				fmt.Fprintf(&path, "M%d %dh0", i*columnWidth+columnWidth/2, chartHeight/2)
-			}
-		}
-		if path.Len() > 0 {
-			out = append(out, stripe{class, path.String()})
-		}
-	}
-	return out
-}
-
-func resultClass(j Job) string {
-	switch j.Result {
-	case "pr", "no_pr":
-		return j.Result
-	case "":
-		return ""
-	}
-	return "bad"
-}
-
-func endedIn(jobs []Job, w analytics.Window) (out []Job) {
-	for _, j := range jobs {
-		if at := j.Ended; !at.IsZero() && j.Result != "" && inside(at, w) {
-			out = append(out, j)
-		}
-	}
-	return out
-}
-
-func inside(t time.Time, w analytics.Window) bool {
-	d := analytics.DateOf(t)
-	return w.From <= d && d < w.To
-}
-
-func jobWords(jobs []Job) (out []string) {
-	for i, j := range jobs {
-		if i == shownJobs {
-			return append(out, fmt.Sprintf("and %d more", len(jobs)-i))
-		}
-		out = append(out, resultWords[j.Result]+": "+nameOf(j))
-	}
-	return out
-}
-
-// jobsOf are the jobs of one project.
-func jobsOf(r Report, project string) (out []Job) {
-	if r.State == nil || r.State.Queue == nil {
-		return nil
-	}
-	for _, j := range r.State.Queue.Jobs {
-		if j.Project == project {
-			out = append(out, j)
+		if n < len(g.Cells) {
+			out = append(out, zoom{n, "Last " + format.Commas(n)})
 		}
 	}
 	return out

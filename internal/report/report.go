@@ -1,12 +1,26 @@
+// Package report makes one HTML file of what an archive holds: how many readers,
+// how many of them AI, which pages rise and fall, what the agent did.
+//
+// Read reads the archive, Write writes the file; package htmlview has what it shares
+// with the status page. Its invariants: the file makes no network request and
+// enforces that with a content security policy that allows its own style and script
+// alone, by their digests; without the script every number and drawing is there, the
+// script only adds what a pointer does; text from an archive or the service stays
+// text; no unique visitors are added up, except that human + AI − total is how many
+// were both; and memory is bounded by the number of windows and the pages kept, not by
+// the rows read.
+//
+// It knows no state directory and does not decide what is due.
 package report
 
 import (
 	"time"
 
+	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// Report is everything the page shows.
+// Report is everything the file shows.
 type Report struct {
 	// Made is when; ages count from it. Version is of the program.
 	Made    time.Time
@@ -20,18 +34,16 @@ type Report struct {
 	State *State
 }
 
-// Project has one line for each granularity that the archive holds of it.
+// Project has one series for each granularity that the archive holds of it.
 type Project struct {
-	ID    string
-	Lines []Line
+	ID     string
+	Series []Series
 }
 
-// Line is the windows of one project and granularity.
-type Line struct {
-	Granularity analytics.Granularity
-	// Cells are the windows, oldest first, those that are missing included.
-	Cells []Cell
-	// Older counts windows of the archive that were left off because there are so many.
+// Series is the windows of one project and granularity.
+type Series struct {
+	Grid exporter.Grid
+	// Older counts windows of the archive that were left out because there are so many.
 	Older int
 	// Pages are those of the newest window that was read; nil where only totals were.
 	Pages *Pages
@@ -45,69 +57,13 @@ type Pages struct {
 	Movers analytics.Movers
 }
 
-// Cell is one window; Revision is its newest reading, nil where it is missing.
-type Cell struct {
-	analytics.Window
-	Revision *analytics.Revision
-}
-
-// newest returns the newest cell that was read, nil where there is none.
-func (l Line) newest() *Cell {
-	for i := len(l.Cells) - 1; i >= 0; i-- {
-		if l.Cells[i].Revision != nil {
-			return &l.Cells[i]
-		}
-	}
-	return nil
-}
-
-// before returns the reading of the window that ends at d, nil where there is
-// none: for the windows that roll too the two share no day.
-func (l Line) before(d analytics.Date) *analytics.Revision {
-	for i := range l.Cells {
-		if l.Cells[i].To == d && l.Cells[i].Revision != nil {
-			return l.Cells[i].Revision
-		}
-	}
-	return nil
-}
-
 // State is what a state directory adds to an archive.
 type State struct {
 	// LastRun is the newest export; nil: none yet.
-	LastRun *Run
+	LastRun *exporter.Run
 	// LastSuccess is the zero time where no run succeeded.
 	LastSuccess time.Time
-	// Queue is the prompt queue; nil where there is none.
-	Queue *Queue
-}
-
-// Run is one export run. Outcome is empty while it runs or where it was killed.
-type Run struct {
-	Started time.Time
-	Outcome string
-	Message string
-}
-
-// Queue is the prompt queue and its agent jobs.
-type Queue struct {
-	// Paused is why no prompt is submitted; empty where they are.
-	Paused string
-	// Jobs are those of the projects and dates of the report, newest first.
-	Jobs []Job
-}
-
-// Job is an agent job.
-type Job struct {
-	Project, Prompt, Title string
-	// State is the queue's word; Result is pr, no_pr, failed, archived or lost of an
-	// ended one, empty where it never was a job of the service.
-	State, Result string
-	// Reason is why it waits or how it ended, as far as there is something to say.
-	Reason string
-	// PRLink is shown as a link where it is https, or of this machine.
-	PRLink string
-	// Begun is when it was wanted, Created and Ended are zero where they have not come.
-	Begun, Created, Ended time.Time
-	Stalled               bool
+	// Queue is the prompt queue with the jobs of the projects and dates of the report,
+	// newest first; nil where there is none.
+	Queue *exporter.Queue
 }

@@ -12,7 +12,7 @@ function chart(figure) {
   const hidden = new Set();
   const panels = [
     panel(".readers", data.tops[0], ["total", "human", "ai", "both"], 1, ""),
-    panel(".share", data.tops[1], ["share"], 10, "\u202f%"),
+    panel(".share", data.tops[1], ["share"], 10, "%"),
   ];
   const flat = figure.querySelectorAll(".strip svg, .jobs svg");
   const line = add(over, "line"), range = add(over, "range"), tip = add(over, "tip");
@@ -88,7 +88,7 @@ function chart(figure) {
     const out = [text("b", data.days[i])];
     for (const [s, name] of [["total", "Total"], ["human", "Human"], ["ai", "AI"], ["both", "Both"]])
       if (data[s][i] !== null) out.push(text("span", name, s === "human" || s === "ai" ? s : ""), text("span", data[s][i].toLocaleString("en")));
-    if (data.share[i] !== null) out.push(text("span", "AI share", "ai"), text("span", (data.share[i] / 10).toFixed(1) + "\u202f%"));
+    if (data.share[i] !== null) out.push(text("span", "AI share", "ai"), text("span", (data.share[i] / 10).toFixed(1) + "%"));
     out.push(text("em", data.states[i]));
     for (const job of data.jobs[i] || []) out.push(text("small", job));
     return out;

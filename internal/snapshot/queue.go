@@ -3,8 +3,6 @@ package snapshot
 import (
 	"cmp"
 	"context"
-	"net"
-	"net/url"
 	"slices"
 	"time"
 
@@ -18,8 +16,6 @@ const (
 	// its end one is in it.
 	shownJobs  = 200
 	shownEnded = 30 * 24 * time.Hour
-	// maxLink is the longest link to a pull request that is shown, in characters.
-	maxLink = 300
 )
 
 // Prompts says where the prompts stand, as far as is known.
@@ -42,7 +38,7 @@ func (r *Reader) queue(ctx context.Context, out *exporter.Snapshot) error {
 	all, err := r.State.Jobs(ctx)
 	charged, active := jobs.Usage(all, out.At)
 	out.Queue = &exporter.Queue{
-		Prompts: countPrompts(r.Config.Projects, now.Planned), Jobs: newestJobs(all, out.At), Paused: string(q.Paused), Problem: now.Problem,
+		Prompts: countPrompts(r.Config.Projects, now.Planned), Jobs: newestJobs(all, out.At), Paused: string(q.Paused), PausedSince: q.Since, Problem: now.Problem,
 		Caps: []exporter.Cap{
 			{Name: "day", Limit: int(r.Config.MaxJobsPerDay), Used: charged},
 			{Name: "active", Limit: int(r.Config.MaxActiveJobs), Used: active},
@@ -99,24 +95,16 @@ func newestJobs(all []journal.Job, now time.Time) []exporter.Job {
 	slices.SortFunc(kept, func(a, b journal.Job) int { return cmp.Compare(b.Seq, a.Seq) })
 	var out []exporter.Job
 	for _, j := range kept[:min(len(kept), shownJobs)] {
-		out = append(out, exporter.Job{
-			Project: j.Project, Prompt: j.Prompt, Title: j.Title, State: string(j.State), Status: j.Status, ID: j.JobID, Reason: j.Reason,
-			PRLink: shownLink(j.PRLink), Model: j.Model, Repository: j.Repository, Ref: j.Ref,
-			Created: j.Created, Ended: j.Ended, Stalled: j.Stalled(now),
-		})
+		out = append(out, Job(j, now))
 	}
 	return out
 }
 
-// shownLink returns a link that may be shown and followed: https, or of this
-// machine, and not too long.
-func shownLink(link string) string {
-	u, err := url.Parse(link)
-	if err != nil || len([]rune(link)) > maxLink {
-		return ""
+// Job returns a job of the journal as metrics and pages show it.
+func Job(j journal.Job, now time.Time) exporter.Job {
+	return exporter.Job{
+		Project: j.Project, Prompt: j.Prompt, Title: j.Title, State: string(j.State), Status: j.Status, ID: j.JobID,
+		Reason: j.Reason, Result: j.Result(), PRLink: j.PRLink, Model: j.Model, Repository: j.Repository, Ref: j.Ref,
+		Begun: j.Begun, Created: j.Created, Ended: j.Ended, Stalled: j.Stalled(now),
 	}
-	if u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()) {
-		return link
-	}
-	return ""
 }

@@ -114,38 +114,8 @@ func grid(p coverage.Plan, project string, spec analytics.Spec) exporter.Grid {
 		}
 	}
 	slices.SortFunc(g.Cells, func(a, b exporter.Cell) int { return cmp.Compare(a.From, b.From) })
-	countCells(&g)
+	g.Count()
 	return g
-}
-
-func countCells(g *exporter.Grid) {
-	for _, c := range g.Cells {
-		if c.Revision == nil {
-			g.Missing++
-			continue
-		}
-		g.Known++
-		if c.Revision.TotalsOnly() && !g.TotalsOnly {
-			g.Rowless++
-		}
-		if !c.Revision.Settled {
-			g.Provisional++
-		}
-		if !c.Revision.Verified {
-			g.Unverified++
-		}
-	}
-}
-
-// before returns the totals of the window that ends where w begins, nil if it was not
-// read.
-func before(g exporter.Grid, w analytics.Window) *analytics.Totals {
-	for _, c := range g.Cells {
-		if c.To == w.From && c.Revision != nil {
-			return &c.Revision.Totals
-		}
-	}
-	return nil
 }
 
 // windows returns the newest windows, with their pages where those kept are of
@@ -161,7 +131,10 @@ func (r *Reader) windows(ctx context.Context, l coverage.Ledger, projects []expo
 			if rev == nil {
 				continue
 			}
-			w := exporter.Window{Revision: *rev, Previous: before(g, rev.Window)}
+			w := exporter.Window{Revision: *rev}
+			if before := g.EndingAt(rev.From); before != nil {
+				w.Previous = &before.Totals
+			}
 			if !rev.Verified {
 				e := l.Entries[rev.Key]
 				w.MovedRows, w.RepeatedRows = e.MovedRows, e.RepeatedRows
@@ -293,9 +266,7 @@ func (r *Reader) runs(ctx context.Context, out *exporter.Snapshot) error {
 		return err
 	}
 	for _, run := range runs {
-		out.Runs = append(out.Runs, exporter.Run{
-			Started: run.Started, Finished: run.Finished, Outcome: run.Outcome, Message: run.Message, Windows: run.Windows, Requests: run.Requests,
-		})
+		out.Runs = append(out.Runs, Run(run))
 		if run.Finished.After(out.LastCompletion) {
 			out.LastCompletion = run.Finished
 		}
@@ -305,4 +276,11 @@ func (r *Reader) runs(ctx context.Context, out *exporter.Snapshot) error {
 	}
 	out.LastSuccess, err = r.State.LastSuccess(ctx)
 	return err
+}
+
+// Run returns a run of the state as pages show it.
+func Run(r state.Run) exporter.Run {
+	return exporter.Run{
+		Started: r.Started, Finished: r.Finished, Outcome: r.Outcome, Message: r.Message, Windows: r.Windows, Requests: r.Requests,
+	}
 }

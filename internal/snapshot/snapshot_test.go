@@ -159,28 +159,6 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 	}
 }
 
-// TestBefore: the window that ends where another begins, as far as it was read.
-func TestBefore(t *testing.T) {
-	cell := func(from analytics.Date, read bool) exporter.Cell {
-		k := dayOf("a", from)
-		c := exporter.Cell{Window: k.Window}
-		if read {
-			c.Revision = &analytics.Revision{Key: k, Totals: analytics.Totals{Total: int64(from)}}
-		}
-		return c
-	}
-	g := exporter.Grid{Cells: []exporter.Cell{cell(1, true), cell(2, true), cell(3, false), cell(5, true)}}
-	for from, want := range map[analytics.Date]int64{2: 1, 3: 2, 4: 0, 5: 0, 6: 5} {
-		var got int64
-		if totals := before(g, analytics.Window{From: from, To: from + 1}); totals != nil {
-			got = totals.Total
-		}
-		if got != want {
-			t.Errorf("before %d: %d, want %d", from, got, want)
-		}
-	}
-}
-
 // TestCountPrompts: a wrong file that is of no configured project is counted too,
 // and a project that is not configured makes no series.
 func TestCountPrompts(t *testing.T) {

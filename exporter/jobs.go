@@ -1,0 +1,111 @@
+package exporter
+
+import (
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// How the prompt queue goes.
+const (
+	AgentPrompts      = prefix + "agent_prompts"
+	AgentJobInfo      = prefix + "agent_job_info"
+	AgentJobCreated   = prefix + "agent_job_created_timestamp_seconds"
+	AgentJobFinished  = prefix + "agent_job_finished_timestamp_seconds"
+	AgentJobsFinished = prefix + "agent_jobs_finished_total"
+	AgentOldestActive = prefix + "agent_oldest_active_timestamp_seconds"
+	AgentQueuePaused  = prefix + "agent_queue_paused"
+	AgentCapLimit     = prefix + "agent_cap_limit"
+	AgentCapUsed      = prefix + "agent_cap_used"
+)
+
+// pauseReasons are why the queue can be paused. The last is not a decision: the folder
+// of prompts cannot be read.
+var pauseReasons = []string{"unknown", "unauthorized", "operator", "new_state", pausedFolder}
+
+const pausedFolder = "folder"
+
+// Results are how an agent job can end.
+var Results = []string{"pr", "no_pr", "failed", "archived", "lost"}
+
+// jobFamilies are collected only where there is a queue.
+var jobFamilies = []family{
+	define(groupJobs, AgentPrompts, typeGauge,
+		"Prompt files and their jobs, by state of the queue."+cached,
+		[]string{LabelProject, LabelState},
+		func(s *Snapshot, emit emit) {
+			for _, p := range s.Queue.Prompts {
+				emit(float64(p.Count), p.Project, p.State)
+			}
+		}),
+	define(groupJobs, AgentJobInfo, typeGauge,
+		"The newest agent job of each prompt, with what the service says of it; its value is always 1. Gone 30 days after the end."+cached,
+		[]string{LabelProject, LabelPrompt, LabelJobID, LabelStatus, LabelPRLink, LabelModel, LabelRepository, LabelRef},
+		ofJobs(func(j Job, emit emit) {
+			emit(1, j.Status, analytics.SafeLink(j.PRLink), j.Model, j.Repository, j.Ref)
+		})),
+	define(groupJobs, AgentJobCreated, typeGauge,
+		"When the agent job was created,"+epoch,
+		[]string{LabelProject, LabelPrompt, LabelJobID},
+		ofJobs(func(j Job, emit emit) { emit.at(j.Created) })),
+	define(groupJobs, AgentJobFinished, typeGauge,
+		"When the agent job was seen to have ended; absent before;"+epoch,
+		[]string{LabelProject, LabelPrompt, LabelJobID},
+		ofJobs(func(j Job, emit emit) { emit.at(j.Ended) })),
+	define(groupJobs, AgentJobsFinished, typeCounter,
+		"Agent jobs that ended, by result: pr (completed with a pull request), no_pr (without), failed, archived or lost."+kept,
+		[]string{LabelProject, LabelResult},
+		ofProjects(func(_ *Snapshot, _ Project, emit emit) {
+			for _, result := range Results {
+				emit(0, result)
+			}
+		})),
+	define(groupJobs, AgentOldestActive, typeGauge,
+		"When the oldest agent job that has not ended was created; absent where there is none;"+epoch,
+		[]string{LabelProject},
+		ofProjects(func(s *Snapshot, p Project, emit emit) {
+			var oldest time.Time
+			for _, j := range s.Queue.Jobs {
+				if j.Project == p.ID && j.ID != "" && j.Ended.IsZero() && (oldest.IsZero() || j.Created.Before(oldest)) {
+					oldest = j.Created
+				}
+			}
+			emit.at(oldest)
+		})),
+	define(groupJobs, AgentQueuePaused, typeGauge,
+		"1 for the reason for which no prompt is submitted, else 0."+cached,
+		[]string{LabelReason},
+		func(s *Snapshot, emit emit) {
+			for _, reason := range pauseReasons {
+				emit.flag(s.Queue.Paused == reason || reason == pausedFolder && s.Queue.Problem != "", reason)
+			}
+		}),
+	define(groupJobs, AgentCapLimit, typeGauge,
+		"Most agent jobs there may be, by cap: day (begun within 24 hours) or active (at work), all projects together; 0 is unlimited."+cached,
+		[]string{LabelCap},
+		func(s *Snapshot, emit emit) {
+			for _, c := range s.Queue.Caps {
+				emit(float64(c.Limit), c.Name)
+			}
+		}),
+	define(groupJobs, AgentCapUsed, typeGauge,
+		"Agent jobs that count against each cap."+cached,
+		[]string{LabelCap},
+		func(s *Snapshot, emit emit) {
+			for _, c := range s.Queue.Caps {
+				emit(float64(c.Used), c.Name)
+			}
+		}),
+}
+
+// ofJobs collects something of each job that the service knows. The first labels are
+// project, prompt and job id.
+func ofJobs(collect func(j Job, emit emit)) func(*Snapshot, emit) {
+	return func(s *Snapshot, emit emit) {
+		for _, j := range s.Queue.Jobs {
+			if j.ID != "" {
+				collect(j, emit.with(j.Project, j.Prompt, j.ID))
+			}
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package webtest
+
+import (
+	"fmt"
+	"html"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+)
+
+var (
+	unseen = regexp.MustCompile(`(?s)<head>.*?</head>|<script.*?</script>|<title>.*?</title>`)
+	tags   = regexp.MustCompile(`<[^>]*>`)
+)
+
+// Text is what a reader sees of a page, in the order of the document, with single
+// spaces.
+func Text(page string) string {
+	page = tags.ReplaceAllString(unseen.ReplaceAllString(page, ""), " ")
+	return strings.Join(strings.Fields(html.UnescapeString(page)), " ")
+}
+
+// Wants checks that got contains each text.
+func Wants(t testing.TB, got string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			t.Errorf("no %q in\n%s", w, got)
+		}
+	}
+}
+
+// Commas groups digits, without the code that is tested.
+func Commas(n int64) string {
+	if n < 1000 {
+		return strconv.FormatInt(n, 10)
+	}
+	return fmt.Sprintf("%s,%03d", Commas(n/1000), n%1000)
+}
+
+// Page opens a page in a browser and closes it with the test. The page must request
+// nothing but itself and its icon, and the browser must report nothing.
+func Page(t *testing.T, browser *engines.Chromium, url string, view engines.View) *engines.Tab {
+	t.Helper()
+	tab, err := browser.Open(t.Context(), url, view)
+	Must(t, err)
+	t.Cleanup(func() {
+		for _, line := range tab.Console() {
+			if !strings.Contains(line, "503") { // a page of the first seconds
+				t.Errorf("console: %s", line)
+			}
+		}
+		for _, request := range tab.Requests() {
+			if request != url && !strings.HasPrefix(request, "data:") {
+				t.Errorf("the page requests %s", request)
+			}
+		}
+	})
+	return tab
+}
+
+// Legible checks that nothing is cut off, overlaps or is pale, and keeps a picture
+// where -artifacts is set.
+func Legible(t *testing.T, tab *engines.Tab, name string) {
+	t.Helper()
+	None(t, tab, name+": wider than its place", engines.TooWide(".heard, .symbols, svg, .scroll table, .pages table", ".card, .panel, .pages, .coverage, .state, body"))
+	None(t, tab, name+": hard to read", engines.HardToRead)
+	None(t, tab, name+": texts that overlap", engines.OnEachOther(".card, .chart, .cover, .grid, .state, .results, tr"))
+	Keep(t, tab, name)
+}
+
+// Keep stores a picture of the page among the artifacts of the test.
+func Keep(t *testing.T, tab *engines.Tab, name string) {
+	t.Helper()
+	shot, err := tab.Screenshot(t.Context())
+	Must(t, err)
+	Must(t, os.WriteFile(filepath.Join(t.ArtifactDir(), name+".png"), shot, 0o600))
+}
+
+// Accessible checks what a screen reader depends on.
+func Accessible(t *testing.T, tab *engines.Tab) {
+	t.Helper()
+	for what, expression := range map[string]string{
+		"tables without a caption":     `all("table").filter(e => !e.caption?.textContent)`,
+		"heads without a scope":        `all("th").filter(e => !e.scope)`,
+		"rows without a head":          `all("tbody tr:not(.message)").filter(e => !e.querySelector("th[scope=row], .empty"))`,
+		"drawings without words":       `all("svg").filter(e => !e.closest("[aria-hidden=true]") && !(e.getAttribute("role") == "img" && e.getAttribute("aria-label")))`,
+		"ids that are not unique":      `all("[id]").filter(e => document.querySelectorAll("#" + CSS.escape(e.id)).length > 1)`,
+		"anchors that are nowhere":     `all("a[href^='#']").filter(e => !document.getElementById(e.hash.slice(1)))`,
+		"names that are nowhere":       `all("[aria-labelledby]").filter(e => !document.getElementById(e.getAttribute("aria-labelledby")))`,
+		"drawings that are nowhere":    `all("use").filter(e => !document.querySelector(e.getAttribute("href")))`,
+		"choices without a label":      `all("input").filter(e => !e.labels.length)`,
+		"headings that skip a level":   `all("h1, h2, h3, h4").filter((e, i, a) => e.tagName[1] - (i ? a[i - 1].tagName[1] : 0) > 1)`,
+		"what scrolls without a focus": `all(".scroll").filter(e => e.tabIndex != 0 || !e.getAttribute("aria-label"))`,
+		"times that no machine reads":  `all("time").filter(e => isNaN(Date.parse(e.dateTime)))`,
+	} {
+		None(t, tab, what, `(all => `+expression+`)(q => Array.from(document.querySelectorAll(q))).map(e => e.outerHTML.slice(0, 120))`)
+	}
+	Equal(t, tab, []any{"en", 1}, `[document.documentElement.lang, document.querySelectorAll("h1").length]`)
+}
+
+// None checks that a JavaScript expression is an empty list.
+func None(t *testing.T, tab *engines.Tab, what, expression string) {
+	t.Helper()
+	var got []string
+	if err := tab.Eval(t.Context(), expression, &got); err != nil || len(got) > 0 {
+		t.Errorf("%s: %v, %d: %q", what, err, len(got), got[:min(len(got), 5)])
+	}
+}
+
+// Equal checks the value of a JavaScript expression.
+func Equal[T any](t *testing.T, tab *engines.Tab, want T, expression string) {
+	t.Helper()
+	var got T
+	Must(t, tab.Eval(t.Context(), expression, &got))
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s is\n%v, want\n%v", expression, got, want)
+	}
+}
+
+// Must ends the test at an error.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,43 @@
+// Package format writes numbers and times for people, in the same way in tables,
+// logs and HTML pages. It holds only formats that more than one of them use.
+package format
+
+import (
+	"strconv"
+	"time"
+)
+
+// Commas writes n in groups of three digits: 1,234,567.
+func Commas[N int | int64](n N) string {
+	text := strconv.FormatInt(int64(n), 10)
+	sign := ""
+	if n < 0 {
+		sign, text = "-", text[1:]
+	}
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return sign + text
+}
+
+// Plural counts things whose plural ends in s: 1 window, 2 windows.
+func Plural[N int | int64](n N, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return Commas(n) + " " + one + "s"
+}
+
+// Time writes t to the minute, in UTC: 2026-10-06 10:31 UTC.
+func Time(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+// Cut shortens s to at most n characters; an ellipsis stands for the rest.
+func Cut(s string, n int) string {
+	for i := range s {
+		if n == 0 {
+			return s[:i] + "…"
+		}
+		n--
+	}
+	return s
+}

@@ -1,0 +1,24 @@
+package format_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/format"
+)
+
+func TestFormats(t *testing.T) {
+	east := time.FixedZone("east", 5*60*60)
+	for _, tc := range [][2]string{
+		{format.Commas(0), "0"}, {format.Commas(999), "999"}, {format.Commas(1000), "1,000"}, {format.Commas(-1234567), "-1,234,567"},
+		{format.Commas(int64(math.MaxInt64)), "9,223,372,036,854,775,807"}, {format.Commas(int64(math.MinInt64)), "-9,223,372,036,854,775,808"},
+		{format.Plural(1, "window"), "1 window"}, {format.Plural(0, "window"), "0 windows"}, {format.Plural(int64(2000), "row"), "2,000 rows"},
+		{format.Time(time.Date(2026, 3, 1, 4, 59, 59, 0, east)), "2026-02-28 23:59 UTC"},
+		{format.Cut("héé", 2), "hé…"}, {format.Cut("hé", 2), "hé"}, {format.Cut("", 0), ""},
+	} {
+		if tc[0] != tc[1] {
+			t.Errorf("%q, want %q", tc[0], tc[1])
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package htmlview
+
+import (
+	"strings"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
+)
+
+// Card is the newest window of a grid. The template "figures" shows it, in elements
+// that fit into a label.
+type Card struct {
+	Span                                 Span
+	Total, Human, AI, Share, Both, Pages string
+	BothNote, PagesNote                  string
+	Marks                                []Mark
+	Changes                              []Change // none where there is nothing to compare with
+	Notes                                []Note
+}
+
+// Change compares the newest window with an older one. Before names that one.
+type Change struct{ Text, Tone, Before string }
+
+// Note is something to know about the numbers of a card: for how long, if that is
+// known.
+type Note struct {
+	Text, Why string
+	Until     Moment
+}
+
+// CardOf returns nil where no window was read.
+func CardOf(g exporter.Grid) *Card {
+	r := g.Newest()
+	if r == nil {
+		return nil
+	}
+	t := r.Totals
+	c := &Card{
+		Span: SpanOf(g.Granularity, r.Window), Marks: marksOf(*r),
+		Total: format.Commas(t.Total), Human: format.Commas(t.Human), AI: format.Commas(t.AI), Share: Percent(t.AI, t.Total),
+		Both: "–", BothNote: "Human + AI − total is not a possible number of readers here: the window changed while it was read.",
+		Pages: "–", PagesNote: "Only the totals of the site are read for this granularity.",
+	}
+	if n, ok := Both(t); ok {
+		c.Both, c.BothNote = format.Commas(n), "Readers that were both: human + AI − total."
+	}
+	if !r.TotalsOnly() {
+		c.Pages, c.PagesNote = format.Commas(r.Rows), "Pages with at least one reader."
+	}
+	if g.Granularity == analytics.Day {
+		// Weekdays differ, so the fair comparison comes first.
+		c.compare(g.EndingAt(r.To-7), t.Total, "the previous "+r.From.Weekday().String())
+	}
+	c.compare(g.EndingAt(r.From), t.Total, Previous(g.Granularity))
+	late := 0
+	for i := len(g.Cells) - 1; g.Cells[i].Revision == nil; i-- {
+		late++
+	}
+	if late > 0 {
+		c.Notes = append(c.Notes, Note{Text: format.Plural(late, "newer window") + " missing"})
+	}
+	return c
+}
+
+// compare adds the change since an older reading, if there is one.
+func (c *Card) compare(before *analytics.Revision, total int64, name string) {
+	if before == nil || before.Totals.Total <= 0 {
+		return
+	}
+	change := Change{"unchanged", "", name}
+	if text := difference(before.Totals.Total, total); text != "" && total > before.Totals.Total {
+		change.Text, change.Tone = "▲ "+text, "up"
+	} else if text != "" {
+		change.Text, change.Tone = "▼ "+text, "down"
+	}
+	c.Changes = append(c.Changes, change)
+}
+
+// Coverage says which windows of a grid are known.
+type Coverage struct {
+	Known, All string // 28, 30 windows
+	Legend     []Entry
+	Gaps       string // which windows are missing; empty: none
+}
+
+// Entry is a state that windows are in, and how many. A window can be in two.
+type Entry struct{ Class, Text, Note string }
+
+// shownGaps is how many stretches of missing windows are named.
+const shownGaps = 6
+
+// CoverageOf counts the windows of a grid.
+func CoverageOf(g exporter.Grid) Coverage {
+	c := Coverage{Known: format.Commas(g.Known), All: format.Plural(g.Known+g.Missing, "window"), Gaps: gaps(g)}
+	for _, state := range []struct {
+		class, name string
+		count       int
+	}{
+		{"settled", "settled", g.Known - g.Provisional},
+		{"provisional", "provisional", g.Provisional},
+		{"totals", "totals only", g.Rowless},
+		{"unverified", "unverified", g.Unverified},
+		{"missing", "missing", g.Missing},
+	} {
+		if state.count > 0 {
+			c.Legend = append(c.Legend, Entry{state.class, format.Commas(state.count) + " " + state.name, marks[state.class]})
+		}
+	}
+	return c
+}
+
+// gaps names the stretches of missing windows, newest first.
+func gaps(g exporter.Grid) string {
+	var names []string
+	left := 0
+	for end := len(g.Cells) - 1; end >= 0; end-- {
+		if g.Cells[end].Revision != nil {
+			continue
+		}
+		begin := end
+		for begin > 0 && g.Cells[begin-1].Revision == nil {
+			begin--
+		}
+		name := Days(g.Granularity, g.Cells[end].Window)
+		if begin < end {
+			name = Days(g.Granularity, g.Cells[begin].Window) + " to " + name
+		}
+		if len(names) < shownGaps {
+			names = append(names, name)
+		} else {
+			left++
+		}
+		end = begin
+	}
+	if left > 0 {
+		names = append(names, "and "+format.Commas(left)+" more")
+	}
+	return strings.Join(names, "; ")
+}

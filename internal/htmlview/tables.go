@@ -1,0 +1,138 @@
+package htmlview
+
+import (
+	"cmp"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
+)
+
+// PageTable is the most read pages of a window. The template "pagetable" shows it.
+type PageTable struct {
+	Title       string
+	Note        string // beside the title
+	First, More []PageRow
+	Compared    bool // rows have a change
+}
+
+// PageRow is one page. Bar is its share of the most read page, of 100.
+type PageRow struct {
+	Path, Title, Human, AI, Total string
+	Before, Change, Tone          string // against an earlier window
+	Bar                           int64
+}
+
+// PageRowOf describes a page with t readers, beside one that has most.
+func PageRowOf(path string, t analytics.Totals, most int64) PageRow {
+	return PageRow{
+		Path: format.Cut(path, MaxName), Title: format.Cut(path, MaxMessage),
+		Human: format.Commas(t.Human), AI: format.Commas(t.AI), Total: format.Commas(t.Total), Bar: min(t.Total*100/max(most, 1), 100),
+	}
+}
+
+// Add appends a row, unfolded if it is one of the first n.
+func (t *PageTable) Add(r PageRow, n int) {
+	if len(t.First) < n {
+		t.First = append(t.First, r)
+	} else {
+		t.More = append(t.More, r)
+	}
+}
+
+// JobTable is agent jobs, newest first. The template "jobtable" shows it.
+type JobTable struct {
+	Rows    []JobRow
+	Several bool   // projects
+	More    string // how many are not shown; empty: none
+}
+
+// JobRow is an agent job. Link is an address that may be followed, empty if there is
+// none; LinkText is what to show for it.
+type JobRow struct {
+	Name, Prompt, Project, Reason string
+	State, Tone, Took             string
+	Begun                         Moment
+	Link, LinkText                string
+}
+
+var jobTones = map[string]string{
+	"completed": "ok", "active": "wait", "submitting": "wait", "pending": "wait",
+	"failed": "bad", "rejected": "bad", "unknown": "bad", "lost": "bad", "invalid": "bad",
+}
+
+// JobTableOf shows at most n jobs.
+func JobTableOf(jobs []exporter.Job, several bool, now time.Time, n int) JobTable {
+	t := JobTable{Several: several}
+	for _, j := range jobs[:min(len(jobs), n)] {
+		r := JobRow{
+			Name: JobName(j), Project: j.Project, State: j.State, Tone: jobTones[j.State],
+			Reason: format.Cut(j.Reason, MaxMessage), Begun: MomentOf(cmp.Or(j.Created, j.Begun), now),
+			Link: analytics.SafeLink(j.PRLink), LinkText: format.Cut(j.PRLink, MaxName),
+		}
+		if j.Title != "" {
+			r.Prompt = format.Cut(j.Prompt, MaxName)
+		}
+		if j.Result == "no_pr" {
+			r.State, r.Tone = "completed without a pull request", "wait"
+		}
+		if r.Link != "" {
+			r.LinkText = linkText(r.Link)
+		}
+		switch {
+		case !j.Ended.IsZero() && !j.Created.IsZero():
+			r.Took = Took(j.Ended.Sub(j.Created))
+		case j.Stalled:
+			r.Took = "stalled"
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	if more := len(jobs) - len(t.Rows); more > 0 {
+		t.More = format.Plural(more, "older job") + " not shown; docgauge jobs list shows all"
+	}
+	return t
+}
+
+// JobName is the title of a job, or else its prompt.
+func JobName(j exporter.Job) string { return format.Cut(cmp.Or(j.Title, j.Prompt), MaxName) }
+
+// linkText names a pull request by the end of its address: #412.
+func linkText(link string) string {
+	u, err := url.Parse(link)
+	if err != nil {
+		return ""
+	}
+	last := strings.Trim(u.Path, "/")
+	last = format.Cut(last[strings.LastIndexByte(last, '/')+1:], 40)
+	switch {
+	case last == "":
+		return u.Host
+	case strings.Trim(last, "0123456789") == "":
+		return "#" + last
+	}
+	return "…/" + last
+}
+
+// pauses say why the queue is paused, and what resumes it.
+var pauses = map[string]string{
+	"unknown":      "It is not known whether two prompts in a row reached the service: check docgauge jobs list, resolve them, then run docgauge jobs release.",
+	"unauthorized": "The service rejected the key: the queue resumes when the key changes.",
+	"operator":     "Held by the operator: docgauge jobs release resumes it.",
+	"new_state":    "Prompt files exist but no job history was found: set DOCGAUGE_PROMPTS_ON_NEW_STATE.",
+}
+
+// Paused says why the queue submits no prompt; empty: it does.
+func Paused(q exporter.Queue) string {
+	switch {
+	case q.Problem != "":
+		return q.Problem
+	case q.Paused == "":
+		return ""
+	case q.PausedSince.IsZero():
+		return "The queue is paused. " + pauses[q.Paused]
+	}
+	return "The queue is paused since " + format.Time(q.PausedSince) + ". " + pauses[q.Paused]
+}

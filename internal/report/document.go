@@ -1,0 +1,308 @@
+package report
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/htmlview"
+)
+
+const (
+	firstPages = 20  // of the most read ones are shown unfolded
+	firstMoves = 10  // are shown of each kind of change
+	maxJobs    = 100 // in the table of jobs
+)
+
+var (
+	//go:embed *.html
+	files embed.FS
+	//go:embed style.css
+	style string
+	//go:embed script.js
+	script string
+
+	kind = htmlview.NewPage(files, style)
+	// policy allows the style and the script of the file, by their digests, and the icon.
+	policy = "default-src 'none'; style-src " + htmlview.Digest(string(kind.Style)) + "; script-src " + htmlview.Digest(script) + "; " +
+		"img-src data:; base-uri 'none'; form-action 'none'"
+)
+
+// Write writes the file. Nothing is written if it cannot be made.
+func Write(out io.Writer, r Report) error {
+	page, err := kind.Render("report", documentOf(r))
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(page)
+	return err
+}
+
+// document is all that the templates show, in words.
+type document struct {
+	Style    template.CSS
+	Script   template.JS
+	Policy   string
+	Version  string
+	Title    string
+	Made     htmlview.Moment
+	Archive  string
+	Asked    string // the dates asked for; empty: none
+	Projects []project
+	Run      *run   // nil: no state is known
+	Queue    *queue // nil: there is none
+}
+
+func documentOf(r Report) document {
+	d := document{
+		Style: kind.Style, Script: template.JS(script), Policy: policy, Version: r.Version, Archive: r.Archive,
+		Made: htmlview.MomentOf(r.Made, r.Made), Title: "Documentation readers",
+	}
+	switch {
+	case r.From != nil && r.To != nil:
+		d.Asked = "windows from " + r.From.String() + " up to, not including, " + r.To.String()
+	case r.From != nil:
+		d.Asked = "windows that begin on or after " + r.From.String()
+	case r.To != nil:
+		d.Asked = "windows that end before " + r.To.String()
+	}
+	if len(r.Projects) == 1 {
+		d.Title += " of " + format.Cut(r.Projects[0].ID, htmlview.MaxName)
+	}
+	var jobs []exporter.Job
+	if r.State != nil {
+		d.Run = runOf(*r.State, r.Made)
+		if r.State.Queue != nil {
+			jobs, d.Queue = r.State.Queue.Jobs, queueOf(r)
+		}
+	}
+	for i, p := range r.Projects {
+		ofProject := slices.DeleteFunc(slices.Clone(jobs), func(j exporter.Job) bool { return j.Project != p.ID })
+		d.Projects = append(d.Projects, projectOf(r, p, i, ofProject))
+	}
+	return d
+}
+
+// project is one project in words.
+type project struct {
+	ID, Anchor string
+	Lead       *lead // nil: nothing was read
+	Series     []series
+}
+
+// lead is the answer in one sentence, about one window.
+type lead struct {
+	Total, During, Span string // During is the word before the span
+	Change, Since       string // up 2.1%, the previous week; empty where that is not known
+	Share               string
+}
+
+// series is one granularity: a card that opens its pane.
+type series struct {
+	ID, Group string
+	Open      bool // at first
+	Title     string
+	Card      *htmlview.Card // nil: nothing was read
+	Chart     *chart
+	Pages     *pages
+	Coverage  htmlview.Coverage
+	Read      htmlview.Moment // when the newest window was
+	Older     string          // how many windows are not shown; empty: none
+}
+
+func projectOf(r Report, p Project, at int, jobs []exporter.Job) project {
+	v := project{ID: format.Cut(p.ID, htmlview.MaxName), Anchor: fmt.Sprintf("p%d", at)}
+	leading := leadingOf(p.Series)
+	for i, s := range p.Series {
+		n := series{
+			ID: fmt.Sprintf("p%dg%d", at, i), Group: v.Anchor + "g", Open: i == leading, Title: htmlview.Title(s.Grid.Granularity),
+			Card: htmlview.CardOf(s.Grid), Chart: chartOf(s.Grid, jobs), Coverage: htmlview.CoverageOf(s.Grid), Pages: pagesOf(s),
+		}
+		if newest := s.Grid.Newest(); newest != nil {
+			n.Read = htmlview.MomentOf(newest.ExportedAt.Truncate(time.Second), r.Made)
+		}
+		if s.Older > 0 {
+			n.Older = format.Plural(s.Older, "older window")
+		}
+		v.Series = append(v.Series, n)
+	}
+	if leading >= 0 {
+		v.Lead = leadOf(p.Series[leading].Grid, v.Series[leading].Card)
+	}
+	return v
+}
+
+// leadingOf picks the series people ask about first: weeks, else days, else the first
+// with a window that was read; -1 where there is none.
+func leadingOf(all []Series) int {
+	first := -1
+	rank := func(s Series) int {
+		return slices.Index([]analytics.Granularity{analytics.Day, analytics.Week}, s.Grid.Granularity)
+	}
+	for i, s := range all {
+		if s.Grid.Newest() != nil && (first < 0 || rank(s) > rank(all[first])) {
+			first = i
+		}
+	}
+	return first
+}
+
+func leadOf(g exporter.Grid, c *htmlview.Card) *lead {
+	v := &lead{Total: c.Total, During: "during", Span: c.Span.Text, Share: c.Share}
+	if g.Granularity == analytics.Day {
+		v.During = "on"
+	}
+	// The last of the changes is the one since the window before.
+	if n := len(c.Changes); n > 0 && c.Changes[n-1].Before == htmlview.Previous(g.Granularity) {
+		change := c.Changes[n-1]
+		v.Since = change.Before
+		if v.Change = change.Text; change.Tone != "" {
+			_, number, _ := strings.Cut(change.Text, " ")
+			v.Change = change.Tone + " " + number
+		}
+	}
+	return v
+}
+
+// pages are the pages of the newest window, and how they differ from those of the
+// window before it.
+type pages struct {
+	Top                                 htmlview.PageTable
+	Before                              string // empty: there is nothing to compare with
+	Rising, Falling, Appeared, Vanished movers
+}
+
+// movers is one kind of change.
+type movers struct {
+	Rows  []htmlview.PageRow
+	Count string
+}
+
+func pagesOf(s Series) *pages {
+	newest := s.Grid.Newest()
+	if newest == nil || s.Pages == nil {
+		return nil
+	}
+	m, compared := s.Pages.Movers, s.Pages.Before != nil
+	p := &pages{Top: htmlview.PageTable{
+		Title: "Most read pages", Note: htmlview.Days(s.Grid.Granularity, newest.Window) + ", " + format.Plural(m.Pages, "page"), Compared: compared,
+	}}
+	for _, c := range m.Top {
+		r := rowOf(c, m.Top[0].After.Total)
+		if !compared {
+			r.Change = ""
+		}
+		p.Top.Add(r, firstPages)
+	}
+	if compared {
+		p.Before = htmlview.Days(s.Grid.Granularity, s.Pages.Before.Window)
+		p.Rising, p.Falling, p.Appeared, p.Vanished = moversOf(m.Rising), moversOf(m.Falling), moversOf(m.Appeared), moversOf(m.Vanished)
+	}
+	return p
+}
+
+func moversOf(r analytics.Ranking) movers {
+	m := movers{Count: format.Plural(r.Count, "page")}
+	for _, c := range r.First[:min(len(r.First), firstMoves)] {
+		m.Rows = append(m.Rows, rowOf(c, 1))
+	}
+	return m
+}
+
+func rowOf(c analytics.Change, most int64) htmlview.PageRow {
+	r := htmlview.PageRowOf(c.Path, c.After, most)
+	r.Before = format.Commas(c.Before.Total)
+	gain := c.By(analytics.Everyone)
+	r.Change = htmlview.Signed(gain)
+	switch {
+	case c.Appeared:
+		r.Change, r.Tone = "new", "up"
+	case gain > 0:
+		r.Tone = "up"
+	case gain < 0:
+		r.Tone = "down"
+	}
+	return r
+}
+
+// run is the newest export.
+type run struct {
+	Words            htmlview.Outcome
+	Started, Success htmlview.Moment
+	Message          string
+}
+
+func runOf(s State, now time.Time) *run {
+	r := &run{Success: htmlview.MomentOf(s.LastSuccess, now)}
+	if last := s.LastRun; last != nil {
+		r.Words, r.Started = htmlview.OutcomeOf(*last), htmlview.MomentOf(last.Started, now)
+		r.Message = format.Cut(last.Message, htmlview.MaxMessage)
+	}
+	return r
+}
+
+// queue is what the agent did.
+type queue struct {
+	Text    string // 3 jobs begun, 2 ended
+	Paused  string
+	Results []result
+	Median  string // time to a pull request
+	Jobs    htmlview.JobTable
+}
+
+// result is how many jobs ended so. Bar is their share, of 100.
+type result struct {
+	Class, Text, Count string
+	Bar                int
+}
+
+var resultWords = map[string]string{"pr": "pull request", "no_pr": "no pull request", "failed": "failed", "archived": "archived", "lost": "lost"}
+
+// resultClass is the class of a result in the style sheet.
+func resultClass(result string) string {
+	switch result {
+	case "pr", "no_pr":
+		return result
+	}
+	return "bad"
+}
+
+func queueOf(r Report) *queue {
+	q := r.State.Queue
+	begun, ended := 0, 0
+	counts := map[string]int{}
+	var toPR []time.Duration
+	for _, j := range q.Jobs {
+		if !j.Begun.IsZero() {
+			begun++
+		}
+		if j.Result != "" {
+			ended++
+			counts[j.Result]++
+		}
+		if j.Result == "pr" && !j.Created.IsZero() && !j.Ended.IsZero() {
+			toPR = append(toPR, j.Ended.Sub(j.Created))
+		}
+	}
+	v := &queue{
+		Text:   format.Plural(begun, "job") + " begun, " + format.Commas(ended) + " ended",
+		Paused: htmlview.Paused(*q), Jobs: htmlview.JobTableOf(q.Jobs, len(r.Projects) > 1, r.Made, maxJobs),
+	}
+	for _, name := range exporter.Results {
+		if n := counts[name]; n > 0 {
+			v.Results = append(v.Results, result{resultClass(name), resultWords[name], format.Commas(n), n * 100 / ended})
+		}
+	}
+	if len(toPR) > 0 {
+		slices.Sort(toPR)
+		v.Median = htmlview.Took(toPR[(len(toPR)-1)/2])
+	}
+	return v
+}
