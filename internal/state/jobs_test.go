@@ -532,7 +532,7 @@ func moveJobs(dir string) error {
 			c = journal.Change{Job: done[0], From: done[0].State, At: now, Cause: "on it goes"}
 			c.Job.State = next
 			if next == journal.Failed {
-				c.Job.JobID, c.Note = "j", &journal.Note{Kind: "failed", At: now, Body: []byte("{}")}
+				c.Job.JobID, c.Note = "j"+j.Prompt, &journal.Note{Kind: "failed", At: now, Body: []byte("{}")}
 			}
 		}
 	}
