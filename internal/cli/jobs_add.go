@@ -39,7 +39,7 @@ never replaces another. The queue finds it in its next scan.`,
 	f.StringVar(&o.title, "title", "", "title, for people")
 	f.StringVar(&o.project, "project", "", "one of DOCGAUGE_PROJECTS (needed if there are several)")
 	f.StringVar(&o.key, "concurrency-key", "", "key; the prompt waits while a job with the same key is at work")
-	f.StringArrayVar(&o.followUps, "follow-up", nil, "message for the job once it is completed; may be given more than once")
+	f.StringArrayVar(&o.followUps, "follow-up", nil, "message for the job once it is completed (repeatable)")
 	f.StringSliceVar(&o.dependsOn, "depends-on", nil, "ids of prompts that must be completed first")
 	f.BoolVar(&o.template, "template", false, "render the text as a template, with [[ ]]")
 	return cmd

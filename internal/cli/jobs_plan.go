@@ -124,7 +124,8 @@ func (a *Program) jobsLint(asJSON bool) error {
 		for _, f := range found.Findings {
 			fmt.Fprintln(a.Out, f)
 		}
-		_, err = fmt.Fprintf(a.Out, "%s, %d invalid\n", plural(len(found.Prompts)+len(found.Invalid), "prompt"), len(found.Invalid))
+		all := len(found.Prompts) + len(found.Invalid)
+		_, err = fmt.Fprintf(a.Out, "%s, %d invalid\n", plural(all, "prompt"), len(found.Invalid))
 	}
 	if err == nil && len(found.Findings) > 0 {
 		return errSaid
