@@ -23,7 +23,7 @@ func withJobs(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for _, prompt := range []string{"typos", "guides/links"} {
-		job := journal.Job{Prompt: prompt, Project: "prj_a", State: journal.Held, Attempt: 1, Begun: time.Unix(1, 0)}
+		job := journal.Job{Prompt: prompt, Project: "prj_a", State: journal.Held, Try: 1, Begun: time.Unix(1, 0)}
 		if _, err := db.Apply(t.Context(), journal.Change{Job: job}); err != nil {
 			t.Fatal(err)
 		}

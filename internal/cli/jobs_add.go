@@ -13,42 +13,42 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// adding are the flags of add.
-type adding struct {
+// addOptions are the flags of add.
+type addOptions struct {
 	name, id, title, project, key string
 	followUps, dependsOn          []string
 	template                      bool
 }
 
 func (a *Program) jobsAddCommand() *cobra.Command {
-	var o adding
+	var o addOptions
 	cmd := &cobra.Command{
 		Use:   "add [TEXT...]",
 		Short: "write a prompt file, from the arguments or from standard input",
-		Long: `add writes a new prompt file into DOCGAUGE_PROMPTS_DIR: the arguments as its text, or
-what standard input says where there are none. The file comes whole or not at all,
-and never takes the place of another. The queue takes it up with its next scan.`,
+		Long: `add writes a new prompt file to DOCGAUGE_PROMPTS_DIR, with the arguments as its text,
+or with standard input if there are none. The file is written whole or not at all, and
+never replaces another. The queue finds it in its next scan.`,
 		Example: `  docgauge jobs add --title "Fix typos" Fix all typos in the guides.
   docgauge jobs add --id changelog --follow-up "Keep it shorter." <prompt.md`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.jobsAdd(o, args, cmd.InOrStdin()) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.name, "file", "", "its name below the folder (default: made from id or title)")
-	f.StringVar(&o.id, "id", "", "identity (default: the file's name)")
-	f.StringVar(&o.title, "title", "", "for people")
-	f.StringVar(&o.project, "project", "", "one of DOCGAUGE_PROJECTS (needed where there are several)")
-	f.StringVar(&o.key, "concurrency-key", "", "waits while a job of the same key is at work")
-	f.StringArrayVar(&o.followUps, "follow-up", nil, "message for the job once it is completed; may be given more than once")
+	f.StringVar(&o.name, "file", "", "name of the file, relative to the folder (default: made from id or title)")
+	f.StringVar(&o.id, "id", "", "id of the prompt (default: its path)")
+	f.StringVar(&o.title, "title", "", "title, for people")
+	f.StringVar(&o.project, "project", "", "one of DOCGAUGE_PROJECTS (needed if there are several)")
+	f.StringVar(&o.key, "concurrency-key", "", "key; the prompt waits while a job with the same key is at work")
+	f.StringArrayVar(&o.followUps, "follow-up", nil, "message for the job once it is completed (repeatable)")
 	f.StringSliceVar(&o.dependsOn, "depends-on", nil, "ids of prompts that must be completed first")
-	f.BoolVar(&o.template, "template", false, "the text has [[ ]] to fill in")
+	f.BoolVar(&o.template, "template", false, "render the text as a template, with [[ ]]")
 	return cmd
 }
 
-// maxInput is more than a prompt can have.
+// maxInput is more than a prompt may have.
 const maxInput = 2 * prompts.MaxBytes
 
-func (a *Program) jobsAdd(o adding, args []string, in io.Reader) error {
+func (a *Program) jobsAdd(o addOptions, args []string, in io.Reader) error {
 	c, err := a.config(config.NeedProjects | config.NeedPrompts)
 	if err != nil {
 		return err

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 // TestJobsUnreadable: another user's folder is no folder without prompts, and
@@ -179,16 +177,14 @@ func TestJobsEvilService(t *testing.T) {
 		},
 	}
 	p := oddPlace(t, s, "a-evil", "b-refused", "c-odd", "d-raw")
-	terminal := p.onTerminal(t, 120, 24, nil, "jobs", "run", "--wait")
-	terminal.await("a-evil.md", string(journal.Active), "gone")
-	terminal.await("b-refused.md", string(journal.Rejected))
-	terminal.await("d-raw.md", string(journal.Unknown))
-	if _, err := terminal.control.WriteString("\x03"); err != nil {
-		t.Fatal(err)
-	}
-	terminal.ends() // says what was odd
+	terminal := p.onTerminal(t, 120, nil, "jobs", "run", "--wait")
+	terminal.await("a-evil.md", "agent job sent")
+	terminal.await("b-refused.md", "outcome=rejected")
+	terminal.await("d-raw.md", "in doubt")
+	terminal.press("\x03")
+	terminal.ends() // reports what was odd
 	for _, args := range [][]string{{"jobs", "list"}, {"jobs", "plan"}, {"jobs", "show", "a-evil.md"}, {"jobs", "show", "b-refused.md"}} {
-		terminal := p.onTerminal(t, 120, 24, nil, args...)
+		terminal := p.onTerminal(t, 120, nil, args...)
 		if code := terminal.ends(); code != exitDone {
 			t.Errorf("%v: exit code %d", args, code)
 		}

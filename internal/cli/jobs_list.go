@@ -1,19 +1,23 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
 func (a *Program) jobsListCommand() *cobra.Command {
@@ -28,37 +32,49 @@ func (a *Program) jobsListCommand() *cobra.Command {
 	return cmd
 }
 
-// jobList is what list reports; its JSON keys are stable.
+// jobList is the output of list; its JSON keys are stable.
 type jobList struct {
 	Queue journal.Queue `json:"queue"`
 	Jobs  []journal.Job `json:"jobs"`
 }
 
-func (a *Program) jobsList(ctx context.Context, asJSON bool) (err error) {
-	r, err := a.openReading(config.NeedNothing)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
+func (a *Program) jobsList(ctx context.Context, asJSON bool) error {
 	list := jobList{Jobs: []journal.Job{}}
-	all, err := r.State.Jobs(ctx)
+	err := a.withJournal(func(db *state.DB) (err error) {
+		if list.Queue, err = db.Queue(ctx); err != nil {
+			return err
+		}
+		all, err := db.Jobs(ctx)
+		slices.Reverse(all)
+		list.Jobs = append(list.Jobs, all...)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if list.Queue, err = r.State.Queue(ctx); err != nil {
-		return err
-	}
-	slices.Reverse(all)
-	list.Jobs = append(list.Jobs, all...)
 	if asJSON {
 		return writeJSON(a.Out, list)
 	}
 	return a.printJobs(list)
 }
 
+// withJournal reads the state as it is.
+func (a *Program) withJournal(read func(*state.DB) error) (err error) {
+	c, err := a.config(config.NeedNothing)
+	if err != nil {
+		return err
+	}
+	db, err := state.OpenExisting(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return read(db)
+}
+
 func (a *Program) printJobs(list jobList) error {
 	if list.Queue.Paused != "" {
-		fmt.Fprintf(a.Out, "paused since %s: %s\n\n", clock(list.Queue.Since), plain(list.Queue.Detail))
+		fmt.Fprintf(a.Out, "paused since %s: %s\n\n", clock(list.Queue.Since), printable(list.Queue.Detail))
 	}
 	if len(list.Jobs) == 0 {
 		_, err := fmt.Fprintln(a.Out, "no jobs yet")
@@ -66,9 +82,13 @@ func (a *Program) printJobs(list jobList) error {
 	}
 	var rows [][]string
 	for _, j := range list.Jobs {
-		rows = append(rows, []string{strconv.FormatInt(j.Seq, 10), j.Prompt, j.Project, stateOfJob(j, a.now()), orMinus(whenever(j.Begun)), orMinus(j.JobID), orMinus(j.PRLink)})
+		rows = append(rows, []string{
+			strconv.FormatInt(j.Seq, 10), j.Prompt, j.Project, stateText(j, a.now()),
+			cmp.Or(timeText(j.Begun), "-"), cmp.Or(j.JobID, "-"), cmp.Or(j.PRLink, "-"),
+		})
 	}
-	if err := jobTable(a.Out, []string{"#", "prompt", "project", "state", "begun", "job", "pull request"}, rows, 0); err != nil {
+	header := []string{"#", "prompt", "project", "state", "begun", "job", "pull request"}
+	if err := jobTable(a.Out, header, rows, 0); err != nil {
 		return err
 	}
 	for _, j := range list.Jobs {
@@ -79,23 +99,17 @@ func (a *Program) printJobs(list jobList) error {
 		if j.State == journal.Held {
 			remedy = j.Reason + "; " + remedy
 		}
-		fmt.Fprintf(a.Out, "\n%d %s is %s: %s\n", j.Seq, plain(j.Prompt), j.State, plain(remedy))
+		fmt.Fprintf(a.Out, "\n%d %s is %s: %s\n", j.Seq, printable(j.Prompt), j.State, printable(remedy))
 	}
 	return nil
 }
 
-func stateOfJob(j journal.Job, now time.Time) string {
+// stateText is the state of a job, and whether it is at work for very long.
+func stateText(j journal.Job, now time.Time) string {
 	if j.Stalled(now) {
 		return string(j.State) + ", stalled"
 	}
 	return string(j.State)
-}
-
-func orMinus(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 func (a *Program) jobsShowCommand() *cobra.Command {
@@ -110,26 +124,24 @@ func (a *Program) jobsShowCommand() *cobra.Command {
 	return cmd
 }
 
-// jobHistory is what show reports; its JSON keys are stable.
+// jobHistory is the output of show; its JSON keys are stable.
 type jobHistory struct {
 	journal.Job
 	Events []journal.Event `json:"events"`
 }
 
-func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) (err error) {
-	r, err := a.openReading(config.NeedNothing)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
+func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) error {
 	var h jobHistory
-	if h.Job, err = jobs.Find(ctx, r.State, name); errors.Is(err, journal.ErrNoJob) {
+	err := a.withJournal(func(db *state.DB) (err error) {
+		if h.Job, err = jobs.Find(ctx, db, name); err == nil {
+			h.Events, err = db.Events(ctx, h.Seq)
+		}
+		return err
+	})
+	if errors.Is(err, journal.ErrNoJob) {
 		return usageError{err}
 	}
 	if err != nil {
-		return err
-	}
-	if h.Events, err = r.State.Events(ctx, h.Seq); err != nil {
 		return err
 	}
 	if asJSON {
@@ -139,19 +151,20 @@ func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) (err e
 }
 
 func (a *Program) printJob(h jobHistory) error {
-	fmt.Fprintf(a.Out, "job %d of prompt %s (%s), attempt %d\n", h.Seq, h.Prompt, h.Project, h.Attempt)
+	fmt.Fprintf(a.Out, "job %d of prompt %s (%s), try %d\n", h.Seq, h.Prompt, h.Project, h.Try)
 	for _, row := range [][2]string{
-		{"title", h.Title}, {"renamed from", h.RenamedFrom}, {"state", stateOfJob(h.Job, a.now())}, {"reason", h.Reason}, {"what to do", jobs.Remedy(h.Job)}, {"job", h.JobID}, {"status", h.Status},
+		{"title", h.Title}, {"renamed from", h.RenamedFrom}, {"state", stateText(h.Job, a.now())}, {"reason", h.Reason},
+		{"what to do", jobs.Remedy(h.Job)}, {"job", h.JobID}, {"status", h.Status},
 		{"pull request", h.PRLink}, {"repository", h.Repository}, {"ref", h.Ref}, {"model", h.Model},
-		{"begun", whenever(h.Begun)}, {"created", whenever(h.Created)}, {"ended", whenever(h.Ended)},
+		{"begun", timeText(h.Begun)}, {"created", timeText(h.Created)}, {"ended", timeText(h.Ended)},
 	} {
 		if row[1] != "" {
-			fmt.Fprintf(a.Out, "  %-13s %s\n", row[0], plain(row[1]))
+			fmt.Fprintf(a.Out, "  %-13s %s\n", row[0], printable(row[1]))
 		}
 	}
 	fmt.Fprintln(a.Out, "\nhistory")
 	for _, e := range h.Events {
-		fmt.Fprintf(a.Out, "  %s  %-10s %s\n", e.At.UTC().Format(time.RFC3339), e.To, plain(e.Cause))
+		fmt.Fprintf(a.Out, "  %s  %-10s %s\n", e.At.UTC().Format(time.RFC3339), e.To, printable(e.Cause))
 	}
 	if h.Text == "" {
 		return nil
@@ -167,9 +180,44 @@ func indent(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n  ")
 }
 
-func whenever(t time.Time) string {
+// timeText is a time to the minute, empty if it is zero.
+func timeText(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return clock(t)
+}
+
+// printable returns text that is safe on a terminal: on one line, and without
+// characters that cannot be seen or that a terminal obeys.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsGraphic(r):
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
+
+// jobTable is table for text from files and the service. Lines end with their last
+// word: trailing blanks would wrap on a narrow terminal.
+func jobTable(w io.Writer, header []string, rows [][]string, numeric ...int) error {
+	for _, row := range rows {
+		for i := range row {
+			row[i] = printable(row[i])
+		}
+	}
+	var text strings.Builder
+	if err := table(&text, header, rows, numeric...); err != nil {
+		return err
+	}
+	for line := range strings.Lines(text.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -9,8 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/prompts"
 )
 
 func (a *Program) jobsPlanCommand() *cobra.Command {
@@ -18,9 +20,9 @@ func (a *Program) jobsPlanCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "show what would be sent, in which order, and why each prompt waits",
-		Long: `plan shows every prompt file and its newest job: what would be submitted next, and
-what each of the others waits for. --text shows what would be sent, with templates
-filled in. It sends nothing, changes nothing and works while the queue runs.`,
+		Long: `plan shows every prompt file and its newest job: what would be sent next, and what each
+of the others waits for. --text shows the text that would be sent, with templates
+rendered. It sends nothing, changes nothing and works while the queue runs.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.jobsPlan(cmd.Context(), text, asJSON) },
 	}
@@ -30,12 +32,20 @@ filled in. It sends nothing, changes nothing and works while the queue runs.`,
 }
 
 func (a *Program) jobsPlan(ctx context.Context, text, asJSON bool) (err error) {
-	r, err := a.openReading(config.NeedProjects | config.NeedPrompts)
+	c, err := a.config(config.NeedProjects | config.NeedPrompts)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	all, err := r.PlanPrompts(ctx, r.folder)
+	folder, err := openPrompts(c)
+	if err != nil {
+		return err
+	}
+	opened, err := app.OpenReading(c, a.logger(c), a.now)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	all, err := opened.PlanPrompts(ctx, folder)
 	if err != nil {
 		return err
 	}
@@ -60,7 +70,7 @@ func (a *Program) printPlanned(all []jobs.Planned, text bool) error {
 		if p.Drifted {
 			state += ", edited"
 		}
-		rows = append(rows, []string{place, p.ID, p.Project, state, orNext(p)})
+		rows = append(rows, []string{place, p.ID, p.Project, state, whyText(p)})
 	}
 	if err := jobTable(a.Out, []string{"#", "prompt", "project", "state", "why"}, rows, 0); err != nil {
 		return err
@@ -76,9 +86,49 @@ func (a *Program) printPlanned(all []jobs.Planned, text bool) error {
 	return nil
 }
 
-func orNext(p jobs.Planned) string {
+// whyText says what a prompt waits for.
+func whyText(p jobs.Planned) string {
 	if p.Ready() && p.Reason == "" {
 		return "goes with the next pass"
 	}
 	return p.Reason
+}
+
+func (a *Program) jobsLintCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "lint",
+		Short: "check every prompt file, and report everything that is wrong",
+		Long: `lint reads DOCGAUGE_PROMPTS_DIR and checks every prompt file: front matter, ids,
+dependencies, schedules and templates. It prints each finding as file:line: text,
+and exits 1 if there is any. Nothing is sent and no state is needed: use it in CI.`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return a.jobsLint(asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
+	return cmd
+}
+
+func (a *Program) jobsLint(asJSON bool) error {
+	c, err := a.config(config.NeedPrompts)
+	if err != nil {
+		return err
+	}
+	found, err := lintPrompts(c)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = writeJSON(a.Out, append([]prompts.Finding{}, found.Findings...))
+	} else {
+		for _, f := range found.Findings {
+			fmt.Fprintln(a.Out, f)
+		}
+		all := len(found.Prompts) + len(found.Invalid)
+		_, err = fmt.Fprintf(a.Out, "%s, %d invalid\n", plural(all, "prompt"), len(found.Invalid))
+	}
+	if err == nil && len(found.Findings) > 0 {
+		return errSaid
+	}
+	return err
 }

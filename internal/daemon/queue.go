@@ -53,7 +53,7 @@ func (d *Daemon) queueLoop(ctx context.Context) error {
 	if q == nil {
 		return nil
 	}
-	if err := q.jobs.Start(ctx); err != nil {
+	if err := q.jobs.Recover(ctx); err != nil {
 		return err
 	}
 	var delivery sync.WaitGroup
@@ -61,7 +61,7 @@ func (d *Daemon) queueLoop(ctx context.Context) error {
 	if q.notifier != nil {
 		delivery.Go(func() { q.notifier.Run(ctx) })
 	}
-	q.jobs.Run(ctx, q.folder, func(r jobs.Report) {
+	_, err := q.jobs.Run(ctx, q.folder, jobs.RunOptions{Report: func(r jobs.Report) error {
 		q.keep(r)
 		if err := d.app.API.FlushAgents(context.WithoutCancel(ctx)); err != nil {
 			d.app.Log.Error("answers not entered in the budget", "error", err)
@@ -70,13 +70,14 @@ func (d *Daemon) queueLoop(ctx context.Context) error {
 			q.notifier.Wake()
 		}
 		requestOnce(d.changed)
-	})
-	return nil
+		return nil
+	}})
+	return err
 }
 
 // keep keeps where the prompts stand.
 func (q *queue) keep(r jobs.Report) {
-	now := snapshot.Prompts{Planned: r.Planned}
+	now := snapshot.Prompts{Planned: r.Result.Planned}
 	switch {
 	case r.Folder != nil:
 		now.Problem = r.Folder.Error()

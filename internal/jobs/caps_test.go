@@ -15,8 +15,8 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// TestCapsOverAnyDay: over any 24 hours no more jobs are created than may be, and at no time
-// are more at work, over all projects, however slow the service is to answer.
+// TestCapsOverAnyDay: the caps hold over any 24 hours and at any time, over all projects,
+// however slowly the service answers.
 func TestCapsOverAnyDay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -73,7 +73,7 @@ func TestCapReasons(t *testing.T) {
 	w.used(3, 2) // the first two are of yesterday
 }
 
-// used checks what the caps are told to be used.
+// used fails unless so many jobs count against the caps.
 func (w *world) used(perDay, active int) {
 	w.Helper()
 	all, err := w.journal.Jobs(context.Background())
@@ -85,28 +85,23 @@ func (w *world) used(perDay, active int) {
 	}
 }
 
-// TestWhatCountsPerDay: what may have been accepted, not what was refused.
+// TestWhatCountsPerDay: a create counts unless it is known to have been refused.
 func TestWhatCountsPerDay(t *testing.T) {
-	for name, tc := range map[string]struct {
-		err     error
-		charged bool
-	}{
-		"throttled": {throttled(0), false}, "rejected": {answer(400), false}, "not sent": {notSentError(), false},
-		"unauthorized": {answer(401), false}, "in doubt": {lostError(), true}, "accepted": {nil, true},
-	} {
+	for _, tc := range []struct {
+		err   error
+		count int
+	}{{throttled(0), 0}, {answer(400), 0}, {notSentError(), 0}, {answer(401), 0}, {lostError(), 1}, {nil, 1}} {
 		w := newWorld(t)
 		w.cfg.MaxPerDay = 1
 		w.prompt(prompts.Prompt{ID: "a"})
 		w.service.down = always(tc.err)
 		w.passes()
-		if v, err := w.queue.load(t.Context()); err != nil || (len(v.charged()) == 1) != tc.charged {
-			t.Errorf("%s: %v", name, w.job("a"))
-		}
+		w.used(tc.count, tc.count)
 	}
 }
 
-// TestGivenUpStillCounts: dropping what may be at work makes room among the active,
-// not in the day.
+// TestGivenUpStillCounts: dropping a job in doubt makes room among the active jobs, not
+// among those of the day.
 func TestGivenUpStillCounts(t *testing.T) {
 	w := newWorld(t)
 	w.cfg.MaxPerDay, w.cfg.MaxActive = 2, 1
@@ -118,16 +113,14 @@ func TestGivenUpStillCounts(t *testing.T) {
 	w.service.down = nil
 	w.after(time.Hour)
 	w.none("b")
-	if _, err := w.operator().Resolve(t.Context(), "a", Answer{Drop: true}, w.found()); err != nil {
-		t.Fatal(err)
-	}
+	w.decides("drop", "a")
 	w.passes()
 	w.has("b", journal.Active)
 	w.after(turn)
 	w.waitsFor("c", WhyPerDay, journal.Pending)
 }
 
-// TestClockSetBack: a clock that was wrong does not hold the queue up for as long.
+// TestClockSetBack: the queue does not wait for as long as the clock was ahead.
 func TestClockSetBack(t *testing.T) {
 	w := newWorld(t)
 	w.cfg.MaxPerDay = 2
@@ -145,8 +138,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestProjectWaits: after a refusal for a time nothing else of the project is tried
-// before that, also by another process; other projects go on.
+// TestProjectWaits: after a refusal for a time nothing else of the project is sent, by
+// any process; other projects go on.
 func TestProjectWaits(t *testing.T) {
 	w := newWorld(t)
 	for _, id := range ids {
@@ -178,7 +171,7 @@ func TestProjectWaits(t *testing.T) {
 	}
 }
 
-// TestRetriesSlowDown: from ten seconds to five minutes.
+// TestRetriesSlowDown: the time between tries grows from ten seconds to five minutes.
 func TestRetriesSlowDown(t *testing.T) {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "a"})
@@ -196,27 +189,28 @@ func TestRetriesSlowDown(t *testing.T) {
 	}
 	w.service.down = nil
 	w.passes()
-	if job := w.has("a", journal.Active); job.Tries != 0 || !job.Blocked.Before(w.clock.Add(time.Second)) {
+	if job := w.has("a", journal.Active); job.Refusals != 0 || !job.Blocked.Before(w.clock.Add(time.Second)) {
 		t.Errorf("%+v", job)
 	}
 }
 
+// TestJudge: what each error of the client means for a create or a follow-up.
 func TestJudge(t *testing.T) {
 	for _, tc := range []struct {
 		err      error
 		want     verdict
 		answered bool
 	}{
-		{nil, accepted, true}, {notSentError(), waits, false}, {lostError(), inDoubt, false}, {errKilled, inDoubt, false},
+		{nil, accepted, true}, {notSentError(), postponed, false}, {lostError(), inDoubt, false}, {errKilled, inDoubt, false},
 		{answer(200), inDoubt, false}, {answer(302), inDoubt, false}, {answer(408), inDoubt, false}, {answer(500), inDoubt, false}, {answer(502), inDoubt, false},
 		{answer(400), rejected, true}, {answer(409), rejected, true}, {answer(413), rejected, true}, {answer(422), rejected, true},
 		{answer(401), unauthorized, true}, {answer(403), unauthorized, true},
-		{answer(402), waits, true}, {answer(404), waits, true}, {answer(405), waits, true}, {answer(407), waits, true}, {answer(425), waits, true}, {answer(429), waits, true},
-		{fmt.Errorf("wrapped: %w", notSentError()), waits, false},
-		{&docsapi.Error{Outcome: docsapi.Permanent, Err: docsapi.ErrNotSent}, waits, false},
+		{answer(402), postponed, true}, {answer(404), postponed, true}, {answer(405), postponed, true}, {answer(407), postponed, true}, {answer(425), postponed, true}, {answer(429), postponed, true},
+		{fmt.Errorf("wrapped: %w", notSentError()), postponed, false},
+		{&docsapi.Error{Outcome: docsapi.Permanent, Err: docsapi.ErrNotSent}, postponed, false},
 	} {
-		if got := judge(tc.err); got != tc.want || answered(tc.err) != tc.answered {
-			t.Errorf("%v: %s, answered %v", tc.err, got, answered(tc.err))
+		if got := judge(tc.err); got != tc.want || isAnswered(tc.err) != tc.answered {
+			t.Errorf("%v: %s, answered %v", tc.err, got, isAnswered(tc.err))
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// crashed is a world whose one prompt, with a follow-up, went on until its process
-// was killed at a call, and then had a new process.
+// crashed is a world with one prompt and a follow-up. Its process was killed at a call,
+// and a new one was started.
 func crashed(t *testing.T, call string, nth int, f fault) *world {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "a", FollowUps: []string{"and this"}})
@@ -29,11 +29,11 @@ func crashed(t *testing.T, call string, nth int, f fault) *world {
 	return nil
 }
 
-// goesOn fails unless the story comes to its end without a person.
+// goesOn fails unless the story ends without a person.
 func (w *world) goesOn() {
 	w.Helper()
 	for range 100 {
-		if w.passes().Settled() {
+		if w.passes().Idle() {
 			break
 		}
 		w.clock = w.clock.Add(20 * time.Second)
@@ -41,7 +41,7 @@ func (w *world) goesOn() {
 	w.once(journal.Completed)
 }
 
-// once fails unless the prompt and its message were taken once.
+// once fails unless the prompt and its follow-up were accepted once.
 func (w *world) once(state journal.State) {
 	w.Helper()
 	w.has("a", state)
@@ -50,8 +50,8 @@ func (w *world) once(state journal.State) {
 	}
 }
 
-// doubtful fails unless a person must say what became of the prompt, who finds
-// what to do in the plan; and once that is said it goes on to its end.
+// doubtful fails unless a person must say what became of the prompt, the plan says how,
+// and after that it goes on to its end.
 func (w *world) doubtful(taken int) {
 	w.Helper()
 	w.waitsFor("a", WhyOperator, journal.Unknown)
@@ -66,47 +66,48 @@ func (w *world) doubtful(taken int) {
 	w.goesOn()
 }
 
-// The calls of the story, counted: apply 1 is the adoption of the state, 2 the
-// intent, 3 its outcome; once the job is completed come the reads, the intent of
-// the message, its outcome, the reads, and the end.
-
-func TestCrashBeforeTheIntentIsDurable(t *testing.T) {
-	w := crashed(t, callApply, 2, killedBefore)
-	w.none("a")
-	w.goesOn()
+// TestCrashes: a process is killed before or after each step of a prompt with a
+// follow-up. Either the story goes on by itself, or a person must decide.
+func TestCrashes(t *testing.T) {
+	const intent, outcome = 2, 3 // applies; the first one adopts the state
+	followUpIntent, followUpOutcome := applies(t, "follow-up 1 of 1 is being sent"), applies(t, "follow-up 1 of 1 accepted")
+	end := applies(t, "completed, with https://example.com/pr/job-1")
+	for name, tc := range map[string]struct {
+		call  string
+		nth   int
+		fault fault
+		then  func(w *world)
+	}{
+		"before the intent is durable":              {callApply, intent, killedBefore, func(w *world) { w.none("a"); w.goesOn() }},
+		"after the intent is durable":               {callApply, intent, killedAfter, func(w *world) { w.doubtful(0) }},
+		"before the service accepts":                {callCreate, 1, killedBefore, func(w *world) { w.doubtful(0) }},
+		"after the service accepted":                {callCreate, 1, killedAfter, func(w *world) { w.doubtful(1) }},
+		"before the job's id is durable":            {callApply, outcome, killedBefore, func(w *world) { w.doubtful(1) }},
+		"after the job's id is durable":             {callApply, outcome, killedAfter, func(w *world) { w.has("a", journal.Active); w.goesOn() }},
+		"before the first read":                     {callRead, 1, killedBefore, (*world).goesOn},
+		"after a read":                              {callRead, 1, killedAfter, (*world).goesOn},
+		"before the follow-up's intent is durable":  {callApply, followUpIntent, killedBefore, (*world).goesOn},
+		"after the follow-up's intent is durable":   {callApply, followUpIntent, killedAfter, func(w *world) { w.doubtful(1) }},
+		"before the service accepts the follow-up":  {callMessage, 1, killedBefore, func(w *world) { w.doubtful(1) }},
+		"after the service accepted the follow-up":  {callMessage, 1, killedAfter, func(w *world) { w.doubtful(1) }},
+		"before the follow-up's outcome is durable": {callApply, followUpOutcome, killedBefore, func(w *world) { w.doubtful(1) }},
+		"after the follow-up's outcome is durable":  {callApply, followUpOutcome, killedAfter, (*world).goesOn},
+		"before the end is durable": {callApply, end, killedBefore, func(w *world) {
+			w.has("a", journal.Active)
+			w.goesOn()
+			w.toldOf("completed")
+		}},
+		"after the end is durable": {callApply, end, killedAfter, func(w *world) {
+			w.once(journal.Completed)
+			w.goesOn()
+			w.toldOf("completed")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { tc.then(crashed(t, tc.call, tc.nth, tc.fault)) })
+	}
 }
 
-func TestCrashAfterTheIntentIsDurable(t *testing.T) {
-	crashed(t, callApply, 2, killedAfter).doubtful(0)
-}
-
-func TestCrashBeforeTheServiceAccepts(t *testing.T) {
-	crashed(t, callCreate, 1, killedBefore).doubtful(0)
-}
-
-func TestCrashAfterTheServiceAccepted(t *testing.T) {
-	crashed(t, callCreate, 1, killedAfter).doubtful(1)
-}
-
-func TestCrashBeforeTheJobIDIsDurable(t *testing.T) {
-	crashed(t, callApply, 3, killedBefore).doubtful(1)
-}
-
-func TestCrashAfterTheJobIDIsDurable(t *testing.T) {
-	w := crashed(t, callApply, 3, killedAfter)
-	w.has("a", journal.Active)
-	w.goesOn()
-}
-
-func TestCrashBeforeTheFirstRead(t *testing.T) {
-	crashed(t, callRead, 1, killedBefore).goesOn()
-}
-
-func TestCrashAfterARead(t *testing.T) {
-	crashed(t, callRead, 1, killedAfter).goesOn()
-}
-
-// applies finds which apply enters an event of the story, counted in one process.
+// applies returns the number of the apply that enters an event of the story.
 func applies(t *testing.T, cause string) int {
 	t.Helper()
 	w := newWorld(t)
@@ -124,50 +125,6 @@ func applies(t *testing.T, cause string) int {
 	return 0
 }
 
-const (
-	messageIntent  = "follow-up 1 of 1 is being sent"
-	messageOutcome = "follow-up 1 of 1 accepted"
-	theEnd         = "completed, with https://example.com/pr/job-1"
-)
-
-func TestCrashBeforeTheMessagesIntentIsDurable(t *testing.T) {
-	crashed(t, callApply, applies(t, messageIntent), killedBefore).goesOn()
-}
-
-func TestCrashAfterTheMessagesIntentIsDurable(t *testing.T) {
-	crashed(t, callApply, applies(t, messageIntent), killedAfter).doubtful(1)
-}
-
-func TestCrashBeforeTheServiceTakesTheMessage(t *testing.T) {
-	crashed(t, callMessage, 1, killedBefore).doubtful(1)
-}
-
-func TestCrashAfterTheServiceTookTheMessage(t *testing.T) {
-	crashed(t, callMessage, 1, killedAfter).doubtful(1)
-}
-
-func TestCrashBeforeTheMessagesOutcomeIsDurable(t *testing.T) {
-	crashed(t, callApply, applies(t, messageOutcome), killedBefore).doubtful(1)
-}
-
-func TestCrashAfterTheMessagesOutcomeIsDurable(t *testing.T) {
-	crashed(t, callApply, applies(t, messageOutcome), killedAfter).goesOn()
-}
-
-func TestCrashBeforeTheEndIsDurable(t *testing.T) {
-	w := crashed(t, callApply, applies(t, theEnd), killedBefore)
-	w.has("a", journal.Active)
-	w.goesOn()
-	w.toldOf("completed")
-}
-
-func TestCrashAfterTheEndIsDurable(t *testing.T) {
-	w := crashed(t, callApply, applies(t, theEnd), killedAfter)
-	w.once(journal.Completed)
-	w.goesOn()
-	w.toldOf("completed")
-}
-
 // toldOf fails unless these notes, and no others, wait to be delivered.
 func (w *world) toldOf(kinds ...string) {
 	w.Helper()
@@ -179,8 +136,6 @@ func (w *world) toldOf(kinds ...string) {
 		w.Fatalf("notes %q, want %q", got, kinds)
 	}
 }
-
-// A crash while the state is adopted, and while a start heals.
 
 func TestCrashWhileTheStateIsAdopted(t *testing.T) {
 	for _, f := range []fault{killedBefore, killedAfter} {
@@ -203,7 +158,7 @@ func TestCrashWhileTheStateIsAdopted(t *testing.T) {
 	}
 }
 
-func TestCrashWhileStarting(t *testing.T) {
+func TestCrashWhileRecovering(t *testing.T) {
 	for _, f := range []fault{requestLost, replyLost, killedBefore, killedAfter} {
 		w := crashed(t, callCreate, 1, killedAfter)
 		job := w.has("a", journal.Unknown)
@@ -221,8 +176,7 @@ func TestCrashWhileStarting(t *testing.T) {
 	}
 }
 
-// TestCrashLoop: a process that dies of each create does not go through all
-// prompts.
+// TestCrashLoop: a process that dies of each create does not send all prompts.
 func TestCrashLoop(t *testing.T) {
 	w := newWorld(t)
 	for _, id := range ids {

@@ -10,8 +10,8 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// story is what every fault befalls: three prompts, one with follow-ups, one that
-// depends on it, from the scan to their ends.
+// story is a world that is run to its end with every fault: three prompts, one with
+// follow-ups, one that depends on it, and one that recurs.
 func story(t tb) *world {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "a", FollowUps: []string{"a, then this", "a, and that"}})
@@ -21,17 +21,17 @@ func story(t tb) *world {
 	return w
 }
 
-// callsOf returns how often each call is made in the story when nothing goes wrong.
+// callsOf returns how often each call is made in the story without a fault.
 func callsOf(t *testing.T) map[string]int {
 	w := story(t)
-	w.settle()
-	w.told(t)
+	w.untilIdle()
+	w.atItsEnd(t)
 	return w.on.calls
 }
 
-// told fails unless the story was told to its end: each prompt and each message
-// taken once, and known to have been.
-func (w *world) told(t tb) {
+// atItsEnd fails unless each prompt and each follow-up of the story was accepted once,
+// and the journal knows it.
+func (w *world) atItsEnd(t tb) {
 	t.Helper()
 	for id, state := range map[string]journal.State{"a": journal.Completed, "b": journal.Completed, "c": journal.Failed} {
 		job := w.has(id, state)
@@ -67,9 +67,9 @@ func (w *world) folderText(id string) string {
 	return ""
 }
 
-// careful fails where a prompt or a message was taken twice, or anything was that
-// the journal has no trace of.
-func (w *world) careful() {
+// nothingTwice fails if a prompt or a follow-up was accepted twice, or the journal has no
+// trace of it.
+func (w *world) nothingTwice() {
 	w.Helper()
 	for _, j := range w.service.jobs {
 		if n := w.service.taken(j.texts[0]); n > 1 {
@@ -86,7 +86,7 @@ func (w *world) careful() {
 	}
 }
 
-// traced reports whether the journal has a job, or an intent it can come from.
+// traced reports whether the journal has a job, or the intent of it.
 func (w *world) traced(j *remote) bool {
 	for _, job := range w.memory.jobs {
 		if job.JobID == j.id || job.Text == j.texts[0] && (job.State == journal.Submitting || job.State == journal.Unknown) {
@@ -96,8 +96,8 @@ func (w *world) traced(j *remote) bool {
 	return false
 }
 
-// TestFaults: whatever goes wrong with any call, nothing is accepted twice, nothing
-// is lost, and what is in doubt needs a person once.
+// TestFaults: whatever goes wrong with any call, nothing is accepted twice, nothing is
+// lost, and a person decides once about what is in doubt.
 func TestFaults(t *testing.T) {
 	calls := callsOf(t)
 	for _, call := range slices.Sorted(maps.Keys(calls)) {
@@ -108,8 +108,8 @@ func TestFaults(t *testing.T) {
 					w.failing(call, nth+1, f)
 					w.untilStruck(call, nth+1)
 					w.faults = nil
-					w.settle()
-					w.told(t)
+					w.untilIdle()
+					w.atItsEnd(t)
 				})
 			}
 		}
@@ -124,8 +124,8 @@ func faultsOf(call string) []fault {
 	return all
 }
 
-// untilStruck makes passes until the call was made in this process, and looks
-// after each whether all is well.
+// untilStruck makes passes until the call was made in this process, and checks the
+// invariant after each.
 func (w *world) untilStruck(call string, nth int) {
 	w.Helper()
 	if err := w.process(); err != nil {
@@ -136,7 +136,7 @@ func (w *world) untilStruck(call string, nth int) {
 			return
 		}
 		w.pass()
-		w.careful()
+		w.nothingTwice()
 		w.clock = w.clock.Add(20e9)
 	}
 	w.Fatalf("%s %d never came", call, nth)

@@ -1,11 +1,12 @@
 package jobs
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
@@ -22,7 +23,7 @@ func one(t *testing.T, p prompts.Prompt) *world {
 	return w
 }
 
-// TestEnds: each status of the service, and what it counts as.
+// TestEnds: the state and the result of each final status.
 func TestEnds(t *testing.T) {
 	for body, tc := range map[string]struct {
 		state  journal.State
@@ -56,7 +57,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestPollsSlowDown: from the interval to five minutes, and no job is read early.
+// TestPollsSlowDown: the time between reads grows to five minutes, and no job is read early.
 func TestPollsSlowDown(t *testing.T) {
 	w := one(t, prompts.Prompt{Body: "slow"})
 	var waits []time.Duration
@@ -78,22 +79,7 @@ func TestPollsSlowDown(t *testing.T) {
 	}
 }
 
-// TestJitter: a fifth more or less, and neither end is left out.
-func TestJitter(t *testing.T) {
-	least, most := time.Hour, time.Duration(0)
-	for range 10_000 {
-		d := jitter(10 * time.Second)
-		least, most = min(least, d), max(most, d)
-	}
-	if least < 8*time.Second || most > 12*time.Second || least > 8100*time.Millisecond || most < 11900*time.Millisecond {
-		t.Errorf("from %v to %v", least, most)
-	}
-	if d := jitter(0); d < 0 || d > 1 {
-		t.Errorf("jitter of nothing is %v", d)
-	}
-}
-
-// TestLost: not found for ten minutes, and nothing shorter or otherwise.
+// TestLost: a job is lost after it was not found for ten minutes, and not before.
 func TestLost(t *testing.T) {
 	w := one(t, prompts.Prompt{Body: "slow"})
 	at := w.service.jobs[0]
@@ -101,7 +87,7 @@ func TestLost(t *testing.T) {
 	for range 18 {
 		w.after(30 * time.Second)
 	}
-	if job := w.has("a", journal.Active); job.Missing.IsZero() || !strings.Contains(job.Reason, "does not know it") {
+	if job := w.has("a", journal.Active); job.Missing.IsZero() || !strings.Contains(job.Reason, "has not known it") {
 		t.Errorf("%+v", job)
 	}
 	at.gone, at.taken[0] = false, w.clock // it is there again, at work
@@ -120,7 +106,7 @@ func TestLost(t *testing.T) {
 	w.toldOf("lost")
 }
 
-// TestNotFoundOfSomethingElse: a 404 that the service did not write is none of its.
+// TestNotFoundOfSomethingElse: a 404 that the service did not write says nothing.
 func TestNotFoundOfSomethingElse(t *testing.T) {
 	w := one(t, prompts.Prompt{})
 	w.service.down = always(&docsapi.Error{Status: 404, Outcome: docsapi.Permanent}, callRead)
@@ -132,7 +118,7 @@ func TestNotFoundOfSomethingElse(t *testing.T) {
 	}
 }
 
-// TestReadsThatFail go on, more and more slowly, and later if the service says so.
+// TestReadsThatFail are repeated, more and more slowly, and later if the service says so.
 func TestReadsThatFail(t *testing.T) {
 	for _, err := range []error{answer(500), answer(400), lostError(), notSentError()} {
 		w := one(t, prompts.Prompt{})
@@ -155,7 +141,7 @@ func TestReadsThatFail(t *testing.T) {
 	}
 }
 
-// TestStalled is shown, and goes on to be read.
+// TestStalled: a stalled job is shown as such, and still read.
 func TestStalled(t *testing.T) {
 	w := one(t, prompts.Prompt{Body: "slow"})
 	for range 24 {
@@ -176,41 +162,10 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-// strangeClient answers each read with a status.
-type strangeClient struct {
-	*world
-	status string
-}
-
-func (c strangeClient) CreateJob(ctx context.Context, project, prompt string) (docsapi.Job, error) {
-	return c.service.CreateJob(ctx, project, prompt)
-}
-
-func (c strangeClient) SendMessage(ctx context.Context, project, id, prompt string) (docsapi.Job, error) {
-	got, err := c.service.SendMessage(ctx, project, id, prompt)
-	got.Status = c.status
-	return got, err
-}
-
-func (c strangeClient) Job(_ context.Context, _, id string) (docsapi.Job, error) {
-	return docsapi.Job{ID: id, Status: c.status}, nil
-}
-
-// steadyClient counts its reads.
-type steadyClient struct {
-	strangeClient
-	reads int
-}
-
-func (c *steadyClient) Job(ctx context.Context, project, id string) (docsapi.Job, error) {
-	c.reads++
-	return c.strangeClient.Job(ctx, project, id)
-}
-
-// TestUnknownStatus counts as still running.
+// TestUnknownStatus: a status nobody knows means that the job is at work.
 func TestUnknownStatus(t *testing.T) {
 	w := one(t, prompts.Prompt{})
-	w.queue.client = strangeClient{w, "thinking"}
+	w.service.status = "thinking"
 	for range 10 {
 		w.after(5 * time.Minute)
 	}
@@ -219,18 +174,18 @@ func TestUnknownStatus(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotSaidStays: a later answer without a link does not take it away.
+// TestWhatIsNotSaidStays: a later answer without a link does not remove it.
 func TestWhatIsNotSaidStays(t *testing.T) {
 	job := journal.Job{Status: "active", Ref: "main", PRLink: "https://example.com/1", Created: start}
 	describe(&job, docsapi.Job{Status: "completed", Model: "m2"})
 	want := journal.Job{Status: "completed", Ref: "main", Model: "m2", PRLink: "https://example.com/1", Created: start}
-	if job.Status != want.Status || job.Ref != want.Ref || job.Model != want.Model || job.PRLink != want.PRLink || job.Created != want.Created {
-		t.Errorf("%+v", job)
+	if diff := cmp.Diff(want, job); diff != "" {
+		t.Error(diff)
 	}
 }
 
-// TestFollowUps: one after the other, each when the job is completed, and the end
-// only after the last.
+// TestFollowUps are sent one after the other, each when the job is completed, and the job
+// ends only after the last.
 func TestFollowUps(t *testing.T) {
 	w := one(t, prompts.Prompt{FollowUps: []string{"one", "two"}})
 	for range 40 {
@@ -251,12 +206,11 @@ func TestFollowUps(t *testing.T) {
 	w.toldOf("completed")
 }
 
-// TestCompletedRightAfterAMessage is the state from before it. Two reads half a
-// minute later, with none at work between, count all the same.
+// TestCompletedRightAfterAMessage: that may be the status from before it. It counts after
+// two reads half a minute later.
 func TestCompletedRightAfterAMessage(t *testing.T) {
 	w := one(t, prompts.Prompt{FollowUps: []string{"one"}})
-	client := &steadyClient{strangeClient: strangeClient{w, docsapi.StatusCompleted}}
-	w.queue.client = client
+	w.service.status = docsapi.StatusCompleted
 	w.after(turn)
 	taken := w.clock
 	if job := w.job("a"); job.Sent != 1 || job.State != journal.Active {
@@ -264,9 +218,9 @@ func TestCompletedRightAfterAMessage(t *testing.T) {
 	}
 	var reads []time.Duration
 	for w.job("a").State == journal.Active {
-		before := client.reads
+		before := w.service.calls[callRead]
 		w.after(time.Second)
-		if client.reads > before {
+		if w.service.calls[callRead] > before {
 			reads = append(reads, w.clock.Sub(taken))
 		}
 	}
@@ -275,7 +229,7 @@ func TestCompletedRightAfterAMessage(t *testing.T) {
 	}
 }
 
-// TestFollowUpRefused: the job has ended, with what it has done.
+// TestFollowUpRefused: the job has ended, and its work stands.
 func TestFollowUpRefused(t *testing.T) {
 	w := one(t, prompts.Prompt{FollowUps: []string{"one", "two"}})
 	w.service.down = always(answer(409), callMessage)
@@ -287,13 +241,13 @@ func TestFollowUpRefused(t *testing.T) {
 	w.toldOf("completed")
 }
 
-// TestFollowUpThatWaits: refused for a time it is sent later, once.
+// TestFollowUpThatWaits: a follow-up that is refused for a time is sent later, once.
 func TestFollowUpThatWaits(t *testing.T) {
 	for _, err := range []error{throttled(20 * time.Minute), notSentError(), answer(404), answer(401)} {
 		w := one(t, prompts.Prompt{FollowUps: []string{"one"}})
 		key := "first"
 		w.cfg.KeyMark = func() string { return key }
-		w.queue.cfg.KeyMark = w.cfg.KeyMark
+		w.queue = nil
 		w.service.down = always(err, callMessage)
 		w.after(turn)
 		if job := w.has("a", journal.Active); job.Sending || job.Sent != 0 || w.service.calls[callMessage] != 1 {

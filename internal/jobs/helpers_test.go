@@ -11,7 +11,7 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// tb is what a test and a property share.
+// tb is the common part of a test and a property.
 type tb interface {
 	Context() context.Context
 	Helper()
@@ -22,11 +22,10 @@ type tb interface {
 
 var _ tb = (*testing.T)(nil)
 
-// start is an odd moment: nothing may depend on full hours.
+// start is an odd moment, because nothing may depend on full hours.
 var start = time.Date(2026, 10, 5, 13, 37, 11, 123456000, time.UTC)
 
-// world is everything one queue stands on. A process is a queue; the world
-// outlives it.
+// world is what a queue works with. Each process has a queue, and the world outlives it.
 type world struct {
 	tb
 	clock   time.Time
@@ -34,15 +33,15 @@ type world struct {
 	journal Journal
 	memory  *memory // journal, where it is one
 	folder  []prompts.Prompt
-	// bad are files that break a rule, settling those that have just changed.
+	// bad are files that break a rule, changing those that have just changed.
 	bad      []prompts.Prompt
-	settling []string
+	changing []string
 	cfg      Config
 	// faults says what goes wrong with the nth call of a process, from 1.
 	faults func(call string, nth int) fault
-	on     *power
+	on     *process
 	queue  *Queue
-	// applied says, of each event of job 1, which apply of its process entered it.
+	// applied are, for each event of job 1, the number of the apply that entered it.
 	applied []int
 }
 
@@ -50,17 +49,20 @@ func newWorld(t tb) *world {
 	w := &world{tb: t, clock: start, memory: newMemory()}
 	w.journal = w.memory
 	w.service = newService(w.now)
-	w.cfg = Config{PollInterval: 15 * time.Second, OnNewState: Submit, Now: w.now, Notify: true}
+	w.cfg = Config{
+		PollInterval: 15 * time.Second, OnNewState: Submit, Now: w.now, Notify: true,
+		Jitter: func(d time.Duration) time.Duration { return d },
+	}
 	return w
 }
 
 func (w *world) now() time.Time { return w.clock }
 
 func (w *world) found() prompts.Scanned {
-	return prompts.Scanned{Prompts: w.folder, Invalid: w.bad, Changing: w.settling}
+	return prompts.Scanned{Prompts: w.folder, Invalid: w.bad, Changing: w.changing}
 }
 
-// prompt puts a file in the folder, or in the place of that with its id.
+// prompt adds a file to the folder, or replaces the one with its id.
 func (w *world) prompt(p prompts.Prompt) prompts.Prompt {
 	if p.Path == "" {
 		p.Path = p.ID + ".md"
@@ -96,16 +98,15 @@ func cron(t tb, spec string) schedule.Cron {
 	return c
 }
 
-// process begins a new process, as main does.
+// process starts a new process, as main does.
 func (w *world) process() error {
 	w.Helper()
-	w.on = &power{world: w, calls: map[string]int{}}
+	w.on = &process{world: w, calls: map[string]int{}}
 	w.queue = New(w.cfg, wire{w.on}, wiredJournal{w.on})
-	w.queue.jitter = func(d time.Duration) time.Duration { return d }
-	return w.queue.Start(w.Context())
+	return w.queue.Recover(w.Context())
 }
 
-// pass makes one pass, in a new process where there is none.
+// pass makes one pass, in a new process if there is none.
 func (w *world) pass() (Result, error) {
 	w.Helper()
 	if w.queue == nil || w.on.killed() {
@@ -152,7 +153,7 @@ func (w *world) has(prompt string, state journal.State) journal.Job {
 	return job
 }
 
-// none fails where a prompt has a job.
+// none fails if a prompt has a job.
 func (w *world) none(prompt string) {
 	w.Helper()
 	if job, err := Find(w.Context(), w.journal, prompt); !errors.Is(err, journal.ErrNoJob) {
@@ -160,7 +161,7 @@ func (w *world) none(prompt string) {
 	}
 }
 
-// planned returns a prompt as the plan has it.
+// planned returns a prompt from the plan.
 func (w *world) planned(id string) Planned {
 	w.Helper()
 	all, err := Plan(w.Context(), w.cfg, w.journal, w.found())
@@ -186,9 +187,56 @@ func (w *world) waitsFor(id string, why Why, state journal.State) Planned {
 	return p
 }
 
-func (w *world) operator() *Operator { return NewOperator(w.journal, w.now) }
+func (w *world) operator() *Operator { return NewOperator(w.journal, w.cfg.Now) }
 
-// failing makes the nth call of that name go wrong, in one process.
+// decide makes a decision about a prompt: hold, release, cancel, retry, or an answer to
+// what became of it: resubmit, drop, or the id of its job.
+func (w *world) decide(decision, ref string) (journal.Job, error) {
+	ctx, o, found := w.Context(), w.operator(), w.found()
+	switch decision {
+	case "hold":
+		return o.Hold(ctx, ref, found)
+	case "release":
+		return o.Release(ctx, ref, found)
+	case "cancel":
+		return o.Cancel(ctx, ref, found)
+	case "retry":
+		return o.Retry(ctx, ref, found)
+	case "resubmit":
+		return o.Resolve(ctx, ref, Answer{Resubmit: true}, found)
+	case "drop":
+		return o.Resolve(ctx, ref, Answer{Drop: true}, found)
+	}
+	return o.Resolve(ctx, ref, Answer{JobID: decision}, found)
+}
+
+// decides makes a decision that must be possible.
+func (w *world) decides(decision, ref string) journal.Job {
+	w.Helper()
+	job, err := w.decide(decision, ref)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return job
+}
+
+func (w *world) pausesQueue() {
+	w.Helper()
+	if _, err := w.operator().PauseQueue(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) releasesQueue() journal.Queue {
+	w.Helper()
+	queue, err := w.operator().ReleaseQueue(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return queue
+}
+
+// failing makes the nth call of that name in a process go wrong.
 func (w *world) failing(call string, nth int, f fault) {
 	w.faults = func(c string, n int) fault {
 		if c == call && n == nth {
@@ -198,22 +246,22 @@ func (w *world) failing(call string, nth int, f fault) {
 	}
 }
 
-// settle makes passes until nothing goes on by itself, and resolves what is in
+// untilIdle makes passes until nothing more happens by itself, and resolves what is in
 // doubt by the truth.
-func (w *world) settle() {
+func (w *world) untilIdle() {
 	w.Helper()
 	for range 500 {
 		r, err := w.pass()
-		if err == nil && r.Settled() && !w.resolveAll() && r.Queue.Paused == "" {
+		if err == nil && r.Idle() && !w.resolveAll() && r.Queue.Paused == "" {
 			return
 		}
 		w.clock = w.clock.Add(20 * time.Second)
 	}
-	w.Fatalf("it does not come to rest: %+v", w.memory.jobs)
+	w.Fatalf("it does not become idle: %+v", w.memory.jobs)
 }
 
-// resolveAll answers for all that is in doubt as somebody does who looks at the
-// service, and reports whether anything was.
+// resolveAll resolves whatever is in doubt, as a person does after a look at the service,
+// and reports whether anything was.
 func (w *world) resolveAll() (any bool) {
 	w.Helper()
 	jobs, err := w.journal.Jobs(w.Context())
@@ -226,14 +274,10 @@ func (w *world) resolveAll() (any bool) {
 			w.resolve(job.Seq)
 		}
 	}
-	if queue, err := w.operator().ReleaseQueue(w.Context()); err != nil || queue.Paused != "" {
-		return true
-	}
-	return any
+	return w.releasesQueue().Paused != "" || any
 }
 
-// unclaimed returns the id of a job at the service that can only be this one; empty
-// where there is none.
+// unclaimed returns the id of a job at the service that can only be this one, or "".
 func (w *world) unclaimed(job journal.Job) string {
 	w.Helper()
 	jobs, err := w.journal.Jobs(w.Context())
@@ -258,15 +302,13 @@ func (w *world) resolve(seq int64) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	a := Answer{Resubmit: true}
+	answer := "resubmit"
 	if job.Sending {
 		if w.service.got(job.JobID, job.FollowUps[job.Sent]) > 0 {
-			a = Answer{JobID: job.JobID}
+			answer = job.JobID
 		}
 	} else if id := w.unclaimed(job); id != "" {
-		a = Answer{JobID: id}
+		answer = id
 	}
-	if _, err := w.operator().Resolve(w.Context(), job.Prompt, a, w.found()); err != nil {
-		w.Fatal(err)
-	}
+	w.decides(answer, job.Prompt)
 }

@@ -15,8 +15,8 @@ import (
 
 var _ Journal = (*state.DB)(nil)
 
-// TestJournals: the journal of these tests does what the one in the state does,
-// whatever is asked of it, so that what they show holds for the state.
+// TestJournals: the journal in memory behaves as the one in the state, so what these tests
+// show holds for the state.
 func TestJournals(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		db, err := state.OpenExisting(t.TempDir() + "/none") // in memory
@@ -52,7 +52,7 @@ func drawChanges(t *rapid.T, mem *memory) (changes []journal.Change) {
 	for range rapid.IntRange(1, 3).Draw(t, "changes") {
 		c := journal.Change{At: start.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "at")) * time.Hour), Cause: rapid.SampledFrom([]string{"", "why"}).Draw(t, "cause")}
 		job := journal.Job{
-			Prompt: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "prompt"), Attempt: rapid.IntRange(1, 3).Draw(t, "attempt"),
+			Prompt: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "prompt"), Try: rapid.IntRange(1, 3).Draw(t, "try"),
 			Project: rapid.SampledFrom([]string{"prj_a", "prj_b"}).Draw(t, "project"),
 			State:   rapid.SampledFrom(states).Draw(t, "state"), JobID: rapid.SampledFrom([]string{"", "j", "k"}).Draw(t, "id"),
 			Text: rapid.SampledFrom([]string{"", "text"}).Draw(t, "text"), Next: c.At,
@@ -64,7 +64,7 @@ func drawChanges(t *rapid.T, mem *memory) (changes []journal.Change) {
 			old := mem.jobs[seq]
 			job.Seq, job.Version, c.From = seq, old.Version+int64(rapid.IntRange(-1, 0).Draw(t, "stale")), old.State
 			if old.Prompt != "" {
-				job.Prompt, job.Attempt = old.Prompt, old.Attempt
+				job.Prompt, job.Try = old.Prompt, old.Try
 			}
 			if rapid.IntRange(0, 5).Draw(t, "wrong") == 0 {
 				c.From = rapid.SampledFrom(states).Draw(t, "from")
@@ -123,8 +123,7 @@ func sameJournals(t *rapid.T, mem *memory, db *state.DB) {
 	}
 }
 
-// TestStoryInTheState is the story of the faults with the real journal, each
-// process opening it anew.
+// TestStoryInTheState runs a story with the real journal, which each process opens anew.
 func TestStoryInTheState(t *testing.T) {
 	dir := t.TempDir()
 	w := newWorld(t)

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,13 +15,13 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// machine is a world in which everything happens, and what must hold in it.
+// machine is a world in which anything may happen, and its invariants.
 type machine struct {
 	*world
 	skew time.Duration // of the queue's clock
 	// forward: the clock was set forward, so a day can be over too early.
 	forward bool
-	// again counts, by prompt, what may have a job anew: somebody asked for it.
+	// again counts, by prompt, how often somebody asked for another job.
 	again map[string]int
 	edits int
 }
@@ -59,7 +60,7 @@ var ids = []string{"a", "b", "c", "d", "e", "f"}
 
 func (m *machine) draw(t *rapid.T) string { return rapid.SampledFrom(ids).Draw(t, "prompt") }
 
-// edit writes a file, new or in place of another.
+// edit writes a new file, or replaces one.
 func (m *machine) edit(t *rapid.T) {
 	m.edits++
 	id := m.draw(t)
@@ -113,7 +114,7 @@ func (m *machine) faulty(t *rapid.T) {
 	m.faults = nil
 }
 
-// outage is a pass in which the service takes nothing, or says so.
+// outage is a pass in which the service accepts nothing.
 func (m *machine) outage(t *rapid.T) {
 	m.service.down = always(rapid.SampledFrom([]error{
 		answer(http.StatusInternalServerError), answer(http.StatusUnauthorized), answer(http.StatusTooManyRequests), throttled(time.Hour),
@@ -123,8 +124,7 @@ func (m *machine) outage(t *rapid.T) {
 	m.service.down = nil
 }
 
-// twin is a pass in which the service answers each create with the id of a job that
-// is known.
+// twin is a pass in which the service answers each create with the id of another job.
 func (m *machine) twin(t *rapid.T) {
 	var known []string
 	for _, job := range m.memory.jobs {
@@ -172,50 +172,42 @@ func (m *machine) loses(t *rapid.T) {
 	}
 }
 
-// operate is one decision, right or nonsense. Who resolves looks first.
+// operate makes one decision, sensible or not; resolve says the truth.
 func (m *machine) operate(t *rapid.T) {
-	ctx, id, o := m.Context(), m.draw(t), NewOperator(m.journal, m.queueTime)
+	id := m.draw(t)
 	var err error
-	switch action := rapid.SampledFrom([]string{"hold", "release", "cancel", "retry", "resolve", "drop", "pause", "go on"}).Draw(t, "action"); action {
-	case "hold":
-		_, err = o.Hold(ctx, id, m.found())
-	case "release":
-		_, err = o.Release(ctx, id, m.found())
-	case "cancel":
-		_, err = o.Cancel(ctx, id, m.found())
-	case "retry":
-		if _, err = o.Retry(ctx, id, m.found()); err == nil {
-			m.again[id]++
-		}
+	switch decision := rapid.SampledFrom([]string{"hold", "release", "cancel", "retry", "resolve", "drop", "pause", "go on"}).Draw(t, "decision"); decision {
 	case "resolve":
-		if job, err := Find(ctx, m.journal, id); err == nil && job.State == journal.Unknown {
+		if job, err := Find(m.Context(), m.journal, id); err == nil && job.State == journal.Unknown {
 			m.resolve(job.Seq)
 			m.again[id]++
 		}
-	case "drop":
-		_, err = o.Resolve(ctx, id, Answer{Drop: true}, m.found())
 	case "pause":
-		_, err = o.PauseQueue(ctx)
+		m.pausesQueue()
 	case "go on":
-		_, err = o.ReleaseQueue(ctx)
+		m.releasesQueue()
+	default:
+		if _, err = m.decide(decision, id); err == nil && decision == "retry" {
+			m.again[id]++
+		}
 	}
-	if err != nil && !strings.Contains(err.Error(), ErrRefused.Error()) && !strings.Contains(err.Error(), journal.ErrNoJob.Error()) {
+	if err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, journal.ErrNoJob) {
 		t.Fatal(err)
 	}
 }
 
-// check holds what must always be.
+// check fails if an invariant is broken.
 func (m *machine) check() {
 	rows := m.memory.jobs
-	ids, attempts, unsure, busy := map[string]int64{}, map[string]int{}, map[string]int{}, 0
+	ids, tries, unsure, busy := map[string]int64{}, map[string]int{}, map[string]int{}, 0
 	firings := map[string]map[time.Time]bool{}
 	for _, job := range rows {
 		if other, twice := ids[job.JobID]; twice && job.JobID != "" {
 			m.Fatalf("jobs %d and %d have the id %s", other, job.Seq, job.JobID)
 		}
 		ids[job.JobID] = job.Seq
-		if job.Attempt > 1 {
-			attempts[job.Prompt]++
+		if job.Try > 1 {
+			tries[job.Prompt]++
 		}
 		if job.InDoubt && job.JobID == "" || job.State == journal.Submitting {
 			unsure[job.Text]++
@@ -236,17 +228,16 @@ func (m *machine) check() {
 		}
 		m.messagesOnce(at)
 	}
-	m.onlyAsked(attempts)
+	m.onlyAsked(tries)
 	if m.cfg.MaxActive > 0 && busy > m.cfg.MaxActive {
 		m.Fatalf("%d jobs may be at work, at most %d may", busy, m.cfg.MaxActive)
 	}
 	m.perDay()
 }
 
-// onlyAsked fails where a prompt has an attempt more than somebody wanted, or
-// on_unknown did.
-func (m *machine) onlyAsked(attempts map[string]int) {
-	for prompt, n := range attempts {
+// onlyAsked fails if a prompt has more tries than somebody, or on_unknown, asked for.
+func (m *machine) onlyAsked(tries map[string]int) {
+	for prompt, n := range tries {
 		byItself := 0
 		for _, job := range m.memory.jobs {
 			if job.Prompt == prompt && strings.HasPrefix(job.Reason, "on_unknown: resubmit: ") {
@@ -254,12 +245,12 @@ func (m *machine) onlyAsked(attempts map[string]int) {
 			}
 		}
 		if allowed := m.again[prompt] + byItself; n > allowed {
-			m.Fatalf("%s had %d more attempts, asked for were %d", prompt, n, allowed)
+			m.Fatalf("%s had %d more tries, asked for were %d", prompt, n, allowed)
 		}
 	}
 }
 
-// messagesOnce fails where a message was taken twice that nobody sent again.
+// messagesOnce fails if a follow-up was accepted twice that nobody asked to send again.
 func (m *machine) messagesOnce(at *remote) {
 	for i, message := range at.texts[1:] {
 		if slices.Contains(at.texts[1:i+1], message) && !m.doubted(at.id) {
@@ -268,7 +259,7 @@ func (m *machine) messagesOnce(at *remote) {
 	}
 }
 
-// doubted reports whether on_unknown may have sent a job's message again.
+// doubted reports whether on_unknown may have sent a follow-up of a job again.
 func (m *machine) doubted(id string) bool {
 	for seq, job := range m.memory.jobs {
 		for _, event := range m.memory.events[seq] {
@@ -280,7 +271,7 @@ func (m *machine) doubted(id string) bool {
 	return false
 }
 
-// perDay fails where in any 24 hours more jobs were created than may be.
+// perDay fails if more jobs were created in any 24 hours than the cap allows.
 func (m *machine) perDay() {
 	created := m.service.created()
 	if m.cfg.MaxPerDay == 0 || m.forward {
@@ -293,24 +284,19 @@ func (m *machine) perDay() {
 	}
 }
 
-// end lets everything come to rest, and sees that nothing was forgotten.
+// end lets everything end, and checks that nothing was forgotten.
 func (m *machine) end() {
-	ctx, o := m.Context(), NewOperator(m.journal, m.queueTime)
-	if _, err := o.ReleaseQueue(ctx); err != nil {
-		m.Fatal(err)
-	}
+	m.releasesQueue()
 	for _, job := range m.memory.jobs {
 		if job.State == journal.Held {
-			if _, err := o.Release(ctx, fmt.Sprintf("#%d", job.Seq), m.found()); err != nil {
-				m.Fatal(err)
-			}
+			m.decides("release", fmt.Sprintf("#%d", job.Seq))
 		}
 	}
 	m.cfg.MaxActive, m.cfg.MaxPerDay = 0, 0
 	m.queue = nil
 	for _, p := range slices.Clone(m.folder) {
 		if p.Recurs() {
-			m.remove(p.ID) // it never comes to rest
+			m.remove(p.ID) // it never becomes idle
 		}
 	}
 	var r Result
@@ -321,18 +307,16 @@ func (m *machine) end() {
 			m.Fatal(err)
 		}
 		m.check()
-		if doubt := m.resolveTruly(); r.Settled() && !doubt && r.Queue.Paused == "" {
+		if doubt := m.resolveTruly(); r.Idle() && !doubt && r.Queue.Paused == "" {
 			m.rests(r)
 			return
 		}
 		if r.Queue.Paused != "" {
-			if _, err := o.ReleaseQueue(ctx); err != nil {
-				m.Fatal(err)
-			}
+			m.releasesQueue()
 		}
 		m.clock = m.clock.Add(7 * time.Minute)
 	}
-	m.Fatalf("it does not come to rest: %+v\n%+v", r, m.memory.jobs)
+	m.Fatalf("it does not become idle: %+v\n%+v", r, m.memory.jobs)
 }
 
 func (m *machine) resolveTruly() (any bool) {
@@ -346,7 +330,7 @@ func (m *machine) resolveTruly() (any bool) {
 	return any
 }
 
-// rests fails where a prompt waits for nothing at the end.
+// rests fails if a prompt waits for nothing at the end.
 func (m *machine) rests(r Result) {
 	for _, p := range r.Planned {
 		switch {

@@ -12,8 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
-// memory is a journal that forgets with the process: what package state does, as
-// TestJournals holds it to.
+// memory is a journal in memory. TestJournals compares it with that of package state.
 type memory struct {
 	mu        sync.Mutex
 	jobs      map[int64]journal.Job
@@ -131,7 +130,7 @@ func (m *memory) put(c journal.Change) (journal.Job, error) {
 	}
 	if job.Seq == 0 {
 		for _, other := range m.jobs {
-			if other.Prompt == job.Prompt && other.Firing.Equal(job.Firing) && other.Attempt == job.Attempt {
+			if other.Prompt == job.Prompt && other.Firing.Equal(job.Firing) && other.Try == job.Try {
 				return job, fmt.Errorf("prompt %s: %w", job.Prompt, journal.ErrDuplicate)
 			}
 		}

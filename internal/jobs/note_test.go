@@ -11,7 +11,7 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// TestNotes: what a receiver reads, key by key.
+// TestNotes: the body of a notification, key by key.
 func TestNotes(t *testing.T) {
 	w := one(t, prompts.Prompt{Title: "Ask"})
 	w.after(turn)
@@ -43,8 +43,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestWhoHears: which states are told, and nothing where nobody wants to know.
-func TestWhoHears(t *testing.T) {
+// TestNotifiedStates: which states are notified, and none if nobody wants notifications.
+func TestNotifiedStates(t *testing.T) {
 	told := map[journal.State]bool{journal.Completed: true, journal.Failed: true, journal.Archived: true, journal.Lost: true, journal.Rejected: true, journal.Unknown: true}
 	for _, state := range everyState {
 		w := inState(t, state)

@@ -14,11 +14,11 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// ErrRefused: what the operator wants cannot be done with the job as it is.
+// ErrRefused: the decision does not fit the state of the job.
 var ErrRefused = errors.New("that cannot be done now")
 
-// Operator does what people decide. It sends nothing and needs no lock: it may
-// work while a queue runs, which goes on with what was decided.
+// Operator makes the decisions of people. It sends nothing and needs no lock: it works
+// while a queue runs, which goes on with what was decided.
 type Operator struct {
 	journal Journal
 	now     func() time.Time
@@ -29,18 +29,14 @@ func NewOperator(j Journal, now func() time.Time) *Operator {
 	return &Operator{j, func() time.Time { return now().UTC().Truncate(time.Microsecond) }}
 }
 
-// Find returns the newest job of the prompt with the id ref, or else the job with
-// that number ("12" or "#12"). The error is journal.ErrNoJob where there is none.
+// Find returns the newest job of the prompt with the id ref, or else the job with that
+// number ("12" or "#12"). The error is journal.ErrNoJob if there is none.
 func Find(ctx context.Context, j Journal, ref string) (journal.Job, error) {
 	all, err := j.Jobs(ctx)
 	if err != nil {
 		return journal.Job{}, err
 	}
-	v := &view{jobs: make(map[int64]journal.Job, len(all)), newest: map[string]int64{}}
-	for _, job := range all {
-		v.set(job)
-	}
-	if job, ok := v.of(ref); ok {
+	if job, ok := journal.Newest(all)[ref]; ok {
 		return j.Job(ctx, job.Seq)
 	}
 	seq, err := strconv.ParseInt(strings.TrimPrefix(ref, "#"), 10, 64)
@@ -50,51 +46,54 @@ func Find(ctx context.Context, j Journal, ref string) (journal.Job, error) {
 	return j.Job(ctx, seq)
 }
 
-// Answer is how a job in doubt is resolved: one of its fields.
+// Answer says what became of a job in doubt: one of its fields.
 type Answer struct {
 	// JobID is the service's id of the job: it was accepted.
 	JobID string
 	// Resubmit: it was not accepted, and is sent again.
 	Resubmit bool
-	// Drop: whatever became of it, it is given up.
+	// Drop: it is given up, whatever became of it.
 	Drop bool
 }
 
-// Resolve moves a job on that is in doubt, or a prompt that is held because it looks
-// renamed, and returns it. Without a journal's entry it is looked for in found.
+// Resolve moves on a job in doubt, or a prompt that is held because it looks renamed,
+// and returns it. A prompt without a job is looked up in found.
 func (o *Operator) Resolve(ctx context.Context, ref string, a Answer, found prompts.Scanned) (journal.Job, error) {
-	job, err := o.held(ctx, ref, found)
+	job, err := o.findOrHold(ctx, ref, found)
 	if err != nil {
 		return job, err
 	}
 	renamed := job.State == journal.Held && job.RenamedFrom != ""
 	if job.State != journal.Unknown && !renamed {
-		return job, refusef("%s is %s: only one that is unknown, or held because it looks renamed, can be resolved", named(job), job.State)
+		return job, refusef("%s is %s: only one that is unknown, or held because it looks renamed, can be resolved",
+			named(job), job.State)
 	}
 	switch {
 	case renamed && a.JobID != "":
-		return job, refusef("%s was not sent under this name: say --drop (it counts as done) or --resubmit (send it)", named(job))
+		return job, refusef("%s was not sent under this name: say --drop (it counts as done) or --resubmit (send it)",
+			named(job))
 	case renamed && a.Resubmit:
 		return o.release(ctx, job)
 	case renamed && a.Drop:
-		reason := fmt.Sprintf("the operator says that it counts as done: its text was sent as %s", job.RenamedFrom)
+		reason := "the operator says that it counts as done: its text was sent as " + job.RenamedFrom
 		return o.end(ctx, job, journal.Completed, reason)
 	case a.JobID != "":
-		return o.found(ctx, job, a.JobID)
+		return o.identify(ctx, job, a.JobID)
 	case a.Resubmit:
-		return o.apply(ctx, again(job, o.now(), "resolved by the operator: it was not accepted", false)...)
+		return o.apply(ctx, tryAgain(job, o.now(), "resolved by the operator: it was not accepted", false)...)
 	case a.Drop && job.Sending:
-		from := job.State
+		change := journal.Change{From: job.State, Cause: "resolved by the operator: it goes on without the message"}
 		job.State, job.Sending, job.Sent, job.Reason, job.Next = journal.Active, false, job.Sent+1, "", time.Time{}
-		return o.apply(ctx, journal.Change{Job: job, From: from, Cause: "resolved by the operator: it goes on without the message"})
+		change.Job = job
+		return o.apply(ctx, change)
 	case a.Drop:
 		return o.end(ctx, job, journal.Cancelled, "dropped by the operator; the service may have accepted it")
 	}
 	return job, refusef("say --job-id ID, --resubmit or --drop")
 }
 
-// found goes on with a job in doubt that the service has.
-func (o *Operator) found(ctx context.Context, job journal.Job, id string) (journal.Job, error) {
+// identify follows a job in doubt that the service has under an id.
+func (o *Operator) identify(ctx context.Context, job journal.Job, id string) (journal.Job, error) {
 	if id != strings.TrimSpace(id) || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return job, refusef("%q is no id of a job", id)
 	}
@@ -105,18 +104,18 @@ func (o *Operator) found(ctx context.Context, job journal.Job, id string) (journ
 	if job.Sending {
 		job.Sending, job.Sent = false, job.Sent+1
 	}
-	if job.JobID = id; job.Created.IsZero() {
+	if job.Created.IsZero() {
 		job.Created = job.Begun
 	}
-	job.State, job.InDoubt, job.Reason, job.Accepted, job.Next = journal.Active, false, "", now, time.Time{}
+	job.JobID, job.State, job.InDoubt, job.Reason, job.Accepted, job.Next = id, journal.Active, false, "", now, time.Time{}
 	job.Polls, job.Missing, job.SeenActive, job.SeenDone = 0, time.Time{}, false, 0
 	return o.apply(ctx, journal.Change{Job: job, From: from, At: now, Cause: "resolved by the operator: it is job " + id})
 }
 
-// Cancel gives a job up that has not ended, or a prompt before it was sent. What
-// the service works on it goes on with: it is only not followed any more.
+// Cancel gives up a prompt before it is sent, or a job that has not ended. The service
+// goes on with a job that it has; the queue no longer follows it.
 func (o *Operator) Cancel(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
-	job, err := o.wanted(ctx, ref, found)
+	job, err := o.findOrNew(ctx, ref, found)
 	switch {
 	case err != nil:
 		return job, err
@@ -125,36 +124,32 @@ func (o *Operator) Cancel(ctx context.Context, ref string, found prompts.Scanned
 	case job.State == journal.Unknown:
 		return o.end(ctx, job, journal.Cancelled, "dropped by the operator; the service may have accepted it")
 	case job.State == journal.Active && !job.Sending:
-		return o.end(ctx, job, journal.Cancelled, "given up by the operator: the service may go on with it, and nobody follows it")
+		reason := "given up by the operator: the service may go on with it, and nobody follows it"
+		return o.end(ctx, job, journal.Cancelled, reason)
 	case job.State.Ended():
 		return job, refusef("%s is %s already", named(job), job.State)
 	}
-	return job, inFlight(job)
+	return job, beingSent(job)
 }
 
 // Hold keeps a prompt from being sent until it is released.
 func (o *Operator) Hold(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
-	job, err := o.wanted(ctx, ref, found)
+	job, err := o.findOrNew(ctx, ref, found)
 	switch {
 	case err != nil:
 		return job, err
 	case job.State == journal.Submitting:
-		return job, inFlight(job)
+		return job, beingSent(job)
 	case job.State != journal.Pending:
 		return job, refusef("%s is %s: only one that waits can be held", named(job), job.State)
 	}
-	from := job.State
-	if job.Seq == 0 {
-		from = ""
-	}
-	job.State, job.Reason, job.Next, job.Blocked, job.Tries = journal.Held, "held by the operator", time.Time{}, time.Time{}, 0
-	return o.apply(ctx, journal.Change{Job: job, From: from, Cause: job.Reason})
+	return o.requeue(ctx, job, journal.Held, "held by the operator")
 }
 
-// Release lets a prompt go on that was held, or that waits for its next try. Without a
-// journal's entry it is looked for in found.
+// Release lets a prompt go on that is held, or that waits for its next try. A prompt
+// without a job is looked up in found.
 func (o *Operator) Release(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
-	job, err := o.held(ctx, ref, found)
+	job, err := o.findOrHold(ctx, ref, found)
 	if err != nil {
 		return job, err
 	}
@@ -165,14 +160,12 @@ func (o *Operator) Release(ctx context.Context, ref string, found prompts.Scanne
 }
 
 func (o *Operator) release(ctx context.Context, job journal.Job) (journal.Job, error) {
-	from := job.State
-	job.State, job.Reason, job.Next, job.Blocked, job.Tries = journal.Pending, "released by the operator", time.Time{}, time.Time{}, 0
-	return o.apply(ctx, journal.Change{Job: job, From: from, Cause: job.Reason})
+	return o.requeue(ctx, job, journal.Pending, "released by the operator")
 }
 
-// Retry gives a prompt another attempt whose job has ended, or is in doubt.
+// Retry sends a prompt once more whose job has ended, or is in doubt.
 func (o *Operator) Retry(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
-	job, err := o.find(ctx, ref)
+	job, err := Find(ctx, o.journal, ref)
 	if err != nil {
 		return job, err
 	}
@@ -188,14 +181,14 @@ func (o *Operator) Retry(ctx context.Context, ref string, found prompts.Scanned)
 	case !job.State.Ended() && job.State != journal.Unknown:
 		return job, refusef("%s is %s: it has not ended", named(job), job.State)
 	case job.State == journal.Unknown && job.Sending:
-		return job, refusef("a message of %s is in doubt, the job itself is not: %s", named(job), resolve(job))
+		return job, refusef("a message of %s is in doubt, the job itself is not: %s", named(job), Remedy(job))
 	}
-	return o.apply(ctx, again(job, o.now(), "retried by the operator", file.OnUnknown == prompts.Resubmit)...)
+	return o.apply(ctx, tryAgain(job, o.now(), "retried by the operator", file.OnUnknown == prompts.Resubmit)...)
 }
 
 // PauseQueue stops the whole queue until ReleaseQueue.
 func (o *Operator) PauseQueue(ctx context.Context) (journal.Queue, error) {
-	return o.queue(ctx, func(queue *journal.Queue, now time.Time) string {
+	return o.changeQueue(ctx, func(queue *journal.Queue, now time.Time) string {
 		if queue.Paused == journal.PausedOperator {
 			return ""
 		}
@@ -204,10 +197,10 @@ func (o *Operator) PauseQueue(ctx context.Context) (journal.Queue, error) {
 	})
 }
 
-// ReleaseQueue lets the queue go on. Where it is paused for jobs in doubt it does
-// once the service answers a read.
+// ReleaseQueue lets the queue go on; if it is paused for jobs in doubt, once the
+// service answers a read.
 func (o *Operator) ReleaseQueue(ctx context.Context) (journal.Queue, error) {
-	return o.queue(ctx, func(queue *journal.Queue, now time.Time) string {
+	return o.changeQueue(ctx, func(queue *journal.Queue, now time.Time) string {
 		switch {
 		case queue.Paused == "":
 			return ""
@@ -223,12 +216,12 @@ func (o *Operator) ReleaseQueue(ctx context.Context) (journal.Queue, error) {
 	})
 }
 
-// queue changes the queue as change says, which returns the cause, or nothing
-// where there is nothing to change.
-func (o *Operator) queue(ctx context.Context, change func(*journal.Queue, time.Time) string) (journal.Queue, error) {
-	var err error
-	for range raceTries {
-		var queue journal.Queue
+// changeQueue changes the queue with change, which returns the cause, or "" if there
+// is nothing to change.
+func (o *Operator) changeQueue(
+	ctx context.Context, change func(*journal.Queue, time.Time) string,
+) (queue journal.Queue, err error) {
+	for range maxRaces {
 		if queue, err = o.journal.Queue(ctx); err != nil {
 			return queue, err
 		}
@@ -245,13 +238,24 @@ func (o *Operator) queue(ctx context.Context, change func(*journal.Queue, time.T
 	return journal.Queue{}, err
 }
 
-// end is where a decision ends a job, or a prompt that has none.
+// requeue holds or releases a prompt, which waits for no next try then.
+func (o *Operator) requeue(ctx context.Context, job journal.Job, to journal.State, reason string) (journal.Job, error) {
+	job.Blocked, job.Refusals = time.Time{}, 0
+	return o.move(ctx, job, to, reason)
+}
+
+// end ends a job, or a prompt that has none.
 func (o *Operator) end(ctx context.Context, job journal.Job, state journal.State, reason string) (journal.Job, error) {
+	job.Ended = o.now()
+	return o.move(ctx, job, state, reason)
+}
+
+func (o *Operator) move(ctx context.Context, job journal.Job, state journal.State, reason string) (journal.Job, error) {
 	from := job.State
 	if job.Seq == 0 {
 		from = ""
 	}
-	job.State, job.Reason, job.Ended, job.Next = state, reason, o.now(), time.Time{}
+	job.State, job.Reason, job.Next = state, reason, time.Time{}
 	return o.apply(ctx, journal.Change{Job: job, From: from, Cause: reason})
 }
 
@@ -263,56 +267,51 @@ func (o *Operator) apply(ctx context.Context, changes ...journal.Change) (journa
 		}
 	}
 	jobs, err := o.journal.Apply(ctx, changes...)
-	if other := taken(err); other != nil {
+	switch other := takenBy(err); {
+	case other != nil:
 		return journal.Job{}, fmt.Errorf("%w: %w", ErrRefused, other)
-	}
-	if errors.Is(err, journal.ErrRaced) || errors.Is(err, journal.ErrDuplicate) {
-		return journal.Job{}, fmt.Errorf("%w: %w (docgauge jobs show %s, and try again)", ErrRefused, err, changes[0].Job.Prompt)
-	}
-	if err != nil {
+	case isRaced(err):
+		prompt := changes[0].Job.Prompt
+		return journal.Job{}, fmt.Errorf("%w: %w (docgauge jobs show %s, and try again)", ErrRefused, err, prompt)
+	case err != nil:
 		return journal.Job{}, err
 	}
 	return jobs[len(jobs)-1], nil
 }
 
-func (o *Operator) find(ctx context.Context, ref string) (journal.Job, error) {
-	return Find(ctx, o.journal, ref)
-}
-
-// held returns the job that ref names. Where the queue would hold a prompt with its
-// next pass because it looks renamed, it is held before: people decide on what the
-// plan says.
-func (o *Operator) held(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
-	job, err := o.find(ctx, ref)
+// findOrHold returns the job that ref names. A prompt that looks renamed is held first
+// if the next pass would hold it: people decide on what the plan says.
+func (o *Operator) findOrHold(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
+	job, err := Find(ctx, o.journal, ref)
 	file, ok := fileOf(cmp.Or(job.Prompt, ref), found)
 	if !ok || err != nil && !errors.Is(err, journal.ErrNoJob) {
 		return job, err
 	}
-	v, loadErr := load(ctx, o.journal, o.now())
-	if loadErr != nil {
-		return job, loadErr
+	v, readErr := readJournal(ctx, o.journal, o.now())
+	if readErr != nil {
+		return job, readErr
 	}
-	newest, _ := v.of(file.ID)
-	if from := v.renames(found).of(file, newest); from != "" && newest.Seq == job.Seq {
-		return o.apply(ctx, renamed(file, newest, from, v.at))
+	newest := v.newest[file.ID]
+	if from := v.renames(found).from(file, newest); from != "" && newest.Seq == job.Seq {
+		return o.apply(ctx, holdRenamed(file, newest, from, v.at))
 	}
 	return job, err
 }
 
-// wanted returns the job that ref names or, for a prompt that has none or recurs,
-// the one it is about to have.
-func (o *Operator) wanted(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
-	v, err := load(ctx, o.journal, o.now())
+// findOrNew returns the job that ref names or, for a prompt that has none or recurs,
+// the one that it is about to have.
+func (o *Operator) findOrNew(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
+	v, err := readJournal(ctx, o.journal, o.now())
 	if err != nil {
 		return journal.Job{}, err
 	}
 	file, ok := fileOf(ref, found)
-	newest, known := v.of(ref)
-	if again := file.Recurs() && newest.State.Ended(); !ok || known && !again {
-		return o.find(ctx, ref)
+	newest, known := v.newest[ref]
+	if firesAgain := file.Recurs() && newest.State.Ended(); !ok || known && !firesAgain {
+		return Find(ctx, o.journal, ref)
 	}
-	if from := v.renames(found).of(file, newest); from != "" {
-		return renamed(file, newest, from, v.at).Job, nil
+	if from := v.renames(found).from(file, newest); from != "" {
+		return holdRenamed(file, newest, from, v.at).Job, nil
 	}
 	job := newJob(file, journal.Pending)
 	if file.Recurs() {
@@ -333,7 +332,7 @@ func fileOf(id string, found prompts.Scanned) (prompts.Prompt, bool) {
 	return prompts.Prompt{}, false
 }
 
-func inFlight(job journal.Job) error {
+func beingSent(job journal.Job) error {
 	return refusef("%s is being sent just now: try again in a minute", named(job))
 }
 

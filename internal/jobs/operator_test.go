@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -11,8 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// inState returns a world whose prompt a has a job in a state, put there as it
-// would come there.
+// inState returns a world whose prompt a has a job that came to a state.
 func inState(t *testing.T, state journal.State) *world {
 	w := newWorld(t)
 	body := map[journal.State]string{journal.Failed: "fails", journal.Archived: "archives", journal.Active: "slow", journal.Lost: "slow"}[state]
@@ -24,14 +24,10 @@ func inState(t *testing.T, state journal.State) *world {
 		w.service.down = always(answer(400), callCreate)
 	case journal.Unknown:
 		w.service.down = always(lostError(), callCreate)
-	case journal.Held, journal.Cancelled:
-		decide := map[journal.State]func() (journal.Job, error){
-			journal.Held:      func() (journal.Job, error) { return w.operator().Hold(t.Context(), "a", w.found()) },
-			journal.Cancelled: func() (journal.Job, error) { return w.operator().Cancel(t.Context(), "a", w.found()) },
-		}[state]
-		if _, err := decide(); err != nil {
-			t.Fatal(err)
-		}
+	case journal.Held:
+		w.decides("hold", "a")
+	case journal.Cancelled:
+		w.decides("cancel", "a")
 	case journal.Submitting:
 		w.failing(callCreate, 1, killedBefore)
 	case journal.Expired:
@@ -57,62 +53,42 @@ var everyState = []journal.State{
 	journal.Rejected, journal.Unknown, journal.Held, journal.Cancelled, journal.Expired, journal.Lost,
 }
 
-// TestDecisions: what each decision does to a job in each state, and that it
-// refuses the others with a word on why.
+// TestDecisions: what each decision does to a job in each state, or that it is refused.
 func TestDecisions(t *testing.T) {
-	type decision func(w *world) (journal.Job, error)
-	ends := map[journal.State]journal.State{}
+	type leads map[journal.State]journal.State // where the newest job is then
+	retries := leads{journal.Unknown: journal.Pending}
 	for _, s := range everyState {
 		if s.Ended() {
-			ends[s] = journal.Pending
+			retries[s] = journal.Pending
 		}
 	}
-	for name, tc := range map[string]struct {
-		decide decision
-		leads  map[journal.State]journal.State // where the newest job is then
-	}{
-		"hold": {func(w *world) (journal.Job, error) { return w.operator().Hold(w.Context(), "a", w.found()) },
-			map[journal.State]journal.State{journal.Pending: journal.Held}},
-		"release": {func(w *world) (journal.Job, error) { return w.operator().Release(w.Context(), "a", w.found()) },
-			map[journal.State]journal.State{journal.Held: journal.Pending, journal.Pending: journal.Pending}},
-		"cancel": {func(w *world) (journal.Job, error) { return w.operator().Cancel(w.Context(), "a", w.found()) },
-			map[journal.State]journal.State{journal.Pending: journal.Cancelled, journal.Held: journal.Cancelled, journal.Active: journal.Cancelled, journal.Unknown: journal.Cancelled}},
-		"retry": {func(w *world) (journal.Job, error) { return w.operator().Retry(w.Context(), "a", w.found()) },
-			with(ends, journal.Unknown, journal.Pending)},
-		"resolve --job-id": {func(w *world) (journal.Job, error) {
-			return w.operator().Resolve(w.Context(), "a", Answer{JobID: "job-7"}, w.found())
-		}, map[journal.State]journal.State{journal.Unknown: journal.Active}},
-		"resolve --resubmit": {func(w *world) (journal.Job, error) {
-			return w.operator().Resolve(w.Context(), "a", Answer{Resubmit: true}, w.found())
-		}, map[journal.State]journal.State{journal.Unknown: journal.Pending}},
-		"resolve --drop": {func(w *world) (journal.Job, error) {
-			return w.operator().Resolve(w.Context(), "a", Answer{Drop: true}, w.found())
+	for decision, leads := range map[string]leads{
+		"hold":    {journal.Pending: journal.Held},
+		"release": {journal.Held: journal.Pending, journal.Pending: journal.Pending},
+		"cancel": {
+			journal.Pending: journal.Cancelled, journal.Held: journal.Cancelled,
+			journal.Active: journal.Cancelled, journal.Unknown: journal.Cancelled,
 		},
-			map[journal.State]journal.State{journal.Unknown: journal.Cancelled}},
+		"retry":    retries,
+		"job-7":    {journal.Unknown: journal.Active},
+		"resubmit": {journal.Unknown: journal.Pending},
+		"drop":     {journal.Unknown: journal.Cancelled},
 	} {
 		for _, from := range everyState {
 			w := inState(t, from)
 			before := w.job("a")
-			job, err := tc.decide(w)
-			to, can := tc.leads[from]
+			job, err := w.decide(decision, "a")
+			to, can := leads[from]
 			switch {
 			case can && (err != nil || job.State != to || w.job("a").State != to):
-				t.Errorf("%s of a job that is %s: %+v, %v", name, from, job, err)
+				t.Errorf("%s of a job that is %s: %+v, %v", decision, from, job, err)
 			case !can && (!errors.Is(err, ErrRefused) || w.job("a").Version != before.Version || w.job("a").Seq != before.Seq):
-				t.Errorf("%s of a job that is %s: %v", name, from, err)
+				t.Errorf("%s of a job that is %s: %v", decision, from, err)
 			case can && len(w.memory.events[job.Seq]) == 0:
-				t.Errorf("%s of a job that is %s left no event", name, from)
+				t.Errorf("%s of a job that is %s left no event", decision, from)
 			}
 		}
 	}
-}
-
-func with(m map[journal.State]journal.State, key, value journal.State) map[journal.State]journal.State {
-	out := map[journal.State]journal.State{key: value}
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
 }
 
 // TestDecisionsBeforeAJob: a prompt that was never begun can be held and cancelled.
@@ -120,38 +96,32 @@ func TestDecisionsBeforeAJob(t *testing.T) {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "a", OnUnknown: prompts.Resubmit})
 	w.prompt(prompts.Prompt{ID: "b"})
-	if _, err := w.operator().Hold(t.Context(), "a", w.found()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.operator().Cancel(t.Context(), "b", w.found()); err != nil {
-		t.Fatal(err)
-	}
+	w.decides("hold", "a")
+	w.decides("cancel", "b")
 	w.passes()
 	w.waitsFor("a", WhyOperator, journal.Held)
 	w.has("b", journal.Cancelled)
 	if len(w.service.jobs) > 0 {
 		t.Fatal("it was sent")
 	}
-	if _, err := w.operator().Release(t.Context(), "a", w.found()); err != nil {
-		t.Fatal(err)
-	}
+	w.decides("release", "a")
 	w.passes()
-	if job := w.has("a", journal.Active); !job.Resubmit || job.Attempt != 1 {
+	if job := w.has("a", journal.Active); !job.Resubmit || job.Try != 1 {
 		t.Errorf("%+v", job)
 	}
-	if _, err := w.operator().Hold(t.Context(), "nobody", w.found()); !errors.Is(err, journal.ErrNoJob) {
+	if _, err := w.decide("hold", "nobody"); !errors.Is(err, journal.ErrNoJob) {
 		t.Error(err)
 	}
 }
 
-// TestResolve says what was found, and the job goes on from there.
+// TestResolve: a job in doubt goes on from the operator's answer.
 func TestResolve(t *testing.T) {
 	w := inState(t, journal.Unknown)
 	at, err := w.service.CreateJob(t.Context(), "prj_a", "slow") // it had been accepted
 	if err != nil {
 		t.Fatal(err)
 	}
-	job, err := w.operator().Resolve(t.Context(), "#1", Answer{JobID: at.ID}, w.found())
+	job, err := w.decide(at.ID, "#1")
 	if err != nil || job.JobID != at.ID || job.InDoubt || job.Reason != "" {
 		t.Fatalf("%+v, %v", job, err)
 	}
@@ -162,19 +132,19 @@ func TestResolve(t *testing.T) {
 	w.prompt(prompts.Prompt{ID: "b"})
 	w.passes()
 	for _, id := range []string{w.job("b").JobID, " x", "a\nb"} {
-		if _, err := w.operator().Resolve(t.Context(), "a", Answer{JobID: id}, w.found()); !errors.Is(err, ErrRefused) {
+		if _, err := w.decide(id, "a"); !errors.Is(err, ErrRefused) {
 			t.Errorf("id %q: %v", id, err)
 		}
 	}
-	if _, err := w.operator().Resolve(t.Context(), "a", Answer{}, w.found()); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "--resubmit") {
+	if _, err := w.decide("", "a"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "--resubmit") {
 		t.Error(err)
 	}
-	job, err = w.operator().Resolve(t.Context(), "1", Answer{Resubmit: true}, w.found())
-	if err != nil || job.Attempt != 2 || job.Resubmit {
+	job, err = w.decide("resubmit", "1")
+	if err != nil || job.Try != 2 || job.Resubmit {
 		t.Errorf("%+v, %v", job, err)
 	}
 	w.passes()
-	if job := w.has("a", journal.Active); job.Attempt != 2 {
+	if job := w.has("a", journal.Active); job.Try != 2 {
 		t.Errorf("%+v", job)
 	}
 	if old := w.memory.jobs[1]; old.State != journal.Cancelled || !old.InDoubt {
@@ -182,15 +152,12 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestResolveAMessage says what became of it.
+// TestResolveAMessage: so does a job with a follow-up in doubt.
 func TestResolveAMessage(t *testing.T) {
-	for name, tc := range map[string]struct {
-		answer Answer
-		texts  []string
-	}{
-		"it is there":     {Answer{JobID: "job-1"}, []string{"do a", "two"}},
-		"it is not there": {Answer{Resubmit: true}, []string{"do a", "one", "two"}},
-		"go on without":   {Answer{Drop: true}, []string{"do a", "two"}},
+	for answer, texts := range map[string][]string{
+		"job-1":    {"do a", "two"}, // it is there
+		"resubmit": {"do a", "one", "two"},
+		"drop":     {"do a", "two"},
 	} {
 		w := one(t, prompts.Prompt{FollowUps: []string{"one", "two"}})
 		w.service.down = always(lostError(), callMessage)
@@ -199,35 +166,33 @@ func TestResolveAMessage(t *testing.T) {
 		if p := w.waitsFor("a", WhyOperator, journal.Unknown); !strings.Contains(p.Reason, "--job-id job-1") {
 			t.Error(p.Reason)
 		}
-		if _, err := w.operator().Resolve(t.Context(), "a", Answer{JobID: "job-2"}, w.found()); !errors.Is(err, ErrRefused) {
+		if _, err := w.decide("job-2", "a"); !errors.Is(err, ErrRefused) {
 			t.Errorf("another job's id: %v", err)
 		}
-		if _, err := w.operator().Retry(t.Context(), "a", w.found()); !errors.Is(err, ErrRefused) {
+		if _, err := w.decide("retry", "a"); !errors.Is(err, ErrRefused) {
 			t.Errorf("retry: %v", err)
 		}
-		if _, err := w.operator().Resolve(t.Context(), "a", tc.answer, w.found()); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		w.decides(answer, "a")
 		for range 60 {
 			w.after(15 * time.Second)
 		}
 		w.has("a", journal.Completed)
-		if got := w.service.jobs[0].texts; !slices.Equal(got, tc.texts) || len(w.service.jobs) != 1 {
-			t.Errorf("%s: the job got %q", name, got)
+		if got := w.service.jobs[0].texts; !slices.Equal(got, texts) || len(w.service.jobs) != 1 {
+			t.Errorf("%s: the job got %q", answer, got)
 		}
 	}
 }
 
-// TestRetry sends the file as it is now, under another attempt, and only of the
-// newest job.
+// TestRetry: a retry sends the file as it is now, as another try, and only of the newest
+// job.
 func TestRetry(t *testing.T) {
 	w := inState(t, journal.Failed)
 	w.prompt(prompts.Prompt{ID: "a", Body: "mended", OnUnknown: prompts.Resubmit})
-	job, err := w.operator().Retry(t.Context(), "a", w.found())
-	if err != nil || job.Attempt != 2 || !job.Resubmit {
+	job, err := w.decide("retry", "a")
+	if err != nil || job.Try != 2 || !job.Resubmit {
 		t.Fatalf("%+v, %v", job, err)
 	}
-	if _, err := w.operator().Retry(t.Context(), "1", w.found()); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "job 2") {
+	if _, err := w.decide("retry", "1"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "job 2") {
 		t.Error(err)
 	}
 	w.passes()
@@ -236,7 +201,7 @@ func TestRetry(t *testing.T) {
 		t.Errorf("%+v", job)
 	}
 	w.remove("a")
-	if _, err := w.operator().Retry(t.Context(), "a", w.found()); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "no valid file") {
+	if _, err := w.decide("retry", "a"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "no valid file") {
 		t.Error(err)
 	}
 }
@@ -261,7 +226,7 @@ func TestFind(t *testing.T) {
 // racing is a journal in which somebody is always faster.
 type racing struct{ Journal }
 
-func (r racing) Job(ctx ctxt, seq int64) (journal.Job, error) {
+func (r racing) Job(ctx context.Context, seq int64) (journal.Job, error) {
 	job, err := r.Journal.Job(ctx, seq)
 	if err == nil {
 		_, err = r.Journal.Apply(ctx, journal.Change{Job: job, From: job.State})

@@ -2,29 +2,32 @@ package jobs
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// Result is what a pass did, and how things stand after it.
+// Result is what a pass did, and the state of the queue after it.
 type Result struct {
-	// Created and Messages count what the service took, Polled the reads, Ended the
-	// jobs that came to an end, Unknown what is newly in doubt, Rejected what the
-	// service does not take.
+	// Created and Messages count the creates and follow-ups that the service accepted,
+	// Polled the reads, Ended the jobs that ended, Unknown what is newly in doubt, and
+	// Rejected what the service refused for good.
 	Created, Messages, Polled, Ended, Unknown, Rejected int
 
 	Planned []Planned
 	Queue   journal.Queue
-	// Following counts the jobs that are at work, Next is when one of them is read next.
+	// Following counts the jobs at work. Next is when one of them is read next.
 	Following int
 	Next      time.Time
 }
 
-// Settled reports whether nothing goes on by itself soon: no job is at work, and
-// what waits does so for a person, for a prompt that does, or for its time.
-func (r Result) Settled() bool {
+// Idle reports whether nothing more happens by itself soon: no job is at work, and
+// every prompt that waits does so for a person, for another such prompt, or for its time.
+func (r Result) Idle() bool {
 	for _, p := range r.Planned {
 		waits := p.State == journal.Pending || p.State == journal.Unknown && r.Queue.Paused == ""
 		if waits && p.Why.passes() {
@@ -34,58 +37,72 @@ func (r Result) Settled() bool {
 	return r.Following == 0
 }
 
-// Pass does what is to be done now: it reads the jobs that are due, sends the
-// follow-ups of those completed, and submits the prompts that may go. The error is
-// ErrNewState, or that of the journal; then nothing was begun that is not in it.
-func (q *Queue) Pass(ctx context.Context, found prompts.Scanned) (Result, error) {
-	p := &pass{Queue: q, found: found, unrendered: map[string]error{}}
-	err := p.run(ctx)
-	if p.view == nil {
-		return p.Result, err
-	}
-	p.Planned, p.Result.Queue = p.plan(q.cfg, found, p.unrendered), p.queue
-	for _, job := range p.jobs {
-		if job.State != journal.Active && job.State != journal.Submitting {
-			continue
-		}
-		p.Following++
-		if job.State == journal.Active && (p.Next.IsZero() || job.Next.Before(p.Next)) {
-			p.Next = job.Next
-		}
-	}
-	return p.Result, err
+// plus adds the counts of a later pass, whose state of the queue it takes.
+func (r Result) plus(later Result) Result {
+	later.Created += r.Created
+	later.Messages += r.Messages
+	later.Polled += r.Polled
+	later.Ended += r.Ended
+	later.Unknown += r.Unknown
+	later.Rejected += r.Rejected
+	return later
 }
 
-// pass is one pass.
+// pass is one pass over the prompts and their jobs.
 type pass struct {
-	*Queue
-	*view
-	Result
-	found prompts.Scanned
-	// unrendered are prompts, by id, whose template could not be filled in.
+	q      *Queue
+	view   *view // as the last step left the journal
+	found  prompts.Scanned
+	result Result
+	// unrendered are prompts, by id, whose template cannot be filled in now.
 	unrendered map[string]error
-	// answers: the service answered a read. completed are jobs, by number, that are
-	// and have follow-ups left.
-	answers   bool
+	// raced are prompts, by id, that an operator changed while they were to be sent.
+	raced map[string]bool
+	// answered: the service answered a read.
+	answered bool
+	// completed are jobs, by number, that are completed and have follow-ups left.
 	completed []int64
 }
 
+// Pass does what is due now: it reads jobs, sends the follow-ups of those that are
+// completed, and submits the prompts that may go. After the end of ctx what is under
+// way is finished, and nothing new begins. The error is ErrNewState, or that of the
+// journal; then nothing was sent without an intent in the journal.
+func (q *Queue) Pass(ctx context.Context, found prompts.Scanned) (Result, error) {
+	p := &pass{q: q, found: found, unrendered: map[string]error{}, raced: map[string]bool{}}
+	err := p.run(ctx)
+	if p.view == nil {
+		return p.result, err
+	}
+	p.result.Planned, p.result.Queue = p.view.plan(q.cfg, found, p.unrendered), p.view.queue
+	for _, job := range p.view.jobs {
+		if job.State != journal.Active && job.State != journal.Submitting {
+			continue
+		}
+		p.result.Following++
+		if next := p.result.Next; job.State == journal.Active && (next.IsZero() || job.Next.Before(next)) {
+			p.result.Next = job.Next
+		}
+	}
+	return p.result, err
+}
+
 func (p *pass) run(ctx context.Context) error {
-	if err := p.Start(ctx); err != nil {
+	if err := p.q.Recover(ctx); err != nil {
 		return err
 	}
-	if err := p.payOwed(ctx); err != nil {
+	if err := p.q.save(ctx); err != nil {
 		return err
 	}
-	if err := p.journal.Present(); err != nil {
+	if err := p.q.journal.Present(); err != nil {
 		return err
 	}
 	if err := p.reload(ctx); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{p.clockSetBack, p.poll, p.resume, p.messages, p.adoptState, p.tidy, p.submit} {
-		// What is under way at the end of ctx is done, nothing new begins.
-		if over(ctx) {
+	steps := []func(context.Context) error{p.correctTimes, p.poll, p.resume, p.sendFollowUps, p.adopt, p.tidy, p.submit}
+	for _, step := range steps {
+		if ctx.Err() != nil {
 			break
 		}
 		if err := step(ctx); err != nil {
@@ -95,50 +112,180 @@ func (p *pass) run(ctx context.Context) error {
 	return nil
 }
 
-// over reports whether nothing new is to begin.
-func over(ctx context.Context) bool { return ctx.Err() != nil }
-
-func (p *pass) reload(ctx context.Context) (err error) {
-	v, err := p.load(context.WithoutCancel(ctx))
+// reload reads the journal again, even after the end of ctx.
+func (p *pass) reload(ctx context.Context) error {
+	v, err := readJournal(context.WithoutCancel(ctx), p.q.journal, p.q.now())
 	if err == nil {
 		p.view = v
 	}
 	return err
 }
 
-func (p *pass) adoptState(ctx context.Context) error { return p.adopt(ctx, p.view, p.found) }
-
-// payOwed enters what came of an earlier call.
-func (q *Queue) payOwed(ctx context.Context) error {
-	if q.owed == nil {
-		return nil
+// apply makes changes, and reports whether they were made: not if somebody else was
+// faster. The next pass then prepares them anew.
+func (p *pass) apply(ctx context.Context, changes ...journal.Change) (bool, error) {
+	if len(changes) == 0 {
+		return true, nil
 	}
-	if err := q.owed(ctx); err != nil {
-		return err
+	_, err := p.q.apply(ctx, changes...)
+	if isRaced(err) {
+		return false, nil
 	}
-	q.owed = nil
-	return nil
+	return err == nil, err
 }
 
-// clockSetBack takes what lies in the future to have happened now: it would count
-// against the cap per day, or hold the queue up, for as long as the clock was
-// wrong.
-func (p *pass) clockSetBack(ctx context.Context) error {
-	var changes []journal.Change
-	for _, job := range p.where(func(j journal.Job) bool { return j.Charged.After(p.at) }) {
-		job.Charged = p.at
-		changes = append(changes, journal.Change{Job: job, From: job.State})
+func (p *pass) applyAndReload(ctx context.Context, changes ...journal.Change) error {
+	if _, err := p.apply(ctx, changes...); err != nil {
+		return err
 	}
-	if p.queue.Since.After(p.at) {
-		queue := p.queue
-		queue.Since = p.at
+	return p.reload(ctx)
+}
+
+// correctTimes moves times of the future to now: the clock was set back. They would
+// count against the cap per day, or keep a pause, for as long as the clock was wrong.
+func (p *pass) correctTimes(ctx context.Context) error {
+	at := p.view.at
+	var changes []journal.Change
+	for _, job := range p.view.jobs {
+		if job.Charged.After(at) {
+			job.Charged = at
+			changes = append(changes, journal.Change{Job: job, From: job.State})
+		}
+	}
+	if queue := p.view.queue; queue.Since.After(at) {
+		queue.Since = at
 		changes = append(changes, journal.Change{Queue: &queue})
 	}
 	if len(changes) == 0 {
 		return nil
 	}
-	if _, err := p.enter(ctx, changes...); err != nil {
+	return p.applyAndReload(ctx, changes...)
+}
+
+// ErrNewState: there are prompts, and a journal without any job. If the state was lost
+// all of them would be sent a second time.
+var ErrNewState = errors.New("prompt files exist, but this state has no job history")
+
+var errNewState = fmt.Errorf("%w: set DOCGAUGE_PROMPTS_ON_NEW_STATE=submit once to send them, "+
+	"or =skip if they were sent before (they then count as done)", ErrNewState)
+
+// adopt makes sure that the queue knows its state. Without prompts there is nothing to
+// decide.
+func (p *pass) adopt(ctx context.Context) error {
+	all := slices.Concat(p.found.Prompts, p.found.Invalid)
+	if p.view.queue.Adopted || len(all) == 0 {
+		return nil
+	}
+	queue, at := p.view.queue, p.view.at
+	queue.Adopted = true
+	changes := []journal.Change{{At: at, Queue: &queue}}
+	switch {
+	case p.q.cfg.OnNewState == Submit:
+		changes[0].Cause = "new state: its prompts are sent"
+	case p.q.cfg.OnNewState != Skip:
+		return errNewState
+	case len(p.found.Changing) > 0:
+		return fmt.Errorf("%w: %d files have just changed; they count as done with the others once they stay unchanged",
+			ErrNewState, len(p.found.Changing))
+	default:
+		changes[0].Cause = fmt.Sprintf("new state: %d prompts count as done", len(all))
+		done := map[string]bool{} // an invalid id can come twice
+		for _, file := range all {
+			// One that recurs goes on with its next firing.
+			if _, known := p.view.newest[file.ID]; known || file.Recurs() || done[file.ID] {
+				continue
+			}
+			done[file.ID] = true
+			job := newJob(file, journal.Completed)
+			job.Reason, job.Ended = "it counted as done when this state was new; it was not sent", at
+			changes = append(changes, journal.Change{Job: job, At: at, Cause: job.Reason})
+		}
+	}
+	if _, err := p.q.apply(ctx, changes...); err != nil {
 		return err
 	}
+	p.q.cfg.Logger.Info("new state adopted", "policy", p.q.cfg.OnNewState, "prompts", len(all))
 	return p.reload(ctx)
+}
+
+// tidy makes the transitions that need no call of the service: recurring prompts are
+// noted, renamed ones held, jobs whose time is over expire, and those in doubt whose
+// prompts ask for it get another try.
+func (p *pass) tidy(ctx context.Context) error {
+	v := p.view
+	if !v.queue.Adopted {
+		return nil
+	}
+	changed, renames := false, v.renames(p.found)
+	for _, file := range p.found.Prompts {
+		if file.Recurs() {
+			known, ok := v.recurring[file.ID]
+			if spec := file.Schedule.String(); !ok || known.Schedule != spec || known.Since.After(v.at) {
+				changed = true
+				if err := p.q.journal.See(ctx, file.ID, spec, v.at); err != nil {
+					return err
+				}
+			}
+		}
+		changes := p.transitions(renames, file)
+		changed = changed || len(changes) > 0
+		if _, err := p.apply(ctx, changes...); err != nil {
+			return err
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return p.reload(ctx)
+}
+
+// transitions are those of the newest job of a prompt that need no call.
+func (p *pass) transitions(renames renames, file prompts.Prompt) []journal.Change {
+	v := p.view
+	job, ok := v.newest[file.ID]
+	if from := renames.from(file, job); from != "" {
+		held := holdRenamed(file, job, from, v.at)
+		p.q.cfg.Logger.Warn("prompt held: it looks renamed", "prompt", file.ID, "from", from, "remedy", Remedy(held.Job))
+		return []journal.Change{held}
+	}
+	expiry := ""
+	switch {
+	case !ok:
+		return nil
+	case job.State == journal.Pending && expired(file, v.at):
+		expiry = "its time was over at " + utc(file.Expires)
+	case job.State == journal.Pending && file.Recurs():
+		if due, _ := v.firing(file); !due.IsZero() && due.After(job.Firing) {
+			expiry = "its firing was missed: that of " + utc(due) + " comes in its place"
+		}
+	case resubmits(file, job) && v.queue.Paused == "":
+		return tryAgain(job, v.at, "on_unknown: resubmit", false)
+	}
+	if expiry == "" {
+		return nil
+	}
+	job.State, job.Reason, job.Ended = journal.Expired, expiry, v.at
+	return []journal.Change{{Job: job, From: journal.Pending, At: v.at, Cause: expiry}}
+}
+
+// tryAgain gives a job that has ended, or is in doubt, another try; or sends a
+// follow-up in doubt again. resubmit is whether that may happen once more by itself.
+func tryAgain(job journal.Job, now time.Time, cause string, resubmit bool) []journal.Change {
+	if job.State == journal.Unknown && job.Sending {
+		job.State, job.Sending, job.InDoubt, job.Resubmit = journal.Active, false, false, resubmit
+		job.Reason, job.Next = cause+": "+followUpName(job)+" is sent again", time.Time{}
+		return []journal.Change{{Job: job, From: journal.Unknown, At: now, Cause: job.Reason}}
+	}
+	var changes []journal.Change
+	if job.State == journal.Unknown {
+		old := job
+		old.State, old.Ended = journal.Cancelled, now
+		old.Reason = fmt.Sprintf("%s: try %d takes its place; the service may have accepted this one", cause, job.Try+1)
+		changes = append(changes, journal.Change{Job: old, From: journal.Unknown, At: now, Cause: old.Reason})
+	}
+	next := journal.Job{
+		Prompt: job.Prompt, Firing: job.Firing, Try: job.Try + 1, Project: job.Project, Title: job.Title, Path: job.Path,
+		Digest: job.Digest, ConcurrencyKey: job.ConcurrencyKey, Resubmit: resubmit, State: journal.Pending, Reason: cause,
+	}
+	return append(changes, journal.Change{Job: next, At: now, Cause: fmt.Sprintf("try %d: %s", next.Try, cause)})
 }

@@ -32,7 +32,7 @@ func manyPrompts(t *testing.T) *world {
 func inDoubtTwice(t *testing.T) *world {
 	w := manyPrompts(t)
 	w.service.down = always(lostError())
-	if r := w.passes(); r.Unknown != 2 || r.Queue.Paused != journal.PausedUnknown || !r.Settled() {
+	if r := w.passes(); r.Unknown != 2 || r.Queue.Paused != journal.PausedUnknown || !r.Idle() {
 		t.Fatalf("%+v", r)
 	}
 	w.has("a", journal.Unknown)
@@ -60,7 +60,7 @@ func TestOneUnknownHoldsItselfAlone(t *testing.T) {
 	}
 }
 
-// TestPauseEndsAfterAnHour, once the service answers, and not before.
+// TestPauseEndsAfterAnHour: not before, and only once the service answers.
 func TestPauseEndsAfterAnHour(t *testing.T) {
 	w := inDoubtTwice(t)
 	w.after(2 * time.Hour)
@@ -83,7 +83,7 @@ func TestPauseEndsAfterAnHour(t *testing.T) {
 	w.has("a", journal.Unknown)
 }
 
-// TestPauseAfterTheHourComesBackSooner: one more in doubt is enough.
+// TestPauseAfterTheHourComesBackSooner: after the hour a single one in doubt pauses it.
 func TestPauseAfterTheHourComesBackSooner(t *testing.T) {
 	w := inDoubtTwice(t)
 	w.service.down = always(lostError(), callCreate)
@@ -94,12 +94,10 @@ func TestPauseAfterTheHourComesBackSooner(t *testing.T) {
 	w.paused(journal.PausedUnknown)
 }
 
-// TestReleaseOfThePause needs an answer of the service too, and is not forgotten.
+// TestReleaseOfThePause: it needs an answer of the service too, and is not forgotten.
 func TestReleaseOfThePause(t *testing.T) {
 	w := inDoubtTwice(t)
-	if _, err := w.operator().ReleaseQueue(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.releasesQueue()
 	w.after(time.Second)
 	w.paused(journal.PausedUnknown)
 	w.queue = nil
@@ -123,7 +121,7 @@ func TestProbesAreFew(t *testing.T) {
 	}
 }
 
-// TestReadsOfJobsAnswerToo: no probe where a job is read anyway.
+// TestReadsOfJobsAnswerToo: there is no probe if a job is read anyway.
 func TestReadsOfJobsAnswerToo(t *testing.T) {
 	w := manyPrompts(t)
 	n := 0
@@ -143,8 +141,7 @@ func TestReadsOfJobsAnswerToo(t *testing.T) {
 	}
 }
 
-// TestUnknownIsNeverSentAgain by itself: not by passes, days, restarts or the end
-// of a pause.
+// TestUnknownIsNeverSentAgain: not after passes, days, restarts or the end of a pause.
 func TestUnknownIsNeverSentAgain(t *testing.T) {
 	w := inDoubtTwice(t)
 	w.service.down = nil
@@ -158,22 +155,22 @@ func TestUnknownIsNeverSentAgain(t *testing.T) {
 	}
 }
 
-// TestOnUnknownResubmit sends once more, and then no more; what is edited since, or
-// has become hold, stays.
+// TestOnUnknownResubmit: a prompt is sent once more, and then no more; not if it was
+// edited since, or no longer asks for it.
 func TestOnUnknownResubmit(t *testing.T) {
 	again := prompts.Prompt{ID: "a", OnUnknown: prompts.Resubmit, FollowUps: []string{"then"}}
 	w := newWorld(t)
 	w.prompt(again)
 	w.service.down = always(lostError(), callCreate)
-	if r := w.passes(); r.Settled() {
-		t.Error("settled before it is sent again")
+	if r := w.passes(); r.Idle() {
+		t.Error("idle before it is sent again")
 	}
 	if p := w.planned("a"); p.Why != WhyRetry {
 		t.Errorf("%+v", p)
 	}
 	w.passes()
 	job := w.has("a", journal.Unknown)
-	if n := w.service.calls[callCreate]; n != 2 || job.Attempt != 2 || job.Resubmit {
+	if n := w.service.calls[callCreate]; n != 2 || job.Try != 2 || job.Resubmit {
 		t.Errorf("%d creates, %+v", n, job)
 	}
 	if first := w.memory.jobs[1]; first.State != journal.Cancelled || !first.InDoubt || !strings.Contains(first.Reason, "the service may have accepted this one") {
@@ -203,7 +200,25 @@ func TestOnUnknownResubmit(t *testing.T) {
 	}
 }
 
-// TestOnUnknownResubmitOfAMessage sends the message once more.
+// TestOnUnknownResubmitWaitsForThePause: nothing gets another try while the queue pauses.
+func TestOnUnknownResubmitWaitsForThePause(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []string{"a", "b"} {
+		w.prompt(prompts.Prompt{ID: id, OnUnknown: prompts.Resubmit})
+	}
+	w.service.down = always(lostError())
+	w.passes()
+	w.after(time.Minute)
+	w.paused(journal.PausedUnknown)
+	w.has("a", journal.Unknown)
+	w.service.down = nil
+	w.releasesQueue()
+	w.after(time.Minute)
+	w.has("a", journal.Active)
+	w.has("b", journal.Active)
+}
+
+// TestOnUnknownResubmitOfAMessage: the follow-up is sent once more.
 func TestOnUnknownResubmitOfAMessage(t *testing.T) {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "a", OnUnknown: prompts.Resubmit, FollowUps: []string{"then"}})
@@ -214,7 +229,7 @@ func TestOnUnknownResubmitOfAMessage(t *testing.T) {
 		w.after(time.Minute)
 	}
 	job := w.has("a", journal.Unknown)
-	if n := w.service.calls[callMessage]; n != 2 || job.Attempt != 1 {
+	if n := w.service.calls[callMessage]; n != 2 || job.Try != 1 {
 		t.Errorf("%d messages, %+v", n, job)
 	}
 }
@@ -248,7 +263,7 @@ func TestUnauthorized(t *testing.T) {
 	}
 }
 
-// TestReadKeyRefused: with separate keys the one for reads can be the one refused.
+// TestReadKeyRefused: of two keys the one for reads can be refused.
 func TestReadKeyRefused(t *testing.T) {
 	w := manyPrompts(t)
 	w.cfg.MaxActive = 1
@@ -257,9 +272,7 @@ func TestReadKeyRefused(t *testing.T) {
 	w.after(turn)
 	w.paused(journal.PausedUnauthorized)
 	w.has("a", journal.Active)
-	if _, err := w.operator().ReleaseQueue(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.releasesQueue()
 	w.paused("")
 	w.service.down = nil
 	w.after(5 * time.Minute)
@@ -267,8 +280,7 @@ func TestReadKeyRefused(t *testing.T) {
 	w.has("b", journal.Active)
 }
 
-// TestOperatorPause: nothing new, neither prompts nor messages; what is at work is
-// followed.
+// TestOperatorPause: nothing is sent, and jobs at work are followed.
 func TestOperatorPause(t *testing.T) {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "a", FollowUps: []string{"then"}})
@@ -276,9 +288,7 @@ func TestOperatorPause(t *testing.T) {
 	w.passes()
 	w.prompt(prompts.Prompt{ID: "c"})
 	for range 2 {
-		if _, err := w.operator().PauseQueue(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.pausesQueue()
 	}
 	for range 10 {
 		w.after(turn)
@@ -289,8 +299,8 @@ func TestOperatorPause(t *testing.T) {
 	if n := w.service.calls[callMessage]; n > 0 {
 		t.Errorf("%d messages", n)
 	}
-	if queue, err := w.operator().ReleaseQueue(t.Context()); err != nil || queue.Paused != "" {
-		t.Fatalf("%+v, %v", queue, err)
+	if queue := w.releasesQueue(); queue.Paused != "" {
+		t.Fatalf("%+v", queue)
 	}
 	w.after(5 * time.Minute)
 	w.has("c", journal.Active)
@@ -299,18 +309,16 @@ func TestOperatorPause(t *testing.T) {
 	}
 }
 
-// TestOperatorPauseDoesNotHideDoubt: released, the doubts still want an answer.
+// TestOperatorPauseDoesNotHideDoubt: after its release the doubts still pause the queue.
 func TestOperatorPauseDoesNotHideDoubt(t *testing.T) {
 	w := inDoubtTwice(t)
-	if _, err := w.operator().PauseQueue(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.pausesQueue()
 	w.service.down = nil
 	w.after(3 * time.Hour)
 	w.paused(journal.PausedOperator)
 	w.service.down = always(lostError())
-	if queue, err := w.operator().ReleaseQueue(t.Context()); err != nil || queue.Paused != journal.PausedUnknown {
-		t.Fatalf("%+v, %v", queue, err)
+	if queue := w.releasesQueue(); queue.Paused != journal.PausedUnknown {
+		t.Fatalf("%+v", queue)
 	}
 	w.after(time.Minute)
 	w.none("c")
@@ -330,9 +338,7 @@ func TestPauseDuringACreate(t *testing.T) {
 				return lostError() // so that the next outcome changes the queue
 			}
 			if n == 2 {
-				if _, err := w.operator().PauseQueue(t.Context()); err != nil {
-					t.Error(err)
-				}
+				w.pausesQueue()
 				return err
 			}
 			return nil

@@ -27,14 +27,12 @@ func TestDependsOn(t *testing.T) {
 	if p := w.waitsFor("a", WhyDependency, journal.Pending); !strings.Contains(p.Reason, "c to be completed, and that is failed: docgauge jobs retry c") {
 		t.Error(p.Reason)
 	}
-	if r := w.after(time.Hour); !r.Settled() {
+	if r := w.after(time.Hour); !r.Idle() {
 		t.Error("a dependency that failed is waited for")
 	}
 	w.none("a")
 	w.prompt(prompts.Prompt{ID: "c", Body: "c, mended"})
-	if _, err := w.operator().Retry(t.Context(), "c", w.found()); err != nil {
-		t.Fatal(err)
-	}
+	w.decides("retry", "c")
 	w.passes()
 	w.has("c", journal.Active)
 	w.after(turn)
@@ -73,7 +71,7 @@ func TestConcurrencyKey(t *testing.T) {
 	w.has("b", journal.Active)
 }
 
-// TestUnknownKeepsItsKey: what may be at work does not get company.
+// TestUnknownKeepsItsKey: a job in doubt may be at work, so it blocks its key.
 func TestUnknownKeepsItsKey(t *testing.T) {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "a", ConcurrencyKey: "k"})
@@ -110,8 +108,7 @@ func TestTimes(t *testing.T) {
 	w.none("late")
 }
 
-// TestExpiresWhileItWaits: one that was refused for a time, and has a job for it,
-// expires all the same.
+// TestExpiresWhileItWaits: a prompt that was refused for a time expires too.
 func TestExpiresWhileItWaits(t *testing.T) {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "a", Expires: start.Add(time.Minute)})
@@ -142,16 +139,14 @@ func TestDrift(t *testing.T) {
 	if !p.Drifted || p.State != journal.Completed || !strings.Contains(p.Reason, "docgauge jobs retry a") || len(w.service.jobs) != 1 {
 		t.Errorf("%+v, %d jobs", p, len(w.service.jobs))
 	}
-	if _, err := w.operator().Retry(t.Context(), "a", w.found()); err != nil {
-		t.Fatal(err)
-	}
+	w.decides("retry", "a")
 	w.passes()
-	if job := w.has("a", journal.Active); job.Attempt != 2 || w.service.taken("do it otherwise") != 1 || w.planned("a").Drifted {
+	if job := w.has("a", journal.Active); job.Try != 2 || w.service.taken("do it otherwise") != 1 || w.planned("a").Drifted {
 		t.Errorf("%+v", job)
 	}
 }
 
-// TestEditBeforeItIsSent is no drift: what is sent is what is there.
+// TestEditBeforeItIsSent: that is no drift, the new text is sent.
 func TestEditBeforeItIsSent(t *testing.T) {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "a"})
@@ -176,21 +171,19 @@ func TestEditBeforeItIsSent(t *testing.T) {
 func TestFilesThatDoNotCount(t *testing.T) {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "gone"})
-	w.prompt(prompts.Prompt{ID: "settles", Project: "prj_b"})
+	w.prompt(prompts.Prompt{ID: "changing", Project: "prj_b"})
 	w.service.down = always(throttled(time.Minute))
 	w.passes()
 	w.after(2 * time.Minute)
 	w.service.down = nil
-	for _, id := range []string{"gone", "settles"} {
+	for _, id := range []string{"gone", "changing"} {
 		w.remove(id)
-		if _, err := w.operator().Release(t.Context(), id, w.found()); err != nil {
-			t.Fatal(err)
-		}
+		w.decides("release", id)
 	}
 	found := prompts.Scanned{
 		Invalid:  []prompts.Prompt{{ID: "bad", Path: "bad.md"}},
 		Findings: []prompts.Finding{{Path: "bad.md", Line: 3, Text: "schedule: it never fires"}},
-		Changing: []string{"settles.md", "new.md"},
+		Changing: []string{"changing.md", "new.md"},
 	}
 	w.clock = w.clock.Add(time.Hour)
 	r, err := w.queue.Pass(t.Context(), found)
@@ -201,7 +194,7 @@ func TestFilesThatDoNotCount(t *testing.T) {
 	for _, p := range r.Planned {
 		got[p.ID] = p.Why
 	}
-	want := map[string]Why{"bad": WhyInvalid, "gone": WhyGone, "settles": WhySettling, "new.md": WhySettling}
+	want := map[string]Why{"bad": WhyInvalid, "gone": WhyGone, "changing": WhyChanging, "new.md": WhyChanging}
 	for id, why := range want {
 		if got[id] != why {
 			t.Errorf("%s waits for %q, want %q", id, got[id], why)
@@ -209,8 +202,8 @@ func TestFilesThatDoNotCount(t *testing.T) {
 	}
 }
 
-// TestOrder: the projects in turn, going on after the last one; within a project
-// by path, and the oldest firing of what recurs.
+// TestOrder: the projects take turns, beginning after the last one; within a project by
+// path, then recurring prompts by firing.
 func TestOrder(t *testing.T) {
 	w := newWorld(t)
 	w.cfg.MaxActive = 2
@@ -237,7 +230,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestPlanChangesNothing: neither the journal nor the service hear of a plan.
+// TestPlanChangesNothing: neither in the journal nor at the service.
 func TestPlanChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.cfg.OnNewState = Skip
@@ -256,8 +249,8 @@ func TestPlanChangesNothing(t *testing.T) {
 	}
 }
 
-// TestTemplateThatCannotBeFilled holds its prompt, and no other.
-func TestTemplateThatCannotBeFilled(t *testing.T) {
+// TestTemplateThatCannotBeRendered: its prompt waits, and no other.
+func TestTemplateThatCannotBeRendered(t *testing.T) {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "a", Template: true, Body: `[[ (site_visitors "week").Total ]]`})
 	w.prompt(prompts.Prompt{ID: "b"})

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -14,12 +13,12 @@ import (
 const (
 	// readsAtOnce is how many jobs are read at the same time.
 	readsAtOnce = 4
-	// readsTimeout bounds one job's read, with the client's retries.
-	readsTimeout = 90 * time.Second
+	// readTimeout bounds one job's read, with the client's retries.
+	readTimeout = 90 * time.Second
 	// lostAfter is for how long a job is not found before it is lost.
 	lostAfter = 10 * time.Minute
-	// A job that is completed right after it took a message may just not have begun:
-	// that counts once it was read so often, so long after.
+	// A job that is completed right after it accepted a follow-up may not have begun on
+	// it. It counts as completed after so many reads, so long after.
 	doneReads = 2
 	doneAfter = 30 * time.Second
 )
@@ -33,54 +32,65 @@ type reading struct {
 
 // poll reads the jobs that are due, and enters what that shows.
 func (p *pass) poll(ctx context.Context) error {
-	due := p.where(func(j journal.Job) bool { return j.State == journal.Active && !p.waits(j.Next) })
-	readings := p.read(ctx, due)
+	readings := p.readAll(ctx, p.view.where(func(j journal.Job) bool {
+		return j.State == journal.Active && !p.view.isAhead(j.Next)
+	}))
 	if len(readings) == 0 {
 		return nil
 	}
-	var silent []journal.Change
+	var unchanged []journal.Change
 	var refused error
 	for _, r := range readings {
-		p.Polled++
-		if r.err == nil || docsapi.IsNotFound(r.err) {
-			p.answers = true
-		}
+		p.result.Polled++
+		p.answered = p.answered || r.err == nil || docsapi.IsNotFound(r.err)
 		if docsapi.IsUnauthorized(r.err) {
 			refused = r.err
 		}
 		change := p.follow(r)
 		if change.Cause == "" {
-			silent = append(silent, change)
+			unchanged = append(unchanged, change)
 			continue
 		}
-		done, err := p.enter(ctx, change)
+		done, err := p.apply(ctx, change)
 		if err != nil {
 			return err
 		}
-		if done {
-			p.ended(change.Job)
+		if job := change.Job; done {
+			p.result.Ended++
+			p.q.cfg.Logger.Info("agent job ended", "prompt", job.Prompt, "job", job.Seq, "job_id", job.JobID,
+				"state", string(job.State), "pr_link", job.PRLink)
 		}
 	}
-	if err := p.enterEach(ctx, silent); err != nil {
+	// Jobs without news are entered together, or one by one if one of them was changed
+	// meanwhile.
+	together, err := p.apply(ctx, unchanged...)
+	for i := 0; err == nil && !together && i < len(unchanged); i++ {
+		_, err = p.apply(ctx, unchanged[i])
+	}
+	if err != nil {
 		return err
 	}
-	if err := p.refuse(ctx, refused); err != nil {
-		return err
+	if queue := p.view.queue; refused != nil && queue.Paused == "" {
+		queue.KeyMark = p.q.cfg.KeyMark()
+		change := p.q.pause(queue, journal.PausedUnauthorized, p.q.now(), keyRefused(refused))
+		if _, err := p.apply(ctx, change); err != nil {
+			return err
+		}
 	}
 	return p.reload(ctx)
 }
 
-// read asks for many jobs at once, and returns the readings in their order,
-// without those that were cut off by the end of ctx.
-func (p *pass) read(ctx context.Context, due []journal.Job) []reading {
+// readAll reads several jobs at once. It leaves out the reads that the end of ctx cut
+// off.
+func (p *pass) readAll(ctx context.Context, due []journal.Job) []reading {
 	all := make([]reading, len(due))
-	places := make(chan struct{}, readsAtOnce)
+	slots := make(chan struct{}, readsAtOnce)
 	var readers sync.WaitGroup
 	for i, job := range due {
-		places <- struct{}{}
+		slots <- struct{}{}
 		readers.Go(func() {
-			defer func() { <-places }()
-			all[i] = p.readOne(ctx, job)
+			defer func() { <-slots }()
+			all[i] = p.q.read(ctx, job)
 		})
 	}
 	readers.Wait()
@@ -93,71 +103,50 @@ func (p *pass) read(ctx context.Context, due []journal.Job) []reading {
 	return kept
 }
 
-func (p *pass) readOne(ctx context.Context, job journal.Job) reading {
-	ctx, cancel := context.WithTimeout(ctx, readsTimeout)
+func (q *Queue) read(ctx context.Context, job journal.Job) reading {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	got, err := p.client.Job(ctx, job.Project, job.JobID)
+	got, err := q.client.Job(ctx, job.Project, job.JobID)
 	return reading{job, got, err}
 }
 
-// enterEach enters changes nobody needs to hear of: together, or one by one where
-// one of them comes too late.
-func (p *pass) enterEach(ctx context.Context, changes []journal.Change) error {
-	if len(changes) == 0 {
-		return nil
-	}
-	_, err := p.apply(ctx, changes...)
-	if !errors.Is(err, journal.ErrRaced) {
-		return err
-	}
-	for _, change := range changes {
-		if _, err := p.enter(ctx, change); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// refuse pauses the queue where a read was refused for its key.
-func (p *pass) refuse(ctx context.Context, err error) error {
-	if err == nil || p.queue.Paused != "" {
-		return nil
-	}
-	queue := p.queue
-	queue.KeyMark = p.cfg.KeyMark()
-	_, err = p.enter(ctx, p.pause(queue, journal.PausedUnauthorized, p.now(), refusedKey(err)))
-	return err
-}
-
-// follow is what a reading means for its job.
+// follow is what a read means for its job: the rows from active of the table of
+// states. The change has a cause if the job has ended.
 func (p *pass) follow(r reading) journal.Change {
-	now, job := p.now(), r.job
-	change := journal.Change{From: job.State, At: now}
+	now, job, cause := p.q.now(), r.job, ""
 	if job.Accepted.After(now) {
 		job.Accepted = now // the clock was set back
 	}
 	job.Polls++
-	job.Next = now.Add(p.pollIn(job.Polls, r.err))
+	job.Next = now.Add(p.q.pollIn(job.Polls, r.err))
 	switch {
 	case r.err == nil:
 		describe(&job, r.got)
 		job.Reason, job.Missing = "", time.Time{}
-		job.State, change.Cause = p.stateOf(&job, r.got, now)
+		job.State, cause = p.stateOf(&job, r.got, now)
 	case docsapi.IsNotFound(r.err):
-		job.State, change.Cause = missing(&job, now)
+		if job.Missing.IsZero() || job.Missing.After(now) {
+			job.Missing = now
+		}
+		job.Reason = "the service has not known it since " + utc(job.Missing)
+		if now.Sub(job.Missing) >= lostAfter {
+			job.Reason = fmt.Sprintf("the service has not known it for %v", lostAfter)
+			job.State, cause = journal.Lost, job.Reason
+		}
 	default:
 		job.Reason = "the last read failed: " + r.err.Error()
 	}
+	change := journal.Change{From: r.job.State, At: now, Cause: cause}
 	if job.State.Ended() {
 		job.Ended, job.Next = now, time.Time{}
-		change.Note = p.noteJob(now, job)
+		change.Note = p.q.noteJob(now, job)
 	}
 	change.Job = job
 	return change
 }
 
-// stateOf tells from what was read whether it is the end of the job, and which. A
-// job that is completed and has follow-ups left goes on.
+// stateOf tells from a read whether the job has ended, and how. A job that is
+// completed and has follow-ups left stays active.
 func (p *pass) stateOf(job *journal.Job, got docsapi.Job, now time.Time) (state journal.State, cause string) {
 	switch got.Status {
 	case docsapi.StatusFailed:
@@ -169,8 +158,14 @@ func (p *pass) stateOf(job *journal.Job, got docsapi.Job, now time.Time) (state 
 		job.SeenActive, job.SeenDone = true, 0
 		return journal.Active, ""
 	}
-	if !isDone(job, now) {
-		return journal.Active, ""
+	if job.Sent > 0 && !job.SeenActive {
+		// The status may still be the one from before the follow-up.
+		if now.Sub(job.Accepted) >= doneAfter {
+			job.SeenDone++
+		}
+		if job.SeenDone < doneReads {
+			return journal.Active, ""
+		}
 	}
 	if job.Sent < job.Messages {
 		p.completed = append(p.completed, job.Seq)
@@ -180,35 +175,4 @@ func (p *pass) stateOf(job *journal.Job, got docsapi.Job, now time.Time) (state 
 		return journal.Completed, "completed, with " + job.PRLink
 	}
 	return journal.Completed, "completed, without a pull request"
-}
-
-// isDone reports whether a job that was read as completed is: after a message that
-// can still be the state from before.
-func isDone(job *journal.Job, now time.Time) bool {
-	if job.Sent == 0 || job.SeenActive {
-		return true
-	}
-	if now.Sub(job.Accepted) >= doneAfter {
-		job.SeenDone++
-	}
-	return job.SeenDone >= doneReads
-}
-
-// missing is what it means that the service does not know the job.
-func missing(job *journal.Job, now time.Time) (state journal.State, cause string) {
-	if job.Missing.IsZero() || job.Missing.After(now) {
-		job.Missing = now
-	}
-	job.Reason = "the service does not know it since " + clock(job.Missing)
-	if now.Sub(job.Missing) < lostAfter {
-		return job.State, ""
-	}
-	job.Reason = fmt.Sprintf("the service does not know it, for %v", lostAfter)
-	return journal.Lost, job.Reason
-}
-
-// ended counts and logs a job that came to its end.
-func (p *pass) ended(job journal.Job) {
-	p.Ended++
-	p.cfg.Logger.Info("agent job ended", "prompt", job.Prompt, "job", job.Seq, "job_id", job.JobID, "state", string(job.State), "pr_link", job.PRLink)
 }

@@ -32,7 +32,7 @@ func (w *world) firings() (out []time.Time) {
 	return out
 }
 
-// TestEachFiringIsOneJob from when the prompt was first seen.
+// TestEachFiringIsOneJob: from the time the prompt was first seen.
 func TestEachFiringIsOneJob(t *testing.T) {
 	w := recurs(t)
 	for w.clock.Before(at(17, 30)) {
@@ -52,7 +52,7 @@ func TestEachFiringIsOneJob(t *testing.T) {
 	}
 }
 
-// TestMissedFirings are caught up once, with the newest.
+// TestMissedFirings: only the newest is caught up.
 func TestMissedFirings(t *testing.T) {
 	w := recurs(t)
 	w.passes()
@@ -110,7 +110,8 @@ func TestNoFiringBesideAnother(t *testing.T) {
 	}
 }
 
-// TestFiringThatWaits: refused for a time it goes later, unless the next one is due.
+// TestFiringThatWaits: a firing that is refused for a time is sent later, unless the next
+// one is due.
 func TestFiringThatWaits(t *testing.T) {
 	w := recurs(t)
 	w.passes()
@@ -154,28 +155,24 @@ func TestFiringsWithinBounds(t *testing.T) {
 	}
 }
 
-// TestHeldFiring: one hold holds the prompt, one cancel leaves out one firing.
+// TestHeldFiring: hold holds the prompt, cancel leaves out one firing.
 func TestHeldFiring(t *testing.T) {
 	w := recurs(t)
 	w.passes()
-	if _, err := w.operator().Hold(t.Context(), "r", w.found()); err != nil {
-		t.Fatal(err)
-	}
+	w.decides("hold", "r")
 	for w.clock.Before(at(16, 30)) {
 		w.after(10 * time.Minute)
 	}
 	if len(w.service.jobs) > 0 {
 		t.Fatal("it was sent although it is held")
 	}
-	if _, err := w.operator().Release(t.Context(), "r", w.found()); err != nil {
-		t.Fatal(err)
-	}
+	w.decides("release", "r")
 	w.passes()
 	if job := w.has("r", journal.Active); !job.Firing.Equal(at(16, 0)) {
 		t.Errorf("%+v", job)
 	}
 	w.after(turn)
-	if job, err := w.operator().Cancel(t.Context(), "r", w.found()); err != nil || !job.Firing.Equal(at(17, 0)) {
+	if job, err := w.decide("cancel", "r"); err != nil || !job.Firing.Equal(at(17, 0)) {
 		t.Fatalf("%+v, %v", job, err)
 	}
 	w.clock = at(17, 30)
@@ -190,8 +187,7 @@ func TestHeldFiring(t *testing.T) {
 	}
 }
 
-// TestFirings: the newest of all firings and the next, whatever the schedule and
-// however long nobody looked.
+// TestFirings: the newest firing and the next one, for any schedule and any time.
 func TestFirings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := rapid.SampledFrom([]string{"* * * * *", "*/7 3-5 * * *", "0 9 * * 1", "0 0 29 2 *", "* * 1 1 *", "30 5 1,15 * *", "@every 1m", "@every 90m", "@every 36h", "@yearly"}).Draw(t, "schedule")

@@ -14,8 +14,7 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// file puts a prompt without an id at a path, whose text is that of the file there,
-// or a new one.
+// file writes a prompt without an id.
 func (w *world) file(path, text string, more ...func(*prompts.Prompt)) {
 	w.Helper()
 	p := prompts.Prompt{ID: path, Path: path, Body: text}
@@ -61,7 +60,7 @@ func (w *world) holds(path, from string) {
 				w.Fatalf("%q: want %q in it", p.Reason, word)
 			}
 		}
-		if r := w.after(time.Hour); !r.Settled() {
+		if r := w.after(time.Hour); !r.Idle() {
 			w.Fatalf("%s is waited for", path)
 		}
 	}
@@ -95,9 +94,7 @@ func TestRenamed(t *testing.T) {
 	w.has("new/b.md", journal.Held)
 	w.sent("text", 1)
 
-	if _, err := w.operator().Release(t.Context(), "new/b.md", w.found()); err != nil {
-		t.Fatal(err)
-	}
+	w.decides("release", "new/b.md")
 	w.passes()
 	if job := w.has("new/b.md", journal.Active); job.RenamedFrom == "" {
 		t.Errorf("%+v", job)
@@ -105,7 +102,7 @@ func TestRenamed(t *testing.T) {
 	w.sent("text", 2)
 }
 
-// TestRenamedCountsAsDone: also for those that depend on it, and nothing is counted.
+// TestRenamedCountsAsDone: also for prompts that depend on it, but not as a finished job.
 func TestRenamedCountsAsDone(t *testing.T) {
 	for name, pass := range map[string]bool{"before a pass": false, "after a pass": true} {
 		w := sentOnce(t)
@@ -117,10 +114,10 @@ func TestRenamedCountsAsDone(t *testing.T) {
 		if p := w.waitsFor("c", WhyDependency, journal.Pending); !strings.Contains(p.Reason, "it is held") {
 			t.Error(p.Reason)
 		}
-		if _, err := w.operator().Resolve(t.Context(), "b.md", Answer{JobID: "job-1"}, w.found()); !errors.Is(err, ErrRefused) {
+		if _, err := w.decide("job-1", "b.md"); !errors.Is(err, ErrRefused) {
 			t.Errorf("%s: an id of a prompt that was not sent: %v", name, err)
 		}
-		job, err := w.operator().Resolve(t.Context(), "b.md", Answer{Drop: true}, w.found())
+		job, err := w.decide("drop", "b.md")
 		if err != nil || job.State != journal.Completed || job.Result() != "" || job.Ended.IsZero() {
 			t.Errorf("%s: %+v, %v", name, job, err)
 		}
@@ -133,26 +130,15 @@ func TestRenamedCountsAsDone(t *testing.T) {
 	}
 }
 
-// TestRenamedDecisions: what the operator may say of one that is held as renamed,
-// before a pass saw it and after.
+// TestRenamedDecisions: what the operator may decide about a renamed prompt, before a
+// pass saw it and after.
 func TestRenamedDecisions(t *testing.T) {
-	for name, tc := range map[string]struct {
-		decide func(*world) (journal.Job, error)
-		state  journal.State // empty: refused
+	for _, tc := range []struct {
+		decision, ref string
+		state         journal.State // empty: refused
 	}{
-		"release": {func(w *world) (journal.Job, error) { return w.operator().Release(w.Context(), "b.md", w.found()) }, journal.Pending},
-		"resubmit": {func(w *world) (journal.Job, error) {
-			return w.operator().Resolve(w.Context(), "b.md", Answer{Resubmit: true}, w.found())
-		}, journal.Pending},
-		"drop": {func(w *world) (journal.Job, error) {
-			return w.operator().Resolve(w.Context(), "b.md", Answer{Drop: true}, w.found())
-		}, journal.Completed},
-		"no answer": {func(w *world) (journal.Job, error) {
-			return w.operator().Resolve(w.Context(), "b.md", Answer{}, w.found())
-		}, ""},
-		"cancel":     {func(w *world) (journal.Job, error) { return w.operator().Cancel(w.Context(), "b.md", w.found()) }, journal.Cancelled},
-		"hold":       {func(w *world) (journal.Job, error) { return w.operator().Hold(w.Context(), "b.md", w.found()) }, ""},
-		"of another": {func(w *world) (journal.Job, error) { return w.operator().Release(w.Context(), "other", w.found()) }, ""},
+		{"release", "b.md", journal.Pending}, {"resubmit", "b.md", journal.Pending}, {"drop", "b.md", journal.Completed},
+		{"cancel", "b.md", journal.Cancelled}, {"", "b.md", ""}, {"hold", "b.md", ""}, {"release", "other", ""},
 	} {
 		for _, pass := range []bool{false, true} {
 			w := sentOnce(t)
@@ -161,12 +147,12 @@ func TestRenamedDecisions(t *testing.T) {
 			if pass {
 				w.passes()
 			}
-			job, err := tc.decide(w)
+			job, err := w.decide(tc.decision, tc.ref)
 			switch {
 			case tc.state == "" && !errors.Is(err, ErrRefused) && !errors.Is(err, journal.ErrNoJob):
-				t.Errorf("%s: %+v, %v", name, job, err)
+				t.Errorf("%s: %+v, %v", tc.decision, job, err)
 			case tc.state != "" && (err != nil || job.State != tc.state || w.job("b.md").State != tc.state):
-				t.Errorf("%s: %+v, %v", name, job, err)
+				t.Errorf("%s: %+v, %v", tc.decision, job, err)
 			}
 			w.after(time.Hour)
 			w.sent("text", map[bool]int{true: 2, false: 1}[tc.state == journal.Pending])
@@ -208,7 +194,7 @@ func TestFolderMoved(t *testing.T) {
 	}
 }
 
-// TestNotRenamed: what only looks alike is sent.
+// TestNotRenamed: a prompt that only looks similar is sent.
 func TestNotRenamed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(w *world)
@@ -253,12 +239,12 @@ func TestRenamedFrom(t *testing.T) {
 	}
 }
 
-// TestAnotherInItsPlace: the path is there, the text is not, as far as is known.
+// TestAnotherInItsPlace: the path exists, with another text as far as is known.
 func TestAnotherInItsPlace(t *testing.T) {
 	for name, put := range map[string]func(w *world){
 		"another":          func(w *world) { w.file("old/a.md", "another") },
 		"a wrong one":      func(w *world) { w.bad = []prompts.Prompt{{ID: "old/a.md", Path: "old/a.md"}} },
-		"one that settles": func(w *world) { w.settling = []string{"old/a.md"} },
+		"one that changes": func(w *world) { w.changing = []string{"old/a.md"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := sentOnce(t)
@@ -273,8 +259,7 @@ func TestAnotherInItsPlace(t *testing.T) {
 	}
 }
 
-// TestMovedOver: a prompt that waits, because the service took nothing or somebody
-// wants it sent again, and whose file was then replaced by one that was sent.
+// TestMovedOver: the file of a prompt that waits is replaced by one that was sent.
 func TestMovedOver(t *testing.T) {
 	for _, pass := range []bool{true, false} {
 		w := sentOnce(t)
@@ -291,17 +276,15 @@ func TestMovedOver(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 		w.sent("text", 1)
-		if _, err := w.operator().Release(t.Context(), "b.md", w.found()); err != nil {
-			t.Fatal(err)
-		}
+		w.decides("release", "b.md")
 		w.passes()
 		w.has("b.md", journal.Active)
 		w.sent("text", 2)
 	}
 }
 
-// TestPromptWithIDMoved: the prompt is the same wherever it lies, so a copy of it
-// without an id is a copy.
+// TestPromptWithIDMoved: it is the same prompt under any path, so a copy without the id
+// is a copy.
 func TestPromptWithIDMoved(t *testing.T) {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "x", Path: "old/x.md", Body: "text"})
@@ -324,9 +307,7 @@ func TestCopiesOfRenamed(t *testing.T) {
 	w.holds("b.md", "old/a.md")
 	w.file("c.md", "text")
 	w.holds("c.md", "old/a.md")
-	if _, err := w.operator().Resolve(t.Context(), "b.md", Answer{Drop: true}, w.found()); err != nil {
-		t.Fatal(err)
-	}
+	w.decides("drop", "b.md")
 	w.file("d.md", "text")
 	w.after(time.Hour)
 	w.has("c.md", journal.Held)
@@ -340,19 +321,16 @@ func TestCopiesOfRenamed(t *testing.T) {
 	w.has("e.md", journal.Held)
 }
 
-// TestReleasedAndRenamed: what was released is not sent under yet another name.
+// TestReleasedAndRenamed: a released prompt is not sent under yet another name.
 func TestReleasedAndRenamed(t *testing.T) {
 	w := sentOnce(t)
 	w.move("old/a.md", "b.md")
-	if _, err := w.operator().Release(t.Context(), "b.md", w.found()); err != nil {
-		t.Fatal(err)
-	}
+	w.decides("release", "b.md")
 	w.move("b.md", "c.md")
 	w.holds("c.md", "old/a.md")
 }
 
-// TestRenamedTemplate: the text of a template is the one in the file, whatever it is
-// filled in with.
+// TestRenamedTemplate: the text of a template is the one in the file, not the rendered one.
 func TestRenamedTemplate(t *testing.T) {
 	w := newWorld(t)
 	template := func(p *prompts.Prompt) { p.Template = true }
@@ -364,7 +342,7 @@ func TestRenamedTemplate(t *testing.T) {
 	w.holds("b.md", "a.md")
 }
 
-// TestRenamedExpired: one that would not be sent anyway is not held.
+// TestRenamedExpired: a prompt that would not be sent anyway is not held.
 func TestRenamedExpired(t *testing.T) {
 	w := sentOnce(t)
 	w.remove("old/a.md")
@@ -402,8 +380,8 @@ func TestCrashWhileHeld(t *testing.T) {
 	}
 }
 
-// TestMoves: however files are moved, copied and removed between passes and crashes,
-// a text is sent once, and once more for each copy and each time somebody said so.
+// TestMoves: however files are moved, copied and removed between passes and crashes, a
+// text is sent once, and once more for each copy and each decision to send it.
 func TestMoves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -451,7 +429,7 @@ func TestMoves(t *testing.T) {
 			"time": func(*rapid.T) { w.clock = w.clock.Add(turn) },
 			"release": func(*rapid.T) {
 				p, ok := at(path("of"))
-				if _, err := w.operator().Release(w.Context(), p.ID, w.found()); ok && err == nil {
+				if _, err := w.decide("release", p.ID); ok && err == nil {
 					allowed[p.Body]++
 				}
 			},
@@ -461,9 +439,7 @@ func TestMoves(t *testing.T) {
 				}
 			},
 			"go on": func(*rapid.T) {
-				if _, err := w.operator().ReleaseQueue(w.Context()); err != nil {
-					t.Fatal(err)
-				}
+				w.releasesQueue()
 			},
 		})
 	})

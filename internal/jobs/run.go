@@ -3,118 +3,168 @@ package jobs
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// Folder is where the prompts are (package prompts).
+// Folder is the folder of prompts (package prompts).
 type Folder interface {
-	// Scan reads the folder; what counts is what the scan before saw too.
+	// Scan reads the folder. A file counts if the previous scan saw it unchanged.
 	Scan(previous *prompts.Scanned) (prompts.Scanned, error)
+	// ScanOnce is the scan of a single pass: files that were not written lately count
+	// at once, and for the others it waits.
+	ScanOnce(ctx context.Context) (prompts.Scanned, error)
 }
 
-// Report is what Run tells after each pass.
+// Until says when Run ends, beside the end of its context.
+type Until int
+
+// The ends of Run.
+const (
+	// UntilStopped runs for ever: a folder or a journal that cannot be read is
+	// reported, and read again later.
+	UntilStopped Until = iota
+	// UntilPassed ends after one pass, UntilIdle when nothing more happens by itself.
+	// Both end with the first error.
+	UntilPassed
+	UntilIdle
+)
+
+// RunOptions are those of Run.
+type RunOptions struct {
+	Until Until
+	// Report is called after each pass, and ends Run with its error.
+	Report func(Report) error
+}
+
+// Report is what a pass came to.
 type Report struct {
-	Result
-	// Folder is why the prompts cannot be read, State why the journal cannot, or
-	// ErrNewState; nil where they can.
+	Result Result
+	// Folder is why the prompts cannot be read: jobs are followed, and nothing is
+	// submitted. State is why the journal cannot be, or ErrNewState.
 	Folder, State error
 }
 
+// failedPause is how soon a pass that failed is repeated, minPause the least time
+// between two passes.
 const (
-	// settleAfter is between two looks at a folder in which something has just changed.
-	settleAfter = prompts.Pause
-	// restless is how soon a pass that failed is tried again.
-	restless = 15 * time.Second
+	failedPause = 15 * time.Second
+	minPause    = 10 * time.Millisecond
 )
 
-// Run makes pass after pass until ctx ends: after each look at the folder, and when
-// a job is to be read. It tells of each. What is under way at the end of ctx is
-// finished, nothing new begins. While the folder cannot be read jobs are followed
-// and nothing is submitted.
-func (q *Queue) Run(ctx context.Context, folder Folder, tell func(Report)) {
-	r := &runner{Queue: q, folder: folder}
+// Run makes pass after pass: after each scan of the folder, and when a job is to be
+// read. It returns what all of them did, and the state of the queue after the last.
+// What is under way at the end of ctx is finished, and nothing new begins; that is no
+// error.
+func (q *Queue) Run(ctx context.Context, folder Folder, o RunOptions) (total Result, err error) {
+	s := &scanner{folder: folder, until: o.Until, interval: q.cfg.ScanInterval, log: q.cfg.Logger}
+	logged := ""
 	for ctx.Err() == nil {
-		r.scan()
-		var report Report
-		report.Result, report.State = q.Pass(ctx, r.found)
-		report.Folder = r.failed
-		r.complain(report.State)
-		tell(report)
-		sleep(ctx, r.wait(report))
-	}
-}
-
-type runner struct {
-	*Queue
-	folder Folder
-	last   *prompts.Scanned // the last scan; nil where it failed
-	// found are the prompts as of the last scan; none where it failed.
-	found   prompts.Scanned
-	failed  error
-	scanned time.Time
-	said    string
-}
-
-// scan looks at the folder where it is time to.
-func (r *runner) scan() {
-	if since := time.Since(r.scanned); r.last != nil && since < r.pause() {
-		return
-	}
-	found, err := r.folder.Scan(r.last)
-	r.scanned = time.Now()
-	if err != nil {
-		if r.failed == nil {
-			r.cfg.Logger.Error("prompt folder not read: nothing is submitted", "error", err)
+		var r Report
+		if r.Folder = s.scan(ctx); r.Folder != nil && o.Until != UntilStopped {
+			if ctx.Err() != nil {
+				break // the stop cut the scan off
+			}
+			return total, r.Folder
 		}
-		r.last, r.found, r.failed = nil, prompts.Scanned{}, err
-		return
+		r.Result, r.State = q.Pass(ctx, s.found)
+		s.setUntil(r.Result.Planned)
+		total = total.plus(r.Result)
+		err := o.Report(r)
+		switch {
+		case o.Until != UntilStopped && r.State != nil:
+			return total, errors.Join(r.State, err)
+		case err != nil:
+			return total, err
+		case o.Until == UntilPassed, o.Until == UntilIdle && r.Result.Idle():
+			return total, nil
+		}
+		if r.State == nil {
+			logged = ""
+		} else if text := r.State.Error(); text != logged {
+			q.cfg.Logger.Error("prompt queue does not go on", "error", r.State)
+			logged = text
+		}
+		wait := time.Until(s.next)
+		switch next := r.Result.Next; {
+		case r.State != nil && !errors.Is(r.State, ErrNewState):
+			wait = max(wait, failedPause)
+		case !next.IsZero():
+			wait = min(wait, next.Sub(q.now()))
+		}
+		// A time in the past is one that the pass could not serve: no busy loop.
+		_ = clock.Sleep(ctx, max(wait, minPause)) // the loop looks at ctx
 	}
-	r.last, r.found, r.failed = &found, found, nil
+	return total, nil
 }
 
-// pause is until the next look at the folder.
-func (r *runner) pause() time.Duration {
-	if len(r.found.Changing) > 0 {
-		return min(settleAfter, r.cfg.ScanInterval)
-	}
-	return r.cfg.ScanInterval
+// scanner scans the folder again and again.
+type scanner struct {
+	folder   Folder
+	until    Until
+	interval time.Duration
+	log      *slog.Logger
+
+	// last is the last scan, nil if it failed; at is when it was, next when it is due
+	// again.
+	last     *prompts.Scanned
+	at, next time.Time
+	// found are the prompts of the last scan; none if it failed.
+	found  prompts.Scanned
+	failed bool
+	// logged are the findings of the last scan.
+	logged map[string]bool
 }
 
-// complain logs an error once.
-func (r *runner) complain(err error) {
-	text := ""
+// scan reads the folder if that is due.
+func (s *scanner) scan(ctx context.Context) (err error) {
+	due := s.next
+	if again := s.at.Add(prompts.Pause); s.until == UntilIdle && again.Before(due) {
+		due = again // not to end while a new file is there
+	}
+	if s.last != nil && time.Now().Before(due) {
+		return nil
+	}
+	var found prompts.Scanned
+	if s.last == nil && s.until != UntilStopped {
+		found, err = s.folder.ScanOnce(ctx)
+	} else {
+		found, err = s.folder.Scan(s.last)
+	}
+	s.at = time.Now()
+	s.next = s.at.Add(s.interval)
 	if err != nil {
-		text = err.Error()
+		if !s.failed && s.until == UntilStopped {
+			s.log.Error("prompt folder not read: nothing is submitted", "error", err)
+		}
+		s.last, s.found, s.failed = nil, prompts.Scanned{}, true
+		return err
 	}
-	if text != "" && text != r.said {
-		r.cfg.Logger.Error("prompt queue does not go on", "error", err)
+	s.last, s.found, s.failed = &found, found, false
+	if n := len(found.Changing); n > 0 {
+		s.next = s.at.Add(min(prompts.Pause, s.interval))
+		if s.until != UntilStopped {
+			s.log.Info("prompt files have just changed", "files", n, "scanned_again", s.next.UTC().Format(time.RFC3339))
+		}
 	}
-	r.said = text
+	findings := make(map[string]bool, len(found.Findings))
+	for _, f := range found.Findings {
+		if findings[f.String()] = true; !s.logged[f.String()] {
+			s.log.Warn("prompt file is invalid", "finding", f.String())
+		}
+	}
+	s.logged = findings
+	return nil
 }
 
-// wait is until the next pass.
-func (r *runner) wait(report Report) time.Duration {
-	wait := r.pause() - time.Since(r.scanned)
-	if r.failed != nil {
-		wait = r.cfg.ScanInterval
-	}
-	switch {
-	case report.State != nil && !errors.Is(report.State, ErrNewState):
-		return max(wait, restless)
-	case !report.Next.IsZero():
-		wait = min(wait, report.Next.Sub(r.now()))
-	}
-	// A time in the past is one that the pass could not serve: not in a loop.
-	return max(wait, 10*time.Millisecond)
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+// setUntil says in a plan when files that have just changed are scanned again.
+func (s *scanner) setUntil(planned []Planned) {
+	for i := range planned {
+		if planned[i].Why == WhyChanging {
+			planned[i].Until = s.next.UTC().Truncate(time.Millisecond)
+		}
 	}
 }

@@ -16,17 +16,14 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// ctxt is short.
-type ctxt = context.Context
-
-// shelf is a folder whose files settle at the second look.
-type shelf struct {
+// fakeFolder is a folder whose files count from the second scan on.
+type fakeFolder struct {
 	prompts []prompts.Prompt
 	err     error
 	scans   int
 }
 
-func (s *shelf) Scan(previous *prompts.Scanned) (prompts.Scanned, error) {
+func (s *fakeFolder) Scan(previous *prompts.Scanned) (prompts.Scanned, error) {
 	s.scans++
 	if s.err != nil {
 		return prompts.Scanned{}, s.err
@@ -41,8 +38,13 @@ func (s *shelf) Scan(previous *prompts.Scanned) (prompts.Scanned, error) {
 	return prompts.Scanned{Prompts: s.prompts}, nil
 }
 
-// running is a world in the time of a bubble.
-func running(t *testing.T) (*world, *shelf, *bytes.Buffer) {
+// ScanOnce takes the files at once.
+func (s *fakeFolder) ScanOnce(context.Context) (prompts.Scanned, error) {
+	return s.Scan(&prompts.Scanned{})
+}
+
+// running is a world in the time of a synctest bubble.
+func running(t *testing.T) (*world, *fakeFolder, *bytes.Buffer) {
 	w := newWorld(t)
 	w.service.now = time.Now
 	w.cfg.Now = time.Now
@@ -50,27 +52,40 @@ func running(t *testing.T) (*world, *shelf, *bytes.Buffer) {
 	w.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	w.prompt(prompts.Prompt{ID: "a", FollowUps: []string{"one"}})
 	w.prompt(prompts.Prompt{ID: "b"})
-	return w, &shelf{prompts: w.folder}, &log
+	return w, &fakeFolder{prompts: w.folder}, &log
 }
 
 func (w *world) newQueue() *Queue {
-	w.on = &power{world: w, calls: map[string]int{}}
+	w.on = &process{world: w, calls: map[string]int{}}
 	return New(w.cfg, wire{w.on}, wiredJournal{w.on})
 }
 
 // runUntil runs the queue until there is enough.
 func runUntil(t *testing.T, q *Queue, folder Folder, enough func(Report) bool) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	q.Run(ctx, folder, func(r Report) {
+	runReporting(ctx, t, q, folder, func(r Report) {
 		if enough(r) {
 			cancel()
 		}
 	})
 }
 
-// TestRunUntilSettled: until all have ended.
-func TestRunUntilSettled(t *testing.T) {
+// runReporting runs the queue until ctx ends.
+func runReporting(ctx context.Context, t *testing.T, q *Queue, folder Folder, report func(Report)) {
+	t.Helper()
+	_, err := q.Run(ctx, folder, RunOptions{Report: func(r Report) error {
+		report(r)
+		return nil
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRunUntilAllHaveEnded follows prompts to their ends.
+func TestRunUntilAllHaveEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, folder, log := running(t)
 		began := time.Now()
@@ -78,7 +93,7 @@ func TestRunUntilSettled(t *testing.T) {
 			if r.Folder != nil || r.State != nil {
 				t.Errorf("%v, %v", r.Folder, r.State)
 			}
-			return r.Settled()
+			return r.Result.Idle()
 		})
 		w.has("a", journal.Completed)
 		w.has("b", journal.Completed)
@@ -96,7 +111,74 @@ func TestRunUntilSettled(t *testing.T) {
 	})
 }
 
-// TestFirstPromptSoon: not after a whole interval of scans.
+// TestRunEnds: a run that is not for ever ends after a pass, when it is idle, or with
+// the first error.
+func TestRunEnds(t *testing.T) {
+	broken := errors.New("broken")
+	for name, tc := range map[string]struct {
+		until Until
+		spoil func(w *world, folder *fakeFolder)
+		want  error
+		state journal.State // of a
+	}{
+		"after a pass":               {UntilPassed, func(*world, *fakeFolder) {}, nil, journal.Active},
+		"when it is idle":            {UntilIdle, func(*world, *fakeFolder) {}, nil, journal.Completed},
+		"without a folder":           {UntilIdle, func(_ *world, folder *fakeFolder) { folder.err = broken }, broken, ""},
+		"without a journal":          {UntilIdle, func(w *world, _ *fakeFolder) { w.memory.lost = broken }, broken, ""},
+		"with a state without a job": {UntilIdle, func(w *world, _ *fakeFolder) { w.cfg.OnNewState = Refuse }, ErrNewState, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, folder, _ := running(t)
+				tc.spoil(w, folder)
+				var reported Result
+				report := func(r Report) error {
+					reported = reported.plus(r.Result)
+					return nil
+				}
+				result, err := w.newQueue().Run(t.Context(), folder, RunOptions{Until: tc.until, Report: report})
+				if !errors.Is(err, tc.want) || result.Created != reported.Created || result.Ended != reported.Ended {
+					t.Errorf("%v; %+v, reported were %+v", err, result, reported)
+				}
+				if tc.state == "" {
+					w.none("a")
+				} else {
+					w.has("a", tc.state)
+					w.has("b", tc.state)
+				}
+			})
+		})
+	}
+	w, folder, _ := running(t)
+	report := func(Report) error { return broken }
+	if _, err := w.newQueue().Run(t.Context(), folder, RunOptions{Report: report}); !errors.Is(err, broken) {
+		t.Errorf("a report that fails: %v", err)
+	}
+}
+
+// TestNewFileBeforeTheEnd: a run that could end looks for files that were added since
+// the last scan.
+func TestNewFileBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _, _ := running(t)
+		w.cfg.PollInterval = 16 * time.Second // reads after 16, 40, 76 and 130 s; the last scan is at 121 s
+		folder := &fakeFolder{prompts: []prompts.Prompt{{ID: "b", Path: "b.md", Project: "prj_a", Body: "do b"}}}
+		began := time.Now()
+		report := func(Report) error {
+			if time.Since(began) >= turn && len(folder.prompts) == 1 {
+				folder.prompts = append(folder.prompts, prompts.Prompt{ID: "c", Path: "c.md", Project: "prj_a", Body: "do c"})
+			}
+			return nil
+		}
+		if _, err := w.newQueue().Run(t.Context(), folder, RunOptions{Until: UntilIdle, Report: report}); err != nil {
+			t.Error(err)
+		}
+		w.has("b", journal.Completed)
+		w.has("c", journal.Completed)
+	})
+}
+
+// TestFirstPromptSoon: the first prompt does not wait for the interval between scans.
 func TestFirstPromptSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, folder, _ := running(t)
@@ -109,14 +191,14 @@ func TestFirstPromptSoon(t *testing.T) {
 	})
 }
 
-// TestFolderGoesAndComes: without it jobs are followed and nothing is submitted.
+// TestFolderGoesAndComes: without the folder jobs are followed and nothing is submitted.
 func TestFolderGoesAndComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, folder, log := running(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		began, problems := time.Now(), 0
-		w.newQueue().Run(ctx, folder, func(r Report) {
+		runReporting(ctx, t, w.newQueue(), folder, func(r Report) {
 			switch since := time.Since(began); {
 			case since < 10*time.Second:
 			case since < 20*time.Minute:
@@ -150,14 +232,14 @@ func TestEndOfTheProcess(t *testing.T) {
 			}
 			return nil
 		}
-		w.newQueue().Run(ctx, folder, func(Report) {})
+		runReporting(ctx, t, w.newQueue(), folder, func(Report) {})
 		w.has("a", journal.Active)
 		w.none("b")
 	})
 }
 
-// TestEndBeforeTheConnection: what was not sent because of the end waits for the
-// next process, without a penalty.
+// TestEndBeforeTheConnection: what was not sent because of the stop is sent by the next
+// process at once.
 func TestEndBeforeTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, folder, _ := running(t)
@@ -166,14 +248,14 @@ func TestEndBeforeTheConnection(t *testing.T) {
 			cancel()
 			return &docsapi.Error{Outcome: docsapi.Transient, Err: errors.Join(docsapi.ErrNotSent, context.Canceled)}
 		}
-		w.newQueue().Run(ctx, folder, func(Report) {})
-		if job := w.has("a", journal.Pending); job.Tries != 0 || !job.Next.IsZero() || !job.Blocked.IsZero() || !strings.Contains(job.Reason, "stopped before it was sent") {
+		runReporting(ctx, t, w.newQueue(), folder, func(Report) {})
+		if job := w.has("a", journal.Pending); job.Refusals != 0 || !job.Next.IsZero() || !job.Blocked.IsZero() || !strings.Contains(job.Reason, "stopped before it was sent") {
 			t.Errorf("%+v", job)
 		}
 	})
 }
 
-// TestEndWhileReading leaves the job as it was.
+// TestEndWhileReading: the job stays as it was.
 func TestEndWhileReading(t *testing.T) {
 	w := one(t, prompts.Prompt{})
 	before := w.job("a")
@@ -191,7 +273,8 @@ func TestEndWhileReading(t *testing.T) {
 	}
 }
 
-// TestFullDisk: no POST without an intent, no noise, and all goes on when there is room.
+// TestFullDisk: nothing is sent without an intent, the error is logged once, and all goes
+// on when there is room.
 func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, folder, log := running(t)
@@ -211,7 +294,7 @@ func TestFullDisk(t *testing.T) {
 				}
 				full.Store(false)
 			}
-			return !full.Load() && r.Settled() && r.State == nil
+			return !full.Load() && r.Result.Idle() && r.State == nil
 		})
 		w.has("a", journal.Completed)
 		if n := strings.Count(log.String(), "prompt queue does not go on"); n != 1 {
@@ -220,7 +303,7 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// TestStateIsLost: what is written to a file that is no longer there is not durable.
+// TestStateIsLost: nothing is sent if the state was removed: an intent would not be durable.
 func TestStateIsLost(t *testing.T) {
 	w := manyPrompts(t)
 	w.memory.lost = errors.New("the state was removed")
@@ -229,7 +312,7 @@ func TestStateIsLost(t *testing.T) {
 	}
 }
 
-// TestChanged hears of each change.
+// TestChanged: Config.Changed is called after each change.
 func TestChanged(t *testing.T) {
 	w := newWorld(t)
 	n := 0

@@ -12,18 +12,19 @@ import (
 	"github.com/docgauge/docgauge/internal/docsapi"
 )
 
-// service is the documentation service: it takes every create and message and
-// remembers that it did. Words in a prompt choose what becomes of it: "fails",
-// "archives", "no change", "slow".
+// service is a service that accepts every create and message, and remembers it. Words in
+// a prompt choose the outcome: "fails", "archives", "no change", "slow".
 type service struct {
 	mu   sync.Mutex
 	now  func() time.Time
 	jobs []*remote
-	// down, if not nil, answers instead.
+	// down, if not nil, returns the error of a call; nil for none.
 	down func(call, project string) error
 	// answersAs, if not nil, says under which id a create or a message is answered.
 	answersAs func(call, id string) string
-	// calls counts what it was asked, whatever the answer.
+	// status, if not empty, is that of every job.
+	status string
+	// calls counts all calls, whatever the answer.
 	calls map[string]int
 }
 
@@ -100,6 +101,10 @@ func (s *service) find(call, project, id string) (*remote, error) {
 // show is the job as it is now: at work for a turn after each text.
 func (s *service) show(j *remote) docsapi.Job {
 	out := docsapi.Job{ID: j.id, Status: docsapi.StatusActive, Repository: "acme/docs", Ref: "main", Model: "m1", CreatedAt: j.taken[0]}
+	if s.status != "" {
+		out.Status = s.status
+		return out
+	}
 	last := j.texts[len(j.texts)-1]
 	work := turn
 	if strings.Contains(last, "slow") {
@@ -122,7 +127,7 @@ func (s *service) show(j *remote) docsapi.Job {
 	return out
 }
 
-// taken returns how often the service took a text as a prompt.
+// taken returns how often the service accepted a text as a prompt.
 func (s *service) taken(text string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,12 +203,12 @@ func throttled(after time.Duration) error {
 	return &docsapi.Error{Op: "call", Status: http.StatusTooManyRequests, Outcome: docsapi.Transient, RetryAfter: after, FromAPI: true}
 }
 
-// notSentError is what the client returns where there was no connection.
+// notSentError is what the client returns if there was no connection.
 func notSentError() error {
 	return &docsapi.Error{Op: "call", Outcome: docsapi.Transient, Message: "no connection", Err: docsapi.ErrNotSent}
 }
 
-// lostError is what it returns where no answer came.
+// lostError is what it returns if no answer came.
 func lostError() error {
 	return &docsapi.Error{Op: "call", Outcome: docsapi.InDoubt, Message: "no answer"}
 }

@@ -40,8 +40,8 @@ func twice(t *testing.T, b prompts.Prompt) *world {
 	return w
 }
 
-// TestOneIDForTwoPrompts: nobody can tell whether the service made a second job, so
-// that one is in doubt, the first is not, and nothing is counted twice.
+// TestOneIDForTwoPrompts: nobody can tell whether the service made a second job, so the
+// second prompt is in doubt, the first is not, and nothing is counted twice.
 func TestOneIDForTwoPrompts(t *testing.T) {
 	w := twice(t, prompts.Prompt{OnUnknown: prompts.Resubmit})
 	for range 5 {
@@ -54,7 +54,7 @@ func TestOneIDForTwoPrompts(t *testing.T) {
 			t.Errorf("%q: want %q in it", p.Reason, word)
 		}
 	}
-	if job := w.has("b", journal.Unknown); job.JobID != "" || !job.InDoubt || job.Attempt != 1 || job.PRLink != "" {
+	if job := w.has("b", journal.Unknown); job.JobID != "" || !job.InDoubt || job.Try != 1 || job.PRLink != "" {
 		t.Errorf("%+v", job)
 	}
 	if n := w.service.taken("do b"); n != 1 || w.memory.finished["prj_a pr"] != 1 {
@@ -63,39 +63,32 @@ func TestOneIDForTwoPrompts(t *testing.T) {
 	w.toldOf("unknown", "completed")
 }
 
-// TestOneIDResolved: every answer of the operator moves it on, and none gives it the
-// id that is another's.
+// TestOneIDResolved: every answer of the operator moves it on, except the id of another job.
 func TestOneIDResolved(t *testing.T) {
 	w := twice(t, prompts.Prompt{})
-	_, err := w.operator().Resolve(t.Context(), "b", Answer{JobID: "job-1"}, w.found())
+	_, err := w.decide("job-1", "b")
 	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "job 1 of prompt a") {
 		t.Error(err)
 	}
-	if _, err := w.operator().Resolve(t.Context(), "b", Answer{JobID: "job-2"}, w.found()); err != nil {
-		t.Fatal(err)
-	}
+	w.decides("job-2", "b")
 	w.after(turn)
 	w.after(turn)
 	w.has("a", journal.Completed)
 	if job := w.has("b", journal.Completed); job.JobID != "job-2" || job.PRLink != "https://example.com/pr/job-2" {
 		t.Errorf("%+v", job)
 	}
-	for answer, state := range map[Answer]journal.State{{Resubmit: true}: journal.Active, {Drop: true}: journal.Cancelled} {
+	for answer, state := range map[string]journal.State{"resubmit": journal.Active, "drop": journal.Cancelled} {
 		w := twice(t, prompts.Prompt{})
-		if _, err := w.operator().Resolve(t.Context(), "b", answer, w.found()); err != nil {
-			t.Fatal(err)
-		}
+		w.decides(answer, "b")
 		w.after(time.Minute)
 		w.has("b", state)
 	}
 }
 
-// TestOneIDForTwoAttempts: the id of a former attempt is another job's too.
-func TestOneIDForTwoAttempts(t *testing.T) {
+// TestOneIDForTwoTries: the id of an earlier try is another job's too.
+func TestOneIDForTwoTries(t *testing.T) {
 	w := inState(t, journal.Failed)
-	if _, err := w.operator().Retry(t.Context(), "a", w.found()); err != nil {
-		t.Fatal(err)
-	}
+	w.decides("retry", "a")
 	w.service.answersAs = alwaysAs("job-1")
 	w.passes()
 	if job := w.has("a", journal.Unknown); job.Seq != 2 || !strings.Contains(job.Reason, "job 1 of prompt a") {
@@ -114,8 +107,7 @@ func TestOneIDInTwoProjects(t *testing.T) {
 	w.has("b", journal.Active)
 }
 
-// TestOneIDForAll: a service that answers everything alike gets no more than two in
-// doubt.
+// TestOneIDForAll: a service that gives every create the same answer pauses the queue.
 func TestOneIDForAll(t *testing.T) {
 	w := newWorld(t)
 	for _, id := range ids {
@@ -128,8 +120,8 @@ func TestOneIDForAll(t *testing.T) {
 	}
 }
 
-// TestMessageAnsweredForAnother: a message whose answer is about another job is in
-// doubt, and the job stays the one it is.
+// TestMessageAnsweredForAnother: a follow-up whose answer is about another job is in
+// doubt, and the job keeps its id.
 func TestMessageAnsweredForAnother(t *testing.T) {
 	w := one(t, prompts.Prompt{FollowUps: []string{"one"}})
 	w.service.answersAs = func(string, string) string { return "job-7" }
@@ -163,9 +155,8 @@ func oneID(t tb) *world {
 	return w
 }
 
-// TestFaultsWithOneID: whatever goes wrong besides, no id is in the journal twice,
-// nothing is sent twice, and at the end the second is in doubt or never got an
-// answer.
+// TestFaultsWithOneID: whatever else goes wrong, no id is in the journal twice, nothing
+// is sent twice, and in the end the second is in doubt or never got an answer.
 func TestFaultsWithOneID(t *testing.T) {
 	w := oneID(t)
 	for range 60 {
@@ -181,7 +172,7 @@ func TestFaultsWithOneID(t *testing.T) {
 					w.failing(call, nth+1, f)
 					for range 60 {
 						w.pass()
-						w.careful()
+						w.nothingTwice()
 						w.noIDTwice()
 						w.clock = w.clock.Add(20 * time.Second)
 					}
@@ -205,8 +196,8 @@ func (w *world) noIDTwice() {
 	}
 }
 
-// TestMovedOnMeanwhile: somebody else changes a job while its answer comes. What the
-// service did is in the journal all the same, and nobody's decision is undone.
+// TestMovedOnMeanwhile: somebody else changes a job while it is sent. The journal has the
+// outcome nevertheless, and the decision stands.
 func TestMovedOnMeanwhile(t *testing.T) {
 	for name, tc := range map[string]struct {
 		decide func(*journal.Job)
@@ -240,7 +231,7 @@ func TestMovedOnMeanwhile(t *testing.T) {
 	}
 }
 
-// TestMessageMovedOnMeanwhile is the same of a message: it is counted once.
+// TestMessageMovedOnMeanwhile: the same with a follow-up, which is counted once.
 func TestMessageMovedOnMeanwhile(t *testing.T) {
 	for name, decide := range map[string]func(*journal.Job){
 		"another title": func(j *journal.Job) { j.Title = "T" },
@@ -268,7 +259,7 @@ func TestMessageMovedOnMeanwhile(t *testing.T) {
 	}
 }
 
-// meanwhile changes a job as somebody does who does not ask whether it is being sent.
+// meanwhile changes a job without asking whether it is being sent.
 func (w *world) meanwhile(prompt string, decide func(*journal.Job)) {
 	w.Helper()
 	job := w.job(prompt)
@@ -279,8 +270,8 @@ func (w *world) meanwhile(prompt string, decide func(*journal.Job)) {
 	}
 }
 
-// TestOutcomeEnteredOnce: an outcome that was entered although the journal said it
-// was not is not entered again. The journal is the real one: it keeps microseconds.
+// TestOutcomeEnteredOnce: an outcome that was entered although the journal reported an
+// error is not entered again. The journal is the real one, which keeps microseconds.
 func TestOutcomeEnteredOnce(t *testing.T) {
 	for name, answer := range map[string]error{"accepted": nil, "in doubt": lostError(), "waits": throttled(time.Hour + time.Nanosecond)} {
 		db, err := state.OpenExisting(t.TempDir() + "/none") // in memory

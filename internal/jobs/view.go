@@ -1,92 +1,81 @@
 package jobs
 
 import (
-	"cmp"
 	"context"
-	"maps"
+	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/schedule"
 )
 
 const (
 	day = 24 * time.Hour
-	// maxWait is longer than anything that is ever waited for before the next try. A
-	// time further ahead comes from a clock that was set back.
+	// maxWait is longer than any wait for a retry. A time further ahead was written
+	// before the clock was set back.
 	maxWait = 25 * time.Hour
 )
 
-// view is the journal as one pass knows it: as it was read, with what the pass
-// did since.
+// view is the journal as it was read at one moment.
 type view struct {
-	at        time.Time // of its making
+	at        time.Time
 	queue     journal.Queue
 	recurring map[string]journal.Recurring
-	jobs      map[int64]journal.Job
-	newest    map[string]int64 // by prompt
+	jobs      []journal.Job          // oldest first, without their texts
+	newest    map[string]journal.Job // by prompt
 }
 
-func (q *Queue) load(ctx context.Context) (*view, error) { return load(ctx, q.journal, q.now()) }
-
-func load(ctx context.Context, j Journal, now time.Time) (*view, error) {
-	all, err := j.Jobs(ctx)
-	if err != nil {
+func readJournal(ctx context.Context, j Journal, now time.Time) (*view, error) {
+	v := &view{at: now}
+	var err error
+	if v.jobs, err = j.Jobs(ctx); err != nil {
 		return nil, err
 	}
-	queue, err := j.Queue(ctx)
-	if err != nil {
+	if v.queue, err = j.Queue(ctx); err != nil {
 		return nil, err
 	}
-	recurring, err := j.Recurring(ctx)
-	if err != nil {
+	if v.recurring, err = j.Recurring(ctx); err != nil {
 		return nil, err
 	}
-	v := &view{at: now, queue: queue, recurring: recurring, jobs: make(map[int64]journal.Job, len(all)), newest: make(map[string]int64, len(all))}
-	for _, job := range all {
-		v.set(job)
-	}
+	v.newest = journal.Newest(v.jobs)
 	return v, nil
 }
 
-// set enters a job as it is now.
-func (v *view) set(job journal.Job) {
-	job.Text, job.FollowUps = "", nil
-	v.jobs[job.Seq] = job
-	if seq, ok := v.newest[job.Prompt]; !ok || job.Newer(v.jobs[seq]) {
-		v.newest[job.Prompt] = job.Seq
-	}
-}
-
-// of returns the newest job of a prompt.
-func (v *view) of(prompt string) (journal.Job, bool) {
-	job, ok := v.jobs[v.newest[prompt]]
-	return job, ok
-}
-
-// where returns the jobs that f is true for, oldest first.
-func (v *view) where(f func(journal.Job) bool) []journal.Job {
+// where returns the jobs that match, oldest first.
+func (v *view) where(match func(journal.Job) bool) []journal.Job {
 	var out []journal.Job
-	for job := range maps.Values(v.jobs) {
-		if f(job) {
+	for _, job := range v.jobs {
+		if match(job) {
 			out = append(out, job)
 		}
 	}
-	slices.SortFunc(out, func(a, b journal.Job) int { return cmp.Compare(a.Seq, b.Seq) })
 	return out
 }
 
-// waits reports whether a time is still to come, and is not nonsense.
-func (v *view) waits(until time.Time) bool {
-	return until.After(v.at) && !until.After(v.at.Add(maxWait))
+// isAhead reports whether a time is still to come, and plausible.
+func (v *view) isAhead(t time.Time) bool {
+	return t.After(v.at) && !t.After(v.at.Add(maxWait))
 }
 
-// charged returns when the jobs that count against the cap per day were charged,
-// oldest first.
-func (v *view) charged() []time.Time {
-	var out []time.Time
+// lastBegun returns the job that was begun last.
+func (v *view) lastBegun() (last journal.Job) {
 	for _, job := range v.jobs {
-		if charged(job, v.at) {
+		if !job.Begun.Before(last.Begun) {
+			last = job
+		}
+	}
+	return last
+}
+
+// charges returns when the jobs that count against the cap per day were charged,
+// oldest first.
+func charges(all []journal.Job, now time.Time) []time.Time {
+	var out []time.Time
+	for _, job := range all {
+		if job.Charged.After(now.Add(-day)) {
 			out = append(out, job.Charged)
 		}
 	}
@@ -94,28 +83,142 @@ func (v *view) charged() []time.Time {
 	return out
 }
 
-func charged(job journal.Job, now time.Time) bool { return job.Charged.After(now.Add(-day)) }
-
-// Usage returns how many jobs count against the caps: those begun within 24
-// hours, and those at work.
+// Usage returns how many jobs count against the caps: those begun within 24 hours,
+// and those at work.
 func Usage(all []journal.Job, now time.Time) (perDay, active int) {
 	for _, job := range all {
-		if charged(job, now) {
-			perDay++
-		}
 		if job.State.Occupies() {
 			active++
 		}
 	}
-	return perDay, active
+	return len(charges(all, now)), active
 }
 
-// last returns the job that was begun last.
-func (v *view) last() (last journal.Job) {
-	for _, job := range v.jobs {
-		if job.Begun.After(last.Begun) || job.Begun.Equal(last.Begun) && job.Seq > last.Seq {
-			last = job
+// firing returns the firing of a recurring prompt that is to be caught up (zero: none)
+// and the next one.
+func (v *view) firing(p prompts.Prompt) (due, next time.Time) {
+	base := v.at
+	if seen, ok := v.recurring[p.ID]; ok && seen.Schedule == p.Schedule.String() && seen.Since.Before(base) {
+		base = seen.Since
+	}
+	if job, ok := v.newest[p.ID]; ok && job.Firing.After(base) {
+		base = job.Firing
+	}
+	if before := p.NotBefore.Add(-time.Microsecond); before.After(base) {
+		base = before
+	}
+	due, next = firings(p.Schedule, base, v.at)
+	if expired(p, next) {
+		next = time.Time{}
+	}
+	return due, next
+}
+
+// firings returns, of the firings after base, the newest up to now (zero: none) and
+// the first after now. Those before the newest are missed for good.
+func firings(c schedule.Cron, base, now time.Time) (due, next time.Time) {
+	first := c.Next(base)
+	if first.IsZero() || first.After(now) {
+		return time.Time{}, first
+	}
+	if strings.HasPrefix(c.String(), "@every ") {
+		every := c.Next(first).Sub(first)
+		due = first.Add(now.Sub(first) / every * every)
+		return due, due.Add(every)
+	}
+	// Backwards from now in growing steps, not forwards from base: that can be years
+	// of minutes.
+	from := base
+	for back := time.Hour; now.Add(-back).After(base); back *= 2 {
+		if !c.Next(now.Add(-back)).After(now) {
+			from = now.Add(-back)
+			break
 		}
 	}
-	return last
+	for next = c.Next(from); !next.IsZero() && !next.After(now); next = c.Next(next) {
+		due = next
+	}
+	return due, next
+}
+
+// expired reports whether a prompt may no longer begin at a time.
+func expired(p prompts.Prompt, at time.Time) bool {
+	return !p.Expires.IsZero() && !at.Before(p.Expires)
+}
+
+// textAt is a text, by its digest, and where it is: the path of a file, or the id of
+// a prompt.
+type textAt struct{ where, digest string }
+
+// renames finds prompts that look renamed: without an id a prompt is identified by its
+// path, so under another path it would be sent a second time. See the package comment.
+type renames struct {
+	at time.Time
+	// gone are jobs, by digest and oldest first, whose text is no longer where it was.
+	// They keep it from being sent under another path.
+	gone map[string][]journal.Job
+	// decided are those of gone for which another prompt was held as renamed, and the
+	// operator has decided about it: further copies of the text are copies.
+	decided map[textAt]bool
+}
+
+func (v *view) renames(found prompts.Scanned) renames {
+	present := map[textAt]bool{}
+	for _, p := range found.Prompts {
+		present[textAt{p.Path, p.Digest}], present[textAt{p.ID, p.Digest}] = true, true
+	}
+	r := renames{at: v.at, gone: map[string][]journal.Job{}, decided: map[textAt]bool{}}
+	for _, job := range v.jobs {
+		// A file that is invalid now, or still changing, does not show that the text is
+		// present: it may be another one.
+		isPresent := present[textAt{job.Path, job.Digest}] || present[textAt{job.Prompt, job.Digest}]
+		switch {
+		case isPresent && job.RenamedFrom != "" && job.State != journal.Held:
+			r.decided[textAt{job.RenamedFrom, job.Digest}] = true
+		case isPresent, job.State == journal.Pending, job.State == journal.Rejected, job.State == journal.Expired:
+			// The service never had the text of these three, and nobody stopped it.
+		default:
+			r.gone[job.Digest] = append(r.gone[job.Digest], job)
+		}
+	}
+	return r
+}
+
+// from returns the path that a prompt looks renamed from: of several paths the one
+// with the same file name, else the newest. It is empty if the prompt may be sent. job
+// is the newest of the prompt, if there is one: a pending job with the text of the file
+// was examined before, or released.
+func (r renames) from(p prompts.Prompt, job journal.Job) (from string) {
+	examined := job.Seq != 0 && (job.State != journal.Pending || job.Digest == p.Digest)
+	if examined || p.HasID() || p.Recurs() || expired(p, r.at) {
+		return ""
+	}
+	for _, job := range r.gone[p.Digest] {
+		if r.decided[textAt{job.Path, job.Digest}] {
+			continue
+		}
+		if from == "" || path.Base(from) != path.Base(p.Path) || path.Base(job.Path) == path.Base(p.Path) {
+			from = job.Path
+		}
+	}
+	return from
+}
+
+// holdRenamed holds a prompt that looks renamed; job is its newest, if there is one.
+func holdRenamed(p prompts.Prompt, job journal.Job, from string, now time.Time) journal.Change {
+	before := job.State
+	if job.Seq == 0 {
+		job = newJob(p, journal.Held)
+	}
+	job.State, job.Reason, job.RenamedFrom, job.Digest = journal.Held, "it looks renamed from "+from, from, p.Digest
+	job.Next, job.Blocked, job.Refusals = time.Time{}, time.Time{}, 0
+	return journal.Change{Job: job, From: before, At: now, Cause: job.Reason}
+}
+
+// newJob is the first job of a prompt.
+func newJob(p prompts.Prompt, state journal.State) journal.Job {
+	return journal.Job{
+		Prompt: p.ID, Try: 1, Project: p.Project, Title: p.Title, Path: p.Path, Digest: p.Digest,
+		ConcurrencyKey: p.ConcurrencyKey, Resubmit: p.OnUnknown == prompts.Resubmit, State: state,
+	}
 }

@@ -80,14 +80,8 @@ func countPrompts(projects []string, planned []jobs.Planned) []exporter.Prompts 
 // newestJobs returns the newest job of each prompt, newest first: a bounded number of
 // jobs that go on or ended lately.
 func newestJobs(all []journal.Job, now time.Time) []exporter.Job {
-	newest := map[string]journal.Job{}
-	for _, j := range all {
-		if other, ok := newest[j.Prompt]; !ok || j.Newer(other) {
-			newest[j.Prompt] = j
-		}
-	}
-	kept := make([]journal.Job, 0, len(newest))
-	for _, j := range newest {
+	var kept []journal.Job
+	for _, j := range journal.Newest(all) {
 		if !j.State.Ended() || now.Sub(j.Ended) < shownEnded {
 			kept = append(kept, j)
 		}

@@ -35,11 +35,11 @@ const selectJobs = `SELECT seq, version, ` + jobColumns + ` FROM jobs`
 // jobFields returns the fields of a job, to read it into and to write it from.
 func jobFields(j *journal.Job) []any {
 	return []any{
-		&j.Prompt, instant{&j.Firing}, &j.Attempt, &j.Project, &j.Title, &j.Path, &j.Digest, &j.ConcurrencyKey, &j.Resubmit,
+		&j.Prompt, instant{&j.Firing}, &j.Try, &j.Project, &j.Title, &j.Path, &j.Digest, &j.ConcurrencyKey, &j.Resubmit,
 		&j.Messages, &j.Sent, &j.Sending, &j.State, &j.Reason, &j.InDoubt,
 		&j.JobID, &j.Status, &j.Repository, &j.Ref, &j.Model, &j.PRLink,
 		instant{&j.Begun}, instant{&j.Created}, instant{&j.Ended}, instant{&j.Charged}, instant{&j.Accepted}, instant{&j.Next},
-		&j.Tries, instant{&j.Blocked}, &j.Polls, instant{&j.Missing}, &j.SeenActive, &j.SeenDone,
+		&j.Refusals, instant{&j.Blocked}, &j.Polls, instant{&j.Missing}, &j.SeenActive, &j.SeenDone,
 		&j.RenamedFrom,
 	}
 }
@@ -180,7 +180,7 @@ func insertJob(ctx context.Context, tx *sql.Tx, job *journal.Job, c journal.Chan
 	if entered, err := changed(res, err); err != nil {
 		return err
 	} else if !entered {
-		return fmt.Errorf("prompt %s, attempt %d: %w", job.Prompt, job.Attempt, journal.ErrDuplicate)
+		return fmt.Errorf("prompt %s, try %d: %w", job.Prompt, job.Try, journal.ErrDuplicate)
 	}
 	if job.Seq, err = res.LastInsertId(); err != nil {
 		return err

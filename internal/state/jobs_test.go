@@ -52,7 +52,7 @@ func apply(t *testing.T, db *state.DB, changes ...journal.Change) []journal.Job 
 
 // job returns a job of a prompt in a state.
 func job(prompt string, st journal.State) journal.Job {
-	return journal.Job{Prompt: prompt, Attempt: 1, Project: "prj_a", Path: prompt + ".md", State: st}
+	return journal.Job{Prompt: prompt, Try: 1, Project: "prj_a", Path: prompt + ".md", State: st}
 }
 
 func add(t *testing.T, db *state.DB, j journal.Job) journal.Job {
@@ -136,13 +136,13 @@ func TestDuplicateIsRefused(t *testing.T) {
 	if !errors.Is(err, journal.ErrDuplicate) {
 		t.Fatal(err)
 	}
-	wantMessage(t, err, "prompt a", "attempt 1")
+	wantMessage(t, err, "prompt a", "try 1")
 	if got := jobs(t, db); len(got) != 1 || !cmp.Equal(got[0], first) {
 		t.Errorf("jobs %+v", got)
 	}
 	noNotes(t, db)
 	for _, other := range []journal.Job{
-		{Prompt: "b", Attempt: 1}, {Prompt: "a", Attempt: 2}, {Prompt: "a", Attempt: 1, Firing: now}, {Prompt: "A", Attempt: 1},
+		{Prompt: "b", Try: 1}, {Prompt: "a", Try: 2}, {Prompt: "a", Try: 1, Firing: now}, {Prompt: "A", Try: 1},
 	} {
 		add(t, db, other)
 	}
@@ -321,7 +321,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d events are kept", n)
 	}
 	for i := range 250 {
-		live.Tries = i
+		live.Refusals = i
 		live = apply(t, db, journal.Change{Job: live, From: journal.Unknown, At: now, Cause: strconv.Itoa(i)})[0]
 	}
 	events, err := db.Events(t.Context(), live.Seq)
@@ -341,7 +341,7 @@ func TestChargedJobsAreKept(t *testing.T) {
 	db := open(t, t.TempDir())
 	for i := range 60 {
 		j := job("a", journal.Failed)
-		j.Attempt = i + 1
+		j.Try = i + 1
 		j.Charged = now
 		add(t, db, j)
 	}
@@ -349,7 +349,7 @@ func TestChargedJobsAreKept(t *testing.T) {
 		t.Errorf("%d of 60 jobs of today are kept", got)
 	}
 	j := job("a", journal.Failed)
-	j.Attempt = 61
+	j.Try = 61
 	apply(t, db, journal.Change{Job: j, At: now.Add(49 * time.Hour), Cause: "days later"})
 	if got := len(jobs(t, db)); got != 20 {
 		t.Errorf("%d jobs are kept two days later", got)
@@ -532,7 +532,7 @@ func moveJobs(dir string) error {
 			c = journal.Change{Job: done[0], From: done[0].State, At: now, Cause: "on it goes"}
 			c.Job.State = next
 			if next == journal.Failed {
-				c.Job.JobID, c.Note = "j", &journal.Note{Kind: "failed", At: now, Body: []byte("{}")}
+				c.Job.JobID, c.Note = "j"+j.Prompt, &journal.Note{Kind: "failed", At: now, Body: []byte("{}")}
 			}
 		}
 	}

@@ -1,39 +1,46 @@
-// Package journal holds the words of the prompt queue's journal: a job wanted,
-// its state, and the events that led there. Package state keeps them, package
-// jobs moves them on. It depends on the standard library only and does no I/O.
+// Package journal has the types of the prompt queue's journal: a job, its state,
+// the events that led there, and the changes that move it on. Package state stores
+// them, package jobs makes the changes. It depends on the standard library only and
+// does no I/O.
 package journal
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"time"
+)
 
-// State is where a job of the queue stands. See package jobs for what leads
-// from one to the other.
+// State is the state of a job of the queue. Package jobs has the table of the
+// transitions.
 type State string
 
-// The states. Invalid, Pending and Expired of a prompt that was never begun are
-// not in the journal: they follow from its file.
+// The states. A prompt that never had a job is invalid, pending or expired without
+// an entry in the journal: its file says so.
 const (
 	Invalid    State = "invalid"    // the file breaks a rule
-	Pending    State = "pending"    // waits, for the reason given
-	Submitting State = "submitting" // the intent is durable, what the service did is not known yet
-	Active     State = "active"     // the service works on it
-	Completed  State = "completed"  // it ended well; with a pull request or without
-	Failed     State = "failed"     // the service says so
-	Archived   State = "archived"   // the service says so
-	Rejected   State = "rejected"   // the service does not take it
+	Pending    State = "pending"    // it waits, for the reason given
+	Submitting State = "submitting" // the intent is durable, the outcome is not known yet
+	Active     State = "active"     // the service is working on it
+	Completed  State = "completed"  // it ended well, with or without a pull request
+	Failed     State = "failed"     // the service reported a failure
+	Archived   State = "archived"   // the service reported that it was archived
+	Rejected   State = "rejected"   // the service refused it for good
 	Unknown    State = "unknown"    // it may have reached the service; only the operator moves it on
 	Held       State = "held"       // the operator stopped it before it began, or it looks renamed
 	Cancelled  State = "cancelled"  // the operator gave it up
 	Expired    State = "expired"    // its time passed before it began
-	Lost       State = "lost"       // the service does not know it any more
+	Lost       State = "lost"       // the service no longer knows it
 )
 
 // States returns all states in the order in which people are shown them: first those
 // that wait or are under way, then those that need attention, then those that ended.
 func States() []State {
-	return []State{Pending, Submitting, Active, Unknown, Held, Invalid, Rejected, Failed, Lost, Archived, Completed, Cancelled, Expired}
+	return []State{
+		Pending, Submitting, Active, Unknown, Held, Invalid, Rejected, Failed, Lost, Archived, Completed, Cancelled, Expired,
+	}
 }
 
-// Ended reports whether nothing moves the state on but an operator who retries.
+// Ended reports whether the state is final: only an operator's retry leads on.
 func (s State) Ended() bool {
 	switch s {
 	case Completed, Failed, Archived, Rejected, Cancelled, Expired, Lost:
@@ -42,55 +49,54 @@ func (s State) Ended() bool {
 	return false
 }
 
-// Occupies reports whether a job in the state may be at work in the service: it
-// counts against the cap on active jobs and blocks others of its concurrency key.
+// Occupies reports whether the service may be working on a job in this state. Such a
+// job counts against the cap on active jobs and blocks others of its concurrency key.
 func (s State) Occupies() bool { return s == Submitting || s == Active || s == Unknown }
 
-// Job is one job the queue wants or wanted: a prompt, or one firing of a
-// recurring one. The zero times are never.
+// Job is one job of the queue: of a prompt, or of one firing of a recurring prompt.
+// A zero time means never.
 type Job struct {
-	// Seq is the journal's own number, from 1; 0 is not in the journal yet. Version
-	// grows with every change, so that who changes it knows that nobody else did.
+	// Seq is the journal's own number, from 1; 0 means not in the journal yet. Version
+	// grows with every change, so a writer notices when another one was faster.
 	Seq     int64 `json:"seq"`
 	Version int64 `json:"-"`
-	// Prompt is the id of the prompt, Firing the time of the firing of one that
-	// recurs, Attempt 1 and one more for each retry. Together they are unique.
-	Prompt  string    `json:"prompt"`
-	Firing  time.Time `json:"firing,omitzero"`
-	Attempt int       `json:"attempt"`
+	// Prompt is the id of the prompt, Firing the time of the firing of a recurring one,
+	// and Try is 1, and one more for each retry. Together they are unique.
+	Prompt string    `json:"prompt"`
+	Firing time.Time `json:"firing,omitzero"`
+	Try    int       `json:"attempt"`
 
 	Project string `json:"project"`
 	Title   string `json:"title,omitempty"`
-	// Path is the prompt's file below the folder.
+	// Path is the prompt's file, relative to the folder.
 	Path string `json:"path"`
-	// RenamedFrom is the path the file had as it looks, of a prompt that was held for
-	// that: its text was sent from there. It stays when somebody has decided.
+	// RenamedFrom is set for a prompt that was held because it looks renamed: the path
+	// its text was sent from. It stays after the operator has decided.
 	RenamedFrom string `json:"renamed_from,omitempty"`
-	// Digest is of the file as it was when the job began; a file with another has
-	// drifted.
+	// Digest is that of the file when the job began. A file with another digest was
+	// edited since.
 	Digest         string `json:"digest"`
 	ConcurrencyKey string `json:"concurrency_key,omitempty"`
-	// Resubmit reports whether it is sent once more by itself where it is in doubt
+	// Resubmit reports whether it is sent once more automatically if it is in doubt
 	// (on_unknown: resubmit, and not used up).
 	Resubmit bool `json:"resubmit,omitempty"`
 	// Text and FollowUps are what is sent, rendered. They are long: lists of jobs
-	// come without them, and a change without them leaves them as they are.
+	// omit them, and a change without them leaves them as they are.
 	Text      string   `json:"text,omitempty"`
 	FollowUps []string `json:"follow_ups,omitempty"`
-	// Messages is how many follow-ups there are, Sent how many the service took;
-	// Sending reports whether the intent of the next one is durable and its outcome
-	// is not.
+	// Messages is how many follow-ups there are, Sent how many the service accepted.
+	// Sending means that the intent of the next one is durable and its outcome is not.
 	Messages int  `json:"follow_ups_total"`
 	Sent     int  `json:"follow_ups_sent"`
 	Sending  bool `json:"follow_up_in_flight,omitempty"`
 
 	State  State  `json:"state"`
 	Reason string `json:"reason,omitempty"`
-	// InDoubt reports whether nobody ever learned if the service took it: of an
-	// unknown job, and of one that was unknown and given up.
+	// InDoubt means that nobody ever learned whether the service accepted it: the job
+	// is unknown, or was unknown when it was given up.
 	InDoubt bool `json:"in_doubt,omitempty"`
 
-	// What the service said last. No two jobs of a project have one JobID.
+	// What the service said last. No two jobs of a project have the same JobID.
 	JobID      string `json:"job_id,omitempty"`
 	Status     string `json:"status,omitempty"`
 	Repository string `json:"repository,omitempty"`
@@ -98,34 +104,32 @@ type Job struct {
 	Model      string `json:"model,omitempty"`
 	PRLink     string `json:"pr_link,omitempty"`
 
-	// Begun is when the intent became durable; Created is the service's time, or
-	// ours where it gave none; Ended is when the end was seen.
+	// Begun is when the intent became durable. Created is the service's time, or ours
+	// if it gave none. Ended is when the end was seen.
 	Begun   time.Time `json:"begun_at,omitzero"`
 	Created time.Time `json:"created_at,omitzero"`
 	Ended   time.Time `json:"ended_at,omitzero"`
-	// Charged is when the create last counted against the cap per day: the time of
-	// the intent, then that of its outcome; zero once the service is known not to
-	// have taken it.
+	// Charged is when the create last counted against the cap per day: the time of the
+	// intent, then that of its outcome; zero once the service is known to have refused it.
 	Charged time.Time `json:"charged_at,omitzero"`
-	// Accepted is when the last create or message was taken.
+	// Accepted is when the last create or follow-up was accepted.
 	Accepted time.Time `json:"accepted_at,omitzero"`
-	// Next is when to poll an active job, or to try a pending one again. Tries counts
-	// the creates, or messages, in a row that were not taken for a time.
-	// Blocked is until when the service, or the budget, said to take nothing.
-	Next    time.Time `json:"next_at,omitzero"`
-	Tries   int       `json:"tries,omitempty"`
-	Blocked time.Time `json:"blocked_until,omitzero"`
-	// Polls counts the reads since Accepted, Missing is since when the service
-	// answers 404.
+	// Next is when to read an active job, or to send a pending one again. Refusals
+	// counts the creates or follow-ups in a row that were refused for a time. Blocked
+	// is until when the service, or the budget, takes nothing of the project.
+	Next     time.Time `json:"next_at,omitzero"`
+	Refusals int       `json:"tries,omitempty"`
+	Blocked  time.Time `json:"blocked_until,omitzero"`
+	// Polls counts the reads since Accepted. Missing is since when the service answers 404.
 	Polls   int       `json:"polls"`
 	Missing time.Time `json:"missing_since,omitzero"`
-	// SeenActive reports whether a read since Accepted found the job at work, SeenDone
-	// counts those that found it completed although it may not have begun.
+	// SeenActive means that a read since Accepted found the job at work. SeenDone counts
+	// the reads that found it completed although it may not have begun.
 	SeenActive bool `json:"-"`
 	SeenDone   int  `json:"-"`
 }
 
-// stalledAfter is how long a job is at work before people should look at it.
+// stalledAfter is how long a job is at work before a person should look at it.
 const stalledAfter = 2 * time.Hour
 
 // Stalled reports whether the job has been at work for very long.
@@ -133,17 +137,17 @@ func (j Job) Stalled(now time.Time) bool {
 	return j.State == Active && now.Sub(j.Accepted) > stalledAfter
 }
 
-// Newer reports whether j comes after other among the jobs of a prompt: it is of
-// a later firing, or a later attempt of the same one.
+// Newer reports whether j comes after other among the jobs of a prompt: it is of a
+// later firing, or a later try of the same one.
 func (j Job) Newer(other Job) bool {
 	if !j.Firing.Equal(other.Firing) {
 		return j.Firing.After(other.Firing)
 	}
-	return j.Attempt > other.Attempt
+	return j.Try > other.Try
 }
 
-// Result is how an ended job counts in docgauge_agent_jobs_finished_total: pr,
-// no_pr, failed, archived, lost, or empty where it never was a job of the service.
+// Result is the label of an ended job in docgauge_agent_jobs_finished_total: pr,
+// no_pr, failed, archived or lost; empty if the service never had it.
 func (j Job) Result() string {
 	switch {
 	case j.State == Completed && j.PRLink != "":
@@ -156,7 +160,7 @@ func (j Job) Result() string {
 	return ""
 }
 
-// Event is one transition, or something else worth telling of a job.
+// Event is one transition of a job, or another entry of its history.
 type Event struct {
 	At    time.Time `json:"at"`
 	Job   int64     `json:"job"` // Seq; 0 for the queue itself
@@ -165,43 +169,44 @@ type Event struct {
 	Cause string    `json:"cause"`
 }
 
-// Recurring is a prompt with a schedule: its firings count from Since on, when the
+// Recurring is a prompt with a schedule. Its firings count from Since on, when the
 // queue first saw it with that schedule.
 type Recurring struct {
 	Schedule string    `json:"schedule"`
 	Since    time.Time `json:"since"`
 }
 
-// Queue is what holds the whole queue up.
+// Queue is the state of the queue as a whole.
 type Queue struct {
-	// Paused is why, empty while it runs. Since is when that began.
+	// Paused is why nothing is sent, empty while the queue runs. Since is when that began.
 	Paused Pause     `json:"paused,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
-	// Detail is what happened, for people.
+	// Detail says what happened, for people.
 	Detail string `json:"detail,omitempty"`
-	// Answered is when the service last answered a read in a pause, Released when the
-	// operator last asked to go on.
+	// Answered is when the service last answered a read during a pause. Released is
+	// when the operator last released the queue.
 	Answered time.Time `json:"answered_at,omitzero"`
 	Released time.Time `json:"released_at,omitzero"`
-	// Unknowns counts creates and messages in doubt since the last that was answered.
+	// Unknowns counts creates and follow-ups in doubt since the last that was answered.
 	Unknowns int `json:"unknowns_in_a_row"`
-	// Adopted reports whether the queue knows this state: see DOCGAUGE_PROMPTS_ON_NEW_STATE.
+	// Adopted means that the queue knows this state: see DOCGAUGE_PROMPTS_ON_NEW_STATE.
 	Adopted bool `json:"adopted"`
-	// KeyMark stands for the keys that were refused; it is not one of them.
+	// KeyMark stands for the keys that were refused. It is derived from them and does
+	// not reveal them.
 	KeyMark string `json:"-"`
 	// Version is as that of a Job.
 	Version int64 `json:"-"`
 }
 
-// Pause is why the queue submits nothing.
+// Pause is why the queue sends nothing.
 type Pause string
 
 // The pauses.
 const (
-	PausedUnknown      Pause = "unknown"      // two creates or messages in a row are in doubt
+	PausedUnknown      Pause = "unknown"      // two creates or follow-ups in a row are in doubt
 	PausedUnauthorized Pause = "unauthorized" // the key was refused
-	PausedOperator     Pause = "operator"     // the operator wants it so
-	// PausedNewState is not in the journal: it has no job, and there are prompts.
+	PausedOperator     Pause = "operator"     // an operator paused it
+	// PausedNewState is never in the journal: the journal has no job, and there are prompts.
 	PausedNewState Pause = "new_state"
 )
 
@@ -213,7 +218,59 @@ type Note struct {
 	At   time.Time `json:"at"`
 	// Body is the JSON to send.
 	Body []byte `json:"-"`
-	// Tries counts failed deliveries, Next is when to try again.
+	// Tries counts failed deliveries. Next is when to deliver it again.
 	Tries int       `json:"tries"`
 	Next  time.Time `json:"next_at"`
+}
+
+// Change is one step of the journal. Several are made together, all or none.
+type Change struct {
+	// Job is the job as it is to be. Without a Seq it is new, and there must be none of
+	// its prompt, firing and try; with one, the job must be at its Version and in state
+	// From. Without a Prompt no job is changed. A new JobID must belong to no other job
+	// of the project.
+	Job  Job
+	From State
+	// Cause is the reason, for the history. A change without one is not in the history.
+	At    time.Time
+	Cause string
+	// Note is to be delivered; nil for none.
+	Note *Note
+	// Queue is the queue as it is to be, at its Version; nil leaves it as it is.
+	Queue *Queue
+}
+
+// Reasons why a change was not made.
+var (
+	// ErrRaced: the job, or the queue, is no longer as it was when the change was prepared.
+	ErrRaced = errors.New("somebody else changed it meanwhile")
+	// ErrDuplicate: the journal has a job of that prompt, firing and try.
+	ErrDuplicate = errors.New("the journal has that job already")
+	// ErrNoJob: there is no job of that number.
+	ErrNoJob = errors.New("the journal has no such job")
+)
+
+// TakenError is about a change that gave a job the service's id of another job of its
+// project. The other job keeps it.
+type TakenError struct {
+	JobID string
+	// By is the number of the job that has the id, Prompt its prompt.
+	By     int64
+	Prompt string
+}
+
+// Error names both.
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("%s is the id of job %d of prompt %s", e.JobID, e.By, e.Prompt)
+}
+
+// Newest returns the newest job of each prompt, by prompt.
+func Newest(jobs []Job) map[string]Job {
+	newest := make(map[string]Job, len(jobs))
+	for _, job := range jobs {
+		if other, ok := newest[job.Prompt]; !ok || job.Newer(other) {
+			newest[job.Prompt] = job
+		}
+	}
+	return newest
 }

@@ -67,7 +67,7 @@ func (o *outbox) add(at time.Time, kinds ...string) {
 	}
 }
 
-// receiver answers as told and remembers what came.
+// receiver answers as configured, and remembers what came.
 type receiver struct {
 	mu     sync.Mutex
 	answer func(kind string) int // 0: no connection
@@ -101,11 +101,13 @@ const target = "https://hooks.example.com/T0KEN/path?key=qu3ry"
 
 func notifier(t *testing.T, r http.RoundTripper, o Outbox, now func() time.Time, log io.Writer) *Notifier {
 	t.Helper()
-	n, err := New(Config{URL: target, Secret: func() string { return "s3cret" }, Transport: r, Now: now, Logger: slog.New(slog.NewTextHandler(log, nil))}, o)
+	n, err := New(Config{
+		URL: target, Secret: func() string { return "s3cret" }, Transport: r, Now: now,
+		Jitter: func(d time.Duration) time.Duration { return d }, Logger: slog.New(slog.NewTextHandler(log, nil)),
+	}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.jitter = func(d time.Duration) time.Duration { return d }
 	return n
 }
 
@@ -196,9 +198,8 @@ func TestAtLeastOnce(t *testing.T) {
 	}
 }
 
-// TestOnePoisonHoldsUpNoOther: what a receiver never takes does not keep the rest
-// back.
-func TestOnePoisonHoldsUpNoOther(t *testing.T) {
+// TestPoison: a notification that the receiver never accepts does not block the others.
+func TestPoison(t *testing.T) {
 	now := start
 	r, o := &receiver{answer: func(kind string) int {
 		if kind == "poison" {
@@ -260,7 +261,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestNothingSecret: neither the URL's path and query nor the secret leave.
+// TestNothingSecret: the path and query of the URL and the secret are in no error or log.
 func TestNothingSecret(t *testing.T) {
 	var log bytes.Buffer
 	o := &outbox{}
@@ -315,7 +316,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-// TestRun wakes for a note, waits out a failure and ends with its context.
+// TestRun: it wakes for a note, waits after a failure and ends with its context.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var status, came atomic.Int32
@@ -352,7 +353,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestRunOutlivesTheOutbox: a disk that is full for a while ends nothing.
+// TestRunOutlivesTheOutbox: an outbox that cannot be read does not end it.
 func TestRunOutlivesTheOutbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

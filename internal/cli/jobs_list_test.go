@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+)
+
+// TestPrintable: nothing that a terminal obeys, or that cannot be seen, is printed.
+func TestPrintable(t *testing.T) {
+	for text, want := range map[string]string{
+		"as it is, Zürich 日本": "as it is, Zürich 日本", "two\r\nlines\t": "two  lines ", "\xff": "\uFFFD",
+		"a\x1b[2Jb": "a\uFFFD[2Jb", "a\u009b2J": "a\uFFFD2J", "\u202eabc": "\uFFFDabc",
+	} {
+		if got := printable(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestStatusText: a job that has changed since the last pass counts as it is now, and
+// one without a prompt counts until it has ended.
+func TestStatusText(t *testing.T) {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	before := journal.Job{Seq: 1, Version: 1, Prompt: "a", Try: 1, State: journal.Pending}
+	now := before
+	now.Version, now.State, now.Charged = 2, journal.Active, noon
+	other := journal.Job{Seq: 2, Version: 1, Prompt: "b", Try: 1, State: journal.Active}
+	gone := journal.Job{Seq: 3, Version: 1, Prompt: "c", Try: 1, State: journal.Completed}
+	planned := []jobs.Planned{
+		{ID: "a", State: journal.Pending, Job: &before, Until: noon.Add(time.Minute)},
+		{ID: "d", State: journal.Pending, Until: noon.Add(2 * time.Hour)},
+		{ID: "e", State: journal.Pending, Until: noon.Add(time.Hour)},
+	}
+	paused := journal.Queue{Paused: journal.PausedOperator, Detail: "no text of others: \x1b[2J"}
+	got := statusText(planned, []journal.Job{now, other, gone}, paused, config.Config{MaxActiveJobs: 3}, noon)
+	want := "paused (operator) · 2 pending, 2 active · more may be sent at 2026-11-21 13:00 UTC · 2 of 3 at work · 1 in 24 h"
+	if got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,425 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+)
+
+// submit creates the jobs of the prompts that may go, one after the other. Which one
+// goes next is decided anew each time.
+func (p *pass) submit(ctx context.Context) error {
+	for ctx.Err() == nil {
+		planned := p.view.plan(p.q.cfg, p.found, p.unrendered)
+		i := slices.IndexFunc(planned, func(next Planned) bool { return next.Ready() && !p.raced[next.ID] })
+		if i < 0 {
+			return nil
+		}
+		next := planned[i]
+		text, err := next.render(ctx, p.q.cfg, p.view.at)
+		if err != nil {
+			p.unrendered[next.ID] = err
+			continue
+		}
+		job, from := newJob(next.prompt, journal.Submitting), journal.State("")
+		job.Firing = next.Firing
+		// A job that waits for this try already is the one to send.
+		former := p.view.newest[next.ID]
+		if former.State == journal.Pending && (former.Firing.Equal(next.Firing) || !next.prompt.Recurs()) {
+			from = former.State
+			job.Seq, job.Version, job.Refusals = former.Seq, former.Version, former.Refusals
+			job.Firing, job.Try, job.RenamedFrom = former.Firing, former.Try, former.RenamedFrom
+			job.Resubmit = job.Resubmit && former.Resubmit
+		}
+		job.Text, job.FollowUps, job.Messages = text.Text, text.FollowUps, len(text.FollowUps)
+		job.Begun = p.q.now()
+		job.Charged = job.Begun
+		if err := p.send(ctx, job, from, job.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendFollowUps sends the next follow-up of each job that was just read as completed.
+// One that cannot be sent now is sent when its job is read again.
+func (p *pass) sendFollowUps(ctx context.Context) error {
+	for _, seq := range p.completed {
+		if ctx.Err() != nil || p.view.queue.Paused != "" {
+			return nil
+		}
+		job, err := p.q.journal.Job(ctx, seq)
+		if err != nil {
+			return err
+		}
+		blocks := func(other journal.Job) bool { return other.Project == job.Project && p.view.blocks(other) }
+		if job.State != journal.Active || job.Sent >= len(job.FollowUps) || slices.ContainsFunc(p.view.jobs, blocks) {
+			continue
+		}
+		text := job.FollowUps[job.Sent]
+		job.Sending, job.Text, job.FollowUps = true, "", nil
+		if err := p.send(ctx, job, job.State, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send makes one create or one follow-up. job is as the intent is to leave it, from
+// the state it is in: submitting for a create; active and Sending for a follow-up.
+//
+// Neither is idempotent, so the order is what keeps a prompt from being sent twice or
+// forgotten: intent, POST, outcome, each durable before the next one begins.
+func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, text string) error {
+	q, what, cause := p.q, "create", "it is being submitted"
+	if job.Sending {
+		what = followUpName(job)
+		cause = what + " is being sent"
+	}
+
+	// The intent becomes durable. A crash before this changes nothing. After a crash
+	// from here on, Recover finds an intent without an outcome, and puts it in doubt.
+	entered, err := q.apply(ctx, journal.Change{Job: job, From: from, At: q.now(), Cause: cause})
+	if isRaced(err) {
+		p.raced[job.Prompt] = true // an operator was faster: nothing is sent in this pass
+		return p.reload(ctx)
+	}
+	if err != nil {
+		// Nothing was sent, but the intent may be in the journal: it is withdrawn as soon
+		// as the journal can be written, and nothing else is sent before that.
+		q.unsaved = func(ctx context.Context) error { return q.withdraw(ctx, job) }
+		return errors.Join(err, p.reload(ctx))
+	}
+	job = entered[0]
+
+	// One POST. The client finishes it when ctx ends; a crash leaves it in doubt.
+	o := &outcome{job: job, keyMark: q.cfg.KeyMark()}
+	if job.Sending {
+		o.got, o.err = q.client.SendMessage(ctx, job.Project, job.JobID, text)
+		if o.err == nil && o.got.ID != job.JobID {
+			o.err = fmt.Errorf("the message was for job %s, and the service answered with job %s", job.JobID, o.got.ID)
+		}
+	} else {
+		o.got, o.err = q.client.CreateJob(ctx, job.Project, text)
+	}
+
+	// The outcome is judged, from the client's error alone.
+	o.stopped = ctx.Err() != nil && !isAnswered(o.err)
+	log := q.cfg.Logger.With("prompt", job.Prompt, "project", job.Project, "job", job.Seq, "try", job.Try, "what", what)
+	if o.err == nil {
+		log.Info("agent job sent", "job_id", o.got.ID)
+	} else {
+		log.Warn("agent job not sent", "outcome", string(judge(o.err)), "reason", o.err)
+	}
+
+	// The outcome becomes durable. A crash before this leaves the job in doubt, a crash
+	// after it loses nothing. The service cannot be asked again for the outcome: if the
+	// journal cannot be written the process keeps it, and sends nothing before it is saved.
+	q.unsaved = func(ctx context.Context) error { return q.saveOutcome(ctx, o) }
+	err = q.save(ctx)
+	if err != nil {
+		q.cfg.Logger.Error("outcome not entered: docgauge must keep running until the journal can be written",
+			"prompt", job.Prompt, "job", job.Seq, "job_id", o.got.ID, "error", err)
+	}
+
+	// It is counted, for the report of this pass. Saving can have put it in doubt.
+	switch judge(o.err) {
+	case accepted:
+		if job.Sending {
+			p.result.Messages++
+		} else {
+			p.result.Created++
+		}
+	case inDoubt:
+		p.result.Unknown++
+	case rejected:
+		p.result.Rejected++
+	}
+
+	// What goes next is decided from the journal, as a new process would.
+	return errors.Join(err, p.reload(ctx))
+}
+
+// isRaced reports whether a change was not made because somebody else was faster.
+func isRaced(err error) bool {
+	return errors.Is(err, journal.ErrRaced) || errors.Is(err, journal.ErrDuplicate)
+}
+
+// followUpName names the follow-up that is next.
+func followUpName(job journal.Job) string {
+	return fmt.Sprintf("follow-up %d of %d", job.Sent+1, job.Messages)
+}
+
+// withdraw takes back an intent that may be in the journal or not. Nothing was sent.
+func (q *Queue) withdraw(ctx context.Context, intent journal.Job) error {
+	all, err := q.journal.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	const reason = "the journal could not be written: nothing was sent"
+	for _, job := range all {
+		from := job.State
+		switch {
+		case job.Prompt != intent.Prompt || job.Try != intent.Try || !job.Firing.Equal(intent.Firing):
+			continue
+		case job.State == journal.Submitting:
+			job.State, job.Reason, job.Begun, job.Charged = journal.Pending, reason, time.Time{}, time.Time{}
+		case job.State == journal.Active && job.Sending:
+			job.Sending = false
+		default:
+			continue
+		}
+		_, err := q.apply(ctx, journal.Change{Job: job, From: from, At: q.now(), Cause: reason})
+		return err
+	}
+	return nil
+}
+
+// outcome is the outcome of a create or a follow-up, until it is in the journal.
+type outcome struct {
+	// job is as the intent left it.
+	job journal.Job
+	got docsapi.Job
+	err error
+	// stopped: docgauge was stopped before the service said anything.
+	stopped bool
+	// keyMark is of the keys that were sent.
+	keyMark string
+	// maybe are jobs as a failed write would have left them: it may have succeeded.
+	maybe []journal.Job
+}
+
+// maxRaces is how often a change is prepared anew because somebody else changed the
+// job or the queue meanwhile.
+const maxRaces = 5
+
+// saveOutcome enters an outcome, prepared from the job and the queue as they are,
+// until the journal takes it. It may be called again after an error.
+func (q *Queue) saveOutcome(ctx context.Context, o *outcome) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	job := o.job
+	var raced error
+	for range maxRaces {
+		queue, err := q.journal.Queue(ctx)
+		if err != nil {
+			return err
+		}
+		changes := q.changesOf(o, job, queue)
+		_, err = q.apply(ctx, changes...)
+		switch {
+		case err == nil:
+			return nil
+		case takenBy(err) != nil:
+			// Only the journal knows, in the transaction, that the id is another job's.
+			o.err = fmt.Errorf("the service accepted it, but %w: nobody can tell whether it made another job", takenBy(err))
+			q.cfg.Logger.Warn("agent job in doubt", "prompt", job.Prompt, "job", job.Seq, "reason", o.err)
+			continue
+		case !errors.Is(err, journal.ErrRaced):
+			o.maybe = append(o.maybe, changes[0].Job)
+			return err
+		}
+		raced = err
+		current, err := q.journal.Job(ctx, job.Seq)
+		if err != nil {
+			return err
+		}
+		if o.isSaved(current) {
+			return nil
+		}
+		// Somebody else moved on the job, or only the queue. Which follow-ups the service
+		// has only the intent knows.
+		job = current
+		job.Sending, job.Sent = o.job.Sending, o.job.Sent
+	}
+	return raced
+}
+
+// isSaved reports whether a job is as a failed write would have left it.
+func (o *outcome) isSaved(current journal.Job) bool {
+	current.Text, current.FollowUps = "", nil
+	return slices.ContainsFunc(o.maybe, func(job journal.Job) bool {
+		job.Version++
+		job.Text, job.FollowUps = "", nil
+		return reflect.DeepEqual(job, current)
+	})
+}
+
+// changesOf is what an outcome means for the job and the queue as they are: the rows
+// from submitting and from sending of the table of states. The first change is that of
+// the job.
+func (q *Queue) changesOf(o *outcome, job journal.Job, queue journal.Queue) []journal.Change {
+	now, v, followUp := q.now(), judge(o.err), o.job.Sending
+	before, cause := job, ""
+	switch v {
+	case accepted:
+		if followUp {
+			cause = followUpName(job) + " accepted"
+			job.Sending, job.Sent = false, job.Sent+1
+		} else {
+			cause = "accepted as job " + o.got.ID
+			job.State, job.JobID, job.Charged = journal.Active, o.got.ID, now
+		}
+		describe(&job, o.got)
+		if job.Created.IsZero() {
+			job.Created = now
+		}
+		job.Reason, job.Accepted, job.Next = "", now, now.Add(q.pollIn(0, nil))
+		job.Refusals, job.Polls, job.Missing, job.SeenDone = 0, 0, time.Time{}, 0
+		job.SeenActive = followUp && !o.got.Ended() && o.got.Status != ""
+	case inDoubt:
+		job.State, job.InDoubt = journal.Unknown, true
+		if followUp {
+			job.Reason = fmt.Sprintf("%s: %v", followUpName(job), o.err)
+		} else {
+			job.Reason, job.Charged = o.err.Error(), now
+			// If the service accepted it, under whatever id, it would do so again.
+			job.Resubmit = job.Resubmit && takenBy(o.err) == nil
+		}
+	case rejected:
+		job.Ended = now
+		if followUp { // the job itself is completed, and its work stands
+			job.Reason = fmt.Sprintf("%s was rejected, so no further one was sent: %v", followUpName(job), o.err)
+			job.State, job.Sending = journal.Completed, false
+		} else {
+			job.State, job.Reason = journal.Rejected, o.err.Error()
+			job.Begun, job.Charged = time.Time{}, time.Time{}
+		}
+	case postponed, unauthorized:
+		if followUp {
+			job.Reason = fmt.Sprintf("%s was not accepted: %v", followUpName(job), o.err)
+			job.Sending = false
+		} else {
+			job.State, job.Reason = journal.Pending, o.err.Error()
+			job.Begun, job.Charged = time.Time{}, time.Time{}
+		}
+		switch {
+		case o.stopped:
+			job.Reason, job.Next = "docgauge was stopped before it was sent", time.Time{}
+		case v == unauthorized:
+			job.Next = time.Time{} // the pause of the queue holds it
+		default:
+			job.Refusals++
+			job.Next = now.Add(q.retryIn(job.Refusals, o.err)).Truncate(time.Microsecond)
+			job.Blocked = job.Next
+		}
+	}
+	change := journal.Change{Job: job, From: before.State, At: now, Cause: cmp.Or(cause, job.Reason)}
+	change.Note = q.noteJob(now, job)
+	if before.State.Ended() {
+		// Somebody ended the job while it was being sent: the end stands, and what the
+		// service did is entered beside it.
+		change.Cause = fmt.Sprintf("%s; it was %s before that was known", change.Cause, before.State)
+		change.Job.State, change.Job.Reason, change.Job.Ended = before.State, before.Reason, before.Ended
+		change.Job.Next, change.Job.Blocked, change.Job.Sending, change.Note = time.Time{}, time.Time{}, false, nil
+	}
+	switch {
+	case v == inDoubt:
+		return append([]journal.Change{change}, q.countUnknown(queue, now, 1)...)
+	case v == unauthorized && queue.Paused == "":
+		queue.Unknowns, queue.KeyMark = 0, o.keyMark
+		return []journal.Change{change, q.pause(queue, journal.PausedUnauthorized, now, keyRefused(o.err))}
+	case isAnswered(o.err) && queue.Unknowns > 0:
+		queue.Unknowns = 0
+		change.Queue = &queue
+	}
+	return []journal.Change{change}
+}
+
+// takenBy returns the error that says that an id is another job's, nil for any other.
+func takenBy(err error) *journal.TakenError {
+	taken, _ := errors.AsType[*journal.TakenError](err)
+	return taken
+}
+
+// describe enters what the service says about a job. What it does not say stays.
+func describe(job *journal.Job, got docsapi.Job) {
+	job.Status = cmp.Or(got.Status, job.Status)
+	job.Repository = cmp.Or(got.Repository, job.Repository)
+	job.Ref = cmp.Or(got.Ref, job.Ref)
+	job.Model = cmp.Or(got.Model, job.Model)
+	job.PRLink = cmp.Or(got.PRLink, job.PRLink)
+	if !got.CreatedAt.IsZero() {
+		job.Created = got.CreatedAt.UTC().Truncate(time.Microsecond)
+	}
+}
+
+// verdict is what became of a create or a follow-up.
+type verdict string
+
+const (
+	accepted     verdict = "accepted"
+	postponed    verdict = "postponed"    // not accepted; later it may be
+	rejected     verdict = "rejected"     // not accepted, and it never will be
+	unauthorized verdict = "unauthorized" // not accepted, and nothing will be with this key
+	inDoubt      verdict = "in doubt"     // nobody can tell
+)
+
+// judge tells the verdict from the error of a create or a follow-up. Whatever is not
+// certain is in doubt.
+func judge(err error) verdict {
+	e, ours := errors.AsType[*docsapi.Error](err)
+	switch {
+	case err == nil:
+		return accepted
+	case !ours:
+		return inDoubt
+	case docsapi.IsNotSent(err):
+		return postponed
+	case docsapi.IsInDoubt(err):
+		return inDoubt
+	case docsapi.IsUnauthorized(err):
+		return unauthorized
+	case e.Outcome == docsapi.Transient:
+		return postponed
+	}
+	switch e.Status {
+	case http.StatusPaymentRequired, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired:
+		// Any prompt would be refused: another URL, a paid account or a proxy's password
+		// is needed, and then it can be sent.
+		return postponed
+	}
+	return rejected
+}
+
+// isAnswered reports whether the service itself answered: it is known to work.
+func isAnswered(err error) bool {
+	e, ours := errors.AsType[*docsapi.Error](err)
+	return err == nil || ours && e.Status != 0 && !docsapi.IsInDoubt(err)
+}
+
+const (
+	firstRetry  = 10 * time.Second
+	retryGrowth = 2
+	pollGrowth  = 1.5
+	maxBackoff  = 5 * time.Minute
+)
+
+// retryIn is how long to wait after so many refusals in a row.
+func (q *Queue) retryIn(refusals int, err error) time.Duration {
+	return q.backoff(firstRetry, retryGrowth, refusals-1, err)
+}
+
+// pollIn is how long to wait after so many reads that found a job at work.
+func (q *Queue) pollIn(polls int, err error) time.Duration {
+	return q.backoff(max(q.cfg.PollInterval, time.Millisecond), pollGrowth, polls, err)
+}
+
+// backoff is first, grown by so many steps, or longer if the service says so.
+func (q *Queue) backoff(first time.Duration, growth float64, steps int, err error) time.Duration {
+	grown := float64(first) * math.Pow(growth, float64(steps))
+	wait := q.cfg.Jitter(max(first, time.Duration(min(grown, float64(maxBackoff))))).Round(time.Millisecond)
+	if e, ours := errors.AsType[*docsapi.Error](err); ours {
+		wait = max(wait, e.RetryAfter)
+	}
+	return wait
+}
