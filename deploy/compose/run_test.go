@@ -25,12 +25,7 @@ func TestRun(t *testing.T) {
 	p := load(t, dir)
 	clickhouse := engines.RunClickHouse(t, engines.WithUsers(users(t, filepath.Join(dir, "secrets", "clickhouse_users.xml"))),
 		engines.WithUsers(strings.ReplaceAll(users(t, "clickhouse-grafana.xml"), "<host>grafana</host>", "<ip>127.0.0.1</ip>")))
-	binary := filepath.Join(t.TempDir(), "docgauge")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, "../../cmd/docgauge")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	binary := engines.Docgauge(t)
 	secrets := secretsFor(t, dir, clickhouse.Addr())
 	t.Run("real", func(t *testing.T) {
 		h := host{t, binary, append(p.Services["docgauge"].host(t, secrets, "prompts"), "DOCGAUGE_BASE_URL=https://api.example.com", "DOCGAUGE_PROJECTS=prj_a")}

@@ -26,14 +26,8 @@ func TestInstalled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds docgauge")
 	}
-	program := filepath.Join(t.TempDir(), "docgauge")
-	build := exec.Command("go", "build", "-trimpath", "-o", program, "../../cmd/docgauge")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
 	root := t.TempDir()
-	install(t, root, program)
+	install(t, root, engines.Docgauge(t))
 	t.Run("environment", func(t *testing.T) { testEnvironment(t, root) })
 	t.Run("documentation", func(t *testing.T) { testDocumentation(t, root) })
 }

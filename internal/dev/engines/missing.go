@@ -53,15 +53,19 @@ func Has(name string) bool {
 	return err == nil
 }
 
-// Tools returns the directory .tools at the top of the repository, that is
-// beside the go.mod above the working directory, whether it exists or not.
-func Tools() string {
+// Tools returns the directory .tools at the top of the repository, whether it
+// exists or not.
+func Tools() string { return filepath.Join(root(), ".tools") }
+
+// root returns the top of the repository: the directory of the go.mod at or
+// above the working directory, or the working directory where there is none.
+func root() string {
 	dir, err := os.Getwd()
 	for err == nil && dir != filepath.Dir(dir) {
 		if _, none := os.Stat(filepath.Join(dir, "go.mod")); none == nil {
-			return filepath.Join(dir, ".tools")
+			return dir
 		}
 		dir = filepath.Dir(dir)
 	}
-	return ".tools"
+	return "."
 }

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -70,18 +69,12 @@ func TestStack(t *testing.T) {
 // up starts a stack with everything in it.
 func up(t *testing.T) *Stack {
 	dir := t.TempDir()
-	binary := filepath.Join(dir, "docgauge")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, "../../../cmd/docgauge")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
 	rules, err := RuleFiles("../../../deploy/prometheus")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("DOCGAUGE_BASE_URL", "https://of-the-person.example")
-	s, err := Start(t.Context(), Options{Binary: binary, Dir: filepath.Join(dir, "stack"), Rules: rules, Say: heard.say})
+	s, err := Start(t.Context(), Options{Binary: engines.Docgauge(t), Dir: filepath.Join(dir, "stack"), Rules: rules, Say: heard.say})
 	if err != nil {
 		t.Fatal(err)
 	}
