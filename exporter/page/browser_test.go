@@ -15,6 +15,8 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
+func TestMain(m *testing.M) { os.Exit(engines.ShareChromium(m)) }
+
 // TestBrowser looks at the page in every way it is looked at. With
 // -artifacts the screenshots stay.
 func TestBrowser(t *testing.T) {

@@ -143,6 +143,7 @@ var owner = map[string]string{
 	"github.com/ClickHouse/clickhouse-go":    "sinks/clickhouse",
 	"github.com/aws":                         "sinks/parquet",
 	"github.com/apache/arrow-go":             "internal/archive",
+	"github.com/chromedp":                    "internal/dev/engines",
 	"github.com/go-json-experiment/json":     "internal/docsapi",
 	"github.com/google/go-cmp":               "sinks/sinktest",
 	"github.com/kelseyhightower/envconfig":   "internal/config",

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(hostVariable); dir != "" {
 		host(dir)
 	}
-	os.Exit(m.Run())
+	os.Exit(ShareChromium(m))
 }
 
 // host starts a server, writes its process id to the file "pid" and waits to be killed.
