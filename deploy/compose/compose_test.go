@@ -49,7 +49,7 @@ type service struct {
 // program that loads it has no others.
 func load(t *testing.T, dir string) (p project) {
 	t.Helper()
-	cmd, err := engines.ComposeSpec(t.Context(), "-format", "json", filepath.Join(dir, "compose.yaml"))
+	cmd, err := engines.Tool(t.Context(), "compose-spec", "-format", "json", filepath.Join(dir, "compose.yaml"))
 	engines.Need(t, err)
 	var said bytes.Buffer
 	cmd.Dir, cmd.Stderr = dir, &said

@@ -20,7 +20,7 @@ var (
 // their commands; which of them are not run, a comment above says.
 func TestDocumentation(t *testing.T) {
 	watch(chart)
-	cmd, err := engines.Helm(t.Context())
+	cmd, err := engines.Tool(t.Context(), "helm")
 	engines.Need(t, err)
 	path := filepath.Dir(cmd.Path) + ":" + os.Getenv("PATH")
 	top, err := filepath.Abs("../..")

@@ -31,7 +31,7 @@ const (
 func helm(t *testing.T, args ...string) (out, said string, err error) {
 	t.Helper()
 	watch(chart)
-	cmd, err := engines.Helm(t.Context(), args...)
+	cmd, err := engines.Tool(t.Context(), "helm", args...)
 	engines.Need(t, err)
 	home := t.TempDir()
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)

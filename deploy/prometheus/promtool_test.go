@@ -18,7 +18,7 @@ func TestPromtoolChecks(t *testing.T) {
 		{"check", "rules", "--lint=all", "--lint-fatal", "recording.yaml", "alerts.yaml"},
 		{"check", "config", "prometheus.yml"},
 	} {
-		cmd, err := engines.Promtool(t.Context(), args...)
+		cmd, err := engines.Tool(t.Context(), "promtool", args...)
 		engines.Need(t, err)
 		succeed(t, cmd)
 	}
@@ -28,7 +28,7 @@ func TestPromtoolRuleTests(t *testing.T) {
 	for _, file := range testFiles(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
-			cmd, err := engines.Promtool(t.Context(), "test", "rules", file)
+			cmd, err := engines.Tool(t.Context(), "promtool", "test", "rules", file)
 			engines.Need(t, err)
 			succeed(t, cmd)
 		})
@@ -111,7 +111,7 @@ func load(t *testing.T, file string, into any) {
 const exampleAlertmanager = "../alertmanager/alertmanager.yml"
 
 func TestAlertmanagerExample(t *testing.T) {
-	cmd, err := engines.Amtool(t.Context(), "check-config", exampleAlertmanager)
+	cmd, err := engines.Tool(t.Context(), "amtool", "check-config", exampleAlertmanager)
 	engines.Need(t, err)
 	succeed(t, cmd)
 }

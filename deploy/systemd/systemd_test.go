@@ -56,7 +56,7 @@ func install(t *testing.T, root, program string) {
 // systemd runs a command of systemd and returns what it says.
 func systemd(t *testing.T, name string, args ...string) (string, error) {
 	t.Helper()
-	cmd, err := engines.Systemd(t.Context(), name, args...)
+	cmd, err := engines.Tool(t.Context(), name, args...)
 	engines.Need(t, err)
 	out, err := cmd.CombinedOutput()
 	return string(out), err

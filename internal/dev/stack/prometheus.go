@@ -60,7 +60,7 @@ func (s *Stack) backfill(ctx context.Context, data string) error {
 	if err := os.WriteFile(history, text, 0o600); err != nil {
 		return err
 	}
-	cmd, err := engines.Promtool(ctx, "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=744h", history, data)
+	cmd, err := engines.Tool(ctx, "promtool", "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=744h", history, data)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package engines_test
 import (
 	"bytes"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"net/http"
@@ -125,7 +126,7 @@ func promtool(t *testing.T, text, dir string) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd, err := engines.Promtool(t.Context(), "tsdb", "create-blocks-from", "openmetrics", file, dir)
+	cmd, err := engines.Tool(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", file, dir)
 	engines.Need(t, err)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -203,10 +204,57 @@ func TestNodeExporterShowsTextfiles(t *testing.T) {
 }
 
 func TestPromtoolChecksMetrics(t *testing.T) {
-	cmd, err := engines.Promtool(t.Context(), "check", "metrics")
+	cmd, err := engines.Tool(t.Context(), "promtool", "check", "metrics")
 	engines.Need(t, err)
 	cmd.Stdin = bytes.NewBufferString(answerMetric)
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "no help text") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// An alert of a rule arrives at the webhook, and its end too.
+func TestAlertmanagerTellsTheWebhook(t *testing.T) {
+	statuses := make(chan string, 100)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var message struct {
+			Alerts []struct {
+				Status string
+				Labels map[string]string
+			}
+		}
+		if err := json.NewDecoder(r.Body).Decode(&message); err != nil {
+			t.Error(err)
+		}
+		for _, a := range message.Alerts {
+			statuses <- a.Status + " " + a.Labels["alertname"]
+		}
+	}))
+	t.Cleanup(hook.Close)
+	manager := engines.RunAlertmanager(t, hook.URL)
+	rules := filepath.Join(t.TempDir(), "rules.yml")
+	text := `{groups: [{name: a, rules: [{alert: Up, expr: up == 1}]}]}`
+	if err := os.WriteFile(rules, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(target.Close)
+	engines.RunPrometheus(t, engines.PrometheusConfig{
+		Scrapes: []engines.Scrape{{URL: target.URL, Interval: 500 * time.Millisecond}},
+		Rules:   []string{rules}, Evaluate: 100 * time.Millisecond, Alertmanagers: []string{manager.Addr()},
+	})
+	expect(t, statuses, "firing Up")
+	target.Close()
+	expect(t, statuses, "resolved Up")
+}
+
+func expect(t *testing.T, from <-chan string, want string) {
+	t.Helper()
+	select {
+	case got := <-from:
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("waited in vain for %q", want)
 	}
 }
