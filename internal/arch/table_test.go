@@ -141,6 +141,7 @@ var allowed = map[string][]string{
 // import a third-party library.
 var owner = map[string]string{
 	"github.com/ClickHouse/clickhouse-go":    "sinks/clickhouse",
+	"github.com/CycloneDX":                   "internal/dev/release",
 	"github.com/aws":                         "sinks/parquet",
 	"github.com/apache/arrow-go":             "internal/archive",
 	"github.com/chromedp":                    "internal/dev/engines",
