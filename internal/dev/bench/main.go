@@ -25,28 +25,9 @@
 // ledger. Prometheus requests OpenMetrics or protobuf, with gzip. The first
 // scrape for a format encodes the snapshot; "new snapshot each" is that one.
 //
-// The columns:
-//
-//   - windows × rows: that many day windows of that many rows each.
-//   - latency: time that the server waits before each answer.
-//   - in flight: DOCGAUGE_CONCURRENCY; 1 for the plain client.
-//   - seconds: from the start of the process to its end, including start-up and
-//     the durable commit of every window.
-//   - rows/s, windows/s: rows and windows divided by those seconds.
-//   - CPU s/Mrow: user and system time of the process per million rows.
-//   - peak RSS: the most memory the process had resident, as counted by the
-//     kernel: heap, stacks, program text and pages of its files.
-//   - requests: number that the server received. ratio: that number divided by
-//     the fewest that return all rows, 250 rows a request and one for an empty window.
-//   - × plain: rows/s divided by those of the plain client, same work, same run.
-//   - × bare: rows/s divided by those of bare, same rows, same run.
-//   - median, p99: from before the request to the last byte of the answer.
-//   - allocations, allocated: by the serving process for each scrape, including
-//     net/http and the making of new snapshots.
-//
 // Where work is repeated, a row of the table is the run of median duration; the
 // clients take turns. If a run exports another number of rows than the server
-// has, the benchmark ends with an error.
+// has, the benchmark ends with an error. docs/performance.md explains the columns.
 package main
 
 import (

@@ -106,3 +106,24 @@ func contains(t *testing.T, lines []string, want ...string) {
 		}
 	}
 }
+
+// TestChromiumFindsFaults: each check finds its fault, and no other.
+func TestChromiumFindsFaults(t *testing.T) {
+	browser := engines.RunChromium(t)
+	const page = `<!doctype html><link rel=icon href="data:,"><style>body { margin: 0 } p { position: absolute; margin: 0 }</style>`
+	for html, want := range map[string][3]bool{
+		`<main><p>fine</p></main>`:                                {false, false, false},
+		`<main><p style="width: 500px">wide</p></main>`:           {true, false, false},
+		`<main><p style="color: #aaa">pale</p></main>`:            {false, true, false},
+		`<main><p>one</p><p style="left: 4px">other</p></main>`:   {false, false, true},
+		`<main><p class=exempt style="width: 500px">w</p></main>`: {false, false, false},
+	} {
+		tab := open(t, browser, serve(t, page+html, ""), engines.View{Width: 400, Height: 400})
+		for i, check := range []string{engines.TooWide(".exempt", "main, body"), engines.HardToRead, engines.OnEachOther("main")} {
+			var got []string
+			if err := tab.Eval(t.Context(), check, &got); err != nil || len(got) > 0 != want[i] {
+				t.Errorf("%s: check %d finds %q, %v", html, i, got, err)
+			}
+		}
+	}
+}
