@@ -19,7 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-// interval is between scrapes, and what a scrape may take on a busy machine.
+// interval is the time between scrapes, and their timeout on a busy machine.
 const interval = 300 * time.Millisecond
 
 const answerMetric = "# TYPE answer gauge\nanswer{of=\"a \\\"b\\\"\"} 42\n"
@@ -90,7 +90,7 @@ func TestPrometheusScrapesTLS(t *testing.T) {
 func TestPrometheusOnBlocksOfThePast(t *testing.T) {
 	data := t.TempDir()
 	at, later := time.Now().AddDate(-1, 0, 0), time.Now().AddDate(0, -1, 0)
-	// Retention counts from the newest block, so that it takes two to lose one.
+	// Retention counts from the newest block, so one block alone is never lost.
 	promtool(t, fmt.Sprintf("# TYPE a gauge\na{b=\"c\"} 7 %d\na{b=\"c\"} 8 %d\n# EOF\n", at.Unix(), later.Unix()), data)
 	for retention, want := range map[string][]engines.Sample{"15d": nil, "": {{Labels: map[string]string{}, Value: 7}}} {
 		server := engines.RunPrometheus(t, engines.PrometheusConfig{Data: copyOf(t, data), Retention: retention})
@@ -117,7 +117,7 @@ func until(t *testing.T, what string, holds func() error) {
 			return
 		}
 	}
-	t.Fatalf("waited in vain: %s: %v", what, err)
+	t.Fatalf("waited too long until %s: %v", what, err)
 }
 
 func promtool(t *testing.T, text, dir string) {
@@ -212,7 +212,7 @@ func TestPromtoolChecksMetrics(t *testing.T) {
 	}
 }
 
-// An alert of a rule arrives at the webhook, and its end too.
+// TestAlertmanagerTellsTheWebhook: the webhook gets an alert of a rule, and its end.
 func TestAlertmanagerTellsTheWebhook(t *testing.T) {
 	statuses := make(chan string, 100)
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -255,6 +255,6 @@ func expect(t *testing.T, from <-chan string, want string) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	case <-time.After(2 * time.Minute):
-		t.Fatalf("waited in vain for %q", want)
+		t.Fatalf("waited too long for %q", want)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// hostVariable tells the test binary to be the host of TestEngineDiesWithItsHost.
+// hostVariable makes the test binary the host of TestEngineDiesWithItsHost.
 const hostVariable = "ENGINES_TEST_HOST"
 
 func TestMain(m *testing.M) {
@@ -159,10 +159,10 @@ func TestStartTriesOtherPorts(t *testing.T) {
 	}
 }
 
-// TestPortsAreKept: what one process was given no other gets, be it of this
-// package or one that asks the system for any port.
+// TestPortsAreKept: a port that one process got is given to no other, neither by
+// this package nor by the system.
 func TestPortsAreKept(t *testing.T) {
-	const lowest = 32_768 // of those that Linux hands out, unless it is told otherwise
+	const lowest = 32_768 // of those that Linux hands out by default
 	for range 20 {
 		port := FreePort(t)
 		if reserve(port) {
@@ -249,8 +249,9 @@ func TestProgramThatIsNotThere(t *testing.T) {
 	}
 }
 
-// alive reports whether a process exists that has not ended. One that has ended
-// stays until it is waited for, which the first process of a container may never do.
+// alive reports whether a process exists and has not ended. A process that has
+// ended exists until its parent waits for it, which the first process of a
+// container may never do.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err == nil {
@@ -267,5 +268,5 @@ func until(t *testing.T, what string, holds func() bool) {
 			return
 		}
 	}
-	t.Fatalf("waited in vain: %s", what)
+	t.Fatalf("waited too long until %s", what)
 }

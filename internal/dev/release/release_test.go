@@ -25,12 +25,12 @@ import (
 
 var fresh = flag.Bool("fresh", false, "compile everything for the second build again, which takes minutes")
 
-// here is what is built: one target, this machine's, to be quick.
+// here is the only target that is built, this machine's, to be quick.
 var here = target{runtime.GOOS, runtime.GOARCH}
 
 var commitTime = time.Unix(1_790_000_000, 0).UTC()
 
-// released makes a release from a directory and returns what there is, by name.
+// released makes a release from a directory and returns its files by name.
 func released(t *testing.T, root string) map[string][]byte {
 	t.Helper()
 	out := t.TempDir()
@@ -80,7 +80,7 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// TestRelease builds the same twice in two directories, and looks at what there is.
+// TestRelease builds the same release in two directories, and checks its content.
 func TestRelease(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds docgauge: not with -short")
@@ -112,7 +112,7 @@ func TestRelease(t *testing.T) {
 	t.Run("archive", func(t *testing.T) { checkArchive(t, first[name+".tar.gz"], name) })
 }
 
-// difference names the first file that two archives do not share.
+// difference names the first file in which two archives differ.
 func difference(t *testing.T, a, b []byte) string {
 	t.Helper()
 	if !bytes.HasPrefix(a, []byte{0x1f, 0x8b}) {
@@ -227,7 +227,7 @@ func checkArchive(t *testing.T, archive []byte, name string) {
 	checkProgram(t, program)
 }
 
-// checkProgram runs the binary, and holds that it is not taken for another target's.
+// checkProgram runs the binary, and checks that it is for its target only.
 func checkProgram(t *testing.T, program []byte) {
 	file := filepath.Join(t.TempDir(), "docgauge")
 	if err := os.WriteFile(file, program, 0o700); err != nil {
