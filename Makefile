@@ -10,40 +10,71 @@ ACTIONLINT_VERSION := v1.7.12
 VERSION     ?= $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null || echo dev)
 COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS     := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+# Tests, the linter and the workshop are compiled without cgo, as docgauge is: so
+# they share all compiled packages. Only the race detector needs cgo.
+export CGO_ENABLED ?= 0
+# The docgauge that tests and the workshop run. It shares their compiled packages.
+TEST_BINARY := bin/docgauge-test
+DEMO_BINARY := bin/docgauge-demo
+# Many tests wait, for engines or for time: four packages keep two cores busy.
+GOTEST      := TEST_DOCGAUGE_BINARY=$(CURDIR)/$(TEST_BINARY) $(GO) test -timeout 40m -p 4
+# The slowest packages come first, so that none of them runs alone at the end.
+SLOWEST     := ./sinks/clickhouse ./internal/cli ./internal/export ./internal/dev/stack ./sinks/parquet
+# `make check` runs the tests of these packages under the race detector only.
+RACED       := ./exporter ./exporter/page ./exporter/server ./internal/archive ./internal/budget ./internal/docsapi \
+  ./internal/export ./internal/jobs/... ./internal/load ./internal/sandbox/... ./internal/spool ./schedule ./sinks/memsink
 
-.PHONY: help demo stack build test check lint bench torture fuzz engines docs clean
+.PHONY: help demo stack build test check lint bench torture fuzz engines docs clean $(TEST_BINARY) $(DEMO_BINARY)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Without optimisation the first build on a new machine takes half the time.
 # DOCGAUGE_SINKS=parquet,clickhouse make demo writes to ClickHouse too: the one
 # of DOCGAUGE_CLICKHOUSE_DSN, or without that a temporary one.
 demo: ## export a month from the built-in sandbox into Parquet files (needs only Go)
-	@echo 'building (a minute or two the first time)'
-	@CGO_ENABLED=0 $(GO) build -gcflags='all=-N -l' -ldflags='-s -w' -o bin/docgauge-demo ./cmd/docgauge
+	@$(MAKE) --no-print-directory $(DEMO_BINARY)
 	@case "$$DOCGAUGE_SINKS,$$DOCGAUGE_CLICKHOUSE_DSN$$DOCGAUGE_CLICKHOUSE_DSN_FILE" in \
-	  *clickhouse*,) $(GO) run ./internal/dev/engines/with bin/docgauge-demo demo ;; \
-	  *) bin/docgauge-demo demo ;; esac
+	  *clickhouse*,) $(GO) run ./internal/dev/engines/with $(DEMO_BINARY) demo ;; \
+	  *) $(DEMO_BINARY) demo ;; esac
+
+# Without optimisation the first build on a new machine takes half the time.
+bin/docgauge-demo:
+	@echo 'building (a minute or two the first time)'
+	@CGO_ENABLED=0 $(GO) build -gcflags='all=-N -l' -ldflags='-s -w' -o $@ ./cmd/docgauge
+
+$(TEST_BINARY):
+	@CGO_ENABLED=0 $(GO) build -o $@ ./cmd/docgauge
 
 # STACK='--dir DIR' keeps the data. What cannot be installed is left out.
-stack: build ## everything on loopback: sandbox, agent jobs, serve, ClickHouse, Prometheus with rules and history
-	-@sh internal/dev/engines/install.sh
-	@$(GO) build -o bin/docgauge-stack ./internal/dev/stack/up && exec bin/docgauge-stack $(STACK)
+stack: ## everything on loopback: sandbox, agent jobs, serve, ClickHouse, Prometheus with rules and history
+	-@sh internal/dev/engines/install.sh stack
+	@echo 'building (a few minutes the first time)'
+	@$(MAKE) --no-print-directory $(TEST_BINARY)
+	@$(GO) build -o bin/docgauge-stack ./internal/dev/stack/up
+	@exec bin/docgauge-stack -docgauge $(TEST_BINARY) $(STACK)
 
 build: ## build the static binary bin/docgauge
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/docgauge ./cmd/docgauge
 
-test: engines ## install what is missing and run every test
-	$(GO) test -timeout 40m ./...
+test: engines $(TEST_BINARY) ## install what is missing and run every test
+	$(GOTEST) $(SLOWEST) ./...
 
-check: lint test race demo ## what CI runs: lint, every test, the race detector, the demo
+# The demo runs the binary of the tests: it needs no other build.
+check: DEMO_BINARY := $(TEST_BINARY)
+check: lint unraced race demo ## what CI runs: lint, every test, some of them under the race detector, the demo
 
-race: ## the concurrent packages under the race detector
-	$(GO) test -timeout 40m -short -race ./internal/archive ./internal/budget ./internal/export ./internal/spool ./internal/docsapi ./internal/load ./sinks/memsink ./exporter ./exporter/server ./exporter/page ./schedule ./internal/jobs/... ./internal/sandbox/...
-	$(GO) test -timeout 40m -short -race -run 'TestScrapesDuringExport|TestKey|TestSinkGoes|TestStateIsLost|TestRunTimeout' ./internal/cli
-	$(GO) test -timeout 40m -race -run 'Contract|Window' ./sinks/parquet
-	$(GO) test -timeout 40m -race -run 'TestContract/18.16|Attempt|Migrations' ./sinks/clickhouse
+# The race detector makes the simulations of internal/export too slow.
+unraced: engines $(TEST_BINARY) # the tests that `make race` leaves out
+	$(GOTEST) $$($(GO) list $(SLOWEST) ./... | grep -vxF "$$($(GO) list $(RACED))")
+	$(GOTEST) -run 'TestEconomy|TestYear' ./internal/export
+.PHONY: unraced
+
+race: export CGO_ENABLED := 1
+race: $(TEST_BINARY) ## the concurrent packages under the race detector
+	$(GOTEST) -short -race ./internal/export $(RACED)
+	$(GOTEST) -short -race -run 'TestScrapesDuringExport|TestKey|TestSinkGoes|TestStateIsLost|TestRunTimeout' ./internal/cli
+	$(GOTEST) -race -run 'Contract|Window' ./sinks/parquet
+	$(GOTEST) -race -run 'TestContract/18.16|Attempt|Migrations' ./sinks/clickhouse
 .PHONY: race
 
 lint: $(LINT) $(ACTIONLINT) ## golangci-lint, actionlint and go mod tidy
@@ -69,8 +100,8 @@ engines: # what the tests run against: ClickHouse, ZooKeeper, an S3 server, Duck
 	@sh internal/dev/engines/install.sh
 
 report: ## write bin/report.html, a report of a sandbox with agent jobs
-	@CGO_ENABLED=0 $(GO) build -ldflags='-s -w' -o bin/docgauge-demo ./cmd/docgauge
-	@sh internal/report/testdata/demo.sh bin/docgauge-demo bin/report.html
+	@$(MAKE) --no-print-directory $(DEMO_BINARY)
+	@sh internal/report/testdata/demo.sh $(DEMO_BINARY) bin/report.html
 	@echo "file://$(CURDIR)/bin/report.html"
 .PHONY: report
 
@@ -101,10 +132,10 @@ docs: ## write the generated parts of the documentation
 	$(GO) test ./dashboards -run TestFiles -update
 	$(GO) test ./deploy -run 'TestHelmGolden|TestHelmNotes' -update
 
-# SOURCE_DATE_EPOCH, the commit's time, is that of every file: two builds of a
-# commit with one version of Go are the same bytes.
+# SOURCE_DATE_EPOCH, the commit's time, becomes the time of every file, so that
+# two builds of a commit with one version of Go are the same bytes.
 release: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
-release: ## archives for Linux and macOS, bills of materials and checksums, in dist
+release: ## archives for Linux and macOS, SBOMs and checksums, in dist
 	rm -rf dist
 	$(GO) run ./internal/dev/release -version '$(VERSION)' -commit '$(COMMIT)' -out dist
 .PHONY: release

@@ -107,7 +107,7 @@ func TestPastThatWasBackFilled(t *testing.T) {
 	if err := os.WriteFile(text, []byte(hourly(at)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	promtool, err := engines.Promtool(t.Context(), "tsdb", "create-blocks-from", "openmetrics", text, data)
+	promtool, err := engines.Tool(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", text, data)
 	engines.Need(t, err)
 	if out, err := promtool.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

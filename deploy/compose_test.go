@@ -335,7 +335,7 @@ func (s service) host(t *testing.T, secrets, prompts string) []string {
 func runner(t *testing.T, env []string) func(args ...string) string {
 	return func(args ...string) string {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), docgauge(t), args...)
+		cmd := exec.CommandContext(t.Context(), engines.Docgauge(t), args...)
 		cmd.Env = env
 		return succeed(t, cmd)
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -72,47 +71,10 @@ func succeed(t *testing.T, cmd *exec.Cmd) string {
 // tool is a command of a program that the tests need. Without it the test is skipped.
 func tool(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
-	var cmd *exec.Cmd
-	var err error
-	switch ctx := t.Context(); name {
-	case "helm":
-		cmd, err = engines.Helm(ctx, args...)
-	case "promtool":
-		cmd, err = engines.Promtool(ctx, args...)
-	case "amtool":
-		cmd, err = engines.Amtool(ctx, args...)
-	case "compose-spec":
-		cmd, err = engines.ComposeSpec(ctx, args...)
-	default:
-		cmd, err = engines.Systemd(ctx, name, args...)
-	}
+	cmd, err := engines.Tool(t.Context(), name, args...)
 	engines.Need(t, err)
 	return cmd
 }
-
-// docgauge is the program, built once for all tests.
-func docgauge(t *testing.T) string {
-	t.Helper()
-	path, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-var build = sync.OnceValues(func() (string, error) {
-	path, err := filepath.Abs(top + "/bin/docgauge-test")
-	if err != nil {
-		return "", err
-	}
-	watch(top)
-	cmd := exec.Command("go", "build", "-o", path, "./cmd/docgauge")
-	cmd.Dir, cmd.Env = top, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return path, nil
-})
 
 // await runs a command again and again until it succeeds.
 func await(t *testing.T, command func() *exec.Cmd) {
@@ -164,7 +126,7 @@ func sandbox(t *testing.T, args ...string) map[string]string {
 	if len(args) == 0 {
 		args = []string{"sandbox", "--listen=127.0.0.1:0"}
 	}
-	cmd := exec.CommandContext(t.Context(), docgauge(t), args...)
+	cmd := exec.CommandContext(t.Context(), engines.Docgauge(t), args...)
 	cmd.Dir = t.TempDir()
 	out, err := cmd.StdoutPipe()
 	if err == nil {

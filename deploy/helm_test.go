@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 )
@@ -371,7 +372,7 @@ var own = []string{
 // variables returns those of the program, and which of them are secrets: a file can hold them.
 func variables(t *testing.T) (all, secrets []string) {
 	t.Helper()
-	help := succeed(t, exec.Command(docgauge(t), "--help"))
+	help := succeed(t, exec.Command(engines.Docgauge(t), "--help"))
 	for _, m := range regexp.MustCompile(`(?m)^ +(DOCGAUGE_[A-Z_]+) `).FindAllStringSubmatch(help, -1) {
 		all = append(all, m[1])
 		if strings.Contains(help, m[1]+"_FILE") {

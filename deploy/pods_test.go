@@ -35,7 +35,7 @@ func newPod(t *testing.T, all []object) *runningPod {
 	p := &runningPod{spec: podOf(t, all).sub("spec"), root: t.TempDir(), volumes: map[string]string{}}
 	group, _ := p.spec.at("securityContext", "fsGroup").(int)
 	p.group = strconv.Itoa(group)
-	succeed(t, exec.Command("cp", docgauge(t), p.root+"/docgauge"))
+	succeed(t, exec.Command("cp", engines.Docgauge(t), p.root+"/docgauge"))
 	succeed(t, exec.Command("chmod", "-R", "go+rX", p.root))
 	for _, v := range p.spec.list("volumes") {
 		dir := t.TempDir()

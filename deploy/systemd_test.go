@@ -105,7 +105,7 @@ func TestInstalled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs docgauge")
 	}
-	root := install(t, t.TempDir(), docgauge(t))
+	root := install(t, t.TempDir(), engines.Docgauge(t))
 	t.Run("environment", func(t *testing.T) { testEnvironment(t, root) })
 	t.Run("documentation", func(t *testing.T) { testPages(t, root) })
 }

@@ -119,7 +119,7 @@ func TestPromlint(t *testing.T) {
 }
 
 func TestPromtool(t *testing.T) {
-	check, err := engines.Promtool(t.Context(), "check", "metrics", "--extended")
+	check, err := engines.Tool(t.Context(), "promtool", "check", "metrics", "--extended")
 	engines.Need(t, err)
 	check.Stdin = strings.NewReader(golden(t))
 	out, err := check.CombinedOutput()

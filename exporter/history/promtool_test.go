@@ -27,7 +27,7 @@ func blocks(t *testing.T, text []byte) (dir string) {
 		t.Fatal(err)
 	}
 	data := filepath.Join(dir, "data")
-	cmd, err := engines.Promtool(t.Context(), "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=744h", file, data)
+	cmd, err := engines.Tool(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=744h", file, data)
 	engines.Need(t, err)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("promtool: %v\n%s", err, out)

@@ -3,6 +3,7 @@ package page_test
 import (
 	"fmt"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/webtest"
 )
+
+func TestMain(m *testing.M) { os.Exit(engines.ShareChromium(m)) }
 
 // TestBrowser looks at the page in every way it is looked at: at the first start,
 // after years, on better and worse days. With -artifacts the screenshots stay.

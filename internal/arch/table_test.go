@@ -136,8 +136,10 @@ var allowed = map[string][]string{
 // import a third-party library.
 var owner = map[string]string{
 	"github.com/ClickHouse/clickhouse-go":    "sinks/clickhouse",
+	"github.com/CycloneDX":                   "internal/dev/release",
 	"github.com/aws":                         "sinks/parquet",
 	"github.com/apache/arrow-go":             "internal/archive",
+	"github.com/chromedp":                    "internal/dev/engines",
 	"github.com/go-json-experiment/json":     "internal/docsapi",
 	"github.com/google/go-cmp":               "sinks/sinktest",
 	"github.com/kelseyhightower/envconfig":   "internal/config",

@@ -72,7 +72,7 @@ func blocksOf(t *testing.T, text string) string {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd, err := engines.Promtool(t.Context(), "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=744h", file, data)
+	cmd, err := engines.Tool(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=744h", file, data)
 	engines.Need(t, err)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("promtool: %v\n%s", err, out)

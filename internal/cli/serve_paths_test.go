@@ -83,7 +83,7 @@ var escape = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 // checked lets promtool look at metrics.
 func checked(t *testing.T, text string) {
 	t.Helper()
-	cmd, err := engines.Promtool(t.Context(), "check", "metrics", "--extended")
+	cmd, err := engines.Tool(t.Context(), "promtool", "check", "metrics", "--extended")
 	engines.Need(t, err)
 	cmd.Stdin = strings.NewReader(text)
 	// Its standard output is the table of cardinalities, which --extended adds.

@@ -11,6 +11,8 @@ import (
 	"github.com/docgauge/docgauge/internal/report"
 )
 
+func TestMain(m *testing.M) { os.Exit(engines.ShareChromium(m)) }
+
 // TestBrowser looks at the file in every way it is looked at. With -artifacts the
 // screenshots stay.
 func TestBrowser(t *testing.T) {

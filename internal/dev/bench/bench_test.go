@@ -11,12 +11,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMain lets the test binary be the bench's children, as the bench itself is.
 func TestMain(m *testing.M) {
-	is, err := playRole()
-	if !is {
+	isChild, err := runChild()
+	if !isChild {
 		os.Exit(m.Run())
 	}
 	if err != nil {
@@ -28,22 +29,18 @@ func TestMain(m *testing.M) {
 // TestShort builds and runs the real binary: no request more than needed, in
 // any scenario.
 func TestShort(t *testing.T) {
-	var out bytes.Buffer
-	if err := bench(t.Context(), []string{"-short", "-json"}, &out, t.Output()); err != nil {
-		t.Fatal(err)
-	}
-	var rep report
-	if err := json.Unmarshal(out.Bytes(), &rep); err != nil {
+	m, err := measureAll(t.Context(), options{short: true}, t.TempDir(), t.Output())
+	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for _, r := range rep.Results {
-		seen[r.Scenario] = true
-		if r.RequestRatio != 1 {
-			t.Errorf("%s: %s sent %d requests, %.4f of the fewest possible", r.Scenario, r.Client, r.Requests, r.RequestRatio)
+	for _, r := range m.exports {
+		seen[r.scenario] = true
+		if r.ratio() != 1 {
+			t.Errorf("%s: %s sent %d requests, %.4f of the fewest possible", r.scenario, r.client, r.requests, r.ratio())
 		}
-		if r.MaxRSS <= 0 || r.CPUSeconds <= 0 || r.Seconds <= 0 {
-			t.Errorf("%s: %s has a cost of %+v", r.Scenario, r.Client, r.cost)
+		if r.cost.maxRSS <= 0 || r.cost.cpuSeconds <= 0 || r.cost.seconds <= 0 {
+			t.Errorf("%s: %s has a cost of %+v", r.scenario, r.client, r.cost)
 		}
 	}
 	for _, name := range []string{daysScenario, largeScenario, firstReading, secondReading, smallScenario} {
@@ -51,13 +48,16 @@ func TestShort(t *testing.T) {
 			t.Errorf("no result for %q", name)
 		}
 	}
-	if len(rep.Scrapes) != len(scrapings(true)) {
-		t.Errorf("%d scrapes, want %d", len(rep.Scrapes), len(scrapings(true)))
+	if len(m.scrapes) != len(scrapings(true)) {
+		t.Errorf("%d scrapes, want %d", len(m.scrapes), len(scrapings(true)))
 	}
-	for _, r := range rep.Scrapes {
-		if r.AnswerBytes < 10_000 || r.MedianMillis <= 0 || r.P99Millis < r.MedianMillis || r.Allocations <= 0 {
+	for _, r := range m.scrapes {
+		if r.size < 10_000 || r.median <= 0 || r.p99 < r.median || r.allocations <= 0 {
 			t.Errorf("scrape: %+v", r)
 		}
+	}
+	if text := m.markdown(); !strings.Contains(text, "| "+secondReading) || !strings.Contains(text, "| yes |") {
+		t.Errorf("the tables:\n%s", text)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestPages(t *testing.T) {
 	defer srv.Close()
 	var fewest int64
 	for _, rows := range []int{0, 1, 249, 250, 251, 1000} {
-		w := workload{Windows: 1, Rows: rows}
+		w := workload{windows: 1, rows: rows}
 		fewest += w.fewest()
 		paths := readWindow(t, srv.URL, w)
 		if len(paths) != rows {
@@ -86,44 +86,44 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
-	stats, err := readStats(srv.URL)
-	if err != nil || stats.Requests != 10 || fewest != 10 {
-		t.Errorf("the server counted %d requests (%v), %d are the fewest; want 10", stats.Requests, err, fewest)
+	requests, err := countRequests(srv.URL)
+	if err != nil || requests != 10 || fewest != 10 {
+		t.Errorf("the server counted %d requests (%v), %d are the fewest; want 10", requests, err, fewest)
 	}
 }
 
 // readWindow reads one window page by page and returns its paths.
 func readWindow(t *testing.T, base string, w workload) (paths []string) {
 	t.Helper()
-	from, to := w.span()
+	from, to := days(0)
 	var first json.RawMessage
 	for more, offset := true, 0; more; offset += pageRows {
-		if offset > w.Rows+pageRows {
-			t.Fatalf("a window of %d rows does not end", w.Rows)
+		if offset > w.rows+pageRows {
+			t.Fatalf("a window of %d rows does not end", w.rows)
 		}
-		var page struct {
+		var got struct {
 			Totals json.RawMessage
-			answer
+			page
 		}
-		get(t, fmt.Sprintf("%s/v1/analytics/%s/visitors?dateFrom=%s&dateTo=%s&limit=%d&offset=%d", base, w.project(), from, to, pageRows, offset), &page)
-		for _, v := range page.Visitors {
+		getJSON(t, fmt.Sprintf("%s/v1/analytics/%s/visitors?dateFrom=%s&dateTo=%s&limit=%d&offset=%d", base, w.project(), from, to, pageRows, offset), &got)
+		for _, v := range got.Visitors {
 			if v.Total < max(v.Human, v.AI) || v.Total > v.Human+v.AI {
 				t.Errorf("%+v cannot be: total is of the union", v)
 			}
 			paths = append(paths, v.Path)
 		}
 		if first == nil {
-			first = page.Totals
+			first = got.Totals
 		}
-		if !bytes.Equal(first, page.Totals) {
-			t.Errorf("totals %s at offset %d, before %s", page.Totals, offset, first)
+		if !bytes.Equal(first, got.Totals) {
+			t.Errorf("totals %s at offset %d, before %s", got.Totals, offset, first)
 		}
-		more = page.HasMore
+		more = got.HasMore
 	}
 	return paths
 }
 
-func get(t *testing.T, url string, into any) {
+func getJSON(t *testing.T, url string, into any) {
 	t.Helper()
 	resp, err := http.Get(url)
 	if err != nil {
@@ -160,7 +160,7 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// TestWrongCount: a client that says other than what was served is an error.
+// TestWrongCount: a client that reports other numbers than the server is an error.
 func TestWrongCount(t *testing.T) {
 	srv := httptest.NewServer(newServer().handler())
 	defer srv.Close()
@@ -169,59 +169,52 @@ func TestWrongCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &lab{binary: liar, server: srv.URL, dir: t.TempDir()}
-	_, err := l.run(t.Context(), contestant{docgaugeClient, 1}, workload{Windows: 1, Rows: 10}, t.TempDir())
+	_, err := l.export(t.Context(), contestant{daysScenario, docgaugeClient, 1}, workload{windows: 1, rows: 10}, t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "Rows:9") || !strings.Contains(err.Error(), "Rows:10") {
 		t.Errorf("error %v, want both numbers of rows", err)
 	}
 }
 
 func TestAims(t *testing.T) {
-	r := func(scenario string, inFlight int, w workload, seconds float64, rss, requests int64) result {
-		res := newResult(contestant{docgaugeClient, inFlight}, w, cost{Seconds: seconds, MaxRSS: rss}, stats{Requests: requests})
-		res.Scenario, res.TimesPlain = scenario, 20/seconds
-		return res
+	r := func(scenario string, inFlight int, w workload, seconds float64, rss, requests int64) exportResult {
+		return exportResult{contestant{scenario, docgaugeClient, inFlight}, w, cost{seconds: seconds, maxRSS: rss}, requests, 20 / seconds}
 	}
-	good := []result{
+	good := []exportResult{
 		r(daysScenario, 4, workload{40, dayRows, 0}, 3, 0, 4000),
 		r(daysScenario, 16, workload{40, 2_500, usualLatency}, 2, 0, 400),
 		r(largeScenario, 4, workload{1, middleRows, 0}, 4, 100<<20, 4000),
 		r(largeScenario, 4, workload{1, largeRows, 0}, 40, 105<<20, 40000),
 	}
-	bad := []result{
+	bad := []exportResult{
 		r(daysScenario, 4, workload{40, dayRows, 0}, 4, 0, 4001),
 		r(daysScenario, 16, workload{40, 2_500, usualLatency}, 3, 0, 400),
 		r(largeScenario, 4, workload{1, middleRows, 0}, 4, 100<<20, 4000),
 		r(largeScenario, 4, workload{1, largeRows, 0}, 40, 129<<20, 40000),
 	}
 	for _, tc := range []struct {
-		results []result
+		results []exportResult
 		met     bool
 	}{{good, true}, {bad, false}} {
-		got := aims(tc.results)
+		got := exportAims(tc.results)
 		if len(got) != 5 {
 			t.Errorf("%d aims, want 5: %v", len(got), got)
 		}
 		for _, a := range got {
-			if a.Met != tc.met {
-				t.Errorf("%s: %s met: %v, want %v", a.Aim, a.Measured, a.Met, tc.met)
+			if a.met != tc.met {
+				t.Errorf("%s: %s met: %v, want %v", a.name, a.measured, a.met, tc.met)
 			}
 		}
 	}
-	if got := aims(nil); len(got) > 0 {
+	if got := exportAims(nil); len(got) > 0 {
 		t.Errorf("nothing was measured, aims are %v", got)
 	}
 }
 
 func TestMarkdown(t *testing.T) {
-	got := markdown([][]string{{"a", "× b"}, {"long", "1"}})
+	got := table{{"a", "× b"}, {"long", "1"}}.markdown()
 	want := "| a    | × b |\n|------|-----|\n| long | 1   |\n"
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
-	}
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		if got := commas(n); got != want {
-			t.Errorf("commas(%d) = %s, want %s", n, got, want)
-		}
 	}
 }
 
@@ -229,10 +222,13 @@ func TestScrapeAims(t *testing.T) {
 	if got := scrapeAims(nil); got != nil {
 		t.Errorf("aims of nothing: %v", got)
 	}
-	for _, millis := range []float64{9, 60} {
-		got := scrapeAims([]scrapeResult{{Scenario: steadyScrape, MedianMillis: 1}, {Scenario: steadyScrape, MedianMillis: millis}, {Scenario: freshScrape, MedianMillis: millis}})
-		if len(got) != 2 || got[0].Met != (millis < 10) || got[1].Met != (millis < 50) {
-			t.Errorf("%v ms: %v", millis, got)
+	result := func(name string, median time.Duration) scrapeResult {
+		return scrapeResult{scraping: scraping{name: name}, median: median}
+	}
+	for _, median := range []time.Duration{9 * time.Millisecond, 60 * time.Millisecond} {
+		got := scrapeAims([]scrapeResult{result(steadyScrape, time.Millisecond), result(steadyScrape, median), result(freshScrape, median)})
+		if len(got) != 2 || got[0].met != (median < 10*time.Millisecond) || got[1].met != (median < 50*time.Millisecond) {
+			t.Errorf("%v: %v", median, got)
 		}
 	}
 }

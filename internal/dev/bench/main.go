@@ -1,3 +1,33 @@
+// Bench measures the real docgauge binary, end to end over loopback, against a
+// plain sequential client that does the same work in the same run. It prints
+// Markdown; -short is a smoke run of a few seconds.
+//
+// Three kinds of child process take part, so that each has its own CPU time and
+// its own peak of memory: the server, docgauge, and the plain client. The server
+// renders pages of made-up rows as they are requested, and counts requests. Its
+// CPU time is counted to nobody, but on a machine with few cores it takes its
+// share of them.
+//
+// The plain client is what people write first: net/http, encoding/json into
+// structs, page after page, window after window, over one connection, into a
+// CSV file. It checks nothing, sorts nothing and flushes nothing to disk.
+//
+// The second table loads files into ClickHouse: with the real `docgauge load`,
+// and with two clients that only insert through the driver, from the same files
+// into a table with the same columns and keys on the same server. "bare" writes
+// everything as one INSERT, in blocks of 100,000 rows over the native protocol
+// and in INSERTs of 200,000 over HTTP; "bare windows" writes one INSERT for each
+// window, 16 at once. Neither counts, commits or keeps a ledger. If a table or
+// view then has another number of rows, the benchmark ends with an error.
+//
+// The third table scrapes /metrics over HTTP, from a process that only serves a
+// snapshot of 10 projects × 4 windows × 50 pages, with 10,000 windows in its
+// ledger. Prometheus requests OpenMetrics or protobuf, with gzip. The first
+// scrape for a format encodes the snapshot; "new snapshot each" is that one.
+//
+// Where work is repeated, a row of the table is the run of median duration; the
+// clients take turns. If a run exports another number of rows than the server
+// has, the benchmark ends with an error. docs/performance.md explains the columns.
 package main
 
 import (
@@ -12,6 +42,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
@@ -19,8 +50,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	is, err := playRole()
-	if !is {
+	isChild, err := runChild()
+	if !isChild {
 		err = bench(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	}
 	if errors.Is(err, flag.ErrHelp) {
@@ -34,25 +65,18 @@ func main() {
 
 // options are the command line.
 type options struct {
-	short, json bool
-	only        string
-	binary      string
+	short bool
+	only  string
 }
 
-func parse(args []string, log io.Writer) (o options, err error) {
+// bench is the whole program: tables go to out, progress to log.
+func bench(ctx context.Context, args []string, out, log io.Writer) (err error) {
+	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(log)
-	flags.BoolVar(&o.short, "short", false, "a smoke run of a few seconds: its speeds mean nothing")
-	flags.BoolVar(&o.json, "json", false, "print JSON instead of Markdown")
-	flags.StringVar(&o.only, "only", "", "only scenarios whose name contains this; clickhouse; scrape")
-	flags.StringVar(&o.binary, "binary", "", "measure this docgauge instead of building one")
-	return o, flags.Parse(args)
-}
-
-// bench is the whole program: the table goes to out, progress to log.
-func bench(ctx context.Context, args []string, out, log io.Writer) (err error) {
-	o, err := parse(args, log)
-	if err != nil {
+	flags.BoolVar(&o.short, "short", false, "smoke run of a few seconds, whose speeds mean nothing")
+	flags.StringVar(&o.only, "only", "", "part of the names of the scenarios to run; clickhouse; scrape")
+	if flags.Parse(args) != nil {
 		return flag.ErrHelp
 	}
 	dir, err := os.MkdirTemp("", "docgauge-bench-")
@@ -60,79 +84,127 @@ func bench(ctx context.Context, args []string, out, log io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	rep, err := o.measure(ctx, dir, log)
+	machine, err := describeMachine(dir)
 	if err != nil {
 		return err
 	}
-	if o.json {
-		return rep.writeJSON(out)
+	m, err := measureAll(ctx, o, dir, log)
+	if err != nil {
+		return cmp.Or(ctx.Err(), err)
 	}
-	return rep.writeMarkdown(out)
+	_, err = io.WriteString(out, machine+"\n"+m.markdown())
+	return err
 }
 
-// measure sets the lab up in dir, runs the suite, and takes the lab down.
-func (o options) measure(ctx context.Context, dir string, log io.Writer) (rep report, err error) {
-	l := &lab{dir: dir, binary: o.binary}
-	if l.binary == "" && o.only != scrapeScenarios {
+// measurements are all that was measured.
+type measurements struct {
+	exports []exportResult
+	loads   []loadResult
+	scrapes []scrapeResult
+}
+
+// lab is where runs take place: the docgauge that is measured, the base URL of
+// the server, and a directory.
+type lab struct {
+	binary, server, dir string
+}
+
+const (
+	loadScenarios   = "clickhouse" // the name for -only
+	scrapeScenarios = "scrape"
+)
+
+// measureAll runs what o asks for; log gets each row as it is measured.
+func measureAll(ctx context.Context, o options, dir string, log io.Writer) (m measurements, err error) {
+	done := func(cells []string) { fmt.Fprintln(log, strings.Join(cells, "  ")) }
+	l := &lab{dir: dir}
+	if o.only != scrapeScenarios {
 		fmt.Fprintln(log, "building docgauge")
-		if l.binary, err = build(ctx, dir); err != nil {
-			return rep, err
+		if l.binary, err = engines.DocgaugeBinary(); err != nil {
+			return m, err
 		}
-	}
-	if rep.Machine, err = inspectMachine(dir); err != nil {
-		return rep, err
 	}
 	base, stop, err := startChild(ctx, serverRole)
 	if err != nil {
-		return rep, err
+		return m, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	l.server = base
-	rep.Results, err = l.runAll(ctx, o.suite(), func(r result) { fmt.Fprintln(log, strings.Join(r.cells(), "  ")) })
-	if err == nil {
-		rep.Loads, err = o.loads(ctx, l, log)
+	scenarios := slices.DeleteFunc(exportScenarios(o.short), func(s scenario) bool { return !strings.Contains(s.name, o.only) })
+	if m.exports, err = l.exportAll(ctx, scenarios, done); err != nil {
+		return m, err
 	}
-	if err == nil && strings.Contains(scrapeScenarios, o.only) {
-		rep.Scrapes, err = scrapeAll(ctx, scrapings(o.short), func(r scrapeResult) { fmt.Fprintln(log, strings.Join(r.cells(), "  ")) })
-	}
-	rep.Aims = slices.Concat(aims(rep.Results), loadAims(rep.Loads), scrapeAims(rep.Scrapes))
-	return rep, cmp.Or(ctx.Err(), err)
-}
-
-// clickHouseScenarios is what -only calls the loads.
-const clickHouseScenarios = "clickhouse"
-
-// loads measures ClickHouse, where it is installed and asked for.
-func (o options) loads(ctx context.Context, l *lab, log io.Writer) (_ []loadResult, err error) {
-	if !strings.Contains(clickHouseScenarios, o.only) {
-		return nil, nil
-	}
-	houses, err := startHouses(l.dir)
-	if missing, ok := errors.AsType[engines.Missing](err); ok && os.Getenv("CI") != "true" {
-		fmt.Fprintln(log, "not measured:", missing)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, stopHouses(houses)) }()
-	loadings := fullLoadings()
-	if o.short {
-		loadings = shortLoadings()
-	}
-	return l.loadAll(ctx, houses, loadings, func(r loadResult) { fmt.Fprintln(log, strings.Join(r.cells(), "  ")) })
-}
-
-func (o options) suite() []scenario {
-	suite := fullSuite()
-	if o.short {
-		suite = shortSuite()
-	}
-	var chosen []scenario
-	for _, s := range suite {
-		if strings.Contains(s.name, o.only) {
-			chosen = append(chosen, s)
+	if strings.Contains(loadScenarios, o.only) {
+		if m.loads, err = l.loadAll(ctx, loadings(o.short), done); err != nil {
+			missing, ok := errors.AsType[engines.Missing](err)
+			if !ok || os.Getenv("CI") == "true" {
+				return m, err
+			}
+			fmt.Fprintln(log, "not measured:", missing)
 		}
 	}
-	return chosen
+	if strings.Contains(scrapeScenarios, o.only) {
+		m.scrapes, err = scrapeAll(ctx, scrapings(o.short), done)
+	}
+	return m, err
+}
+
+// aim is a number the project wants to reach, and the one it reached.
+type aim struct {
+	name, measured string
+	met            bool
+}
+
+func (m measurements) markdown() string {
+	exports := table{{"scenario", "windows × rows", "latency", "client", "in flight", "seconds", "rows/s", "windows/s",
+		"CPU s/Mrow", "peak RSS", "requests", "ratio", "× plain"}}
+	for _, r := range m.exports {
+		exports = append(exports, r.cells())
+	}
+	loads := table{{"server", "rows", "windows × rows", "client", "seconds", "rows/s", "windows/s", "CPU s/Mrow", "peak RSS", "× bare"}}
+	for _, r := range m.loads {
+		loads = append(loads, r.cells())
+	}
+	scrapes := table{{"scrape", "format", "in flight", "scrapes", "median", "p99", "allocations", "allocated", "bytes sent"}}
+	for _, r := range m.scrapes {
+		scrapes = append(scrapes, r.cells())
+	}
+	aims := table{{"aim", "measured", "met"}}
+	for _, a := range slices.Concat(exportAims(m.exports), loadAims(m.loads), scrapeAims(m.scrapes)) {
+		aims = append(aims, []string{a.name, a.measured, map[bool]string{true: "yes", false: "no"}[a.met]})
+	}
+	var text string
+	for _, t := range []table{exports, loads, scrapes, aims} {
+		if len(t) > 1 {
+			text += "\n" + t.markdown()
+		}
+	}
+	return text
+}
+
+// table holds cells; its first row is the head.
+type table [][]string
+
+// markdown renders the table with aligned columns.
+func (t table) markdown() string {
+	widths := make([]int, len(t[0]))
+	for _, row := range t {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for n, row := range t {
+		for i, cell := range row {
+			fmt.Fprintf(&b, "| %s%s ", cell, strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)))
+		}
+		b.WriteString("|\n")
+		if n == 0 {
+			for _, width := range widths {
+				b.WriteString("|" + strings.Repeat("-", width+2))
+			}
+			b.WriteString("|\n")
+		}
+	}
+	return b.String()
 }

@@ -7,32 +7,91 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// scrapeScenarios is what -only calls the scrapes.
-const scrapeScenarios = "scrape"
+// The content of the scraped snapshot: the newest window of each project and
+// granularity with its pages, and the windows of the ledger, which must not
+// slow a scrape down.
+const (
+	scrapeProjects = 10
+	scrapePages    = 50
+	ledgerWindows  = 10_000
+)
 
-// scraping is one way to scrape, often.
-type scraping struct {
-	name           string
-	format, accept string
-	encoding       string
-	inFlight       int
-	scrapes        int
-	// fresh publishes a new snapshot before each scrape.
-	fresh bool
+var scrapeGranularities = []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month, "28d"}
+
+// allocated are the allocations of the scraped process, at /allocated.
+type allocated struct {
+	Objects uint64 `json:"objects"`
+	Bytes   uint64 `json:"bytes"`
 }
 
-// The formats that are asked for.
-const (
-	openMetrics   = "application/openmetrics-text;version=1.0.0"
-	classicText   = "text/plain;version=0.0.4"
-	protobufDelim = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
-)
+// metricsHandler serves the metrics of a large snapshot; a POST to /publish
+// publishes the next.
+func metricsHandler() http.Handler {
+	var values exporter.Values
+	publish := func() { values.Publish(scrapeSnapshot(time.Now())) }
+	publish()
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", values.Handler())
+	mux.HandleFunc("POST /publish", func(http.ResponseWriter, *http.Request) { publish() })
+	mux.HandleFunc("GET /allocated", func(w http.ResponseWriter, _ *http.Request) {
+		var mem runtime.MemStats
+		runtime.ReadMemStats(&mem)
+		_ = json.NewEncoder(w).Encode(allocated{mem.Mallocs, mem.TotalAlloc})
+	})
+	return mux
+}
+
+func scrapeSnapshot(now time.Time) exporter.Snapshot {
+	today := analytics.DateOf(now)
+	// revision is that of the window that ended n days ago.
+	revision := func(project string, g analytics.Granularity, n int) analytics.Revision {
+		window := analytics.Window{From: today - analytics.Date(n+1), To: today - analytics.Date(n)}
+		return analytics.Revision{
+			Key: analytics.Key{Project: project, Granularity: g, Window: window}, Number: 1,
+			Totals: analytics.Totals{Human: 81234, AI: 20345, Total: 99999}, Rows: scrapePages, ExportedAt: now,
+		}
+	}
+	var rows []analytics.Row
+	for i := range int64(scrapePages) {
+		path := fmt.Sprintf("/guides/section-%02d/a-page-about-%02d", i%7, i)
+		rows = append(rows, analytics.Row{Path: path, Human: 9000 - 31*i, AI: 700 - 7*i, Total: 9600 - 37*i})
+	}
+	s := exporter.Snapshot{At: now, Sinks: []exporter.Sink{{Name: "parquet"}, {Name: "clickhouse"}}}
+	for p := range scrapeProjects {
+		project := exporter.Project{ID: fmt.Sprintf("prj_%02d", p)}
+		for _, g := range scrapeGranularities {
+			s.Windows = append(s.Windows, exporter.Window{Revision: revision(project.ID, g, 0), Pages: rows})
+			grid := exporter.Grid{Granularity: g}
+			for n := range ledgerWindows / scrapeProjects / len(scrapeGranularities) {
+				r := revision(project.ID, g, n)
+				grid.Cells = append(grid.Cells, exporter.Cell{Window: r.Window, Revision: &r})
+			}
+			project.Grids = append(project.Grids, grid)
+		}
+		s.Projects = append(s.Projects, project)
+	}
+	return s
+}
+
+// The requested formats, by their names in the table.
+var scrapeAccept = map[string]string{
+	"OpenMetrics": "application/openmetrics-text;version=1.0.0",
+	"text":        "text/plain;version=0.0.4",
+	"protobuf":    "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited",
+}
 
 // The names of the ways to scrape.
 const (
@@ -41,40 +100,51 @@ const (
 	parallelScrape = "in parallel"
 )
 
+// scraping is one way to scrape, many times.
+type scraping struct {
+	name             string // freshScrape publishes a new snapshot before each
+	format, encoding string
+	inFlight         int
+	scrapes          int
+}
+
 func scrapings(short bool) []scraping {
 	all := []scraping{
-		{steadyScrape, "OpenMetrics", openMetrics, "gzip", 1, 1000, false},
-		{steadyScrape, "protobuf", protobufDelim, "gzip", 1, 1000, false},
-		{steadyScrape, "text", classicText, "identity", 1, 1000, false},
-		{parallelScrape, "OpenMetrics", openMetrics, "gzip", 40, 2000, false},
-		{freshScrape, "OpenMetrics", openMetrics, "gzip", 1, 100, true},
+		{steadyScrape, "OpenMetrics", "gzip", 1, 1000},
+		{steadyScrape, "protobuf", "gzip", 1, 1000},
+		{steadyScrape, "text", "identity", 1, 1000},
+		{parallelScrape, "OpenMetrics", "gzip", 40, 2000},
+		{freshScrape, "OpenMetrics", "gzip", 1, 100},
 	}
-	if short {
-		for i := range all {
+	for i := range all {
+		if short {
 			all[i].scrapes /= 50
 		}
 	}
 	return all
 }
 
-// scrapeResult is one line of the table of scrapes.
+// scrapeResult is one row of the table of scrapes.
 type scrapeResult struct {
-	Scenario     string  `json:"scenario"`
-	Format       string  `json:"format"`
-	Encoding     string  `json:"encoding"`
-	InFlight     int     `json:"in_flight"`
-	Scrapes      int     `json:"scrapes"`
-	MedianMillis float64 `json:"median_ms"`
-	P99Millis    float64 `json:"p99_ms"`
-	// Allocations and AllocatedBytes are of the serving process, for each scrape.
-	Allocations    float64 `json:"allocations"`
-	AllocatedBytes float64 `json:"allocated_bytes"`
-	// AnswerBytes is the size of the last answer as it was sent.
-	AnswerBytes int64 `json:"answer_bytes"`
+	scraping
+	median, p99 time.Duration
+	// allocations and allocatedBytes are of the serving process, for each scrape.
+	allocations, allocatedBytes float64
+	size                        int64 // of the last answer as it was sent
 }
 
+func (r scrapeResult) cells() []string {
+	return []string{
+		r.name, strings.ToLower(r.encoding + " " + r.format), strconv.Itoa(r.inFlight), humanize.Comma(int64(r.scrapes)),
+		milliseconds(r.median), milliseconds(r.p99),
+		humanize.Comma(int64(r.allocations)), fmt.Sprintf("%.0f KiB", r.allocatedBytes/1024), humanize.Comma(r.size),
+	}
+}
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%.2f ms", 1000*d.Seconds()) }
+
 // scrapeAll starts the process that is scraped, scrapes it in every way, and stops it.
-func scrapeAll(ctx context.Context, ways []scraping, done func(scrapeResult)) (all []scrapeResult, err error) {
+func scrapeAll(ctx context.Context, ways []scraping, done func(cells []string)) (all []scrapeResult, err error) {
 	base, stop, err := startChild(ctx, metricsRole)
 	if err != nil {
 		return nil, err
@@ -85,38 +155,30 @@ func scrapeAll(ctx context.Context, ways []scraping, done func(scrapeResult)) (a
 		if err != nil {
 			return all, fmt.Errorf("scrape: %w", err)
 		}
-		done(r)
+		done(r.cells())
 		all = append(all, r)
 	}
 	return all, nil
 }
 
-// run scrapes; each scraper keeps its connection, as Prometheus does.
-func (s scraping) run(ctx context.Context, base string) (scrapeResult, error) {
+// run scrapes after a first scrape that does not count. Each scraper keeps its
+// connection, as Prometheus does.
+func (s scraping) run(ctx context.Context, base string) (r scrapeResult, err error) {
 	if _, _, err := s.scrape(ctx, http.DefaultClient, base); err != nil {
-		return scrapeResult{}, err
+		return r, err
 	}
-	before, err := readAllocated(base)
+	allocations := func() (a allocated, err error) {
+		err = request(ctx, http.DefaultClient, http.MethodGet, base+"/allocated", nil, func(body io.Reader) error {
+			return json.NewDecoder(body).Decode(&a)
+		})
+		return a, err
+	}
+	before, err := allocations()
 	if err != nil {
-		return scrapeResult{}, err
+		return r, err
 	}
-	took, size, err := s.scrapeOften(ctx, base)
-	if err != nil {
-		return scrapeResult{}, err
-	}
-	after, err := readAllocated(base)
-	slices.Sort(took)
-	n := float64(len(took))
-	return scrapeResult{
-		Scenario: s.name, Format: s.format, Encoding: s.encoding, InFlight: s.inFlight, Scrapes: len(took),
-		MedianMillis: milliseconds(took[len(took)/2]), P99Millis: milliseconds(took[len(took)*99/100]),
-		Allocations: float64(after.Objects-before.Objects) / n, AllocatedBytes: float64(after.Bytes-before.Bytes) / n,
-		AnswerBytes: size,
-	}, err
-}
-
-// scrapeOften returns how long each scrape took and how large the last answer was.
-func (s scraping) scrapeOften(ctx context.Context, base string) (took []time.Duration, size int64, err error) {
+	r.scraping = s
+	var took []time.Duration
 	var mu sync.Mutex
 	var scrapers sync.WaitGroup
 	for range s.inFlight {
@@ -126,7 +188,7 @@ func (s scraping) scrapeOften(ctx context.Context, base string) (took []time.Dur
 			for range s.scrapes / s.inFlight {
 				d, n, scrapeErr := s.scrape(ctx, client, base)
 				mu.Lock()
-				took, size, err = append(took, d), n, errors.Join(err, scrapeErr)
+				took, r.size, err = append(took, d), n, errors.Join(err, scrapeErr)
 				mu.Unlock()
 				if scrapeErr != nil {
 					return
@@ -135,34 +197,41 @@ func (s scraping) scrapeOften(ctx context.Context, base string) (took []time.Dur
 		})
 	}
 	scrapers.Wait()
-	return took, size, err
+	if err != nil {
+		return r, err
+	}
+	after, err := allocations()
+	slices.Sort(took)
+	n := float64(len(took))
+	r.scrapes, r.median, r.p99 = len(took), took[len(took)/2], took[len(took)*99/100]
+	r.allocations, r.allocatedBytes = float64(after.Objects-before.Objects)/n, float64(after.Bytes-before.Bytes)/n
+	return r, err
 }
 
 // scrape is timed from before the request to the last byte of the answer.
-func (s scraping) scrape(ctx context.Context, client *http.Client, base string) (time.Duration, int64, error) {
-	if s.fresh {
-		if err := ask(ctx, client, http.MethodPost, base+"/publish", nil, func(io.Reader) error { return nil }); err != nil {
+func (s scraping) scrape(ctx context.Context, client *http.Client, base string) (took time.Duration, size int64, err error) {
+	if s.name == freshScrape {
+		if err := request(ctx, client, http.MethodPost, base+"/publish", nil, func(io.Reader) error { return nil }); err != nil {
 			return 0, 0, err
 		}
 	}
-	header := http.Header{"Accept": {s.accept}, "Accept-Encoding": {s.encoding}}
-	var size int64
+	header := http.Header{"Accept": {scrapeAccept[s.format]}, "Accept-Encoding": {s.encoding}}
 	start := time.Now()
-	err := ask(ctx, client, http.MethodGet, base+"/metrics", header, func(body io.Reader) (err error) {
+	err = request(ctx, client, http.MethodGet, base+"/metrics", header, func(body io.Reader) (err error) {
 		size, err = io.Copy(io.Discard, body)
 		return err
 	})
 	return time.Since(start), size, err
 }
 
-// ask sends a request and lets read have the body of a good answer.
-func ask(ctx context.Context, client *http.Client, method, url string, header http.Header, read func(io.Reader) error) error {
-	request, err := http.NewRequestWithContext(ctx, method, url, nil)
+// request passes the body of a good answer to read.
+func request(ctx context.Context, client *http.Client, method, url string, header http.Header, read func(io.Reader) error) error {
+	r, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return err
 	}
-	request.Header = header
-	answer, err := client.Do(request)
+	r.Header = header
+	answer, err := client.Do(r)
 	if err != nil {
 		return err
 	}
@@ -173,42 +242,24 @@ func ask(ctx context.Context, client *http.Client, method, url string, header ht
 	return read(answer.Body)
 }
 
-func readAllocated(base string) (a allocated, err error) {
-	err = ask(context.Background(), http.DefaultClient, http.MethodGet, base+"/allocated", nil, func(body io.Reader) error {
-		return json.NewDecoder(body).Decode(&a)
-	})
-	return a, err
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
-
-func (r scrapeResult) cells() []string {
-	return []string{
-		r.Scenario, strings.ToLower(r.Encoding + " " + r.Format), fmt.Sprint(r.InFlight), commas(int64(r.Scrapes)),
-		fmt.Sprintf("%.2f ms", r.MedianMillis), fmt.Sprintf("%.2f ms", r.P99Millis),
-		commas(int64(r.Allocations)), fmt.Sprintf("%.0f KiB", r.AllocatedBytes/1024), commas(r.AnswerBytes),
-	}
-}
-
 // scrapeAims judges the scrapes.
-func scrapeAims(rs []scrapeResult) []aim {
-	var out []aim
+func scrapeAims(all []scrapeResult) (aims []aim) {
 	for _, want := range []struct {
-		scenario, aim string
-		under         float64
+		scrape, name string
+		under        time.Duration
 	}{
-		{steadyScrape, "a scrape of 10 projects × 4 windows × 50 pages under 10 ms at the median", 10},
-		{freshScrape, "the first scrape of a snapshot, 10,000 windows in the ledger, under 50 ms at the median", 50},
+		{steadyScrape, "a scrape of 10 projects × 4 windows × 50 pages under 10 ms at the median", 10 * time.Millisecond},
+		{freshScrape, "the first scrape of a snapshot, 10,000 windows in the ledger, under 50 ms at the median", 50 * time.Millisecond},
 	} {
-		slowest := 0.0
-		for _, r := range rs {
-			if r.Scenario == want.scenario {
-				slowest = max(slowest, r.MedianMillis)
+		var slowest time.Duration
+		for _, r := range all {
+			if r.name == want.scrape {
+				slowest = max(slowest, r.median)
 			}
 		}
 		if slowest > 0 {
-			out = append(out, aim{want.aim, fmt.Sprintf("%.2f ms", slowest), slowest < want.under})
+			aims = append(aims, aim{want.name, milliseconds(slowest), slowest < want.under})
 		}
 	}
-	return out
+	return aims
 }

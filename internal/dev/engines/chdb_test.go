@@ -112,8 +112,8 @@ func compare(t *testing.T, conn driver.Conn, want columns) {
 	}
 }
 
-// TestEngine26Errors sees that a failed query keeps its code and leaves nothing
-// to the next one on the same connection.
+// TestEngine26Errors: a failed query keeps its code and does not affect the next
+// one on the same connection.
 func TestEngine26Errors(t *testing.T) {
 	engine := engines.RunEngine26(t)
 	conn := connect(t, engine, func(o *clickhouse.Options) { o.MaxOpenConns = 1 })
@@ -141,8 +141,8 @@ func TestEngine26Errors(t *testing.T) {
 	}
 }
 
-// TestEngine26RefusesBrokenData sends bodies that are no Native blocks, or only
-// the beginning of one.
+// TestEngine26RefusesBrokenData sends bodies that are not Native blocks, or end
+// inside one.
 func TestEngine26RefusesBrokenData(t *testing.T) {
 	engine := engines.RunEngine26(t)
 	query(t, engine, "CREATE TABLE t (u UInt64) ENGINE = MergeTree ORDER BY u")
@@ -186,7 +186,7 @@ func inserting(engine *engines.Engine26) bool {
 	return err == nil && n != "0\n"
 }
 
-// reader has no byte, only something to do and an end.
+// reader yields no bytes: it calls a function, which also returns the error.
 type reader func() error
 
 func (do reader) Read([]byte) (int, error) { return 0, do() }
@@ -215,7 +215,7 @@ func TestEngine26ReadsWhileItWrites(t *testing.T) {
 	}
 }
 
-// readUntil sees only whole inserts until done is closed.
+// readUntil checks until done is closed that only whole inserts are visible.
 func readUntil(ctx context.Context, conn driver.Conn, done <-chan struct{}) error {
 	for {
 		var n uint64
@@ -233,9 +233,8 @@ func readUntil(ctx context.Context, conn driver.Conn, done <-chan struct{}) erro
 	}
 }
 
-// TestEngine26RunsQueriesAtOnce finishes queries while another one runs that
-// has no end of its own. Small blocks keep it below the server's limit of three
-// seconds of sleep in one.
+// TestEngine26RunsQueriesAtOnce finishes queries while an endless one runs. Small
+// blocks keep that one below the server's limit of three seconds of sleep a block.
 func TestEngine26RunsQueriesAtOnce(t *testing.T) {
 	engine := engines.RunEngine26(t)
 	conn := connect(t, engine, nil)
@@ -256,8 +255,8 @@ func TestEngine26RunsQueriesAtOnce(t *testing.T) {
 	}
 }
 
-// TestEngine26SurvivesAKill kills the engine while an INSERT is under way that
-// goes on to its end: it is there whole after that, or not at all.
+// TestEngine26SurvivesAKill kills the engine during an INSERT: afterwards it is
+// there completely, or not at all.
 func TestEngine26SurvivesAKill(t *testing.T) {
 	engine := engines.RunEngine26(t)
 	query(t, engine, "CREATE TABLE t (u UInt64) ENGINE = MergeTree ORDER BY u")
@@ -441,7 +440,7 @@ func post(t *testing.T, engine *engines.Engine26, sql string, body io.Reader) er
 	return err
 }
 
-// waitFor waits until what a test waits for is there.
+// waitFor waits until ready returns true, or fails the test.
 func waitFor(t *testing.T, ready func() bool) {
 	t.Helper()
 	if err := poll(ready); err != nil {

@@ -1,41 +1,45 @@
 package engines
 
 import (
+	"cmp"
 	"context"
+	_ "embed"
+	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
 )
 
-// Chromium is a running headless browser. It resolves no name, so it reaches
-// loopback only.
+// Chromium is a running headless browser. It resolves no host name, so it
+// reaches loopback and files only.
 type Chromium struct {
-	child process
-	pipe  *devtools
+	// Stop ends the browser with all its processes and removes its profile.
+	Stop context.CancelFunc
+
+	ctx context.Context // chromedp keeps the browser in its context
 }
 
-// View is what a page is opened with.
+// View says how a page is displayed.
 type View struct {
 	Width, Height int    // of the viewport, in CSS pixels
 	Scale         int    // device pixels per CSS pixel; 0 is 1
-	Scheme        string // what prefers-color-scheme says: "light", "dark"; empty is light
+	Scheme        string // value of prefers-color-scheme: "light" or "dark"; empty is light
 	Media         string // "print", or empty for the screen
 }
 
-// chromiumFlags keep the browser from asking anybody anything. A renderer may
-// not find room in the /dev/shm of a container.
-var chromiumFlags = []string{
-	"--headless=new", "--remote-debugging-pipe", "--disable-gpu", "--disable-dev-shm-usage",
-	"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--no-proxy-server", "--no-first-run", "--no-default-browser-check",
-	"--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-sync",
-	"--disable-extensions", "--disable-breakpad", "--disable-crash-reporter", "--no-pings", "--password-store=basic",
-	"--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider", "--hide-scrollbars", "--log-level=3",
-}
-
-// StartChromium starts a browser with a fresh profile in dir, and waits until
-// it answers.
+// StartChromium starts a browser with a new profile and dir as its home, and
+// waits until it answers.
 func StartChromium(dir string) (*Chromium, error) {
 	binary, err := program("chromium")
 	if err != nil {
@@ -44,81 +48,224 @@ func StartChromium(dir string) (*Chromium, error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
-	argv := append([]string{binary, "--user-data-dir=" + filepath.Join(dir, "profile")}, chromiumFlags...)
-	if os.Geteuid() == 0 {
-		argv = append(argv, "--no-sandbox") // the sandbox refuses to run as root
+	options := []chromedp.ExecAllocatorOption{
+		chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.Headless, chromedp.ExecPath(binary),
+		chromedp.Env("HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_CACHE_HOME="+dir),
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
+		chromedp.Flag("password-store", "basic"),
+		chromedp.Flag("disable-features", "Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider"),
 	}
-	c := &Chromium{child: process{name: "chromium", argv: append(argv, "about:blank"), dir: dir}}
-	c.child.env = []string{"HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "XDG_CACHE_HOME=" + dir}
-	if err := c.start(); err != nil {
-		return nil, err
+	for _, name := range []string{
+		"disable-gpu", "disable-dev-shm-usage", "no-proxy-server", "disable-background-networking",
+		"disable-component-update", "disable-default-apps", "disable-sync", "disable-extensions",
+		"disable-breakpad", "disable-crash-reporter", "no-pings", "hide-scrollbars",
+	} {
+		options = append(options, chromedp.Flag(name, true))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	if err := c.pipe.call(ctx, "", "Browser.getVersion", nil, nil); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, stopped(c))
+	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, stop := chromedp.NewContext(allocator)
+	c := &Chromium{ctx: ctx, Stop: func() { stop(); stopAllocator() }}
+	if err := chromedp.Do(ctx); err != nil {
+		c.Stop()
+		return nil, fmt.Errorf("start chromium: %w", err)
 	}
 	return c, nil
 }
 
-// stopped kills a browser and returns the end of its log.
-func stopped(c *Chromium) string {
-	if err := c.Kill(); err != nil {
-		return err.Error()
-	}
-	return c.Tail()
+// shared is the browser of all tests of a package whose TestMain calls
+// [ShareChromium].
+var shared struct {
+	sync.Mutex
+	dir     string // its home; empty where tests do not share
+	browser *Chromium
 }
 
-// start is [process.start] with the two pipes that the browser takes its
-// commands from (descriptor 3) and answers on (descriptor 4).
-func (c *Chromium) start() error {
-	out, err := os.Create(c.child.output())
+// ShareChromium runs the tests of a package and returns the exit code. All tests
+// that call [RunChromium] share one browser, which starts with the first of
+// them and ends after the last.
+func ShareChromium(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "docgauge-browser-")
 	if err != nil {
-		return err
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	defer out.Close()
-	commands, toBrowser, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer commands.Close()
-	fromBrowser, answers, err := os.Pipe()
-	if err != nil {
-		toBrowser.Close()
-		return err
-	}
-	defer answers.Close()
-	cmd := exec.Command(c.child.argv[0], c.child.argv[1:]...)
-	cmd.Dir, cmd.Env = c.child.dir, append(os.Environ(), c.child.env...)
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.ExtraFiles = []*os.File{commands, answers}
-	cmd.SysProcAttr = attributes()
-	if err := spawn(cmd); err != nil {
-		toBrowser.Close()
-		fromBrowser.Close()
-		return fmt.Errorf("start chromium: %w", err)
-	}
-	c.child.cmd, c.child.done = cmd, make(chan struct{})
-	go func() {
-		_ = cmd.Wait() // it is killed in the end, so how it ended says nothing
-		close(c.child.done)
+	defer os.RemoveAll(dir)
+	shared.dir = dir
+	defer func() {
+		if shared.browser != nil {
+			shared.browser.Stop()
+		}
 	}()
-	c.pipe = newDevtools(toBrowser, fromBrowser)
-	return nil
+	return m.Run()
 }
 
-// Kill ends the browser and all its processes; the profile stays in its
-// directory. To kill one that is gone does nothing.
-func (c *Chromium) Kill() error { return c.child.Kill() }
-
-// Tail returns the end of the browser's output, for messages.
-func (c *Chromium) Tail() string { return c.child.Tail() }
-
-// RunChromium starts a browser for one test, as [StartChromium] does.
+// RunChromium returns a browser for one test: the shared one of the package, see
+// [ShareChromium], or else one that ends with the test.
 func RunChromium(t testing.TB) *Chromium {
 	t.Helper()
-	browser, err := StartChromium(t.TempDir())
-	Need(t, err)
-	cleanup(t, browser)
-	return browser
+	if shared.dir == "" {
+		browser, err := StartChromium(t.TempDir())
+		Need(t, err)
+		t.Cleanup(browser.Stop)
+		return browser
+	}
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.browser == nil {
+		browser, err := StartChromium(shared.dir)
+		Need(t, err)
+		shared.browser = browser
+	}
+	return shared.browser
 }
+
+// Tab is one open page.
+type Tab struct {
+	ctx context.Context // chromedp keeps the tab in its context
+
+	mu       sync.Mutex
+	console  []string
+	requests []string
+}
+
+// Open opens an address in a new tab, which is closed when ctx ends, and
+// returns when everything the page requests is loaded. A status other than 2xx
+// is no error.
+func (c *Chromium) Open(ctx context.Context, url string, view View) (*Tab, error) {
+	t := new(Tab)
+	tab, closeTab := chromedp.NewContext(c.ctx, chromedp.WithListener(t.record), chromedp.WithNewWindow(false))
+	t.ctx = tab
+	context.AfterFunc(ctx, closeTab)
+	media := emulation.SetEmulatedMediaParams{Media: view.Media, Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: cmp.Or(view.Scheme, "light")},
+		{Name: "prefers-reduced-motion", Value: "reduce"},
+	}}
+	emulateMedia := chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media)
+		return err
+	})
+	viewport := chromedp.EmulateViewport(int64(view.Width), int64(view.Height),
+		chromedp.EmulateScale(float64(max(view.Scale, 1))))
+	if err := chromedp.Do(tab, viewport, emulateMedia, chromedp.Navigate(url)); err != nil {
+		closeTab()
+		return nil, fmt.Errorf("open %s: %w", url, err)
+	}
+	return t, nil
+}
+
+// record keeps what [Tab.Console] and [Tab.Requests] return. It is called with
+// each event in the order of their arrival.
+func (t *Tab) record(event any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	say := func(format string, args ...any) { t.console = append(t.console, fmt.Sprintf(format, args...)) }
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		t.requests = append(t.requests, e.Request.URL)
+	case *runtime.EventConsoleAPICalled:
+		var words []string
+		for _, arg := range e.Args {
+			words = append(words, cmp.Or(strings.Trim(string(arg.Value), `"`), arg.Description))
+		}
+		say("console.%s: %s", e.Type, strings.Join(words, " "))
+	case *runtime.EventExceptionThrown:
+		details := e.ExceptionDetails
+		if details.Exception != nil {
+			details.Text = cmp.Or(details.Exception.Description, details.Text)
+		}
+		say("exception: %s", details.Text)
+	case *log.EventEntryAdded:
+		say("%s %s: %s %s", e.Entry.Source, e.Entry.Level, e.Entry.Text, e.Entry.URL)
+	}
+}
+
+// Console returns everything the browser reported about the page so far: what
+// scripts log, exceptions, and its own messages, such as those about blocked
+// and missing resources.
+func (t *Tab) Console() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.console)
+}
+
+// Requests returns the addresses that were requested, the page's own first.
+func (t *Tab) Requests() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.requests)
+}
+
+// Eval decodes the value of a JavaScript expression, which must be valid JSON,
+// into result unless that is nil.
+func (t *Tab) Eval(ctx context.Context, expression string, result any) error {
+	value, err := do(ctx, t, chromedp.Evaluate[[]byte](expression))
+	if err != nil || result == nil || len(value) == 0 {
+		return err
+	}
+	return json.Unmarshal(value, result)
+}
+
+// Screenshot returns a PNG of the whole page, as wide as the viewport.
+func (t *Tab) Screenshot(ctx context.Context) ([]byte, error) {
+	return do(ctx, t, chromedp.FullScreenshot(100))
+}
+
+// Drag moves the pointer to from, presses the button, moves to to and releases
+// it; where both are the same it clicks. Places are x, y in the viewport.
+func (t *Tab) Drag(ctx context.Context, from, to [2]float64) error {
+	_, err := do(ctx, t, chromedp.Steps(
+		chromedp.MouseEvent(chromedp.MouseMoved, from[0], from[1]),
+		chromedp.MouseEvent(chromedp.MousePressed, from[0], from[1], chromedp.ButtonLeft, chromedp.ClickCount(1)),
+		chromedp.MouseEvent(chromedp.MouseMoved, to[0], to[1], chromedp.ButtonLeft),
+		chromedp.MouseEvent(chromedp.MouseReleased, to[0], to[1], chromedp.ButtonLeft, chromedp.ClickCount(1))))
+	return err
+}
+
+// Point moves the pointer to a place in the viewport.
+func (t *Tab) Point(ctx context.Context, at [2]float64) error {
+	_, err := do(ctx, t, chromedp.MouseEvent(chromedp.MouseMoved, at[0], at[1]))
+	return err
+}
+
+// Press presses and releases a key, given by its name, such as ArrowLeft.
+func (t *Tab) Press(ctx context.Context, key string) error {
+	_, err := do(ctx, t, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+			event := input.DispatchKeyEventParams{Type: kind, Key: key}
+			if _, err := chromedp.Call(ctx, input.DispatchKeyEvent, event); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	return err
+}
+
+// do runs an action in a tab until ctx ends.
+func do[T any](ctx context.Context, t *Tab, action chromedp.Action[T]) (T, error) {
+	within, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	return chromedp.Run(within, action)
+}
+
+// The expressions below are for [Tab.Eval]. Each returns a list of texts that
+// name what is wrong with a page. The functions in the files get selectors.
+var (
+	//go:embed files/toowide.js
+	tooWide string
+	//go:embed files/hardtoread.js
+	hardToRead string
+	//go:embed files/oneachother.js
+	onEachOther string
+)
+
+// TooWide finds elements that extend to the right of their box, one of boxes,
+// or of the viewport, and are not in exempt. Both are selectors.
+func TooWide(exempt, boxes string) string { return fmt.Sprintf("(%s)(%q, %q)", tooWide, exempt, boxes) }
+
+// HardToRead finds texts with less contrast than WCAG AA requires.
+var HardToRead = fmt.Sprintf("(%s)()", hardToRead)
+
+// OnEachOther finds pairs of overlapping texts in one box. Boxes is a selector.
+func OnEachOther(boxes string) string { return fmt.Sprintf("(%s)(%q)", onEachOther, boxes) }

@@ -55,9 +55,9 @@ func TestChromiumTellsWhatPagesDo(t *testing.T) {
 		engines.View{Width: 400, Height: 400})
 	contains(t, faulty.Console(), "console.log: said 1", "thrown", "net::ERR_NAME_NOT_RESOLVED")
 	contains(t, faulty.Requests(), "http://other.example/x.png")
-	html, err := faulty.DOM(t.Context())
-	if err != nil || !strings.Contains(html, "<p>after</p>") {
-		t.Errorf("%v: %s", err, html)
+	var after string
+	if err := faulty.Eval(t.Context(), `document.querySelector("p").textContent`, &after); err != nil || after != "after" {
+		t.Errorf("%q, %v", after, err)
 	}
 	if err := faulty.Eval(t.Context(), "nothing.at.all", nil); err == nil {
 		t.Error("an expression that throws: no error")
@@ -65,14 +65,13 @@ func TestChromiumTellsWhatPagesDo(t *testing.T) {
 }
 
 func TestChromiumThatEnded(t *testing.T) {
-	browser := engines.RunChromium(t)
+	browser, err := engines.StartChromium(t.TempDir())
+	engines.Need(t, err)
 	tab := open(t, browser, serve(t, schemePage, ""), engines.View{Width: 400, Height: 400})
-	if err := browser.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	browser.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, err := tab.DOM(ctx); err == nil || ctx.Err() != nil {
+	if err := tab.Eval(ctx, "1", nil); err == nil || ctx.Err() != nil {
 		t.Errorf("a tab of a browser that is gone: %v", err)
 	}
 }
@@ -104,6 +103,27 @@ func contains(t *testing.T, lines []string, want ...string) {
 	for _, w := range want {
 		if !strings.Contains(strings.Join(lines, "\n"), w) {
 			t.Errorf("%q lacks %q", lines, w)
+		}
+	}
+}
+
+// TestChromiumFindsFaults: each check finds its fault, and no other.
+func TestChromiumFindsFaults(t *testing.T) {
+	browser := engines.RunChromium(t)
+	const page = `<!doctype html><link rel=icon href="data:,"><style>body { margin: 0 } p { position: absolute; margin: 0 }</style>`
+	for html, want := range map[string][3]bool{
+		`<main><p>fine</p></main>`:                                {false, false, false},
+		`<main><p style="width: 500px">wide</p></main>`:           {true, false, false},
+		`<main><p style="color: #aaa">pale</p></main>`:            {false, true, false},
+		`<main><p>one</p><p style="left: 4px">other</p></main>`:   {false, false, true},
+		`<main><p class=exempt style="width: 500px">w</p></main>`: {false, false, false},
+	} {
+		tab := open(t, browser, serve(t, page+html, ""), engines.View{Width: 400, Height: 400})
+		for i, check := range []string{engines.TooWide(".exempt", "main, body"), engines.HardToRead, engines.OnEachOther("main")} {
+			var got []string
+			if err := tab.Eval(t.Context(), check, &got); err != nil || len(got) > 0 != want[i] {
+				t.Errorf("%s: check %d finds %q, %v", html, i, got, err)
+			}
 		}
 	}
 }

@@ -3,21 +3,20 @@ package engines
 import (
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
+	"testing"
 )
 
 // ClickHouse is a running clickhouse-server. Its user "default" has no
 // password and every right.
 type ClickHouse struct {
 	process
-	tcp, http, interserver int
-	token                  string // what the server answers to GET /, so that no other server is taken for it
+	tcp, http int
 }
 
 // Option changes the configuration of a ClickHouse server.
@@ -25,37 +24,34 @@ type Option func(*settings)
 
 type settings struct{ users, config []string }
 
-// WithUsers adds to users.xml what the fragment holds: the elements <users>,
-// <profiles> and <quotas>, each with the entries to add. A user needs
-// <password/>, <networks><ip>127.0.0.1</ip></networks>, <profile> and <quota>;
-// the profile "default" and the quota "default" exist.
+// WithUsers adds the elements <users>, <profiles> and <quotas> of the fragment
+// to users.xml. A user needs <password/>, <networks><ip>127.0.0.1</ip></networks>,
+// <profile> and <quota>; a profile and a quota named "default" exist.
 func WithUsers(xmlFragment string) Option {
 	return func(s *settings) { s.users = append(s.users, xmlFragment) }
 }
 
-// WithConfig adds to config.xml the elements that the fragment holds.
+// WithConfig adds the elements of the fragment to config.xml.
 func WithConfig(xmlFragment string) Option {
 	return func(s *settings) { s.config = append(s.config, xmlFragment) }
 }
 
-// StartClickHouse starts a server that keeps everything in dir, which is made
-// if it is not there, and waits until it answers.
-func StartClickHouse(dir string, options ...Option) (*ClickHouse, error) {
-	var server *ClickHouse
-	err := withPorts(portsPerServer, func(ports []int) (err error) {
-		if server, err = newClickHouse(dir, ports, options...); err != nil {
-			return err
-		}
-		return server.Restart()
-	})
-	if err != nil {
-		return nil, err
-	}
-	return server, nil
+// RunClickHouse starts a server for one test, as [StartClickHouse] does.
+func RunClickHouse(t testing.TB, options ...Option) *ClickHouse {
+	t.Helper()
+	return run(t, func(dir string) (*ClickHouse, error) { return StartClickHouse(dir, options...) })
 }
 
-// portsPerServer is how many ports a server listens on: native, HTTP and the
-// one for other servers.
+// StartClickHouse starts a server that keeps everything in dir, which is made
+// if it is absent, and waits until it answers.
+func StartClickHouse(dir string, options ...Option) (*ClickHouse, error) {
+	return start(dir, portsPerServer, func(dir string, ports []int) (*ClickHouse, error) {
+		return newClickHouse(dir, ports, options...)
+	})
+}
+
+// portsPerServer is the number of ports of a server: native, HTTP and the one
+// for other servers.
 const portsPerServer = 3
 
 // newClickHouse writes the configuration of a server and does not start it.
@@ -64,19 +60,31 @@ func newClickHouse(dir string, ports []int, options ...Option) (*ClickHouse, err
 	if err != nil {
 		return nil, err
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, err
-	}
-	c := &ClickHouse{tcp: ports[0], http: ports[1], interserver: ports[2], token: rand.Text()}
+	c := &ClickHouse{tcp: ports[0], http: ports[1]}
+	token := rand.Text()
 	c.process = process{
 		name:  "clickhouse-server",
 		argv:  []string{binary, "--config-file=" + filepath.Join(dir, "config.xml"), "--", "--path=" + dir + "/"},
 		dir:   dir,
 		log:   filepath.Join(dir, "error.log"),
 		ports: ports,
-		ready: c.answers,
+		ready: answers("http://"+c.HTTPAddr()+"/", token),
 	}
-	return c, c.configure(options)
+	var s settings
+	for _, option := range options {
+		option(&s)
+	}
+	err = errors.Join(
+		write(filepath.Join(dir, "config.xml"), fmt.Sprintf(configXML, dir, ports[0], ports[1], ports[2], token)),
+		write(filepath.Join(dir, "users.xml"), usersXML))
+	// Each fragment is a file of its own, which the server merges into its configuration.
+	for sub, fragments := range map[string][]string{"config.d": s.config, "users.d": s.users} {
+		for i, fragment := range fragments {
+			path := filepath.Join(dir, sub, fmt.Sprintf("%02d.xml", i))
+			err = errors.Join(err, write(path, "<yandex>\n"+fragment+"\n</yandex>\n"))
+		}
+	}
+	return c, err
 }
 
 // Addr is host:port of the native protocol.
@@ -95,76 +103,31 @@ func (c *ClickHouse) DSN(database string) string {
 // tab-separated values, a newline after each row. Its error carries the
 // server's message.
 func (c *ClickHouse) Exec(ctx context.Context, sql string) (string, error) {
-	// wait_end_of_query lets a query that fails half way answer with an error status.
-	address := "http://" + c.HTTPAddr() + "/?wait_end_of_query=1"
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(sql))
-	if err != nil {
-		return "", err
-	}
-	status, body, err := send(request)
+	return query(ctx, c.HTTPAddr(), sql)
+}
+
+func query(ctx context.Context, address, sql string) (string, error) {
+	// With wait_end_of_query a query that fails half way answers with an error status.
+	status, body, err := request(ctx, "http://"+address+"/?wait_end_of_query=1", sql)
 	if err == nil && status != http.StatusOK {
 		err = errors.New(strings.TrimSpace(body))
 	}
 	if err != nil {
-		return "", fmt.Errorf("clickhouse %s: %w", c.Addr(), err)
+		return "", fmt.Errorf("clickhouse %s: %w", address, err)
 	}
 	return body, nil
 }
 
-func (c *ClickHouse) answers(ctx context.Context) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.HTTPAddr()+"/", nil)
-	if err != nil {
-		return false
-	}
-	_, body, err := send(request)
-	return err == nil && strings.TrimSpace(body) == c.token
-}
-
-func (c *ClickHouse) configure(options []Option) error {
-	var s settings
-	for _, option := range options {
-		option(&s)
-	}
-	for name, text := range map[string]string{
-		"config.xml": fmt.Sprintf(configXML, c.dir, c.tcp, c.http, c.interserver, c.token),
-		"users.xml":  usersXML,
-	} {
-		if err := write(filepath.Join(c.dir, name), text); err != nil {
-			return err
-		}
-	}
-	return errors.Join(addenda(c.dir, "config.d", s.config), addenda(c.dir, "users.d", s.users))
-}
-
-// addenda writes each fragment as a file of its own, which the server merges
-// into its configuration.
-func addenda(dir, sub string, fragments []string) error {
-	for i, fragment := range fragments {
-		name := filepath.Join(dir, sub, fmt.Sprintf("%02d.xml", i))
-		if err := write(name, "<yandex>\n"+fragment+"\n</yandex>\n"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// write makes a file and the directories above it.
-func write(path, text string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	return os.WriteFile(path, []byte(text), 0o600)
-}
-
-// client keeps no connection open, so that a server that stops need not wait for us.
-var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-
-func send(request *http.Request) (status int, body string, err error) {
-	response, err := client.Do(request)
-	if err != nil {
-		return 0, "", err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	return response.StatusCode, string(text), err
-}
+var (
+	// configXML is the server's configuration. Its verbs are the directory, the
+	// native, HTTP and interserver ports, and the answer to GET /. Caches are small
+	// because several servers share a machine, and no system log table is kept.
+	//
+	//go:embed files/config.xml
+	configXML string
+	// usersXML has the user "default" without password, from loopback only. Its
+	// pools are small, for the same reason.
+	//
+	//go:embed files/users.xml
+	usersXML string
+)

@@ -1,79 +1,49 @@
 package engines
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"testing"
 )
 
-// clusterName is what ON CLUSTER and Distributed tables call the cluster.
+// clusterName is the cluster's name for ON CLUSTER and Distributed tables.
 const clusterName = "docgauge"
 
-// Cluster is ClickHouse servers that share one ZooKeeper. Each has the macros
-// {shard} ("1", "2", …) and {replica} ("r1", "r2", …). Restart of one of them
-// waits until its tables replicate, which needs ZooKeeper.
+// Cluster is a set of ClickHouse servers that share one ZooKeeper. Each has the
+// macros {shard} ("1", "2", …) and {replica} ("r1", "r2", …). Restart of a
+// server waits until its tables replicate, which needs ZooKeeper.
 type Cluster struct {
 	Name      string        // "docgauge", for ON CLUSTER
 	Nodes     []*ClickHouse // shard by shard: the replicas of shard 1 come first
 	ZooKeeper *ZooKeeper
 }
 
-// StartCluster starts ZooKeeper and n servers that are replicas of one shard.
-// All of them keep what they write below dir.
-func StartCluster(dir string, n int, options ...Option) (*Cluster, error) {
-	return StartClusterOf(dir, 1, n, options...)
+// RunCluster starts a cluster for one test, as [StartClusterOf] does.
+func RunCluster(t testing.TB, shards, replicas int, options ...Option) *Cluster {
+	t.Helper()
+	return run(t, func(dir string) (*Cluster, error) { return StartClusterOf(dir, shards, replicas, options...) })
 }
 
 // StartClusterOf starts ZooKeeper and a server for each replica of each shard,
-// and waits until each answers and has its ZooKeeper session. The options go
-// to every server.
+// all below dir, and waits until each answers and has its ZooKeeper session.
+// The options apply to every server.
 func StartClusterOf(dir string, shards, replicas int, options ...Option) (*Cluster, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	var cluster *Cluster
-	err = withPorts(1+portsPerServer*shards*replicas, func(ports []int) (err error) {
-		if cluster, err = newCluster(dir, shards, replicas, ports, options); err != nil {
-			return err
-		}
-		if err := cluster.start(); err != nil {
-			return errors.Join(err, cluster.Kill())
-		}
-		return nil
+	return start(dir, 1+portsPerServer*shards*replicas, func(dir string, ports []int) (*Cluster, error) {
+		return newCluster(dir, shards, replicas, ports, options)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return cluster, nil
-}
-
-// Stop stops every server, then ZooKeeper; the servers that are gone already
-// do no harm.
-func (c *Cluster) Stop() error {
-	return errors.Join(c.each((*ClickHouse).Stop), c.ZooKeeper.Stop())
-}
-
-// Kill ends every server and ZooKeeper with SIGKILL.
-func (c *Cluster) Kill() error {
-	return errors.Join(c.each((*ClickHouse).Kill), c.ZooKeeper.Kill())
-}
-
-// Tail returns the ends of the error logs of all servers.
-func (c *Cluster) Tail() string {
-	text := c.ZooKeeper.Tail()
-	for _, node := range c.Nodes {
-		text += "\n--- " + node.Addr() + "\n" + node.Tail()
-	}
-	return text
 }
 
 // newCluster writes the configuration of all servers and starts none. The
 // first port is ZooKeeper's.
 func newCluster(dir string, shards, replicas int, ports []int, options []Option) (*Cluster, error) {
-	zookeeper, err := newZooKeeper(filepath.Join(dir, "zookeeper"), ports[0])
+	zookeeper, err := newZooKeeper(filepath.Join(dir, "zookeeper"), ports[:1])
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +57,7 @@ func newCluster(dir string, shards, replicas int, ports []int, options []Option)
 		if err != nil {
 			return nil, err
 		}
+		node.ready = node.replicates
 		c.Nodes = append(c.Nodes, node)
 	}
 	return c, nil
@@ -95,8 +66,8 @@ func newCluster(dir string, shards, replicas int, ports []int, options []Option)
 // serverPorts are the ports of server i of a cluster.
 func serverPorts(ports []int, i int) []int { return ports[1+i*portsPerServer:][:portsPerServer] }
 
-// clusterXML is what all servers of a cluster have in common. A killed replica
-// loses its session after six seconds, not after the usual thirty.
+// clusterXML is the configuration that all servers of a cluster share. A killed
+// replica loses its session after six seconds, not after the usual thirty.
 func clusterXML(shards, replicas int, ports []int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<zookeeper><node index=\"1\"><host>127.0.0.1</host><port>%d</port></node>", ports[0])
@@ -115,14 +86,26 @@ func clusterXML(shards, replicas int, ports []int) string {
 	return b.String()
 }
 
-func (c *Cluster) start() error {
-	if err := c.ZooKeeper.Restart(); err != nil {
-		return err
+// Restart starts ZooKeeper, then every server. If one of them fails, all are killed.
+func (c *Cluster) Restart() error {
+	err := c.ZooKeeper.Restart()
+	if err == nil {
+		err = c.each((*ClickHouse).Restart)
 	}
-	for _, node := range c.Nodes {
-		node.ready = node.replicates
+	if err != nil {
+		err = errors.Join(err, c.Kill())
 	}
-	return c.each((*ClickHouse).Restart)
+	return err
+}
+
+// Stop stops every server that runs, then ZooKeeper.
+func (c *Cluster) Stop() error {
+	return errors.Join(c.each((*ClickHouse).Stop), c.ZooKeeper.Stop())
+}
+
+// Kill ends every server and ZooKeeper with SIGKILL.
+func (c *Cluster) Kill() error {
+	return errors.Join(c.each((*ClickHouse).Kill), c.ZooKeeper.Kill())
 }
 
 // each does one thing to all servers at once.
@@ -134,4 +117,96 @@ func (c *Cluster) each(do func(*ClickHouse) error) error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// Tail returns the ends of the error logs of all servers.
+func (c *Cluster) Tail() string {
+	text := c.ZooKeeper.Tail()
+	for _, node := range c.Nodes {
+		text += "\n--- " + node.Addr() + "\n" + node.Tail()
+	}
+	return text
+}
+
+// replicates reports whether the server answers, has a session with ZooKeeper
+// and has announced each of its replicated tables there.
+//
+// After a kill that takes ten seconds: a table stands still while the
+// announcement of the killed process lasts, 18.16 looks again only after that
+// time, and until then no system table shows the difference.
+func (c *ClickHouse) replicates(ctx context.Context) bool {
+	if _, err := c.Exec(ctx, "SELECT count() FROM system.zookeeper WHERE path = '/'"); err != nil {
+		return false
+	}
+	replicas, err := c.Exec(ctx, "SELECT replica_path FROM system.replicas")
+	if err != nil {
+		return false
+	}
+	for _, replica := range strings.Fields(replicas) {
+		// The announcement begins with the process that made it: "pid: 123, ".
+		announced, err := c.Exec(ctx, fmt.Sprintf(
+			"SELECT value FROM system.zookeeper WHERE path = '%s' AND name = 'is_active'", replica))
+		if err != nil || !strings.HasPrefix(announced, fmt.Sprintf("pid: %d,", c.cmd.Process.Pid)) {
+			return false
+		}
+	}
+	return true
+}
+
+// ZooKeeper is a running standalone server, which keeps the replication log of a
+// cluster of ClickHouse 18.16.
+type ZooKeeper struct{ process }
+
+// zookeeperClasses are Debian's jars: the server, whose manifest names what it
+// needs, and a logger that writes to standard error.
+var zookeeperClasses = []string{"/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"}
+
+// zooCfg has a short tick so that the session of a killed replica can end in
+// seconds. Its verbs are the data directory and the port.
+const zooCfg = `dataDir=%s
+clientPortAddress=127.0.0.1
+clientPort=%d
+tickTime=500
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=conf
+`
+
+// newZooKeeper writes the configuration of a server and does not start it.
+func newZooKeeper(dir string, ports []int) (*ZooKeeper, error) {
+	java, err := program("java")
+	if err != nil {
+		return nil, err
+	}
+	for _, jar := range zookeeperClasses {
+		if _, err := os.Stat(jar); err != nil {
+			return nil, Missing{Engine: "zookeeper", Install: installer}
+		}
+	}
+	config, data := filepath.Join(dir, "zoo.cfg"), filepath.Join(dir, "data")
+	return &ZooKeeper{process{
+		name: "zookeeper",
+		argv: []string{java,
+			"-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+			"-Dzookeeper.preAllocSize=1024", "-Dzookeeper.forceSync=no",
+			"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+			"-cp", strings.Join(zookeeperClasses, ":"),
+			"org.apache.zookeeper.server.ZooKeeperServerMain", config},
+		dir:   dir,
+		ports: ports,
+		// The command "conf" prints the data directory, which no other server has.
+		ready: func(ctx context.Context) bool {
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp4", loopback(ports[0]))
+			if err != nil {
+				return false
+			}
+			defer conn.Close()
+			defer context.AfterFunc(ctx, func() { conn.Close() })()
+			if _, err := io.WriteString(conn, "conf"); err != nil {
+				return false
+			}
+			text, err := io.ReadAll(conn)
+			return err == nil && strings.Contains(string(text), "dataDir="+data)
+		},
+	}}, write(config, fmt.Sprintf(zooCfg, data, ports[0]))
 }

@@ -47,8 +47,8 @@ func TestClusterShards(t *testing.T) {
 	}
 }
 
-// eventually asks until the answer is as wanted: replication has no end one
-// could wait for.
+// eventually asks until the answer is as wanted: the end of replication cannot be
+// waited for.
 func eventually(t *testing.T, server *engines.ClickHouse, sql, want string) {
 	t.Helper()
 	var got string

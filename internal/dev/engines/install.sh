@@ -1,11 +1,13 @@
 #!/bin/sh
-# Installs the engines that tests and benchmarks run against, where they are not
-# there already: ClickHouse 18.16, ZooKeeper, Prometheus with Pushgateway,
-# Alertmanager and node_exporter, Chromium, and systemd for its systemd-analyze from
-# Debian's packages (as root; otherwise it prints the command); into .tools at the
-# top of the repository the engine of ClickHouse 26.7 from npm, and with go install
-# an S3 server, Helm and the loader of compose files. Needs Go and npm. No service
-# is started or left enabled.
+# Installs the engines that tests and benchmarks run against, as far as they are
+# missing. From Debian's packages (as root; otherwise it prints the command):
+# ClickHouse 18.16, ZooKeeper, Prometheus with Pushgateway, Alertmanager and
+# node_exporter, Chromium, and systemd for systemd-analyze. Into .tools at the top
+# of the repository: the engine of ClickHouse 26.7 with npm, and an S3 server, Helm
+# and the loader of compose files with go install. Needs Go and npm. No service is
+# started or left enabled.
+#
+# With the argument "stack" it installs only what `make stack` uses.
 set -eu
 
 clickhouse=18.16.1
@@ -19,6 +21,8 @@ node=$root/.tools/node
 bin=$root/.tools/bin
 mkdir -p "$node" "$bin"
 
+say() { echo "installing $*" >&2; }
+
 # Saved in package.json, so that installing another package does not remove it.
 install_chdb() {
 	grep -qs "\"version\": \"$chdb\"" "$node/node_modules/@chdb/lib-linux-x64-gnu/package.json" && return
@@ -26,44 +30,56 @@ install_chdb() {
 		echo "engines: ClickHouse $chdb is for Linux on x86-64 only: its tests are skipped here" >&2
 		return
 	fi
+	say "ClickHouse $chdb (600 MB)"
 	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "@chdb/lib-linux-x64-gnu@$chdb"
 }
 
 install_versitygw() {
 	go version -m "$bin/versitygw" 2>/dev/null | grep -q "versitygw[[:space:]]$versitygw" && return
+	say "versitygw $versitygw"
 	GOBIN=$bin go install "github.com/versity/versitygw/cmd/versitygw@$versitygw"
 }
 
 install_helm() {
 	go version -m "$bin/helm" 2>/dev/null | grep -q "helm/v3[[:space:]]$helm" && return
+	say "helm $helm (some minutes)"
 	GOBIN=$bin go install "helm.sh/helm/v3/cmd/helm@$helm"
 }
 
 # The loader's package is called cmd, and so would be the program.
 install_compose_spec() {
 	go version -m "$bin/compose-spec" 2>/dev/null | grep -q "compose-go/v2[[:space:]]$compose" && return
+	say "compose-spec $compose"
 	GOBIN=$bin/new go install "github.com/compose-spec/compose-go/v2/cmd@$compose"
 	mv "$bin/new/cmd" "$bin/compose-spec"
 	rmdir "$bin/new"
 }
 
-# The jars are in libzookeeper-java; the package zookeeper adds only scripts.
-missing_packages() {
+stack_packages() {
 	PATH=$PATH:/usr/sbin
 	command -v clickhouse-server >/dev/null || echo "clickhouse-server=$clickhouse*"
+	for name in prometheus prometheus-alertmanager; do
+		command -v $name >/dev/null || echo $name
+	done
+}
+
+# The jars are in libzookeeper-java; the package zookeeper adds only scripts.
+all_packages() {
+	stack_packages
+	PATH=$PATH:/usr/sbin
 	command -v clickhouse-client >/dev/null || echo "clickhouse-client=$clickhouse*"
 	[ -e /usr/share/java/zookeeper.jar ] || echo libzookeeper-java
 	[ -e /usr/share/java/slf4j-simple.jar ] || echo libslf4j-java
 	command -v java >/dev/null || echo default-jre-headless
 	command -v systemd-analyze >/dev/null || echo systemd
-	for name in prometheus prometheus-pushgateway prometheus-alertmanager prometheus-node-exporter; do
+	for name in prometheus-pushgateway prometheus-node-exporter; do
 		command -v $name >/dev/null || echo $name
 	done
 	# Without a font the browser draws no letters.
 	command -v chromium >/dev/null || echo chromium fonts-dejavu-core
 }
 
-# Debian starts a service when its package is installed, unless this file says no.
+# Debian starts the service of an installed package unless this file forbids it.
 forbid_services() {
 	policy=/usr/sbin/policy-rc.d
 	[ -e $policy ] && return
@@ -75,12 +91,13 @@ forbid_services() {
 
 install_packages() {
 	set -f # the * of a version is for apt
-	packages=$(missing_packages)
+	packages=$("$1")
 	[ -n "$packages" ] || return 0
 	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 		echo "engines: missing $(echo $packages); on Debian 12 run: sudo sh $root/internal/dev/engines/install.sh; their tests are skipped" >&2
 		return 0
 	fi
+	say $packages
 	forbid_services
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $packages
@@ -96,8 +113,12 @@ disable_service() {
 	update-rc.d "$1" disable >/dev/null 2>&1 || true
 }
 
+if [ "${1:-}" = stack ]; then
+	install_packages stack_packages
+	exit
+fi
 install_chdb
 install_versitygw
 install_helm
 install_compose_spec
-install_packages
+install_packages all_packages

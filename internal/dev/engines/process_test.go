@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -15,14 +16,14 @@ import (
 	"time"
 )
 
-// hostVariable tells the test binary to be the host of TestEngineDiesWithItsHost.
+// hostVariable makes the test binary the host of TestEngineDiesWithItsHost.
 const hostVariable = "ENGINES_TEST_HOST"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(hostVariable); dir != "" {
 		host(dir)
 	}
-	os.Exit(m.Run())
+	os.Exit(ShareChromium(m))
 }
 
 // host starts a server, writes its process id to the file "pid" and waits to be killed.
@@ -81,31 +82,41 @@ func TestEndLeavesNoProcess(t *testing.T) {
 func TestStopKillsWhatIgnoresIt(t *testing.T) {
 	dir := t.TempDir()
 	p := &process{name: "deaf", dir: dir, stopTimeout: 50 * time.Millisecond,
-		argv: []string{"/bin/sh", "-c", "trap '' TERM; echo deaf >up; while :; do sleep 1; done"}}
-	if err := p.start(); err != nil {
+		argv: []string{"/bin/sh", "-c", "trap '' TERM; echo deaf >up; while :; do sleep 1; done"},
+		ready: func(context.Context) bool {
+			text, _ := os.ReadFile(filepath.Join(dir, "up"))
+			return len(text) > 0
+		}}
+	if err := p.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is deaf", func() bool { return tail(filepath.Join(dir, "up")) != "" })
 	if err := p.Stop(); err != nil || alive(p.cmd.Process.Pid) {
 		t.Errorf("Stop: %v, alive %v", err, alive(p.cmd.Process.Pid))
 	}
 }
 
+// prepare makes an engine that listens on one port, without starting it.
+type prepare func(dir string, ports []int) (engine, error)
+
+func preparer[E engine](f func(dir string, ports []int) (E, error)) prepare {
+	return func(dir string, ports []int) (engine, error) { return f(dir, ports) }
+}
+
 func TestTakenPort(t *testing.T) {
-	for name, start := range map[string]func(dir string, port int) (interface{ Restart() error }, error){
-		"clickhouse": func(dir string, port int) (interface{ Restart() error }, error) {
-			ports, err := freePorts(portsPerServer)
-			ports[0] = port
-			server, missing := newClickHouse(dir, ports)
-			return server, errors.Join(err, missing)
+	for name, prepare := range map[string]prepare{
+		"clickhouse": func(dir string, ports []int) (engine, error) {
+			more, err := Port()
+			again, err2 := Port()
+			server, missing := newClickHouse(dir, append(ports, more, again))
+			return server, errors.Join(err, err2, missing)
 		},
-		"zookeeper": func(dir string, port int) (interface{ Restart() error }, error) { return newZooKeeper(dir, port) },
-		"s3":        func(dir string, port int) (interface{ Restart() error }, error) { return newS3(dir, port) },
-		"prometheus": func(dir string, port int) (interface{ Restart() error }, error) {
-			return newPrometheus(dir, port, PrometheusConfig{})
+		"zookeeper": preparer(newZooKeeper),
+		"s3":        preparer(newS3),
+		"prometheus": func(dir string, ports []int) (engine, error) {
+			return newPrometheus(dir, ports, PrometheusConfig{})
 		},
-		"pushgateway":   func(dir string, port int) (interface{ Restart() error }, error) { return newPushgateway(dir, port) },
-		"node_exporter": func(dir string, port int) (interface{ Restart() error }, error) { return newNodeExporter(dir, port) },
+		"pushgateway":   preparer(newPushgateway),
+		"node_exporter": preparer(newNodeExporter),
 	} {
 		t.Run(name, func(t *testing.T) {
 			other, err := net.Listen("tcp4", loopback(0))
@@ -113,7 +124,7 @@ func TestTakenPort(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer other.Close()
-			engine, err := start(t.TempDir(), other.Addr().(*net.TCPAddr).Port)
+			engine, err := prepare(t.TempDir(), []int{other.Addr().(*net.TCPAddr).Port})
 			Need(t, err)
 			if err := engine.Restart(); !errors.Is(err, errPortTaken) {
 				t.Errorf("start on a taken port: %v, want %v", err, errPortTaken)
@@ -122,34 +133,38 @@ func TestTakenPort(t *testing.T) {
 	}
 }
 
-func TestWithPortsTriesOthers(t *testing.T) {
-	seen := map[int]bool{}
-	err := withPorts(2, func(ports []int) error {
-		seen[ports[0]], seen[ports[1]] = true, true
-		if len(seen) == 2 {
-			return errPortTaken
-		}
-		return nil
-	})
-	if err != nil || len(seen) < 3 {
-		t.Errorf("withPorts: %v after the ports %v, want others in a second try", err, seen)
+// unlucky is an engine whose ports are taken in the first attempts.
+type unlucky struct{ failures *int }
+
+func (u *unlucky) Restart() error {
+	if *u.failures--; *u.failures >= 0 {
+		return errPortTaken
 	}
-	tries := 0
-	err = withPorts(1, func([]int) error { tries++; return errPortTaken })
-	if !errors.Is(err, errPortTaken) || tries != portAttempts {
-		t.Errorf("withPorts: %v after %d tries, want %v after %d", err, tries, errPortTaken, portAttempts)
+	return nil
+}
+func (*unlucky) Kill() error  { return nil }
+func (*unlucky) Tail() string { return "" }
+
+func TestStartTriesOtherPorts(t *testing.T) {
+	for failures, want := range map[int]error{0: nil, 1: nil, portAttempts - 1: nil, portAttempts: errPortTaken} {
+		seen := map[int]bool{}
+		left := failures
+		_, err := start(t.TempDir(), 2, func(_ string, ports []int) (*unlucky, error) {
+			seen[ports[0]], seen[ports[1]] = true, true
+			return &unlucky{&left}, nil
+		})
+		if attempts := min(failures+1, portAttempts); !errors.Is(err, want) || len(seen) != 2*attempts {
+			t.Errorf("%d failures: %v after the ports %v, want %v after %d attempts", failures, err, seen, want, attempts)
+		}
 	}
 }
 
-// TestPortsAreKept: what one process was given no other gets, be it of this
-// package or one that asks the system for any port.
+// TestPortsAreKept: a port that one process got is given to no other, neither by
+// this package nor by the system.
 func TestPortsAreKept(t *testing.T) {
-	ports, err := freePorts(20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const lowest = 32_768 // of those that Linux hands out, unless it is told otherwise
-	for _, port := range ports {
+	const lowest = 32_768 // of those that Linux hands out by default
+	for range 20 {
+		port := FreePort(t)
 		if reserve(port) {
 			t.Errorf("port %d was given and can be given again", port)
 		}
@@ -169,8 +184,74 @@ func TestFailureShowsTheLog(t *testing.T) {
 	}
 }
 
-// alive says whether a process exists that has not ended. One that has ended
-// stays until it is waited for, which the first process of a container may never do.
+func TestCommand(t *testing.T) {
+	t.Setenv("GREETING", "old")
+	c := run(t, func(dir string) (*Command, error) {
+		return StartCommand(dir+"/new", "greeter", []string{"sh", "-c", "echo $GREETING; exec sleep 60"}, []string{"GREETING=hello"}, nil)
+	})
+	until(t, "it has greeted", func() bool {
+		text, _ := os.ReadFile(c.Output())
+		return string(text) == "hello\n"
+	})
+	if err := c.Stop(); err != nil {
+		t.Error(err)
+	}
+	<-c.Ended()
+}
+
+func TestCommandThatEnds(t *testing.T) {
+	_, err := StartCommand(t.TempDir(), "short", []string{"sh", "-c", "echo I cannot"}, nil, func(context.Context) bool { return false })
+	if err == nil || !strings.Contains(err.Error(), "ended before it answered") || !strings.Contains(err.Error(), "I cannot") {
+		t.Errorf("%v, want that it ended and what it said", err)
+	}
+}
+
+// verdict records how Need ended a test.
+type verdict struct {
+	testing.TB
+	how, text string
+}
+
+func (*verdict) Helper()             {}
+func (v *verdict) Skip(args ...any)  { v.how, v.text = "skip", fmt.Sprint(args...) }
+func (v *verdict) Fatal(args ...any) { v.how, v.text = "fatal", fmt.Sprint(args...) }
+
+func TestNeed(t *testing.T) {
+	missing := fmt.Errorf("start: %w", Missing{Engine: "clickhouse-server", Install: installer})
+	for _, tc := range []struct {
+		err  error
+		ci   string
+		want string
+	}{
+		{nil, "", ""},
+		{nil, "true", ""},
+		{missing, "", "skip"},
+		{missing, "true", "fatal"},
+		{errors.New("broken"), "", "fatal"},
+	} {
+		t.Setenv("CI", tc.ci)
+		var got verdict
+		Need(&got, tc.err)
+		if got.how != tc.want {
+			t.Errorf("Need(%v) with CI=%q: %q, want %q", tc.err, tc.ci, got.how, tc.want)
+		}
+		if tc.want == "skip" && !strings.Contains(got.text, "make engines") {
+			t.Errorf("Need: %q does not say how to install", got.text)
+		}
+	}
+}
+
+func TestProgramThatIsNotThere(t *testing.T) {
+	_, err := program("no-such-engine")
+	var missing Missing
+	if !errors.As(err, &missing) || missing.Engine != "no-such-engine" {
+		t.Errorf("program: %v, want a Missing that names it", err)
+	}
+}
+
+// alive reports whether a process exists and has not ended. A process that has
+// ended exists until its parent waits for it, which the first process of a
+// container may never do.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err == nil {
@@ -187,5 +268,5 @@ func until(t *testing.T, what string, holds func() bool) {
 			return
 		}
 	}
-	t.Fatalf("waited in vain: %s", what)
+	t.Fatalf("waited too long until %s", what)
 }

@@ -1,111 +1,262 @@
 package engines
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"testing"
 	"time"
 )
 
-// Prometheus is a running server, Debian's 2.42 where install.sh put it there.
+// Prometheus is a running server, Debian's 2.42 where install.sh installed it.
 type Prometheus struct {
 	process
 	URL string // http://127.0.0.1:PORT
-
-	data string
 }
 
 // PrometheusConfig says what a server scrapes and keeps. Its zero value
 // scrapes nothing.
 type PrometheusConfig struct {
 	Scrapes []Scrape
-	// Rules are files of recording and alerting rules; Evaluate is between two
-	// evaluations of a group that does not say so, 0: one second.
+	// Rules are files of recording and alerting rules. Evaluate is the interval
+	// of groups that have none; 0 is one second.
 	Rules    []string
 	Evaluate time.Duration
 	// Alertmanagers are host:port of those that get the alerts.
 	Alertmanagers []string
 	// Data is the directory of the database, which may hold blocks already;
-	// empty: a new one in the server's directory.
+	// empty is a new one in the server's directory.
 	Data string
-	// Retention is how long samples stay ("15d"); empty: ten years, so that
-	// blocks of the past are not deleted when the server starts.
+	// Retention is how long samples are kept ("15d"). Empty is ten years, so
+	// that blocks of the past are not deleted when the server starts.
 	Retention string
-	// NativeHistograms turns on the feature: they are scraped where a target has them.
+	// NativeHistograms enables the feature: targets that have them are scraped for them.
 	NativeHistograms bool
 }
 
-// keepForever is longer than what any test looks back.
-const keepForever = "10y"
+// Scrape is one target of a Prometheus server.
+type Scrape struct {
+	Job string // the label job; empty is "docgauge"
+	URL string // of the metrics: http://127.0.0.1:9817/metrics
+	// Interval between two scrapes, in whole milliseconds; 0 is one second.
+	Interval time.Duration
+	// Username and Password are for basic auth; empty is none.
+	Username, Password string
+	// CAFile is a PEM file with the issuer of the target's certificate, where the
+	// URL is https; empty is the system's.
+	CAFile string
+	// HonorLabels keeps the target's own labels job and instance, as a scrape
+	// of a Pushgateway must.
+	HonorLabels bool
+}
+
+// RunPrometheus starts a server for one test, as [StartPrometheus] does.
+func RunPrometheus(t testing.TB, c PrometheusConfig) *Prometheus {
+	t.Helper()
+	return run(t, func(dir string) (*Prometheus, error) { return StartPrometheus(dir, c) })
+}
 
 // StartPrometheus starts a server that keeps what it writes in dir, which is
-// made if it is not there, and waits until it answers queries.
+// made if it is absent, and waits until it answers queries.
 func StartPrometheus(dir string, c PrometheusConfig) (*Prometheus, error) {
-	var server *Prometheus
-	err := withPorts(1, func(ports []int) (err error) {
-		if server, err = newPrometheus(dir, ports[0], c); err != nil {
-			return err
-		}
-		return server.Restart()
-	})
-	if err != nil {
-		return nil, err
-	}
-	return server, nil
+	return start(dir, 1, func(dir string, ports []int) (*Prometheus, error) { return newPrometheus(dir, ports, c) })
 }
 
 // newPrometheus writes the configuration of a server and does not start it.
-func newPrometheus(dir string, port int, c PrometheusConfig) (*Prometheus, error) {
+func newPrometheus(dir string, ports []int, c PrometheusConfig) (*Prometheus, error) {
 	binary, err := program("prometheus")
 	if err != nil {
 		return nil, err
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
+	data, err := filepath.Abs(cmp.Or(c.Data, filepath.Join(dir, "data")))
+	if err != nil {
 		return nil, err
-	}
-	if c.Data == "" {
-		c.Data = filepath.Join(dir, "data")
-	}
-	if c.Data, err = filepath.Abs(c.Data); err != nil {
-		return nil, err
-	}
-	config := filepath.Join(dir, "prometheus.yml")
-	p := &Prometheus{URL: "http://" + loopback(port), data: c.Data}
-	p.process = process{
-		name:  "prometheus",
-		argv:  append([]string{binary, "--config.file=" + config}, c.flags(port)...),
-		dir:   dir,
-		ports: []int{port},
-		ready: p.answers,
 	}
 	text, err := c.text()
 	if err != nil {
 		return nil, err
 	}
+	config, address := filepath.Join(dir, "prometheus.yml"), loopback(ports[0])
+	p := &Prometheus{URL: "http://" + address}
+	p.process = process{
+		name: "prometheus",
+		argv: []string{binary, "--config.file=" + config, "--web.listen-address=" + address,
+			"--storage.tsdb.path=" + data, "--storage.tsdb.retention.time=" + cmp.Or(c.Retention, "10y"), "--log.level=warn"},
+		dir:   dir,
+		ports: ports,
+		// Only a server that answers queries returns its flags, and they tell it
+		// from another server.
+		ready: func(ctx context.Context) bool {
+			var flags map[string]string
+			err := getJSON(ctx, p.URL+"/api/v1/status/flags", &flags)
+			return err == nil && strings.TrimSuffix(flags["storage.tsdb.path"], "/") == data
+		},
+	}
+	if c.NativeHistograms {
+		p.argv = append(p.argv, "--enable-feature=native-histograms")
+	}
 	return p, write(config, text)
 }
 
-func (c PrometheusConfig) flags(port int) []string {
-	retention := c.Retention
-	if retention == "" {
-		retention = keepForever
+// text is the server's configuration. It is JSON, which is YAML too, so that
+// URLs and passwords are escaped.
+func (c PrometheusConfig) text() (string, error) {
+	milliseconds := func(d time.Duration) string {
+		return fmt.Sprintf("%dms", cmp.Or(d, time.Second).Milliseconds())
 	}
-	flags := []string{
-		"--web.listen-address=" + loopback(port),
-		"--storage.tsdb.path=" + c.Data,
-		"--storage.tsdb.retention.time=" + retention,
-		"--log.level=warn",
+	jobs := []map[string]any{}
+	for _, s := range c.Scrapes {
+		u, err := url.Parse(s.URL)
+		if err != nil || u.Host == "" {
+			return "", fmt.Errorf("scrape %q: want a URL like http://127.0.0.1:9817/metrics", s.URL)
+		}
+		job := map[string]any{
+			"job_name":        cmp.Or(s.Job, "docgauge"),
+			"scrape_interval": milliseconds(s.Interval),
+			"scrape_timeout":  milliseconds(s.Interval),
+			"honor_labels":    s.HonorLabels,
+			"scheme":          u.Scheme,
+			"metrics_path":    u.EscapedPath(),
+			"static_configs":  []any{map[string]any{"targets": []string{u.Host}}},
+		}
+		if s.Username != "" {
+			job["basic_auth"] = map[string]string{"username": s.Username, "password": s.Password}
+		}
+		if s.CAFile != "" {
+			job["tls_config"] = map[string]string{"ca_file": s.CAFile}
+		}
+		jobs = append(jobs, job)
 	}
-	if c.NativeHistograms {
-		flags = append(flags, "--enable-feature=native-histograms")
+	config := map[string]any{
+		"global":         map[string]any{"evaluation_interval": milliseconds(c.Evaluate)},
+		"scrape_configs": jobs,
+		"rule_files":     c.Rules,
 	}
-	return flags
+	if len(c.Alertmanagers) > 0 {
+		config["alerting"] = map[string]any{"alertmanagers": []any{
+			map[string]any{"static_configs": []any{map[string]any{"targets": c.Alertmanagers}}},
+		}}
+	}
+	text, err := json.MarshalIndent(config, "", "  ")
+	return string(text), err
 }
 
-// answers asks for the flags, which only a server that answers queries tells,
-// and which tell ours from a stranger.
-func (p *Prometheus) answers(ctx context.Context) bool {
-	var flags map[string]string
-	err := p.get(ctx, "/api/v1/status/flags", nil, &flags)
-	return err == nil && strings.TrimSuffix(flags["storage.tsdb.path"], "/") == p.data
+// Sample is one element of a query's result. Labels has the metric's name as
+// __name__ where the result has one; a scalar has no labels.
+type Sample struct {
+	Labels map[string]string
+	Value  float64
+}
+
+// Query evaluates a PromQL expression at one time, in milliseconds; the zero
+// time is now. The result must be a vector or a scalar; its samples are in the
+// server's order. An error carries the server's message.
+func (p *Prometheus) Query(ctx context.Context, expr string, at time.Time) ([]Sample, error) {
+	parameters := url.Values{"query": {expr}}
+	if !at.IsZero() {
+		parameters.Set("time", strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64))
+	}
+	var answer struct {
+		ResultType string
+		Result     json.RawMessage
+	}
+	err := getJSON(ctx, p.URL+"/api/v1/query?"+parameters.Encode(), &answer)
+	var samples []Sample
+	switch {
+	case err != nil:
+	case answer.ResultType == "vector":
+		var vector []struct {
+			Metric map[string]string
+			Value  point
+		}
+		err = json.Unmarshal(answer.Result, &vector)
+		for _, v := range vector {
+			samples = append(samples, Sample{v.Metric, float64(v.Value)})
+		}
+	case answer.ResultType == "scalar":
+		var value point
+		err = json.Unmarshal(answer.Result, &value)
+		samples = []Sample{{Value: float64(value)}}
+	default:
+		err = fmt.Errorf("its result is a %s, must be a vector or scalar", answer.ResultType)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("query %s: %w", expr, err)
+	}
+	return samples, nil
+}
+
+// point is the value of a sample, which is written as [time, "value"]. A native
+// histogram has none and is 0.
+type point float64
+
+func (p *point) UnmarshalJSON(text []byte) error {
+	var at float64
+	var value string
+	if err := json.Unmarshal(text, &[2]any{&at, &value}); err != nil {
+		return err
+	}
+	f, err := strconv.ParseFloat(value, 64)
+	*p = point(f)
+	return err
+}
+
+// Target is the state of the last scrape of a target.
+type Target struct {
+	Job       string
+	URL       string // that is scraped
+	Health    string // up, down or unknown (not scraped yet)
+	LastError string // empty after a successful scrape
+}
+
+// Targets returns the states of all targets.
+func (p *Prometheus) Targets(ctx context.Context) ([]Target, error) {
+	var answer struct {
+		ActiveTargets []struct {
+			Labels                       map[string]string
+			ScrapeURL, Health, LastError string
+		}
+	}
+	if err := getJSON(ctx, p.URL+"/api/v1/targets", &answer); err != nil {
+		return nil, fmt.Errorf("targets: %w", err)
+	}
+	var targets []Target
+	for _, t := range answer.ActiveTargets {
+		targets = append(targets, Target{t.Labels["job"], t.ScrapeURL, t.Health, t.LastError})
+	}
+	return targets, nil
+}
+
+// Await waits until an expression has a result, at most two minutes, and
+// returns its first value.
+func (p *Prometheus) Await(t testing.TB, expr string) float64 {
+	t.Helper()
+	const patience = 2 * time.Minute
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		got, err := p.Query(t.Context(), expr, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) > 0 {
+			return got[0].Value
+		}
+	}
+	targets, err := p.Targets(t.Context())
+	t.Fatalf("%s: no result after %v; targets: %v, %v", expr, patience, targets, err)
+	return 0
+}
+
+// ScrapedAt waits until series meet a condition ("== 10", or none), and returns
+// the time of that scrape. On a busy machine a later scrape may take too long
+// and make all series stale; at the returned time they are there for ever.
+func (p *Prometheus) ScrapedAt(t testing.TB, series, condition string) time.Time {
+	t.Helper()
+	at := p.Await(t, fmt.Sprintf("timestamp(%s) and %s %s", series, series, condition))
+	return time.UnixMilli(int64(math.Round(1000 * at)))
 }

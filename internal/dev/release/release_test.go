@@ -19,16 +19,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
 var fresh = flag.Bool("fresh", false, "compile everything for the second build again, which takes minutes")
 
-// here is what is built: one target, this machine's, to be quick.
+// here is the only target that is built, this machine's, to be quick.
 var here = target{runtime.GOOS, runtime.GOARCH}
 
 var commitTime = time.Unix(1_790_000_000, 0).UTC()
 
-// released makes a release from a directory and returns what there is, by name.
+// released makes a release from a directory and returns its files by name.
 func released(t *testing.T, root string) map[string][]byte {
 	t.Helper()
 	out := t.TempDir()
@@ -78,7 +80,7 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// TestRelease builds the same twice in two directories, and looks at what there is.
+// TestRelease builds the same release in two directories, and checks its content.
 func TestRelease(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds docgauge: not with -short")
@@ -97,7 +99,7 @@ func TestRelease(t *testing.T) {
 		second = released(t, other)
 	})
 	if len(first) != 3 || len(second) != 3 {
-		t.Fatalf("%d and %d files, want an archive, a bill of materials and the sums", len(first), len(second))
+		t.Fatalf("%d and %d files, want an archive, an SBOM and the sums", len(first), len(second))
 	}
 	for name := range first {
 		if !bytes.Equal(first[name], second[name]) {
@@ -106,11 +108,11 @@ func TestRelease(t *testing.T) {
 	}
 	name := "docgauge_1.2.3-rc.1_" + here.system + "_" + here.machine
 	t.Run("sums", func(t *testing.T) { checkSums(t, first, name) })
-	t.Run("bill", func(t *testing.T) { checkBill(t, first[name+".cdx.json"]) })
+	t.Run("sbom", func(t *testing.T) { checkSBOM(t, first[name+".cdx.json"]) })
 	t.Run("archive", func(t *testing.T) { checkArchive(t, first[name+".tar.gz"], name) })
 }
 
-// difference names the first file that two archives do not share.
+// difference names the first file in which two archives differ.
 func difference(t *testing.T, a, b []byte) string {
 	t.Helper()
 	if !bytes.HasPrefix(a, []byte{0x1f, 0x8b}) {
@@ -135,28 +137,28 @@ func checkSums(t *testing.T, files map[string][]byte, name string) {
 	}
 }
 
-func checkBill(t *testing.T, text []byte) {
-	var b bill
-	if err := json.Unmarshal(text, &b); err != nil {
+func checkSBOM(t *testing.T, text []byte) {
+	var bom cdx.BOM
+	if err := json.Unmarshal(text, &bom); err != nil {
 		t.Fatal(err)
 	}
-	if b.Format != "CycloneDX" || b.Metadata.Timestamp != commitTime.Format(time.RFC3339) || b.Metadata.Component.Version != "v1.2.3-rc.1" {
-		t.Errorf("the bill is %s of %s for %s", b.Format, b.Metadata.Timestamp, b.Metadata.Component.Version)
+	if bom.BOMFormat != "CycloneDX" || bom.Metadata.Timestamp != commitTime.Format(time.RFC3339) || bom.Metadata.Component.Version != "v1.2.3-rc.1" {
+		t.Errorf("the SBOM is %s of %s for %s", bom.BOMFormat, bom.Metadata.Timestamp, bom.Metadata.Component.Version)
 	}
 	var refs []string
-	for _, c := range b.Components {
+	for _, c := range *bom.Components {
 		refs = append(refs, c.Name)
-		if c.Name != "std" && (len(c.Hashes) != 1 || len(c.Hashes[0].Content) != 64) {
+		if c.Name != "std" && (c.Hashes == nil || len((*c.Hashes)[0].Value) != 64) {
 			t.Errorf("%s has the hashes %v", c.Name, c.Hashes)
 		}
 	}
 	for _, want := range []string{"std", "github.com/spf13/cobra", "modernc.org/sqlite"} {
 		if !slices.Contains(refs, want) {
-			t.Errorf("the bill lacks %s", want)
+			t.Errorf("the SBOM lacks %s", want)
 		}
 	}
 	if slices.Contains(refs, "pgregory.net/rapid") {
-		t.Error("the bill has a module that only tests use")
+		t.Error("the SBOM has a module that only tests use")
 	}
 }
 
@@ -225,7 +227,7 @@ func checkArchive(t *testing.T, archive []byte, name string) {
 	checkProgram(t, program)
 }
 
-// checkProgram runs the binary, and holds that it is not taken for another target's.
+// checkProgram runs the binary, and checks that it is for its target only.
 func checkProgram(t *testing.T, program []byte) {
 	file := filepath.Join(t.TempDir(), "docgauge")
 	if err := os.WriteFile(file, program, 0o700); err != nil {
@@ -236,7 +238,7 @@ func checkProgram(t *testing.T, program []byte) {
 		t.Errorf("docgauge version: %v, %s", err, said)
 	}
 	for _, other := range targets {
-		if err := checkFormat(file, other); (err == nil) != (other == here) {
+		if err := checkTarget(file, other); (err == nil) != (other == here) {
 			t.Errorf("the binary of %s as one for %s: %v", here, other, err)
 		}
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/docgauge/docgauge/dashboards"
 )
 
-// quarter is the range in which a dashboard is looked at. It has a whole month.
+// quarter is the time range of the dashboards. It has a whole month.
 const quarter = 90 * 24 * time.Hour
 
-// testDashboards runs every query of every panel, with the values that its
-// variables have when somebody chooses a project.
+// testDashboards runs every query of every panel, with the values of its
+// variables after a project has been chosen.
 func testDashboards(t *testing.T, s *Stack) {
 	variables := chosen(t, s)
 	// Every page is read in a week, not on every day.
@@ -48,8 +48,8 @@ func testDashboards(t *testing.T, s *Stack) {
 	t.Logf("%d queries", len(queries))
 }
 
-// chosen are values of the variables: a project, and the first that the query of
-// each other variable offers.
+// chosen are values of the variables: a project, and the first result of the
+// query of each other variable.
 func chosen(t *testing.T, s *Stack) map[string]string {
 	t.Helper()
 	values := map[string]string{"project": Projects[0], "__from": strconv.FormatInt(time.Now().Add(-quarter).UnixMilli(), 10)}

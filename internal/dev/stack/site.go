@@ -8,41 +8,29 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
-// files are the documentation site, the prompts, and the command that stands in
-// for an agent.
+// files are the documentation site, the prompts, and a command in the role of
+// the agent.
 //
 //go:embed files
 var files embed.FS
 
-// promptFiles are those of files that serve's queue takes.
+// promptFiles is the directory, in files and in the stack, of the prompts.
 const promptFiles = "prompts"
 
-// writeSite writes all files but the prompts, whose folder it makes, and makes
-// the site a git repository. Without git, agent jobs pretend.
+// writeSite writes all files but the prompts, whose directory it makes, and
+// makes the site a git repository. Without git, agent jobs only pretend to edit.
 func (s *Stack) writeSite(ctx context.Context) error {
-	below, err := files.ReadDir("files")
-	if err != nil {
-		return err
-	}
-	for _, entry := range below {
-		if entry.Name() == promptFiles {
-			continue
-		}
-		if err := s.writeFiles(entry.Name()); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(s.path(promptFiles), 0o700); err != nil {
+	if err := s.writeFiles(func(path string) bool { return !strings.HasPrefix(path, promptFiles+"/") }); err != nil {
 		return err
 	}
 	git, err := exec.LookPath("git")
 	if err != nil {
-		s.options.Say("git is not installed; agent jobs pretend to edit files")
+		s.options.Say("git is not installed; agent jobs only pretend to edit files")
 		return nil //nolint:nilerr // it goes without
 	}
 	for _, args := range [][]string{
@@ -54,7 +42,7 @@ func (s *Stack) writeSite(ctx context.Context) error {
 	} {
 		cmd := exec.CommandContext(ctx, git, args...)
 		cmd.Dir = s.path("site")
-		// Settings of the person, such as signing, are of no use here.
+		// Settings of the person, such as signing, do not apply here.
 		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("git %s: %w: %s", args[0], err, out)
@@ -64,51 +52,49 @@ func (s *Stack) writeSite(ctx context.Context) error {
 	return nil
 }
 
-// writePrompts gives serve its prompts once Prometheus has seen that no job has
-// ended: a rule compares counters with what they were, so it does not know of
-// jobs that end before the first scrape.
+// writePrompts gives serve its prompts once Prometheus, if there is one, has
+// scraped the counter of ended jobs of each project: rules compare counters
+// with their earlier values, and would miss jobs that end before the first scrape.
 func (s *Stack) writePrompts(ctx context.Context) error {
-	if err := s.awaitScrape(ctx); err != nil {
+	if s.Prometheus != nil {
+		waiting, cancel := context.WithTimeout(ctx, 2*time.Minute) // a new server waits five seconds or more
+		defer cancel()
+		query := fmt.Sprintf("count(count by (project) (docgauge_agent_jobs_finished_total)) == %d", len(Projects))
+		err := s.await(waiting, func(ctx context.Context) string {
+			answer, err := get(ctx, s.Prometheus.URL+"/api/v1/query?"+url.Values{"query": {query}}.Encode())
+			if strings.Contains(answer, `"result":[{`) {
+				return ""
+			}
+			return fmt.Sprintf("a scrape of serve by Prometheus (%s, %v)", answer, err)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return s.writeFiles(func(path string) bool { return strings.HasPrefix(path, promptFiles+"/") })
+}
+
+// writeFiles writes the wanted files; a path is relative to files. It makes all
+// directories.
+func (s *Stack) writeFiles(wanted func(path string) bool) error {
+	below, err := fs.Sub(files, "files")
+	if err != nil {
 		return err
 	}
-	return s.writeFiles(promptFiles)
-}
-
-// awaitScrape returns when Prometheus, if there is one, has the counter of ended
-// jobs of each project.
-func (s *Stack) awaitScrape(ctx context.Context) error {
-	if s.Prometheus == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, scrapePatience)
-	defer cancel()
-	query := fmt.Sprintf("count(count by (project) (docgauge_agent_jobs_finished_total)) == %d", len(Projects))
-	return s.await(ctx, func(ctx context.Context) string {
-		answer, err := get(ctx, s.Prometheus.URL+"/api/v1/query?"+url.Values{"query": {query}}.Encode())
-		if strings.Contains(answer, `"result":[{`) {
-			return ""
+	return fs.WalkDir(below, ".", func(path string, d fs.DirEntry, err error) error {
+		to := s.path(filepath.FromSlash(path))
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.MkdirAll(to, 0o700)
+		case !wanted(path):
+			return nil
 		}
-		return fmt.Sprintf("a scrape of serve by Prometheus (%s, %v)", answer, err)
-	})
-}
-
-// writeFiles writes one of files, or all below it.
-func (s *Stack) writeFiles(name string) error {
-	return fs.WalkDir(files, path.Join("files", name), func(from string, d fs.DirEntry, err error) error {
+		text, err := fs.ReadFile(below, path)
 		if err != nil {
 			return err
 		}
-		below, err := filepath.Rel("files", filepath.FromSlash(from))
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			return os.MkdirAll(s.path(below), 0o700)
-		}
-		text, err := files.ReadFile(from)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(s.path(below), text, 0o600)
+		return os.WriteFile(to, text, 0o600)
 	})
 }

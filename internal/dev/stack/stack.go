@@ -1,12 +1,32 @@
+// Package stack brings up the whole of docgauge on loopback, without
+// containers: the sandbox with a git repository that its agent jobs edit,
+// ClickHouse, `docgauge serve` with both sinks and a prompt queue, Prometheus
+// with the history of the archive, the rules of deploy/prometheus and a scrape
+// of serve, and Alertmanager. It serves `make stack` and the test that runs
+// every query of the dashboards and rules.
+//
+// It hides the order in which these start and how each learns of the others.
+// Its invariant: everything is in the one directory it was given, listens on
+// 127.0.0.1 only, and is gone after Stop, or when this process ends. An engine
+// that is not installed is left out and reported; the rest goes on.
+//
+// It neither builds docgauge nor installs anything, and does not know what the
+// queries should return, except that there is data.
 package stack
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
@@ -17,14 +37,15 @@ var Projects = []string{"prj_docs", "prj_api"}
 // Options say what to start.
 type Options struct {
 	Binary string   // of docgauge
-	Dir    string   // where everything is kept; made if it is not there
+	Dir    string   // for everything; made if it is absent
 	Rules  []string // files of rules for Prometheus; see RuleFiles
-	// Say is told what is being done, and of each alert, a line each; nil: nobody
-	// is. It may be called from several goroutines at once.
+	// Say gets a line for each step and each alert; nil discards them. It may be
+	// called from several goroutines at once.
 	Say func(text string)
 }
 
-// Stack is what runs. What is not installed is nil, and listed in Missing.
+// Stack is a running stack. An engine that is not installed is nil, and listed
+// in Missing.
 type Stack struct {
 	API          string // base URL of the sandbox
 	URL          string // of serve, without a path
@@ -34,16 +55,15 @@ type Stack struct {
 	Missing      []engines.Missing
 
 	options     Options
-	sandbox     *engines.Command
 	serve       *engines.Command
 	environment []string       // of docgauge
-	repository  string         // what agent jobs edit; empty: they pretend
+	repository  string         // that agent jobs edit; empty if they only pretend to
 	stops       []func() error // in the order of starting
 }
 
-// Start starts everything, and fills it: an export of the past two months and
-// this one into the sinks, and that history into Prometheus. It returns when
-// serve runs and has its prompts; Await waits until it has done all. After an
+// Start starts everything, exports the past two months and this one into the
+// sinks, and gives that history to Prometheus. It returns when serve runs and
+// has its prompts; Await waits until serve has done everything once. After an
 // error nothing runs.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	if o.Say == nil {
@@ -85,14 +105,18 @@ func (s *Stack) start(ctx context.Context) (err error) {
 		{"prompts for agent jobs", s.writePrompts},
 	} {
 		s.options.Say(step.say)
-		if err := step.do(ctx); err != nil {
+		err := step.do(ctx)
+		if missing, ok := errors.AsType[engines.Missing](err); ok {
+			s.Missing = append(s.Missing, missing)
+			s.options.Say(missing.Error() + "; going on without it")
+		} else if err != nil {
 			return fmt.Errorf("%s: %w", step.say, err)
 		}
 	}
 	return nil
 }
 
-// Stop ends everything, last started first. What it kept stays in the directory.
+// Stop ends everything, last started first. The directory stays.
 func (s *Stack) Stop() error {
 	var errs []error
 	for i := len(s.stops) - 1; i >= 0; i-- {
@@ -102,18 +126,125 @@ func (s *Stack) Stop() error {
 	return errors.Join(errs...)
 }
 
-// without takes note of an engine that is not installed; other errors are errors.
-func (s *Stack) without(err error) error {
-	missing, ok := errors.AsType[engines.Missing](err)
-	if !ok {
-		return err
-	}
-	s.Missing = append(s.Missing, missing)
-	s.options.Say(missing.Error() + "; going on without it")
-	return nil
-}
-
 // path is a path below the directory of the stack.
 func (s *Stack) path(elements ...string) string {
 	return filepath.Join(append([]string{s.options.Dir}, elements...)...)
+}
+
+// done are counters of serve that are positive once it has done everything.
+var done = []string{
+	`docgauge_export_runs_total{outcome="success"}`,
+	`docgauge_agent_jobs_finished_total{project="prj_docs",result="pr"}`,
+	`docgauge_agent_jobs_finished_total{project="prj_api",result="pr"}`,
+	`docgauge_agent_jobs_finished_total{project="prj_docs",result="no_pr"}`,
+	`docgauge_agent_jobs_finished_total{project="prj_docs",result="failed"}`,
+}
+
+// Await returns when serve has exported, and agent jobs have ended with a pull
+// request, without one, and as failed. If serve or ctx ends first, it returns an
+// error that names what is lacking.
+func (s *Stack) Await(ctx context.Context) error {
+	return s.await(ctx, func(ctx context.Context) string {
+		text, err := get(ctx, s.URL+"/metrics")
+		if err != nil {
+			return err.Error()
+		}
+		for _, name := range done {
+			found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindStringSubmatch(text)
+			if found == nil {
+				return name
+			}
+			if n, err := strconv.ParseFloat(found[1], 64); err != nil || n < 1 {
+				return name
+			}
+		}
+		return ""
+	})
+}
+
+// await returns when lacking returns nothing any more.
+func (s *Stack) await(ctx context.Context, lacking func(context.Context) string) error {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		what := lacking(ctx)
+		if what == "" {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-s.serve.Ended():
+			return fmt.Errorf("serve ended:\n%s", s.serve.Tail())
+		case <-ctx.Done():
+			return fmt.Errorf("still waiting for %s: %w\n%s", what, ctx.Err(), s.serve.Tail())
+		}
+	}
+}
+
+// client waits for a page longer than a busy machine takes.
+var client = &http.Client{Timeout: time.Minute}
+
+// get reads a page; an answer other than 200 is an error.
+func get(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s: %s", url, response.Status, strings.TrimSpace(string(text)))
+	}
+	return string(text), err
+}
+
+// Place is something to look at.
+type Place struct{ Name, Where string }
+
+// Places lists what a person can look at. It writes a report first.
+func (s *Stack) Places(ctx context.Context) ([]Place, error) {
+	places := []Place{{"status page", s.URL + "/"}, {"metrics", s.URL + "/metrics"}}
+	if s.Prometheus != nil {
+		alerts := s.Prometheus.URL + "/alerts"
+		if _, err := get(ctx, alerts); err != nil { // Debian's has the classic pages only
+			alerts = s.Prometheus.URL + "/classic/alerts"
+		}
+		places = append(places, Place{"Prometheus", s.Prometheus.URL + "/"}, Place{"alerts", alerts})
+	}
+	if s.Alertmanager != nil {
+		places = append(places, Place{"Alertmanager", s.Alertmanager.URL + "/"})
+	}
+	if s.ClickHouse != nil {
+		places = append(places, Place{"ClickHouse", s.ClickHouse.DSN("default") + " and http://" + s.ClickHouse.HTTPAddr() + "/"})
+	}
+	text, err := s.docgauge(ctx, nil, "jobs", "list", "--json")
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Jobs []struct {
+			Prompt string `json:"prompt"`
+			PRLink string `json:"pr_link"`
+		} `json:"jobs"`
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("docgauge jobs list --json: %w", err)
+	}
+	for _, job := range list.Jobs {
+		if job.PRLink != "" {
+			places = append(places, Place{"pull request", job.PRLink + " (" + job.Prompt + ")"})
+		}
+	}
+	if _, err := s.docgauge(ctx, nil, "report", "--output="+s.path("report.html")); err != nil {
+		return nil, err
+	}
+	return append(places,
+		Place{"report", s.path("report.html")},
+		Place{"sandbox", s.API},
+		Place{"prompts", s.path("prompts")},
+		Place{"Parquet files", s.path("data")}), nil
 }

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -25,16 +24,16 @@ import (
 )
 
 const (
-	// patience is how long everything may take to show data.
+	// patience is the time until everything must show data.
 	patience = 10 * time.Minute
-	// soonest is how long one thing may take when everything has shown data: more
-	// than a minute, in which serve exports again.
+	// soonest is the time for one thing once everything has shown data: more than
+	// a minute, in which serve exports again.
 	soonest = 3 * time.Minute
-	// again is between two tries of a query that has no data yet.
+	// again is the pause before a query without data is repeated.
 	again = 500 * time.Millisecond
 )
 
-// heard is what the stack has said.
+// heard are the lines that the stack has passed to Say.
 var heard said
 
 type said struct {
@@ -57,7 +56,7 @@ func (s *said) has(text string) error {
 	return nil
 }
 
-// TestStack brings everything up and runs every query there is.
+// TestStack brings everything up and runs every query of rules and dashboards.
 func TestStack(t *testing.T) {
 	s := up(t)
 	t.Run("places", func(t *testing.T) { testPlaces(t, s) })
@@ -70,18 +69,12 @@ func TestStack(t *testing.T) {
 // up starts a stack with everything in it.
 func up(t *testing.T) *Stack {
 	dir := t.TempDir()
-	binary := filepath.Join(dir, "docgauge")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, "../../../cmd/docgauge")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
 	rules, err := RuleFiles("../../../deploy/prometheus")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("DOCGAUGE_BASE_URL", "https://of-the-person.example")
-	s, err := Start(t.Context(), Options{Binary: binary, Dir: filepath.Join(dir, "stack"), Rules: rules, Say: heard.say})
+	s, err := Start(t.Context(), Options{Binary: engines.Docgauge(t), Dir: filepath.Join(dir, "stack"), Rules: rules, Say: heard.say})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +94,7 @@ func up(t *testing.T) *Stack {
 	return s
 }
 
-// testPlaces opens every page that people are told of.
+// testPlaces opens every page that `make stack` lists.
 func testPlaces(t *testing.T, s *Stack) {
 	places, err := s.Places(t.Context())
 	if err != nil {
@@ -132,7 +125,7 @@ func testPlaces(t *testing.T, s *Stack) {
 // onMondays is the prompt that runs at six on Mondays, which may be now.
 const onMondays = "(weekly-losers)"
 
-// testAlert: what Prometheus alerts of reaches people.
+// testAlert: alerts of Prometheus reach Say.
 func testAlert(t *testing.T, s *Stack) {
 	post := func() error {
 		body := strings.NewReader(`[{"labels": {"alertname": "Tried"}, "annotations": {"summary": "by the test"}}]`)
@@ -161,7 +154,7 @@ func testAlert(t *testing.T, s *Stack) {
 	}
 }
 
-// testStop: nothing listens any more.
+// testStop: nothing listens after Stop.
 func testStop(t *testing.T, s *Stack) {
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
@@ -173,7 +166,7 @@ func testStop(t *testing.T, s *Stack) {
 	}
 }
 
-// soon tries until there is nothing wrong, or time is up.
+// soon calls try until it returns no error, or time is up.
 func soon(t *testing.T, try func() error) error {
 	t.Helper()
 	deadline := time.Now().Add(soonest)
@@ -197,8 +190,8 @@ func ask(ctx context.Context, s *Stack, path string, parameters url.Values, data
 
 var errEmpty = errors.New("no data")
 
-// hasData asks for now, or for a span up to now, where it is not zero. Series
-// that have no number at all are no data.
+// hasData asks for now or, where span is not zero, for a span up to now. Series
+// without any number are not data.
 func hasData(ctx context.Context, s *Stack, expr string, span time.Duration) error {
 	path, parameters := "/api/v1/query", url.Values{"query": {expr}}
 	if now := time.Now(); span > 0 {
@@ -229,7 +222,7 @@ func hasData(ctx context.Context, s *Stack, expr string, span time.Duration) err
 	return errEmpty
 }
 
-// isNumber tells whether a point, [time, "value"], has a number.
+// isNumber reports whether a point, [time, "value"], has a number.
 func isNumber(point [2]any) bool {
 	v, err := strconv.ParseFloat(fmt.Sprint(point[1]), 64)
 	return err == nil && !math.IsNaN(v)
@@ -237,7 +230,7 @@ func isNumber(point [2]any) bool {
 
 func seconds(t time.Time) string { return fmt.Sprintf("%.3f", float64(t.UnixMilli())/1000) }
 
-// rule is what the server says of one.
+// rule is the state of a rule in the server.
 type rule struct{ Name, Type, Query, Health, LastError string }
 
 // absent are metrics that a healthy stack does not show, and why.
@@ -247,8 +240,8 @@ var absent = map[string]string{
 
 var metricName = regexp.MustCompile(`\b(docgauge_[a-z0-9_]+|[a-z_]+:[a-z0-9_]+:[a-z0-9_]+)\b`)
 
-// testRules: each rule is evaluated without an error, each recorded series has
-// data, and so has each metric that an expression names.
+// testRules: each rule is evaluated without an error; each recorded series and
+// each metric in an expression has data.
 func testRules(t *testing.T, s *Stack) {
 	if len(s.options.Rules) == 0 {
 		t.Skip("deploy/prometheus has no rules")

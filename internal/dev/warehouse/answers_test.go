@@ -27,8 +27,8 @@ func (t *table) add(cells ...any) {
 	t.Rows = append(t.Rows, row)
 }
 
-// answers are the true answers to the questions of the page, by name, from what
-// was exported. All but restated ask for what is shown.
+// answers are the true answers to the questions of the page, by name, counted
+// from the exported data. All but restated concern the shown revisions.
 var answers = map[string]func(history) table{
 	"daily-trend":    dailyTrend,
 	"week-over-week": weekOverWeek,
@@ -44,8 +44,8 @@ var answers = map[string]func(history) table{
 	"sums":           sums,
 }
 
-// site returns what is shown of the first project with granularity g from the
-// day from on; g may be empty for every one.
+// site returns the shown windows of the first project with granularity g (empty:
+// any) that begin on from or later.
 func (h history) site(g analytics.Granularity, from analytics.Date) (all []window) {
 	for _, w := range h.shown() {
 		if w.Project == projects[0] && (g == "" || w.Granularity == g) && w.From >= from {

@@ -10,7 +10,7 @@ import (
 	"github.com/docgauge/docgauge/sinks/clickhouse"
 )
 
-// server is a ClickHouse of whichever version.
+// server is a ClickHouse of any version.
 type server interface {
 	DSN(database string) string
 	Exec(ctx context.Context, sql string) (string, error)
@@ -28,7 +28,7 @@ func TestClickHouse26(t *testing.T) {
 	ask(t, s, h, "clickhouse", "clickhouse-26", "clickhouse-tables")
 }
 
-// TestClickHouseFile runs in the directory that has ./data, as clickhouse local does.
+// TestClickHouseFile runs the engine in the directory of ./data, as clickhouse local does.
 func TestClickHouseFile(t *testing.T) {
 	h := exported(t)
 	s, err := engines.StartEngine26(lake(t, h))

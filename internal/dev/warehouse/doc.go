@@ -1,7 +1,7 @@
-// Package warehouse only holds the test that runs every recipe of
-// docs/warehouse.md: against files and tables that the real sinks wrote, on
-// every engine that can be had, comparing each result with the answer counted
-// from what was exported. The results that the page shows are written by
+// Package warehouse holds only the test that runs every recipe of
+// docs/warehouse.md against files and tables of the real sinks, on every engine
+// that is installed, and compares each result with the answer counted from the
+// exported data. This command writes the results that the page shows:
 //
 //	go test ./internal/dev/warehouse -run TestResults -update
 package warehouse

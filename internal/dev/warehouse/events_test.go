@@ -11,11 +11,11 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// The story that the event log tells of the first project: a page goes after its
-// last day, another comes, one becomes popular and one is forgotten in the last
-// week, of which the Sunday sees nobody; one is read on Thursdays only, one on a
-// single day; and on one day a page is counted that is later withdrawn. The other
-// project differs.
+// The event log of the first project: one page disappears after its last day,
+// another appears, one becomes popular and one is forgotten in the last week,
+// whose Sunday has no visits; one is read on Thursdays only, one on a single day;
+// and on one day the visits of a bot are counted that are later withdrawn. The
+// other project differs.
 var (
 	firstDay  = analytics.NewDate(2026, 10, 1)
 	lastDay   = analytics.NewDate(2026, 11, 1)
@@ -29,10 +29,10 @@ var (
 
 const botPage = "/docs/wp-login.php"
 
-// projects are two that only a filter tells apart; the second is not a number.
+// projects differ only for a filter; the second is not a number.
 var projects = []string{"docs", "0042"}
 
-// popularity is how often a page is read on day.
+// popularity is the weight of a page on day.
 func popularity(project string, day analytics.Date) map[string]float64 {
 	pages := map[string]float64{
 		"/docs": 10, "/docs/quickstart": 4, "/docs/api/authentication": 4, "/docs/api/errors": 3,
@@ -65,7 +65,7 @@ type line struct {
 	Project string    `json:"project"`
 }
 
-// eventLog is the log of the story, with or without the visits of a bot.
+// eventLog is the event log, with or without the visits of a bot.
 func eventLog(withBot bool) []byte {
 	var out bytes.Buffer
 	w := json.NewEncoder(&out)
@@ -99,7 +99,7 @@ func linesOf(project string, day analytics.Date, r *rand.Rand) (lines []line) {
 	return lines
 }
 
-// visits is how many pages visitor v reads on day: some come often, most rarely.
+// visits is the number of pages visitor v reads on day: few come often, most rarely.
 func visits(day analytics.Date, v int, r *rand.Rand) int {
 	often := 0.06 + 0.5/float64(1+v/8)
 	if wd := day.Weekday(); wd == time.Saturday || wd == time.Sunday {
@@ -111,8 +111,8 @@ func visits(day analytics.Date, v int, r *rand.Rand) int {
 	return 1 + r.IntN(4)
 }
 
-// kind is that of one visit: of five visitors three are people, one is an
-// agent, and one is both.
+// kind is the kind of one visit: of five visitors three are human, one is AI, and
+// one is both.
 func kind(v int, r *rand.Rand) string {
 	if v%5 == 3 || v%5 == 4 && r.IntN(2) == 0 {
 		return "ai"
@@ -136,7 +136,7 @@ func draw(weights map[string]float64, r *rand.Rand) string {
 	return paths[len(paths)-1]
 }
 
-// distinct counts who came to the first project in w, by the final log.
+// distinct counts the visitors of the first project in w, by the final log.
 func distinct(t *testing.T, w analytics.Window) int64 {
 	t.Helper()
 	who := map[string]bool{}

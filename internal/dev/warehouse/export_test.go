@@ -33,10 +33,10 @@ type window struct {
 	rows []analytics.Row
 }
 
-// history is all that was read, in order; a window may come again.
+// history is everything that was read, in order; a window may appear again.
 type history []window
 
-// shown is what a sink shows after h: the newest revision of each window,
+// shown is the content of a sink after h: the newest revision of each window,
 // sorted by project, granularity and date.
 func (h history) shown() []window {
 	newest := map[analytics.Key]window{}
@@ -48,7 +48,7 @@ func (h history) shown() []window {
 	})
 }
 
-// exported is what was exported, read once for all tests.
+// exported is the exported history, read once for all tests.
 func exported(t *testing.T) history {
 	t.Helper()
 	h, err := reading()
@@ -92,8 +92,8 @@ var reading = sync.OnceValues(func() (h history, err error) {
 	return h, nil
 })
 
-// due returns the number of the revision of key that is read on day, 0 if none:
-// one when it is over, one more when it can no longer change.
+// due returns the number of the revision of key that is read on day, or 0: the
+// first when the window is over, the second when it has settled.
 func due(key analytics.Key, day analytics.Date) int32 {
 	first := max(key.To, firstRun)
 	switch {
@@ -106,8 +106,8 @@ func due(key analytics.Key, day analytics.Date) int32 {
 }
 
 // keys lists the complete windows of each project: days, weeks, a month, and
-// rolling ones, some of which begin with the last weeks: a query that forgets the
-// granularity meets them.
+// rolling ones. Some of these begin with the last weeks, to catch queries that
+// forget the granularity.
 func keys() (all []analytics.Key) {
 	firstMonday := lastWeek - 3*7
 	for _, project := range projects {
@@ -131,7 +131,7 @@ func keys() (all []analytics.Key) {
 	return all
 }
 
-// read is a complete reading of one window, of 28 days the totals only.
+// read reads one window completely, or only the totals of 28 days.
 func read(s *sandbox.Sandbox, key analytics.Key, number int32, now time.Time) (window, error) {
 	totals, rows, err := s.Visitors(key.Project, key.Window)
 	if err != nil {
@@ -150,7 +150,8 @@ func read(s *sandbox.Sandbox, key analytics.Key, number int32, now time.Time) (w
 	return w, nil
 }
 
-// into commits h to a sink, what settled twice, as if the answer was lost.
+// into commits h to a sink, settled windows twice, as if the first answer had
+// been lost.
 func (h history) into(t *testing.T, sink sinks.Sink) {
 	t.Helper()
 	for _, w := range h {

@@ -19,7 +19,7 @@ func lake(t *testing.T, h history) (dir string) {
 	return dir
 }
 
-// bucket writes h to s3://lake/docs.
+// bucket writes h to s3://lake/docs of a new server.
 func bucket(t *testing.T, h history) *engines.S3 {
 	t.Helper()
 	server := engines.RunS3(t)

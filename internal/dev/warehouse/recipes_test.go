@@ -30,7 +30,7 @@ type block struct {
 
 func (b block) has(word string) bool { return slices.Contains(b.words, word) }
 
-// code reports whether b is to be executed by somebody.
+// code reports whether b is to be executed.
 func (b block) code() bool { return b.language != "text" }
 
 var fence = regexp.MustCompile("(?ms)^```([^\n`]+)\n(.*?)^```$")
@@ -99,18 +99,18 @@ func statements(sql string) (all []string) {
 var (
 	runs  = []string{"duckdb", "clickhouse", "clickhouse-tables", "clickhouse-26", "clickhouse-file", "clickhouse-s3", "pyarrow", "pyarrow-s3"}
 	marks = []string{"setup", "wrong", "not-run"}
-	// readOnly are the engines that no test has.
+	// readOnly are the engines that no test runs.
 	readOnly = []string{"duckdb-s3", "spark", "bigquery", "snowflake", "athena", "redshift"}
 )
 
-// fewer names the engines of questions that not every engine can or need answer.
+// fewer names the engines of questions that are not for every engine.
 var fewer = map[string]string{
 	"week-over-week": "duckdb clickhouse-26",
 	"restated":       "clickhouse-tables",
 	"sums":           "duckdb clickhouse",
 }
 
-// TestPage holds the page to its own rules: every block is run, is an answer, or says that it is neither.
+// TestPage: every block of the page is run, is an answer, or is marked as neither.
 func TestPage(t *testing.T) {
 	have := map[string]bool{}
 	for _, b := range blocks(t) {

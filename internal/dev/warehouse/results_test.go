@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the results into docs/warehouse.md")
 
-// TestResults holds the results that the page shows to the true answers.
+// TestResults compares the results that the page shows with the true answers.
 func TestResults(t *testing.T) {
 	h := exported(t)
 	text, err := os.ReadFile(page)
@@ -46,7 +46,7 @@ func render(result table) string {
 	return out.String()
 }
 
-// TestSums holds what the page says about adding up to what visitors really are.
+// TestSums checks what the page says about adding up unique visitors.
 func TestSums(t *testing.T) {
 	h := exported(t)
 	rows := sums(h).Rows

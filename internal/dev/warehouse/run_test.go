@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// check compares what an engine answered to a recipe with the true answer.
+// check compares an engine's answer to a recipe with the true answer.
 func check(t *testing.T, h history, b block, got table) {
 	t.Helper()
 	want := answers[b.name](h)
@@ -22,8 +22,8 @@ func check(t *testing.T, h history, b block, got table) {
 	}
 }
 
-// alike writes the values of got as those of want are written: engines show
-// booleans as 1 or true, and 24.0 as 24.
+// alike writes the values of got in the style of want: engines print booleans as
+// 1 or true, and 24.0 as 24.
 func alike(want, got table) table {
 	out := table{Columns: got.Columns}
 	for i, row := range got.Rows {
@@ -50,14 +50,14 @@ func like(want, got string) string {
 	return got
 }
 
-// recipe is what a script of testdata gets.
+// recipe is the input of a script of testdata.
 type recipe struct {
 	Name string `json:"name"`
 	Code string `json:"code"`
 }
 
-// script gives the setup and the recipes to a program that runs them in dir and
-// prints a table for each, and checks them.
+// script passes the setup and the recipes to a program, which runs them in dir
+// and prints a table for each, and checks the tables.
 func script(t *testing.T, h history, dir string, cmd *exec.Cmd, setup string, blocks []block) {
 	t.Helper()
 	input := struct {

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs the two engines that read our Parquet files back, DuckDB and pyarrow,
-# at fixed versions into .tools at the top of the repository. Needs npm and
-# python3 with venv; does nothing where the versions are there already.
+# Installs fixed versions of DuckDB and pyarrow, which read our Parquet files back
+# in tests, into .tools at the top of the repository. Needs npm and python3 with
+# venv. Does nothing if these versions are installed.
 set -eu
 
 duckdb=1.5.6-r.1

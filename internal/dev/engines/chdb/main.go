@@ -14,19 +14,23 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/xml"
 	"flag"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
 
-// goodbye is how long requests in flight may take after SIGTERM.
-const goodbye = 5 * time.Second
+// shutdownTimeout is for requests in flight after SIGTERM.
+const shutdownTimeout = 5 * time.Second
 
 func main() {
 	if err := run(); err != nil {
@@ -64,8 +68,8 @@ func run() error {
 	return serve(*listen, h)
 }
 
-// serve answers until SIGTERM. It leaves the base connection open: the kernel
-// closes the files, and parts are renamed into place when they are whole.
+// serve answers until SIGTERM. It does not close the engine: the kernel closes
+// the files, and parts are renamed into place when they are complete.
 func serve(address string, h http.Handler) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -73,7 +77,7 @@ func serve(address string, h http.Handler) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	server := &http.Server{Handler: h, ReadHeaderTimeout: goodbye}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: shutdownTimeout}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
 	select {
@@ -81,7 +85,61 @@ func serve(address string, h http.Handler) error {
 		return err
 	case <-ctx.Done():
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	return server.Shutdown(last)
 }
+
+// grants are the rights of the one user, as GRANT statements. Without any, the
+// engine's own configuration applies, which has nearly every right.
+type grants []string
+
+func (g *grants) String() string { return strings.Join(*g, "; ") }
+
+// Set adds one statement: the flag may come several times.
+func (g *grants) Set(statement string) error {
+	*g = append(*g, statement)
+	return nil
+}
+
+// configure writes the configuration of the user below dir and returns the
+// arguments that make the engine read it.
+func (g grants) configure(dir string) ([]string, error) {
+	if len(g) == 0 {
+		return nil, nil
+	}
+	dir = filepath.Join(dir, "adapter")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	var queries bytes.Buffer
+	for _, statement := range g {
+		queries.WriteString("<query>")
+		if err := xml.EscapeText(&queries, []byte(statement)); err != nil {
+			return nil, err
+		}
+		queries.WriteString("</query>")
+	}
+	users := filepath.Join(dir, "users.xml")
+	if err := os.WriteFile(users, []byte(strings.Replace(usersXML, "{grants}", queries.String(), 1)), 0o600); err != nil {
+		return nil, err
+	}
+	config := filepath.Join(dir, "config.xml")
+	text := "<clickhouse><users_config>" + users + "</users_config></clickhouse>"
+	return []string{"--config-file=" + config}, os.WriteFile(config, []byte(text), 0o600)
+}
+
+const usersXML = `<clickhouse>
+  <profiles><default/></profiles>
+  <users>
+    <default>
+      <password></password>
+      <networks><ip>::/0</ip></networks>
+      <profile>default</profile>
+      <quota>default</quota>
+      <grants>{grants}</grants>
+    </default>
+  </users>
+  <quotas><default/></quotas>
+</clickhouse>
+`

@@ -1,5 +1,5 @@
-// Command up keeps the whole set of docgauge running on loopback until it is
-// interrupted: `make stack` builds docgauge and runs it.
+// Command up runs a stack on loopback until it is interrupted. `make stack`
+// builds docgauge and starts it.
 package main
 
 import (
@@ -19,8 +19,8 @@ import (
 const patience = 3 * time.Minute
 
 func main() {
-	binary := flag.String("docgauge", "bin/docgauge", "the docgauge to run")
-	dir := flag.String("dir", "", "a new directory for everything, which stays (default: a temporary one)")
+	binary := flag.String("docgauge", "bin/docgauge", "docgauge binary to run")
+	dir := flag.String("dir", "", "new directory for everything, which is kept (default: a temporary one)")
 	rules := flag.String("rules", "deploy/prometheus", "directory of Prometheus rules")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -49,8 +49,22 @@ func run(ctx context.Context, binary, dir, rules string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
-	if err := show(ctx, s); err != nil {
+	say("first run and first agent jobs")
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := s.Await(waiting); err != nil && ctx.Err() == nil {
 		return err
+	}
+	if ctx.Err() == nil {
+		places, err := s.Places(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Println()
+		for _, place := range places {
+			fmt.Printf("%-14s %s\n", place.Name, place.Where)
+		}
+		fmt.Println("\nExports every minute; Ctrl-C stops everything.")
 	}
 	<-ctx.Done()
 	fmt.Println("stopping")
@@ -58,26 +72,3 @@ func run(ctx context.Context, binary, dir, rules string) (err error) {
 }
 
 func say(text string) { fmt.Println("…", text) }
-
-// show waits until there is something to see, and says where.
-func show(ctx context.Context, s *stack.Stack) error {
-	say("first run and first agent jobs")
-	waiting, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := s.Await(waiting); err != nil {
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // interrupted
-		}
-		return err
-	}
-	places, err := s.Places(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Println()
-	for _, place := range places {
-		fmt.Printf("%-14s %s\n", place.Name, place.Where)
-	}
-	fmt.Println("\nExports every minute; Ctrl-C stops everything.")
-	return nil
-}

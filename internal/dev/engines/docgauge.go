@@ -1,0 +1,88 @@
+package engines
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// binaryVariable names the docgauge to test. The Makefile sets it. Its prefix
+// is not DOCGAUGE_, because docgauge refuses variables it does not know.
+const binaryVariable = "TEST_DOCGAUGE_BINARY"
+
+// Docgauge returns the path of the docgauge program for a test, see
+// [DocgaugeBinary].
+func Docgauge(t testing.TB) string {
+	t.Helper()
+	path, err := DocgaugeBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// DocgaugeBinary returns the absolute path of the docgauge program that tests
+// and benchmarks run: the file named by TEST_DOCGAUGE_BINARY or, where that is
+// unset, bin/docgauge-test, which is brought up to date first. The program is
+// static and has the compiler flags of `CGO_ENABLED=0 go test`, so that both
+// share all compiled packages.
+var DocgaugeBinary = sync.OnceValues(func() (string, error) {
+	path := os.Getenv(binaryVariable)
+	if path == "" {
+		path = filepath.Join(root(), "bin", "docgauge-test")
+		if err := buildDocgauge(path); err != nil {
+			return "", fmt.Errorf("build docgauge: %w", err)
+		}
+		watchSources()
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%s: %w: build it, or unset the variable", binaryVariable, err)
+	}
+	return path, nil
+})
+
+// buildDocgauge holds a lock, because several packages are tested at once. The
+// go command leaves a program that is up to date as it is.
+func buildDocgauge(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	build := exec.Command("go", "build", "-o", path, "./cmd/docgauge")
+	build.Dir, build.Env = root(), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+}
+
+// watchSources looks at every source file. The go command keeps a test's result
+// until a file changes that the test process itself looked at.
+func watchSources() {
+	_ = filepath.WalkDir(root(), func(path string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() && strings.HasPrefix(d.Name(), ".") {
+			return fs.SkipDir
+		}
+		if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+			_, _ = os.Stat(path) // looking is all that counts
+		}
+		return nil
+	})
+}

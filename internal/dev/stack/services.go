@@ -1,0 +1,254 @@
+package stack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+)
+
+// printed finds the settings that the sandbox prints, export NAME=VALUE.
+var printed = regexp.MustCompile(`(?m)^export (DOCGAUGE_[A-Z_]+=\S+)$`)
+
+// startSandbox starts the service and makes the environment of docgauge. Every
+// sixtieth request adds a visitor of yesterday, so that numbers change after
+// they were read.
+func (s *Stack) startSandbox(context.Context) error {
+	args := []string{s.options.Binary, "sandbox", "--listen=127.0.0.1:0", "--data=" + s.path("service"),
+		"--project=" + strings.Join(Projects, ","), "--pages=500", "--drift-every=60", "--agent-duration=1s"}
+	if s.repository != "" {
+		args = append(args, "--repo="+s.repository, "--agent-cmd=sh "+s.path("agent.sh"))
+	}
+	if err := os.MkdirAll(s.path("service"), 0o700); err != nil {
+		return err
+	}
+	var settings [][]string
+	sandbox, err := engines.StartCommand(s.path("sandbox"), "sandbox", args, nil, func(context.Context) bool {
+		text, _ := os.ReadFile(s.path("sandbox", "sandbox.out"))
+		settings = printed.FindAllStringSubmatch(string(text), -1)
+		return len(settings) == 3
+	})
+	if err != nil {
+		return err
+	}
+	s.stops = append(s.stops, sandbox.Stop)
+	// Settings of the person do not apply to the stack; an empty variable is an unset one.
+	for _, pair := range os.Environ() {
+		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "DOCGAUGE_") {
+			s.environment = append(s.environment, name+"=")
+		}
+	}
+	for _, setting := range settings {
+		s.environment = append(s.environment, setting[1])
+		if url, ok := strings.CutPrefix(setting[1], "DOCGAUGE_BASE_URL="); ok {
+			s.API = url
+		}
+	}
+	now := time.Now().UTC()
+	// The last two complete months: the newest one has one before it to compare with.
+	since := time.Date(now.Year(), now.Month()-2, 1, 0, 0, 0, 0, time.UTC)
+	s.environment = append(s.environment,
+		"DOCGAUGE_LISTEN_ADDRESS="+strings.TrimPrefix(s.URL, "http://"),
+		"DOCGAUGE_STATE_DIR="+s.path("state"),
+		"DOCGAUGE_PARQUET_URL="+s.path("data"),
+		"DOCGAUGE_SINKS=parquet",
+		"DOCGAUGE_SINCE="+since.Format(time.DateOnly),
+		"DOCGAUGE_BUDGET=5000",
+		"DOCGAUGE_OPEN_WINDOWS=day,week,month",
+		"DOCGAUGE_API_KEY_EXPIRES="+now.AddDate(0, 0, 60).Format(time.DateOnly),
+		"DOCGAUGE_SCHEDULE=* * * * *",
+		"DOCGAUGE_POLL_INTERVAL=1s",
+		"DOCGAUGE_PROMPTS_DIR="+s.path(promptFiles),
+		"DOCGAUGE_PROMPTS_ON_NEW_STATE=submit",
+	)
+	return nil
+}
+
+// startClickHouse adds it to docgauge's sinks.
+func (s *Stack) startClickHouse(context.Context) error {
+	server, err := engines.StartClickHouse(s.path("clickhouse"))
+	if err != nil {
+		return err
+	}
+	s.ClickHouse = server
+	s.stops = append(s.stops, server.Stop)
+	s.environment = append(s.environment, "DOCGAUGE_SINKS=parquet,clickhouse", "DOCGAUGE_CLICKHOUSE_DSN="+server.DSN("default"))
+	return nil
+}
+
+// export fills the sinks, and then reads yesterday again, which has more
+// visitors by then. Its DOCGAUGE_SETTLE is longer than that of serve, so that
+// serve finds windows to read again, as it would after some days.
+func (s *Stack) export(ctx context.Context) error {
+	settle := []string{"DOCGAUGE_SETTLE=192h"}
+	if _, err := s.docgauge(ctx, settle, "export"); err != nil {
+		return err
+	}
+	today := time.Now().UTC()
+	_, err := s.docgauge(ctx, settle, "export",
+		"--from="+today.AddDate(0, 0, -1).Format(time.DateOnly), "--to="+today.Format(time.DateOnly))
+	return err
+}
+
+// docgauge runs a command to its end and returns its standard output.
+func (s *Stack) docgauge(ctx context.Context, env []string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, s.options.Binary, args...)
+	cmd.Dir, cmd.Env = s.options.Dir, append(append(os.Environ(), s.environment...), env...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("docgauge %s: %w: %s", args[0], err, stderr.String())
+	}
+	return out, nil
+}
+
+// startAlertmanager starts it with a webhook that passes each alert to Say.
+func (s *Stack) startAlertmanager(context.Context) error {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	webhook := &http.Server{ReadTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var message struct {
+			Alerts []struct {
+				Status              string
+				Labels, Annotations map[string]string
+			}
+		}
+		if json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&message) != nil {
+			return
+		}
+		for _, alert := range message.Alerts {
+			s.options.Say("alert " + alert.Status + ": " + alert.Labels["alertname"] + ": " + alert.Annotations["summary"])
+		}
+	})}
+	ended := make(chan struct{})
+	go func() {
+		_ = webhook.Serve(listener) // it ends with Close
+		close(ended)
+	}()
+	s.stops = append(s.stops, func() error {
+		err := webhook.Close()
+		<-ended
+		return err
+	})
+	server, err := engines.StartAlertmanager(s.path("alertmanager"), "http://"+listener.Addr().String()+"/")
+	if err != nil {
+		return err
+	}
+	s.Alertmanager = server
+	s.stops = append(s.stops, server.Stop)
+	return nil
+}
+
+// startPrometheus fills a database with the history in the archive, and starts
+// a server over it that scrapes serve and evaluates the rules.
+func (s *Stack) startPrometheus(ctx context.Context) error {
+	data := s.path("prometheus", "data")
+	if err := s.backfill(ctx, data); err != nil {
+		return err
+	}
+	config := engines.PrometheusConfig{
+		Scrapes:  []engines.Scrape{{URL: s.URL + "/metrics", Interval: time.Second}},
+		Data:     data,
+		Evaluate: 2 * time.Second,
+	}
+	if s.Alertmanager != nil {
+		config.Alertmanagers = []string{s.Alertmanager.Addr()}
+	}
+	// The server reads copies of the rules without the intervals of groups, so
+	// that nobody has to wait a minute.
+	for _, path := range s.options.Rules {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		own := s.path("prometheus", filepath.Base(path))
+		if err := os.WriteFile(own, groupInterval.ReplaceAll(text, nil), 0o600); err != nil {
+			return err
+		}
+		config.Rules = append(config.Rules, own)
+	}
+	server, err := engines.StartPrometheus(s.path("prometheus"), config)
+	if err != nil {
+		return err
+	}
+	s.Prometheus = server
+	s.stops = append(s.stops, server.Stop)
+	return nil
+}
+
+// backfill makes blocks of the history up to now, with the labels of the scrape.
+func (s *Stack) backfill(ctx context.Context, data string) error {
+	tomorrow := time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly)
+	text, err := s.docgauge(ctx, nil, "openmetrics", "--to="+tomorrow, "--pages=5",
+		"--label=job=docgauge", "--label=instance="+strings.TrimPrefix(s.URL, "http://"))
+	if err != nil {
+		return err
+	}
+	history := s.path("history.om")
+	if err := os.WriteFile(history, text, 0o600); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return err
+	}
+	cmd, err := engines.Tool(ctx, "promtool", "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=744h", history, data)
+	if err != nil {
+		return err
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("promtool: %w: %s", err, out)
+	}
+	return nil
+}
+
+var (
+	ruleGroups    = regexp.MustCompile(`(?m)^groups:`)
+	groupInterval = regexp.MustCompile(`(?m)^\s+interval:.*\n`)
+)
+
+// RuleFiles returns the files of a directory that have rules, not tests of
+// rules or a server's configuration. A missing directory has none.
+func RuleFiles(dir string) ([]string, error) {
+	all, err := filepath.Glob(filepath.Join(dir, "*.y*ml"))
+	if err != nil {
+		return nil, err
+	}
+	var rules []string
+	for _, path := range all {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if ruleGroups.Match(text) {
+			rules = append(rules, path)
+		}
+	}
+	return rules, nil
+}
+
+// startServe starts the daemon, which exports at once.
+func (s *Stack) startServe(context.Context) (err error) {
+	argv := []string{s.options.Binary, "serve", "--once-at-start"}
+	s.serve, err = engines.StartCommand(s.path("serve"), "serve", argv, s.environment, func(ctx context.Context) bool {
+		_, err := get(ctx, s.URL+"/healthz")
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	s.stops = append(s.stops, s.serve.Stop)
+	return nil
+}
