@@ -218,7 +218,7 @@ func TestJobsFolder(t *testing.T) {
 		want  string
 	}{
 		"missing":        {os.RemoveAll, "no such file or directory: make the folder or mount it; without a queue, unset the variable"},
-		"world-writable": {func(dir string) error { return os.Chmod(dir, 0o777) }, "anybody may write it, and so spend the agents' budget: take that away with chmod o-w"},
+		"world-writable": {func(dir string) error { return os.Chmod(dir, 0o777) }, "anyone can write to it"},
 		"a file": {func(dir string) error {
 			return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600))
 		}, "not a directory"},

@@ -8,7 +8,6 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/config"
-	"github.com/docgauge/docgauge/internal/prompts"
 )
 
 var update = flag.Bool("update", false, "write the generated parts of the documentation")
@@ -18,8 +17,6 @@ func TestREADME(t *testing.T) {
 	for _, part := range []struct{ path, name, want string }{
 		{"../../docs/configuration.md", "variables", variableMarkdown()},
 		{"../../docs/prometheus.md", "metrics", exporter.Markdown()},
-		{"../../docs/agent-jobs.md", "keys", prompts.KeysMarkdown()},
-		{"../../docs/agent-jobs.md", "template", prompts.TemplateMarkdown()},
 	} {
 		generated(t, part.path, part.name, part.want)
 	}

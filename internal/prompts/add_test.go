@@ -111,7 +111,7 @@ func TestWriteRefuses(t *testing.T) {
 		{"b\n.md", fine, `prompt file "b\n.md": U+000A cannot be printed: remove it`},
 		{"out/b.md", fine, "prompt out/b.md: path escapes from parent"},
 		{"nix/b.md", fine, "prompt nix/b.md: no such file or directory"},
-		{"b.md", Prompt{ID: "a.md", Body: "body"}, "b.md:2: id: a.md is also that of a.md: give each its own"},
+		{"b.md", Prompt{ID: "a.md", Body: "body"}, "b.md:2: id: a.md is also the id of a.md: give each its own"},
 		{"b.md", Prompt{DependsOn: []string{"nix"}, Body: "body"}, "b.md:3: depends_on: no prompt has the id nix: write the id of one, or its path if it has none"},
 		{"b.md", Prompt{}, "b.md:1: the prompt is empty: write what the agent is to do below the front matter"},
 		{"b.md", Prompt{ID: "a b", Title: "x\ny", Body: "body"}, `b.md:2: id: "a b": want 1 to 200 letters, digits, dots, underscores, dashes or slashes, a letter or digit first` + "\nb.md:3: title: U+000A cannot be printed: remove it"},
@@ -191,9 +191,12 @@ func TestWriteRace(t *testing.T) {
 // createWithoutLinks is create on a file system without links.
 func createWithoutLinks(root *os.Root, name string, data []byte) error {
 	temporary := fmt.Sprintf(".%s.%p.tmp", name, &data[0])
-	err := writeSync(root, temporary, data)
+	err := writeSynced(root, temporary, data)
 	if err == nil {
-		err = take(root, temporary, name)
+		err = renameNew(root, temporary, name)
 	}
-	return errors.Join(err, ignoreGone(root.Remove(temporary)))
+	if gone := root.Remove(temporary); !errors.Is(gone, fs.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	return err
 }

@@ -31,9 +31,9 @@ func TestDepends(t *testing.T) {
 			map[string]string{"a.md": "---\ntitle: x\nid: c.md\n---\nbody", "b.md": "---\nid: c.md\n---\nbody", "c.md": "body", "d.md": "body"},
 			[]string{"d.md"},
 			[]string{
-				"a.md:3: id: c.md is also that of b.md, c.md: give each its own",
-				"b.md:2: id: c.md is also that of a.md, c.md: give each its own",
-				"c.md: id: c.md is also that of a.md, b.md: give each its own",
+				"a.md:3: id: c.md is also the id of b.md, c.md: give each its own",
+				"b.md:2: id: c.md is also the id of a.md, c.md: give each its own",
+				"c.md: id: c.md is also the id of a.md, b.md: give each its own",
 			},
 		},
 		{
@@ -53,11 +53,11 @@ func TestDepends(t *testing.T) {
 			},
 			[]string{"d.md", "ok.md"},
 			[]string{
-				"a.md:2: depends_on: b.md is invalid: mend b.md first",
-				"b.md:2: depends_on: g.md is invalid: mend g.md first",
+				"a.md:2: depends_on: b.md is invalid: fix b.md first",
+				"b.md:2: depends_on: g.md is invalid: fix g.md first",
 				"e.md:2: depends_on: a cycle, e.md → f.md → g.md → e.md: remove one of these",
-				"f.md:2: depends_on: g.md is invalid: mend g.md first",
-				"g.md:2: depends_on: e.md is invalid: mend e.md first",
+				"f.md:2: depends_on: g.md is invalid: fix g.md first",
+				"g.md:2: depends_on: e.md is invalid: fix e.md first",
 			},
 		},
 		{
@@ -66,10 +66,10 @@ func TestDepends(t *testing.T) {
 			nil,
 			[]string{
 				"a.md:2: depends_on: a cycle, a.md → b.md → a.md: remove one of these",
-				"b.md:2: depends_on: a.md is invalid: mend a.md first",
-				"c.md:2: depends_on: a.md is invalid: mend a.md first",
+				"b.md:2: depends_on: a.md is invalid: fix a.md first",
+				"c.md:2: depends_on: a.md is invalid: fix a.md first",
 				"x.md:2: depends_on: a cycle, x.md → y.md → x.md: remove one of these",
-				"y.md:2: depends_on: x.md is invalid: mend x.md first",
+				"y.md:2: depends_on: x.md is invalid: fix x.md first",
 			},
 		},
 		{
@@ -77,9 +77,9 @@ func TestDepends(t *testing.T) {
 			map[string]string{"0.md": on("a.md"), "a.md": on("b.md"), "b.md": on("a.md", "0.md")},
 			nil,
 			[]string{
-				"0.md:2: depends_on: a.md is invalid: mend a.md first",
+				"0.md:2: depends_on: a.md is invalid: fix a.md first",
 				"a.md:2: depends_on: a cycle, a.md → b.md → a.md: remove one of these",
-				"b.md:2: depends_on: a.md is invalid: mend a.md first",
+				"b.md:2: depends_on: a.md is invalid: fix a.md first",
 			},
 		},
 		{
@@ -87,8 +87,8 @@ func TestDepends(t *testing.T) {
 			map[string]string{"a.md": on("r"), "r.md": "---\nid: r\nschedule: '@daily'\n---\nbody", "b.md": on("c.md"), "c.md": ""},
 			[]string{"r.md"},
 			[]string{
-				"a.md:2: depends_on: r has a schedule and so no end: remove it",
-				"b.md:2: depends_on: c.md is invalid: mend c.md first",
+				"a.md:2: depends_on: r has a schedule and so never ends: remove it",
+				"b.md:2: depends_on: c.md is invalid: fix c.md first",
 				"c.md:1: the prompt is empty: write what the agent is to do below the front matter",
 			},
 		},
@@ -128,7 +128,7 @@ func TestDependsBig(t *testing.T) {
 		dense = append(dense, parsed(name, on(next...)))
 	}
 	for _, files := range [][]*file{ring, dense} {
-		s := judge(files, Rules{})
+		s := classify(files, Rules{})
 		size := 0
 		for _, f := range s.Findings {
 			size += len(f.Text)

@@ -1,25 +1,35 @@
 package prompts
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
-// variable names the folder in errors: it is where people set it.
-const variable = "DOCGAUGE_PROMPTS_DIR"
+const (
+	// variable names the folder in errors: it is where people set it.
+	variable = "DOCGAUGE_PROMPTS_DIR"
+	// Pause is the time between the two scans of a single pass.
+	Pause = 2 * time.Second
+	// calm is how long a file must be unchanged to count in the first scan of a single pass.
+	calm = 10 * time.Minute
+)
 
 // Folder is a folder of prompt files. It is opened anew for each scan, so that a
-// folder that is replaced as a whole is seen.
+// scan sees a folder that was replaced as a whole.
 type Folder struct {
 	dir   string
 	rules Rules
 }
 
-// Open returns the folder dir, which must be there, readable, and not writable by
-// anybody: who writes there spends the agents' budget. A file system that is
+// Open returns the folder dir. It must exist, be readable, and not be writable by
+// anyone: whoever can write there spends the agents' budget. A file system that is
 // mounted read-only is fine whatever the modes say; Kubernetes mounts ConfigMaps
 // with mode 0777.
 func Open(dir string, rules Rules) (*Folder, error) {
@@ -35,11 +45,11 @@ func Open(dir string, rules Rules) (*Folder, error) {
 func (f *Folder) root() (*os.Root, error) {
 	root, err := os.OpenRoot(f.dir)
 	if err != nil {
-		return nil, f.refuse(err)
+		return nil, f.unusable(err)
 	}
 	handle, err := root.Open(".")
 	if err != nil {
-		return nil, errors.Join(f.refuse(err), root.Close())
+		return nil, errors.Join(f.unusable(err), root.Close())
 	}
 	defer handle.Close()
 	info, err := handle.Stat()
@@ -50,16 +60,16 @@ func (f *Folder) root() (*os.Root, error) {
 		_, err = handle.ReadDir(1)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, errors.Join(f.refuse(err), root.Close())
+		return nil, errors.Join(f.unusable(err), root.Close())
 	}
 	return root, nil
 }
 
-// errWritable: anybody may write a folder or a file.
-var errWritable = errors.New("anybody may write it, and so spend the agents' budget: take that away with chmod o-w")
+// errWritable: anyone can write to a folder or a file.
+var errWritable = errors.New("anyone can write to it, and so spend the agents' budget: run chmod o-w on it")
 
-// refuse says why the folder cannot be used, and what to do.
-func (f *Folder) refuse(err error) error {
+// unusable says why the folder cannot be used, and what to do.
+func (f *Folder) unusable(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
@@ -68,7 +78,112 @@ func (f *Folder) refuse(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		remedy = ": make the folder or mount it; without a queue, unset the variable"
 	case errors.Is(err, fs.ErrPermission):
-		remedy = ": let this user read it and look into it (chmod u+rx)"
+		remedy = ": let this user read and search it (chmod u+rx)"
 	}
 	return fmt.Errorf("%s: %s: %w%s", variable, f.dir, err, remedy)
+}
+
+// Scanned is the result of one scan. Prompts and Invalid have no path in common;
+// all lists are sorted by path.
+type Scanned struct {
+	// Prompts keep every rule.
+	Prompts []Prompt
+	// Invalid break a rule. They have a path, an id, which is the path if the file's
+	// own id cannot be read, and the other fields as far as they could be read.
+	Invalid []Prompt
+	// Findings are all broken rules, by path and line.
+	Findings []Finding
+	// Settling are paths of files that have changed since the previous scan, or that
+	// it did not see. They are in no other list.
+	Settling []string
+
+	seen map[string]*file
+}
+
+// Finding returns the first finding of a path: why it is invalid.
+func (s Scanned) Finding(path string) (Finding, bool) {
+	for _, f := range s.Findings {
+		if f.Path == path {
+			return f, true
+		}
+	}
+	return Finding{}, false
+}
+
+// Scan reads the folder. A file counts if the previous scan saw the same file;
+// previous may be nil. An error means that the folder as a whole cannot be read.
+func (f *Folder) Scan(previous *Scanned) (Scanned, error) {
+	return f.scan(previous, (*file).same)
+}
+
+// Lint reads the folder and takes every file as it is.
+func (f *Folder) Lint() (Scanned, error) {
+	return f.scan(nil, func(_, _ *file) bool { return true })
+}
+
+// ScanSettled is for a single pass. If a file was written in the last ten minutes,
+// or in the future, it scans again after Pause and leaves out the files that changed
+// in between. All other files count at once.
+func (f *Folder) ScanSettled(ctx context.Context) (Scanned, error) {
+	start := time.Now()
+	counts := func(now, before *file) bool {
+		return now.same(before) || now.info != nil && now.info.ModTime().Before(start.Add(-calm))
+	}
+	first, err := f.scan(nil, counts)
+	if err != nil || len(first.Settling) == 0 {
+		return first, err
+	}
+	if err := clock.Sleep(ctx, Pause); err != nil {
+		return Scanned{}, err
+	}
+	return f.scan(&first, counts)
+}
+
+// scan reads the folder. A file counts by what the previous scan saw of it, or nil.
+func (f *Folder) scan(previous *Scanned, counts func(now, before *file) bool) (Scanned, error) {
+	root, err := f.root()
+	if err != nil {
+		return Scanned{}, err
+	}
+	var before map[string]*file
+	if previous != nil {
+		before = previous.seen
+	}
+	files, err := walk(root, f.rules, before)
+	if err = errors.Join(err, root.Close()); err != nil {
+		return Scanned{}, f.unusable(err)
+	}
+	for _, file := range files {
+		file.changing = !counts(file, before[file.path])
+	}
+	return classify(files, f.rules), nil
+}
+
+// classify divides files into changing ones, invalid ones, and prompts.
+func classify(files []*file, rules Rules) Scanned {
+	s := Scanned{seen: make(map[string]*file, len(files))}
+	g := graph{byID: map[string][]*file{}, known: rules.Known, invalid: map[*file]bool{}}
+	for _, f := range files {
+		s.seen[f.path] = f
+		if f.changing {
+			s.Settling = append(s.Settling, printable(f.path))
+		} else {
+			g.files = append(g.files, f)
+		}
+		if !f.other {
+			g.byID[f.prompt.ID] = append(g.byID[f.prompt.ID], f)
+		}
+	}
+	g.check()
+	for _, f := range g.files {
+		switch {
+		case f.other:
+		case g.invalid[f]:
+			s.Invalid = append(s.Invalid, f.prompt)
+		default:
+			s.Prompts = append(s.Prompts, f.prompt)
+		}
+	}
+	s.Findings = sorted(g.findings)
+	return s
 }

@@ -7,22 +7,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFlags: a pipe among the files must not hold the scan up.
+// openFlags: a scan must not block on a named pipe.
 const openFlags = os.O_RDONLY | unix.O_NONBLOCK
 
-// openToAll reports whether anybody may write what is opened.
+// openToAll reports whether anyone can write to what is opened: its mode says so, and
+// its file system is not mounted read-only.
 func openToAll(handle *os.File, info fs.FileInfo) bool {
-	return info.Mode().Perm()&0o002 != 0 && !readOnly(handle)
-}
-
-// readOnly reports whether the file system is mounted read-only.
-func readOnly(handle *os.File) bool {
-	conn, err := handle.SyscallConn()
-	if err != nil {
+	if info.Mode().Perm()&0o002 == 0 {
 		return false
 	}
-	var answer unix.Statfs_t
+	conn, err := handle.SyscallConn()
+	if err != nil {
+		return true
+	}
+	var mount unix.Statfs_t
 	var failure error
-	err = conn.Control(func(fd uintptr) { failure = unix.Fstatfs(int(fd), &answer) })
-	return err == nil && failure == nil && answer.Flags&unix.ST_RDONLY != 0
+	err = conn.Control(func(fd uintptr) { failure = unix.Fstatfs(int(fd), &mount) })
+	return err != nil || failure != nil || mount.Flags&unix.ST_RDONLY == 0
 }

@@ -60,7 +60,7 @@ func chmod(t *testing.T, path string, mode os.FileMode) {
 	}
 }
 
-const anybody = "anybody may write it, and so spend the agents' budget: take that away with chmod o-w"
+const anybody = "anyone can write to it, and so spend the agents' budget: run chmod o-w on it"
 
 func TestWritableByAll(t *testing.T) {
 	f, dir := folder(t, Rules{}, map[string]string{"a.md": "body", "b.md": "body", "sub/c.md": "body", "open/d.md": "body"})
@@ -136,7 +136,7 @@ func TestUnreadable(t *testing.T) {
 	}
 	chmod(t, dir, 0o700)
 	got = elsewhere(t, dir, nobody)
-	if want := "DOCGAUGE_PROMPTS_DIR: " + dir + ": permission denied: let this user read it and look into it (chmod u+rx)"; got[0] != want {
+	if want := "DOCGAUGE_PROMPTS_DIR: " + dir + ": permission denied: let this user read and search it (chmod u+rx)"; got[0] != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// openFlags: a pipe among the files must not hold the scan up.
+// openFlags: a scan must not block on a named pipe.
 const openFlags = os.O_RDONLY | syscall.O_NONBLOCK
 
-// openToAll reports whether anybody may write what is opened. Modes say nothing
-// of it on Windows.
+// openToAll reports whether anyone can write to what is opened. On Windows, modes do
+// not tell.
 func openToAll(_ *os.File, info fs.FileInfo) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0
 }

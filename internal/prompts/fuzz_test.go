@@ -33,9 +33,9 @@ func FuzzFile(f *testing.F) {
 		if d := time.Since(start); d > 10*time.Second {
 			t.Fatalf("took %v", d)
 		}
-		lines := 1 + strings.Count(normal.Replace(string(data)), "\n")
+		lines := 1 + strings.Count(newlines.Replace(string(data)), "\n")
 		for _, finding := range findings {
-			if finding.Line < 0 || finding.Line > lines+1 || finding.Text == "" || !utf8.ValidString(finding.Text) || strings.ContainsFunc(finding.Text, func(r rune) bool { return r == '\n' || r == '\t' || hidden(r) != "" }) {
+			if finding.Line < 0 || finding.Line > lines+1 || finding.Text == "" || !utf8.ValidString(finding.Text) || strings.ContainsFunc(finding.Text, func(r rune) bool { return r == '\n' || r == '\t' || forbidden(r) != "" }) {
 				t.Fatalf("%d lines, %q", lines, finding)
 			}
 		}
@@ -56,7 +56,10 @@ func keeps(t *testing.T, p Prompt) {
 			t.Fatalf("%q: %s", text, problem)
 		}
 	}
-	data := encode(p)
+	data, err := encode(p)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(data) > MaxBytes {
 		return // quotes make it larger
 	}
@@ -86,7 +89,7 @@ func FuzzTemplate(f *testing.F) {
 			p.Schedule = recurring(t)
 		}
 		start := time.Now()
-		for _, n := range []Numbers{sample{sampleEnd}, numbers(), nil} {
+		for _, n := range []Numbers{sampleNumbers{sampleEnd}, numbers(), nil} {
 			out, err := Render(context.Background(), p, sampleTime, n)
 			if err != nil {
 				if !utf8.ValidString(err.Error()) || !strings.HasPrefix(err.Error(), "f.md:") {

@@ -9,7 +9,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// ErrNoNumbers: the numbers a template asks for are not there, or not yet.
+// ErrNoNumbers: the numbers that a template asks for do not exist, or not yet.
 var ErrNoNumbers = errors.New("no numbers")
 
 // Numbers are a project's own, for templates: of the newest settled window of a

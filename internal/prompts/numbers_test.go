@@ -26,7 +26,7 @@ func TestRanking(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name string
-		rank ranking
+		rank func(former, next []analytics.Row, a Audience, n int) []Change
 		by   Audience
 		n    int
 		want []string

@@ -1,10 +1,14 @@
 package prompts
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/schedule"
@@ -12,56 +16,56 @@ import (
 
 // Limits of one prompt.
 const (
-	// MaxBytes is the most a file has, and the most its prompt and each of its
-	// follow-ups have when rendered.
+	// MaxBytes is the maximum size of a file, and of its rendered prompt and each of
+	// its rendered follow-ups.
 	MaxBytes = 64 << 10
-	// MaxNameBytes is the most an id, path, title or concurrency key has.
+	// MaxNameBytes is the maximum length of an id, path, title or concurrency key.
 	MaxNameBytes = 200
-	// MaxDependsOn and MaxFollowUps are the longest lists.
+	// MaxDependsOn and MaxFollowUps are the maximum lengths of the lists.
 	MaxDependsOn = 100
 	MaxFollowUps = 20
 )
 
-// OnUnknown is what becomes of a prompt when nobody knows whether the service
-// took it.
+// OnUnknown says what to do with a prompt if it is not known whether the service
+// accepted it.
 type OnUnknown string
 
-// The values of on_unknown. Without the key it is Hold.
+// The values of on_unknown. The default is Hold.
 const (
-	Hold     OnUnknown = "hold"     // it waits for the operator
-	Resubmit OnUnknown = "resubmit" // it is sent once more
+	Hold     OnUnknown = "hold"     // wait for the operator
+	Resubmit OnUnknown = "resubmit" // send it once more
 )
 
 // Prompt is one prompt file that keeps every rule.
 type Prompt struct {
-	// ID is the key id of the front matter, else Path.
+	// ID is the key id of the front matter, or Path without that key.
 	ID string
 	// Path is the file below the folder, with slashes.
 	Path string
-	// Project is the key project, else the only project there is. It is empty if
+	// Project is the key project, or the only configured project. It is empty if
 	// no project is configured and the file names none.
 	Project string
 	Title   string
-	// NotBefore and Expires bound when the prompt may begin: [NotBefore, Expires).
-	// They are in UTC; the zero time is no bound.
+	// NotBefore and Expires limit when the prompt may begin: [NotBefore, Expires).
+	// They are in UTC; the zero time is no limit.
 	NotBefore, Expires time.Time
-	// Schedule is of a prompt that recurs, see Recurs.
+	// Schedule is only set for a prompt that recurs, see Recurs.
 	Schedule schedule.Cron
 	// DependsOn are ids of prompts that must be completed first.
 	DependsOn []string
-	// FollowUps are messages for the job, one after the other once it is completed.
-	// Of a template they are templates too.
+	// FollowUps are messages for the job, sent one after the other once it is
+	// completed. In a template they are templates too.
 	FollowUps      []string
 	ConcurrencyKey string
 	OnUnknown      OnUnknown
 	// Template reports whether Body and FollowUps have [[ ]] to render.
 	Template bool
-	// Body is the prompt: newlines are \n, blank lines before it and white space
-	// after it are not part of it.
+	// Body is the prompt: its newlines are \n; blank lines before it and white space
+	// after it are removed.
 	Body string
-	// Digest tells whether what the prompt says has changed: project, title,
-	// template, body and follow-ups. When it runs is not part of it, nor where its
-	// file lies and how that is written.
+	// Digest changes when the content changes: project, title, template, body and
+	// follow-ups. It does not depend on when the prompt runs, on where its file is,
+	// or on how the file is written.
 	Digest string
 
 	bodyLine      int   // line of the file on which Body begins
@@ -73,8 +77,8 @@ type Prompt struct {
 // Recurs reports whether the prompt has a schedule, and so a job for each firing.
 func (p Prompt) Recurs() bool { return p.Schedule.String() != "" }
 
-// HasID reports whether the file gives the prompt an id. Without one it is another
-// prompt wherever it lies.
+// HasID reports whether the file gives the prompt an id. Without an id, the prompt
+// becomes another one when its file is moved.
 func (p Prompt) HasID() bool { return p.idLine != 0 || p.ID != p.Path }
 
 // digest is Prompt.Digest.
@@ -87,12 +91,50 @@ func digest(p Prompt) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Rules are what files are held against besides their form.
+// Rules are what files must keep besides their own format.
 type Rules struct {
-	// Projects are those configured. With one, it is the default; with none, the
+	// Projects are the configured ones. One project is the default; with none, the
 	// key project is not checked.
 	Projects []string
 	// Known reports whether an id was a prompt once, though its file is gone: other
 	// prompts may depend on it. It may be nil.
 	Known func(id string) bool
+}
+
+// Finding is one rule that a file breaks.
+type Finding struct {
+	// Path is the file below the folder, quoted if it cannot be printed.
+	Path string `json:"path"`
+	// Line counts from 1; 0 is the file as a whole.
+	Line int `json:"line,omitempty"`
+	// Text names the thing, the rule and the remedy, on one line.
+	Text string `json:"text"`
+}
+
+// String is "path:line: text".
+func (f Finding) String() string {
+	if f.Line == 0 {
+		return f.Path + ": " + f.Text
+	}
+	return fmt.Sprintf("%s:%d: %s", f.Path, f.Line, f.Text)
+}
+
+// Error is some findings as an error.
+type Error []Finding
+
+// Error has one finding a line.
+func (e Error) Error() string {
+	lines := make([]string, len(e))
+	for i, f := range e {
+		lines[i] = f.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sorted orders findings by path and line, and removes duplicates.
+func sorted(findings []Finding) []Finding {
+	slices.SortFunc(findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Text, b.Text))
+	})
+	return slices.Compact(findings)
 }

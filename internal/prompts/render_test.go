@@ -215,7 +215,7 @@ func TestQuote(t *testing.T) {
 
 // TestLimited: what is too long is not kept.
 func TestLimited(t *testing.T) {
-	l := &limited{left: 2}
+	l := &limitedBuilder{left: 2}
 	if n, err := l.Write([]byte("abc")); n != 0 || err == nil || l.Len() != 0 {
 		t.Errorf("%d, %v, %q", n, err, l.String())
 	}
@@ -224,13 +224,13 @@ func TestLimited(t *testing.T) {
 // TestListsOnce: a template that asks for the same list again and again has it
 // ranked once.
 func TestListsOnce(t *testing.T) {
-	f := &filling{ctx: t.Context(), at: sampleTime, numbers: numbers()}
-	first, err := f.topPages("week", 2)
+	topPages := newRenderer(t.Context(), Prompt{}, sampleTime, numbers()).pagesBy("top_pages", Top)
+	first, err := topPages("week", 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first[0]["line"] = "kept"
-	if again, err := f.topPages("week", 1); err != nil || again.String() != "kept" {
+	if again, err := topPages("week", 1); err != nil || again.String() != "kept" {
 		t.Errorf("%s, %v", again, err)
 	}
 }

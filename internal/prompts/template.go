@@ -1,30 +1,170 @@
 package prompts
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
 	"text/template/parse"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 const (
-	left, right = "[[", "]]"
+	leftDelimiter, rightDelimiter = "[[", "]]"
 	// templateName is in the errors of the library.
 	templateName = "prompt"
 )
 
-// compile parses a template that begins on a line of its file, for errors. They
-// are findings without a path.
+// Rendered is what is sent.
+type Rendered struct {
+	Text      string
+	FollowUps []string
+}
+
+// RenderError is a prompt that cannot be rendered now. It wraps ErrNoNumbers if
+// numbers are missing, and ErrNothing if the result is empty: it may work later.
+// Otherwise the file must be fixed, or the numbers could not be read.
+type RenderError struct {
+	Finding
+	err error
+}
+
+func (e *RenderError) Error() string { return e.Finding.String() }
+func (e *RenderError) Unwrap() error { return e.err }
+
+// ErrNothing: a template renders to nothing, so there is nothing to send now.
+var ErrNothing = errors.New("renders to nothing")
+
+var errTooLong = errors.New("renders to more than 64 KiB: ask for fewer pages")
+
+// Render returns what is to be sent for p at a time: the time of the firing for a
+// prompt that recurs, else the current time. Without a template it returns the text
+// of p. n may be nil if there are no numbers. The error is a *RenderError.
+func Render(ctx context.Context, p Prompt, at time.Time, n Numbers) (Rendered, error) {
+	if !p.Template {
+		return Rendered{Text: p.Body, FollowUps: p.FollowUps}, nil
+	}
+	r := newRenderer(ctx, p, at, n)
+	var texts []string
+	for _, part := range parts(p) {
+		text, err := r.render(part)
+		if err != nil {
+			err.Path = p.Path
+			return Rendered{}, err
+		}
+		texts = append(texts, text)
+	}
+	return Rendered{Text: texts[0], FollowUps: texts[1:]}, nil
+}
+
+// part is one text of a prompt, and the line on which it begins.
+type part struct {
+	text string
+	line int
+}
+
+// parts returns the body and the follow-ups.
+func parts(p Prompt) []part {
+	all := []part{{p.Body, max(1, p.bodyLine)}}
+	for i, text := range p.FollowUps {
+		line := 1
+		if i < len(p.followUpLines) {
+			line = p.followUpLines[i]
+		}
+		all = append(all, part{text, line})
+	}
+	return all
+}
+
+// render renders one text.
+func (r *renderer) render(p part) (string, *RenderError) {
+	t, findings := compile(p.text, p.line, r.prompt.Recurs())
+	if len(findings) > 0 {
+		return "", &RenderError{Finding: findings[0]}
+	}
+	out := &limitedBuilder{left: MaxBytes + p.line}
+	if err := t.Funcs(r.functions()).Execute(out, r.variables()); err != nil {
+		finding := templateFinding(err)
+		// The library knows the place; our own errors have the better words.
+		if failed, ok := errors.AsType[*functionError](err); ok {
+			finding.Text = "template: " + failed.Error()
+		}
+		if errors.Is(err, errTooLong) {
+			finding = Finding{Line: p.line, Text: "template: " + errTooLong.Error()}
+		}
+		return "", &RenderError{Finding: finding, err: err}
+	}
+	text, _ := trimBlank(out.String())
+	var err error
+	switch _, problem := checkText(text); {
+	case problem != "":
+		err = errors.New("when rendered, " + problem)
+	case text == "":
+		err = ErrNothing
+	case len(text) > MaxBytes:
+		err = errTooLong
+	default:
+		return text, nil
+	}
+	return "", &RenderError{Finding{Line: p.line, Text: "template: " + err.Error()}, err}
+}
+
+// limitedBuilder takes at most left more bytes.
+type limitedBuilder struct {
+	strings.Builder
+	left int
+}
+
+func (b *limitedBuilder) Write(p []byte) (int, error) {
+	if b.left -= len(p); b.left < 0 {
+		return 0, errTooLong
+	}
+	return b.Builder.Write(p)
+}
+
+// checkTemplates checks the templates of a prompt: first their form, then a dry run
+// with sample numbers and one without any. What fails there would fail when the
+// prompt is due. Having nothing to send, or no numbers yet, is not a mistake.
+func checkTemplates(p Prompt) []Finding {
+	var findings []Finding
+	for _, part := range parts(p) {
+		_, problems := compile(part.text, part.line, p.Recurs())
+		findings = append(findings, problems...)
+	}
+	if len(findings) > 0 || p.Body == "" {
+		return findings
+	}
+	at := time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
+	if p.Recurs() {
+		at = p.Schedule.Next(at)
+	}
+	for _, n := range []Numbers{sampleNumbers{analytics.DateOf(at)}, nil} {
+		_, err := Render(context.Background(), p, at, n)
+		failed, ok := errors.AsType[*RenderError](err)
+		if ok && !errors.Is(err, ErrNoNumbers) && !errors.Is(err, ErrNothing) {
+			return []Finding{failed.Finding}
+		}
+	}
+	return nil
+}
+
+// compile parses a template that begins on a line of its file. The findings have no
+// path.
 func compile(text string, line int, recurs bool) (*template.Template, []Finding) {
 	text = strings.Repeat("\n", line-1) + text
-	trees, err := parse.Parse(templateName, text, left, right, names)
+	trees, err := parse.Parse(templateName, text, leftDelimiter, rightDelimiter, functionNames)
 	if err != nil {
-		return nil, []Finding{templateError(err)}
+		return nil, []Finding{templateFinding(err)}
 	}
 	tree := trees[templateName]
 	c := checker{text: text, recurs: recurs}
-	c.list(tree.Root, true)
+	c.check(tree.Root, true)
 	for name, other := range trees {
 		if name != templateName {
 			c.find(other.Root, "define and block are not allowed: write the text itself")
@@ -35,7 +175,7 @@ func compile(text string, line int, recurs bool) (*template.Template, []Finding)
 	}
 	t, err := template.New(templateName).Option("missingkey=error").AddParseTree(templateName, tree)
 	if err != nil {
-		return nil, []Finding{templateError(err)}
+		return nil, []Finding{templateFinding(err)}
 	}
 	return t, nil
 }
@@ -43,33 +183,133 @@ func compile(text string, line int, recurs bool) (*template.Template, []Finding)
 // templatePlace is how the library's errors begin.
 var templatePlace = regexp.MustCompile(`^(?:template: )?` + templateName + `:(\d+)(?::\d+)?: (?:executing "` + templateName + `" at )?`)
 
-// delimiters are ours where the library writes its own.
-var delimiters = strings.NewReplacer("{{", left, "}}", right)
-
-// templateError makes a finding of an error of the library.
-func templateError(err error) Finding {
+// templateFinding makes a finding of an error of the library, which writes its own
+// delimiters.
+func templateFinding(err error) Finding {
 	text, line := err.Error(), 0
 	if match := templatePlace.FindStringSubmatch(text); match != nil {
 		text = text[len(match[0]):]
 		line, _ = strconv.Atoi(match[1])
 	}
+	text = strings.NewReplacer("{{", leftDelimiter, "}}", rightDelimiter).Replace(text)
 	if strings.HasPrefix(text, "function ") {
-		text += ": want one of " + strings.Join(functionNames(), ", ")
+		text += ": want one of " + strings.Join(sortedFunctionNames(), ", ")
 	}
-	return Finding{Line: line, Text: "template: " + shownText(delimiters.Replace(text))}
+	return Finding{Line: line, Text: "template: " + shorten(text)}
 }
 
-// shownText is a message that may quote what a template says.
-func shownText(s string) string {
-	const most = 400
-	s = strings.Map(func(r rune) rune {
-		if hidden(r) != "" || r == '\n' || r == '\t' {
-			return ' '
+// checker looks in a template for what might not end, or has no meaning. A range
+// goes over a list of pages, at most MaxPages, and not inside another range, and
+// nothing calls itself. So every template ends soon.
+type checker struct {
+	text     string
+	recurs   bool
+	inRange  bool
+	findings []Finding
+}
+
+func (c *checker) find(n parse.Node, text string) {
+	line := lineAt(c.text, min(int(n.Position()), len(c.text)))
+	c.findings = append(c.findings, Finding{Line: line, Text: "template: " + text})
+}
+
+// check checks a node and those below it. top reports whether dot holds the
+// variables of the template.
+func (c *checker) check(n parse.Node, top bool) {
+	switch n := n.(type) {
+	case *parse.ListNode:
+		if n == nil {
+			return
 		}
-		return r
-	}, s)
-	if len(s) > most {
-		return cut(s, most) + "…"
+		for _, child := range n.Nodes {
+			c.check(child, top)
+		}
+	case *parse.ActionNode:
+		c.check(n.Pipe, top)
+	case *parse.IfNode:
+		c.check(n.Pipe, top)
+		c.check(n.List, top)
+		c.check(n.ElseList, top)
+	case *parse.WithNode:
+		c.check(n.Pipe, top)
+		c.check(n.List, false)
+		c.check(n.ElseList, top)
+	case *parse.RangeNode:
+		c.check(n.Pipe, top)
+		if !rangesOverPages(n.Pipe) {
+			c.find(n, "range goes over pages: write it as [[ range top_pages \"week\" 10 ]]")
+		}
+		if c.inRange {
+			c.find(n, "a range inside a range is not allowed: write one after the other")
+			return
+		}
+		c.inRange = true
+		c.check(n.List, false)
+		c.inRange = false
+		c.check(n.ElseList, top)
+	case *parse.TemplateNode:
+		c.find(n, "template and block are not allowed: write the text itself")
+	case *parse.PipeNode:
+		for _, command := range n.Cmds {
+			for _, argument := range command.Args {
+				c.check(argument, top)
+			}
+		}
+	case *parse.ChainNode:
+		c.check(n.Node, top)
+	case *parse.FieldNode:
+		if top {
+			c.variable(n, n.Ident[0])
+		}
+	case *parse.VariableNode:
+		if n.Ident[0] == "$" && len(n.Ident) > 1 {
+			c.variable(n, n.Ident[1])
+		}
 	}
-	return s
+}
+
+// rangesOverPages reports whether a range calls a function that lists pages.
+func rangesOverPages(p *parse.PipeNode) bool {
+	if len(p.Cmds) != 1 {
+		return false
+	}
+	function, ok := p.Cmds[0].Args[0].(*parse.IdentifierNode)
+	return ok && slices.Contains([]string{"top_pages", "rising_pages", "falling_pages"}, function.Ident)
+}
+
+func (c *checker) variable(n parse.Node, name string) {
+	switch {
+	case !slices.Contains(variableNames, name):
+		c.find(n, "."+shorten(name)+" is unknown: want one of ."+strings.Join(variableNames, ", ."))
+	case name == "firing" && !c.recurs:
+		c.find(n, ".firing is only available in a prompt with a schedule: use .date")
+	}
+}
+
+// sampleNumbers are made-up numbers for windows that end on a date: MaxPages pages
+// that gain visitors and as many that lose some.
+type sampleNumbers struct{ end analytics.Date }
+
+func (s sampleNumbers) windows(g analytics.Granularity) (window, former analytics.Window) {
+	days := max(7, analytics.Date(g.RollingDays()))
+	return analytics.Window{From: s.end - days, To: s.end}, analytics.Window{From: s.end - 2*days, To: s.end - days}
+}
+
+func (s sampleNumbers) Site(_ context.Context, _ string, g analytics.Granularity) (Site, error) {
+	window, former := s.windows(g)
+	return Site{window, former, analytics.Totals{Human: 900, AI: 200, Total: 1000}, analytics.Totals{Human: 800, AI: 100, Total: 850}}, nil
+}
+
+func (s sampleNumbers) Pages(_ context.Context, _ string, g analytics.Granularity) (Pages, error) {
+	window, former := s.windows(g)
+	pages := Pages{Window: window, FormerWindow: former}
+	row := func(path string, n int64) analytics.Row {
+		return analytics.Row{Path: path, Human: n, AI: n, Total: n}
+	}
+	for i := range int64(MaxPages) {
+		up, down := fmt.Sprintf("/example/up-%d", i), fmt.Sprintf("/example/down-%d", i)
+		pages.Rows = append(pages.Rows, row(up, 200+2*i), row(down, 100+i))
+		pages.Former = append(pages.Former, row(up, 100+i), row(down, 200+2*i))
+	}
+	return pages, nil
 }

@@ -96,7 +96,7 @@ follow_ups:
 fine
 [[ .nix ]]`), Rules{})
 	want := []string{
-		`f.md:5: template: function "wrong" not defined: want one of ` + strings.Join(functionNames(), ", "),
+		`f.md:5: template: function "wrong" not defined: want one of ` + strings.Join(sortedFunctionNames(), ", "),
 		"f.md:6: follow_ups: want text, got a list",
 		"f.md:10: template: .nix is unknown: want one of .id, .project, .title, .date, .firing",
 		"f.md:14: template: .nix is unknown: want one of .id, .project, .title, .date, .firing",

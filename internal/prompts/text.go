@@ -2,65 +2,59 @@ package prompts
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// normal gives text one kind of line end.
-var normal = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+// MaxPathBytes is how much of a page's path reaches a prompt.
+const MaxPathBytes = 200
 
-// bom may begin a file; editors on Windows put it there.
+// bom may begin a file: editors on Windows write it.
 const bom = "\uFEFF"
 
-// tidy takes blank lines from the beginning of a text and white space from its
-// end. It returns how many lines went from the beginning.
-func tidy(s string) (string, int) {
-	cut := 0
-	for {
+// newlines replaces all kinds of line ends by \n.
+var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
+// trimBlank removes blank lines from the beginning of a text and white space from
+// its end. It returns how many lines it removed at the beginning.
+func trimBlank(s string) (string, int) {
+	for removed := 0; ; removed++ {
 		line, rest, more := strings.Cut(s, "\n")
 		if !more || strings.Trim(line, " \t") != "" {
-			return strings.TrimRight(s, " \t\n"), cut
+			return strings.TrimRight(s, " \t\n"), removed
 		}
-		s, cut = rest, cut+1
+		s = rest
 	}
 }
 
-// checkText finds characters that no prompt has: those that cannot be seen, and
-// those by which a reviewer sees another text than is sent. It returns the line
-// of the first, counted from 1, and what is wrong, or 0.
-func checkText(s string) (line int, problem string) {
-	var first rune
-	var at, count int
-	for i, r := range s {
-		if r == utf8.RuneError && invalid(s[i:]) {
-			return lineAt(s, i), "a byte that is not UTF-8: save the file as UTF-8"
-		}
-		if hidden(r) == "" {
-			continue
-		}
-		if count++; count == 1 {
-			first, at = r, i
-		}
-	}
-	switch count {
-	case 0:
-		return 0, ""
-	case 1:
-		return lineAt(s, at), fmt.Sprintf("%U %s: remove it", first, hidden(first))
-	}
-	return lineAt(s, at), fmt.Sprintf("%U %s: remove it and %d more like it", first, hidden(first), count-1)
-}
-
-func invalid(s string) bool {
-	_, size := utf8.DecodeRuneInString(s)
-	return size == 1
-}
-
+// lineAt returns the line of byte i of s, counted from 1.
 func lineAt(s string, i int) int { return 1 + strings.Count(s[:i], "\n") }
 
-// hidden says why a character is in no prompt, or nothing.
-func hidden(r rune) string {
+// checkText looks for characters that are not allowed in a prompt: invisible ones,
+// and those that make a reviewer see another text than is sent. It returns the line
+// of the first one and the problem, or 0.
+func checkText(s string) (line int, problem string) {
+	count := 0
+	for i, r := range s {
+		if r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)) {
+			return lineAt(s, i), "a byte that is not UTF-8: save the file as UTF-8"
+		}
+		if reason := forbidden(r); reason != "" {
+			if count++; count == 1 {
+				line, problem = lineAt(s, i), fmt.Sprintf("%U %s: remove it", r, reason)
+			}
+		}
+	}
+	if count > 1 {
+		problem += fmt.Sprintf(" and %d more like it", count-1)
+	}
+	return line, problem
+}
+
+// forbidden says why a character is not allowed in a prompt, or nothing.
+func forbidden(r rune) string {
 	switch {
 	case r == '\n', r == '\t':
 		return ""
@@ -69,7 +63,7 @@ func hidden(r rune) string {
 	case r >= 0x202A && r <= 0x202E, r >= 0x2066 && r <= 0x2069:
 		return "changes the order in which text is shown, so that a reviewer sees another text than is sent"
 	case r >= 0xE0000 && r <= 0xE007F:
-		return "cannot be seen, so that a reviewer sees another text than is sent"
+		return "is invisible, so that a reviewer sees another text than is sent"
 	}
 	return ""
 }
@@ -90,10 +84,58 @@ func checkLine(s string) string {
 	return ""
 }
 
-// shown is a path or value as messages show it: quoted where it is not plain, and cut.
-func shown(s string) string {
+// printable is a path or value as messages show it: in quotes and cut if it would
+// not print on one line.
+func printable(s string) string {
 	if checkLine(s) == "" {
 		return s
 	}
 	return quote(s)
+}
+
+// quote writes foreign text (a page's path) as data: in double quotes, on one line,
+// with "…" after MaxPathBytes. Quotes, backslashes, backquotes and invisible
+// characters are escaped, so it can end neither the quotes nor a code span around
+// them.
+func quote(s string) string {
+	more := ""
+	if len(s) > MaxPathBytes {
+		s, more = cut(s, MaxPathBytes), "…"
+	}
+	return strings.ReplaceAll(strconv.Quote(s), "`", `\x60`) + more
+}
+
+// cut returns the longest beginning of s that has at most n bytes and does not end
+// inside a character.
+func cut(s string, n int) string {
+	for i := n; i > n-utf8.UTFMax; i-- {
+		if utf8.RuneStart(s[i]) {
+			return s[:i]
+		}
+	}
+	return s[:n]
+}
+
+// shorten is a message that may quote what a template says.
+func shorten(message string) string {
+	const most = 400
+	message = strings.Map(func(r rune) rune {
+		if forbidden(r) != "" || r == '\n' || r == '\t' {
+			return ' '
+		}
+		return r
+	}, message)
+	if len(message) > most {
+		return cut(message, most) + "…"
+	}
+	return message
+}
+
+// join lists names in a message, the first 20 of them.
+func join(names []string) string {
+	const most = 20
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }

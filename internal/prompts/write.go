@@ -1,6 +1,7 @@
 package prompts
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -11,19 +12,22 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/docgauge/docgauge/internal/durable"
 )
 
-// Write adds p to the folder as a new file, for who asks for it, and returns the
-// file's path below the folder. name is that path, its folder must be there; without
-// an extension it gets .md, and if it is empty it is made from the id or the title.
-// An id that is empty, or the path, is not written: the path is it then.
+// Write adds p to the folder as a new file and returns the file's path below the
+// folder. name is that path; its folder must exist. Without an extension it gets
+// .md, and an empty name is made from the id or the title. The id is not written if
+// it is empty or equal to the path, since the path is the id then.
 //
-// The file comes whole or not at all, and never takes the place of another. It is
-// not written if it, together with those that are there, breaks a rule; the error is
-// an [Error] then. It is a [NameError] if another name would do, and any other error
-// is of the file system.
+// The file appears whole or not at all, and never replaces another one. It is not
+// written if it breaks a rule, on its own or together with the files that exist; the
+// error is an [Error] then. It is a [NameError] if another name would do, and any
+// other error is of the file system.
 func (f *Folder) Write(name string, p Prompt) (string, error) {
 	name, err := fileName(name, p)
 	if err != nil {
@@ -32,17 +36,35 @@ func (f *Folder) Write(name string, p Prompt) (string, error) {
 	if p.ID == name {
 		p.ID = ""
 	}
-	data := encode(p)
+	data, err := encode(p)
+	if err != nil {
+		return "", err
+	}
 	root, err := f.root()
 	if err != nil {
 		return "", err
 	}
 	defer root.Close()
-	if err := f.fits(root, name, data); err != nil {
-		return "", err
+	if _, err := root.Lstat(name); err == nil {
+		return "", NameError{fmt.Errorf("prompt %s: %w: choose another name", name, fs.ErrExist)}
+	}
+	files, err := walk(root, f.rules, nil)
+	if err != nil {
+		return "", f.unusable(err)
+	}
+	added := &file{path: name}
+	added.prompt, added.findings = parseFile(name, data, f.rules)
+	var broken Error
+	for _, finding := range classify(append(files, added), f.rules).Findings {
+		if finding.Path == name {
+			broken = append(broken, finding)
+		}
+	}
+	if len(broken) > 0 {
+		return "", broken
 	}
 	if err := create(root, name, data); err != nil {
-		err = fmt.Errorf("prompt %s: %w", name, plainError(err))
+		err = fmt.Errorf("prompt %s: %w", name, withoutPath(err))
 		if nameIsWrong(err) {
 			err = NameError{err}
 		}
@@ -51,39 +73,29 @@ func (f *Folder) Write(name string, p Prompt) (string, error) {
 	return name, nil
 }
 
-// NameError says why a new prompt file cannot have the name that was asked for.
+// NameError says why a new prompt file cannot have the requested name.
 type NameError struct{ error }
 
 func (e NameError) Unwrap() error { return e.error }
 
-// nameIsWrong tells what creating a file says of its name from what it says of the
-// file system. That a path leads out of the folder is no error of the system.
+// nameIsWrong reports whether creating a file failed because of its name. That a path
+// leads out of the folder is not an error of the system.
 func nameIsWrong(err error) bool {
 	number, ofSystem := errors.AsType[syscall.Errno](err)
-	return !ofSystem || slices.Contains([]syscall.Errno{syscall.EEXIST, syscall.ENOENT, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.ELOOP}, number)
+	return !ofSystem || slices.Contains([]syscall.Errno{
+		syscall.EEXIST, syscall.ENOENT, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.ELOOP,
+	}, number)
 }
 
-// fits checks a file that is to be written against all rules.
-func (f *Folder) fits(root *os.Root, name string, data []byte) error {
-	if _, err := root.Lstat(name); err == nil {
-		return NameError{fmt.Errorf("prompt %s: %w: choose another name", name, fs.ErrExist)}
+// withoutPath removes the paths from an error of the file system.
+func withoutPath(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
 	}
-	files, err := gather(root, f.rules, nil)
-	if err != nil {
-		return f.refuse(err)
+	if le, ok := errors.AsType[*os.LinkError](err); ok {
+		return le.Err
 	}
-	added := &file{path: name}
-	added.prompt, added.findings = parseFile(name, data, f.rules)
-	var wrong Error
-	for _, finding := range judge(append(files, added), f.rules).Findings {
-		if finding.Path == name {
-			wrong = append(wrong, finding)
-		}
-	}
-	if len(wrong) > 0 {
-		return wrong
-	}
-	return nil
+	return err
 }
 
 // fileName checks the name of a new file, or makes one.
@@ -95,26 +107,28 @@ func fileName(name string, p Prompt) (string, error) {
 		name += ".md"
 	}
 	hidden := strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
-	switch problem := checkLine(name); {
+	problem := checkLine(name)
+	switch {
 	case problem != "":
-		return "", NameError{fmt.Errorf("prompt file %s: %s", quote(name), problem)}
 	case hidden, !fs.ValidPath(name), strings.Contains(name, `\`):
-		return "", NameError{fmt.Errorf("prompt file %s: want a path below the folder, with slashes, of names that do not begin with a dot", quote(name))}
+		problem = "want a path below the folder, with slashes, of names that do not begin with a dot"
 	case !isPrompt(name):
-		return "", NameError{fmt.Errorf("prompt file %s: want a name that ends in .md or .txt", quote(name))}
+		problem = "want a name that ends in .md or .txt"
+	default:
+		return name, nil
 	}
-	return name, nil
+	return "", NameError{fmt.Errorf("prompt file %s: %s", quote(name), problem)}
 }
 
-// unslug is what no file name made here has.
-var unslug = regexp.MustCompile(`[^a-z0-9]+`)
+// notSlug matches what is replaced in generated file names.
+var notSlug = regexp.MustCompile(`[^a-z0-9]+`)
 
-// slug makes a file name of the id or the title.
+// slug makes a file name from the id or the title.
 func slug(p Prompt) string {
 	const most = 80
 	for _, s := range []string{p.ID, p.Title} {
 		s = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(s), ".md"), ".txt")
-		s = strings.Trim(unslug.ReplaceAllString(s, "-"), "-")
+		s = strings.Trim(notSlug.ReplaceAllString(s, "-"), "-")
 		if len(s) > most {
 			s = strings.Trim(s[:most], "-")
 		}
@@ -125,35 +139,38 @@ func slug(p Prompt) string {
 	return "prompt-" + digest(p)[:8] + ".md"
 }
 
-// create writes a new file, durable when it returns. It is written under a name
-// that no scan sees and then linked, which fails if the name is taken.
-func create(root *os.Root, name string, data []byte) (err error) {
+// create writes a new file, durable when it returns: under a temporary name that no
+// scan reads, and then linked, which fails if the name is taken.
+func create(root *os.Root, name string, data []byte) error {
 	dir, base := path.Split(name)
 	temporary := dir + "." + base[:min(len(base), 40)] + "." + rand.Text() + ".tmp"
-	if err := writeSync(root, temporary, data); err != nil {
-		return errors.Join(err, ignoreGone(root.Remove(temporary)))
+	err := writeSynced(root, temporary, data)
+	if err == nil {
+		if err = root.Link(temporary, name); err != nil && !errors.Is(err, fs.ErrExist) {
+			err = renameNew(root, temporary, name)
+		}
 	}
-	err = root.Link(temporary, name)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		err = take(root, temporary, name)
+	gone := root.Remove(temporary)
+	if errors.Is(gone, fs.ErrNotExist) {
+		gone = nil
 	}
-	return errors.Join(err, ignoreGone(root.Remove(temporary)), durable.SyncDirIn(root, path.Clean("./"+dir)))
+	return errors.Join(err, gone, durable.SyncDirIn(root, path.Clean("./"+dir)))
 }
 
-// take is for file systems without links: it makes the name its own, empty, and
-// puts the file there.
-func take(root *os.Root, temporary, name string) error {
-	own, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+// renameNew is for file systems without links: it reserves the name with an empty
+// file and renames the temporary file over it.
+func renameNew(root *os.Root, temporary, name string) error {
+	reserved, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
-	if err := own.Close(); err != nil {
+	if err := reserved.Close(); err != nil {
 		return err
 	}
 	return root.Rename(temporary, name)
 }
 
-func writeSync(root *os.Root, name string, data []byte) error {
+func writeSynced(root *os.Root, name string, data []byte) error {
 	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
@@ -162,20 +179,81 @@ func writeSync(root *os.Root, name string, data []byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-func ignoreGone(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// encode writes p as a file: front matter with the keys that have a value, in their
+// usual order, then the body.
+func encode(p Prompt) ([]byte, error) {
+	front := &yaml.Node{Kind: yaml.MappingNode}
+	add := func(key string, value *yaml.Node) {
+		front.Content = append(front.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
 	}
-	return err
+	text := func(key, value string) {
+		if value != "" {
+			add(key, textNode(value))
+		}
+	}
+	list := func(key string, values []string) {
+		if len(values) == 0 {
+			return
+		}
+		node := &yaml.Node{Kind: yaml.SequenceNode}
+		for _, v := range values {
+			node.Content = append(node.Content, textNode(v))
+		}
+		add(key, node)
+	}
+	text("id", p.ID)
+	text("project", p.Project)
+	text("title", p.Title)
+	text("not_before", timeText(p.NotBefore))
+	text("expires", timeText(p.Expires))
+	text("schedule", p.Schedule.String())
+	list("depends_on", p.DependsOn)
+	list("follow_ups", p.FollowUps)
+	text("concurrency_key", p.ConcurrencyKey)
+	if p.OnUnknown != "" && p.OnUnknown != Hold {
+		add("on_unknown", &yaml.Node{Kind: yaml.ScalarNode, Value: string(p.OnUnknown)})
+	}
+	if p.Template {
+		add("template", &yaml.Node{Kind: yaml.ScalarNode, Value: "true"})
+	}
+	body, _ := trimBlank(newlines.Replace(p.Body))
+	if len(front.Content) == 0 && !strings.HasPrefix(strings.TrimLeft(body, " \t"), fence) && !strings.HasPrefix(body, bom) {
+		return []byte(body + "\n"), nil
+	}
+	var out bytes.Buffer
+	out.WriteString(fence + "\n")
+	if len(front.Content) > 0 {
+		encoder := yaml.NewEncoder(&out)
+		encoder.SetIndent(2)
+		if err := errors.Join(encoder.Encode(front), encoder.Close()); err != nil {
+			return nil, err
+		}
+	}
+	out.WriteString(fence + "\n" + body + "\n")
+	return out.Bytes(), nil
 }
 
-// plainError leaves out the names of an error of the file system, but keeps what it is.
-func plainError(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
+// noBlock matches text that a YAML block does not keep: white space before the first
+// line or around another, and what YAML takes for the end of a line or of a document.
+var noBlock = regexp.MustCompile(`^[ \t]|\n\t|[ \t](?:\n|$)|[^\n\t -~\x{A1}-\x{2027}\x{2030}-\x{D7FF}]`)
+
+// textNode is text that reads back as the same text: a block if it has several lines,
+// else in quotes.
+func textNode(s string) *yaml.Node {
+	style := yaml.DoubleQuotedStyle
+	if strings.Contains(s, "\n") && !noBlock.MatchString(s) {
+		style = yaml.LiteralStyle
 	}
-	if le, ok := errors.AsType[*os.LinkError](err); ok {
-		return le.Err
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s, Style: style}
+}
+
+// timeText writes a time, as a date if it is the beginning of a day.
+func timeText(t time.Time) string {
+	switch t = t.UTC(); {
+	case t.IsZero():
+		return ""
+	case t.Equal(t.Truncate(24 * time.Hour)):
+		return t.Format(time.DateOnly)
 	}
-	return err
+	return t.Format(time.RFC3339Nano)
 }

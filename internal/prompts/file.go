@@ -1,0 +1,423 @@
+package prompts
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agext/levenshtein"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+// fence begins and ends the front matter.
+const fence = "---"
+
+// keys are the keys of front matter.
+var keys = []string{
+	"id", "project", "title", "not_before", "expires", "schedule",
+	"depends_on", "follow_ups", "concurrency_key", "on_unknown", "template",
+}
+
+var (
+	projectForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+	nameForm    = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,%d}$`, MaxNameBytes-1))
+)
+
+// parser parses one file: it fills in a prompt and collects findings.
+type parser struct {
+	prompt   Prompt
+	rules    Rules
+	keys     map[string]*yaml.Node // the known keys that are given
+	values   map[string]*yaml.Node // their values, if they have one that can be read
+	unread   bool                  // it is not known which keys are given
+	findings []Finding
+}
+
+func (r *parser) find(line int, format string, args ...any) {
+	r.findings = append(r.findings, Finding{Path: r.prompt.Path, Line: line, Text: fmt.Sprintf(format, args...)})
+}
+
+// parseFile parses the file at path, whose whole content is data. The prompt always
+// has a path and an id; it keeps every rule if there are no findings.
+func parseFile(path string, data []byte, rules Rules) (Prompt, []Finding) {
+	r := &parser{
+		prompt: Prompt{ID: path, Path: path, OnUnknown: Hold}, rules: rules,
+		keys: map[string]*yaml.Node{}, values: map[string]*yaml.Node{},
+	}
+	p := &r.prompt
+	if len(data) > MaxBytes {
+		r.find(0, "larger than 64 KiB: shorten it, or split it")
+		return *p, r.findings
+	}
+	text := newlines.Replace(strings.TrimPrefix(string(data), bom))
+	line, problem := checkText(text)
+	if problem != "" {
+		r.find(line, "%s", problem)
+	}
+	front, body, bodyLine := r.split(text)
+	if problem == "" || line >= bodyLine {
+		r.frontMatter(front)
+	} else {
+		r.unread = true
+	}
+	var blank int
+	p.Body, blank = trimBlank(body)
+	p.bodyLine = bodyLine + blank
+	if p.Body == "" {
+		r.find(bodyLine, "the prompt is empty: write what the agent is to do below the front matter")
+	}
+	if known := r.rules.Projects; r.keys["project"] == nil && !r.unread {
+		switch len(known) {
+		case 0:
+		case 1:
+			p.Project = known[0]
+		default:
+			r.find(0, "project: missing, and several are configured: add one of %s", join(known))
+		}
+	}
+	if !p.NotBefore.IsZero() && !p.Expires.IsZero() && !p.NotBefore.Before(p.Expires) {
+		r.find(r.keys["expires"].Line, "expires: not after not_before, so it never runs: change one of them")
+	}
+	if p.Recurs() && len(p.DependsOn) > 0 {
+		r.find(r.keys["depends_on"].Line,
+			"depends_on: a prompt with a schedule cannot depend on others: remove one of the two keys")
+	}
+	if p.Template {
+		for _, f := range checkTemplates(*p) {
+			r.find(f.Line, "%s", f.Text)
+		}
+	}
+	p.Digest = digest(*p)
+	return *p, sorted(r.findings)
+}
+
+// split parts a file into its front matter and its body, which begins on bodyLine.
+func (r *parser) split(text string) (front, body string, bodyLine int) {
+	isFence := func(line string) bool { return strings.TrimRight(line, " \t") == fence }
+	first, rest, _ := strings.Cut(text, "\n")
+	if !isFence(first) {
+		// Front matter that begins later would be sent as text.
+		late, blank := trimBlank(text)
+		if first, _, _ := strings.Cut(late, "\n"); strings.Trim(first, " \t") == fence {
+			r.find(blank+1, "front matter must begin on the first line: remove what is before it, or write *** for a rule")
+			r.unread = true
+		}
+		return "", text, 1
+	}
+	for line, i := 2, 0; i < len(rest); line++ {
+		one, _, _ := strings.Cut(rest[i:], "\n")
+		end := min(i+len(one)+1, len(rest))
+		if isFence(one) {
+			return rest[:i], rest[end:], line + 1
+		}
+		i = end
+	}
+	r.find(1, "the front matter that begins here does not end: close it with a line of three dashes")
+	r.unread = true
+	return "", text, 1
+}
+
+// frontMatter reads the front matter: a mapping of the known keys to text, true or
+// false, or lists of text. The rest of YAML is not allowed. It reads the nodes
+// instead of decoding into a struct: that would end at the first duplicate key, with
+// a message for each pair of them, and every other finding would be lost.
+func (r *parser) frontMatter(text string) {
+	mapping := r.mapping(text)
+	if mapping == nil {
+		return
+	}
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		key, value := mapping.Content[i], mapping.Content[i+1]
+		before := r.keys[key.Value]
+		switch {
+		case key.Kind == yaml.AliasNode, key.ShortTag() == "!!merge": // noted by plain
+		case key.Kind != yaml.ScalarNode:
+			r.find(key.Line, "front matter: a key is a word, got %s", describe(key))
+		case !slices.Contains(keys, key.Value):
+			r.find(key.Line, "%s: unknown key: %s", printable(key.Value), didYouMean(key.Value))
+		case before != nil:
+			r.find(key.Line, "%s: is on line %d already: remove one of them", key.Value, before.Line)
+		default:
+			r.keys[key.Value] = key
+			if value.Kind == yaml.ScalarNode && value.ShortTag() == "!!null" {
+				r.find(key.Line, "%s: has no value: write one, or remove the key", key.Value)
+			} else if value.Kind != yaml.AliasNode && value.Style&yaml.TaggedStyle == 0 {
+				r.values[key.Value] = value
+			}
+		}
+	}
+	r.fill()
+}
+
+// mapping parses the front matter, which begins on the second line of the file. It
+// returns nil if there are no keys to read.
+func (r *parser) mapping(text string) *yaml.Node {
+	if i := strings.IndexAny(text, "\u2028\u2029"); i >= 0 {
+		r.find(1+lineAt(text, i), `front matter: U+2028 and U+2029 end a line in YAML: write "\u2028" in quotes`)
+		r.unread = true
+		return nil
+	}
+	decoder := yaml.NewDecoder(strings.NewReader("\n" + text))
+	var document, second yaml.Node
+	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		r.invalidYAML(err)
+		return nil
+	}
+	if err := decoder.Decode(&second); err == nil {
+		r.find(second.Line, "front matter: a second YAML document begins: remove the line before it")
+	} else if !errors.Is(err, io.EOF) {
+		r.invalidYAML(err)
+	}
+	if len(document.Content) == 0 {
+		return nil
+	}
+	mapping := document.Content[0]
+	r.plain(mapping)
+	if mapping.Kind == yaml.MappingNode {
+		return mapping
+	}
+	if mapping.Kind != yaml.ScalarNode || mapping.ShortTag() != "!!null" {
+		r.find(mapping.Line, "front matter: want lines of the form key: value, got %s", describe(mapping))
+	}
+	return nil
+}
+
+var (
+	// yamlLine is how the library's errors begin.
+	yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+	// yamlEarly are the errors whose line the library counts from 0.
+	yamlEarly = regexp.MustCompile(`^did not find expected (<|node content|'-'|key$|',')|^found (duplicate|incompatible|undefined)`)
+)
+
+func (r *parser) invalidYAML(err error) {
+	r.unread = true
+	line, text := 2, err.Error()
+	if match := yamlLine.FindStringSubmatch(text); match != nil {
+		text = text[len(match[0]):]
+		if n, err := strconv.Atoi(match[1]); err == nil {
+			line = n
+		}
+		if yamlEarly.MatchString(text) {
+			line++
+		}
+	}
+	r.find(line, "front matter: not YAML, %s: want lines of the form key: value, with quotes around values that are more than words", printable(text))
+}
+
+// plain finds what gives a value another meaning than the text that is written:
+// anchors, aliases, merge keys and tags.
+func (r *parser) plain(n *yaml.Node) {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		r.find(n.Line, "front matter: the alias *%s is not allowed: write the value itself", printable(n.Value))
+		return
+	case n.ShortTag() == "!!merge":
+		r.find(n.Line, "front matter: merge keys are not allowed: write the keys themselves")
+	case n.Style&yaml.TaggedStyle != 0:
+		r.find(n.Line, "front matter: the tag %s is not allowed: remove it", printable(n.Tag))
+	}
+	if n.Anchor != "" {
+		r.find(n.Line, "front matter: the anchor &%s is not allowed: remove it", printable(n.Anchor))
+	}
+	for _, child := range n.Content {
+		r.plain(child)
+	}
+}
+
+// fill fills in the prompt from the values.
+func (r *parser) fill() {
+	p := &r.prompt
+	if id := r.text("id", checkName); id != "" {
+		p.ID, p.idLine = id, r.values["id"].Line
+	}
+	p.ConcurrencyKey = r.text("concurrency_key", checkName)
+	p.Project = r.text("project", func(s string) string {
+		switch known := r.rules.Projects; {
+		case !projectForm.MatchString(s):
+			return quote(s) + ": want 1 to 128 letters, digits, underscores or dashes"
+		case len(known) > 0 && !slices.Contains(known, s):
+			return s + " is not configured: want " + join(known) + ", or add it to DOCGAUGE_PROJECTS"
+		}
+		return ""
+	})
+	p.Title = r.text("title", func(s string) string {
+		if s == "" {
+			return "empty: write one, or remove the key"
+		}
+		return checkLine(s)
+	})
+	p.NotBefore, p.Expires = r.time("not_before"), r.time("expires")
+	r.text("schedule", func(s string) string {
+		// The errors of a cron expression may quote it as it is.
+		if problem := checkLine(s); problem != "" {
+			return problem
+		}
+		cron, err := schedule.ParseCron(s)
+		if err != nil {
+			return strings.TrimPrefix(err.Error(), "schedule ")
+		}
+		p.Schedule = cron
+		return ""
+	})
+	if action := r.text("on_unknown", func(s string) string {
+		if OnUnknown(s) != Hold && OnUnknown(s) != Resubmit {
+			return quote(s) + ": want hold or resubmit"
+		}
+		return ""
+	}); action != "" {
+		p.OnUnknown = OnUnknown(action)
+	}
+	if v := r.values["template"]; v != nil && (v.Kind != yaml.ScalarNode || v.ShortTag() != "!!bool") {
+		r.find(v.Line, "template: want true or false, got %s", describe(v))
+	} else if v != nil {
+		// The library takes true, True, TRUE, false, False and FALSE for a boolean.
+		p.Template = strings.EqualFold(v.Value, "true")
+	}
+	r.list("depends_on", MaxDependsOn, func(id string, at *yaml.Node) (problem string) {
+		// An id may be a path, which has more characters than a name.
+		switch problem = checkLine(id); {
+		case id == "":
+			problem = "an empty id: write the id or the path of a prompt"
+		case slices.Contains(p.DependsOn, id):
+			problem = id + " is listed twice: remove one"
+		case problem == "":
+			p.DependsOn, p.dependsLines = append(p.DependsOn, id), append(p.dependsLines, at.Line)
+		}
+		return problem
+	})
+	r.list("follow_ups", MaxFollowUps, func(s string, at *yaml.Node) string {
+		// Escapes in quotes can stand for characters that the file itself may not contain.
+		if _, problem := checkText(s); problem != "" {
+			return problem
+		}
+		message, blank := trimBlank(s)
+		if message == "" {
+			return "an empty message: write it, or remove it"
+		}
+		line := at.Line + blank
+		if at.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+			line++
+		}
+		p.FollowUps, p.followUpLines = append(p.FollowUps, message), append(p.followUpLines, line)
+		return ""
+	})
+}
+
+func checkName(s string) string {
+	if nameForm.MatchString(s) {
+		return ""
+	}
+	return fmt.Sprintf("%s: want 1 to %d letters, digits, dots, underscores, dashes or slashes, a letter or digit first", quote(s), MaxNameBytes)
+}
+
+// text returns the value of a key that is text, empty if it is missing or wrong.
+func (r *parser) text(name string, check func(string) (problem string)) string {
+	v := r.values[name]
+	if v == nil || !r.isText(name, v) {
+		return ""
+	}
+	if problem := check(v.Value); problem != "" {
+		r.find(v.Line, "%s: %s", name, problem)
+		return ""
+	}
+	return v.Value
+}
+
+// isText reports whether v is text. Numbers, dates, true and false need quotes, so
+// that the text that is sent is the text that is written.
+func (r *parser) isText(name string, v *yaml.Node) bool {
+	switch {
+	case v.Kind != yaml.ScalarNode:
+		r.find(v.Line, "%s: want text, got %s", name, describe(v))
+	case v.ShortTag() != "!!str":
+		r.find(v.Line, "%s: want text, got %s: put it in quotes", name, describe(v))
+	default:
+		return true
+	}
+	return false
+}
+
+// time returns a date or a time, also one that YAML reads as its own type.
+func (r *parser) time(name string) time.Time {
+	v := r.values[name]
+	if v == nil {
+		return time.Time{}
+	}
+	if tag := v.ShortTag(); v.Kind != yaml.ScalarNode || tag != "!!str" && tag != "!!timestamp" {
+		r.find(v.Line, "%s: want a date or a time, got %s", name, describe(v))
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, v.Value)
+	if d, dateErr := analytics.ParseDate(v.Value); dateErr == nil {
+		t, err = d.Time(), nil
+	}
+	if err != nil || t.Year() < 1970 {
+		r.find(v.Line, "%s: %s: want a day that exists, 2026-01-31 (UTC), or a time, 2026-01-31T09:00:00Z", name, quote(v.Value))
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// list hands the elements of a list, at most limit of them, to add.
+func (r *parser) list(name string, limit int, add func(s string, at *yaml.Node) (problem string)) {
+	v := r.values[name]
+	switch {
+	case v == nil:
+		return
+	case v.Kind != yaml.SequenceNode:
+		r.find(v.Line, "%s: want a list, got %s: write - before each element", name, describe(v))
+		return
+	case len(v.Content) == 0:
+		r.find(v.Line, "%s: the list is empty: add to it, or remove the key", name)
+	case len(v.Content) > limit:
+		r.find(v.Line, "%s: %d elements: want at most %d", name, len(v.Content), limit)
+		return
+	}
+	for _, item := range v.Content {
+		if item.Kind == yaml.AliasNode || !r.isText(name, item) {
+			continue
+		}
+		if problem := add(item.Value, item); problem != "" {
+			r.find(item.Line, "%s: %s", name, problem)
+		}
+	}
+}
+
+// describe names the type of a value in messages.
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.MappingNode:
+		return "keys with values"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	names := map[string]string{
+		"!!str": "text", "!!int": "a number", "!!float": "a number",
+		"!!bool": "true or false", "!!timestamp": "a date", "!!null": "nothing",
+	}
+	return cmp.Or(names[n.ShortTag()], "something else")
+}
+
+// didYouMean names the nearest key, or all of them.
+func didYouMean(name string) string {
+	name = strings.ReplaceAll(strings.ToLower(name), "-", "_")
+	edits := func(key string) int { return levenshtein.Distance(name, key, nil) }
+	nearest := slices.MinFunc(keys, func(a, b string) int { return cmp.Compare(edits(a), edits(b)) })
+	if edits(nearest) > min(3, len(nearest)-1) {
+		return "want one of " + strings.Join(keys, ", ")
+	}
+	return "did you mean " + nearest + "?"
+}
