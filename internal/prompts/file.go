@@ -27,10 +27,7 @@ var keys = []string{
 	"depends_on", "follow_ups", "concurrency_key", "on_unknown", "template",
 }
 
-var (
-	projectForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
-	nameForm    = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,%d}$`, MaxNameBytes-1))
-)
+var nameForm = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,%d}$`, MaxNameBytes-1))
 
 // parser parses one file: it fills in a prompt and collects findings.
 type parser struct {
@@ -244,7 +241,7 @@ func (r *parser) fill() {
 	p.ConcurrencyKey = r.text("concurrency_key", checkName)
 	p.Project = r.text("project", func(s string) string {
 		switch known := r.rules.Projects; {
-		case !projectForm.MatchString(s):
+		case analytics.CheckProject(s) != nil:
 			return quote(s) + ": want 1 to 128 letters, digits, underscores or dashes"
 		case len(known) > 0 && !slices.Contains(known, s):
 			return s + " is not configured: want " + join(known) + ", or add it to DOCGAUGE_PROJECTS"

@@ -15,6 +15,30 @@ import (
 // MaxPages is the maximum number of pages in one list of a template.
 const MaxPages = 100
 
+// ErrNoNumbers: the numbers that a template asks for do not exist, or not yet.
+var ErrNoNumbers = errors.New("no numbers")
+
+// Numbers are the numbers of a project for its templates: of the newest settled
+// window of a granularity, and of the window that ends where that one begins (for a
+// rolling granularity, not the window that ended a day earlier). If one of the two is
+// missing, the error is ErrNoNumbers and says why.
+type Numbers interface {
+	Site(ctx context.Context, project string, g analytics.Granularity) (Site, error)
+	Pages(ctx context.Context, project string, g analytics.Granularity) (Pages, error)
+}
+
+// Site has the totals of two adjacent windows.
+type Site struct {
+	Window, FormerWindow analytics.Window
+	Totals, Former       analytics.Totals
+}
+
+// Pages has the rows of two adjacent windows, in any order.
+type Pages struct {
+	Window, FormerWindow analytics.Window
+	Rows, Former         []analytics.Row
+}
+
 // renderer renders the templates of one prompt. It keeps the numbers it has read, so
 // that all texts of a prompt have the same numbers.
 type renderer struct {
@@ -26,21 +50,19 @@ type renderer struct {
 	sites   map[analytics.Granularity]Site
 	pages   map[analytics.Granularity]Pages
 	windows map[analytics.Granularity]analytics.Window
-	lists   map[listKey]pageList
+	movers  map[moversKey]analytics.Movers
 }
 
-// listKey names a list of MaxPages pages.
-type listKey struct {
-	function    string
+type moversKey struct {
 	granularity string
-	audience    Audience
+	audience    analytics.Audience
 }
 
 func newRenderer(ctx context.Context, p Prompt, at time.Time, n Numbers) *renderer {
 	return &renderer{
 		ctx: ctx, prompt: p, at: at.UTC(), numbers: n,
 		sites: map[analytics.Granularity]Site{}, pages: map[analytics.Granularity]Pages{},
-		windows: map[analytics.Granularity]analytics.Window{}, lists: map[listKey]pageList{},
+		windows: map[analytics.Granularity]analytics.Window{}, movers: map[moversKey]analytics.Movers{},
 	}
 }
 
@@ -64,9 +86,9 @@ func (r *renderer) functions() map[string]any {
 		"date": parseDay, "addDays": addDays, "format": format,
 		"have":          r.have,
 		"site_visitors": r.siteVisitors,
-		"top_pages":     r.pagesBy("top_pages", Top),
-		"rising_pages":  r.pagesBy("rising_pages", Rising),
-		"falling_pages": r.pagesBy("falling_pages", Falling),
+		"top_pages":     r.pagesBy("top_pages", func(m analytics.Movers) []analytics.Change { return m.Top }),
+		"rising_pages":  r.pagesBy("rising_pages", func(m analytics.Movers) []analytics.Change { return m.Rising.First }),
+		"falling_pages": r.pagesBy("falling_pages", func(m analytics.Movers) []analytics.Change { return m.Falling.First }),
 	}
 }
 
@@ -174,36 +196,42 @@ func (r *renderer) siteVisitors(granularity string) (record, error) {
 	return rec, nil
 }
 
-// pagesBy returns a function that lists pages in the order of rank.
+// pagesBy returns a function that lists pages from the ranking of two windows.
 func (r *renderer) pagesBy(
-	name string, rank func(former, next []analytics.Row, a Audience, n int) []Change,
+	name string, choose func(analytics.Movers) []analytics.Change,
 ) func(granularity string, n int, audience ...string) (pageList, error) {
 	return func(granularity string, n int, audience ...string) (pageList, error) {
 		if n < 1 || n > MaxPages {
 			return nil, functionErrorf("%s %d: want from 1 to %d pages", name, n, MaxPages)
 		}
-		key := listKey{name, granularity, Everyone}
+		key := moversKey{granularity, analytics.Everyone}
 		if len(audience) > 0 {
-			key.audience = Audience(audience[0])
+			key.audience = analytics.Audience(audience[0])
 		}
-		if len(audience) > 1 || !slices.Contains([]Audience{Everyone, Human, AI}, key.audience) {
+		audiences := []analytics.Audience{analytics.Everyone, analytics.Human, analytics.AI}
+		if len(audience) > 1 || !slices.Contains(audiences, key.audience) {
 			return nil, functionErrorf(`%s: want "human", "ai" or "total" after the number of pages`, name)
 		}
-		list, ok := r.lists[key]
+		movers, ok := r.movers[key]
 		if !ok {
 			pages, err := r.windowPages(granularity)
 			if err != nil {
 				return nil, err
 			}
-			for _, c := range rank(pages.Former, pages.Rows, key.audience, MaxPages) {
-				rec := newRecord(c.Now, c.Before)
-				rec["path"] = quote(c.Path)
-				rec["line"] = fmt.Sprintf("- %s: %s", rec["path"], rec["line"])
-				list = append(list, rec)
+			movers, err = analytics.FindMovers(analytics.ByPath(pages.Former), analytics.ByPath(pages.Rows), key.audience, MaxPages)
+			if err != nil {
+				return nil, functionErrorf("pages of the %s: %w", granularity, err)
 			}
-			r.lists[key] = list
+			r.movers[key] = movers
 		}
-		return list[:min(n, len(list))], nil
+		list := pageList{}
+		for _, c := range choose(movers)[:min(n, len(choose(movers)))] {
+			rec := newRecord(c.After, c.Before)
+			rec["path"] = quote(c.Path)
+			rec["line"] = fmt.Sprintf("- %s: %s", rec["path"], rec["line"])
+			list = append(list, rec)
+		}
+		return list, nil
 	}
 }
 
