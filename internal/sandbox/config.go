@@ -1,31 +1,40 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// What a zero Config stands for.
+// What a zero Config and a zero Agent stand for.
 const (
 	DefaultProject = "prj_sandbox"
 	DefaultAPIKey  = "sbx_local-trial-key"
 	DefaultDays    = 120
 	DefaultPages   = 640
-	// DefaultMovingDays is how long a day changes where Faults.Moving is set.
+	// DefaultMovingDays is how long a day changes if Faults.Moving is set.
 	DefaultMovingDays = 3
+	DefaultWorkers    = 4
+	// DefaultModel is the model of every job: it is not known what a command uses.
+	DefaultModel = "docgauge-sandbox"
 )
 
 const (
 	maxDays     = 3660
 	maxPages    = 250_000
 	maxLateDays = 365
+	maxWorkers  = 1000
+	// maxLatecomers limits the latecomers of one day.
+	maxLatecomers = 10_000
 )
 
 // Config describes one service. The zero value is a good trial: one project,
@@ -43,7 +52,7 @@ type Config struct {
 	Projects []string
 	// APIKey may do everything, "<prefix>_<secret>"; empty = DefaultAPIKey.
 	APIKey string
-	// Keys that are refused: ExpiredKey with 401, the other two with 403 where
+	// Keys that are refused: ExpiredKey with 401, the other two with 403 if
 	// they lack the scope (GET needs read). Empty = no such key.
 	ExpiredKey, ReadOnlyKey, WriteOnlyKey string
 	// Now tells the time of the service; nil = time.Now.
@@ -62,9 +71,9 @@ type Config struct {
 }
 
 // Faults are injected into the answers; the zero value injects none. All but
-// Latency and RetryAfter concern analytics alone. Requests are numbered from 1
-// in the order they passed authentication, all projects together; "every Nth" and "after N" go by that number. Where several apply, a
-// 429 goes before a 500.
+// Latency and RetryAfter concern analytics alone. Requests are numbered from 1 in
+// the order they passed authentication, all projects together; "every Nth" and
+// "after N" use that number. If several apply, a 429 goes before a 500.
 type Faults struct {
 	// Latency before every answer.
 	Latency time.Duration
@@ -94,31 +103,78 @@ type Faults struct {
 	Moving time.Duration
 	// MovingDays is 1 to 365; 0 = DefaultMovingDays.
 	MovingDays int
-	// PageRows is the most rows of one page, whatever limit asks for; hasMore is
-	// true while rows remain. 0 = as many as asked for.
+	// PageRows is the maximum number of rows of one page, whatever limit asks for;
+	// hasMore is true while rows remain. 0 = as many as asked for.
 	PageRows int
-	// BadWindows: where dateFrom is one of these dates, each row has half a human
-	// visitor too many, so that it is no row of the specification.
+	// BadWindows: if dateFrom is one of these dates, each row has half a human
+	// visitor too many, which the specification does not allow.
 	BadWindows []analytics.Date
 }
 
-var keyForm = regexp.MustCompile(`^[A-Za-z0-9]+_[!-~]+$`)
+// Agent describes the agent half of the service. The zero value pretends: a job
+// is completed at once, with a pull request of the sandbox that adds one line.
+type Agent struct {
+	// Script is a file for agent.ReadScript; empty = the built-in words alone.
+	Script string
+	// After is how long an instruction takes that has no duration by script.
+	After time.Duration
+	// Workers is how many instructions are worked on at once; 0 = DefaultWorkers.
+	Workers int
+	// ArchiveAfter the end of its last instruction a job is archived; 0 = never.
+	ArchiveAfter time.Duration
+	// PublicURL begins the links of pull requests on this sandbox; empty = the
+	// host the reader of the job asked.
+	PublicURL string
+	// Repo is a local git repository that jobs really edit; nil = they pretend.
+	Repo   *Repo
+	Faults AgentFaults
+}
+
+// Repo is a git repository and where its pull requests go.
+type Repo struct {
+	// Path of the repository, the branch pull requests are for (empty = the one
+	// checked out), the command that edits files, its time-out, and what it gets of
+	// the environment: see worktree.Config.
+	Path, Base, Command string
+	Timeout             time.Duration
+	Env                 []string
+	// GitHub is the "owner/name" that gets the pull requests on GitHub, GitHubURL its
+	// REST API (empty = codehost.DefaultGitHub), Remote the remote that branches are
+	// pushed to (empty = "origin"), and Token returns the token. Without GitHub, pull
+	// requests are kept on the sandbox.
+	GitHub, GitHubURL, Remote string
+	Token                     func() (string, error)
+}
+
+// AgentFaults are injected into agent POSTs, creates and messages alike; the
+// zero value injects none. POSTs are numbered apart from all other requests,
+// from 1: those that passed authentication for Latency and ThrottleEvery, those
+// that were accepted for the faults after accepting.
+type AgentFaults struct {
+	// Latency before a POST is accepted, also if the client has gone.
+	Latency time.Duration
+	// RateLimit is how many POSTs pass in a sliding hour, for each project; one
+	// more gets 429 and is not counted. 0 = no limit; the live service has 100.
+	RateLimit int
+	// ThrottleEvery Nth POST gets 429; 0 = none. Retry-After is Faults.RetryAfter.
+	ThrottleEvery int
+	// DropEvery Nth accepted POST has its connection closed instead of a reply.
+	DropEvery int
+	// BadGatewayEvery Nth accepted POST gets 502.
+	BadGatewayEvery int
+	// StallEvery Nth accepted POST waits for Stall with its reply; 0 = each.
+	Stall      time.Duration
+	StallEvery int
+}
 
 func (c Config) withDefaults() Config {
-	if c.Days == 0 {
-		c.Days = DefaultDays
-	}
-	if c.Pages == 0 {
-		c.Pages = DefaultPages
-	}
+	c.Days = cmp.Or(c.Days, DefaultDays)
+	c.Pages = cmp.Or(c.Pages, DefaultPages)
+	c.APIKey = cmp.Or(c.APIKey, DefaultAPIKey)
+	c.Faults.MovingDays = cmp.Or(c.Faults.MovingDays, DefaultMovingDays)
+	c.Agent.Workers = cmp.Or(c.Agent.Workers, DefaultWorkers)
 	if len(c.Projects) == 0 {
 		c.Projects = []string{DefaultProject}
-	}
-	if c.APIKey == "" {
-		c.APIKey = DefaultAPIKey
-	}
-	if c.Faults.MovingDays == 0 {
-		c.Faults.MovingDays = DefaultMovingDays
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -126,37 +182,29 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	c.Agent = c.Agent.withDefaults()
 	return c
 }
 
+// keyForm is the form of API keys.
+var keyForm = regexp.MustCompile(`^[A-Za-z0-9]+_[!-~]+$`)
+
 // validate lists every problem of c at once.
 func (c Config) validate() error {
-	return errors.Join(
-		between("days", c.Days, 1, maxDays),
-		between("pages", c.Pages, 1, maxPages),
-		c.validateProjects(),
-		c.validateKeys(),
-		c.Faults.validate(),
-		c.Agent.validate(),
-	)
-}
-
-func (c Config) validateProjects() error {
 	var problems []error
-	for i, name := range c.Projects {
-		if analytics.CheckProject(name) != nil {
-			problems = append(problems, fmt.Errorf("project %.140q: want 1 to 128 of A-Z a-z 0-9 _ -", name))
-		}
-		if slices.Contains(c.Projects[:i], name) {
-			problems = append(problems, fmt.Errorf("project %.140q: is named twice", name))
+	add := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	between := func(name string, n, least, most int) {
+		if n < least || n > most {
+			add("%s: want %d to %d, got %d", name, least, most, n)
 		}
 	}
-	return errors.Join(problems...)
-}
-
-func (c Config) validateKeys() error {
-	var problems []error
+	for i, name := range c.Projects {
+		if analytics.CheckProject(name) != nil {
+			add("project %.140q: want 1 to 128 of A-Z a-z 0-9 _ -", name)
+		}
+		if slices.Contains(c.Projects[:i], name) {
+			add("project %.140q: is named twice", name)
+		}
+	}
 	keys := map[string]string{}
 	for _, k := range []struct{ name, value string }{
 		{"API key", c.APIKey}, {"expired key", c.ExpiredKey}, {"read-only key", c.ReadOnlyKey}, {"write-only key", c.WriteOnlyKey},
@@ -165,48 +213,57 @@ func (c Config) validateKeys() error {
 			continue
 		}
 		if !keyForm.MatchString(k.value) {
-			problems = append(problems, fmt.Errorf("%s: want <prefix>_<secret>, the prefix of letters and digits, without spaces", k.name))
+			add("%s: want <prefix>_<secret>, the prefix of letters and digits, without spaces", k.name)
 		}
 		if other, taken := keys[k.value]; taken {
-			problems = append(problems, fmt.Errorf("%s: is the %s too; want another one", k.name, other))
+			add("%s: is the %s too; want another one", k.name, other)
 		}
 		keys[k.value] = k.name
 	}
-	return errors.Join(problems...)
-}
-
-func (f Faults) validate() error {
-	return errors.Join(
-		notNegative([]quantity{
-			{"latency", int64(f.Latency)}, {"rate limit", int64(f.RateLimit)}, {"retry after", int64(f.RetryAfter)},
-			{"throttle after", int64(f.ThrottleAfter)}, {"error every", int64(f.ErrorEvery)},
-			{"cut every", int64(f.CutEvery)}, {"drift every", int64(f.DriftEvery)},
-			{"page rows", int64(f.PageRows)},
-		}),
-		between("late days", f.LateDays, 0, maxLateDays),
-		f.validateMoving(),
-	)
-}
-
-// quantity is a number of the configuration with its name.
-type quantity struct {
-	name  string
-	value int64
-}
-
-func notNegative(numbers []quantity) error {
-	var problems []error
-	for _, n := range numbers {
+	f, a := c.Faults, c.Agent
+	between("days", c.Days, 1, maxDays)
+	between("pages", c.Pages, 1, maxPages)
+	between("late days", f.LateDays, 0, maxLateDays)
+	between("agent workers", a.Workers, 1, maxWorkers)
+	timeout := time.Duration(0)
+	if a.Repo != nil {
+		timeout = a.Repo.Timeout
+	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"latency", int64(f.Latency)}, {"rate limit", int64(f.RateLimit)}, {"retry after", int64(f.RetryAfter)},
+		{"throttle after", int64(f.ThrottleAfter)}, {"error every", int64(f.ErrorEvery)},
+		{"cut every", int64(f.CutEvery)}, {"drift every", int64(f.DriftEvery)}, {"page rows", int64(f.PageRows)},
+		{"agent duration", int64(a.After)}, {"agent archive after", int64(a.ArchiveAfter)}, {"agent timeout", int64(timeout)},
+		{"agent latency", int64(a.Faults.Latency)}, {"agent rate limit", int64(a.Faults.RateLimit)},
+		{"agent 429 every", int64(a.Faults.ThrottleEvery)}, {"agent drop every", int64(a.Faults.DropEvery)},
+		{"agent 502 every", int64(a.Faults.BadGatewayEvery)},
+		{"agent stall", int64(a.Faults.Stall)}, {"agent stall every", int64(a.Faults.StallEvery)},
+	} {
 		if n.value < 0 {
-			problems = append(problems, fmt.Errorf("%s: must not be negative; 0 switches it off", n.name))
+			add("%s: must not be negative; 0 switches it off", n.name)
 		}
 	}
+	switch days := time.Duration(f.MovingDays) * 24 * time.Hour; {
+	case f.Moving == 0:
+	case f.Moving < time.Minute || f.Moving%time.Minute != 0:
+		add("moving: want whole minutes, at least one, got %s", f.Moving)
+	case f.MovingDays < 1 || f.MovingDays > maxLateDays:
+		between("moving days", f.MovingDays, 1, maxLateDays)
+	case days/f.Moving > maxLatecomers:
+		add("moving: every %s over %d days is more than %d changes of a day; want fewer days or a longer time", f.Moving, f.MovingDays, maxLatecomers)
+	}
+	if !originURL(a.PublicURL) {
+		add("public URL %.200q: want http:// or https://, a host, and no path, such as http://docs.example:8787", a.PublicURL)
+	}
 	return errors.Join(problems...)
 }
 
-func between(name string, n, least, most int) error {
-	if n < least || n > most {
-		return fmt.Errorf("%s: want %d to %d, got %d", name, least, most, n)
-	}
-	return nil
+// originURL reports whether s is empty or a URL of HTTP with a host and no path.
+func originURL(s string) bool {
+	u, err := url.Parse(s)
+	return s == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
+		u.User == nil && u.RawQuery+u.Fragment == "" && strings.Trim(u.Path, "/") == ""
 }

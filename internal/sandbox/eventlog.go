@@ -1,21 +1,38 @@
 package sandbox
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 // EventLogName is the event log in Config.DataDir: one JSON object a line, with
 // time (RFC 3339), visitor, kind (human or ai), path, and optionally project,
-// which is the first project where it is absent. It is served instead of
-// synthetic traffic as long as it exists.
+// which defaults to the first project. It is served instead of synthetic traffic
+// as long as it exists.
 const EventLogName = "events.ndjson"
+
+const (
+	// maxLine limits one line of the event log, in bytes.
+	maxLine = 1 << 20
+	// maxPath limits a page path, in bytes.
+	maxPath = 2048
+	// tailSize is how much of what was read is compared to tell appending from rewriting.
+	tailSize = 1024
+)
 
 // eventLog follows the event log: each read first takes in what changed. Lines
 // appended to the file are read on their own; any other change reads all again.
@@ -59,6 +76,8 @@ func (l *eventLog) read(project string) (*logTraffic, uint64, error) {
 	return &t, l.reading, nil
 }
 
+// refresh reads the file if it has changed, from the end of the last reading if the
+// file still has the same before it.
 func (l *eventLog) refresh() error {
 	info, err := os.Stat(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,12 +90,6 @@ func (l *eventLog) refresh() error {
 	if l.info != nil && os.SameFile(l.info, info) && info.Size() == l.info.Size() && info.ModTime().Equal(l.info.ModTime()) {
 		return l.err
 	}
-	return l.take()
-}
-
-// take reads the file, from where the last reading ended if that is still what
-// lies before it.
-func (l *eventLog) take() error {
 	f, err := os.Open(l.path)
 	if err != nil {
 		return err
@@ -86,8 +99,7 @@ func (l *eventLog) take() error {
 	if l.info, err = f.Stat(); err != nil {
 		return err
 	}
-	appended := l.content != nil && os.SameFile(before, l.info) && l.content.endsIn(f)
-	if !appended {
+	if l.content == nil || !os.SameFile(before, l.info) || !l.content.isPrefixOf(f) {
 		l.content = newLogContent(l.projects, l.lateDays)
 	}
 	if _, err := f.Seek(l.content.size, io.SeekStart); err != nil {
@@ -98,12 +110,164 @@ func (l *eventLog) take() error {
 	return l.err
 }
 
-// tailSize is how much of what was read is compared to tell appending from rewriting.
-const tailSize = 1024
+// logContent is what was read of the event log.
+type logContent struct {
+	projects map[string]*logTraffic
+	fallback string // project of a line that names none
+	lateDays int
+	size     int64  // bytes read
+	lines    int    // lines read
+	tail     []byte // the last bytes read, at least tailSize of them
+}
 
-// endsIn reports whether f still has, where c ends, what c ended with.
-func (c *logContent) endsIn(f io.ReaderAt) bool {
+func newLogContent(projects []string, lateDays int) *logContent {
+	c := &logContent{projects: map[string]*logTraffic{}, fallback: projects[0], lateDays: lateDays}
+	for _, p := range projects {
+		c.projects[p] = &logTraffic{
+			days: map[analytics.Date][]event{}, pageNumber: map[string]uint32{}, visitorNumber: map[string]uint32{},
+		}
+	}
+	return c
+}
+
+// isPrefixOf reports whether f still has, at the end of c, what c ended with.
+func (c *logContent) isPrefixOf(f io.ReaderAt) bool {
 	now := make([]byte, len(c.tail))
 	_, err := f.ReadAt(now, c.size-int64(len(c.tail)))
 	return (err == nil || len(now) == 0) && bytes.Equal(now, c.tail)
+}
+
+// append reads lines from r to its end. A last line that is not finished yet is
+// left for the next reading, and so is a line with an error, which names file,
+// line and rule.
+func (c *logContent) append(r io.Reader, name string) error {
+	for _, t := range c.projects {
+		t.days = maps.Clone(t.days) // the former map belongs to the views of earlier readings
+	}
+	lines := bufio.NewReaderSize(r, maxLine)
+	for atEnd := false; !atEnd; {
+		line, err := lines.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return fmt.Errorf("%s:%d: line: want at most %d bytes", name, c.lines+1, maxLine)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		problem := c.add(line)
+		atEnd = err != nil
+		if atEnd && errors.Is(problem, io.ErrUnexpectedEOF) {
+			return nil //nolint:nilerr // the half line is read again when it has grown
+		}
+		if problem != nil {
+			return fmt.Errorf("%s:%d: %w", name, c.lines+1, problem)
+		}
+		c.size += int64(len(line))
+		c.lines += bytes.Count(line, []byte{'\n'})
+		c.tail = append(c.tail, line...)
+		if n := len(c.tail); n > 2*tailSize {
+			c.tail = append(c.tail[:0], c.tail[n-tailSize:]...)
+		}
+	}
+	return nil
+}
+
+func (c *logContent) add(line []byte) error {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return nil
+	}
+	e, at, err := parseLine(line)
+	if err != nil {
+		return err
+	}
+	if e.Project == "" {
+		e.Project = c.fallback
+	}
+	t, ok := c.projects[e.Project]
+	if !ok {
+		return fmt.Errorf("project %.140q: is not served; want one of the sandbox's projects, or no project", e.Project)
+	}
+	t.add(e, at, c.lateDays)
+	return nil
+}
+
+// logLine is one line of the event log.
+type logLine struct {
+	Time    string `json:"time"`
+	Visitor string `json:"visitor"`
+	Kind    string `json:"kind"`
+	Path    string `json:"path"`
+	Project string `json:"project"`
+}
+
+func parseLine(line []byte) (e logLine, at time.Time, err error) {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&e); err != nil {
+		return e, at, fmt.Errorf("line: want one JSON object with time, visitor, kind, path and optionally project: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return e, at, errors.New("line: want one JSON object a line, found more after it")
+	}
+	if at, err = time.Parse(time.RFC3339, e.Time); err != nil {
+		return e, at, fmt.Errorf("time %.40q: want RFC 3339 with a zone, such as 2026-10-01T12:00:00Z", e.Time)
+	}
+	switch {
+	case e.Visitor == "":
+		return e, at, errors.New("visitor: is missing or empty")
+	case e.Kind != "human" && e.Kind != "ai":
+		return e, at, fmt.Errorf("kind %.40q: want human or ai", e.Kind)
+	case !strings.HasPrefix(e.Path, "/") || len(e.Path) > maxPath:
+		return e, at, fmt.Errorf("path %.40q: want / at the beginning and at most %d bytes", e.Path, maxPath)
+	}
+	return e, at, nil
+}
+
+// luck distributes the events of a log evenly, the same way on every reading.
+func (e logLine) luck() uint32 {
+	h := fnv.New32a()
+	_, _ = fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s", e.Time, e.Visitor, e.Kind, e.Path)
+	return h.Sum32()
+}
+
+// logTraffic is the events of one project in the event log. A copy is an
+// immutable view: later events are appended beyond its lengths, and days is
+// replaced before it changes.
+type logTraffic struct {
+	days       map[analytics.Date][]event
+	first, end analytics.Date
+	pages      []string
+	people     int
+
+	pageNumber, visitorNumber map[string]uint32
+}
+
+func (t *logTraffic) bounds() (first, end analytics.Date) { return t.first, t.end }
+func (t *logTraffic) day(d analytics.Date) []event        { return t.days[d] }
+func (t *logTraffic) paths() []string                     { return t.pages }
+func (t *logTraffic) visitors() int                       { return t.people }
+
+func (t *logTraffic) add(e logLine, at time.Time, lateDays int) {
+	page, known := t.pageNumber[e.Path]
+	if !known {
+		page = uint32(len(t.pages))
+		t.pageNumber[e.Path] = page
+		t.pages = append(t.pages, e.Path)
+	}
+	visitor, known := t.visitorNumber[e.Visitor]
+	if !known {
+		visitor = uint32(t.people)
+		t.visitorNumber[e.Visitor] = visitor
+		t.people++
+	}
+	who := visitor << 1
+	if e.Kind == "ai" {
+		who |= ai
+	}
+	d := analytics.DateOf(at)
+	if len(t.days) == 0 {
+		t.first, t.end = d, d+1
+	}
+	t.first, t.end = min(t.first, d), max(t.end, d+1)
+	second := uint32(at.Unix() - d.Time().Unix())
+	t.days[d] = append(t.days[d], event{who, page, second, arrival(second, e.luck(), lateDays)})
 }

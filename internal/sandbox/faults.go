@@ -1,33 +1,43 @@
 package sandbox
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
 // every reports whether request number is an nth one; numbers begin at 1.
 func every(n int, number int64) bool { return n > 0 && number > 0 && number%int64(n) == 0 }
 
-// refuseNone is for what has no limits: polling a job.
-func refuseNone(*call) error { return nil }
-
-// refuseAnalytics gives c its number and refuses it if it is its turn.
+// refuseAnalytics numbers an analytics request and refuses it if it is its turn.
 func (s *Sandbox) refuseAnalytics(c *call) error {
+	f := s.config.Faults
 	c.number = s.admitted.Add(1)
-	return s.config.Faults.refuse(c, s.hour)
-}
-
-// refuse returns the injected refusal of c, if it is its turn.
-func (f Faults) refuse(c *call, hour *slidingHour) error {
 	switch {
 	case f.ThrottleAfter > 0 && c.number > int64(f.ThrottleAfter):
 		return f.tooMany("too many requests: none are answered after the first %d", f.ThrottleAfter)
-	case !hour.take(c.now):
+	case !s.hour.take(c.now):
 		return f.tooMany("too many requests: want at most %d in an hour", f.RateLimit)
 	case every(f.ErrorEvery, c.number):
 		return fail(http.StatusInternalServerError, "internal error: every request number divisible by %d fails", f.ErrorEvery)
+	}
+	return nil
+}
+
+// refusePost numbers an agent POST and refuses it with 429 if it is its turn. A
+// project that is not served has no limit: it is refused later.
+func (s *Sandbox) refusePost(c *call) error {
+	f, number := s.config.Agent.Faults, s.admittedPosts.Add(1)
+	if every(f.ThrottleEvery, number) {
+		return s.config.Faults.tooMany("too many requests: every agent request divisible by %d is refused", f.ThrottleEvery)
+	}
+	hour, ok := s.postHours[c.PathValue("project")]
+	if ok && !hour.take(c.now) {
+		return s.config.Faults.tooMany("too many requests: want at most %d agent requests of a project in an hour", f.RateLimit)
 	}
 	return nil
 }
@@ -39,6 +49,24 @@ func (f Faults) tooMany(format string, limit int) error {
 		return r.with("Retry-After", strconv.FormatInt(int64(seconds), 10))
 	}
 	return r
+}
+
+// errDropped has the connection closed instead of an answer.
+var errDropped = errors.New("reply dropped")
+
+// afterAccepting returns what the client of accepted POST number gets instead
+// of its reply, if it is its turn.
+func (f AgentFaults) afterAccepting(c *call, number int64) error {
+	if f.StallEvery == 0 || every(f.StallEvery, number) {
+		_ = clock.Sleep(c.Context(), f.Stall) // or until nobody waits for the answer
+	}
+	switch {
+	case every(f.DropEvery, number):
+		return errDropped
+	case every(f.BadGatewayEvery, number):
+		return fail(http.StatusBadGateway, "bad gateway: every accepted agent request divisible by %d is answered with this", f.BadGatewayEvery)
+	}
+	return nil
 }
 
 // slidingHour lets a number of requests pass in any span of 60 minutes.

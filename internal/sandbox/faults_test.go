@@ -166,13 +166,13 @@ func TestRequestsAreLogged(t *testing.T) {
 	}
 }
 
-func TestJournalKeepsTheNewest(t *testing.T) {
-	j := journal{logger: newTest(t, Config{}).config.Logger}
-	for i := range keptRequests + 3 {
+func TestRequestLogKeepsTheNewest(t *testing.T) {
+	j := requestLog{logger: newTest(t, Config{}).config.Logger}
+	for i := range 2*keptRequests + 3 {
 		j.add(Request{Offset: i})
 	}
 	kept := j.newest()
-	if len(kept) != keptRequests || kept[0].Offset != 3 || kept[keptRequests-1].Offset != keptRequests+2 {
+	if len(kept) != keptRequests || kept[0].Offset != keptRequests+3 || kept[keptRequests-1].Offset != 2*keptRequests+2 {
 		t.Errorf("%d kept, from %d to %d", len(kept), kept[0].Offset, kept[len(kept)-1].Offset)
 	}
 }

@@ -25,7 +25,7 @@ func (e modelEvent) line() string {
 
 func (e modelEvent) arrived(lateDays int) time.Time {
 	day := e.at.UTC().Truncate(24 * time.Hour)
-	chance := luck(logLine{Time: e.at.Format(time.RFC3339), Visitor: e.visitor, Kind: e.kind, Path: e.path})
+	chance := logLine{Time: e.at.Format(time.RFC3339), Visitor: e.visitor, Kind: e.kind, Path: e.path}.luck()
 	return day.Add(time.Duration(arrival(uint32(e.at.Sub(day)/time.Second), chance, lateDays)) * time.Second)
 }
 
@@ -133,9 +133,9 @@ func TestLateEventArrivesOnTime(t *testing.T) {
 	}
 }
 
-func TestLRUKeepsTheNewestAndComputesOnce(t *testing.T) {
+func TestCache(t *testing.T) {
 	computed := map[int]int{}
-	l := newLRU[int](10, func(v int) int { return 1 })
+	l := newCache[int](10, func(v int) int { return 1 })
 	ask := func(key int) int {
 		return l.get(key, func() int { computed[key]++; return key * key })
 	}

@@ -237,7 +237,7 @@ func TestLatecomersAreNumberedDensely(t *testing.T) {
 			t.Error("the kept day has changed")
 		}
 	}
-	if n := withMoving(newLogTraffic(), often, site.daySeed, today).visitors(); n != 0 {
+	if n := withMoving(&logTraffic{}, often, site.daySeed, today).visitors(); n != 0 {
 		t.Errorf("%d visitors of a site without pages", n)
 	}
 }

@@ -1,62 +1,80 @@
 package sandbox
 
 import (
-	"encoding/json"
+	"cmp"
+	"context"
 	"errors"
-	"net/http"
+	"net/url"
+	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/sandbox/worktree"
 )
 
+// Directories of the agent half in Config.DataDir, besides its journal.
+const (
+	pullsName     = "pulls"
+	worktreesName = "worktrees"
+)
+
 // Sandbox is one service. Its methods may be used by many goroutines at once.
 type Sandbox struct {
 	config   Config
-	routes   []route
 	keys     keyring
 	projects map[string]*project
 	log      *eventLog // nil without a data directory
-	answers  *lru[answerKey, answer]
+	answers  *cache[answerKey, answer]
 	counting chan struct{} // one slot for each answer being counted
 	inFlight chan struct{} // one slot for each request
-	admitted atomic.Int64  // analytics requests that passed authentication
+	requests requestLog
+
+	admitted atomic.Int64 // analytics requests that passed authentication
 	hour     *slidingHour
-	journal  journal
+
+	admittedPosts, acceptedPosts atomic.Int64
+	postHours                    map[string]*slidingHour // by project
 
 	jobs       *agent.Jobs
 	pulls      *codehost.Local
-	repo       *worktree.Repo // nil where jobs pretend
-	posts      posts
-	publicHost string // of Config.Agent.PublicURL
+	repo       *worktree.Repo // nil if jobs only pretend
+	publicHost string         // of Config.Agent.PublicURL
 }
 
-// maxInFlight bounds the requests being answered; one more gets 503.
-const maxInFlight = 1024
+// project is one served project and the drift that requests added to it.
+type project struct {
+	name      string
+	synthetic *synthetic
+
+	mu    sync.Mutex
+	drift []drift
+}
 
 // New returns a service as c describes it. The error lists every problem of c,
 // or names file, line and rule of a bad line in the event log. No traffic is
-// made before it is asked for.
+// generated before it is requested.
 func New(c Config) (*Sandbox, error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
 	s := &Sandbox{
-		config: c, keys: newKeyring(c), projects: newProjects(c), answers: newAnswers(),
+		config: c, keys: newKeyring(c), projects: map[string]*project{}, answers: newAnswers(),
 		counting: make(chan struct{}, runtime.GOMAXPROCS(0)), inFlight: make(chan struct{}, maxInFlight),
-		hour:    newSlidingHour(c.Faults.RateLimit),
-		journal: journal{out: c.RequestLog, logger: c.Logger},
-		posts:   posts{hours: newPostHours(c)},
+		requests: requestLog{out: c.RequestLog, logger: c.Logger},
+		hour:     newSlidingHour(c.Faults.RateLimit), postHours: map[string]*slidingHour{},
 	}
-	s.routes = s.table()
+	shared := newSite(c.Pages, c.Faults.LateDays)
+	first := analytics.DateOf(c.Now()) - analytics.Date(c.Days)
+	for _, name := range c.Projects {
+		s.projects[name] = &project{name: name, synthetic: &synthetic{site: shared, seed: c.Seed, project: name, first: first}}
+		s.postHours[name] = newSlidingHour(c.Agent.Faults.RateLimit)
+	}
 	var err error
 	if c.DataDir != "" {
 		s.log, err = openEventLog(c)
@@ -70,31 +88,92 @@ func New(c Config) (*Sandbox, error) {
 	return s, nil
 }
 
-// Close stops the work on agent jobs and waits for it. With a data directory
-// the next New goes on with them. A sandbox without a repository that never had
-// a job needs no Close.
+// openAgent starts the agent half, which continues the jobs of the data directory.
+func (s *Sandbox) openAgent() (err error) {
+	c := s.config
+	if u, err := url.Parse(c.Agent.PublicURL); err == nil {
+		s.publicHost = u.Host
+	}
+	if s.pulls, err = codehost.OpenLocal(s.dataPath(pullsName), c.Now); err != nil {
+		return err
+	}
+	jobs := agent.Config{
+		Dir: c.DataDir, After: c.Agent.After, Workers: c.Agent.Workers, ArchiveAfter: c.Agent.ArchiveAfter,
+		Source: agent.Source{Repository: "docgauge/sandbox", Ref: "main"}, Model: DefaultModel,
+		Editor: agent.Pretend{}, Host: s.pulls, Now: c.Now, Logger: c.Logger,
+	}
+	if c.Agent.Script != "" {
+		if jobs.Script, err = agent.ReadScript(c.Agent.Script); err != nil {
+			return err
+		}
+	}
+	if c.Agent.Repo != nil {
+		if err := s.openRepo(*c.Agent.Repo, &jobs); err != nil {
+			return err
+		}
+	}
+	if s.jobs, err = agent.Open(jobs); err != nil {
+		return errors.Join(err, s.closeRepo())
+	}
+	return nil
+}
+
+// openRepo lets jobs edit a repository.
+func (s *Sandbox) openRepo(c Repo, jobs *agent.Config) (err error) {
+	edited := worktree.Config{
+		Path: c.Path, Base: c.Base, Dir: s.dataPath(worktreesName), Command: c.Command, Timeout: c.Timeout, Env: c.Env,
+	}
+	if jobs.Source.Repository, err = filepath.Abs(c.Path); err != nil {
+		return err
+	}
+	if c.GitHub != "" {
+		github, err := codehost.NewGitHub(codehost.GitHubConfig{
+			Repository: c.GitHub, BaseURL: c.GitHubURL, Token: c.Token,
+			Push: func(ctx context.Context, branch string) error { return s.repo.Push(ctx, branch) },
+		})
+		if err != nil {
+			return err
+		}
+		if _, _, _, err := github.Login(); err != nil {
+			return err
+		}
+		jobs.Host, jobs.Source.Repository = github, c.GitHub
+		edited.Remote, edited.Login = cmp.Or(c.Remote, "origin"), github.Login
+	}
+	if s.repo, err = worktree.Open(context.Background(), edited); err != nil {
+		return err
+	}
+	jobs.Editor, jobs.Source.Ref = s.repo, s.repo.Base()
+	return nil
+}
+
+// dataPath returns a path in the data directory, empty without one.
+func (s *Sandbox) dataPath(name string) string {
+	if s.config.DataDir == "" {
+		return ""
+	}
+	return filepath.Join(s.config.DataDir, name)
+}
+
+// Close stops the work on agent jobs and waits for it. With a data directory the
+// next New continues them. A sandbox without a repository that never had a job
+// needs no Close.
 func (s *Sandbox) Close() error { return errors.Join(s.jobs.Close(), s.closeRepo()) }
 
+func (s *Sandbox) closeRepo() error {
+	if s.repo == nil {
+		return nil
+	}
+	return s.repo.Close()
+}
+
 // Jobs returns every agent job that was accepted, with its prompts, in order:
-// the truth to compare a client's journal with. Links of pull requests on this
+// the truth to compare a client's journal with. Links to pull requests on this
 // sandbox are paths.
 func (s *Sandbox) Jobs() []agent.Record { return s.jobs.All() }
 
-func newProjects(c Config) map[string]*project {
-	shared := newSite(c.Pages, c.Faults.LateDays)
-	first := analytics.DateOf(c.Now()) - analytics.Date(c.Days)
-	projects := map[string]*project{}
-	for _, name := range c.Projects {
-		projects[name] = &project{name: name, synthetic: &synthetic{site: shared, seed: c.Seed, project: name, first: first}}
-	}
-	return projects
-}
-
-// Handler serves the API below the root path: the base URL has no path.
-func (s *Sandbox) Handler() http.Handler { return http.HandlerFunc(s.serve) }
-
 // Requests returns the newest requests, at most 65,536, in the order they were answered.
-func (s *Sandbox) Requests() []Request { return s.journal.newest() }
+func (s *Sandbox) Requests() []Request { return s.requests.newest() }
 
 // Visitors returns what the service would answer for window w of project now,
 // all rows by total, then path, without a request: the truth to compare an
@@ -108,93 +187,21 @@ func (s *Sandbox) Visitors(project string, w analytics.Window) (analytics.Totals
 	return a.totals, append([]analytics.Row(nil), a.rows...), err
 }
 
-// call is one request on its way to an answer.
-type call struct {
-	*http.Request
-	now    time.Time
-	params map[string]string
-	number int64 // of analytics requests, 0 before authentication
-	// accepted agent POST
-	accepted bool
-}
-
-func (s *Sandbox) serve(w http.ResponseWriter, r *http.Request) {
-	select {
-	case s.inFlight <- struct{}{}:
-		defer func() { <-s.inFlight }()
-	default:
-		s.finish(w, &call{Request: r, now: s.config.Now()}, 0, nil, fail(http.StatusServiceUnavailable, "more than %d requests at once", maxInFlight))
+// addDrift adds one event to the UTC day of now and one to the day before. Human
+// and AI visitors take turns.
+func (p *project) addDrift(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.drift) >= maxDrift {
 		return
 	}
-	if strings.HasPrefix(r.URL.Path, codehost.Path) {
-		s.servePage(w, r)
-		return
-	}
-	_ = clock.Sleep(r.Context(), s.config.Faults.Latency) // or until nobody waits for the answer
-	c := &call{Request: r, now: s.config.Now()}
-	status, value, err := s.dispatch(c)
-	s.finish(w, c, status, value, err)
+	today, kind := analytics.DateOf(now), uint32(len(p.drift)/2%2)
+	p.drift = append(p.drift, drift{today - 1, kind}, drift{today, kind})
 }
 
-// dispatch runs the operation that c asks for, once c may have it, and returns
-// what to answer: status goes with value.
-func (s *Sandbox) dispatch(c *call) (status int, value any, err error) {
-	rt, err := find(s.routes, c)
-	if err != nil {
-		return 0, nil, err
-	}
-	if err := s.keys.check(c.Header.Values("Authorization"), rt.scope); err != nil {
-		return 0, nil, err
-	}
-	if err := rt.refuse(c); err != nil {
-		return 0, nil, err
-	}
-	p, ok := s.projects[c.params["projectId"]]
-	if !ok {
-		return 0, nil, unknownProject(c.params["projectId"])
-	}
-	value, err = rt.run(c, p)
-	return rt.success, value, err
-}
-
-func unknownProject(name string) error {
-	return fail(http.StatusNotFound, "project %.140q: not found", name)
-}
-
-// finish writes status and value, or err, as JSON, after the request is in the
-// journal, so that whoever has the answer finds it there.
-func (s *Sandbox) finish(w http.ResponseWriter, c *call, status int, value any, err error) {
-	header := w.Header()
-	if errors.Is(err, errDropped) {
-		s.journal.add(newRequest(c, 0))
-		panic(http.ErrAbortHandler) // net/http's way to close the connection, without a trace in the log
-	}
-	if err != nil {
-		refusal := s.refusal(err)
-		status, value = refusal.status, refusal
-		for name, values := range refusal.header {
-			header[name] = values
-		}
-	}
-	body, err := json.Marshal(value)
-	if err != nil {
-		status, body = http.StatusInternalServerError, []byte(`{"error":"answer cannot be written as JSON"}`)
-	}
-	s.journal.add(newRequest(c, status))
-	header.Set("Content-Type", "application/json; charset=utf-8")
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	if every(s.config.Faults.CutEvery, c.number) {
-		body = body[:len(body)/2] // net/http closes the connection after too short a body
-	}
-	_, _ = w.Write(body) // a client that went away cannot be told
-}
-
-func (s *Sandbox) refusal(err error) *refusal {
-	var r *refusal
-	if errors.As(err, &r) {
-		return r
-	}
-	s.config.Logger.Error("request not answered", "error", err)
-	return fail(http.StatusInternalServerError, "%v", err)
+// driftSoFar returns the drift. It is append-only, so its length identifies it.
+func (p *project) driftSoFar() []drift {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.drift
 }

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"sort"
@@ -38,7 +39,7 @@ type site struct {
 	share    []float64
 	sessions int // of a usual day
 	lateDays int
-	days     *lru[dayKey, []event]
+	days     *cache[dayKey, []event]
 }
 
 type dayKey struct {
@@ -46,14 +47,14 @@ type dayKey struct {
 	date    analytics.Date
 }
 
-// keptEvents bounds the cache of days: 64 MiB.
+// keptEvents limits the cache of days: 64 MiB.
 const keptEvents = 4 << 20
 
 func newSite(pages, lateDays int) *site {
 	s := &site{
 		pages: docPaths(pages), share: make([]float64, pages), lateDays: lateDays,
 		sessions: max(leastSessions, int(sessionsPerPage*float64(pages))),
-		days:     newLRU[dayKey](keptEvents, func(e []event) int { return len(e) }),
+		days:     newCache[dayKey](keptEvents, func(e []event) int { return len(e) }),
 	}
 	sum := 0.0
 	for i := range s.share {
@@ -86,6 +87,7 @@ func (s *synthetic) day(d analytics.Date) []event {
 	return s.days.get(dayKey{s.project, d}, func() []event { return s.generate(d) })
 }
 
+// generate makes the events of a day.
 func (s *synthetic) generate(d analytics.Date) []event {
 	r := rand.New(rand.NewChaCha8(s.daySeed(d)))
 	noise := 0.95 + 0.1*r.Float64()
@@ -156,4 +158,52 @@ func sessionStart(r *rand.Rand, aiShare float64) uint32 {
 		return r.Uint32N(daySeconds)
 	}
 	return (r.Uint32N(daySeconds) + r.Uint32N(daySeconds)) / 2
+}
+
+// startPaths are the pages visited most. Some need escaping in JSON, in URLs or
+// in Prometheus labels, as real documentation paths do.
+var startPaths = []string{
+	"/", "/quickstart", "/introduction", "/authentication", "/api-reference/introduction", "/changelog",
+	"/guides/überblick", "/ja/クイックスタート", "/api-reference/users/{id}", "/guides/what's new",
+	`/guides/"quoted" names`, "/guides/rate-limits & quotas", "/reference/100%25-coverage", "/guides/a<b>c",
+	`/windows/c:\path`, "/пример/ссылка", "/guides/emoji-🚀", "/faq#top",
+}
+
+var (
+	resources = []string{
+		"users", "projects", "keys", "webhooks", "invoices", "teams", "roles", "sessions", "deployments", "domains",
+		"events", "files", "messages", "jobs", "logs", "metrics", "tokens", "orders", "payments", "refunds",
+	}
+	actions = []string{"create", "get", "list", "update", "delete", "search"}
+	topics  = []string{
+		"installation", "configuration", "errors", "pagination", "versioning", "testing", "deployment", "monitoring",
+		"security", "caching", "migrations", "streaming", "batching", "localization", "search", "theming",
+		"analytics", "backups", "permissions", "troubleshooting",
+	}
+	platforms = []string{"go", "python", "node", "java", "ruby", "php", "rust", "dotnet", "kubernetes", "terraform"}
+)
+
+// docPaths returns n different page paths, the same ones on every call.
+func docPaths(n int) []string {
+	paths := append(make([]string, 0, n), startPaths[:min(n, len(startPaths))]...)
+	add := func(format string, args ...any) {
+		if len(paths) < n {
+			paths = append(paths, fmt.Sprintf(format, args...))
+		}
+	}
+	for _, topic := range topics {
+		add("/guides/%s", topic)
+		for _, platform := range platforms {
+			add("/sdks/%s/%s", platform, topic)
+		}
+	}
+	for _, resource := range resources {
+		for _, action := range actions {
+			add("/api-reference/%s/%s", resource, action)
+		}
+	}
+	for i := len(paths); i < n; i++ {
+		add("/reference/page-%06d", i)
+	}
+	return paths
 }

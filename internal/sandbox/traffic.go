@@ -1,7 +1,11 @@
 package sandbox
 
 import (
-	"iter"
+	"cmp"
+	"crypto/sha256"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -40,7 +44,7 @@ type traffic interface {
 const lateShare = 20
 
 // arrival returns when an event at second at of its day arrives, in seconds
-// after the beginning of that day. luck is any evenly spread number.
+// after the beginning of that day. luck is any evenly distributed number.
 func arrival(at, luck uint32, lateDays int) uint32 {
 	if lateDays == 0 || luck%lateShare != 0 {
 		return at
@@ -51,34 +55,190 @@ func arrival(at, luck uint32, lateDays int) uint32 {
 // interval is the half-open span [from, to) of event times, in Unix seconds.
 type interval struct{ from, to int64 }
 
-// dates returns the dates [first, end) whose events can be visible: no event
-// arrives before it happens.
-func (w interval) dates(t traffic, horizon int64) (first, end analytics.Date) {
-	first, end = t.bounds()
+// answer is everything the service knows of one window: all its rows, by total
+// from the largest, then by path.
+type answer struct {
+	totals analytics.Totals
+	rows   []analytics.Row
+}
+
+// tally counts the distinct visitors of t in w among the events that arrived up
+// to horizon.
+func tally(t traffic, w interval, horizon int64) answer {
+	// No event arrives before it happens, so no later day has visible events.
+	first, end := t.bounds()
 	if last := min(w.to-1, horizon); last < end.Time().Unix() {
 		end = analytics.DateOf(time.Unix(last, 0)) + 1
 	}
 	if w.from > first.Time().Unix() {
 		first = analytics.DateOf(time.Unix(w.from, 0))
 	}
-	return first, end
-}
-
-// visible yields the events of t in w that arrived up to horizon.
-func visible(t traffic, w interval, horizon int64) iter.Seq[event] {
-	first, end := w.dates(t, horizon)
-	return func(yield func(event) bool) {
-		for d := first; d < end; d++ {
-			start := d.Time().Unix()
-			for _, e := range t.day(d) {
-				at := start + int64(e.at)
-				if at < w.from || at >= w.to || start+int64(e.arrival) > horizon {
-					continue
-				}
-				if !yield(e) {
-					return
-				}
+	site := newVisitorSet(t.visitors())
+	byPage := make([][]uint32, len(t.paths()))
+	for d := first; d < end; d++ {
+		start := d.Time().Unix()
+		for _, e := range t.day(d) {
+			at := start + int64(e.at)
+			if at >= w.from && at < w.to && start+int64(e.arrival) <= horizon {
+				site.add(e.who)
+				byPage[e.page] = append(byPage[e.page], e.who)
 			}
 		}
 	}
+	a := answer{totals: site.size}
+	page := newVisitorSet(t.visitors())
+	for i, path := range t.paths() {
+		if len(byPage[i]) == 0 {
+			continue
+		}
+		page.clear()
+		for _, who := range byPage[i] {
+			page.add(who)
+		}
+		a.rows = append(a.rows, analytics.Row{Path: path, Human: page.size.Human, AI: page.size.AI, Total: page.size.Total})
+	}
+	slices.SortFunc(a.rows, func(x, y analytics.Row) int {
+		return cmp.Or(cmp.Compare(y.Total, x.Total), strings.Compare(x.Path, y.Path))
+	})
+	return a
+}
+
+// visitorSet counts distinct visitors: human, AI, and of either kind.
+type visitorSet struct {
+	// marks holds, by visitor, round<<2 | the kinds seen in that round, so that
+	// clear costs nothing.
+	marks []uint32
+	round uint32
+	size  analytics.Totals
+}
+
+func newVisitorSet(visitors int) *visitorSet {
+	return &visitorSet{marks: make([]uint32, visitors), round: 1}
+}
+
+func (s *visitorSet) clear() {
+	s.round++
+	s.size = analytics.Totals{}
+}
+
+func (s *visitorSet) add(who uint32) {
+	kind := who & 1
+	mark := s.marks[who>>1]
+	if mark>>2 != s.round {
+		mark = s.round << 2
+		s.size.Total++
+	}
+	if mark&(1<<kind) == 0 {
+		mark |= 1 << kind
+		if kind == ai {
+			s.size.AI++
+		} else {
+			s.size.Human++
+		}
+	}
+	s.marks[who>>1] = mark
+}
+
+// drift is an event that a request caused, at the first second of date. Each has a
+// visitor of its own.
+type drift struct {
+	date analytics.Date
+	kind uint32
+}
+
+// maxDrift limits the memory of drift; after it, no more events come.
+const maxDrift = 1 << 17
+
+// driftTraffic is a traffic with drift added.
+type driftTraffic struct {
+	traffic
+	events []drift
+}
+
+// withDrift returns t with events added, or t itself if there is nothing to add or
+// no page to add it to.
+func withDrift(t traffic, events []drift) traffic {
+	if len(events) == 0 || len(t.paths()) == 0 {
+		return t
+	}
+	return driftTraffic{t, events}
+}
+
+func (t driftTraffic) visitors() int { return t.traffic.visitors() + len(t.events) }
+
+func (t driftTraffic) bounds() (first, end analytics.Date) {
+	first, end = t.traffic.bounds()
+	for _, e := range t.events {
+		first, end = min(first, e.date), max(end, e.date+1)
+	}
+	return first, end
+}
+
+func (t driftTraffic) day(d analytics.Date) []event {
+	day := slices.Clip(t.traffic.day(d))
+	for i, e := range t.events {
+		if e.date != d {
+			continue
+		}
+		visitor := uint32(t.traffic.visitors() + i)
+		day = append(day, event{who: visitor<<1 | e.kind, page: uint32(i / 2 % len(t.paths()))})
+	}
+	return day
+}
+
+// maxPagesRead is how many pages a latecomer reads at most.
+const maxPagesRead = 8
+
+// movingTraffic is a traffic whose days keep growing after their end: at every
+// whole step of the clock a latecomer arrives, a visitor of that day and of no other.
+type movingTraffic struct {
+	traffic
+	seed func(analytics.Date) [32]byte
+	// step is the time between two latecomers of a day, duration is how long after its
+	// end they come, both in seconds.
+	step, duration int64
+	// last is the newest date that is asked for.
+	last analytics.Date
+}
+
+// withMoving returns t with the latecomers that f wants in the days up to last,
+// or t itself if there are none or no page that they could have read.
+func withMoving(t traffic, f Faults, seed func(analytics.Date) [32]byte, last analytics.Date) traffic {
+	if f.Moving == 0 || len(t.paths()) == 0 {
+		return t
+	}
+	return movingTraffic{t, seed, int64(f.Moving / time.Second), int64(f.MovingDays) * daySeconds, last}
+}
+
+// perDay is the greatest number of latecomers of a day.
+func (t movingTraffic) perDay() int { return int(t.duration/t.step) + 1 }
+
+func (t movingTraffic) visitors() int {
+	first, _ := t.bounds()
+	return t.traffic.visitors() + t.perDay()*max(0, int(t.last-first)+1)
+}
+
+func (t movingTraffic) day(d analytics.Date) []event {
+	first, _ := t.bounds()
+	start := d.Time().Unix()
+	end := start + daySeconds
+	seed := t.seed(d)
+	r := rand.New(rand.NewChaCha8(sha256.Sum256(append(seed[:], "latecomers"...))))
+	visitor := uint32(t.traffic.visitors() + t.perDay()*int(d-first))
+	day := slices.Clip(t.traffic.day(d))
+	for arrives := end - end%t.step + t.step; arrives <= end+t.duration; arrives += t.step {
+		kind := uint32(human)
+		if r.Uint32N(4) == 0 {
+			kind = ai
+		}
+		for range 1 + r.IntN(maxPagesRead) {
+			popular := r.Float64()
+			day = append(day, event{
+				who: visitor<<1 | kind, page: uint32(popular * popular * float64(len(t.paths()))),
+				at: r.Uint32N(daySeconds), arrival: uint32(arrives - start),
+			})
+		}
+		visitor++
+	}
+	return day
 }

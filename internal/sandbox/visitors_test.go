@@ -155,14 +155,6 @@ func TestRouting(t *testing.T) {
 	}
 }
 
-func TestMatch(t *testing.T) {
-	for path, want := range map[string]bool{"/a/x/c": true, "/a/x%2Fy/c": true, "/a//c": false, "/a/x": false, "/a/x/c/": false, "/a/x/d": false} {
-		if params, ok := match("/a/{b}/c", path); ok != want || ok && params["b"] == "" {
-			t.Errorf("%s: %v, %v", path, params, ok)
-		}
-	}
-}
-
 func TestAuthentication(t *testing.T) {
 	s := newTest(t, Config{ExpiredKey: "sbx_old", ReadOnlyKey: "sbx_read", WriteOnlyKey: "sbx_write"})
 	const ok = "Bearer " + DefaultAPIKey
