@@ -1,11 +1,11 @@
 // Package agent keeps agent jobs and works them off (service specification 2.1,
 // 3, 4.1 and 4.2). It hides the queue, the journal and the scripted outcomes
-// behind four calls: create, message, get, list. Who edits files and where pull
-// requests are opened is behind [Editor] and [Host].
+// behind four calls: create, message, get, list. [Editor] edits files, [Host]
+// opens pull requests.
 //
 // Invariant: an instruction whose call returned nil is in the journal, and is
-// worked off until its end is in the journal too, however often the process is
-// killed in between. The journal is the truth of what was accepted.
+// worked on until its end is in the journal too, however often the process is
+// killed in between. The journal is the truth about what was accepted.
 //
 // # States
 //
@@ -16,12 +16,12 @@
 //	active                       archived   the last instruction's outcome is archived
 //	completed, failed            active     message
 //	completed, failed            archived   Config.ArchiveAfter has passed since the end
-//	archived                     -          nothing leads out of it: a message is refused
+//	archived                     -          final: a message is refused
 //
 // # Where the specification is silent
 //
 // Instructions of one job are worked off one after the other, in the order they
-// were accepted; jobs wait in one line for Config.Workers. A message may be sent
+// were accepted; jobs wait in one queue for Config.Workers. A message may be sent
 // to an active job: it waits. A failed instruction does not drop the ones behind
 // it. The status of a job is active while an instruction of it is left, then the
 // outcome of the last one. The pull request is hidden while the job is active,

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // JournalName is the journal in a data directory: one JSON object a line, each
@@ -43,9 +45,6 @@ type event struct {
 	Output  string    `json:"output,omitempty"`
 }
 
-// durable reports whether e must be on the disk before its call returns.
-func (e event) durable() bool { return e.Kind != started }
-
 // journal is the file of events, locked while it is open.
 type journal struct {
 	file *os.File
@@ -61,7 +60,7 @@ func openJournal(dir string, replay func(event) error) (*journal, error) {
 		return nil, fmt.Errorf("agent journal: %w", err)
 	}
 	j := &journal{file: file}
-	// Without the lock the end of the file is somebody else's, and not to be cut.
+	// Without the lock the end of the file belongs to another process and must not be cut.
 	if err = Lock(file); err != nil {
 		err = fmt.Errorf(": %w", err)
 	} else {
@@ -104,7 +103,7 @@ func (j *journal) append(e event) error {
 		return fmt.Errorf("agent journal: %w", err)
 	}
 	_, err := j.file.WriteAt(line.Bytes(), j.size)
-	if err == nil && e.durable() {
+	if err == nil && e.Kind != started { // of which nobody has been told
 		err = j.file.Sync()
 	}
 	if err != nil {
@@ -120,4 +119,24 @@ func (j *journal) cut() error {
 		return errors.Join(err, j.file.Close())
 	}
 	return nil
+}
+
+// ErrLocked: another process works on the same data directory.
+var ErrLocked = errors.New("another sandbox works on it; want a data directory for each")
+
+// lockPatience is how long Lock waits: a process that was killed while it started a
+// program leaves its locks to that child until the program runs.
+const lockPatience = 3 * time.Second
+
+// Lock locks file until it is closed, or returns ErrLocked.
+func Lock(file *os.File) error {
+	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
+		}
+		if !time.Now().Before(deadline) {
+			return ErrLocked
+		}
+	}
 }

@@ -8,11 +8,12 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Outcome is what becomes of an instruction.
+// Outcome is the result of an instruction.
 type Outcome string
 
 // The outcomes. Edit is that of a prompt without a word of the script.
@@ -50,12 +51,14 @@ var builtIn = Script{
 
 var slow = regexp.MustCompile(`\[sandbox:slow=([0-9a-zµ.]{1,20})\]`)
 
-// Match returns what becomes of prompt; no words are Edit after after.
+// Match returns the outcome and duration of prompt; without words, Edit and after.
 func (s Script) Match(prompt string, after time.Duration) Rule {
 	found := Rule{Outcome: Edit, After: after}
 	outcomeAt, afterAt := len(prompt), len(prompt)
-	if at, d, ok := matchSlow(prompt); ok {
-		found.After, afterAt = d, at
+	if m := slow.FindStringSubmatchIndex(prompt); m != nil {
+		if d, err := time.ParseDuration(prompt[m[2]:m[3]]); err == nil {
+			found.After, afterAt = d, m[0]
+		}
 	}
 	for _, r := range append(s[:len(s):len(s)], builtIn...) {
 		at := strings.Index(prompt, r.Word)
@@ -72,26 +75,22 @@ func (s Script) Match(prompt string, after time.Duration) Rule {
 	return found
 }
 
-func matchSlow(prompt string) (at int, d time.Duration, ok bool) {
-	m := slow.FindStringSubmatchIndex(prompt)
-	if m == nil {
-		return 0, 0, false
-	}
-	d, err := time.ParseDuration(prompt[m[2]:m[3]])
-	return m[0], d, err == nil
-}
-
-// maxScript bounds a script file.
+// maxScript limits a script file.
 const maxScript = 1 << 20
 
 // ReadScript reads a script file: a JSON object from words to
 // {"outcome": "pr" | "no_change" | "failed" | "archived" | "edit", "after": "30s"},
 // at least one of the two. Words of the file go before the built-in ones where
 // both are at one place. An error names the file, the word and the rule.
-func ReadScript(path string) (Script, error) {
+func ReadScript(path string) (s Script, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("agent script %s: %w", path, err)
+		}
+	}()
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("agent script: %w", err)
+		return nil, err
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxScript+1))
@@ -99,32 +98,47 @@ func ReadScript(path string) (Script, error) {
 		err = fmt.Errorf("want at most %d bytes", maxScript)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("agent script %s: %w", path, err)
+		return nil, err
 	}
-	s, err := parseScript(text)
-	if err != nil {
-		return nil, fmt.Errorf("agent script %s: %w", path, err)
-	}
-	return s, nil
+	return parseScript(text)
 }
 
-// parseScript reads the object token by token, so that a word named twice is
-// an error and not the last one.
-func parseScript(text []byte) (Script, error) {
+// parseScript reads the object token by token, so that a word that comes twice is an
+// error and does not replace the first one.
+func parseScript(text []byte) (s Script, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return nil, errors.New(`want one JSON object, such as {"[later]": {"outcome": "pr", "after": "30s"}}`)
 	}
-	var s Script
 	for d.More() {
-		t, err := d.Token()
+		word, err := d.Token()
 		if err != nil {
 			return nil, err
 		}
-		r, err := s.parseRule(d, t.(string))
+		r := Rule{Word: word.(string)}
+		var value struct {
+			Outcome Outcome
+			After   string
+		}
+		err = d.Decode(&value)
+		if err == nil && value.After != "" {
+			if r.After, err = time.ParseDuration(value.After); err != nil || r.After <= 0 {
+				err = fmt.Errorf("after %.40q: want a duration above 0, such as 30s", value.After)
+			}
+		}
+		r.Outcome = value.Outcome
+		switch {
+		case err != nil:
+		case slices.ContainsFunc(s, func(other Rule) bool { return other.Word == r.Word }):
+			err = errors.New("is there twice; want it once")
+		case !slices.Contains([]Outcome{"", Edit, PR, NoChange, Fail, Archive}, r.Outcome):
+			err = fmt.Errorf("outcome %.40q: want edit, pr, no_change, failed or archived", r.Outcome)
+		case r.Word == "" || r.Outcome == "" && r.After == 0:
+			err = errors.New("want a word that is not empty with an outcome, an after, or both")
+		}
 		if err != nil {
-			return nil, fmt.Errorf("word %.60q: %w", t, err)
+			return nil, fmt.Errorf("word %.60q: %w", r.Word, err)
 		}
 		s = append(s, r)
 	}
@@ -135,39 +149,4 @@ func parseScript(text []byte) (Script, error) {
 		return nil, errors.New("want one JSON object, found more after it")
 	}
 	return s, nil
-}
-
-func (s Script) parseRule(d *json.Decoder, word string) (Rule, error) {
-	var value struct {
-		Outcome Outcome
-		After   string
-	}
-	if err := d.Decode(&value); err != nil {
-		return Rule{}, err
-	}
-	r := Rule{Word: word, Outcome: value.Outcome}
-	for _, other := range s {
-		if other.Word == word {
-			return r, errors.New("is there twice; want it once")
-		}
-	}
-	switch value.Outcome {
-	case "", Edit, PR, NoChange, Fail, Archive:
-	default:
-		return r, fmt.Errorf("outcome %.40q: want edit, pr, no_change, failed or archived", value.Outcome)
-	}
-	if value.After != "" {
-		after, err := time.ParseDuration(value.After)
-		if err != nil || after <= 0 {
-			return r, fmt.Errorf("after %.40q: want a duration above 0, such as 30s", value.After)
-		}
-		r.After = after
-	}
-	if word == "" || value == (struct {
-		Outcome Outcome
-		After   string
-	}{}) {
-		return r, errors.New("want a word that is not empty with an outcome, an after, or both")
-	}
-	return r, nil
 }
