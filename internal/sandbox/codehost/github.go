@@ -18,14 +18,17 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
-// DefaultGitHub is where GitHub's REST API is.
+// DefaultGitHub is the URL of GitHub's REST API.
 const DefaultGitHub = "https://api.github.com"
 
-// githubTimeout is for one request.
-const githubTimeout = 30 * time.Second
-
-// maxAnswer bounds what is read of an answer.
-const maxAnswer = 1 << 20
+const (
+	// githubTimeout is for one request.
+	githubTimeout = 30 * time.Second
+	// maxAnswer limits how much of an answer is read.
+	maxAnswer = 1 << 20
+	// maxMessage is how much of an answer is in an error.
+	maxMessage = 300
+)
 
 // GitHubConfig says where pull requests are opened.
 type GitHubConfig struct {
@@ -61,7 +64,7 @@ func NewGitHub(c GitHubConfig) (*GitHub, error) {
 	if err != nil || base.Host == "" || base.User != nil || base.RawQuery+base.Fragment != "" || !safe(base) {
 		return nil, fmt.Errorf("GitHub URL %.200q: want https://host/path of the REST API, such as %s; http only on this machine", c.BaseURL, DefaultGitHub)
 	}
-	// A redirect would take the token to where it was not meant for.
+	// A redirect could take the token to another host.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &GitHub{config: c, owner: owner, base: base, client: &http.Client{Timeout: githubTimeout, CheckRedirect: stay}}, nil
 }
@@ -93,9 +96,17 @@ func (g *GitHub) token() (string, error) {
 	return strings.TrimSpace(token), nil
 }
 
-// pull is what is needed of GitHub's pull request object.
+// pull is the part of GitHub's pull request object that is used.
 type pull struct {
 	URL string `json:"html_url"`
+}
+
+// link returns the pull request's link if it may be shown.
+func (p pull) link() (string, error) {
+	if u, err := url.Parse(p.URL); err != nil || u.Host == "" || !safe(u) {
+		return "", fmt.Errorf("pull request: want an html_url with https, got %.100q", p.URL)
+	}
+	return p.URL, nil
 }
 
 // Propose pushes the branch and opens its pull request, unless one is open.
@@ -103,51 +114,42 @@ func (g *GitHub) Propose(ctx context.Context, p agent.Proposal) (link string, er
 	if err := g.config.Push(ctx, p.Branch); err != nil {
 		return "", err
 	}
-	found, err := g.find(ctx, p.Branch)
-	if err == nil && found == nil {
-		found, err = g.open(ctx, p)
+	if link, err = g.find(ctx, p.Branch); err == nil && link == "" {
+		link, err = g.open(ctx, p)
 	}
 	if err != nil {
 		return "", fmt.Errorf("GitHub %s, branch %s: %w", g.config.Repository, p.Branch, err)
 	}
-	return found.URL, nil
+	return link, nil
 }
 
-// find returns the open pull request of a branch, nil if there is none.
-func (g *GitHub) find(ctx context.Context, branch string) (*pull, error) {
+// find returns the link of the open pull request of a branch, empty if there is none.
+func (g *GitHub) find(ctx context.Context, branch string) (link string, err error) {
 	query := url.Values{"state": {"open"}, "head": {g.owner + ":" + branch}, "per_page": {"1"}}
 	var pulls []pull
 	if err := g.call(ctx, http.MethodGet, "?"+query.Encode(), nil, &pulls); err != nil || len(pulls) == 0 {
-		return nil, err
+		return "", err
 	}
-	return checked(pulls[0])
+	return pulls[0].link()
 }
 
-// open opens the pull request of p. Where the answer does not say whether it
-// did, it is looked up.
-func (g *GitHub) open(ctx context.Context, p agent.Proposal) (*pull, error) {
+// open opens the pull request of p. If the answer does not say whether it was
+// opened, open looks for it.
+func (g *GitHub) open(ctx context.Context, p agent.Proposal) (link string, err error) {
 	var opened pull
-	err := g.call(ctx, http.MethodPost, "", map[string]any{
+	err = g.call(ctx, http.MethodPost, "", map[string]any{
 		"title": p.Title, "head": p.Branch, "base": p.Source.Ref,
 		"body": "Opened by the docgauge sandbox for agent job `" + p.Job + "`.",
 	}, &opened)
 	if err == nil {
-		return checked(opened)
+		return opened.link()
 	}
 	if refused, ok := errors.AsType[answerError](err); !ok || refused.status >= http.StatusInternalServerError {
-		if found, lookErr := g.find(ctx, p.Branch); lookErr == nil && found != nil {
-			return found, nil
+		if link, findErr := g.find(ctx, p.Branch); findErr == nil && link != "" {
+			return link, nil
 		}
 	}
-	return nil, err
-}
-
-// checked returns p if its link is one that may be shown.
-func checked(p pull) (*pull, error) {
-	if u, err := url.Parse(p.URL); err != nil || u.Host == "" || !safe(u) {
-		return nil, fmt.Errorf("pull request: want an html_url with https, got %.100q", p.URL)
-	}
-	return &p, nil
+	return "", err
 }
 
 // answerError is an answer that is no success.
@@ -162,21 +164,35 @@ func (e answerError) Error() string {
 
 // call sends a request about pull requests and decodes the answer into out.
 func (g *GitHub) call(ctx context.Context, method, query string, body, out any) error {
-	r, token, err := g.request(ctx, method, query, body)
+	token, err := g.token()
 	if err != nil {
 		return err
 	}
+	var text []byte
+	if body != nil {
+		if text, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	target := g.config.BaseURL + "/repos/" + g.config.Repository + "/pulls" + query
+	r, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Accept", "application/vnd.github+json")
+	r.Header.Set("X-GitHub-Api-Version", "2022-11-28")
+	r.Header.Set("User-Agent", "docgauge-sandbox")
 	resp, err := g.client.Do(r)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
+	if text, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)); err != nil {
 		return err
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return answerError{resp.StatusCode, strings.ReplaceAll(explain(resp, text), token, "[redacted]")}
+		return answerError{resp.StatusCode, strings.ReplaceAll(errorMessage(resp, text), token, "[redacted]")}
 	}
 	if err := json.Unmarshal(text, out); err != nil {
 		return fmt.Errorf("%s: want a pull request as JSON: %w", method, err)
@@ -184,51 +200,27 @@ func (g *GitHub) call(ctx context.Context, method, query string, body, out any) 
 	return nil
 }
 
-func (g *GitHub) request(ctx context.Context, method, query string, body any) (r *http.Request, token string, err error) {
-	if token, err = g.token(); err != nil {
-		return nil, "", err
-	}
-	var text []byte
-	if body != nil {
-		if text, err = json.Marshal(body); err != nil {
-			return nil, "", err
-		}
-	}
-	target := g.config.BaseURL + "/repos/" + g.config.Repository + "/pulls" + query
-	if r, err = http.NewRequestWithContext(ctx, method, target, bytes.NewReader(text)); err != nil {
-		return nil, "", err
-	}
-	r.Header.Set("Authorization", "Bearer "+token)
-	r.Header.Set("Accept", "application/vnd.github+json")
-	r.Header.Set("X-GitHub-Api-Version", "2022-11-28")
-	r.Header.Set("User-Agent", "docgauge-sandbox")
-	return r, token, nil
-}
-
-// maxExplained is how much of an answer is in an error.
-const maxExplained = 300
-
-// explain returns what an answer without success says.
-func explain(resp *http.Response, text []byte) string {
+// errorMessage returns the message of an answer that is no success.
+func errorMessage(resp *http.Response, text []byte) string {
 	if to := resp.Header.Get("Location"); resp.StatusCode < 400 && to != "" {
 		return "the repository or the API has moved; redirects are not followed"
 	}
-	var said struct {
+	var answer struct {
 		Message string `json:"message"`
 		Errors  []struct {
 			Message string `json:"message"`
 		} `json:"errors"`
 	}
-	if json.Unmarshal(text, &said) != nil || said.Message == "" {
+	if json.Unmarshal(text, &answer) != nil || answer.Message == "" {
 		return "without a message"
 	}
-	for _, e := range said.Errors {
+	for _, e := range answer.Errors {
 		if e.Message != "" {
-			said.Message += "; " + e.Message
+			answer.Message += "; " + e.Message
 		}
 	}
-	if len(said.Message) > maxExplained {
-		said.Message = strings.ToValidUTF8(said.Message[:maxExplained], "") + "…"
+	if len(answer.Message) > maxMessage {
+		answer.Message = strings.ToValidUTF8(answer.Message[:maxMessage], "") + "…"
 	}
-	return said.Message
+	return answer.Message
 }

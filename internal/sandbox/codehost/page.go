@@ -1,11 +1,14 @@
 package codehost
 
 import (
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
 	"html/template"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -62,6 +65,8 @@ func (l *Local) ServePage(w http.ResponseWriter, r *http.Request) {
 	_ = page.Execute(w, data) // a client that went away cannot be told
 }
 
+var hunkHead = regexp.MustCompile(`^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@`)
+
 // diffLines gives the lines of a unified diff their classes. Only the sizes in
 // a hunk's head say what is content: a removed line may begin with "-- ".
 func diffLines(diff string) []diffLine {
@@ -69,32 +74,28 @@ func diffLines(diff string) []diffLine {
 	var before, after int // lines left of the hunk
 	for text := range strings.SplitSeq(strings.TrimSuffix(diff, "\n"), "\n") {
 		class := "file"
-		switch {
-		case before > 0 || after > 0:
-			class = content(text, &before, &after)
+		switch inHunk := before > 0 || after > 0; {
+		case inHunk && strings.HasPrefix(text, "+"):
+			after--
+			class = "add"
+		case inHunk && strings.HasPrefix(text, "-"):
+			before--
+			class = "del"
+		case strings.HasPrefix(text, `\`), text == "" && !inHunk:
+			class = "plain"
+		case inHunk:
+			before--
+			after--
+			class = "plain"
 		case strings.HasPrefix(text, "@@ "):
 			class = "hunk"
-			before, after = hunkSizes(text)
-		case text == "" || strings.HasPrefix(text, `\`):
-			class = "plain"
+			if m := hunkHead.FindStringSubmatch(text); m != nil {
+				// Git leaves out a size of 1.
+				before, _ = strconv.Atoi(cmp.Or(m[1], "1"))
+				after, _ = strconv.Atoi(cmp.Or(m[2], "1"))
+			}
 		}
 		lines = append(lines, diffLine{class, text})
 	}
 	return lines
-}
-
-func content(text string, before, after *int) string {
-	switch {
-	case strings.HasPrefix(text, "+"):
-		*after--
-		return "add"
-	case strings.HasPrefix(text, "-"):
-		*before--
-		return "del"
-	case strings.HasPrefix(text, `\`):
-		return "plain"
-	}
-	*before--
-	*after--
-	return "plain"
 }

@@ -2,16 +2,37 @@ package worktree
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
+const (
+	// maxOutput is how much of a command's output is kept: the end.
+	maxOutput = 16 << 10
+	// closeDelay is how long a command that has ended may keep its output open
+	// through processes it started.
+	closeDelay = 2 * time.Second
+	// maxDiff is where a diff is cut.
+	maxDiff = 1 << 20
+	// notes is the directory of the built-in edit.
+	notes = "agent-jobs"
+
+	authorName  = "docgauge sandbox"
+	authorEmail = "sandbox@docgauge.invalid"
+)
+
 // Edit carries out t in a worktree of its own. The error says which command
-// failed; what it printed is in output alone, for it may hold the prompt.
+// failed; what it printed is only in output, for it may contain the prompt.
 func (r *Repo) Edit(ctx context.Context, t agent.Task) (c agent.Change, output string, err error) {
 	if c, err = r.begin(ctx, t); err != nil {
 		return c, "", err
@@ -20,28 +41,43 @@ func (r *Repo) Edit(ctx context.Context, t agent.Task) (c agent.Change, output s
 	if err != nil {
 		return c, "", err
 	}
-	settled := c
+	done := c // what the branch keeps: after an error, what it had before
 	defer func() {
-		if settled.Empty() {
-			settled.Head = ""
+		if done.Empty() {
+			done.Head = ""
 		}
-		err = errors.Join(err, r.settle(ctx, tree, settled.Head))
+		err = errors.Join(err, r.release(ctx, tree, done.Head))
 	}()
-	if output, err = r.change(ctx, tree, t); err != nil {
+	if r.config.Remote != "" && !t.Last.Empty() {
+		if err := r.catchUp(ctx, tree); err != nil {
+			return c, "", err
+		}
+	}
+	if r.config.Command == "" || t.BuiltIn {
+		err = addLine(tree.git.dir, t)
+	} else {
+		output, err = r.command(ctx, tree.git.dir, t.Prompt)
+	}
+	if err != nil {
 		return c, output, err
 	}
 	if c.Head, err = tree.commit(ctx, t); err != nil {
 		return c, output, err
 	}
-	c.Messages, err = r.messages(ctx, c)
-	if err == nil {
-		settled = c
+	c.Messages = nil
+	if !c.Empty() {
+		subjects, err := r.git.run(ctx, "log", "--reverse", "--no-show-signature", "--format=%s", c.Base+".."+c.Head, "--")
+		if err != nil {
+			return c, output, err
+		}
+		c.Messages = strings.Split(subjects, "\n")
 	}
-	return c, output, err
+	done = c
+	return c, output, nil
 }
 
-// begin returns the change of a job as it is before its next instruction. What
-// people committed to its branch since then belongs to it.
+// begin returns the change of a job as it is before its next instruction. It
+// includes what people committed to its branch in the meantime.
 func (r *Repo) begin(ctx context.Context, t agent.Task) (c agent.Change, err error) {
 	c = t.Last
 	if c.Base == "" {
@@ -59,46 +95,182 @@ func (r *Repo) begin(ctx context.Context, t agent.Task) (c agent.Change, err err
 	return c, nil
 }
 
-// change has files edited, after catching up with what others pushed.
-func (r *Repo) change(ctx context.Context, tree *tree, t agent.Task) (output string, err error) {
-	if r.config.Remote != "" && !t.Last.Empty() {
-		if err := r.catchUp(ctx, tree); err != nil {
-			return "", err
+// tree is a worktree on the branch of a job.
+type tree struct {
+	git    git // in the worktree, with the repository named: it is found even if the command removes .git
+	branch string
+	start  string // commit the branch was at
+}
+
+// checkOut makes a worktree on branch, which is created or reset to commit. It
+// fails if the branch is checked out by somebody.
+func (r *Repo) checkOut(ctx context.Context, branch, commit string) (*tree, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g := r.git
+	g.dir = filepath.Join(r.dir, filepath.Base(branch)+"-"+strings.ToLower(rand.Text()[:8]))
+	_, err := r.git.run(ctx, "worktree", "add", "--quiet", "-B", branch, "--", g.dir, commit)
+	if err == nil {
+		var gitDir string
+		if gitDir, err = g.run(ctx, "rev-parse", "--absolute-git-dir"); err == nil {
+			return &tree{g.with("GIT_DIR="+gitDir, "GIT_WORK_TREE="+g.dir), branch, commit}, nil
 		}
 	}
-	if r.config.Command == "" || t.BuiltIn {
-		return "", addLine(tree.path, t)
-	}
-	return r.command(ctx, tree.path, t.Prompt)
+	return nil, errors.Join(err, r.discard(context.WithoutCancel(ctx), g.dir))
 }
 
-// messages returns the subjects of the commits of c, the oldest first.
-func (r *Repo) messages(ctx context.Context, c agent.Change) ([]string, error) {
-	if c.Empty() {
-		return nil, nil
+// release leaves the branch at commit, or deletes it if commit is empty, and
+// removes the worktree.
+func (r *Repo) release(ctx context.Context, t *tree, commit string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ctx = context.WithoutCancel(ctx)
+	args := []string{"update-ref", "refs/heads/" + t.branch, commit}
+	if commit == "" {
+		args = []string{"update-ref", "-d", "refs/heads/" + t.branch}
 	}
-	text, err := r.git.run(ctx, "log", "--reverse", "--no-show-signature", "--format=%s", c.Base+".."+c.Head, "--")
-	return strings.Split(text, "\n"), err
+	_, err := r.git.run(ctx, args...)
+	return errors.Join(err, r.discard(ctx, t.git.dir))
 }
 
-// notes is the directory of the built-in edit.
-const notes = "agent-jobs"
+// commit records what changed and returns the newest commit, start if nothing did.
+// A command may have made commits of its own.
+func (t *tree) commit(ctx context.Context, task agent.Task) (head string, err error) {
+	at, err := t.git.run(ctx, "symbolic-ref", "--quiet", "HEAD")
+	if err != nil && exitCode(err) != 1 {
+		return "", fmt.Errorf("agent command: left no worktree: %w", err)
+	}
+	if at != "refs/heads/"+t.branch {
+		return "", fmt.Errorf("agent command: left the branch %s; want its work there", t.branch)
+	}
+	if _, err := t.git.run(ctx, "add", "--all", "--", "."); err != nil {
+		return "", err
+	}
+	_, err = t.git.run(ctx, "diff", "--cached", "--quiet", "--no-ext-diff")
+	if exitCode(err) == 1 {
+		g := t.git.with("GIT_AUTHOR_NAME="+authorName, "GIT_AUTHOR_EMAIL="+authorEmail,
+			"GIT_COMMITTER_NAME="+authorName, "GIT_COMMITTER_EMAIL="+authorEmail)
+		text := agent.Subject(task.Prompt) + "\n\nDocgauge-Job: " + task.Job + "\n"
+		err = g.stream(ctx, &tail{}, text, "commit", "--quiet", "--file=-")
+	}
+	if err != nil {
+		return "", err
+	}
+	if head, err = t.git.run(ctx, "rev-parse", "--verify", "HEAD"); err != nil {
+		return "", err
+	}
+	_, err = t.git.run(ctx, "merge-base", "--is-ancestor", t.start, head)
+	if exitCode(err) == 1 {
+		return "", fmt.Errorf("agent command: rewrote the branch %s; want commits on top of it", t.branch)
+	}
+	return head, err
+}
+
+// command runs the command in dir with prompt on standard input. When it ends, so
+// does everything it started in its session. Output is standard output and error.
+func (r *Repo) command(ctx context.Context, dir, prompt string) (output string, err error) {
+	limited, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	defer cancel()
+	out := &tail{max: maxOutput}
+	cmd := exec.CommandContext(limited, "sh", "-c", r.config.Command)
+	killGroup := func() error {
+		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+		return os.ErrProcessDone
+	}
+	cmd.Dir, cmd.Env = dir, append(environment(ordinary, r.config.Env), "PWD="+dir)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(prompt), out, out
+	cmd.SysProcAttr = commandAttributes()
+	cmd.Cancel, cmd.WaitDelay = killGroup, closeDelay
+	if err := cmd.Start(); err != nil {
+		return "", fmt.Errorf("agent command: %w", err)
+	}
+	err = cmd.Wait()
+	_ = killGroup() // processes that it left running must not keep writing
+	switch {
+	case err == nil || errors.Is(err, exec.ErrWaitDelay):
+		return out.String(), nil
+	case ctx.Err() == nil && limited.Err() != nil:
+		err = fmt.Errorf("took longer than %s and was killed", r.config.Timeout)
+	}
+	return out.String(), fmt.Errorf("agent command: %w", err)
+}
 
 // addLine is the built-in edit: the subject of the prompt, as a line of the
-// job's own file. Links in the repository lead nowhere outside of it.
-func addLine(path string, t agent.Task) error {
-	root, err := os.OpenRoot(path)
+// job's own file. It follows no link out of the worktree.
+func addLine(dir string, t agent.Task) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("built-in edit: %w", err)
+		}
+	}()
+	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return fmt.Errorf("built-in edit: %w", err)
+		return err
 	}
 	defer root.Close()
 	if err := root.MkdirAll(notes, 0o755); err != nil {
-		return fmt.Errorf("built-in edit: %w", err)
+		return err
 	}
 	f, err := root.OpenFile(notes+"/"+t.Job+".md", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return fmt.Errorf("built-in edit: %w", err)
+		return err
 	}
 	_, err = fmt.Fprintf(f, "- %s\n", agent.Subject(t.Prompt))
 	return errors.Join(err, f.Close())
+}
+
+// Diff returns what c changes, as a unified diff, cut after 1 MiB at the end of
+// a line.
+func (r *Repo) Diff(ctx context.Context, c agent.Change) (string, error) {
+	out := &head{max: maxDiff}
+	err := r.git.stream(ctx, out, "", "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative", "--unified=3",
+		"--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--end-of-options", c.Base, c.Head, "--")
+	return out.String(), err
+}
+
+// Push brings branch to the remote, never by force: it is an error if commits of
+// others are in the way.
+func (r *Repo) Push(ctx context.Context, branch string) error {
+	login, err := r.login()
+	if err != nil {
+		return err
+	}
+	ref := "refs/heads/" + branch
+	_, err = r.git.with(login...).run(ctx, "push", "--quiet", "--no-follow-tags", "--recurse-submodules=no", "--", r.config.Remote, ref+":"+ref)
+	return err
+}
+
+// catchUp takes over what others pushed to the branch of tree.
+func (r *Repo) catchUp(ctx context.Context, t *tree) error {
+	login, err := r.login()
+	if err != nil {
+		return err
+	}
+	_, err = t.git.with(login...).run(ctx, "fetch", "--quiet", "--no-tags", "--recurse-submodules=no", "--", r.config.Remote, "refs/heads/"+t.branch)
+	if failed, ok := errors.AsType[gitError](err); ok && strings.Contains(failed.message, "couldn't find remote ref") {
+		return nil // merged and deleted: the push creates it again
+	}
+	if err != nil {
+		return err
+	}
+	if _, err = t.git.run(ctx, "merge", "--quiet", "--ff-only", "FETCH_HEAD"); err != nil {
+		return fmt.Errorf("branch %s: was rewritten on the remote: %w", t.branch, err)
+	}
+	return nil
+}
+
+// login returns the credentials for the remote as environment: arguments are visible
+// to everybody.
+func (r *Repo) login() (env []string, err error) {
+	if r.config.Login == nil {
+		return nil, nil
+	}
+	url, user, password, err := r.config.Login()
+	if err != nil {
+		return nil, err
+	}
+	basic := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+	return []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http." + url + ".extraHeader", "GIT_CONFIG_VALUE_0=Authorization: Basic " + basic}, nil
 }

@@ -2,7 +2,7 @@ package worktree
 
 import "syscall"
 
-// Both begin a session of their own: no terminal to ask for a password on, and
+// Git and the command begin sessions of their own: no terminal to ask for a password on, and
 // one process group to stop. Both end with us, git with time to remove its locks.
 
 func gitAttributes() *syscall.SysProcAttr {

@@ -4,7 +4,7 @@ package worktree
 
 import "syscall"
 
-// Both begin a session of their own: no terminal to ask for a password on, and
+// Git and the command begin sessions of their own: no terminal to ask for a password on, and
 // one process group to stop. Where there is no parent-death signal they outlive
 // us if we are killed.
 

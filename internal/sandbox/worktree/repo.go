@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,8 +15,12 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
-// DefaultTimeout is how long a command may take.
-const DefaultTimeout = 30 * time.Minute
+const (
+	// DefaultTimeout is how long a command may take.
+	DefaultTimeout = 30 * time.Minute
+	// lockName is in the directory of worktrees.
+	lockName = "lock"
+)
 
 // Config says which repository is edited, and how.
 type Config struct {
@@ -24,8 +29,8 @@ type Config struct {
 	// Base is the branch that jobs begin at and pull requests are for; empty = the
 	// one checked out when Open is called. Its newest commit counts for each job.
 	Base string
-	// Dir is where worktrees are made, by one process; what is there is removed by
-	// Open. Empty = a temporary directory, removed by Close.
+	// Dir is where one process makes its worktrees; Open removes what is in it.
+	// Empty = a temporary directory, removed by Close.
 	Dir string
 	// Command edits files: run by sh -c in the worktree, with the prompt on
 	// standard input. Empty = a built-in edit that adds a line to a file.
@@ -37,8 +42,8 @@ type Config struct {
 	Env []string
 	// Remote is where branches are pushed to, a name or a URL; empty = nowhere.
 	Remote string
-	// Login, if set, returns the beginning of the URLs that a password is for, and
-	// the user and password for HTTPS there. It is called for each push.
+	// Login, if set, returns the user and password for HTTPS, and the prefix of the
+	// URLs that they are for. It is called for each push.
 	Login func() (url, user, password string, err error)
 }
 
@@ -48,9 +53,9 @@ type Repo struct {
 	config Config
 	git    git
 	dir    string   // of the worktrees
-	lock   *os.File // held while dir is ours; nil for a temporary one
+	lock   *os.File // held while dir is in use; nil for a temporary one
 
-	// mu is held where git changes what worktrees share: their list and the branches.
+	// mu is held while git changes what worktrees share: their list and the branches.
 	mu sync.Mutex
 }
 
@@ -70,10 +75,7 @@ func Open(ctx context.Context, c Config) (*Repo, error) {
 	}
 	env := append(environment(ordinary, network), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C", "SSH_ASKPASS_REQUIRE=never", "GCM_INTERACTIVE=never")
 	r := &Repo{config: c, git: git{program, root, env}}
-	if err := r.checkRepository(ctx); err != nil {
-		return nil, fmt.Errorf("repository %s: %w", c.Path, err)
-	}
-	if err := r.checkBranches(ctx); err != nil {
+	if err := r.check(ctx); err != nil {
 		return nil, fmt.Errorf("repository %s: %w", c.Path, err)
 	}
 	if err := r.takeDir(ctx); err != nil {
@@ -82,36 +84,28 @@ func Open(ctx context.Context, c Config) (*Repo, error) {
 	return r, nil
 }
 
-func (r *Repo) checkRepository(ctx context.Context) error {
-	if info, err := os.Stat(r.git.dir); err != nil {
+// check checks the repository, its branches and its remote.
+func (r *Repo) check(ctx context.Context) error {
+	repository, err := os.Stat(r.git.dir)
+	if err != nil {
 		return err
-	} else if !info.IsDir() {
+	}
+	if !repository.IsDir() {
 		return errors.New("is a file; want the directory of a git repository")
 	}
 	bare, err := r.git.run(ctx, "rev-parse", "--is-bare-repository")
 	if err != nil {
 		return fmt.Errorf("want a git repository: %w", err)
 	}
-	if bare == "true" {
-		return nil
+	if bare != "true" {
+		top, err := r.git.run(ctx, "rev-parse", "--show-toplevel")
+		if err != nil {
+			return fmt.Errorf("want the top of a working tree: %w", err)
+		}
+		if info, err := os.Stat(top); err != nil || !os.SameFile(info, repository) {
+			return fmt.Errorf("lies inside the repository %s; want its top, or a repository of its own", top)
+		}
 	}
-	top, err := r.git.run(ctx, "rev-parse", "--show-toplevel")
-	if err != nil {
-		return fmt.Errorf("want the top of a working tree: %w", err)
-	}
-	if !sameFile(top, r.git.dir) {
-		return fmt.Errorf("lies inside the repository %s; want its top, or a repository of its own", top)
-	}
-	return nil
-}
-
-func sameFile(a, b string) bool {
-	x, errX := os.Stat(a)
-	y, errY := os.Stat(b)
-	return errX == nil && errY == nil && os.SameFile(x, y)
-}
-
-func (r *Repo) checkBranches(ctx context.Context) (err error) {
 	if r.config.Base == "" {
 		if r.config.Base, err = r.git.run(ctx, "symbolic-ref", "--quiet", "--short", "HEAD"); err != nil {
 			return errors.New("has no branch checked out; name the branch that pull requests are for")
@@ -121,25 +115,16 @@ func (r *Repo) checkBranches(ctx context.Context) (err error) {
 		return err
 	}
 	// A branch is a file to git, and cannot be a directory too.
-	if name := strings.TrimSuffix(agent.BranchPrefix, "/"); r.hasBranch(ctx, name) {
+	name := strings.TrimSuffix(agent.BranchPrefix, "/")
+	if commit, err := r.branchCommit(ctx, name); err == nil && commit != "" {
 		return fmt.Errorf("has a branch %s, which is in the way of %s<job>; rename it", name, agent.BranchPrefix)
 	}
-	return r.checkRemote(ctx)
-}
-
-// checkRemote checks that a remote that is no URL is known.
-func (r *Repo) checkRemote(ctx context.Context) error {
 	if name := r.config.Remote; name != "" && !strings.ContainsAny(name, ":/") {
 		if _, err := r.git.run(ctx, "config", "--get-all", "remote."+name+".url"); err != nil {
 			return fmt.Errorf("has no remote %q to push to; add it (git remote add), or name another", name)
 		}
 	}
 	return nil
-}
-
-func (r *Repo) hasBranch(ctx context.Context, name string) bool {
-	commit, err := r.branchCommit(ctx, name)
-	return err == nil && commit != ""
 }
 
 // baseCommit returns the newest commit of the base branch.
@@ -162,3 +147,66 @@ func (r *Repo) branchCommit(ctx context.Context, name string) (string, error) {
 
 // Base returns the branch that pull requests are for.
 func (r *Repo) Base() string { return r.config.Base }
+
+// takeDir locks the directory of worktrees and removes what a crash left in it.
+func (r *Repo) takeDir(ctx context.Context) (err error) {
+	if r.config.Dir == "" {
+		r.dir, err = os.MkdirTemp("", "docgauge-worktrees-")
+		return err
+	}
+	if r.dir, err = filepath.Abs(r.config.Dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+		return err
+	}
+	name := filepath.Join(r.dir, lockName)
+	if r.lock, err = os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return err
+	}
+	if err := agent.Lock(r.lock); err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", name, err), r.lock.Close())
+	}
+	left, err := os.ReadDir(r.dir)
+	for _, entry := range left {
+		if entry.Name() != lockName {
+			err = errors.Join(err, r.discard(ctx, filepath.Join(r.dir, entry.Name())))
+		}
+	}
+	if err != nil {
+		return errors.Join(err, r.lock.Close())
+	}
+	return nil
+}
+
+// Close unlocks the directory of worktrees, and removes a temporary one. No Edit may
+// be running.
+func (r *Repo) Close() error {
+	if r.lock != nil {
+		return r.lock.Close()
+	}
+	return os.RemoveAll(r.dir)
+}
+
+// discard removes a worktree, from git's list too. What is left, or never was a
+// worktree, is removed as files.
+func (r *Repo) discard(ctx context.Context, path string) error {
+	_, _ = r.git.run(ctx, "worktree", "remove", "--force", "--force", "--", path)
+	err := os.RemoveAll(path)
+	if errors.Is(err, fs.ErrPermission) {
+		// A command may have made directories read-only.
+		_ = filepath.WalkDir(path, func(path string, d fs.DirEntry, _ error) error {
+			if d != nil && d.IsDir() {
+				_ = os.Chmod(path, 0o700)
+			}
+			return nil
+		})
+		err = os.RemoveAll(path)
+	}
+	if err != nil {
+		return err
+	}
+	// A worktree whose .git the command removed is still in git's list.
+	_, _ = r.git.run(ctx, "worktree", "remove", "--force", "--force", "--", path)
+	return nil
+}

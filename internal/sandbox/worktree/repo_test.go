@@ -94,7 +94,7 @@ func TestOpenSweeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "a-file", "x"), "x")
-	if err := os.Remove(filepath.Join(gone.path, ".git")); err != nil {
+	if err := os.Remove(filepath.Join(gone.git.dir, ".git")); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) { // it waits a moment
