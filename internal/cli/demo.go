@@ -29,19 +29,20 @@ func (a *Program) demoCommand() *cobra.Command {
 	var stay bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "run the sandbox, export a month from it, and show what there is now",
+		Short: "run the sandbox, export a month from it, and show the result",
 		Long: `demo starts the sandbox on a free port of this machine, exports the last 30 days
 from it over HTTP into Parquet files, and prints a summary. Nothing else is
-needed. Without --dir the files lie in a new temporary directory, which stays.
+needed. Without --dir the files are written to a new temporary directory, which is
+not removed.
 With DOCGAUGE_SINKS=parquet,clickhouse and DOCGAUGE_CLICKHOUSE_DSN it writes to
 that ClickHouse as well, as project prj_sandbox.
 
---serve stays up afterwards: status page and metrics on DOCGAUGE_LISTEN_ADDRESS, or
-a free port if that is taken, and an export every minute.`,
+With --serve it keeps running: status page and metrics on DOCGAUGE_LISTEN_ADDRESS, or
+on a free port if that is taken, and an export every minute.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir, stay) },
 	}
-	cmd.Flags().BoolVar(&stay, "serve", false, "stay up, with status page and metrics")
+	cmd.Flags().BoolVar(&stay, "serve", false, "keep running, with status page and metrics")
 	cmd.Flags().StringVar(&dir, "dir", "", "directory for data and state (default: a new temporary one)")
 	return cmd
 }
@@ -81,7 +82,7 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 	return a.demoServe(ctx, c)
 }
 
-// demoServe serves what was exported, and goes on exporting.
+// demoServe serves what was exported, and keeps exporting.
 func (a *Program) demoServe(ctx context.Context, c config.Config) (err error) {
 	if c.Schedule.Cron, err = schedule.ParseCron("* * * * *"); err != nil {
 		return err
@@ -147,7 +148,7 @@ Query it:   SELECT path, human, ai, total FROM '%s' ORDER BY total DESC LIMIT 10
 	return nil
 }
 
-// demoSinks counts what readers of each sink see.
+// demoSinks counts what each sink shows to readers.
 func (a *Program) demoSinks(ctx context.Context, c config.Config) (err error) {
 	stores, err := app.NewSinks(c)
 	if err != nil {

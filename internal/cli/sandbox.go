@@ -24,25 +24,25 @@ synthetic traffic that is deterministic from --seed, or over the event log
 DIR/events.ndjson (one JSON object a line: time, visitor, kind human|ai, path).
 Visitors are counted exactly.
 
-It serves agent jobs too. Without more, a job pretends: it is completed with a
-pull request that this sandbox shows. Words in a prompt choose another outcome:
+It serves agent jobs too. Without further flags, a job only pretends: it is completed
+with a pull request that this sandbox shows. Words in a prompt choose another outcome:
   [sandbox:pr]          completed, with a pull request
   [sandbox:no-change]   completed, without one
   [sandbox:fail]        failed
   [sandbox:archive]     archived
   [sandbox:slow]        the same after 30s; [sandbox:slow=5m] after 5m
 With --repo a job edits that git repository: in a worktree of its own, on the
-branch docgauge/<job>, --agent-cmd runs with the prompt on standard input; what it
-changed is committed and shown as a pull request here, or opened on GitHub
-(--github-repo, with GITHUB_TOKEN_FILE or GITHUB_TOKEN). The checked-out files and
-branch are not touched. The command gets PATH, HOME and the like of the
-environment, and what --agent-env names.
+branch docgauge/<job>, --agent-cmd runs with the prompt on standard input. Its changes
+are committed and shown as a pull request here, or opened on GitHub (--github-repo,
+with GITHUB_TOKEN_FILE or GITHUB_TOKEN). The checked-out files and branch are not
+touched. The command gets PATH, HOME and the like from the environment, and the
+variables that --agent-env names.
 
 --agent-script FILE adds words: {"[later]": {"outcome": "pr", "after": "30s"}} with
 the outcomes pr, no_change, failed, archived and edit (what happens without a word).
 
-It prints the variables that point docgauge at it; paste them into another
-terminal and run docgauge export there.`
+It prints the environment variables to set; paste them into another terminal and run
+docgauge export there.`
 
 func (a *Program) sandboxCommand() *cobra.Command {
 	c := sandbox.Config{}
@@ -52,7 +52,7 @@ func (a *Program) sandboxCommand() *cobra.Command {
 	var remote bool
 	cmd := &cobra.Command{
 		Use:   "sandbox",
-		Short: "run the service itself, locally",
+		Short: "run a local imitation of the service",
 		Long:  aboutSandbox,
 		Example: `  docgauge sandbox
   docgauge sandbox --rate-limit 100 --late-days 2      as strict as the real service
@@ -66,37 +66,42 @@ func (a *Program) sandboxCommand() *cobra.Command {
 			if cmd.Flags().Changed("moving-days") && c.Faults.Moving == 0 {
 				errMoving = errors.New("--moving-days: needs --moving DURATION, the time between two changes")
 			}
-			if err := errors.Join(errDates, errMoving, editing(&c.Agent, repo, cmd.Flags().Changed)); err != nil {
+			if err := errors.Join(errDates, errMoving, setRepo(&c.Agent, repo, cmd.Flags().Changed)); err != nil {
 				return usageError{err}
 			}
 			return a.sandbox(cmd.Context(), c, listen, remote, requestLog)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&listen, "listen", "127.0.0.1:8787", "address; port 0 takes a free one")
-	f.BoolVar(&remote, "allow-remote", false, "let --listen be an address beyond this machine")
-	f.StringVar(&c.DataDir, "data", "", "directory with the event log events.ndjson; agent jobs are kept there")
-	f.StringVar(&requestLog, "request-log", "", "file that gets one JSON line a request")
+	f.StringVar(&listen, "listen", "127.0.0.1:8787", "address to listen on; port 0 picks a free port")
+	f.BoolVar(&remote, "allow-remote", false, "allow --listen addresses that other machines can reach")
+	f.StringVar(&c.DataDir, "data", "", "directory of the event log events.ndjson and of agent jobs")
+	f.StringVar(&requestLog, "request-log", "", "file for the request log, one JSON line per request")
 	f.Uint64Var(&c.Seed, "seed", 1, "seed of the synthetic traffic")
-	f.IntVar(&c.Days, "days", sandbox.DefaultDays, "days of synthetic traffic before today")
-	f.IntVar(&c.Pages, "pages", sandbox.DefaultPages, "pages of the synthetic site")
-	f.StringSliceVar(&c.Projects, "project", []string{sandbox.DefaultProject}, "project ids")
-	f.StringVar(&c.APIKey, "api-key", sandbox.DefaultAPIKey, "key that may do everything")
-	f.StringVar(&c.ExpiredKey, "expired-key", "", "key refused with 401")
-	f.StringVar(&c.ReadOnlyKey, "read-only-key", "", "key refused with 403 for agent POSTs")
-	f.StringVar(&c.WriteOnlyKey, "write-only-key", "", "key refused with 403 for reads")
+	f.IntVar(&c.Days, "days", sandbox.DefaultDays, "number of days of synthetic traffic before today")
+	f.IntVar(&c.Pages, "pages", sandbox.DefaultPages, "number of pages of the synthetic site")
+	f.StringSliceVar(&c.Projects, "project", []string{sandbox.DefaultProject}, "ids of the projects that are served")
+	f.StringVar(&c.APIKey, "api-key", sandbox.DefaultAPIKey, "API key with all permissions")
+	f.StringVar(&c.ExpiredKey, "expired-key", "", "API key that is refused with 401")
+	f.StringVar(&c.ReadOnlyKey, "read-only-key", "", "API key that is refused with 403 for agent POSTs")
+	f.StringVar(&c.WriteOnlyKey, "write-only-key", "", "API key that is refused with 403 for reads")
 	f.DurationVar(&c.Faults.Latency, "latency", 0, "delay before every answer")
-	f.IntVar(&c.Faults.RateLimit, "rate-limit", 0, "analytics requests answered per sliding hour; 0 = no limit")
-	f.DurationVar(&c.Faults.RetryAfter, "retry-after", 0, "time in the Retry-After header of a 429; 0 = no header")
-	f.IntVar(&c.Faults.ThrottleAfter, "throttle-after", 0, "number of requests after which all get 429; 0 = never")
-	f.IntVar(&c.Faults.ErrorEvery, "error-every", 0, "N, where every Nth request gets 500; 0 = none")
-	f.IntVar(&c.Faults.CutEvery, "cut-every", 0, "N, where the body of every Nth answer is cut; 0 = none")
-	f.IntVar(&c.Faults.DriftEvery, "drift-every", 0, "N, where every Nth request brings a new visitor to yesterday and today; 0 = none")
-	f.IntVar(&c.Faults.LateDays, "late-days", 0, "days over which one event in twenty arrives late, so that a closed window goes on changing; 0 = none")
-	f.DurationVar(&c.Faults.Moving, "moving", 0, "time between two changes of a closed window: at each multiple of it a visitor arrives late; 0 = no change")
-	f.IntVar(&c.Faults.MovingDays, "moving-days", sandbox.DefaultMovingDays, "age in days from which a window with --moving no longer changes")
-	f.IntVar(&c.Faults.PageRows, "page-rows", 0, "greatest number of rows in a page, whatever is asked for; 0 = as many as asked for")
-	f.StringSliceVar(&badWindows, "bad-window", nil, "first dates of the windows whose rows are malformed, YYYY-MM-DD")
+	f.IntVar(&c.Faults.RateLimit, "rate-limit", 0, "number of analytics requests answered in a sliding hour; 0 = no limit")
+	f.DurationVar(&c.Faults.RetryAfter, "retry-after", 0, "duration in the Retry-After header of a 429; 0 = no header")
+	f.IntVar(&c.Faults.ThrottleAfter, "throttle-after", 0, "number of requests after which all others get 429; 0 = never")
+	f.IntVar(&c.Faults.ErrorEvery, "error-every", 0, "interval of requests that get 500: every Nth; 0 = none")
+	f.IntVar(&c.Faults.CutEvery, "cut-every", 0, "interval of answers whose body is cut: every Nth; 0 = none")
+	f.IntVar(&c.Faults.DriftEvery, "drift-every", 0,
+		"interval of requests that add a visitor to yesterday and today: every Nth; 0 = none")
+	f.IntVar(&c.Faults.LateDays, "late-days", 0,
+		"number of days within which one event in twenty arrives late, so that closed windows keep changing; 0 = none")
+	f.DurationVar(&c.Faults.Moving, "moving", 0,
+		"time between two changes of a closed window, each by a visitor who arrives late; 0 = no change")
+	f.IntVar(&c.Faults.MovingDays, "moving-days", sandbox.DefaultMovingDays,
+		"age in days from which --moving no longer changes a window")
+	f.IntVar(&c.Faults.PageRows, "page-rows", 0,
+		"maximum number of rows on a page, whatever limit is requested; 0 = no maximum")
+	f.StringSliceVar(&badWindows, "bad-window", nil, "first dates (YYYY-MM-DD) of windows whose rows are malformed")
 	agentFlags(cmd, &c.Agent)
 	repoFlags(cmd, &repo)
 	return cmd
@@ -117,37 +122,46 @@ func parseDates(flag string, values []string) (dates []analytics.Date, err error
 
 func agentFlags(cmd *cobra.Command, c *sandbox.Agent) {
 	f := cmd.Flags()
-	f.StringVar(&c.Script, "agent-script", "", "file with words and outcomes")
-	f.DurationVar(&c.After, "agent-duration", time.Second, "of an instruction whose words have none")
-	f.IntVar(&c.Workers, "agent-workers", sandbox.DefaultWorkers, "instructions worked on at once")
-	f.DurationVar(&c.ArchiveAfter, "agent-archive-after", 0, "archive a job so long after its end; 0 = never")
-	f.StringVar(&c.PublicURL, "public-url", "", "beginning of the links to pull requests here, if others than the API's callers open them")
-	f.IntVar(&c.Faults.RateLimit, "agent-rate-limit", 0, "agent POSTs per project and sliding hour; the live service has 100; 0 = none")
-	f.IntVar(&c.Faults.ThrottleEvery, "agent-429-every", 0, "429 on every Nth agent POST; 0 = none")
-	f.IntVar(&c.Faults.DropEvery, "agent-drop-every", 0, "close the connection after accepting every Nth; 0 = none")
-	f.IntVar(&c.Faults.BadGatewayEvery, "agent-502-every", 0, "502 after accepting every Nth; 0 = none")
-	f.DurationVar(&c.Faults.Latency, "agent-latency", 0, "before accepting")
-	f.DurationVar(&c.Faults.Stall, "agent-stall", 0, "between accepting and the reply")
-	f.IntVar(&c.Faults.StallEvery, "agent-stall-every", 0, "only with every Nth accepted; 0 = each")
+	f.StringVar(&c.Script, "agent-script", "", "file with further words and their outcomes")
+	f.DurationVar(&c.After, "agent-duration", time.Second, "duration of an instruction, unless its words set one")
+	f.IntVar(&c.Workers, "agent-workers", sandbox.DefaultWorkers, "number of instructions worked on at once")
+	f.DurationVar(&c.ArchiveAfter, "agent-archive-after", 0, "time from the end of a job until it is archived; 0 = never")
+	f.StringVar(&c.PublicURL, "public-url", "",
+		"base URL of links to pull requests on this sandbox (default the address that the API's caller used)")
+	f.IntVar(&c.Faults.RateLimit, "agent-rate-limit", 0,
+		"number of agent POSTs per project in a sliding hour (100 on the live service); 0 = no limit")
+	f.IntVar(&c.Faults.ThrottleEvery, "agent-429-every", 0, "interval of agent POSTs that get 429: every Nth; 0 = none")
+	f.IntVar(&c.Faults.DropEvery, "agent-drop-every", 0,
+		"interval of accepted agent POSTs whose connection is closed without a reply: every Nth; 0 = none")
+	f.IntVar(&c.Faults.BadGatewayEvery, "agent-502-every", 0,
+		"interval of accepted agent POSTs that get 502: every Nth; 0 = none")
+	f.DurationVar(&c.Faults.Latency, "agent-latency", 0, "delay before an agent POST is accepted")
+	f.DurationVar(&c.Faults.Stall, "agent-stall", 0, "delay between accepting an agent POST and the reply")
+	f.IntVar(&c.Faults.StallEvery, "agent-stall-every", 0,
+		"interval of accepted agent POSTs that --agent-stall delays: every Nth; 0 = each")
 }
 
-// needsRepo are the flags that say nothing without --repo.
-var needsRepo = []string{"agent-cmd", "agent-timeout", "agent-env", "repo-base", "repo-remote", "github-repo", "github-url"}
+// needsRepo are the flags that need --repo.
+var needsRepo = []string{
+	"agent-cmd", "agent-timeout", "agent-env", "repo-base", "repo-remote", "github-repo", "github-url",
+}
 
 func repoFlags(cmd *cobra.Command, r *sandbox.Repo) {
 	f := cmd.Flags()
-	f.StringVar(&r.Path, "repo", "", "git repository that agent jobs edit; empty = they pretend")
-	f.StringVar(&r.Base, "repo-base", "", "branch pull requests are for (default the one checked out)")
-	f.StringVar(&r.Command, "agent-cmd", "", "command that edits files, for sh -c (default a built-in one that adds a line to a file)")
-	f.DurationVar(&r.Timeout, "agent-timeout", worktree.DefaultTimeout, "kill the command after it")
-	f.StringSliceVar(&r.Env, "agent-env", nil, "variables the command gets besides PATH, HOME and the like")
-	f.StringVar(&r.GitHub, "github-repo", "", "owner/name to open pull requests on GitHub")
-	f.StringVar(&r.GitHubURL, "github-url", codehost.DefaultGitHub, "GitHub's REST API")
-	f.StringVar(&r.Remote, "repo-remote", "origin", "remote that branches are pushed to for --github-repo")
+	f.StringVar(&r.Path, "repo", "", "git repository that agent jobs edit (default none: jobs only pretend)")
+	f.StringVar(&r.Base, "repo-base", "", "base branch of pull requests (default the one that is checked out)")
+	f.StringVar(&r.Command, "agent-cmd", "",
+		"command that edits files, run by sh -c (default a built-in edit that adds a line to a file)")
+	f.DurationVar(&r.Timeout, "agent-timeout", worktree.DefaultTimeout, "time limit of the command")
+	f.StringSliceVar(&r.Env, "agent-env", nil,
+		"names of further variables for the command, besides PATH, HOME and the like")
+	f.StringVar(&r.GitHub, "github-repo", "", "owner/name of the GitHub repository that gets the pull requests")
+	f.StringVar(&r.GitHubURL, "github-url", codehost.DefaultGitHub, "URL of GitHub's REST API")
+	f.StringVar(&r.Remote, "repo-remote", "origin", "git remote that branches are pushed to with --github-repo")
 }
 
-// editing lets agent jobs edit r, if one is given.
-func editing(c *sandbox.Agent, r sandbox.Repo, given func(flag string) bool) error {
+// setRepo lets agent jobs edit r, if one is given.
+func setRepo(c *sandbox.Agent, r sandbox.Repo, given func(flag string) bool) error {
 	if r.Path != "" {
 		r.Token = githubToken
 		c.Repo = &r
@@ -162,7 +176,7 @@ func editing(c *sandbox.Agent, r sandbox.Repo, given func(flag string) bool) err
 	return errors.Join(problems...)
 }
 
-// githubToken reads the token anew each time: those of apps last an hour.
+// githubToken reads the token each time: tokens of GitHub apps last an hour.
 func githubToken() (string, error) {
 	path, token := os.Getenv("GITHUB_TOKEN_FILE"), os.Getenv("GITHUB_TOKEN")
 	switch {
@@ -178,7 +192,9 @@ func githubToken() (string, error) {
 	return token, nil
 }
 
-func (a *Program) sandbox(ctx context.Context, c sandbox.Config, listen string, remote bool, requestLog string) (err error) {
+func (a *Program) sandbox(
+	ctx context.Context, c sandbox.Config, listen string, remote bool, requestLog string,
+) (err error) {
 	c.Now, c.Logger = a.now, slog.New(slog.NewTextHandler(a.Err, nil))
 	if requestLog != "" {
 		file, err := os.OpenFile(requestLog, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -205,6 +221,7 @@ func (a *Program) sandbox(ctx context.Context, c sandbox.Config, listen string, 
 }
 
 func printExports(w io.Writer, url string, projects []string, key string) error {
-	_, err := fmt.Fprintf(w, "export DOCGAUGE_BASE_URL=%s\nexport DOCGAUGE_PROJECTS=%s\nexport DOCGAUGE_API_KEY=%s\n", url, strings.Join(projects, ","), key)
+	_, err := fmt.Fprintf(w, "export DOCGAUGE_BASE_URL=%s\nexport DOCGAUGE_PROJECTS=%s\nexport DOCGAUGE_API_KEY=%s\n",
+		url, strings.Join(projects, ","), key)
 	return err
 }

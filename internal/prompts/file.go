@@ -194,7 +194,8 @@ var (
 	// yamlLine is how the library's errors begin.
 	yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 	// yamlEarly are the errors whose line the library counts from 0.
-	yamlEarly = regexp.MustCompile(`^did not find expected (<|node content|'-'|key$|',')|^found (duplicate|incompatible|undefined)`)
+	yamlEarly = regexp.MustCompile(
+		`^did not find expected (<|node content|'-'|key$|',')|^found (duplicate|incompatible|undefined)`)
 )
 
 func (r *parser) invalidYAML(err error) {
@@ -209,7 +210,9 @@ func (r *parser) invalidYAML(err error) {
 			line++
 		}
 	}
-	r.find(line, "front matter: not YAML, %s: want lines of the form key: value, with quotes around values that are more than words", printable(text))
+	r.find(line,
+		"front matter: not YAML, %s: want lines of the form key: value, with quotes around values that are more than words",
+		printable(text))
 }
 
 // plain finds what gives a value another meaning than the text that is written:
@@ -315,7 +318,8 @@ func checkName(s string) string {
 	if nameForm.MatchString(s) {
 		return ""
 	}
-	return fmt.Sprintf("%s: want 1 to %d letters, digits, dots, underscores, dashes or slashes, a letter or digit first", quote(s), MaxNameBytes)
+	return fmt.Sprintf("%s: want 1 to %d letters, digits, dots, underscores, dashes or slashes, a letter or digit first",
+		quote(s), MaxNameBytes)
 }
 
 // text returns the value of a key that is text, empty if it is missing or wrong.
@@ -360,7 +364,8 @@ func (r *parser) time(name string) time.Time {
 		t, err = d.Time(), nil
 	}
 	if err != nil || t.Year() < 1970 {
-		r.find(v.Line, "%s: %s: want a day that exists, 2026-01-31 (UTC), or a time, 2026-01-31T09:00:00Z", name, quote(v.Value))
+		r.find(v.Line, "%s: %s: want a day that exists, 2026-01-31 (UTC), or a time, 2026-01-31T09:00:00Z",
+			name, quote(v.Value))
 		return time.Time{}
 	}
 	return t.UTC()

@@ -192,7 +192,8 @@ func (r *renderer) siteVisitors(granularity string) (record, error) {
 	rec := newRecord(site.Totals, site.Former)
 	w, former := site.Window, site.FormerWindow
 	rec["from"], rec["to"], rec["last"] = day{w.From}, day{w.To}, day{w.To - 1}
-	rec["line"] = fmt.Sprintf("%s to %s: %s, compared with %s to %s", w.From, w.To-1, rec["line"], former.From, former.To-1)
+	rec["line"] = fmt.Sprintf("%s to %s: %s, compared with %s to %s",
+		w.From, w.To-1, rec["line"], former.From, former.To-1)
 	return rec, nil
 }
 
@@ -218,7 +219,8 @@ func (r *renderer) pagesBy(
 			if err != nil {
 				return nil, err
 			}
-			movers, err = analytics.FindMovers(analytics.ByPath(pages.Former), analytics.ByPath(pages.Rows), key.audience, MaxPages)
+			earlier, later := analytics.ByPath(pages.Former), analytics.ByPath(pages.Rows)
+			movers, err = analytics.FindMovers(earlier, later, key.audience, MaxPages)
 			if err != nil {
 				return nil, functionErrorf("pages of the %s: %w", granularity, err)
 			}
@@ -235,19 +237,22 @@ func (r *renderer) pagesBy(
 	}
 }
 
+// adjacent is the windows that numbers are of.
+type adjacent struct{ window, former analytics.Window }
+
 // site returns the site's numbers of a granularity.
 func (r *renderer) site(granularity string) (Site, error) {
-	return readOnce(r, "numbers", granularity, r.sites, func(n Numbers, g analytics.Granularity) (Site, analytics.Window, analytics.Window, error) {
-		site, err := n.Site(r.ctx, r.prompt.Project, g)
-		return site, site.Window, site.FormerWindow, err
+	return readOnce(r, "numbers", granularity, r.sites, func(g analytics.Granularity) (Site, adjacent, error) {
+		site, err := r.numbers.Site(r.ctx, r.prompt.Project, g)
+		return site, adjacent{site.Window, site.FormerWindow}, err
 	})
 }
 
 // windowPages returns the pages of a granularity.
 func (r *renderer) windowPages(granularity string) (Pages, error) {
-	return readOnce(r, "pages", granularity, r.pages, func(n Numbers, g analytics.Granularity) (Pages, analytics.Window, analytics.Window, error) {
-		pages, err := n.Pages(r.ctx, r.prompt.Project, g)
-		return pages, pages.Window, pages.FormerWindow, err
+	return readOnce(r, "pages", granularity, r.pages, func(g analytics.Granularity) (Pages, adjacent, error) {
+		pages, err := r.numbers.Pages(r.ctx, r.prompt.Project, g)
+		return pages, adjacent{pages.Window, pages.FormerWindow}, err
 	})
 }
 
@@ -256,7 +261,7 @@ func (r *renderer) windowPages(granularity string) (Pages, error) {
 // long past, or not the ones that the prompt already has numbers of.
 func readOnce[T any](
 	r *renderer, name, granularity string, known map[analytics.Granularity]T,
-	read func(Numbers, analytics.Granularity) (numbers T, window, former analytics.Window, err error),
+	read func(analytics.Granularity) (T, adjacent, error),
 ) (T, error) {
 	var none T
 	g, err := analytics.ParseGranularity(granularity)
@@ -269,14 +274,16 @@ func readOnce[T any](
 	if numbers, ok := known[g]; ok {
 		return numbers, nil
 	}
-	numbers, window, former, err := read(r.numbers, g)
+	numbers, windows, err := read(g)
+	window, former := windows.window, windows.former
 	today, seen := analytics.DateOf(r.at), r.windows[g]
 	switch {
 	case err != nil:
 	case former.To != window.From || former.Days() < 1 || window.Days() < 1:
 		err = fmt.Errorf("%w: the settled window %s does not follow on %s", ErrNoNumbers, window, former)
 	case today > window.To+analytics.Date(2*window.Days()+7):
-		err = fmt.Errorf("%w: the newest settled window is %s, and it is %s: is anything exported?", ErrNoNumbers, window, today)
+		err = fmt.Errorf("%w: the newest settled window is %s, and it is %s: is anything exported?",
+			ErrNoNumbers, window, today)
 	case seen != window && seen != analytics.Window{}:
 		err = fmt.Errorf("%w: they changed meanwhile, from the window %s to %s", ErrNoNumbers, seen, window)
 	}

@@ -84,7 +84,8 @@ func (p Prompt) HasID() bool { return p.idLine != 0 || p.ID != p.Path }
 // digest is Prompt.Digest.
 func digest(p Prompt) string {
 	h := sha256.New()
-	for _, part := range append([]string{"1", p.Project, p.Title, strconv.FormatBool(p.Template), p.Body}, p.FollowUps...) {
+	parts := []string{"1", p.Project, p.Title, strconv.FormatBool(p.Template), p.Body}
+	for _, part := range append(parts, p.FollowUps...) {
 		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
 		h.Write([]byte(part))
 	}

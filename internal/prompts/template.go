@@ -181,7 +181,8 @@ func compile(text string, line int, recurs bool) (*template.Template, []Finding)
 }
 
 // templatePlace is how the library's errors begin.
-var templatePlace = regexp.MustCompile(`^(?:template: )?` + templateName + `:(\d+)(?::\d+)?: (?:executing "` + templateName + `" at )?`)
+var templatePlace = regexp.MustCompile(
+	`^(?:template: )?` + templateName + `:(\d+)(?::\d+)?: (?:executing "` + templateName + `" at )?`)
 
 // templateFinding makes a finding of an error of the library, which writes its own
 // delimiters.
@@ -297,7 +298,8 @@ func (s sampleNumbers) windows(g analytics.Granularity) (window, former analytic
 
 func (s sampleNumbers) Site(_ context.Context, _ string, g analytics.Granularity) (Site, error) {
 	window, former := s.windows(g)
-	return Site{window, former, analytics.Totals{Human: 900, AI: 200, Total: 1000}, analytics.Totals{Human: 800, AI: 100, Total: 850}}, nil
+	now, before := analytics.Totals{Human: 900, AI: 200, Total: 1000}, analytics.Totals{Human: 800, AI: 100, Total: 850}
+	return Site{window, former, now, before}, nil
 }
 
 func (s sampleNumbers) Pages(_ context.Context, _ string, g analytics.Granularity) (Pages, error) {

@@ -217,7 +217,8 @@ func encode(p Prompt) ([]byte, error) {
 		add("template", &yaml.Node{Kind: yaml.ScalarNode, Value: "true"})
 	}
 	body, _ := trimBlank(newlines.Replace(p.Body))
-	if len(front.Content) == 0 && !strings.HasPrefix(strings.TrimLeft(body, " \t"), fence) && !strings.HasPrefix(body, bom) {
+	misread := strings.HasPrefix(strings.TrimLeft(body, " \t"), fence) || strings.HasPrefix(body, bom)
+	if len(front.Content) == 0 && !misread {
 		return []byte(body + "\n"), nil
 	}
 	var out bytes.Buffer

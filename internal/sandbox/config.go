@@ -122,8 +122,8 @@ type Agent struct {
 	Workers int
 	// ArchiveAfter the end of its last instruction a job is archived; 0 = never.
 	ArchiveAfter time.Duration
-	// PublicURL begins the links of pull requests on this sandbox; empty = the
-	// host the reader of the job asked.
+	// PublicURL begins the links to pull requests on this sandbox; empty = the
+	// host in the request that reads the job.
 	PublicURL string
 	// Repo is a local git repository that jobs really edit; nil = they pretend.
 	Repo   *Repo
@@ -132,9 +132,9 @@ type Agent struct {
 
 // Repo is a git repository and where its pull requests go.
 type Repo struct {
-	// Path of the repository, the branch pull requests are for (empty = the one
-	// checked out), the command that edits files, its time-out, and what it gets of
-	// the environment: see worktree.Config.
+	// Path of the repository, base branch of pull requests (empty = the branch that is
+	// checked out), command that edits files, its timeout and environment: see
+	// worktree.Config.
 	Path, Base, Command string
 	Timeout             time.Duration
 	Env                 []string
@@ -207,7 +207,8 @@ func (c Config) validate() error {
 	}
 	keys := map[string]string{}
 	for _, k := range []struct{ name, value string }{
-		{"API key", c.APIKey}, {"expired key", c.ExpiredKey}, {"read-only key", c.ReadOnlyKey}, {"write-only key", c.WriteOnlyKey},
+		{"API key", c.APIKey}, {"expired key", c.ExpiredKey},
+		{"read-only key", c.ReadOnlyKey}, {"write-only key", c.WriteOnlyKey},
 	} {
 		if k.value == "" {
 			continue
@@ -253,7 +254,8 @@ func (c Config) validate() error {
 	case f.MovingDays < 1 || f.MovingDays > maxLateDays:
 		between("moving days", f.MovingDays, 1, maxLateDays)
 	case days/f.Moving > maxLatecomers:
-		add("moving: every %s over %d days is more than %d changes of a day; want fewer days or a longer time", f.Moving, f.MovingDays, maxLatecomers)
+		add("moving: every %s over %d days is more than %d changes of a day; want fewer days or a longer time",
+			f.Moving, f.MovingDays, maxLatecomers)
 	}
 	if !originURL(a.PublicURL) {
 		add("public URL %.200q: want http:// or https://, a host, and no path, such as http://docs.example:8787", a.PublicURL)

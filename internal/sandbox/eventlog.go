@@ -30,7 +30,7 @@ const (
 	maxLine = 1 << 20
 	// maxPath limits a page path, in bytes.
 	maxPath = 2048
-	// tailSize is how much of what was read is compared to tell appending from rewriting.
+	// tailSize is how many of the last bytes are compared to tell appending from rewriting.
 	tailSize = 1024
 )
 
@@ -87,7 +87,8 @@ func (l *eventLog) refresh() error {
 	if err != nil {
 		return err
 	}
-	if l.info != nil && os.SameFile(l.info, info) && info.Size() == l.info.Size() && info.ModTime().Equal(l.info.ModTime()) {
+	if l.info != nil && os.SameFile(l.info, info) && info.Size() == l.info.Size() &&
+		info.ModTime().Equal(l.info.ModTime()) {
 		return l.err
 	}
 	f, err := os.Open(l.path)

@@ -23,7 +23,8 @@ func (s *Sandbox) refuseAnalytics(c *call) error {
 	case !s.hour.take(c.now):
 		return f.tooMany("too many requests: want at most %d in an hour", f.RateLimit)
 	case every(f.ErrorEvery, c.number):
-		return fail(http.StatusInternalServerError, "internal error: every request number divisible by %d fails", f.ErrorEvery)
+		return fail(http.StatusInternalServerError, "internal error: every request number divisible by %d fails",
+			f.ErrorEvery)
 	}
 	return nil
 }
@@ -37,7 +38,8 @@ func (s *Sandbox) refusePost(c *call) error {
 	}
 	hour, ok := s.postHours[c.PathValue("project")]
 	if ok && !hour.take(c.now) {
-		return s.config.Faults.tooMany("too many requests: want at most %d agent requests of a project in an hour", f.RateLimit)
+		return s.config.Faults.tooMany("too many requests: want at most %d agent requests of a project in an hour",
+			f.RateLimit)
 	}
 	return nil
 }
@@ -64,7 +66,8 @@ func (f AgentFaults) afterAccepting(c *call, number int64) error {
 	case every(f.DropEvery, number):
 		return errDropped
 	case every(f.BadGatewayEvery, number):
-		return fail(http.StatusBadGateway, "bad gateway: every accepted agent request divisible by %d is answered with this", f.BadGatewayEvery)
+		return fail(http.StatusBadGateway,
+			"bad gateway: every accepted agent request divisible by %d is answered with this", f.BadGatewayEvery)
 	}
 	return nil
 }

@@ -39,7 +39,8 @@ func Listen(address string, allowRemote bool) (net.Listener, error) {
 		return nil, fmt.Errorf("listen on %s: want host:port, such as 127.0.0.1:8787: %w", address, err)
 	}
 	if !resolved.IP.IsLoopback() && !allowRemote {
-		return nil, fmt.Errorf("listen on %s: other machines could reach the sandbox there; use a loopback address such as 127.0.0.1:%d, or allow it with --allow-remote", address, resolved.Port)
+		return nil, fmt.Errorf("listen on %s: other machines could reach the sandbox there; "+
+			"use a loopback address such as 127.0.0.1:%d, or allow it with --allow-remote", address, resolved.Port)
 	}
 	ln, err := net.ListenTCP("tcp", resolved)
 	if err != nil {
@@ -50,11 +51,12 @@ func Listen(address string, allowRemote bool) (net.Listener, error) {
 
 // Server returns a server of s with timeouts set, to be started by the caller.
 func (s *Sandbox) Server() *http.Server {
+	agent := s.config.Agent.Faults
 	return &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout + s.config.Faults.Latency + s.config.Agent.Faults.Latency + s.config.Agent.Faults.Stall,
+		WriteTimeout:      writeTimeout + s.config.Faults.Latency + agent.Latency + agent.Stall,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),
@@ -243,7 +245,8 @@ type credential struct {
 func newKeyring(c Config) keyring {
 	keys := keyring{}
 	for key, cred := range map[string]credential{
-		c.APIKey: {scopes: read | write}, c.ReadOnlyKey: {scopes: read}, c.WriteOnlyKey: {scopes: write}, c.ExpiredKey: {expired: true},
+		c.APIKey: {scopes: read | write}, c.ReadOnlyKey: {scopes: read}, c.WriteOnlyKey: {scopes: write},
+		c.ExpiredKey: {expired: true},
 	} {
 		if key != "" {
 			keys[sha256.Sum256([]byte(key))] = cred

@@ -131,7 +131,8 @@ func readPrompt(c *call) (prompt string, err error) {
 	case strings.TrimSpace(prompt) == "":
 		return bad("prompt: must not be empty")
 	case len(prompt) > maxPrompt:
-		return "", fail(http.StatusRequestEntityTooLarge, "prompt: want at most %d bytes of UTF-8, got %d", maxPrompt, len(prompt))
+		return "", fail(http.StatusRequestEntityTooLarge, "prompt: want at most %d bytes of UTF-8, got %d", maxPrompt,
+			len(prompt))
 	}
 	return prompt, nil
 }
@@ -147,7 +148,8 @@ func (s *Sandbox) servePage(w http.ResponseWriter, r *http.Request) {
 	_, err := netip.ParseAddr(strings.Trim(name, "[]"))
 	ours := s.publicHost != "" && strings.EqualFold(r.Host, s.publicHost)
 	if !ours && err != nil && strings.Contains(name, ".") {
-		http.Error(w, "host: want an IP address, a name without a dot, or the host of the public URL", http.StatusMisdirectedRequest)
+		http.Error(w, "host: want an IP address, a name without a dot, or the host of the public URL",
+			http.StatusMisdirectedRequest)
 		return
 	}
 	s.pulls.ServePage(w, r)

@@ -63,7 +63,8 @@ type requestLog struct {
 }
 
 func (l *requestLog) add(r Request) {
-	l.logger.Debug("request", "method", r.Method, "path", r.Path, "from", r.From, "to", r.To, "offset", r.Offset, "status", r.Status)
+	l.logger.Debug("request", "method", r.Method, "path", r.Path, "from", r.From, "to", r.To, "offset", r.Offset,
+		"status", r.Status)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.kept = append(l.kept, r); len(l.kept) == 2*keptRequests {

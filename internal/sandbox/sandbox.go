@@ -72,7 +72,8 @@ func New(c Config) (*Sandbox, error) {
 	shared := newSite(c.Pages, c.Faults.LateDays)
 	first := analytics.DateOf(c.Now()) - analytics.Date(c.Days)
 	for _, name := range c.Projects {
-		s.projects[name] = &project{name: name, synthetic: &synthetic{site: shared, seed: c.Seed, project: name, first: first}}
+		traffic := &synthetic{site: shared, seed: c.Seed, project: name, first: first}
+		s.projects[name] = &project{name: name, synthetic: traffic}
 		s.postHours[name] = newSlidingHour(c.Agent.Faults.RateLimit)
 	}
 	var err error

@@ -31,8 +31,8 @@ var (
 	growthStart = analytics.NewDate(2026, time.January, 1)
 )
 
-// site is what all synthetic projects share: the pages, how popular they are,
-// and the cache of days.
+// site is shared by all synthetic projects: the pages, their popularity, and the
+// cache of days.
 type site struct {
 	pages []string
 	// share rises to 1: the share of visits that pages 0 to i have together.
@@ -129,8 +129,8 @@ func (s *synthetic) session(events []event, d analytics.Date, r *rand.Rand) []ev
 	}
 }
 
-// visitor draws who comes on d. Newcomers get rising numbers and come often;
-// the longer ago their first day, the rarer they return.
+// visitor draws a visitor for d. Newcomers get rising numbers and come often; the
+// longer ago their first day was, the less often they return.
 func (s *synthetic) visitor(d analytics.Date, r *rand.Rand) uint32 {
 	u := r.Float64()
 	age := int(u * u * u * float64(s.sessions*poolSessions))

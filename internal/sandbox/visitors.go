@@ -52,7 +52,8 @@ func (s *Sandbox) visitors(c *call, p *project) (any, error) {
 		q.limit = min(q.limit, rows)
 	}
 	page := a.page(q.limit, q.offset)
-	if slices.ContainsFunc(s.config.Faults.BadWindows, func(d analytics.Date) bool { return time.Unix(q.window.from, 0).Equal(d.Time()) }) {
+	beginsWindow := func(d analytics.Date) bool { return d.Time().Unix() == q.window.from }
+	if slices.ContainsFunc(s.config.Faults.BadWindows, beginsWindow) {
 		return page.malformed(), nil
 	}
 	return page, nil

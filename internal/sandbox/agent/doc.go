@@ -18,14 +18,14 @@
 //	completed, failed            archived   Config.ArchiveAfter has passed since the end
 //	archived                     -          final: a message is refused
 //
-// # Where the specification is silent
+// # What the specification leaves open
 //
 // Instructions of one job are worked off one after the other, in the order they
 // were accepted; jobs wait in one queue for Config.Workers. A message may be sent
 // to an active job: it waits. A failed instruction does not drop the ones behind
 // it. The status of a job is active while an instruction of it is left, then the
 // outcome of the last one. The pull request is hidden while the job is active,
-// as section 3 has it, and shown again after, also where the last instruction
+// as section 3 says, and shown again afterwards, even if the last instruction
 // changed nothing or failed.
 //
 // # Restart

@@ -163,7 +163,9 @@ func commitID(text string) string {
 func (Pretend) Diff(_ context.Context, c Change) (string, error) {
 	name := "agent-jobs/" + strings.TrimPrefix(c.Branch, BranchPrefix) + ".md"
 	var b strings.Builder
-	fmt.Fprintf(&b, "diff --git a/%[1]s b/%[1]s\nnew file mode 100644\n--- /dev/null\n+++ b/%[1]s\n@@ -0,0 +1,%[2]d @@\n", name, len(c.Messages))
+	fmt.Fprintf(&b,
+		"diff --git a/%[1]s b/%[1]s\nnew file mode 100644\n--- /dev/null\n+++ b/%[1]s\n@@ -0,0 +1,%[2]d @@\n", name,
+		len(c.Messages))
 	for _, m := range c.Messages {
 		fmt.Fprintf(&b, "+- %s\n", m)
 	}

@@ -100,7 +100,9 @@ func (s *Jobs) Create(project, prompt string) (Job, error) {
 	source := s.config.Source
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.accept(event{Kind: created, Job: id, Project: project, Prompt: prompt, Source: &source, Model: s.config.Model})
+	return s.accept(event{
+		Kind: created, Job: id, Project: project, Prompt: prompt, Source: &source, Model: s.config.Model,
+	})
 }
 
 // Message accepts a prompt for a job of project. The error is ErrNotFound or
@@ -220,7 +222,8 @@ const retryEvery = time.Second
 // during the work. It returns false if Close came first.
 func (s *Jobs) carryOut(j *job) (over bool) {
 	w := work{
-		config: s.config, id: j.ID, source: j.Source, title: Subject(j.Prompts[0]), proposed: j.link != "", pending: j.pending,
+		config: s.config, id: j.ID, source: j.Source, title: Subject(j.Prompts[0]),
+		proposed: j.link != "", pending: j.pending,
 		task: Task{Job: j.ID, Prompt: j.Prompts[j.Worked], Last: j.last, Again: j.begun},
 		commit: func(e event) error {
 			s.mu.Lock()
@@ -249,7 +252,8 @@ func (s *Jobs) carryOut(j *job) (over bool) {
 			return false
 		}
 	}
-	s.config.Logger.Info("agent job ended", "job", j.ID, "project", j.Project, "instruction", j.Worked, "status", end.Status, "link", end.Link, "failure", end.Failure)
+	s.config.Logger.Info("agent job ended", "job", j.ID, "project", j.Project, "instruction", j.Worked,
+		"status", end.Status, "link", end.Link, "failure", end.Failure)
 	return true
 }
 
@@ -302,7 +306,9 @@ func (w *work) do(ctx context.Context) event {
 	}
 	diff, err := w.config.Editor.Diff(ctx, change)
 	if err == nil {
-		end.Link, err = w.config.Host.Propose(ctx, Proposal{Change: change, Job: w.id, Title: w.title, Source: w.source, Diff: diff})
+		end.Link, err = w.config.Host.Propose(ctx, Proposal{
+			Change: change, Job: w.id, Title: w.title, Source: w.source, Diff: diff,
+		})
 	}
 	if err != nil {
 		return failed(err)

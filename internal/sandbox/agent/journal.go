@@ -16,7 +16,7 @@ import (
 
 // JournalName is the journal in a data directory: one JSON object a line, each
 // written and synced before its call is answered. The lines with the event
-// created or message are exactly what was accepted.
+// created or message are exactly the accepted instructions.
 const JournalName = "jobs.ndjson"
 
 // Kinds of events.
@@ -103,7 +103,7 @@ func (j *journal) append(e event) error {
 		return fmt.Errorf("agent journal: %w", err)
 	}
 	_, err := j.file.WriteAt(line.Bytes(), j.size)
-	if err == nil && e.Kind != started { // of which nobody has been told
+	if err == nil && e.Kind != started { // no client was told that work began
 		err = j.file.Sync()
 	}
 	if err != nil {
@@ -113,7 +113,7 @@ func (j *journal) append(e event) error {
 	return nil
 }
 
-// cut drops what lies behind the complete lines.
+// cut removes everything after the complete lines.
 func (j *journal) cut() error {
 	if err := j.file.Truncate(j.size); err != nil {
 		return errors.Join(err, j.file.Close())

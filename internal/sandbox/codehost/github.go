@@ -62,11 +62,13 @@ func NewGitHub(c GitHubConfig) (*GitHub, error) {
 	}
 	base, err := url.Parse(c.BaseURL)
 	if err != nil || base.Host == "" || base.User != nil || base.RawQuery+base.Fragment != "" || !safe(base) {
-		return nil, fmt.Errorf("GitHub URL %.200q: want https://host/path of the REST API, such as %s; http only on this machine", c.BaseURL, DefaultGitHub)
+		return nil, fmt.Errorf("GitHub URL %.200q: want https://host/path of the REST API, such as %s; "+
+			"http only on this machine", c.BaseURL, DefaultGitHub)
 	}
 	// A redirect could take the token to another host.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &GitHub{config: c, owner: owner, base: base, client: &http.Client{Timeout: githubTimeout, CheckRedirect: stay}}, nil
+	client := &http.Client{Timeout: githubTimeout, CheckRedirect: stay}
+	return &GitHub{config: c, owner: owner, base: base, client: client}, nil
 }
 
 // safe reports whether a token may be sent to u.

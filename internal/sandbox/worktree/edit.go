@@ -225,8 +225,8 @@ func addLine(dir string, t agent.Task) (err error) {
 // a line.
 func (r *Repo) Diff(ctx context.Context, c agent.Change) (string, error) {
 	out := &head{max: maxDiff}
-	err := r.git.stream(ctx, out, "", "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative", "--unified=3",
-		"--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--end-of-options", c.Base, c.Head, "--")
+	err := r.git.stream(ctx, out, "", "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative",
+		"--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--end-of-options", c.Base, c.Head, "--")
 	return out.String(), err
 }
 
@@ -238,7 +238,8 @@ func (r *Repo) Push(ctx context.Context, branch string) error {
 		return err
 	}
 	ref := "refs/heads/" + branch
-	_, err = r.git.with(login...).run(ctx, "push", "--quiet", "--no-follow-tags", "--recurse-submodules=no", "--", r.config.Remote, ref+":"+ref)
+	_, err = r.git.with(login...).run(ctx, "push", "--quiet", "--no-follow-tags", "--recurse-submodules=no", "--",
+		r.config.Remote, ref+":"+ref)
 	return err
 }
 
@@ -248,7 +249,8 @@ func (r *Repo) catchUp(ctx context.Context, t *tree) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.git.with(login...).run(ctx, "fetch", "--quiet", "--no-tags", "--recurse-submodules=no", "--", r.config.Remote, "refs/heads/"+t.branch)
+	_, err = t.git.with(login...).run(ctx, "fetch", "--quiet", "--no-tags", "--recurse-submodules=no", "--",
+		r.config.Remote, "refs/heads/"+t.branch)
 	if failed, ok := errors.AsType[gitError](err); ok && strings.Contains(failed.message, "couldn't find remote ref") {
 		return nil // merged and deleted: the push creates it again
 	}
@@ -272,5 +274,6 @@ func (r *Repo) login() (env []string, err error) {
 		return nil, err
 	}
 	basic := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
-	return []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http." + url + ".extraHeader", "GIT_CONFIG_VALUE_0=Authorization: Basic " + basic}, nil
+	return []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http." + url + ".extraHeader",
+		"GIT_CONFIG_VALUE_0=Authorization: Basic " + basic}, nil
 }

@@ -73,7 +73,8 @@ func Open(ctx context.Context, c Config) (*Repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("repository %s: %w", c.Path, err)
 	}
-	env := append(environment(ordinary, network), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C", "SSH_ASKPASS_REQUIRE=never", "GCM_INTERACTIVE=never")
+	env := append(environment(ordinary, network), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C", "SSH_ASKPASS_REQUIRE=never",
+		"GCM_INTERACTIVE=never")
 	r := &Repo{config: c, git: git{program, root, env}}
 	if err := r.check(ctx); err != nil {
 		return nil, fmt.Errorf("repository %s: %w", c.Path, err)
@@ -136,7 +137,7 @@ func (r *Repo) baseCommit(ctx context.Context) (string, error) {
 	return commit, err
 }
 
-// branchCommit returns the newest commit of a branch, empty where there is none.
+// branchCommit returns the newest commit of a branch, empty if there is none.
 func (r *Repo) branchCommit(ctx context.Context, name string) (string, error) {
 	commit, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", "refs/heads/"+name+"^{commit}")
 	if exitCode(err) == 1 {
