@@ -1,10 +1,13 @@
 package prompts
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
@@ -75,4 +78,24 @@ func texts(findings []Finding) []string {
 		all = append(all, f.String())
 	}
 	return all
+}
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares text with a file of testdata, or with -update writes it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-update writes it): %s", path, diff)
+	}
 }

@@ -3,9 +3,13 @@ package prompts
 import (
 	"context"
 	"errors"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -247,4 +251,98 @@ func TestRenderFailsLate(t *testing.T) {
 	if got, err := Render(t.Context(), Prompt{Path: "a.md", Template: true, Body: "[[ .date ]]"}, at, nil); err != nil || got.Text != "2026-01-06" {
 		t.Errorf("a date is UTC: %q, %v", got.Text, err)
 	}
+}
+
+// documented returns the first cells of a table in docs/agent-jobs.md, without quotes.
+func documented(t *testing.T, table string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/agent-jobs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "<!-- "+table+" -->\n")
+	rows, _, ok := strings.Cut(rest, "<!-- /"+table+" -->\n")
+	if !ok {
+		t.Fatalf("docs/agent-jobs.md has no table %s", table)
+	}
+	var cells []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(.*?)` \\| [^|\n]").FindAllStringSubmatch(rows, -1) {
+		cells = append(cells, row[1])
+	}
+	return cells
+}
+
+// TestDocumentation: the tables list all keys, variables and functions, and each
+// example works as it is written.
+func TestDocumentation(t *testing.T) {
+	if diff := cmp.Diff(keys, documented(t, "keys")); diff != "" {
+		t.Errorf("keys: %s", diff)
+	}
+	weekly, err := schedule.ParseCron("@weekly")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, example := range documented(t, "template") {
+		name, _, _ := strings.Cut(strings.TrimPrefix(example, "."), " ")
+		names = append(names, name)
+		p := Prompt{ID: "id", Path: "a.md", Project: "prj_a", Title: "A title", Schedule: weekly, Template: true, Body: "[[ " + example + " ]]"}
+		got, err := Render(t.Context(), p, sampleTime, sampleNumbers{sampleEnd})
+		if err != nil || strings.Contains(got.Text, "no value") {
+			t.Errorf("%s: %q, %v", example, got.Text, err)
+		}
+	}
+	want := append(sortedFunctionNames(), variableNames...)
+	slices.Sort(want)
+	slices.Sort(names)
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("variables and functions: %s", diff)
+	}
+}
+
+// TestOtherFunctions: the template language's other functions are not offered.
+func TestOtherFunctions(t *testing.T) {
+	for _, builtin := range []string{`printf "%9999999d" 1`, `print 1`, `println 1`, `html "a"`, `js "a"`, `urlquery "a"`, `call .date`, `index .title 0`, `slice .title 1`} {
+		if _, findings := compile("[[ "+builtin+" ]]", 1, true); len(findings) != 1 || !strings.Contains(findings[0].Text, "not defined: want one of addDays, and,") {
+			t.Errorf("%s: %v", builtin, findings)
+		}
+	}
+}
+
+// FuzzTemplate: whatever a template says, it ends soon, and what it gives keeps the
+// rules of a prompt.
+func FuzzTemplate(f *testing.F) {
+	for _, seed := range []string{
+		"[[ .id ]]", `[[ range $i, $p := top_pages "week" 100 "ai" ]][[ $p.path ]][[ else ]][[ break ]][[ end ]]`,
+		`[[ with site_visitors "28d" ]][[ .line ]][[ end ]]`, `[[ define "x" ]][[ template "x" ]][[ end ]]`, `[[ if and (have "day") (lt 1 2) ]]a[[ else if or .x $ ]]b[[ end ]]`,
+		`[[- $d := addDays -1 .date -]][[ format "Jan 2" $d ]][[/* c */]]`, `[[ (top_pages "week" 3) | len ]] [[ "\x00" ]] [[ 'x' ]] [[ 1e9 ]] [[ nil ]]`, `[[ range 99999999999 ]][[ end ]]`,
+		`[[ .date.instant ]][[ .String ]]`, `[[ try (date "x") ]][[ range (top_pages "week" 1) ]][[ end ]]`,
+	} {
+		f.Add(seed, true)
+	}
+	f.Fuzz(func(t *testing.T, text string, recurs bool) {
+		if len(text) > MaxBytes {
+			return
+		}
+		p := Prompt{ID: "id", Path: "f.md", Project: "p", Template: true, Body: text, FollowUps: []string{text}}
+		if recurs {
+			p.Schedule = recurring(t)
+		}
+		start := time.Now()
+		for _, n := range []Numbers{sampleNumbers{sampleEnd}, numbers(), nil} {
+			out, err := Render(context.Background(), p, sampleTime, n)
+			if err != nil {
+				if !utf8.ValidString(err.Error()) || !strings.HasPrefix(err.Error(), "f.md:") {
+					t.Fatalf("%q", err)
+				}
+				continue
+			}
+			if _, problem := checkText(out.Text); problem != "" || len(out.Text) > MaxBytes || out.Text == "" {
+				t.Fatalf("%q: %s", out.Text, problem)
+			}
+		}
+		if d := time.Since(start); d > 10*time.Second {
+			t.Fatalf("took %v", d)
+		}
+	})
 }
