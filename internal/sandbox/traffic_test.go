@@ -1,11 +1,22 @@
 package sandbox
 
 import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 func compare(t *testing.T, what string, want, got answer) {
@@ -176,5 +187,359 @@ func TestPathsAreDifferent(t *testing.T) {
 	}
 	if len(docPaths(3)) != 3 || len(seen) != 2000 {
 		t.Error("not as many paths as asked for")
+	}
+}
+
+// body returns the answer to a query as it came.
+func body(t *testing.T, s *Sandbox, query string) string {
+	t.Helper()
+	w := get(s, path+"?"+query)
+	if w.Code != http.StatusOK {
+		t.Fatalf("%s: status %d: %s", query, w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+func pageOf(t *testing.T, s *Sandbox, query string) visitorsPage {
+	t.Helper()
+	return decode(t, get(s, path+"?"+query))
+}
+
+// midnight begins the day after that of the tests' windows.
+var midnight = time.Date(2026, 10, 14, 0, 0, 0, 0, time.UTC)
+
+const (
+	theDay  = "dateFrom=2026-10-13&dateTo=2026-10-14&limit=250"
+	theWeek = "dateFrom=2026-10-08&dateTo=2026-10-15&limit=250"
+)
+
+// TestMovingDaysMoveWithTheClock: the totals and the rows of a day hold still
+// between full hours and grow at each, for three days.
+func TestMovingDaysMoveWithTheClock(t *testing.T) {
+	now := midnight
+	s := newTest(t, Config{Pages: 50, Faults: Faults{Moving: time.Hour}, Now: func() time.Time { return now }})
+	still := newTest(t, Config{Pages: 50, Now: func() time.Time { return midnight.AddDate(0, 0, 7) }})
+	if got, want := body(t, s, theDay), body(t, still, theDay); got != want {
+		t.Error("at its end the day is not as it is without latecomers")
+	}
+	reads := func(p visitorsPage) (n int64) {
+		for _, e := range p.Visitors {
+			n += e.Total
+		}
+		return n
+	}
+	day, before := body(t, s, theDay), pageOf(t, s, theDay)
+	week := pageOf(t, s, theWeek).Totals.Total
+	for hour := range 72 {
+		now = now.Add(59 * time.Minute)
+		if body(t, s, theDay) != day {
+			t.Fatalf("the day changes before hour %d is full", hour+1)
+		}
+		now = now.Add(time.Minute)
+		after := pageOf(t, s, theDay)
+		if after.Totals.Total != before.Totals.Total+1 || reads(after) <= reads(before) {
+			t.Fatalf("hour %d: totals from %+v to %+v, reads from %d to %d", hour+1, before.Totals, after.Totals, reads(before), reads(after))
+		}
+		later := pageOf(t, s, theWeek).Totals.Total
+		if later < week+1 {
+			t.Fatalf("hour %d: the week has %d visitors after %d", hour+1, later, week)
+		}
+		day, before, week = body(t, s, theDay), after, later
+	}
+	now = now.AddDate(0, 1, 0)
+	if body(t, s, theDay) != day {
+		t.Error("the day still changes when it is three days old")
+	}
+	if got := before.Totals; got.Human <= 0 || got.AI <= pageOf(t, still, theDay).Totals.AI {
+		t.Errorf("no latecomer was an AI: %+v", got)
+	}
+}
+
+func TestMovingIsDeterministic(t *testing.T) {
+	at := func(c Config, age time.Duration, days int) answer {
+		c.Pages, c.Days = 50, days
+		c.Now = func() time.Time { return midnight.Add(age) }
+		s := newTest(t, c)
+		a := all(t, s, "2026-10-13", "2026-10-14", 7)
+		compare(t, "pages and truth", truth(t, s, "2026-10-13", "2026-10-14"), a)
+		return a
+	}
+	hourly := Config{Faults: Faults{Moving: time.Hour}}
+	want := at(hourly, 30*time.Hour, 20)
+	compare(t, "another run, begun on another day", want, at(hourly, 30*time.Hour+59*time.Minute, 60))
+	three := Config{Faults: Faults{Moving: 3 * time.Hour, MovingDays: 1}}
+	if n := at(three, 90*24*time.Hour, 200).totals.Total - at(Config{}, 90*24*time.Hour, 200).totals.Total; n != 8 {
+		t.Errorf("%d latecomers in a day, one in three hours", n)
+	}
+}
+
+// Every answer obeys what holds of exact sets, at any moment.
+func TestMovingKeepsNumbersConsistent(t *testing.T) {
+	now := midnight.Add(41*time.Hour + 17*time.Minute)
+	s := newTest(t, Config{Pages: 60, Faults: Faults{Moving: 20 * time.Minute, LateDays: 2, DriftEvery: 5}, Now: func() time.Time { return now }})
+	week := truth(t, s, "2026-10-08", "2026-10-15")
+	for d := date("2026-10-08"); d < date("2026-10-15"); d++ {
+		day := truth(t, s, d.String(), (d + 1).String())
+		if day.totals.Total > week.totals.Total || day.totals.Human > week.totals.Human || day.totals.AI > week.totals.AI {
+			t.Errorf("%s has %+v, its week %+v", d, day.totals, week.totals)
+		}
+		for _, row := range append(day.rows, analytics.Row{Human: day.totals.Human, AI: day.totals.AI, Total: day.totals.Total}) {
+			if row.Total > day.totals.Total || row.Total > row.Human+row.AI || row.Total < max(row.Human, row.AI) {
+				t.Errorf("%s, %s: %+v with totals %+v", d, row.Path, row, day.totals)
+			}
+		}
+	}
+}
+
+func TestEventLogMovesToo(t *testing.T) {
+	now := midnight
+	f := newLogFile(t, `{"time":"2026-10-13T08:00:00Z","visitor":"a","kind":"human","path":"/x"}`+"\n")
+	s := newTest(t, Config{DataDir: f.dir, Faults: Faults{Moving: time.Hour, MovingDays: 1}, Now: func() time.Time { return now }})
+	for hour := range int64(24) {
+		if got := truth(t, s, "2026-10-13", "2026-10-14"); got.totals.Total != 1+hour || got.rows[0].Total != 1+hour {
+			t.Errorf("after %d hours: %+v", hour, got)
+		}
+		now = now.Add(time.Hour)
+	}
+	empty := newTest(t, Config{DataDir: newLogFile(t, "").dir, Faults: Faults{Moving: time.Hour}})
+	if got := truth(t, empty, "2026-10-13", "2026-10-14").totals; got.Total != 0 {
+		t.Errorf("a site without pages has %+v", got)
+	}
+}
+
+// TestPageRows reads a window from a service that has smaller pages than were
+// asked for: the next offset is the number of rows that came.
+func TestPageRows(t *testing.T) {
+	config := Config{Pages: 60}
+	whole := pageOf(t, newTest(t, config), theDay)
+	config.Faults.PageRows = 20
+	s := newTest(t, config)
+	var rows []entry
+	sizes := ""
+	for more := true; more; {
+		page := pageOf(t, s, fmt.Sprintf("%s&offset=%d", theDay, len(rows)))
+		rows = append(rows, page.Visitors...)
+		more = page.HasMore
+		sizes += fmt.Sprintf("%d ", len(page.Visitors))
+	}
+	if diff := cmp.Diff(whole.Visitors, rows); diff != "" || !strings.HasPrefix(sizes, "20 20 ") {
+		t.Errorf("pages of %srows: %s", sizes, diff)
+	}
+	if page := pageOf(t, s, theDay+"&offset=15"); page.Visitors[0] != whole.Visitors[15] {
+		t.Error("offset does not count rows")
+	}
+	if page := pageOf(t, s, strings.Replace(theDay, "250", "3", 1)); len(page.Visitors) != 3 || !page.HasMore {
+		t.Errorf("limit 3 has %d rows", len(page.Visitors))
+	}
+}
+
+func TestBadWindows(t *testing.T) {
+	s := newTest(t, Config{Pages: 10, Faults: Faults{BadWindows: []analytics.Date{date("2026-10-13")}}})
+	var page struct {
+		Totals   analytics.Totals `json:"totals"`
+		Visitors []struct {
+			Path  string  `json:"path"`
+			Human float64 `json:"human"`
+		} `json:"visitors"`
+		HasMore *bool `json:"hasMore"`
+	}
+	if err := json.Unmarshal([]byte(body(t, s, theDay)), &page); err != nil {
+		t.Fatal(err)
+	}
+	if page.Totals.Total == 0 || len(page.Visitors) == 0 || page.HasMore == nil {
+		t.Errorf("not a page: %+v", page)
+	}
+	for _, e := range page.Visitors {
+		if _, half := math.Modf(e.Human); half != 0.5 || e.Path == "" {
+			t.Errorf("a row that can be read: %+v", e)
+		}
+	}
+	for _, good := range []string{"dateFrom=2026-10-12&dateTo=2026-10-14", "dateFrom=2026-10-12&dateTo=2026-10-13", "dateFrom=2026-10-13T00:00:01Z", ""} {
+		if pageOf(t, s, good).Totals.Total == 0 {
+			t.Errorf("%s: no visitors", good)
+		}
+	}
+}
+
+func TestLatecomersAreNumberedDensely(t *testing.T) {
+	today := date("2026-10-14")
+	site := newTest(t, Config{Pages: 10, Days: 3}).projects[DefaultProject].synthetic
+	often := Faults{Moving: 7 * time.Hour, MovingDays: 2} // six or seven a day
+	late := withMoving(site, often, site.daySeed, today)
+	days := map[uint32]analytics.Date{}
+	for d := today - 3; d <= today; d++ {
+		before := len(site.day(d))
+		for _, e := range late.day(d)[before:] {
+			visitor := e.who >> 1
+			if first, known := days[visitor]; known && first != d || int(visitor) < site.visitors() || int(visitor) >= late.visitors() {
+				t.Errorf("%s: latecomer %d, also of %s; want numbers of their own from %d to below %d", d, visitor, first, site.visitors(), late.visitors())
+			}
+			days[visitor] = d
+		}
+		if len(site.day(d)) != before {
+			t.Error("the kept day has changed")
+		}
+	}
+	if n := withMoving(&logTraffic{}, often, site.daySeed, today).visitors(); n != 0 {
+		t.Errorf("%d visitors of a site without pages", n)
+	}
+}
+
+func TestLatecomersDependOnSeedProjectAndDate(t *testing.T) {
+	read := func(c Config, d analytics.Date) (pages []uint32) {
+		c.Pages = 50
+		site := newTest(t, c).projects[DefaultProject].synthetic
+		for _, e := range withMoving(site, Faults{Moving: time.Hour, MovingDays: 3}, site.daySeed, d).day(d)[len(site.day(d)):] {
+			pages = append(pages, e.page)
+		}
+		return pages
+	}
+	d := date("2026-10-13")
+	want := read(Config{}, d)
+	if again := read(Config{Days: 7, Projects: []string{"prj_b", DefaultProject}}, d); !slices.Equal(want, again) {
+		t.Error("the same seed, project and date have other latecomers")
+	}
+	if slices.Equal(want, read(Config{Seed: 1}, d)) || slices.Equal(want, read(Config{}, d-1)) {
+		t.Error("another seed or date has the same latecomers")
+	}
+}
+
+type modelEvent struct {
+	at                  time.Time
+	visitor, kind, path string
+}
+
+func (e modelEvent) line() string {
+	return fmt.Sprintf(`{"time":%q,"visitor":%q,"kind":%q,"path":%q}`, e.at.Format(time.RFC3339), e.visitor, e.kind, e.path)
+}
+
+func (e modelEvent) arrived(lateDays int) time.Time {
+	day := e.at.UTC().Truncate(24 * time.Hour)
+	chance := logLine{Time: e.at.Format(time.RFC3339), Visitor: e.visitor, Kind: e.kind, Path: e.path}.luck()
+	return day.Add(time.Duration(arrival(uint32(e.at.Sub(day)/time.Second), chance, lateDays)) * time.Second)
+}
+
+// count is the specification in the plainest words: sets of names.
+func count(events []modelEvent) (totals analytics.Totals) {
+	seen := map[string]map[string]bool{"human": {}, "ai": {}, "total": {}}
+	for _, e := range events {
+		seen[e.kind][e.visitor] = true
+		seen["total"][e.visitor] = true
+	}
+	return analytics.Totals{Human: int64(len(seen["human"])), AI: int64(len(seen["ai"])), Total: int64(len(seen["total"]))}
+}
+
+func model(events []modelEvent, from, to, now time.Time, lateDays int) answer {
+	var visible []modelEvent
+	byPath := map[string][]modelEvent{}
+	for _, e := range events {
+		if e.at.Before(from) || !e.at.Before(to) || e.arrived(lateDays).After(now.Truncate(time.Minute)) {
+			continue
+		}
+		visible = append(visible, e)
+		byPath[e.path] = append(byPath[e.path], e)
+	}
+	a := answer{totals: count(visible)}
+	for path, events := range byPath {
+		n := count(events)
+		a.rows = append(a.rows, analytics.Row{Path: path, Human: n.Human, AI: n.AI, Total: n.Total})
+	}
+	sort.Slice(a.rows, func(i, j int) bool {
+		x, y := a.rows[i], a.rows[j]
+		return x.Total > y.Total || x.Total == y.Total && x.Path < y.Path
+	})
+	return a
+}
+
+var modelStart = time.Date(2026, 2, 27, 0, 0, 0, 0, time.UTC)
+
+func drawInstant(t *rapid.T, label string) time.Time {
+	quarter := rapid.IntRange(-4, 4*4*24).Draw(t, label)
+	return modelStart.Add(time.Duration(quarter) * 15 * time.Minute)
+}
+
+func drawEvent(t *rapid.T) modelEvent {
+	zone := time.FixedZone("", 3600*rapid.IntRange(-5, 5).Draw(t, "zone"))
+	return modelEvent{
+		at:      drawInstant(t, "at").In(zone),
+		visitor: rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "visitor"),
+		kind:    rapid.SampledFrom([]string{"human", "ai"}).Draw(t, "kind"),
+		path:    rapid.SampledFrom([]string{"/", "/x", "/ü", `/"q"`, "/z"}).Draw(t, "path"),
+	}
+}
+
+func TestCountsAreExactSets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := rapid.SliceOfN(rapid.Custom(drawEvent), 0, 60).Draw(t, "events")
+		lateDays := rapid.IntRange(0, 2).Draw(t, "late days")
+		dir, err := os.MkdirTemp("", "sandbox") //nolint:usetesting // rapid's T has no TempDir
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		var lines []string
+		for _, e := range events {
+			lines = append(lines, e.line())
+		}
+		if err := os.WriteFile(filepath.Join(dir, EventLogName), []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		now := modelStart
+		s, err := New(Config{DataDir: dir, Faults: Faults{LateDays: lateDays}, Now: func() time.Time { return now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			now = drawInstant(t, "now").Add(48 * time.Hour)
+			from, to := drawInstant(t, "from"), drawInstant(t, "to")
+			if to.Before(from) {
+				from, to = to, from
+			}
+			limit := rapid.IntRange(1, 6).Draw(t, "limit")
+			got := all(t, s, from.Format(time.RFC3339), to.Format(time.RFC3339), limit)
+			want := model(events, from, to, now, lateDays)
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(answer{})); diff != "" {
+				t.Fatalf("[%s,%s) at %s: %s", from, to, now, diff)
+			}
+		}
+	})
+}
+
+// A late event is in no answer before the minute that begins after its arrival.
+func TestLateEventArrivesOnTime(t *testing.T) {
+	e := modelEvent{at: noon.AddDate(0, 0, -3), kind: "human", path: "/x"}
+	for i := 0; e.arrived(2).Sub(e.at) < 24*time.Hour || e.arrived(2).Second() == 0; i++ {
+		e.visitor = fmt.Sprint("visitor ", i)
+	}
+	now := e.arrived(2).Truncate(time.Minute).Add(59 * time.Second)
+	f := newLogFile(t, e.line()+"\n")
+	s := newTest(t, Config{DataDir: f.dir, Faults: Faults{LateDays: 2}, Now: func() time.Time { return now }})
+	if got := totals(t, s); got.Total != 0 {
+		t.Errorf("visible at %s, arrives at %s", now, e.arrived(2))
+	}
+	now = now.Add(time.Second)
+	if got := totals(t, s); got.Total != 1 {
+		t.Errorf("not visible at %s, arrived at %s", now, e.arrived(2))
+	}
+}
+
+func TestCache(t *testing.T) {
+	computed := map[int]int{}
+	l := newCache[int](10, func(v int) int { return 1 })
+	ask := func(key int) int {
+		return l.get(key, func() int { computed[key]++; return key * key })
+	}
+	for _, key := range []int{1, 2, 3, 4, 5, 1, 6} { // each weighs 2: five fit
+		if got := ask(key); got != key*key {
+			t.Fatalf("get(%d) = %d", key, got)
+		}
+	}
+	ask(1)
+	ask(2)
+	if diff := cmp.Diff(map[int]int{1: 1, 2: 2, 3: 1, 4: 1, 5: 1, 6: 1}, computed); diff != "" {
+		t.Error(diff)
+	}
+	if len(l.byKey) != 5 || l.recent.Len() != 5 || l.weight != 10 {
+		t.Errorf("%d keys, %d entries, weight %d", len(l.byKey), l.recent.Len(), l.weight)
 	}
 }

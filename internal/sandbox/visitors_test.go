@@ -193,23 +193,42 @@ func TestAuthentication(t *testing.T) {
 }
 
 func TestConfigIsValidated(t *testing.T) {
-	_, err := New(Config{
-		Days: -1, Pages: maxPages + 1, Projects: []string{"a b", "c", "c"}, APIKey: "secretkey", ExpiredKey: "sbx_top", ReadOnlyKey: "sbx_top",
-		Faults: Faults{Latency: -1, RateLimit: -1, RetryAfter: -1, ThrottleAfter: -1, ErrorEvery: -1, CutEvery: -1, DriftEvery: -1, LateDays: 366},
-	})
-	if err == nil {
-		t.Fatal("no error")
-	}
-	for _, want := range []string{
-		"days:", "pages:", `project "a b"`, `project "c": is named twice`, "API key:", "read-only key: is the expired key too",
-		"latency:", "rate limit:", "retry after:", "throttle after:", "error every:", "cut every:", "drift every:", "late days:",
+	for _, tc := range []struct {
+		config Config
+		want   []string // beginnings of lines
+	}{
+		{Config{
+			Days: -1, Pages: maxPages + 1, Projects: []string{"a b", "c", "c"}, APIKey: "secretkey", ExpiredKey: "sbx_top", ReadOnlyKey: "sbx_top",
+			Faults: Faults{Latency: -1, RateLimit: -1, RetryAfter: -1, ThrottleAfter: -1, ErrorEvery: -1, CutEvery: -1, DriftEvery: -1, LateDays: 366, PageRows: -1},
+			Agent: Agent{
+				Workers: -1, After: -1, ArchiveAfter: -1, PublicURL: "ftp://x",
+				Faults: AgentFaults{Latency: -1, RateLimit: -1, ThrottleEvery: -1, DropEvery: -1, BadGatewayEvery: -1, Stall: -1, StallEvery: -1},
+			},
+		}, []string{
+			"days:", "pages:", `project "a b"`, `project "c": is named twice`, "API key:", "read-only key: is the expired key too",
+			"latency:", "rate limit:", "retry after:", "throttle after:", "error every:", "cut every:", "drift every:", "late days:", "page rows:",
+			"agent workers:", "agent duration:", "agent archive after:", "public URL", "agent latency:", "agent rate limit:",
+			"agent 429 every:", "agent drop every:", "agent 502 every:", "agent stall:", "agent stall every:",
+		}},
+		{Config{Faults: Faults{Moving: 30 * time.Second}}, []string{"moving: want whole minutes"}},
+		{Config{Faults: Faults{Moving: 90 * time.Second}}, []string{"moving: want whole minutes"}},
+		{Config{Faults: Faults{Moving: -time.Hour}}, []string{"moving: want whole minutes"}},
+		{Config{Faults: Faults{Moving: time.Hour, MovingDays: 366}}, []string{"moving days: want 1 to 365, got 366"}},
+		{Config{Faults: Faults{Moving: time.Minute, MovingDays: 7}}, []string{"moving: every 1m0s over 7 days is more than 10000 changes"}},
 	} {
-		if !slices.ContainsFunc(strings.Split(err.Error(), "\n"), func(line string) bool { return strings.HasPrefix(line, want) }) {
-			t.Errorf("no line begins with %q:\n%v", want, err)
+		_, err := New(tc.config)
+		if err == nil {
+			t.Fatalf("%+v: no error", tc.config)
 		}
-	}
-	if strings.Contains(err.Error(), "secretkey") || strings.Contains(err.Error(), "sbx_top") {
-		t.Errorf("a key is in the error: %v", err)
+		lines := strings.Split(err.Error(), "\n")
+		for _, want := range tc.want {
+			if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, want) }) {
+				t.Errorf("no line begins with %q:\n%v", want, err)
+			}
+		}
+		if len(lines) != len(tc.want) || strings.Contains(err.Error(), "secretkey") || strings.Contains(err.Error(), "sbx_top") {
+			t.Errorf("more than %d lines, or a key is in the error: %v", len(tc.want), err)
+		}
 	}
 }
 

@@ -2,13 +2,17 @@ package sandbox
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,15 +25,22 @@ type exchange struct {
 	Cut        bool
 }
 
-func ask(t *testing.T, server *httptest.Server, n int, target string) (seen []exchange) {
+// ask sends n requests, each over a connection of its own.
+func ask(t *testing.T, server *httptest.Server, method string, n int, target string) (seen []exchange) {
 	t.Helper()
+	transport := &http.Transport{DisableKeepAlives: true}
 	for range n {
-		r, err := http.NewRequest(http.MethodGet, server.URL+target, nil)
+		r, err := http.NewRequest(method, server.URL+target, strings.NewReader(promptBody("x")))
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Header.Set("Authorization", "Bearer "+DefaultAPIKey)
-		resp, err := server.Client().Do(r)
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := transport.RoundTrip(r)
+		if errors.Is(err, io.EOF) { // closed instead of an answer
+			seen = append(seen, exchange{})
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +78,7 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := start(t, newTest(t, Config{Pages: 10, Faults: tc.faults}))
-			if diff := cmp.Diff(tc.want, ask(t, server, len(tc.want), path)); diff != "" {
+			if diff := cmp.Diff(tc.want, ask(t, server, http.MethodGet, len(tc.want), path)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -79,7 +90,7 @@ func TestLatencyComesBeforeEveryAnswer(t *testing.T) {
 	server := start(t, newTest(t, Config{Pages: 10, Faults: Faults{Latency: latency}}))
 	for _, target := range []string{path, "/nowhere"} {
 		begin := time.Now()
-		ask(t, server, 1, target)
+		ask(t, server, http.MethodGet, 1, target)
 		if took := time.Since(begin); took < latency {
 			t.Errorf("%s: answered after %s", target, took)
 		}
@@ -93,7 +104,7 @@ func TestRateLimitIsASlidingHour(t *testing.T) {
 	var got []int
 	at := func(minute int, target string) {
 		now = noon.Add(time.Duration(minute) * time.Minute)
-		got = append(got, ask(t, server, 1, target)[0].Status)
+		got = append(got, ask(t, server, http.MethodGet, 1, target)[0].Status)
 	}
 	for _, minute := range []int{0, 20, 40, 59, 60, 61, 80, 99} {
 		at(minute, path)
@@ -137,10 +148,10 @@ func TestRequestsAreLogged(t *testing.T) {
 	var out bytes.Buffer
 	s := newTest(t, Config{Pages: 10, RequestLog: &out})
 	server := start(t, s)
-	ask(t, server, 1, path+"?dateFrom=2026-10-01&dateTo=2026-10-02&limit=250&offset=500")
-	ask(t, server, 1, path)
-	ask(t, server, 1, path+"?limit=many")
-	ask(t, server, 1, "/nowhere")
+	ask(t, server, http.MethodGet, 1, path+"?dateFrom=2026-10-01&dateTo=2026-10-02&limit=250&offset=500")
+	ask(t, server, http.MethodGet, 1, path)
+	ask(t, server, http.MethodGet, 1, path+"?limit=many")
+	ask(t, server, http.MethodGet, 1, "/nowhere")
 	want := []Request{
 		{noon, "GET", path, DefaultProject, "2026-10-01", "2026-10-02", 250, 500, 200, false},
 		{noon, "GET", path, DefaultProject, "", "", 50, 0, 200, false},
@@ -174,5 +185,122 @@ func TestRequestLogKeepsTheNewest(t *testing.T) {
 	kept := j.newest()
 	if len(kept) != keptRequests || kept[0].Offset != keptRequests+3 || kept[keptRequests-1].Offset != 2*keptRequests+2 {
 		t.Errorf("%d kept, from %d to %d", len(kept), kept[0].Offset, kept[len(kept)-1].Offset)
+	}
+}
+
+func TestListenStaysOnThisMachine(t *testing.T) {
+	for _, address := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0"} {
+		ln, err := Listen(address, false)
+		if err == nil {
+			ln.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "--allow-remote") || !strings.Contains(err.Error(), address) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if _, err := Listen("127.0.0.1", false); err == nil || !strings.Contains(err.Error(), "host:port") {
+		t.Errorf("no port: %v", err)
+	}
+	for address, remote := range map[string]bool{"127.0.0.1:0": false, "localhost:0": false, "0.0.0.0:0": true} {
+		ln, err := Listen(address, remote)
+		if err != nil {
+			t.Errorf("%s: %v", address, err)
+			continue
+		}
+		ln.Close()
+	}
+}
+
+// pipes is a listener whose connections stay inside the process, and so inside
+// a synctest bubble.
+type pipes struct {
+	net.Listener // only for its address
+	conns        chan net.Conn
+	closed       chan struct{}
+	closeOnce    sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.closeOnce.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	p.conns <- server
+	return client, nil
+}
+
+// serving runs s in a bubble and returns what a request to it and Serve come to.
+func serving(t *testing.T, s *Sandbox, ctx context.Context) (status chan int, served chan error) {
+	ln := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	status, served = make(chan int, 1), make(chan error, 1)
+	go func() { served <- s.Serve(ctx, ln) }()
+	go func() {
+		transport := &http.Transport{DialContext: ln.dial}
+		defer transport.CloseIdleConnections()
+		r, _ := http.NewRequest(http.MethodGet, "http://sandbox"+path, nil)
+		r.Header.Set("Authorization", "Bearer "+DefaultAPIKey)
+		resp, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Error(err)
+			status <- 0
+			return
+		}
+		resp.Body.Close()
+		status <- resp.StatusCode
+	}()
+	synctest.Wait()
+	return status, served
+}
+
+func TestLatencyIsExact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		begin := time.Now()
+		status, served := serving(t, newTest(t, Config{Pages: 10, Faults: Faults{Latency: 10 * time.Second}}), ctx)
+		if got := <-status; got != http.StatusOK || time.Since(begin) != 10*time.Second {
+			t.Errorf("status %d after %s", got, time.Since(begin))
+		}
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A request in flight when the server stops is answered, its latency cut short.
+func TestServeStopsGracefully(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		begin := time.Now()
+		status, served := serving(t, newTest(t, Config{Pages: 10, Faults: Faults{Latency: time.Hour}}), ctx)
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if got := <-status; got != http.StatusOK || time.Since(begin) > stopTimeout {
+			t.Errorf("status %d after %s", got, time.Since(begin))
+		}
+	})
+}
+
+func TestServeReportsALostListener(t *testing.T) {
+	ln, err := Listen("127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+	if err := newTest(t, Config{}).Serve(t.Context(), ln); err == nil {
+		t.Error("no error")
 	}
 }
