@@ -27,7 +27,7 @@ var keys = []string{
 	"depends_on", "follow_ups", "concurrency_key", "on_unknown", "template",
 }
 
-var nameForm = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,%d}$`, MaxNameBytes-1))
+var nameForm = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,%d}$`, maxNameBytes-1))
 
 // parser parses one file: it fills in a prompt and collects findings.
 type parser struct {
@@ -284,7 +284,7 @@ func (r *parser) fill() {
 		// The library takes true, True, TRUE, false, False and FALSE for a boolean.
 		p.Template = strings.EqualFold(v.Value, "true")
 	}
-	r.list("depends_on", MaxDependsOn, func(id string, at *yaml.Node) (problem string) {
+	r.list("depends_on", maxDependsOn, func(id string, at *yaml.Node) (problem string) {
 		// An id may be a path, which has more characters than a name.
 		switch problem = checkLine(id); {
 		case id == "":
@@ -296,7 +296,7 @@ func (r *parser) fill() {
 		}
 		return problem
 	})
-	r.list("follow_ups", MaxFollowUps, func(s string, at *yaml.Node) string {
+	r.list("follow_ups", maxFollowUps, func(s string, at *yaml.Node) string {
 		// Escapes in quotes can stand for characters that the file itself may not contain.
 		if _, problem := checkText(s); problem != "" {
 			return problem
@@ -319,7 +319,7 @@ func checkName(s string) string {
 		return ""
 	}
 	return fmt.Sprintf("%s: want 1 to %d letters, digits, dots, underscores, dashes or slashes, a letter or digit first",
-		quote(s), MaxNameBytes)
+		quote(s), maxNameBytes)
 }
 
 // text returns the value of a key that is text, empty if it is missing or wrong.

@@ -318,7 +318,7 @@ func TestLinks(t *testing.T) {
 		"deep/" + strings.Repeat("d/", maxDepth-1) + "in.md": "body",
 		"deep/" + strings.Repeat("d/", maxDepth) + "out.md":  "body",
 		"bad\nname.md": "body", "bad\x7ffolder/x.md": "body", "bad\x7ffolder/y.md": "body",
-		strings.Repeat("l", MaxNameBytes-2) + ".md": "body",
+		strings.Repeat("l", maxNameBytes-2) + ".md": "body",
 	})
 	link(t, dir, "absolute.md", filepath.Join(dir, "a.md"))
 	link(t, dir, "escape.md", "../"+filepath.Base(outside)+"/secret.md")

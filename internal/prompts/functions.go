@@ -12,8 +12,8 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// MaxPages is the maximum number of pages in one list of a template.
-const MaxPages = 100
+// maxPages is the maximum number of pages in one list of a template.
+const maxPages = 100
 
 // ErrNoNumbers: the numbers that a template asks for do not exist, or not yet.
 var ErrNoNumbers = errors.New("no numbers")
@@ -202,8 +202,8 @@ func (r *renderer) pagesBy(
 	name string, choose func(analytics.Movers) []analytics.Change,
 ) func(granularity string, n int, audience ...string) (pageList, error) {
 	return func(granularity string, n int, audience ...string) (pageList, error) {
-		if n < 1 || n > MaxPages {
-			return nil, functionErrorf("%s %d: want from 1 to %d pages", name, n, MaxPages)
+		if n < 1 || n > maxPages {
+			return nil, functionErrorf("%s %d: want from 1 to %d pages", name, n, maxPages)
 		}
 		key := moversKey{granularity, analytics.Everyone}
 		if len(audience) > 0 {
@@ -220,7 +220,7 @@ func (r *renderer) pagesBy(
 				return nil, err
 			}
 			earlier, later := analytics.ByPath(pages.Former), analytics.ByPath(pages.Rows)
-			movers, err = analytics.FindMovers(earlier, later, key.audience, MaxPages)
+			movers, err = analytics.FindMovers(earlier, later, key.audience, maxPages)
 			if err != nil {
 				return nil, functionErrorf("pages of the %s: %w", granularity, err)
 			}

@@ -122,7 +122,7 @@ func TestDependsBig(t *testing.T) {
 		name := fmt.Sprintf("%05d.md", i)
 		next := []string{fmt.Sprintf("%05d.md", (i+1)%n)}
 		ring = append(ring, parsed(name, on(next...)))
-		for j := 1; j < MaxDependsOn; j++ {
+		for j := 1; j < maxDependsOn; j++ {
 			next = append(next, fmt.Sprintf("%05d.md", (i*7+j*31)%n))
 		}
 		dense = append(dense, parsed(name, on(next...)))

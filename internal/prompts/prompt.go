@@ -19,11 +19,11 @@ const (
 	// MaxBytes is the maximum size of a file, and of its rendered prompt and each of
 	// its rendered follow-ups.
 	MaxBytes = 64 << 10
-	// MaxNameBytes is the maximum length of an id, path, title or concurrency key.
-	MaxNameBytes = 200
-	// MaxDependsOn and MaxFollowUps are the maximum lengths of the lists.
-	MaxDependsOn = 100
-	MaxFollowUps = 20
+	// maxNameBytes is the maximum length of an id, path, title or concurrency key.
+	maxNameBytes = 200
+	// maxDependsOn and maxFollowUps are the maximum lengths of the lists.
+	maxDependsOn = 100
+	maxFollowUps = 20
 )
 
 // OnUnknown says what to do with a prompt if it is not known whether the service

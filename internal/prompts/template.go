@@ -200,7 +200,7 @@ func templateFinding(err error) Finding {
 }
 
 // checker looks in a template for what might not end, or has no meaning. A range
-// goes over a list of pages, at most MaxPages, and not inside another range, and
+// goes over a list of pages, at most maxPages, and not inside another range, and
 // nothing calls itself. So every template ends soon.
 type checker struct {
 	text     string
@@ -287,7 +287,7 @@ func (c *checker) variable(n parse.Node, name string) {
 	}
 }
 
-// sampleNumbers are made-up numbers for windows that end on a date: MaxPages pages
+// sampleNumbers are made-up numbers for windows that end on a date: maxPages pages
 // that gain visitors and as many that lose some.
 type sampleNumbers struct{ end analytics.Date }
 
@@ -308,7 +308,7 @@ func (s sampleNumbers) Pages(_ context.Context, _ string, g analytics.Granularit
 	row := func(path string, n int64) analytics.Row {
 		return analytics.Row{Path: path, Human: n, AI: n, Total: n}
 	}
-	for i := range int64(MaxPages) {
+	for i := range int64(maxPages) {
 		up, down := fmt.Sprintf("/example/up-%d", i), fmt.Sprintf("/example/down-%d", i)
 		pages.Rows = append(pages.Rows, row(up, 200+2*i), row(down, 100+i))
 		pages.Former = append(pages.Former, row(up, 100+i), row(down, 200+2*i))

@@ -188,7 +188,7 @@ func TestPathsAreData(t *testing.T) {
 			t.Fatalf("%q", lines)
 		case !strings.HasPrefix(inner, `"`) || strings.ContainsAny(inner, "`\n") || unescapedQuote(inner[1:]):
 			t.Fatalf("%q", quoted)
-		case len(inner) > 10*MaxPathBytes:
+		case len(inner) > 10*maxPathBytes:
 			t.Fatalf("%d bytes", len(inner))
 		}
 	})

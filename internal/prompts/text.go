@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// MaxPathBytes is how much of a page's path reaches a prompt.
-const MaxPathBytes = 200
+// maxPathBytes is how much of a page's path reaches a prompt.
+const maxPathBytes = 200
 
 // bom may begin a file: editors on Windows write it.
 const bom = "\uFEFF"
@@ -71,8 +71,8 @@ func forbidden(r rune) string {
 // checkLine says what is wrong with a name of one line (a path, a title), or nothing.
 func checkLine(s string) string {
 	switch {
-	case len(s) > MaxNameBytes:
-		return fmt.Sprintf("%d bytes long: want at most %d", len(s), MaxNameBytes)
+	case len(s) > maxNameBytes:
+		return fmt.Sprintf("%d bytes long: want at most %d", len(s), maxNameBytes)
 	case !utf8.ValidString(s):
 		return "not UTF-8: write it in UTF-8"
 	}
@@ -94,13 +94,13 @@ func printable(s string) string {
 }
 
 // quote writes foreign text (a page's path) as data: in double quotes, on one line,
-// with "…" after MaxPathBytes. Quotes, backslashes, backquotes and invisible
+// with "…" after maxPathBytes. Quotes, backslashes, backquotes and invisible
 // characters are escaped, so it can end neither the quotes nor a code span around
 // them.
 func quote(s string) string {
 	more := ""
-	if len(s) > MaxPathBytes {
-		s, more = cut(s, MaxPathBytes), "…"
+	if len(s) > maxPathBytes {
+		s, more = cut(s, maxPathBytes), "…"
 	}
 	return strings.ReplaceAll(strconv.Quote(s), "`", `\x60`) + more
 }
