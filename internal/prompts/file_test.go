@@ -93,8 +93,8 @@ fine
 	}
 }
 
-// TestEverythingWrong: a folder in which most is wrong is told in one go, in order,
-// and what is right goes on.
+// TestEverythingWrong: all findings of a folder are reported at once, in order, and its
+// valid prompts count.
 func TestEverythingWrong(t *testing.T) {
 	f, dir := folder(t, Rules{Projects: []string{"prj_a", "prj_b"}}, map[string]string{
 		"right.md":       "---\nproject: prj_a\n---\nbody\n",
@@ -125,8 +125,8 @@ func TestEverythingWrong(t *testing.T) {
 	golden(t, "wrong.golden", strings.Join(texts(s.Findings), "\n")+"\n"+saw(s)+"\n")
 }
 
-// TestDigest: what is sent is in the digest, when it is sent and where it is written
-// is not. Journals hold digests, so they stay as they are.
+// TestDigest: the digest depends on the content that is sent, not on when it is sent or
+// where its file is. Journals hold digests, so they must never change.
 func TestDigest(t *testing.T) {
 	read := func(path, text string) string {
 		p, findings := parseFile(path, []byte(text), Rules{Projects: []string{"prj_a", "prj_b"}})

@@ -58,7 +58,7 @@ func TestScanGone(t *testing.T) {
 	}
 }
 
-// saw is what a scan found, in short.
+// saw is the result of a scan, in short.
 func saw(s Scanned) string {
 	return fmt.Sprintf("prompts %v, invalid %v, settling %v", paths(s.Prompts), paths(s.Invalid), s.Settling)
 }
@@ -77,8 +77,8 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// TestSettle: a file counts once two scans saw it unchanged; a wrong one too.
-func TestSettle(t *testing.T) {
+// TestChanging: a file counts once two scans saw it unchanged; an invalid one too.
+func TestChanging(t *testing.T) {
 	f, dir := folder(t, Rules{}, map[string]string{"a.md": "half of", "b.md": "body"})
 	a := filepath.Join(dir, "a.md")
 	s := scan(t, f, nil)
@@ -107,8 +107,8 @@ func TestSettle(t *testing.T) {
 	expect(t, "removed", s, "prompts [b.md], invalid [], settling []")
 }
 
-// TestSettleAlike: what looks unchanged by some signs is not.
-func TestSettleAlike(t *testing.T) {
+// TestChangingAlike: a file can have changed although some of its properties are the same.
+func TestChangingAlike(t *testing.T) {
 	past := time.Now().Add(-time.Hour)
 	for _, tc := range []struct {
 		name   string
@@ -154,8 +154,8 @@ func chtimes(t *testing.T, path string, at time.Time) {
 	}
 }
 
-// TestSettleDependency: who depends on a file that settles is not wrong for it.
-func TestSettleDependency(t *testing.T) {
+// TestChangingDependency: a prompt may depend on a file that is changing.
+func TestChangingDependency(t *testing.T) {
 	f, dir := folder(t, Rules{}, map[string]string{"a.md": on("b"), "b.md": "---\nid: b\n---\nbody"})
 	s := scan(t, f, nil)
 	s = scan(t, f, &s)
@@ -173,9 +173,9 @@ func TestSettleDependency(t *testing.T) {
 	expect(t, "a cycle", s, "prompts [], invalid [a.md b.md], settling []")
 }
 
-// TestScanSettled: a single pass takes what was not written lately, and waits once
+// TestScanOnce: a single pass takes files that were not written lately, and waits once
 // for the rest.
-func TestScanSettled(t *testing.T) {
+func TestScanOnce(t *testing.T) {
 	f, dir := folder(t, Rules{}, map[string]string{"old.md": "body"})
 	old, fresh := filepath.Join(dir, "old.md"), filepath.Join(dir, "fresh.md")
 	synctest.Test(t, func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestScanSettled(t *testing.T) {
 	})
 }
 
-// TestParsedOnce: what did not change is not parsed again.
+// TestParsedOnce: a file that did not change is not parsed again.
 func TestParsedOnce(t *testing.T) {
 	f, _ := folder(t, Rules{}, map[string]string{"a.md": "body"})
 	s := scan(t, f, nil)
@@ -306,7 +306,7 @@ func TestConfigMap(t *testing.T) {
 	}
 }
 
-// TestLinks: what is not simply a file or a folder.
+// TestLinks: entries that are not simply files or folders.
 func TestLinks(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links need a privilege there")
@@ -391,8 +391,8 @@ func TestDisappear(t *testing.T) {
 	}
 }
 
-// TestHalfWritten: a writer that takes its time never has half a file sent. What
-// counts is whole, if the writer is not slower than the scans.
+// TestHalfWritten: a file that is written slowly does not count before it is whole, if
+// the writer is not slower than the scans.
 func TestHalfWritten(t *testing.T) {
 	f, dir := folder(t, Rules{}, nil)
 	path := filepath.Join(dir, "a.md")

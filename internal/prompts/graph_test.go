@@ -114,7 +114,7 @@ func TestDepends(t *testing.T) {
 	}
 }
 
-// TestDependsBig: a long cycle, and a dense graph, end soon and are told briefly.
+// TestDependsBig: a long cycle and a dense graph are checked soon and reported briefly.
 func TestDependsBig(t *testing.T) {
 	const n = 1000
 	var ring, dense []*file

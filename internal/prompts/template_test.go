@@ -220,7 +220,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// TestLimited: what is too long is not kept.
+// TestLimited: text beyond the limit is not kept.
 func TestLimited(t *testing.T) {
 	l := &limitedBuilder{left: 2}
 	if n, err := l.Write([]byte("abc")); n != 0 || err == nil || l.Len() != 0 {
@@ -228,7 +228,7 @@ func TestLimited(t *testing.T) {
 	}
 }
 
-// TestRenderFailsLate: what only shows when it is rendered.
+// TestRenderFailsLate: errors that only appear when a template is rendered.
 func TestRenderFailsLate(t *testing.T) {
 	n := numbers()
 	n.pages.Rows = nil
@@ -309,8 +309,7 @@ func TestOtherFunctions(t *testing.T) {
 	}
 }
 
-// FuzzTemplate: whatever a template says, it ends soon, and what it gives keeps the
-// rules of a prompt.
+// FuzzTemplate: every template ends soon, and its result keeps the rules of a prompt.
 func FuzzTemplate(f *testing.F) {
 	for _, seed := range []string{
 		"[[ .id ]]", `[[ range $i, $p := top_pages "week" 100 "ai" ]][[ $p.path ]][[ else ]][[ break ]][[ end ]]`,

@@ -158,8 +158,7 @@ func TestSlug(t *testing.T) {
 	}
 }
 
-// TestWriteRace: of many that write the same name one does, and nobody ever sees
-// half a file.
+// TestWriteRace: one of many writers of the same name succeeds, and the file is whole.
 func TestWriteRace(t *testing.T) {
 	for _, how := range []func(*os.Root, string, []byte) error{create, createWithoutLinks} {
 		f, dir := folder(t, Rules{}, nil)
@@ -212,7 +211,7 @@ var samePrompt = cmp.Options{
 	cmp.Comparer(func(a, b schedule.Cron) bool { return a.String() == b.String() }),
 }
 
-// TestWriteRead: what is written reads as what was meant, whatever is in it.
+// TestWriteRead: every prompt reads back as it was written.
 func TestWriteRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := anyPrompt(t)
@@ -261,7 +260,7 @@ func anyPrompt(t *rapid.T) Prompt {
 	return p
 }
 
-// anyText draws text that is not empty, with what YAML could take for its own.
+// anyText draws text that is not empty, with parts that have a meaning in YAML.
 func anyText(t *rapid.T, label string) string {
 	words := rapid.OneOf(
 		rapid.SampledFrom([]string{"---", "...", "\n", "\n\n", "  ", "\t", "- ", "# ", ": ", "'", `"`, `\`, "[[", "{{", "&a", "*a", "!!str", "|", ">", "%TAG", "<<", "\u2028", "\u00A0", "\uFEFF", "😀", "true", "~", "@"}),

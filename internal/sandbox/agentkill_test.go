@@ -165,8 +165,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 }
 
 // TestKilledWhileAccepting kills the process again and again while a client
-// creates jobs: each job the client was told of is there, and the journal says
-// the same to whoever reads it.
+// creates jobs: each job whose creation was answered is in the journal.
 func TestKilledWhileAccepting(t *testing.T) {
 	repo := newRepository(t)
 	r := childRepo{Data: t.TempDir(), Path: repo, Command: "cat > new.md"}

@@ -191,8 +191,8 @@ func TestRepositoryThatIsNone(t *testing.T) {
 	}
 }
 
-// Pages are for the hosts this sandbox is known by: a stranger's name that
-// leads here is refused.
+// Pages are only served under the host names of this sandbox; other names that lead
+// here are refused.
 func TestHostsOfPages(t *testing.T) {
 	s := newTest(t, Config{Agent: Agent{PublicURL: "http://Docs.example:8787"}})
 	settled(t, s, createJob(t, s, "x").ID)

@@ -240,7 +240,7 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// serving runs s in a bubble and returns what a request to it and Serve come to.
+// serving runs s in a bubble and returns the results of one request and of Serve.
 func serving(t *testing.T, s *Sandbox, ctx context.Context) (status chan int, served chan error) {
 	ln := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 	status, served = make(chan int, 1), make(chan error, 1)

@@ -273,7 +273,7 @@ func TestMovingIsDeterministic(t *testing.T) {
 	}
 }
 
-// Every answer obeys what holds of exact sets, at any moment.
+// Every answer has the properties of exact sets, at any moment.
 func TestMovingKeepsNumbersConsistent(t *testing.T) {
 	now := midnight.Add(41*time.Hour + 17*time.Minute)
 	s := newTest(t, Config{Pages: 60, Faults: Faults{Moving: 20 * time.Minute, LateDays: 2, DriftEvery: 5}, Now: func() time.Time { return now }})

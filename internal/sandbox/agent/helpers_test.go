@@ -87,7 +87,7 @@ func send(t testing.TB, s *Jobs, id, prompt string) {
 	}
 }
 
-// atRest waits until nobody works, in a bubble, and returns all jobs.
+// atRest waits in a bubble until no worker is busy, and returns all jobs.
 func atRest(s *Jobs) []Record {
 	time.Sleep(24 * time.Hour)
 	synctest.Wait()

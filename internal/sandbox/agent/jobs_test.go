@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// editor fails, or changes nothing, as told; else it pretends.
+// editor fails or changes nothing if a test says so; else it pretends.
 type editor struct {
 	Pretend
 	err, diffErr error

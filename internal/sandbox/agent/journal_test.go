@@ -91,7 +91,7 @@ func prompts(records []Record) map[string][]string {
 	return all
 }
 
-// accepted reads the prompts out of a journal as a stranger would.
+// accepted reads the prompts from a journal without the code under test.
 func accepted(t *testing.T, text string) map[string][]string {
 	all := map[string][]string{}
 	for line := range strings.Lines(text) {
@@ -128,7 +128,7 @@ func checkEnded(t *testing.T, r Record, before string, shown Proposal) {
 	if r.Status != want || r.Worked != len(r.Prompts) || (r.Link != "") != (len(edits) > 0) {
 		t.Errorf("want %s, got %+v", want, r)
 	}
-	// What was proposed before the crash is not in the new host.
+	// The new host does not know the proposals from before the crash.
 	if shown.Branch != "" && !cmp.Equal(edits, shown.Messages) {
 		t.Errorf("proposed %v, want %v", shown.Messages, edits)
 	}

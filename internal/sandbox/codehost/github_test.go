@@ -16,7 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
-// fakeGitHub has pull requests by head and answers creates as told.
+// fakeGitHub has pull requests by head; create replaces its answer to a create.
 type fakeGitHub struct {
 	*httptest.Server
 	t *testing.T

@@ -126,7 +126,7 @@ func TestNothingChanged(t *testing.T) {
 }
 
 // A command that was interrupted may have left commits: they are not built on.
-// What people commit between instructions is.
+// Commits that people make between instructions are.
 func TestWhatIsBuiltOn(t *testing.T) {
 	repo := newRepository(t)
 	r := open(t, Config{Path: repo, Command: "cat >> new.md"})
@@ -178,7 +178,7 @@ func TestManyJobsAtOnce(t *testing.T) {
 }
 
 // The command sees neither secrets nor a way to run git anywhere else, and git
-// does not run what the repository or the command would have it run.
+// does not run programs that the repository or the command configures.
 func TestEnvironment(t *testing.T) {
 	repo := newRepository(t)
 	for name, value := range map[string]string{
@@ -216,7 +216,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// Whatever the command started ends with it, also what keeps its output open.
+// All processes of the command end with it, also those that keep its output open.
 func TestNothingGoesOnAfterTheCommand(t *testing.T) {
 	fifo, begun := filepath.Join(t.TempDir(), "open-while-it-runs"), filepath.Join(t.TempDir(), "begun")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {

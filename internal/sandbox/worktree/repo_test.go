@@ -85,7 +85,7 @@ func TestBaseIsReadForEachJob(t *testing.T) {
 	}
 }
 
-// What a crash left in the directory of worktrees is gone after Open, for git too.
+// Open removes the worktrees that a crash left, from git's list too.
 func TestOpenSweeps(t *testing.T) {
 	repo := newRepository(t)
 	before := untouched(t, repo)
