@@ -25,7 +25,7 @@ type lookout struct {
 func (l *lookout) scan(ctx context.Context) (found prompts.Scanned, err error) {
 	switch {
 	case l.last == nil:
-		found, err = l.folder.ScanSettled(ctx)
+		found, err = l.folder.ScanOnce(ctx)
 	case time.Since(l.at) < prompts.Pause:
 		return *l.last, nil
 	default:
@@ -57,10 +57,10 @@ func (l *lookout) complain(found prompts.Scanned) {
 // settling reports how many files have just changed, and when they are looked at
 // again.
 func (l *lookout) settling() (files int, again time.Time) {
-	if l.last == nil || len(l.last.Settling) == 0 {
+	if l.last == nil || len(l.last.Changing) == 0 {
 		return 0, time.Time{}
 	}
-	return len(l.last.Settling), l.at.Add(prompts.Pause)
+	return len(l.last.Changing), l.at.Add(prompts.Pause)
 }
 
 // until says in a plan when files that have just changed are looked at again.

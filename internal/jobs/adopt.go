@@ -31,8 +31,8 @@ func (q *Queue) adopt(ctx context.Context, v *view, found prompts.Scanned) (err 
 		changes[0].Cause = "new state: its prompts are sent"
 	case q.cfg.OnNewState != Skip:
 		return errNewState
-	case len(found.Settling) > 0:
-		return fmt.Errorf("%w: %d files have just changed; they count as done with the others once they settle", ErrNewState, len(found.Settling))
+	case len(found.Changing) > 0:
+		return fmt.Errorf("%w: %d files have just changed; they count as done with the others once they settle", ErrNewState, len(found.Changing))
 	default:
 		changes[0].Cause = fmt.Sprintf("new state: %d prompts count as done", len(prompts))
 		changes = append(changes, v.done(prompts)...)

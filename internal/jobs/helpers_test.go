@@ -57,7 +57,7 @@ func newWorld(t tb) *world {
 func (w *world) now() time.Time { return w.clock }
 
 func (w *world) found() prompts.Scanned {
-	return prompts.Scanned{Prompts: w.folder, Invalid: w.bad, Settling: w.settling}
+	return prompts.Scanned{Prompts: w.folder, Invalid: w.bad, Changing: w.settling}
 }
 
 // prompt puts a file in the folder, or in the place of that with its id.

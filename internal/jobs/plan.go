@@ -84,7 +84,7 @@ func (p Planned) render(ctx context.Context, c Config, now time.Time) (prompts.R
 func (v *view) plan(c Config, found prompts.Scanned, unrendered map[string]error) []Planned {
 	var all []Planned
 	settling := map[string]bool{}
-	for _, path := range found.Settling {
+	for _, path := range found.Changing {
 		settling[path] = true
 	}
 	known := map[string]bool{}

@@ -190,7 +190,7 @@ func TestFilesThatDoNotCount(t *testing.T) {
 	found := prompts.Scanned{
 		Invalid:  []prompts.Prompt{{ID: "bad", Path: "bad.md"}},
 		Findings: []prompts.Finding{{Path: "bad.md", Line: 3, Text: "schedule: it never fires"}},
-		Settling: []string{"settles.md", "new.md"},
+		Changing: []string{"settles.md", "new.md"},
 	}
 	w.clock = w.clock.Add(time.Hour)
 	r, err := w.queue.Pass(t.Context(), found)
@@ -307,7 +307,7 @@ func TestSkipWaitsForAllFiles(t *testing.T) {
 	w := newWorld(t)
 	w.cfg.OnNewState = Skip
 	w.prompt(prompts.Prompt{ID: "a"})
-	found := prompts.Scanned{Prompts: w.folder, Settling: []string{"b.md"}}
+	found := prompts.Scanned{Prompts: w.folder, Changing: []string{"b.md"}}
 	if err := w.process(); err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func (r *runner) scan() {
 
 // pause is until the next look at the folder.
 func (r *runner) pause() time.Duration {
-	if len(r.found.Settling) > 0 {
+	if len(r.found.Changing) > 0 {
 		return min(settleAfter, r.cfg.ScanInterval)
 	}
 	return r.cfg.ScanInterval

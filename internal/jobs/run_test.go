@@ -34,7 +34,7 @@ func (s *shelf) Scan(previous *prompts.Scanned) (prompts.Scanned, error) {
 	if previous == nil {
 		var found prompts.Scanned
 		for _, p := range s.prompts {
-			found.Settling = append(found.Settling, p.Path)
+			found.Changing = append(found.Changing, p.Path)
 		}
 		return found, nil
 	}

@@ -8,7 +8,7 @@
 // or the name of a folder above it begins with a dot. A file counts once two scans
 // saw it unchanged: the same file, modification time and content. Until then it is
 // neither a prompt nor invalid. A caller that scans again and again uses
-// [Folder.Scan]. [Folder.ScanSettled] is for a single pass: it scans twice with a
+// [Folder.Scan]. [Folder.ScanOnce] is for a single pass: it scans twice with a
 // pause in between, except where nothing was written in the last ten minutes.
 // [Folder.Lint] takes all files as they are.
 //

@@ -93,9 +93,9 @@ type Scanned struct {
 	Invalid []Prompt
 	// Findings are all broken rules, by path and line.
 	Findings []Finding
-	// Settling are paths of files that have changed since the previous scan, or that
+	// Changing are paths of files that have changed since the previous scan, or that
 	// it did not see. They are in no other list.
-	Settling []string
+	Changing []string
 
 	seen map[string]*file
 }
@@ -121,16 +121,16 @@ func (f *Folder) Lint() (Scanned, error) {
 	return f.scan(nil, func(_, _ *file) bool { return true })
 }
 
-// ScanSettled is for a single pass. If a file was written in the last ten minutes,
+// ScanOnce is for a single pass. If a file was written in the last ten minutes,
 // or in the future, it scans again after Pause and leaves out the files that changed
 // in between. All other files count at once.
-func (f *Folder) ScanSettled(ctx context.Context) (Scanned, error) {
+func (f *Folder) ScanOnce(ctx context.Context) (Scanned, error) {
 	start := time.Now()
 	counts := func(now, before *file) bool {
 		return now.same(before) || now.info != nil && now.info.ModTime().Before(start.Add(-calm))
 	}
 	first, err := f.scan(nil, counts)
-	if err != nil || len(first.Settling) == 0 {
+	if err != nil || len(first.Changing) == 0 {
 		return first, err
 	}
 	if err := clock.Sleep(ctx, Pause); err != nil {
@@ -166,7 +166,7 @@ func classify(files []*file, rules Rules) Scanned {
 	for _, f := range files {
 		s.seen[f.path] = f
 		if f.changing {
-			s.Settling = append(s.Settling, printable(f.path))
+			s.Changing = append(s.Changing, printable(f.path))
 		} else {
 			g.files = append(g.files, f)
 		}

@@ -53,14 +53,14 @@ func TestScanGone(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	put(t, dir, map[string]string{"a.md": "body"})
-	if s, err := f.Scan(&s); err != nil || len(s.Settling) != 1 {
+	if s, err := f.Scan(&s); err != nil || len(s.Changing) != 1 {
 		t.Errorf("a folder that comes back: %+v, %v", s, err)
 	}
 }
 
 // saw is the result of a scan, in short.
 func saw(s Scanned) string {
-	return fmt.Sprintf("prompts %v, invalid %v, settling %v", paths(s.Prompts), paths(s.Invalid), s.Settling)
+	return fmt.Sprintf("prompts %v, invalid %v, changing %v", paths(s.Prompts), paths(s.Invalid), s.Changing)
 }
 
 func expect(t *testing.T, step string, s Scanned, want string) {
@@ -82,29 +82,29 @@ func TestChanging(t *testing.T) {
 	f, dir := folder(t, Rules{}, map[string]string{"a.md": "half of", "b.md": "body"})
 	a := filepath.Join(dir, "a.md")
 	s := scan(t, f, nil)
-	expect(t, "first", s, "prompts [], invalid [], settling [a.md b.md]")
+	expect(t, "first", s, "prompts [], invalid [], changing [a.md b.md]")
 
 	put(t, dir, map[string]string{"a.md": "half of a prompt"})
 	s = scan(t, f, &s)
-	expect(t, "written on", s, "prompts [b.md], invalid [], settling [a.md]")
+	expect(t, "written on", s, "prompts [b.md], invalid [], changing [a.md]")
 	s = scan(t, f, &s)
-	expect(t, "unchanged", s, "prompts [a.md b.md], invalid [], settling []")
+	expect(t, "unchanged", s, "prompts [a.md b.md], invalid [], changing []")
 	if s.Prompts[0].Body != "half of a prompt" {
 		t.Errorf("%q", s.Prompts[0].Body)
 	}
 
 	put(t, dir, map[string]string{"a.md": ""})
 	s = scan(t, f, &s)
-	expect(t, "made empty", s, "prompts [b.md], invalid [], settling [a.md]")
+	expect(t, "made empty", s, "prompts [b.md], invalid [], changing [a.md]")
 	if len(s.Findings) > 0 {
-		t.Errorf("findings of a file that settles: %v", s.Findings)
+		t.Errorf("findings of a file that is changing: %v", s.Findings)
 	}
 	s = scan(t, f, &s)
-	expect(t, "still empty", s, "prompts [b.md], invalid [a.md], settling []")
+	expect(t, "still empty", s, "prompts [b.md], invalid [a.md], changing []")
 
 	remove(t, a)
 	s = scan(t, f, &s)
-	expect(t, "removed", s, "prompts [b.md], invalid [], settling []")
+	expect(t, "removed", s, "prompts [b.md], invalid [], changing []")
 }
 
 // TestChangingAlike: a file can have changed although some of its properties are the same.
@@ -139,9 +139,9 @@ func TestChangingAlike(t *testing.T) {
 		chtimes(t, path, past)
 		s := scan(t, f, nil)
 		tc.change(t, path)
-		want := "prompts [], invalid [], settling [a.md]"
+		want := "prompts [], invalid [], changing [a.md]"
 		if tc.counts {
-			want = "prompts [a.md], invalid [], settling []"
+			want = "prompts [a.md], invalid [], changing []"
 		}
 		expect(t, tc.name, scan(t, f, &s), want)
 	}
@@ -161,16 +161,16 @@ func TestChangingDependency(t *testing.T) {
 	s = scan(t, f, &s)
 	put(t, dir, map[string]string{"b.md": "---\nid: b\n---\nanother body", "c.md": "---\nid: a.md\n---\nnot yet a double"})
 	s = scan(t, f, &s)
-	expect(t, "changed", s, "prompts [a.md], invalid [], settling [b.md c.md]")
+	expect(t, "changed", s, "prompts [a.md], invalid [], changing [b.md c.md]")
 	s = scan(t, f, &s)
-	expect(t, "settled", s, "prompts [b.md], invalid [a.md c.md], settling []")
+	expect(t, "unchanged", s, "prompts [b.md], invalid [a.md c.md], changing []")
 
 	remove(t, filepath.Join(dir, "c.md"))
 	put(t, dir, map[string]string{"b.md": "---\nid: b\ndepends_on: [a.md]\n---\nbody"})
 	s = scan(t, f, &s)
-	expect(t, "not yet a cycle", s, "prompts [a.md], invalid [], settling [b.md]")
+	expect(t, "not yet a cycle", s, "prompts [a.md], invalid [], changing [b.md]")
 	s = scan(t, f, &s)
-	expect(t, "a cycle", s, "prompts [], invalid [a.md b.md], settling []")
+	expect(t, "a cycle", s, "prompts [], invalid [a.md b.md], changing []")
 }
 
 // TestScanOnce: a single pass takes files that were not written lately, and waits once
@@ -182,7 +182,7 @@ func TestScanOnce(t *testing.T) {
 		pass := func(step, want string, took time.Duration) {
 			t.Helper()
 			start := time.Now()
-			s, err := f.ScanSettled(t.Context())
+			s, err := f.ScanOnce(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -192,23 +192,23 @@ func TestScanOnce(t *testing.T) {
 			}
 		}
 		chtimes(t, old, time.Now().Add(-calm-time.Second))
-		pass("written long ago", "prompts [old.md], invalid [], settling []", 0)
+		pass("written long ago", "prompts [old.md], invalid [], changing []", 0)
 
 		put(t, dir, map[string]string{"fresh.md": "body"})
 		chtimes(t, fresh, time.Now().Add(-calm+time.Second))
-		pass("written lately", "prompts [fresh.md old.md], invalid [], settling []", Pause)
+		pass("written lately", "prompts [fresh.md old.md], invalid [], changing []", Pause)
 		chtimes(t, fresh, time.Now().Add(time.Hour))
-		pass("written in the future", "prompts [fresh.md old.md], invalid [], settling []", Pause)
+		pass("written in the future", "prompts [fresh.md old.md], invalid [], changing []", Pause)
 
 		go func() {
 			time.Sleep(Pause / 2)
 			put(t, dir, map[string]string{"fresh.md": "another body"})
 		}()
-		pass("written meanwhile", "prompts [old.md], invalid [], settling [fresh.md]", Pause)
+		pass("written meanwhile", "prompts [old.md], invalid [], changing [fresh.md]", Pause)
 
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := f.ScanSettled(ctx); !errors.Is(err, context.Canceled) {
+		if _, err := f.ScanOnce(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: %v", err)
 		}
 	})
@@ -291,16 +291,16 @@ func TestConfigMap(t *testing.T) {
 	}
 	s := scan(t, f, nil)
 	s = scan(t, f, &s)
-	expect(t, "mounted", s, "prompts [a.md b.md weekly/c.md], invalid [], settling []")
+	expect(t, "mounted", s, "prompts [a.md b.md weekly/c.md], invalid [], changing []")
 
 	configMap(t, dir, "..2026_01_02", map[string]string{"a.md": "two", "d.md": "two", "weekly/c.md": "one"}, func() {
 		s = scan(t, f, &s)
-		expect(t, "swapped, links not tidied", s, "prompts [], invalid [], settling [a.md b.md weekly/c.md]")
+		expect(t, "swapped, links not tidied", s, "prompts [], invalid [], changing [a.md b.md weekly/c.md]")
 	})
 	s = scan(t, f, &s)
-	expect(t, "swapped", s, "prompts [a.md weekly/c.md], invalid [], settling [d.md]")
+	expect(t, "swapped", s, "prompts [a.md weekly/c.md], invalid [], changing [d.md]")
 	s = scan(t, f, &s)
-	expect(t, "settled", s, "prompts [a.md d.md weekly/c.md], invalid [], settling []")
+	expect(t, "unchanged", s, "prompts [a.md d.md weekly/c.md], invalid [], changing []")
 	if s.Prompts[0].Body != "two" || len(s.Findings) > 0 {
 		t.Errorf("%q, %v", s.Prompts[0].Body, s.Findings)
 	}
