@@ -50,17 +50,21 @@ func Render(ctx context.Context, p Prompt, at time.Time, n Numbers) (Rendered, e
 	if !p.Template {
 		return Rendered{Text: p.Body, FollowUps: p.FollowUps}, nil
 	}
+	var out Rendered
 	r := newRenderer(ctx, p, at, n)
-	var texts []string
-	for _, part := range parts(p) {
+	for i, part := range parts(p) {
 		text, err := r.render(part)
 		if err != nil {
 			err.Path = p.Path
 			return Rendered{}, err
 		}
-		texts = append(texts, text)
+		if i == 0 {
+			out.Text = text
+		} else {
+			out.FollowUps = append(out.FollowUps, text)
+		}
 	}
-	return Rendered{Text: texts[0], FollowUps: texts[1:]}, nil
+	return out, nil
 }
 
 // part is one text of a prompt, and the line on which it begins.

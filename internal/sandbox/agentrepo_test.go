@@ -116,20 +116,6 @@ func TestRealRepository(t *testing.T) {
 	}
 }
 
-func TestTwoRepositoryJobsAtOnce(t *testing.T) {
-	repo := newRepository(t)
-	s := newTest(t, Config{Agent: Agent{Repo: &Repo{Path: repo, Command: "cat > new.md"}}})
-	ids := []string{createJob(t, s, "a").ID, createJob(t, s, "b").ID}
-	for i, id := range ids {
-		if j := settled(t, s, id); j.PRLink == nil {
-			t.Errorf("%+v", s.Jobs()[i])
-		}
-		if got := git(t, repo, "show", agent.BranchPrefix+id+":new.md"); got != "ab"[i:i+1] {
-			t.Errorf("%s: %s", id, got)
-		}
-	}
-}
-
 func TestGitHubPullRequests(t *testing.T) {
 	repo := newRepository(t)
 	remote := filepath.Join(t.TempDir(), "remote.git")
