@@ -34,7 +34,7 @@ func TestJobsUnreadable(t *testing.T) {
 		want string
 	}{
 		{filepath.Join(dir, "b.md"), 0o644, exitFailed, "a.md: permission denied: let this user read it"},
-		{dir, 0o700, exitUsage, "DOCGAUGE_PROMPTS_DIR: prompts: permission denied: let this user read it and look into it (chmod u+rx)"},
+		{dir, 0o700, exitUsage, "DOCGAUGE_PROMPTS_DIR: prompts: permission denied: let this user read and search it (chmod u+rx)"},
 	} {
 		if err := os.Chmod(tc.path, tc.mode); err != nil {
 			t.Fatal(err)
