@@ -20,8 +20,8 @@ DEMO_BINARY := bin/docgauge-demo
 GOTEST      := TEST_DOCGAUGE_BINARY=$(CURDIR)/$(TEST_BINARY) $(GO) test -timeout 40m -p 4
 # The slowest packages come first, so that none of them runs alone at the end.
 SLOWEST     := ./sinks/clickhouse ./internal/cli ./internal/export ./internal/dev/stack ./sinks/parquet
-# `make check` runs the tests of these packages under the race detector only.
-RACED       := ./exporter ./exporter/page ./exporter/server ./internal/archive ./internal/budget ./internal/docsapi \
+# The tests of these packages run under the race detector.
+RACED       := ./exporter ./exporter/page ./exporter/server ./internal/app ./internal/archive ./internal/budget ./internal/daemon ./internal/docsapi \
   ./internal/export ./internal/jobs/... ./internal/load ./internal/sandbox/... ./internal/spool ./schedule ./sinks/memsink
 
 .PHONY: help demo stack build test check lint bench torture fuzz engines docs clean $(TEST_BINARY) $(DEMO_BINARY)
@@ -56,12 +56,13 @@ stack: ## everything on loopback: sandbox, agent jobs, serve, ClickHouse, Promet
 build: ## build the static binary bin/docgauge
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/docgauge ./cmd/docgauge
 
-test: engines $(TEST_BINARY) ## install what is missing and run every test
-	$(GOTEST) $(SLOWEST) ./...
+# No test runs twice: those of the concurrent packages run under the race detector,
+# all others without it.
+test: unraced race ## install what is missing and run every test
 
 # The demo runs the binary of the tests: it needs no other build.
 check: DEMO_BINARY := $(TEST_BINARY)
-check: lint unraced race demo ## what CI runs: lint, every test, some of them under the race detector, the demo
+check: lint test demo ## what CI runs: lint, every test, the demo
 
 # The race detector makes the simulations of internal/export too slow.
 unraced: engines $(TEST_BINARY) # the tests that `make race` leaves out
@@ -72,7 +73,6 @@ unraced: engines $(TEST_BINARY) # the tests that `make race` leaves out
 race: export CGO_ENABLED := 1
 race: $(TEST_BINARY) ## the concurrent packages under the race detector
 	$(GOTEST) -short -race ./internal/export $(RACED)
-	$(GOTEST) -short -race -run 'TestScrapesDuringExport|TestKey|TestSinkGoes|TestStateIsLost|TestRunTimeout' ./internal/cli
 	$(GOTEST) -race -run 'Contract|Window' ./sinks/parquet
 	$(GOTEST) -race -run 'TestContract/18.16|Attempt|Migrations' ./sinks/clickhouse
 .PHONY: race

@@ -105,12 +105,14 @@ var allowed = map[string][]string{
 	},
 
 	"internal/cli": {
-		"exporter", "exporter/history", "internal/analytics", "internal/app", "internal/clock", "internal/config", "internal/coverage",
-		"internal/daemon", "internal/docsapi", "internal/durable", "internal/export", "internal/htmlview", "internal/jobs",
+		"exporter", "exporter/history", "internal/analytics", "internal/app", "internal/cli/render", "internal/clock", "internal/config", "internal/coverage",
+		"internal/daemon", "internal/docsapi", "internal/durable", "internal/export", "internal/format", "internal/htmlview", "internal/jobs",
 		"internal/jobs/journal", "internal/jobs/notify", "internal/load", "internal/prompts", "internal/report", "internal/sandbox",
 		"internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/worktree", "internal/secretfile", "internal/snapshot",
 		"internal/state", "internal/verify", "schedule", "sinks",
 	},
+
+	"internal/cli/render": {"internal/export", "internal/format"},
 
 	"cmd/docgauge": {"internal/cli"},
 
@@ -143,23 +145,22 @@ var owner = map[string]string{
 	"github.com/go-json-experiment/json":     "internal/docsapi",
 	"github.com/google/go-cmp":               "sinks/sinktest",
 	"github.com/kelseyhightower/envconfig":   "internal/config",
-	"github.com/olekukonko/tablewriter":      "internal/cli",
+	"github.com/olekukonko/tablewriter":      "internal/cli/render",
 	"github.com/prometheus/client_golang":    "exporter",
 	"github.com/prometheus/client_model":     "exporter",
 	"github.com/prometheus/common":           "exporter",
 	"github.com/prometheus/exporter-toolkit": "exporter/server",
 	"github.com/robfig/cron":                 "schedule",
-	"github.com/schollz/progressbar":         "internal/cli",
+	"github.com/schollz/progressbar":         "internal/cli/render",
 	"github.com/spf13/cobra":                 "internal/cli",
 	"github.com/spf13/pflag":                 "internal/cli",
 	"go.yaml.in/yaml":                        "internal/prompts",
-	"golang.org/x/term":                      "internal/cli",
 	"modernc.org/sqlite":                     "internal/state",
 	"pgregory.net/rapid":                     "sinks/sinktest",
 }
 
 // shared lists libraries that any package may import: they extend the standard library, or are one pure function.
-var shared = []string{"github.com/agext/levenshtein", "github.com/dustin/go-humanize", "golang.org/x/sync", "golang.org/x/sys"}
+var shared = []string{"github.com/agext/levenshtein", "github.com/dustin/go-humanize", "golang.org/x/sync", "golang.org/x/sys", "golang.org/x/term"}
 
 // drawers are names that say nothing about what a package is for.
 var drawers = []string{"pkg", "util", "common", "types", "models"}

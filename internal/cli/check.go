@@ -13,6 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 )
@@ -40,7 +41,7 @@ func (a *Program) check(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	a.finding("configuration", plural(len(c.Projects), "project")+", "+plural(len(c.Windows), "kind")+" of window", nil)
+	a.finding("configuration", format.Plural(len(c.Projects), "project")+", "+format.Plural(len(c.Windows), "kind")+" of window", nil)
 	failed := a.checkSinks(ctx, c)
 	db, err := state.Open(c.StateDir)
 	failed = a.finding("state", c.StateDir, err) || failed
@@ -93,7 +94,7 @@ func (a *Program) checkAPI(ctx context.Context, c config.Config, db *state.DB) (
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s answered for %s: %s visitors on %s", c.BaseURL, c.Projects[0], commas(page.Totals.Total), day.From), nil
+	return fmt.Sprintf("%s answered for %s: %s visitors on %s", c.BaseURL, c.Projects[0], format.Commas(page.Totals.Total), day.From), nil
 }
 
 // checkMetrics tries where a run's metrics go.

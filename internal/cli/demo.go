@@ -15,10 +15,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/daemon"
 	"github.com/docgauge/docgauge/internal/export"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
@@ -123,7 +125,7 @@ func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) 
 	if err := a.demoSinks(ctx, c); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Out, "\nservice  %s answered\n", plural(served, "request"))
+	fmt.Fprintf(a.Out, "\nservice  %s answered\n", format.Plural(served, "request"))
 	if slices.Contains(c.Sinks, config.SinkParquet) {
 		if err := a.demoFiles(c.ParquetURL); err != nil {
 			return err
@@ -144,7 +146,7 @@ func (a *Program) demoFiles(root string) error {
 	fmt.Fprintf(a.Out, `files    %s, %s: visitors/v1/p=…/g=day|week|month/ym=…/<from>_<to>.parquet, totals/v1/… alike
 
 Query it:   SELECT path, human, ai, total FROM '%s' ORDER BY total DESC LIMIT 10   (DuckDB)
-`, plural(files, "Parquet file"), humanize.IBytes(uint64(size)), filepath.Join(root, "visitors/v1/*/g=week/*/*.parquet"))
+`, format.Plural(files, "Parquet file"), humanize.IBytes(uint64(size)), filepath.Join(root, "visitors/v1/*/g=week/*/*.parquet"))
 	return nil
 }
 
@@ -161,9 +163,9 @@ func (a *Program) demoSinks(ctx context.Context, c config.Config) (err error) {
 		if err != nil {
 			return err
 		}
-		rows = append(rows, []string{s.Name(), commas(windows), commas(n), s.Location()})
+		rows = append(rows, []string{s.Name(), format.Commas(windows), format.Commas(n), s.Location()})
 	}
-	return table(a.Out, []string{"sink", "windows", "rows", "where"}, rows, 1, 2)
+	return render.Table(a.Out, []string{"sink", "windows", "rows", "where"}, rows, 1, 2)
 }
 
 // countIn adds up what readers of a sink see of a project.

@@ -10,9 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/export"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/snapshot"
 )
 
@@ -77,11 +79,11 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	r := export.NewRunner(opened, snapshot.New(opened).Read, newProgress(a), a.observe)
+	r := export.NewRunner(opened, snapshot.New(opened).Read, a.progress, a.observe)
 	s, err := r.Run(ctx, o)
 	s.AddErrors(err, r.Follow(ctx, s))
 	if asJSON {
-		err = writeJSON(a.Out, s)
+		err = render.JSON(a.Out, s)
 	} else {
 		err = printSummary(a.Out, a.Err, s)
 	}
@@ -100,35 +102,35 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 		fmt.Fprintln(log, "docgauge: set aside: "+text)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, %s rows, %s in %.1f s\n", s.Outcome, plural(s.Committed, "window"), commas(s.Rows), plural(s.Requests, "request"), s.Took.Seconds())
+	fmt.Fprintf(&b, "%s: %s, %s rows, %s in %.1f s\n", s.Outcome, format.Plural(s.Committed, "window"), format.Commas(s.Rows), format.Plural(s.Requests, "request"), s.Took.Seconds())
 	if s.Recovered > 0 {
-		fmt.Fprintf(&b, "delivered %s that an earlier run had read\n", plural(s.Recovered, "window"))
+		fmt.Fprintf(&b, "delivered %s that an earlier run had read\n", format.Plural(s.Recovered, "window"))
 	}
 	if s.Waiting > 0 {
-		fmt.Fprintf(&b, "%s in the spool: a sink is down; the next run delivers first, without a request\n", plural(s.Waiting, "window"))
+		fmt.Fprintf(&b, "%s in the spool: a sink is down; the next run delivers first, without a request\n", format.Plural(s.Waiting, "window"))
 	}
 	if s.Drifted > 0 {
-		fmt.Fprintf(&b, "%s begun again because the numbers changed meanwhile\n", plural(s.Drifted, "reading"))
+		fmt.Fprintf(&b, "%s begun again because the numbers changed meanwhile\n", format.Plural(s.Drifted, "reading"))
 	}
 	if s.Unverified > 0 {
 		fmt.Fprintf(&b, "NOT VERIFIED: %s; %s were read before the numbers last moved, %s repeated a path\n",
-			plural(s.Unverified, "window"), plural(int(s.MovedRows), "row"), plural(int(s.RepeatedRows), "row"))
+			format.Plural(s.Unverified, "window"), format.Plural(int(s.MovedRows), "row"), format.Plural(int(s.RepeatedRows), "row"))
 	}
 	if s.SetAside > 0 {
-		fmt.Fprintf(&b, "set aside: %s that the service does not answer as it should; `docgauge status` lists them\n", plural(s.SetAside, "window"))
+		fmt.Fprintf(&b, "set aside: %s that the service does not answer as it should; `docgauge status` lists them\n", format.Plural(s.SetAside, "window"))
 	}
 	if s.Throttled > 0 {
-		fmt.Fprintf(&b, "the service throttled %s although our budget had room: something else uses the same quota, or DOCGAUGE_BUDGET is above it\n", plural(s.Throttled, "request"))
+		fmt.Fprintf(&b, "the service throttled %s although our budget had room: something else uses the same quota, or DOCGAUGE_BUDGET is above it\n", format.Plural(s.Throttled, "request"))
 	}
 	if s.Left > 0 {
-		fmt.Fprintf(&b, "%s left (about %s): ", plural(s.Left, "window"), plural(s.LeftRequests, "request"))
+		fmt.Fprintf(&b, "%s left (about %s): ", format.Plural(s.Left, "window"), format.Plural(s.LeftRequests, "request"))
 		switch {
 		case s.Outcome == export.Interrupted:
 			b.WriteString("interrupted, the next run continues\n")
 		case !s.BudgetSpent:
 			b.WriteString("the next run tries again\n")
 		default:
-			fmt.Fprintf(&b, "run again after %s, or use --wait;\nthe budget lets the rest be done by %s\n", clock(s.Resume), clock(s.Finish))
+			fmt.Fprintf(&b, "run again after %s, or use --wait;\nthe budget lets the rest be done by %s\n", format.Time(s.Resume), format.Time(s.Finish))
 		}
 	}
 	_, err := io.WriteString(out, b.String())

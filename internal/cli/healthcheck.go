@@ -24,15 +24,15 @@ const (
 	checkedBytes = 4 << 10
 )
 
-// checking are the flags of healthcheck.
-type checking struct {
+// healthcheckOptions are the flags of healthcheck.
+type healthcheckOptions struct {
 	ready       bool
 	credentials string // a file
 	timeout     time.Duration
 }
 
 func (a *Program) healthcheckCommand() *cobra.Command {
-	var o checking
+	var o healthcheckOptions
 	cmd := &cobra.Command{
 		Use:   "healthcheck",
 		Short: "ask serve on this host whether it is alive, for containers",
@@ -55,11 +55,11 @@ Exit codes: 0 alive, or ready; 1 not; 2 bad usage or configuration.`,
 	f := cmd.Flags()
 	f.BoolVar(&o.ready, "ready", false, "ask /readyz: is a run not overdue, and can the sinks be reached?")
 	f.StringVar(&o.credentials, "credentials", "", "file with user:password for basic auth")
-	f.DurationVar(&o.timeout, "timeout", checkTimeout, "for the answer")
+	f.DurationVar(&o.timeout, "timeout", checkTimeout, "time limit for the answer")
 	return cmd
 }
 
-func (a *Program) healthcheck(ctx context.Context, o checking) error {
+func (a *Program) healthcheck(ctx context.Context, o healthcheckOptions) error {
 	c, err := a.config(config.NeedServer)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
@@ -55,7 +56,7 @@ func (a *Program) jobsAdd(o addOptions, args []string, in io.Reader) error {
 	}
 	text := strings.Join(args, " ")
 	if len(args) == 0 {
-		if f, ok := in.(*os.File); ok && isTerminal(f) {
+		if f, ok := in.(*os.File); ok && render.IsTerminal(f) {
 			return usageError{errors.New("docgauge jobs add: no text: give it as arguments or on standard input")}
 		}
 		read, err := io.ReadAll(io.LimitReader(in, maxInput))

@@ -14,7 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/state"
@@ -53,7 +55,7 @@ func (a *Program) jobsList(ctx context.Context, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return writeJSON(a.Out, list)
+		return render.JSON(a.Out, list)
 	}
 	return a.printJobs(list)
 }
@@ -74,7 +76,7 @@ func (a *Program) withJournal(read func(*state.DB) error) (err error) {
 
 func (a *Program) printJobs(list jobList) error {
 	if list.Queue.Paused != "" {
-		fmt.Fprintf(a.Out, "paused since %s: %s\n\n", clock(list.Queue.Since), printable(list.Queue.Detail))
+		fmt.Fprintf(a.Out, "paused since %s: %s\n\n", format.Time(list.Queue.Since), printable(list.Queue.Detail))
 	}
 	if len(list.Jobs) == 0 {
 		_, err := fmt.Fprintln(a.Out, "no jobs yet")
@@ -145,7 +147,7 @@ func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) error 
 		return err
 	}
 	if asJSON {
-		return writeJSON(a.Out, h)
+		return render.JSON(a.Out, h)
 	}
 	return a.printJob(h)
 }
@@ -185,7 +187,7 @@ func timeText(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return clock(t)
+	return format.Time(t)
 }
 
 // printable returns text that is safe on a terminal: on one line, and without
@@ -211,7 +213,7 @@ func jobTable(w io.Writer, header []string, rows [][]string, numeric ...int) err
 		}
 	}
 	var text strings.Builder
-	if err := table(&text, header, rows, numeric...); err != nil {
+	if err := render.Table(&text, header, rows, numeric...); err != nil {
 		return err
 	}
 	for line := range strings.Lines(text.String()) {

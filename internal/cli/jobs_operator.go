@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
@@ -117,7 +118,7 @@ func (a *Program) operatorCommand(use, short, long string, n config.Need, decide
 		case err != nil:
 			return err
 		case asJSON:
-			return writeJSON(a.Out, job)
+			return render.JSON(a.Out, job)
 		}
 		_, err = fmt.Fprintf(a.Out, "job %d of prompt %s is %s\n", job.Seq, job.Prompt, job.State)
 		return err

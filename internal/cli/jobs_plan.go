@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
@@ -50,7 +52,7 @@ func (a *Program) jobsPlan(ctx context.Context, text, asJSON bool) (err error) {
 		return err
 	}
 	if asJSON {
-		return writeJSON(a.Out, append([]jobs.Planned{}, all...))
+		return render.JSON(a.Out, append([]jobs.Planned{}, all...))
 	}
 	return a.printPlanned(all, text)
 }
@@ -119,13 +121,13 @@ func (a *Program) jobsLint(asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		err = writeJSON(a.Out, append([]prompts.Finding{}, found.Findings...))
+		err = render.JSON(a.Out, append([]prompts.Finding{}, found.Findings...))
 	} else {
 		for _, f := range found.Findings {
 			fmt.Fprintln(a.Out, f)
 		}
 		all := len(found.Prompts) + len(found.Invalid)
-		_, err = fmt.Fprintf(a.Out, "%s, %d invalid\n", plural(all, "prompt"), len(found.Invalid))
+		_, err = fmt.Fprintf(a.Out, "%s, %d invalid\n", format.Plural(all, "prompt"), len(found.Invalid))
 	}
 	if err == nil && len(found.Findings) > 0 {
 		return errSaid

@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/jobs/notify"
@@ -64,7 +66,7 @@ func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 		return err
 	}
 	if asJSON {
-		err = writeJSON(a.Out, append([]jobs.Planned{}, result.Planned...))
+		err = render.JSON(a.Out, append([]jobs.Planned{}, result.Planned...))
 	} else {
 		err = a.printRun(result)
 	}
@@ -134,7 +136,7 @@ func needsAttention(r jobs.Result) bool {
 
 func (a *Program) printRun(r jobs.Result) error {
 	fmt.Fprintf(a.Out, "%s created, %s sent, %d ended, %d at work\n",
-		plural(r.Created, "job"), plural(r.Messages, "follow-up"), r.Ended, r.Following)
+		format.Plural(r.Created, "job"), format.Plural(r.Messages, "follow-up"), r.Ended, r.Following)
 	if r.Queue.Paused != "" {
 		fmt.Fprintf(a.Out, "paused: %s\n", printable(r.Queue.Detail))
 	}
@@ -168,5 +170,5 @@ func have(n int, one string) string {
 	if n == 1 {
 		return "1 " + one + " has"
 	}
-	return plural(n, one) + " have"
+	return format.Plural(n, one) + " have"
 }

@@ -11,7 +11,9 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
@@ -37,7 +39,7 @@ type statusLine struct {
 // showStatus shows the line if standard error is a terminal, until end is called.
 func (a *Program) showStatus(ctx context.Context, r *queueRunner) *statusLine {
 	terminal, ok := a.Err.(*os.File)
-	if !ok || !isTerminal(a.Err) || os.Getenv("TERM") == "dumb" || runtime.GOOS == "windows" {
+	if !ok || !render.IsTerminal(a.Err) || os.Getenv("TERM") == "dumb" || runtime.GOOS == "windows" {
 		return nil
 	}
 	l := &statusLine{app: a, run: r, terminal: terminal}
@@ -52,7 +54,7 @@ func (l *statusLine) end() {
 		return
 	}
 	l.release()
-	l.app.logTo.set(l.app.Err)
+	l.app.logTo.set(l.app.progress)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true // a stop may still be about to show itself
@@ -142,7 +144,7 @@ func statusText(planned []jobs.Planned, all []journal.Job, queue journal.Queue, 
 	var states []string
 	for _, state := range journal.States() {
 		if n := counts[state]; n > 0 {
-			states = append(states, commas(int64(n))+" "+string(state))
+			states = append(states, format.Commas(int64(n))+" "+string(state))
 		}
 	}
 	var parts []string
@@ -153,7 +155,7 @@ func statusText(planned []jobs.Planned, all []journal.Job, queue journal.Queue, 
 		parts = append(parts, strings.Join(states, ", "))
 	}
 	if !next.IsZero() {
-		parts = append(parts, "more may be sent at "+clock(next))
+		parts = append(parts, "more may be sent at "+format.Time(next))
 	}
 	perDay, active := jobs.Usage(all, now)
 	parts = append(parts, ofCap(active, int(c.MaxActiveJobs))+" at work", ofCap(perDay, int(c.MaxJobsPerDay))+" in 24 h")

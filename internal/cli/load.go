@@ -11,9 +11,11 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/load"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -94,7 +96,7 @@ func (a *Program) load(ctx context.Context, l loadOptions) (err error) {
 		return err
 	}
 	if l.json {
-		err = writeJSON(a.Out, s)
+		err = render.JSON(a.Out, s)
 	} else {
 		err = a.printLoad(s, l.dryRun)
 	}
@@ -161,11 +163,11 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 		err = db.Restore(ctx, to.Name(), plan.Shown)
 	}
 	if err == nil {
-		p := newProgress(a)
-		p.beginLoad(len(plan.Lacking))
+		p := a.progress
+		p.BeginLoad(len(plan.Lacking))
 		err = load.Run(ctx, archiveOf{from, temp.Path}, to, plan, func(rev analytics.Revision) error {
 			s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
-			p.loaded(rev.Rows)
+			p.Loaded(rev.Rows)
 			if err := db.Record(ctx, rev, analytics.Provenance{}, nil); err != nil {
 				return err
 			}
@@ -204,13 +206,13 @@ func (a *Program) printLoad(s loadSummary, dryRun bool) error {
 	}
 	if dryRun {
 		_, err := fmt.Fprintf(a.Out, "would load %s, %s rows, from %s into %s; %s there already\n",
-			plural(s.Left, "window"), commas(s.Rows), s.Archive, s.Sink, plural(s.Present, "window"))
+			format.Plural(s.Left, "window"), format.Commas(s.Rows), s.Archive, s.Sink, format.Plural(s.Present, "window"))
 		return err
 	}
 	fmt.Fprintf(a.Out, "loaded %s, %s rows, from %s into %s in %.1f s; %s there already\n",
-		plural(s.Loaded, "window"), commas(s.Rows), s.Archive, s.Sink, s.seconds, plural(s.Present, "window"))
+		format.Plural(s.Loaded, "window"), format.Commas(s.Rows), s.Archive, s.Sink, s.seconds, format.Plural(s.Present, "window"))
 	if s.Left > 0 {
-		fmt.Fprintf(a.Out, "left: %s; run it again to go on\n", plural(s.Left, "window"))
+		fmt.Fprintf(a.Out, "left: %s; run it again to go on\n", format.Plural(s.Left, "window"))
 	}
 	return nil
 }

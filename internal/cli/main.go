@@ -8,14 +8,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
+	"sync"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/export"
-
-	"golang.org/x/term"
 
 	"github.com/docgauge/docgauge/internal/state"
 )
@@ -35,16 +34,24 @@ type Program struct {
 	Out, Err        io.Writer
 
 	now func() time.Time
-	// logTo is where log lines go: Err, or a progress bar in front of it.
-	logTo *switchWriter
+	// progress shows how an export proceeds; log lines go through it, or through the
+	// status line of a queue.
+	progress *render.Progress
+	logTo    *switchWriter
 	// observe is told each step of an export; only tests set it.
 	observe func(export.Event)
 }
 
+// ready returns the program with all that commands use.
+func (p Program) ready(now func() time.Time) *Program {
+	p.now, p.progress = now, render.NewProgress(p.Err, now)
+	p.logTo = &switchWriter{to: p.progress}
+	return &p
+}
+
 // Run runs a command and returns the exit code.
 func (p Program) Run(ctx context.Context, args []string) int {
-	a := &p
-	a.now, a.logTo = time.Now, &switchWriter{to: p.Err}
+	a := p.ready(time.Now)
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(p.Out)
@@ -95,8 +102,20 @@ func (a *Program) logger(c config.Config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.logTo, options))
 }
 
-// isTerminal reports whether w is a terminal.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+// switchWriter is a writer whose target can be exchanged.
+type switchWriter struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (w *switchWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
+}
+
+func (w *switchWriter) set(to io.Writer) {
+	w.mu.Lock()
+	w.to = to
+	w.mu.Unlock()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -83,7 +84,7 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 		return fmt.Errorf("%w\nthe history is not complete: do not use it", err)
 	}
 	fmt.Fprintf(a.Err, "docgauge: wrote %s as %s samples of %s series, from %s\n",
-		plural(s.Windows, "window"), commas(s.Samples), commas(int64(s.Series)), from.Location())
+		format.Plural(s.Windows, "window"), format.Commas(s.Samples), format.Commas(int64(s.Series)), from.Location())
 	return nil
 }
 

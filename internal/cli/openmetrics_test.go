@@ -56,7 +56,7 @@ type told struct {
 func tell(t *testing.T, args ...string) told {
 	t.Helper()
 	var out, said bytes.Buffer
-	a := &Program{Out: &out, Err: &said, now: time.Now, logTo: &switchWriter{to: &said}}
+	a := Program{Out: &out, Err: &said}.ready(time.Now)
 	cmd := a.openmetricsCommand()
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true

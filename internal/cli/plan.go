@@ -11,8 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 )
@@ -86,7 +88,7 @@ func (a *Program) plan(ctx context.Context, sel coverage.Selection, asJSON bool)
 	}
 	report := newPlanReport(p)
 	if asJSON {
-		return writeJSON(a.Out, report)
+		return render.JSON(a.Out, report)
 	}
 	return a.printPlan(report)
 }
@@ -129,7 +131,7 @@ func (a *Program) printPlan(r planReport) error {
 		}
 		rows[i] = []string{strconv.Itoa(i + 1), w.Project, windowName(w), w.From.String(), w.To.String(), string(w.Reason), cost}
 	}
-	if err := table(a.Out, []string{"#", "project", "window", "from", "to (exclusive)", "reason", "requests"}, rows, 0, 6); err != nil {
+	if err := render.Table(a.Out, []string{"#", "project", "window", "from", "to (exclusive)", "reason", "requests"}, rows, 0, 6); err != nil {
 		return err
 	}
 	running := 0
@@ -145,14 +147,14 @@ func (a *Program) printPlan(r planReport) error {
 	case r.sure():
 		least = ""
 	}
-	due := fmt.Sprintf("%s, %s%s", plural(len(r.Windows)-running, "window"), least, plural(r.Requests-running, "request"))
+	due := fmt.Sprintf("%s, %s%s", format.Plural(len(r.Windows)-running, "window"), least, format.Plural(r.Requests-running, "request"))
 	switch {
 	case len(r.Windows) == running:
-		due = "nothing is due but what is still running, " + plural(running, "request")
+		due = "nothing is due but what is still running, " + format.Plural(running, "request")
 	case running > 0:
-		more = fmt.Sprintf(", and %s for what is still running", plural(running, "request"))
+		more = fmt.Sprintf(", and %s for what is still running", format.Plural(running, "request"))
 	}
-	fmt.Fprintf(a.Out, "\n%s%s; %s; done by %s%s\n", due, more, r.Budget, clock(r.Finish), earliest)
+	fmt.Fprintf(a.Out, "\n%s%s; %s; done by %s%s\n", due, more, r.Budget, format.Time(r.Finish), earliest)
 	if r.Unknown > 0 {
 		fmt.Fprintln(a.Out, "? is known once the newest day of the project was read: plan again after the first export")
 	}

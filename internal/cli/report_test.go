@@ -16,6 +16,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
@@ -23,7 +24,7 @@ import (
 func reported(t *testing.T, now time.Time, args ...string) (page, said string, err error) {
 	t.Helper()
 	var out, log bytes.Buffer
-	a := &Program{Out: &out, Err: &log, now: func() time.Time { return now }, logTo: &switchWriter{to: &log}}
+	a := Program{Out: &out, Err: &log}.ready(func() time.Time { return now })
 	cmd := a.reportCommand()
 	cmd.SetArgs(append([]string{"-o", "-"}, args...))
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
@@ -108,10 +109,10 @@ func checkPages(t *testing.T, s *sandbox.Sandbox, text string, w analytics.Windo
 		return cmp.Or(cmp.Compare(rise(b), rise(a)), cmp.Compare(a.Path, b.Path))
 	})
 	for _, want := range []string{
-		commas(totals.Total) + " readers",
-		" Human " + commas(totals.Human) + " AI " + commas(totals.AI) + " ",
-		" " + top.Path + " " + commas(top.Human) + " " + commas(top.AI) + " " + commas(top.Total) + " ",
-		" " + up.Path + " " + commas(was[up.Path].Total) + " " + commas(up.Total) + " +" + commas(rise(up)) + " ",
+		format.Commas(totals.Total) + " readers",
+		" Human " + format.Commas(totals.Human) + " AI " + format.Commas(totals.AI) + " ",
+		" " + top.Path + " " + format.Commas(top.Human) + " " + format.Commas(top.AI) + " " + format.Commas(top.Total) + " ",
+		" " + up.Path + " " + format.Commas(was[up.Path].Total) + " " + format.Commas(up.Total) + " +" + format.Commas(rise(up)) + " ",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s (before it %d): no %q", w, before.Total, want)

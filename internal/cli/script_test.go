@@ -239,5 +239,5 @@ func scriptSigterm(ts *testscript.TestScript, _ bool, _ []string) {
 
 // newProgram is a program in the test's process; everything it says goes to w.
 func newProgram(w io.Writer) *Program {
-	return &Program{Version: "dev", Out: w, Err: w, now: time.Now, logTo: &switchWriter{to: w}}
+	return Program{Version: "dev", Out: w, Err: w}.ready(time.Now)
 }

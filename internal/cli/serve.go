@@ -59,7 +59,7 @@ changes and at SIGHUP.
 
 func (a *Program) serve(ctx context.Context, c config.Config, o daemon.Options) error {
 	surviveClosedPipes()
-	o.Progress, o.Observe = newProgress(a), a.observe
+	o.Progress, o.Observe = a.progress, a.observe
 	return daemon.Serve(ctx, c, a.logger(c), a.now, o)
 }
 

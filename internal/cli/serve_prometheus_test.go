@@ -21,6 +21,7 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/export"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/state"
 )
@@ -245,8 +246,8 @@ func (f *served) statusPage(t *testing.T) {
 	text := f.daemon.page(t, "/")
 	for _, c := range f.status(t).Coverage {
 		for _, n := range []int64{c.Newest.Totals.Human, c.Newest.Totals.AI, c.Newest.Totals.Total} {
-			if !strings.Contains(text, ">"+commas(n)+"<") {
-				t.Errorf("the page lacks %s of %s %s", commas(n), c.Project, c.Window)
+			if !strings.Contains(text, ">"+format.Commas(n)+"<") {
+				t.Errorf("the page lacks %s of %s %s", format.Commas(n), c.Project, c.Window)
 			}
 		}
 	}

@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -59,7 +61,7 @@ func (a *Program) gc(ctx context.Context, dryRun, asJSON bool) (err error) {
 		found = append(found, some...)
 	}
 	if asJSON {
-		return writeJSON(a.Out, found)
+		return render.JSON(a.Out, found)
 	}
 	return a.printCollected(found, dryRun)
 }
@@ -71,14 +73,14 @@ func (a *Program) printCollected(found []sinks.Superseded, dryRun bool) error {
 	}
 	var rows [][]string
 	for _, f := range found {
-		rows = append(rows, []string{f.Project, string(f.Granularity), f.Window.String(), commas(int64(f.Rows)), clock(f.Since)})
+		rows = append(rows, []string{f.Project, string(f.Granularity), f.Window.String(), format.Commas(int64(f.Rows)), format.Time(f.Since)})
 		n += f.Rows
 	}
-	if len(rows) > 0 && (dryRun || isTerminal(a.Out)) {
-		if err := table(a.Out, []string{"project", "window", "dates", "rows", "superseded"}, rows, 3); err != nil {
+	if len(rows) > 0 && (dryRun || render.IsTerminal(a.Out)) {
+		if err := render.Table(a.Out, []string{"project", "window", "dates", "rows", "superseded"}, rows, 3); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(a.Out, "%s %s, %s rows\n", verb, plural(len(found), "superseded attempt"), commas(int64(n)))
+	_, err := fmt.Fprintf(a.Out, "%s %s, %s rows\n", verb, format.Plural(len(found), "superseded attempt"), format.Commas(int64(n)))
 	return err
 }

@@ -10,8 +10,10 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
@@ -106,7 +108,7 @@ func (a *Program) statusOf(ctx context.Context, c config.Config, sel coverage.Se
 		return err
 	}
 	if asJSON {
-		return writeJSON(a.Out, report)
+		return render.JSON(a.Out, report)
 	}
 	return a.printStatus(report)
 }
@@ -151,24 +153,24 @@ func (a *Program) printStatus(r statusReport) error {
 		if n := c.Newest; n != nil {
 			pages := "-"
 			if !n.TotalsOnly() {
-				pages = commas(n.Rows)
+				pages = format.Commas(n.Rows)
 			}
-			row = []string{c.Project, c.Window, n.Window.String(), commas(n.Totals.Human), commas(n.Totals.AI), commas(n.Totals.Total), pages, stateOf(*n)}
+			row = []string{c.Project, c.Window, n.Window.String(), format.Commas(n.Totals.Human), format.Commas(n.Totals.AI), format.Commas(n.Totals.Total), pages, stateOf(*n)}
 		}
-		rows = append(rows, append(row, commas(int64(c.Known)), orDash(len(c.Gaps)), orDash(c.Provisional), orDash(c.Unverified)))
+		rows = append(rows, append(row, format.Commas(int64(c.Known)), render.Dash(len(c.Gaps)), render.Dash(c.Provisional), render.Dash(c.Unverified)))
 	}
 	header := []string{"project", "window", "newest", "human", "ai", "total", "pages", "state", "known", "gaps", "provisional", "unverified"}
-	if err := table(a.Out, header, rows, 3, 4, 5, 6, 8, 9, 10, 11); err != nil {
+	if err := render.Table(a.Out, header, rows, 3, 4, 5, 6, 8, 9, 10, 11); err != nil {
 		return err
 	}
 	for _, w := range r.Open {
 		fmt.Fprintf(a.Out, "\nrunning %s of %s: %s human, %s ai, %s total so far (%s)", w.Granularity, w.Project,
-			commas(w.Totals.Human), commas(w.Totals.AI), commas(w.Totals.Total), clock(w.ReadAt))
+			format.Commas(w.Totals.Human), format.Commas(w.Totals.AI), format.Commas(w.Totals.Total), format.Time(w.ReadAt))
 	}
 	a.printTroubled(r)
 	for _, sink := range r.sinks {
 		if n := r.Owed[sink]; n > 0 {
-			fmt.Fprintf(a.Out, "\nsink %[1]s lacks %[2]s: the next export delivers what is in the spool, `docgauge load --sink %[1]s` what the files have", sink, plural(n, "window"))
+			fmt.Fprintf(a.Out, "\nsink %[1]s lacks %[2]s: the next export delivers what is in the spool, `docgauge load --sink %[1]s` what the files have", sink, format.Plural(n, "window"))
 		}
 	}
 	fmt.Fprintf(a.Out, "\nbudget: %s\n", r.Budget)
@@ -186,17 +188,17 @@ func (a *Program) printTroubled(r statusReport) {
 			fmt.Fprintf(a.Out, "\n%s", line(i))
 		}
 		if n > shownTroubled {
-			fmt.Fprintf(a.Out, "\n  and %s more: docgauge status --json", commas(int64(n-shownTroubled)))
+			fmt.Fprintf(a.Out, "\n  and %s more: docgauge status --json", format.Commas(int64(n-shownTroubled)))
 		}
 	}
 	list(len(r.Unverified), func(i int) string {
 		u := r.Unverified[i]
 		return fmt.Sprintf("NOT VERIFIED %s: of %s %s were read before the numbers last\n  moved, %s repeated a path; it is read again when it has settled", u.Key,
-			plural(int(u.Rows), "row"), commas(u.MovedRows), commas(u.RepeatedRows))
+			format.Plural(int(u.Rows), "row"), format.Commas(u.MovedRows), format.Commas(u.RepeatedRows))
 	})
 	list(len(r.SetAside), func(i int) string {
 		s := r.SetAside[i]
-		return fmt.Sprintf("set aside %s: %s, failed %s,\n  next try %s: %s", s.Key, s.Reason, plural(s.Failures, "time"), clock(s.Until), s.Detail)
+		return fmt.Sprintf("set aside %s: %s, failed %s,\n  next try %s: %s", s.Key, s.Reason, format.Plural(s.Failures, "time"), format.Time(s.Until), s.Detail)
 	})
 	aside := map[analytics.Key]bool{}
 	for _, s := range r.SetAside {
@@ -209,7 +211,7 @@ func (a *Program) printTroubled(r statusReport) {
 		}
 	}
 	if n > 0 {
-		fmt.Fprintf(a.Out, "\n%s known by their totals; their rows are read when they have settled: docgauge plan", plural(n, "window"))
+		fmt.Fprintf(a.Out, "\n%s known by their totals; their rows are read when they have settled: docgauge plan", format.Plural(n, "window"))
 	}
 }
 
@@ -233,7 +235,7 @@ func (a *Program) printLastRun(r *state.Run) error {
 	if outcome == "" {
 		outcome = "running, or killed"
 	}
-	_, err := fmt.Fprintf(a.Out, "last run: %s at %s, %s, %s", outcome, clock(r.Started), plural(r.Windows, "window"), plural(r.Requests, "request"))
+	_, err := fmt.Fprintf(a.Out, "last run: %s at %s, %s, %s", outcome, format.Time(r.Started), format.Plural(r.Windows, "window"), format.Plural(r.Requests, "request"))
 	if r.Message != "" {
 		fmt.Fprintf(a.Out, "\n  %s", r.Message)
 	}
@@ -264,9 +266,9 @@ func (a *Program) rebuild(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.Err, "docgauge: %s read back from the sinks\n", plural(done.Windows, "window"))
+	_, err = fmt.Fprintf(a.Err, "docgauge: %s read back from the sinks\n", format.Plural(done.Windows, "window"))
 	if done.Forgotten > 0 {
-		_, err = fmt.Fprintf(a.Err, "docgauge: %s forgotten that no sink holds any more\n", plural(done.Forgotten, "window"))
+		_, err = fmt.Fprintf(a.Err, "docgauge: %s forgotten that no sink holds any more\n", format.Plural(done.Forgotten, "window"))
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
@@ -114,7 +115,7 @@ type verdict struct {
 func (v verdict) String() string {
 	var text strings.Builder
 	row := func(name string, n int) []string { return []string{name, strconv.Itoa(n)} }
-	if err := table(&text, []string{"", ""}, [][]string{
+	if err := render.Table(&text, []string{"", ""}, [][]string{
 		row("prompts", v.prompts), row("kills of docgauge", v.kills), row("kills of the service", v.deaths), row("releases", v.releases),
 		row("answers dropped", v.dropped), row("answers 502", v.badGateway), row("answers 429", v.throttled),
 		row("accepted", v.accepted), row("accepted twice", v.twice), row("lost", v.lost),

@@ -14,9 +14,11 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/verify"
 	"github.com/docgauge/docgauge/schedule"
@@ -138,7 +140,7 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 		return err
 	}
 	if o.json {
-		err = writeJSON(a.Out, report)
+		err = render.JSON(a.Out, report)
 	} else {
 		err = report.print(a.Out, a.Err)
 	}
@@ -263,27 +265,27 @@ func (r verifyReport) print(out, log io.Writer) error {
 func (r verifyReport) sum(b *strings.Builder) {
 	var shown []string
 	for _, name := range slices.Sorted(maps.Keys(r.Shown)) {
-		shown = append(shown, fmt.Sprintf("%s %s", name, commas(int64(r.Shown[name]))))
+		shown = append(shown, fmt.Sprintf("%s %s", name, format.Commas(int64(r.Shown[name]))))
 	}
-	fmt.Fprintf(b, "%s in the ledger; shown: %s; ", plural(r.Windows, "window"), strings.Join(shown, ", "))
+	fmt.Fprintf(b, "%s in the ledger; shown: %s; ", format.Plural(r.Windows, "window"), strings.Join(shown, ", "))
 	left := ""
 	if r.Repair != nil {
-		fmt.Fprintf(b, "%s, %s mended; ", plural(r.Repair.Found, "finding"), plural(r.Repair.Mended, "window"))
+		fmt.Fprintf(b, "%s, %s mended; ", format.Plural(r.Repair.Found, "finding"), format.Plural(r.Repair.Mended, "window"))
 		left = " left"
 	}
-	fmt.Fprintf(b, "%s%s\n", plural(len(r.Findings), "finding"), left)
+	fmt.Fprintf(b, "%s%s\n", format.Plural(len(r.Findings), "finding"), left)
 	switch {
 	case r.Repair != nil && len(r.Repair.Due) > 0:
 		fmt.Fprintf(b, "due again, %s for the next export (those before DOCGAUGE_SINCE only by --from and --to):\n  %s\n",
-			plural(r.Requests, "request"), strings.Join(r.Repair.Due, "\n  "))
+			format.Plural(r.Requests, "request"), strings.Join(r.Repair.Due, "\n  "))
 	case r.Reread > 0:
-		fmt.Fprintf(b, "only a new reading mends %s: %s; --repair makes them due\n", plural(r.Reread, "window"), plural(r.Requests, "request"))
+		fmt.Fprintf(b, "only a new reading mends %s: %s; --repair makes them due\n", format.Plural(r.Reread, "window"), format.Plural(r.Requests, "request"))
 	}
 	if r.Repair != nil && len(r.Repair.Waiting) > 0 {
-		fmt.Fprintf(b, "the next export delivers %s from the spool\n", plural(len(r.Repair.Waiting), "window"))
+		fmt.Fprintf(b, "the next export delivers %s from the spool\n", format.Plural(len(r.Repair.Waiting), "window"))
 	}
 	if len(r.Busy) > 0 {
-		fmt.Fprintf(b, "%s written meanwhile: look again later\n", plural(len(r.Busy), "window"))
+		fmt.Fprintf(b, "%s written meanwhile: look again later\n", format.Plural(len(r.Busy), "window"))
 	}
 }
 

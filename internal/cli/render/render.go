@@ -1,20 +1,21 @@
-package cli
+// Package render prints what commands report: tables, JSON and progress.
+package render
 
 import (
 	"encoding/json"
 	"io"
+	"os"
 	"strconv"
-	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
+	"golang.org/x/term"
 )
 
-// table writes rows under a header, in columns without lines, numbers to the
-// right.
-func table(w io.Writer, header []string, rows [][]string, numeric ...int) error {
+// Table writes rows under a header, in columns without lines. The columns with the
+// numbers numeric are aligned to the right.
+func Table(w io.Writer, header []string, rows [][]string, numeric ...int) error {
 	align := make(tw.Alignment, len(header))
 	for i := range align {
 		align[i] = tw.AlignLeft
@@ -40,28 +41,24 @@ func table(w io.Writer, header []string, rows [][]string, numeric ...int) error 
 	return t.Render()
 }
 
-func writeJSON(w io.Writer, v any) error {
+// JSON writes v as indented JSON.
+func JSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
 
-func commas(n int64) string { return humanize.Comma(n) }
-
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return commas(int64(n)) + " " + one + "s"
-}
-
-// clock shows a time to the minute, in UTC.
-func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
-
-func orDash(n int) string {
+// Dash is a number, or - for 0.
+func Dash(n int) string {
 	if n == 0 {
 		return "-"
 	}
 	return strconv.Itoa(n)
+}
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -1,0 +1,144 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/docgauge/docgauge/internal/export"
+	"github.com/docgauge/docgauge/internal/format"
+)
+
+// Progress shows a bar on standard error where that is a terminal, and how far a run
+// has come. Nothing depends on it. Log lines that are written to it appear above the
+// bar.
+type Progress struct {
+	to  io.Writer
+	now func() time.Time
+
+	mu     sync.Mutex
+	bar    *progressbar.ProgressBar
+	finish time.Time
+	pages  int
+	rows   int64
+}
+
+// NewProgress returns one that shows its bar on w if that is a terminal.
+func NewProgress(w io.Writer, now func() time.Time) *Progress { return &Progress{to: w, now: now} }
+
+// Write writes log lines so that the bar stays below them.
+func (p *Progress) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar == nil {
+		return p.to.Write(b)
+	}
+	if err := p.bar.Clear(); err != nil {
+		return 0, err
+	}
+	n, err := p.to.Write(b)
+	if err != nil {
+		return n, err
+	}
+	return n, p.bar.RenderBlank()
+}
+
+// Reset begins another run.
+func (p *Progress) Reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pages, p.rows = 0, 0
+}
+
+// Begin shows a bar for so many windows, with the time at which the budget lets the
+// last of them be read.
+func (p *Progress) Begin(windows int, finish time.Time) {
+	if !IsTerminal(p.to) || windows == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.finish = finish
+	p.show(windows, false)
+	p.describe()
+}
+
+// BeginLoad shows a bar for n windows, with the time that is left.
+func (p *Progress) BeginLoad(n int) {
+	if !IsTerminal(p.to) || n == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.show(n, true)
+	p.bar.Describe("windows")
+}
+
+// Loaded counts a window of so many rows.
+func (p *Progress) Loaded(rows int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rows += max(rows, 0)
+	if p.bar != nil {
+		p.bar.Describe(fmt.Sprintf("windows · %s rows", format.Commas(p.rows)))
+		_ = p.bar.Add(1)
+	}
+}
+
+func (p *Progress) show(n int, predict bool) {
+	p.bar = progressbar.NewOptions(n,
+		progressbar.OptionSetWriter(p.to),
+		progressbar.OptionSetWidth(24),
+		progressbar.OptionSetPredictTime(predict),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetRenderBlankState(true),
+		progressbar.OptionShowCount(),
+		progressbar.OptionSetTheme(progressbar.ThemeASCII),
+		progressbar.OptionShowDescriptionAtLineEnd(),
+	)
+}
+
+// End removes the bar.
+func (p *Progress) End() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar != nil {
+		_ = p.bar.Clear()
+		p.bar = nil
+	}
+}
+
+func (p *Progress) describe() {
+	text := fmt.Sprintf("windows · %s · %s rows", format.Plural(p.pages, "request"), format.Commas(p.rows))
+	if left := p.finish.Sub(p.now()); left > time.Minute {
+		text += " · the budget lets the rest finish at " + format.Time(p.finish)
+	}
+	p.bar.Describe(text)
+}
+
+// Observe is told each step of an export, from many goroutines.
+func (p *Progress) Observe(ev export.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	step := 0
+	switch ev.Step {
+	case export.StepPage:
+		p.pages++
+		p.rows += ev.Rows
+	case export.StepMispredicted:
+		p.pages++
+	case export.StepOpen:
+		p.pages++
+		step = 1
+	case export.StepRecorded:
+		step = 1
+	}
+	if p.bar != nil {
+		p.describe()
+		_ = p.bar.Add(step)
+	}
+}
