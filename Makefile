@@ -64,10 +64,10 @@ test: unraced race ## install what is missing and run every test
 check: DEMO_BINARY := $(TEST_BINARY)
 check: lint test demo ## what CI runs: lint, every test, the demo
 
-# The race detector makes the simulations of internal/export too slow.
+# The race detector makes the simulations of internal/export and many scrapers too slow.
 unraced: engines $(TEST_BINARY) # the tests that `make race` leaves out
 	$(GOTEST) $$($(GO) list $(SLOWEST) ./... | grep -vxF "$$($(GO) list $(RACED))")
-	$(GOTEST) -run 'TestEconomy|TestYear' ./internal/export
+	$(GOTEST) -run 'TestEconomy|TestYear|TestScrapesDuringExport' ./internal/export ./internal/daemon
 .PHONY: unraced
 
 race: export CGO_ENABLED := 1

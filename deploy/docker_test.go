@@ -181,10 +181,7 @@ func TestImage(t *testing.T) {
 		}
 	}
 	static(t, filepath.Join(root, "docgauge"))
-	var env []string
-	for _, word := range strings.Fields(strings.Join(final["ENV"], " ")) {
-		env = append(env, word)
-	}
+	env := strings.Fields(strings.Join(final["ENV"], " "))
 	for name, value := range sandbox(t) {
 		env = append(env, name+"="+value)
 	}

@@ -1,7 +1,6 @@
 package export
 
 import (
-	"io"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -36,7 +35,7 @@ func TestAskedWindowsAreReadOnce(t *testing.T) {
 		Concurrency: 2, Timeout: config.Duration(testbed.Patience), Sinks: config.Sinks{config.SinkParquet},
 		ParquetURL: filepath.Join(dir, "data"), StateDir: filepath.Join(dir, "state"), SpoolMax: 1 << 30, TopPages: 50,
 	}
-	a, err := app.OpenExport(c, slog.New(slog.NewTextHandler(io.Discard, nil)), time.Now)
+	a, err := app.OpenExport(c, slog.New(slog.DiscardHandler), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

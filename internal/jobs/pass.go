@@ -109,7 +109,7 @@ func (p *pass) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return nil //nolint:nilerr // a stop is no error
 }
 
 // reload reads the journal again, even after the end of ctx.

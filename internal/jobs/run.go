@@ -98,7 +98,7 @@ func (q *Queue) Run(ctx context.Context, folder Folder, o RunOptions) (total Res
 		// A time in the past is one that the pass could not serve: no busy loop.
 		_ = clock.Sleep(ctx, max(wait, minPause)) // the loop looks at ctx
 	}
-	return total, nil
+	return total, nil //nolint:nilerr // a stop is no error
 }
 
 // scanner scans the folder again and again.

@@ -55,7 +55,7 @@ func (p *pass) submit(ctx context.Context) error {
 func (p *pass) sendFollowUps(ctx context.Context) error {
 	for _, seq := range p.completed {
 		if ctx.Err() != nil || p.view.queue.Paused != "" {
-			return nil
+			return nil //nolint:nilerr // a stop is no error
 		}
 		job, err := p.q.journal.Job(ctx, seq)
 		if err != nil {
