@@ -23,7 +23,7 @@ func Open(g analytics.Granularity, today analytics.Date) (analytics.Window, bool
 	return w, w.From < w.To
 }
 
-// Within yields the windows of g that lie wholly inside [from, to), newest first. Calendar
+// Within yields the windows of g wholly inside [from, to), newest first. Calendar
 // windows tile; rolling ones end one day apart.
 func Within(g analytics.Granularity, from, to analytics.Date) iter.Seq[analytics.Window] {
 	return func(yield func(analytics.Window) bool) {

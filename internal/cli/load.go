@@ -33,9 +33,9 @@ func (a *Program) loadCommand() *cobra.Command {
 		Short: "fill a sink from the Parquet archive, without a request to the service",
 		Long: `load copies windows from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive,
 into a sink: a new ClickHouse server, or with --sink parquet another directory or
-bucket. No request is sent to the service. Windows the sink has, or has a later
-reading of, are passed over: load can be run again at any time, and goes on where
-it was cut. Each window is committed whole.
+bucket. No request is sent to the service. Windows that the sink has, in this or a
+later reading, are skipped: load can be run again at any time, and continues where it
+was interrupted. Each window is committed whole.
 
   docgauge load --sink clickhouse
   docgauge load --sink clickhouse --from 2026-01-01 --to 2026-07-01
@@ -49,12 +49,10 @@ it was cut. Each window is committed whole.
 	f.StringVar(&l.sink, "sink", "", "sink to fill: clickhouse or parquet")
 	f.StringVar(&l.archive, "archive", "", "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
 	f.StringVar(&l.from, "from", "", "load only windows inside [from,to): YYYY-MM-DD")
-	f.StringVar(&l.to, "to", "", "the first day after them")
+	f.StringVar(&l.to, "to", "", "the first day after those windows")
 	f.StringVar(&l.project, "project", "", "comma-separated projects (default: all that the archive has)")
 	f.BoolVar(&l.dryRun, "dry-run", false, "only say what would be loaded; changes nothing, and works beside serve")
 	f.BoolVar(&l.json, "json", false, "print the summary as JSON")
-	// It fails only for a flag that is not there.
-	_ = cmd.RegisterFlagCompletionFunc("sink", cobra.FixedCompletions([]string{config.SinkClickHouse, config.SinkParquet}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -1,5 +1,5 @@
 // Package cli is the command line: one file a command, which reads flags, makes one
-// call, and prints what came of it.
+// call, and prints the result.
 package cli
 
 import (

@@ -34,7 +34,7 @@ change, and now it cannot), unverified (it changed while it was read), asked
 (--from, --to), open (the running window, totals only, for gauges).
 
 Requests: from the window's own last reading, else ~ from its neighbours or from
-the newest day, else ? (counted as one); without the pages that lie in the spool.
+the newest day, else ? (counted as one); without the pages that are in the spool.
 
 Below the windows stands what was decided about some of them. A window that moves
 and is larger than the budget is read for its totals now and for its rows once it

@@ -39,21 +39,22 @@ func (a *Program) verifyCommand() *cobra.Command {
 		Long: `verify compares the ledger with every configured sink, window by window, without a
 request to the service: windows that are missing or extra, another revision, the
 number of rows, the site totals, a checksum over the rows, files that cannot be
-read, and the two files of a window that disagree. It also holds verified counts
-against each other: max(human, ai) <= total <= human + ai, no page above its site,
-no day above its week or month. A service that counts approximately may break these
-rules by itself; such findings are called implausible, and nothing is damaged then.
+read, and the two files of a window that disagree. It also compares verified counts
+with each other: max(human, ai) <= total <= human + ai, no page above its site, no
+day above its week or month. A service that counts approximately may break these
+rules by itself; such findings are called implausible, and nothing is damaged.
 
 It reads everything that the sinks hold (ClickHouse adds it up on the server),
-changes nothing, and runs beside docgauge serve. What is owed to a sink is no finding.
+changes nothing, and can run beside docgauge serve. A window that still waits for a
+sink is no finding.
 
---repair mends what it can: a sink is filled from another one that holds the window
-whole, and what a sink shows and the ledger does not know enters the ledger. What
-nobody holds whole leaves the ledger, so that the next export reads it; verify says
-how many requests that takes. It needs the state for itself.
+--repair repairs what it can: a sink is filled from another one that holds the window
+whole, and a window that a sink shows but the ledger lacks enters the ledger. A window
+that no sink holds whole leaves the ledger, so that the next export reads it; verify
+says how many requests that takes. --repair needs the state for itself.
 
-Exit codes: 0 nothing was found; 1 something was, or is left after --repair; 2 bad
-usage or configuration; 3 another process holds the state (--repair only).`,
+Exit codes: 0 no findings; 1 findings, or some are left after --repair; 2 bad usage or
+configuration; 3 another process holds the state (--repair only).`,
 		Example: `  docgauge verify
   docgauge verify --sink clickhouse --from 2026-10-01 --to 2026-11-01
   docgauge verify --repair`,
@@ -63,12 +64,10 @@ usage or configuration; 3 another process holds the state (--repair only).`,
 	f := cmd.Flags()
 	f.StringVar(&o.sink, "sink", "", "only this of DOCGAUGE_SINKS")
 	f.StringVar(&o.from, "from", "", "only windows inside [from,to): YYYY-MM-DD")
-	f.StringVar(&o.to, "to", "", "the first day after them")
+	f.StringVar(&o.to, "to", "", "the first day after those windows")
 	f.StringVar(&o.project, "project", "", "comma-separated projects (default: those configured and those in the ledger)")
 	f.BoolVar(&o.json, "json", false, "print the findings as JSON")
-	f.BoolVar(&o.repair, "repair", false, "mend what can be mended without a request")
-	// It fails only for a flag that is not there.
-	_ = cmd.RegisterFlagCompletionFunc("sink", cobra.FixedCompletions([]string{config.SinkClickHouse, config.SinkParquet}, cobra.ShellCompDirectiveNoFileComp))
+	f.BoolVar(&o.repair, "repair", false, "repair what can be repaired without a request")
 	return cmd
 }
 
@@ -91,9 +90,9 @@ type verifyReport struct {
 	Windows  int             `json:"windows"`
 	Shown    map[string]int  `json:"windows_shown"`
 	Findings []verifyFinding `json:"findings"`
-	// Busy windows were written each time they were looked at.
+	// Busy windows were being written each time they were read.
 	Busy []string `json:"busy"`
-	// Reread counts windows that only a new reading can mend, Requests what that
+	// Reread counts windows that only a new reading can repair, Requests what that
 	// takes.
 	Reread   int           `json:"windows_to_read_again"`
 	Requests int           `json:"requests_to_read_again"`
@@ -150,8 +149,8 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 	return err
 }
 
-// projects are those asked for, else those configured and those in the ledger:
-// others may use the same sinks with a state of their own.
+// projects returns the selected projects, by default those that are configured or in
+// the ledger: other installations may use the same sinks.
 func (o verifyOptions) projects(ctx context.Context, c config.Config, db *state.DB) ([]string, error) {
 	if o.project != "" {
 		return strings.Split(o.project, ","), nil
@@ -261,7 +260,7 @@ func (r verifyReport) print(out, log io.Writer) error {
 	return err
 }
 
-// sum writes what came of it.
+// sum writes the last lines.
 func (r verifyReport) sum(b *strings.Builder) {
 	var shown []string
 	for _, name := range slices.Sorted(maps.Keys(r.Shown)) {

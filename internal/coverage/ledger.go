@@ -30,7 +30,7 @@ type Ledger struct {
 	Sizes *schedule.Sizes
 }
 
-// Read reads the ledger. The estimates know how many pages lie in the spool of windows
+// Read reads the ledger. The estimates know how many pages the spool has of windows
 // whose reading goes on.
 func Read(ctx context.Context, db *state.DB, c config.Config, now time.Time) (Ledger, error) {
 	l := Ledger{

@@ -184,7 +184,7 @@ func (w *window) observe(step Step, rows int64) {
 	}
 }
 
-// add adds what came of one window.
+// add adds the result of one window.
 func (r *Result) add(done Result) {
 	r.Committed += done.Committed
 	r.Waiting += done.Waiting

@@ -1,7 +1,7 @@
 // Package load is the use case behind `docgauge load`: it fills a sink from the
 // archive, the windows that a Parquet sink has published, without asking the API.
 //
-// It passes over a window of which the sink has this revision or a later one, so
+// It skips a window that the sink has in this revision or a later one, so
 // loading again does nothing, and a load that was interrupted continues where it
 // stopped. It does not know what is due or what a ledger is; its caller keeps other
 // writers of the sink away.
@@ -43,7 +43,7 @@ type Plan struct {
 	// Lacking lists the windows that the sink does not have, by project, granularity
 	// and window.
 	Lacking []analytics.Revision
-	// Present is the number of windows of which the sink has this revision already,
+	// Present is the number of windows that the sink has in this revision already,
 	// or a later one.
 	Present int
 	// Shown lists everything the sink shows.

@@ -56,7 +56,7 @@ type brokenOff struct{ error }
 
 func (e brokenOff) Unwrap() error { return e.error }
 
-// credentialsError is what came of looking for credentials.
+// credentialsError is the result of looking for credentials.
 type credentialsError struct{ error }
 
 func (e credentialsError) Unwrap() error { return e.error }
