@@ -134,5 +134,5 @@ func Paused(q exporter.Queue) string {
 	case q.PausedSince.IsZero():
 		return "The queue is paused. " + pauses[q.Paused]
 	}
-	return "The queue is paused since " + format.Time(q.PausedSince) + ". " + pauses[q.Paused]
+	return "The queue has been paused since " + format.Time(q.PausedSince) + ". " + pauses[q.Paused]
 }
