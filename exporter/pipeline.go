@@ -136,7 +136,7 @@ var pipelineFamilies = []family{
 		[]string{LabelSink},
 		ofSinks(func(k Sink, emit emit) { emit.at(k.LastCommit) })),
 	define(groupPipeline, SpoolWindows, typeGauge,
-		"Windows that were read and that the sink lacks."+cached,
+		"Sealed windows that wait in the spool for the sink; windows from before the sink was configured are not counted."+cached,
 		[]string{LabelSink},
 		ofSinks(func(k Sink, emit emit) { emit(float64(k.Waiting)) })),
 	define(groupPipeline, SnapshotTimestamp, typeGauge,

@@ -182,7 +182,7 @@ type Sink struct {
 	Location string
 	// LastCommit is when it last took a window; zero: never.
 	LastCommit time.Time
-	// Waiting counts the windows that it lacks.
+	// Waiting counts the windows in the spool that it lacks.
 	Waiting int
 	// Problem is why it cannot be reached; empty: it can, as far as is known.
 	Problem string

@@ -35,7 +35,7 @@ const (
 	timeLayout = "2006-01-02T15:04:05.000000Z"
 )
 
-// The columns of SPEC 6, in its order. Each file gets a schema of its own, because
+// The columns, in their fixed order. Each file gets a schema of its own, because
 // the nodes of a schema store their paths when they are first asked for them, and
 // files are written concurrently.
 
@@ -115,7 +115,7 @@ func properties() *parquet.WriterProperties {
 }
 
 // checked returns rev with its time as it is stored, in UTC and microseconds,
-// or the first rule of SPEC 2, 4 and 6 that rev breaks.
+// or the first rule of a window file that rev breaks.
 func checked(rev analytics.Revision) (analytics.Revision, error) {
 	rev.ExportedAt = rev.ExportedAt.UTC().Truncate(time.Microsecond)
 	project := analytics.CheckProject(rev.Project)
@@ -144,7 +144,7 @@ func checked(rev analytics.Revision) (analytics.Revision, error) {
 	return rev, nil
 }
 
-// writeMetadata writes the key-value metadata of SPEC 6, in its order, and blank
+// writeMetadata writes the key-value metadata, in its fixed order, and blank
 // digits for the CRC. checksum is that of the rows, empty for a totals file.
 func writeMetadata(w *file.Writer, rev analytics.Revision, checksum string) error {
 	count := func(n int64) string { return strconv.FormatInt(n, 10) }

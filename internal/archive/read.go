@@ -1,5 +1,5 @@
 // Package archive hides the window file: one revision of one window as a
-// Parquet file, the one format in the spool and in the Parquet sink (SPEC 6).
+// Parquet file, the one format in the spool and in the Parquet sink.
 //
 // There are two shapes. A visitors file has a row per path. A totals file has one
 // row, the site totals; it stands for the window if only its totals were read.

@@ -33,8 +33,9 @@ Reasons: missing (not in the ledger yet), settle (read while it could still
 change, and now it cannot), unverified (it changed while it was read), asked
 (--from, --to), open (the running window, totals only, for gauges).
 
-Requests: from the window's own last reading, else ~ from its neighbours or from
-the newest day, else ? (counted as one); without the pages that are in the spool.
+Requests: a plain number comes from the window's own last reading; ~ is estimated from
+its neighbours or the newest day; ? is unknown and counted as one. Pages that are in
+the spool already are not counted.
 
 Below the windows stands what was decided about some of them. A window that moves
 and is larger than the budget is read for its totals now and for its rows once it

@@ -38,7 +38,7 @@ type window struct {
 	resumed bool
 	// moved: a reading started over in this run.
 	moved bool
-	// predictable: no page that does not exist was requested yet.
+	// predictable: no prediction of how many pages there are has failed yet.
 	predictable bool
 
 	// This is the state of one reading: pages verifies its pages, and failed keeps its
@@ -51,8 +51,8 @@ type window struct {
 	// reading may use.
 	fresh, carried []freshPage
 
-	// sealed is the window file; recorded says that the ledger knows it, lacking which
-	// sinks do not have it.
+	// sealed is the window file. recorded: the ledger knows it. lacking: the sinks that do
+	// not have it yet.
 	sealed     *spool.Sealed
 	provenance analytics.Provenance
 	recorded   bool
@@ -219,8 +219,8 @@ func (w *window) number() int32 {
 }
 
 // maxReadings is how often the window is started at most: the last reading accepts
-// whatever comes. A window that drifted in all of them after it could settle gets one
-// more, so that its requests stay bounded whatever the service does.
+// whatever comes. A window that drifted in all of them after it could settle is read
+// once more by a later run, in a single reading, so that its requests stay bounded.
 func (w *window) maxReadings() int {
 	unverified := w.item.Reason == schedule.ReasonUnverified && w.previous != nil
 	if unverified && w.run.work.Policy.Ripe(w.item.Window, w.previous.ExportedAt) {
@@ -277,8 +277,8 @@ func (w *window) revision(verified bool) analytics.Revision {
 	return rev
 }
 
-// leave keeps the page log for the next run. But a last reading, which accepts what
-// comes, that met an answer outside the specification is not worth continuing.
+// leave keeps the page log for the next run. It discards the log if the last reading,
+// which accepts what comes, met an answer outside the specification.
 func (w *window) leave(err error) error {
 	e, ok := errors.AsType[*docsapi.Error](err)
 	outsideSpec := errors.Is(err, errRepeats) || ok && e.Status == http.StatusOK && e.Outcome == docsapi.Permanent

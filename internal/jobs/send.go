@@ -32,7 +32,7 @@ func (p *pass) submit(ctx context.Context) error {
 		}
 		job, from := newJob(next.prompt, journal.Submitting), journal.State("")
 		job.Firing = next.Firing
-		// A job that waits for this try already is the one to send.
+		// If the journal already has a pending job for this try, that one is sent.
 		former := p.view.newest[next.ID]
 		if former.State == journal.Pending && (former.Firing.Equal(next.Firing) || !next.prompt.Recurs()) {
 			from = former.State
@@ -131,7 +131,8 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 			"prompt", job.Prompt, "job", job.Seq, "job_id", o.got.ID, "error", err)
 	}
 
-	// It is counted, for the report of this pass. Saving can have put it in doubt.
+	// It is counted, for the report of this pass. It is judged again: saving changes o.err
+	// if the id turns out to be that of another job.
 	switch judge(o.err) {
 	case accepted:
 		if job.Sending {
@@ -236,8 +237,8 @@ func (q *Queue) saveOutcome(ctx context.Context, o *outcome) error {
 		if o.isSaved(current) {
 			return nil
 		}
-		// Somebody else moved on the job, or only the queue. Which follow-ups the service
-		// has only the intent knows.
+		// Somebody else changed the job or the queue: continue from what is there now. Only
+		// the intent knows which follow-ups the service has.
 		job = current
 		job.Sending, job.Sent = o.job.Sending, o.job.Sent
 	}

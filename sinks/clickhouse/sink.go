@@ -1,5 +1,5 @@
 // Package clickhouse commits windows to a ClickHouse server or cluster, from
-// 18.16 to today's versions (SPEC 7).
+// 18.16 to today's versions.
 //
 // ClickHouse has no transactions over several inserts, so a window is committed
 // by a marker:
