@@ -1,5 +1,6 @@
-// Package parquet publishes window files to a tree that any warehouse reads: visitors/v1 and totals/v1, one file per window, in a directory or below a
-// prefix of an S3 bucket.
+// Package parquet publishes window files to a tree that any warehouse reads:
+// visitors/v1 and totals/v1, one file per window, in a directory or below a prefix of
+// an S3 bucket.
 //
 // A file appears under its name whole and durable, so nothing whose name ends in
 // .parquet is ever incomplete: in a directory by rename from _staging on the same
