@@ -72,7 +72,7 @@ unraced: engines $(TEST_BINARY) # the tests that `make race` leaves out
 
 race: export CGO_ENABLED := 1
 race: $(TEST_BINARY) ## the concurrent packages under the race detector
-	$(GOTEST) -short -race ./internal/export $(RACED)
+	$(GOTEST) -short -race -skip 'TestEconomy|TestYear' ./internal/export $(RACED)
 	$(GOTEST) -race -run 'Contract|Window' ./sinks/parquet
 	$(GOTEST) -race -run 'TestContract/18.16|Attempt|Migrations' ./sinks/clickhouse
 .PHONY: race
