@@ -26,6 +26,7 @@ type freshPage struct {
 func (w *window) readPages(ctx context.Context) error {
 	w.pages, w.fresh = newPages(w.log, w.log.Reading() >= w.maxReadings()), nil
 	w.failed.Store(false)
+	w.inFlight = make(chan struct{}, w.p.cfg.Concurrency)
 	if w.item.TotalsOnly {
 		return w.readTotals(ctx)
 	}
@@ -57,11 +58,8 @@ func (w *window) readPages(ctx context.Context) error {
 	group.Go(func() error {
 		for _, offset := range w.pages.missing(furthest, size) {
 			before.Go(func() error {
-				if w.failed.Load() {
-					return nil // another goroutine has the error
-				}
 				_, err := w.fetch(ctx, offset, size)
-				return err
+				return unlessEnded(err)
 			})
 		}
 		return before.Wait()
@@ -70,7 +68,7 @@ func (w *window) readPages(ctx context.Context) error {
 		for more {
 			page, err := w.fetch(ctx, next, analytics.PageRows)
 			if err != nil {
-				return err
+				return unlessEnded(err)
 			}
 			next, more = next+covers(infoOf(page)), page.HasMore
 		}
@@ -173,9 +171,26 @@ func (w *window) readLast(ctx context.Context, offset, limit int) error {
 	return w.p.gauges.Count(ctx, "pages_mispredicted_total", 1, "project", w.item.Project)
 }
 
-// fetch requests a page and records it; after an error this reading sends no further
-// request.
+// errEnded means that another request of the reading failed, so that this one was not
+// sent.
+var errEnded = errors.New("another request of the reading failed")
+
+// unlessEnded returns err, or nil if another goroutine has the error.
+func unlessEnded(err error) error {
+	if errors.Is(err, errEnded) {
+		return nil
+	}
+	return err
+}
+
+// fetch requests a page and records it, as one of at most Concurrency of its window.
+// After an error this reading sends no further request: the error is errEnded.
 func (w *window) fetch(ctx context.Context, offset, limit int) (analytics.Page, error) {
+	w.inFlight <- struct{}{}
+	defer func() { <-w.inFlight }()
+	if w.failed.Load() {
+		return analytics.Page{}, errEnded
+	}
 	requested := w.p.cfg.Now()
 	page, err := w.ask(ctx, offset, limit)
 	if err == nil {

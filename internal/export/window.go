@@ -41,11 +41,12 @@ type window struct {
 	// predictable: no prediction of how many pages there are has failed yet.
 	predictable bool
 
-	// This is the state of one reading: pages verifies its pages, and failed keeps its
-	// goroutines from sending more.
-	pages  *pages
-	failed atomic.Bool
-	mu     sync.Mutex
+	// This is the state of one reading: pages verifies its pages, inFlight bounds its
+	// requests, and failed keeps its goroutines from sending more.
+	pages    *pages
+	inFlight chan struct{}
+	failed   atomic.Bool
+	mu       sync.Mutex
 	// fresh are pages whose totals differ from those of the pages before, which ends the
 	// reading: they belong to the window as it is now. carried are those that the next
 	// reading may use.
