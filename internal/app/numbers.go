@@ -44,7 +44,7 @@ func (n numbers) Pages(ctx context.Context, project string, g analytics.Granular
 
 // pair returns the newest settled window, and the one that ends where it begins.
 func (n numbers) pair(ctx context.Context, project string, g analytics.Granularity) (now, former state.Entry, err error) {
-	l, err := coverage.Read(ctx, n.app.State, n.app.Config, n.app.Now())
+	l, err := coverage.Read(ctx, n.app.State)
 	if err != nil {
 		return now, former, err
 	}

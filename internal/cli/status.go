@@ -123,7 +123,7 @@ func newStatusReport(ctx context.Context, db *state.DB, c config.Config, sel cov
 		for _, g := range project.Grids {
 			spec := analytics.Spec{Granularity: g.Granularity, TotalsOnly: g.TotalsOnly}
 			r.Coverage = append(r.Coverage, coverageReport{
-				Project: project.ID, Window: string(g.Granularity), Newest: l.Newest(project.ID, g.Granularity, now), Known: g.Known,
+				Project: project.ID, Window: string(g.Granularity), Newest: g.Newest(), Known: g.Known,
 				Gaps: append([]analytics.Window{}, schedule.Gaps(in, project.ID, spec)...), Provisional: g.Provisional, Unverified: g.Unverified,
 			})
 		}
@@ -249,11 +249,13 @@ func (a *Program) rebuild(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// A damaged database is moved away first, under the export lock.
-	if err := a.moveDamaged(c); err != nil {
-		return err
-	}
 	opened, err := app.OpenLedger(c, a.logger(c), a.now)
+	if errors.Is(err, state.ErrCorrupt) {
+		if err := a.moveDamaged(c); err != nil {
+			return err
+		}
+		opened, err = app.OpenLedger(c, a.logger(c), a.now)
+	}
 	if err != nil {
 		return err
 	}
@@ -273,6 +275,7 @@ func (a *Program) rebuild(ctx context.Context) (err error) {
 	return err
 }
 
+// moveDamaged moves a damaged database away, under the export lock.
 func (a *Program) moveDamaged(c config.Config) (err error) {
 	lock, err := state.LockExport(c.StateDir)
 	if err != nil {

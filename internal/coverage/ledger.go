@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
@@ -30,9 +29,8 @@ type Ledger struct {
 	Sizes *schedule.Sizes
 }
 
-// Read reads the ledger. The estimates know how many pages the spool has of windows
-// whose reading goes on.
-func Read(ctx context.Context, db *state.DB, c config.Config, now time.Time) (Ledger, error) {
+// Read reads the ledger. [Selection.Plan] adds to the estimates what the spool has.
+func Read(ctx context.Context, db *state.DB) (Ledger, error) {
 	l := Ledger{
 		Entries: map[analytics.Key]state.Entry{}, Windows: map[schedule.Series][]analytics.Revision{},
 		Asides: map[analytics.Key]analytics.Aside{}, Movements: map[schedule.MovementKey]schedule.Movement{},
@@ -69,7 +67,7 @@ func Read(ctx context.Context, db *state.DB, c config.Config, now time.Time) (Le
 		series := schedule.Series{Project: m.Project, Granularity: m.Granularity}
 		l.Movements[schedule.MovementKey{Series: series, Kind: schedule.MovementKind(m.Kind)}] = schedule.Movement{Times: m.Times, At: m.At}
 	}
-	return l, l.countPagesInSpool(c.StateDir, now, time.Duration(c.Settle))
+	return l, nil
 }
 
 // countPagesInSpool tells the estimates how many pages are in the spool already. Pages

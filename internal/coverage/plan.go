@@ -53,7 +53,10 @@ type Plan struct {
 // Plan plans against the present ledger. Rotate counts the runs: it decides which
 // project's turn is first.
 func (s Selection) Plan(ctx context.Context, db *state.DB, c config.Config, now time.Time, rotate int) (p Plan, err error) {
-	if p.Ledger, err = Read(ctx, db, c, now); err != nil {
+	if p.Ledger, err = Read(ctx, db); err != nil {
+		return p, err
+	}
+	if err = p.Ledger.countPagesInSpool(c.StateDir, now, time.Duration(c.Settle)); err != nil {
 		return p, err
 	}
 	if p.Input, err = s.input(c, p.Ledger, now); err != nil {

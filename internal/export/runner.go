@@ -176,19 +176,19 @@ func (r *Runner) passes(ctx context.Context, o Options, id int, s *Summary) erro
 }
 
 func (r *Runner) recover(ctx context.Context, s *Summary) error {
-	l, err := coverage.Read(ctx, r.app.State, r.app.Config, r.app.Now())
+	entries, err := r.app.State.Entries(ctx)
 	if err != nil {
 		return err
 	}
 	owed := map[analytics.Key]Owed{}
-	for k, e := range l.Entries {
+	for _, e := range entries {
 		o := Owed{Revision: e.Revision}
 		for sink, at := range e.Sinks {
 			if !at.IsZero() {
 				o.Has = append(o.Has, sink)
 			}
 		}
-		owed[k] = o
+		owed[e.Key] = o
 	}
 	delivered, failures, err := r.pipeline.Recover(ctx, owed)
 	s.Recovered += delivered

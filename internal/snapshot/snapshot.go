@@ -127,7 +127,7 @@ func (r *Reader) windows(ctx context.Context, l coverage.Ledger, projects []expo
 	}
 	for _, p := range projects {
 		for _, g := range p.Grids {
-			rev := l.Newest(p.ID, g.Granularity, r.Now())
+			rev := g.Newest()
 			if rev == nil {
 				continue
 			}

@@ -80,7 +80,7 @@ func ParseSeries(text string) (Series, error) {
 	return all, nil
 }
 
-// only returns the Series of ours that keep says yes to.
+// Only returns the Series of ours that keep says yes to.
 func (all Series) Only(keep func(name string) bool) Series {
 	some := Series{}
 	for name, value := range all {
@@ -91,7 +91,7 @@ func (all Series) Only(keep func(name string) bool) Series {
 	return some
 }
 
-// rested reports whether the last run had ended when the snapshot was begun: one
+// Rested reports whether the last run had ended when the snapshot was begun: one
 // that is made meanwhile may have a part from before.
 func (all Series) Rested() bool {
 	return all["docgauge_snapshot_timestamp_seconds"] > all["docgauge_export_last_completion_timestamp_seconds"]
@@ -115,7 +115,7 @@ func Rises(name string) bool {
 	return slices.ContainsFunc([]string{"_total", "_bucket", "_count", "_sum"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// poll waits until done, or for an error, or too long.
+// Poll waits until done, or for an error, or too long.
 func Poll(what string, done func() (bool, error)) error {
 	for end := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
 		if ok, err := done(); ok || err != nil {
@@ -127,7 +127,7 @@ func Poll(what string, done func() (bool, error)) error {
 	}
 }
 
-// await fails the test where it waits in vain.
+// Await fails the test where it waits in vain.
 func Await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	if err := Poll(what, func() (bool, error) { return done(), nil }); err != nil {
@@ -165,7 +165,7 @@ func NewService(t *testing.T, c sandbox.Config) *Service {
 	return &Service{s, "http://" + ln.Addr().String(), die}
 }
 
-// notAtMidnight waits for the next day if this one ends before a test may: what
+// NotAtMidnight waits for the next day if this one ends before a test may: what
 // the test calls yesterday would be the day before.
 func NotAtMidnight() {
 	if left := time.Until(DaysAgo(-1).Time()); left < 5*time.Minute {
@@ -173,5 +173,5 @@ func NotAtMidnight() {
 	}
 }
 
-// daysAgo is a date relative to today.
+// DaysAgo is a date relative to today.
 func DaysAgo(n int) analytics.Date { return analytics.DateOf(time.Now()) - analytics.Date(n) }
