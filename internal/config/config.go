@@ -43,6 +43,7 @@ type Config struct {
 	WriteAPIKeyFile   string       `envconfig:"WRITE_API_KEY_FILE" desc:"-"`
 	APIKeyExpires     OptionalDate `envconfig:"API_KEY_EXPIRES" desc:"date on which the key expires, YYYY-MM-DD"`
 	Projects          Projects     `envconfig:"PROJECTS" desc:"comma-separated project ids"`
+	ProjectNames      ProjectNames `envconfig:"PROJECT_NAMES" desc:"names that people are shown for the projects: prj_a=Product docs,prj_b=…; never in paths or labels"`
 	Windows           Windows      `envconfig:"WINDOWS" default:"day,week,month,28d:totals" desc:"granularities to export: day, week (ISO, from Monday), month, Nd (rolling, N complete days); :totals reads site totals only"`
 	OpenWindows       OpenWindows  `envconfig:"OPEN_WINDOWS" default:"day" desc:"granularities (day, week, month) whose running window is read for the gauges; empty = none"`
 	Since             OptionalDate `envconfig:"SINCE" desc:"first date to backfill (default 30 days ago)"`

@@ -19,7 +19,7 @@ func FuzzConfig(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		for _, d := range []envconfig.Decoder{new(Windows), new(OpenWindows), new(Projects), new(Duration), new(Count), new(Bytes), new(Sinks), new(LogFormat), new(OptionalDate)} {
+		for _, d := range []envconfig.Decoder{new(Windows), new(OpenWindows), new(Projects), new(Duration), new(Count), new(Bytes), new(ProjectNames), new(Sinks), new(LogFormat), new(OptionalDate)} {
 			err := d.Decode(value)
 			if err != nil && len(err.Error()) > 1200 {
 				t.Errorf("%T: a message of %d bytes", d, len(err.Error()))

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/agext/levenshtein"
 	"github.com/dustin/go-humanize"
@@ -55,6 +57,36 @@ func (ps *Projects) Decode(s string) error {
 	*ps = out
 	return nil
 }
+
+// ProjectNames are the names that people are shown, by project id.
+type ProjectNames map[string]string
+
+// maxName is the length of the longest name, in bytes.
+const maxName = 100
+
+func (n *ProjectNames) Decode(s string) error {
+	out := ProjectNames{}
+	for part := range strings.SplitSeq(s, ",") {
+		id, name, ok := strings.Cut(part, "=")
+		id, name = strings.TrimSpace(id), strings.TrimSpace(name)
+		switch {
+		case !ok:
+			return fmt.Errorf("%.140q: want prj_a=Product docs,prj_b=…", part)
+		case analytics.CheckProject(id) != nil:
+			return fmt.Errorf("project id %.140q: want 1 to 128 letters, digits, - or _", id)
+		case out[id] != "":
+			return fmt.Errorf("project id %q: named twice", id)
+		case name == "" || len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+			return fmt.Errorf("name of project %q: want 1 to %d bytes of printable UTF-8", id, maxName)
+		}
+		out[id] = name
+	}
+	*n = out
+	return nil
+}
+
+// Of returns the name of a project, or its id where it has none.
+func (n ProjectNames) Of(id string) string { return cmp.Or(n[id], id) }
 
 // Windows are the granularities to export.
 type Windows []analytics.Spec
