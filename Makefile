@@ -31,7 +31,7 @@ help: ## list the targets
 
 # DOCGAUGE_SINKS=parquet,clickhouse make demo writes to ClickHouse too: the one
 # of DOCGAUGE_CLICKHOUSE_DSN, or without that a temporary one.
-demo: ## export a month from the built-in sandbox into Parquet files (needs only Go)
+demo: ## export three months from the built-in sandbox into Parquet files (needs only Go)
 	@$(MAKE) --no-print-directory $(DEMO_BINARY)
 	@case "$$DOCGAUGE_SINKS,$$DOCGAUGE_CLICKHOUSE_DSN$$DOCGAUGE_CLICKHOUSE_DSN_FILE" in \
 	  *clickhouse*,) $(GO) run ./internal/dev/engines/with $(DEMO_BINARY) demo ;; \

@@ -13,7 +13,16 @@ func Newest(g analytics.Granularity, today analytics.Date) analytics.Window {
 	if n := g.RollingDays(); n > 0 {
 		return analytics.Window{From: today - analytics.Date(n), To: today}
 	}
-	return containing(g, containing(g, today).From-1)
+	return Previous(g, containing(g, today))
+}
+
+// Previous returns the window of g that ends where w begins: the one that w is
+// compared with. It may begin after it ends where there is no earlier date.
+func Previous(g analytics.Granularity, w analytics.Window) analytics.Window {
+	if n := g.RollingDays(); n > 0 {
+		return analytics.Window{From: w.From - analytics.Date(n), To: w.From}
+	}
+	return containing(g, w.From-1)
 }
 
 // Open returns the running window of g, the one that contains today. Only day,

@@ -66,7 +66,8 @@ type Input struct {
 	Specs []analytics.Spec
 	// Open lists the granularities whose running window is read for the gauges.
 	Open []analytics.Granularity
-	// Since: windows that begin on or after it are backfilled.
+	// Since: windows that begin on or after it are backfilled. The newest complete window
+	// of each granularity and the one before it are read even if they begin earlier.
 	Since analytics.Date
 	// Settle is how long after its end a window can still change.
 	Settle time.Duration
@@ -96,6 +97,7 @@ type tier int
 const (
 	tierNewest   tier = iota // newest complete windows, missing; in spec order
 	tierOpen                 // running windows; in configured order
+	tierPrevious             // the windows before the newest, missing; in spec order
 	tierSettling             // provisional windows that can no longer change; rolling ones last
 	tierBackfill             // missing day, week and month windows
 	tierRolling              // missing rolling windows
@@ -104,8 +106,9 @@ const (
 )
 
 // Plan returns the windows to read now, in order: missing newest windows, open
-// windows, settling windows, backfill, rolling backfill; the last three from
-// new to old. Within each of the five the projects take turns. No window comes twice.
+// windows, the missing ones before the newest, settling windows, backfill, rolling
+// backfill; the last three from new to old. Within each of the six the projects take
+// turns. No window comes twice.
 //
 // It also returns the windows that wait for their time: those that are set aside, and
 // those whose totals are known and whose rows are read when they have settled. The Why of
@@ -257,12 +260,14 @@ func newPlanner(in Input) *planner {
 }
 
 // windows yields the windows that the plan is about, newest first and each once: the
-// newest complete one, those that begin on or after Since, and older ones that
-// are provisional.
+// newest complete one, those that begin on or after Since, the one before the newest,
+// and older ones that are provisional.
 func (p *planner) windows(project string, g analytics.Granularity) iter.Seq[analytics.Window] {
 	return func(yield func(analytics.Window) bool) {
 		newest := Newest(g, p.today)
-		if newest.From < p.in.Since && newest.From < newest.To && !yield(newest) {
+		previous := Previous(g, newest)
+		early := func(w analytics.Window) bool { return w.From < p.in.Since && w.From < w.To }
+		if early(newest) && !yield(newest) {
 			return
 		}
 		for w := range Within(g, p.in.Since, p.today) {
@@ -270,12 +275,20 @@ func (p *planner) windows(project string, g analytics.Granularity) iter.Seq[anal
 				return
 			}
 		}
+		if early(previous) && !yield(previous) {
+			return
+		}
 		for _, w := range p.older[analytics.Key{Project: project, Granularity: g}] {
-			if w != newest && !yield(w) {
+			if w != newest && w != previous && !yield(w) {
 				return
 			}
 		}
 	}
+}
+
+// isPrevious reports whether w is the window before the newest complete one.
+func (p *planner) isPrevious(g analytics.Granularity, w analytics.Window) bool {
+	return w == Previous(g, Newest(g, p.today))
 }
 
 // classify returns w as an item and its tier, or notDue.
@@ -288,6 +301,8 @@ func (p *planner) classify(project string, spec analytics.Spec, w analytics.Wind
 		switch {
 		case item.Newest:
 			t = tierNewest
+		case p.isPrevious(item.Granularity, w):
+			t = tierPrevious
 		case item.Granularity.RollingDays() > 0:
 			t = tierRolling
 		default:
@@ -349,7 +364,7 @@ func (p *planner) item(project string, spec analytics.Spec, w analytics.Window) 
 // isMissing reports whether item should be exported and the ledger does not have it,
 // or has only its totals where rows are wanted.
 func (p *planner) isMissing(item Item, revision analytics.Revision, known bool) bool {
-	if item.From < p.in.Since && !item.Newest {
+	if item.From < p.in.Since && !item.Newest && !p.isPrevious(item.Granularity, item.Window) {
 		return false
 	}
 	return !known || revision.TotalsOnly() && !item.TotalsOnly

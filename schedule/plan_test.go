@@ -117,9 +117,14 @@ func TestDueOrder(t *testing.T) {
 		"missing b 3d [2027-01-02,2027-01-05) totals newest",
 		"open b day [2027-01-05,2027-01-06) totals",
 		"open a day [2027-01-05,2027-01-06) totals",
+		"missing b week [2026-12-21,2026-12-28)",
+		"missing a week [2026-12-21,2026-12-28)",
+		"missing b month [2026-11-01,2026-12-01)",
+		"missing a month [2026-11-01,2026-12-01)",
+		"missing b 3d [2026-12-30,2027-01-02) totals",
+		"missing a 3d [2026-12-30,2027-01-02) totals",
 		"unverified b day [2027-01-01,2027-01-02)",
 		"unverified a day [2027-01-01,2027-01-02)",
-		"settle b month [2026-11-01,2026-12-01)",
 		"settle a month [2026-12-01,2027-01-01) newest",
 		"settle a day [2026-12-20,2026-12-21)",
 		"settle a 3d [2026-12-20,2026-12-23) totals",
@@ -141,14 +146,16 @@ func TestDueBackfillsAcrossGranularities(t *testing.T) {
 		"missing a month [2026-02-01,2026-03-01) newest",
 		"missing a day [2026-03-02,2026-03-03) newest",
 		"missing a week [2026-02-23,2026-03-02) newest",
+		"missing a month [2026-01-01,2026-02-01)",
 		"missing a day [2026-03-01,2026-03-02)",
+		"missing a week [2026-02-16,2026-02-23)",
 		"missing a day [2026-02-28,2026-03-01)",
 		"missing a day [2026-02-27,2026-02-28)",
 	}
 	if diff := gocmp.Diff(want, got[:len(want)]); diff != "" {
 		t.Error(diff)
 	}
-	if i := slices.Index(got, "missing a week [2026-02-16,2026-02-23)"); got[i-1] != "missing a day [2026-02-22,2026-02-23)" {
+	if i := slices.Index(got, "missing a week [2026-02-09,2026-02-16)"); got[i-1] != "missing a day [2026-02-15,2026-02-16)" {
 		t.Errorf("ties are not in spec order: %v", got)
 	}
 	if last := got[len(got)-1]; last != "missing a day [2026-01-28,2026-01-29)" {
@@ -170,7 +177,8 @@ func TestRowsAreNotTakenAway(t *testing.T) {
 		{"day", 0, "settle a day [2026-03-01,2026-03-02) newest"},
 		{"day", -1, "missing a day [2026-03-01,2026-03-02) newest"},
 	} {
-		l := ledger{key: {Key: key, Verified: true, Rows: tc.rows}}
+		before := analytics.Key{Project: key.Project, Granularity: key.Granularity, Window: schedule.Previous("day", key.Window)}
+		l := ledger{key: {Key: key, Verified: true, Rows: tc.rows}, before: {Key: before, Settled: true}}
 		in := schedule.Input{
 			Now: key.To.Time(), Projects: []string{"a"}, Specs: specs(t, tc.spec),
 			Since: key.From, Known: l.known,
@@ -318,7 +326,7 @@ func expected(in schedule.Input, l ledger) map[analytics.Key]schedule.Reason {
 
 func expectedReason(in schedule.Input, l ledger, k analytics.Key) schedule.Reason {
 	wantsRows := slices.Contains(in.Specs, analytics.Spec{Granularity: k.Granularity})
-	newest := k.Window == schedule.Newest(k.Granularity, analytics.DateOf(in.Now))
+	newest := isNewest(in, k) || isPrevious(in, k)
 	r, ok := l[k]
 	has := ok && (!wantsRows || !r.TotalsOnly())
 	switch {
@@ -332,6 +340,15 @@ func expectedReason(in schedule.Input, l ledger, k analytics.Key) schedule.Reaso
 	return schedule.ReasonUnverified
 }
 
+func isNewest(in schedule.Input, k analytics.Key) bool {
+	return k.Window == schedule.Newest(k.Granularity, analytics.DateOf(in.Now))
+}
+
+// isPrevious reports whether k is the window that ends where the newest begins.
+func isPrevious(in schedule.Input, k analytics.Key) bool {
+	return k.To == schedule.Newest(k.Granularity, analytics.DateOf(in.Now)).From
+}
+
 // inOrder returns the items as a plan lists them: tier by tier, and in each the projects
 // take turns, beginning with the one that Rotate chooses.
 func inOrder(in schedule.Input, items []schedule.Item) (ordered []schedule.Item) {
@@ -343,9 +360,9 @@ func inOrder(in schedule.Input, items []schedule.Item) (ordered []schedule.Item)
 	}
 	first := (in.Rotate%len(projects) + len(projects)) % len(projects)
 	projects = slices.Concat(projects[first:], projects[:first])
-	tiers := [5]map[string][]schedule.Item{{}, {}, {}, {}, {}}
+	tiers := [6]map[string][]schedule.Item{{}, {}, {}, {}, {}, {}}
 	for _, i := range items {
-		tier := tiers[tierOf(i)]
+		tier := tiers[tierOf(in, i)]
 		tier[i.Project] = append(tier[i.Project], i)
 	}
 	for t, queues := range tiers {
@@ -365,18 +382,20 @@ func inOrder(in schedule.Input, items []schedule.Item) (ordered []schedule.Item)
 	return ordered
 }
 
-func tierOf(i schedule.Item) int {
+func tierOf(in schedule.Input, i schedule.Item) int {
 	switch {
 	case i.Reason == schedule.ReasonOpen:
 		return 1
 	case i.Reason != schedule.ReasonMissing:
-		return 2
+		return 3
 	case i.Newest:
 		return 0
+	case isPrevious(in, i.Key):
+		return 2
 	case i.Granularity.RollingDays() == 0:
-		return 3
+		return 4
 	}
-	return 4
+	return 5
 }
 
 // compareItems orders the items of one project in one tier.
@@ -387,11 +406,11 @@ func compareItems(in schedule.Input, tier int, a, b schedule.Item) int {
 	rolls := func(i schedule.Item) int { return min(i.Granularity.RollingDays(), 1) }
 	bySpec, newer := cmp.Compare(spec(a), spec(b)), cmp.Compare(b.To, a.To)
 	switch tier {
-	case 0:
+	case 0, 2:
 		return bySpec
 	case 1:
 		return cmp.Compare(slices.Index(in.Open, a.Granularity), slices.Index(in.Open, b.Granularity))
-	case 2:
+	case 3:
 		return cmp.Or(rolls(a)-rolls(b), newer, bySpec)
 	}
 	return cmp.Or(newer, bySpec)
@@ -480,7 +499,7 @@ func TestGaps(t *testing.T) {
 	if diff := gocmp.Diff(want, schedule.Gaps(in, "a", in.Specs[0])); diff != "" {
 		t.Error(diff)
 	}
-	want = []analytics.Window{window(t, "2026-02-01", "2026-03-01")}
+	want = []analytics.Window{window(t, "2026-02-01", "2026-03-01"), window(t, "2026-01-01", "2026-02-01")}
 	if diff := gocmp.Diff(want, schedule.Gaps(in, "b", specs(t, "month")[0])); diff != "" {
 		t.Errorf("a project without a window: %s", diff)
 	}

@@ -126,7 +126,10 @@ func (w *world) wanted() map[analytics.Key]bool {
 	today := analytics.DateOf(w.in.Now)
 	for _, project := range w.in.Projects {
 		for _, s := range w.in.Specs {
-			want[analytics.Key{Project: project, Granularity: s.Granularity, Window: schedule.Newest(s.Granularity, today)}] = true
+			newest := schedule.Newest(s.Granularity, today)
+			for _, window := range []analytics.Window{newest, schedule.Previous(s.Granularity, newest)} {
+				want[analytics.Key{Project: project, Granularity: s.Granularity, Window: window}] = true
+			}
 			for window := range schedule.Within(s.Granularity, w.in.Since, today) {
 				want[analytics.Key{Project: project, Granularity: s.Granularity, Window: window}] = true
 			}

@@ -32,6 +32,10 @@ const prefix = "DOCGAUGE"
 // DOCGAUGE_TOP_PAGES can be raised up to it without reading anything again.
 const MaxTopPages = 1000
 
+// defaultDays is how many days are backfilled unless DOCGAUGE_SINCE is set: at least two
+// whole months.
+const defaultDays = 90
+
 // Config holds the settings: one field per environment variable. The tables in the
 // documentation and in --help are made from it. A secret has a second field, whose
 // name ends in File, for the file that holds it.
@@ -46,7 +50,7 @@ type Config struct {
 	ProjectNames      ProjectNames `envconfig:"PROJECT_NAMES" desc:"names that people are shown for the projects: prj_a=Product docs,prj_b=…; never in paths or labels"`
 	Windows           Windows      `envconfig:"WINDOWS" default:"day,week,month,28d:totals" desc:"granularities to export: day, week (ISO, from Monday), month, Nd (rolling, N complete days); :totals reads site totals only"`
 	OpenWindows       OpenWindows  `envconfig:"OPEN_WINDOWS" default:"day" desc:"granularities (day, week, month) whose running window is read for the gauges; empty = none"`
-	Since             OptionalDate `envconfig:"SINCE" desc:"first date to backfill (default 30 days ago)"`
+	Since             OptionalDate `envconfig:"SINCE" desc:"first date to backfill (default 90 days ago); the newest two windows of each granularity are read even if they begin earlier"`
 	Settle            Duration     `envconfig:"SETTLE" default:"72h" desc:"how long after its end a window can still change"`
 	Budget            Count        `envconfig:"BUDGET" default:"90" desc:"analytics requests per sliding hour, all projects together; 0 = unlimited"`
 	AgentBudget       Count        `envconfig:"AGENT_BUDGET" default:"90" desc:"prompts and follow-ups sent per sliding hour and project; 0 = unlimited"`
@@ -258,7 +262,7 @@ func problemWith(p Problems, name string) bool {
 func (c *Config) validate(now time.Time, p *Problems) {
 	today := analytics.DateOf(now)
 	if !c.Since.Set {
-		c.Since = OptionalDate{today - 30, true}
+		c.Since = OptionalDate{today - defaultDays, true}
 	}
 	if c.Since.Date > today {
 		p.add("DOCGAUGE_SINCE: %s is after today, %s (UTC): there would be nothing to export; is the clock right?", c.Since.Date, today)
