@@ -55,7 +55,7 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 			return err
 		}
 	}
-	s, err := sandbox.New(sandbox.Config{Seed: 1, Now: a.now})
+	s, err := sandbox.New(sandbox.Config{Seed: 1, Scenario: sandbox.Growth, Now: a.now})
 	if err != nil {
 		return err
 	}

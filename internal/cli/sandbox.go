@@ -78,6 +78,8 @@ func (a *Program) sandboxCommand() *cobra.Command {
 	f.StringVar(&c.DataDir, "data", "", "directory of the event log events.ndjson and of agent jobs")
 	f.StringVar(&requestLog, "request-log", "", "file for the request log, one JSON line per request")
 	f.Uint64Var(&c.Seed, "seed", 1, "seed of the synthetic traffic")
+	f.StringVar((*string)(&c.Scenario), "scenario", string(sandbox.Steady),
+		"development of the traffic: steady, or growth: a growing site whose pages rise, fall, appear and vanish")
 	f.IntVar(&c.Days, "days", sandbox.DefaultDays, "number of days of synthetic traffic before today")
 	f.IntVar(&c.Pages, "pages", sandbox.DefaultPages, "number of pages of the synthetic site")
 	f.StringSliceVar(&c.Projects, "project", []string{sandbox.DefaultProject}, "ids of the projects that are served")

@@ -41,9 +41,11 @@ const (
 // the default key, synthetic traffic, no faults.
 type Config struct {
 	// Seed decides the synthetic traffic: the events of a day depend on Seed,
-	// Pages, the project and the date, and on nothing else but the faults that add
-	// some.
+	// Scenario, Pages, the project and the date, and on nothing else but the faults
+	// that add some.
 	Seed uint64
+	// Scenario of the synthetic traffic; empty = Steady.
+	Scenario Scenario
 	// Days of synthetic traffic before the day New was called on; 0 = DefaultDays.
 	Days int
 	// Pages of the synthetic site; 0 = DefaultPages.
@@ -170,6 +172,7 @@ type AgentFaults struct {
 func (c Config) withDefaults() Config {
 	c.Days = cmp.Or(c.Days, DefaultDays)
 	c.Pages = cmp.Or(c.Pages, DefaultPages)
+	c.Scenario = cmp.Or(c.Scenario, Steady)
 	c.APIKey = cmp.Or(c.APIKey, DefaultAPIKey)
 	c.Faults.MovingDays = cmp.Or(c.Faults.MovingDays, DefaultMovingDays)
 	c.Agent.Workers = cmp.Or(c.Agent.Workers, DefaultWorkers)
@@ -220,6 +223,9 @@ func (c Config) validate() error {
 			add("%s: is the %s too; want another one", k.name, other)
 		}
 		keys[k.value] = k.name
+	}
+	if err := c.Scenario.check(); err != nil {
+		problems = append(problems, err)
 	}
 	f, a := c.Faults, c.Agent
 	between("days", c.Days, 1, maxDays)

@@ -69,7 +69,7 @@ func New(c Config) (*Sandbox, error) {
 		requests: requestLog{out: c.RequestLog, logger: c.Logger},
 		hour:     newSlidingHour(c.Faults.RateLimit), postHours: map[string]*slidingHour{},
 	}
-	shared := newSite(c.Pages, c.Faults.LateDays)
+	shared := newSite(c)
 	first := analytics.DateOf(c.Now()) - analytics.Date(c.Days)
 	for _, name := range c.Projects {
 		traffic := &synthetic{site: shared, seed: c.Seed, project: name, first: first}

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"sort"
 	"time"
@@ -19,25 +18,20 @@ const (
 	leastSessions   = 24
 	goOn            = 0.8 // probability that a session has one more page: 5 pages on average
 	popularityFall  = 0.8 // page of rank r is visited in proportion to r^-popularityFall
-	newcomers       = 0.3 // new visitors a day, in sessions of a usual day
-	poolSessions    = 8   // visitors who may come on a day, in sessions of a usual day
-	ringSessions    = 32  // visitor numbers in use; each is given anew after about 100 days
-	growthPerDay    = 0.0005
 	maxPause        = 120 // seconds between two pages of a session
+	// newcomersPerSession is how many visitors come for the first time.
+	newcomersPerSession = 0.3
 )
 
-var (
-	weekRhythm  = [7]float64{time.Sunday: 0.45, 1.0, 1.08, 1.1, 1.05, 0.92, time.Saturday: 0.4}
-	growthStart = analytics.NewDate(2026, time.January, 1)
-)
+var weekRhythm = [7]float64{time.Sunday: 0.45, 1.0, 1.08, 1.1, 1.05, 0.92, time.Saturday: 0.4}
 
-// site is shared by all synthetic projects: the pages, their popularity, and the
-// cache of days.
+// site is shared by all synthetic projects: the pages, how their traffic develops,
+// and the cache of days.
 type site struct {
-	pages []string
-	// share rises to 1: the share of visits that pages 0 to i have together.
-	share    []float64
+	pages    []string
+	course   course
 	sessions int // of a usual day
+	ring     int // visitor numbers in use
 	lateDays int
 	days     *cache[dayKey, []event]
 }
@@ -50,20 +44,14 @@ type dayKey struct {
 // keptEvents limits the cache of days: 64 MiB.
 const keptEvents = 4 << 20
 
-func newSite(pages, lateDays int) *site {
+func newSite(c Config) *site {
 	s := &site{
-		pages: docPaths(pages), share: make([]float64, pages), lateDays: lateDays,
-		sessions: max(leastSessions, int(sessionsPerPage*float64(pages))),
+		pages: docPaths(c.Pages), lateDays: c.Faults.LateDays,
+		sessions: max(leastSessions, int(sessionsPerPage*float64(c.Pages))),
 		days:     newCache[dayKey](keptEvents, func(e []event) int { return len(e) }),
 	}
-	sum := 0.0
-	for i := range s.share {
-		sum += math.Pow(float64(i+1), -popularityFall)
-		s.share[i] = sum
-	}
-	for i := range s.share {
-		s.share[i] /= sum
-	}
+	s.course, s.ring = courseOf(c.Scenario, c.Pages)
+	s.ring *= s.sessions
 	return s
 }
 
@@ -81,7 +69,7 @@ const endOfTime = analytics.Date(1 << 22)
 
 func (s *synthetic) bounds() (first, end analytics.Date) { return s.first, endOfTime }
 func (s *synthetic) paths() []string                     { return s.pages }
-func (s *synthetic) visitors() int                       { return s.sessions * ringSessions }
+func (s *synthetic) visitors() int                       { return s.ring }
 
 func (s *synthetic) day(d analytics.Date) []event {
 	return s.days.get(dayKey{s.project, d}, func() []event { return s.generate(d) })
@@ -91,11 +79,11 @@ func (s *synthetic) day(d analytics.Date) []event {
 func (s *synthetic) generate(d analytics.Date) []event {
 	r := rand.New(rand.NewChaCha8(s.daySeed(d)))
 	noise := 0.95 + 0.1*r.Float64()
-	growth := min(max(1+growthPerDay*float64(d-growthStart), 0.5), 2)
-	sessions := int(float64(s.sessions) * weekRhythm[d.Weekday()] * growth * noise)
+	sessions := int(float64(s.sessions) * weekRhythm[d.Weekday()] * s.course.volume(d) * noise)
+	shares := s.course.shares(d)
 	events := make([]event, 0, sessions*6)
 	for range sessions {
-		events = s.session(events, d, r)
+		events = s.session(events, d, shares, r)
 	}
 	return events
 }
@@ -108,16 +96,16 @@ func (s *synthetic) daySeed(d analytics.Date) [32]byte {
 }
 
 // session appends the page views of one visitor, one after the other.
-func (s *synthetic) session(events []event, d analytics.Date, r *rand.Rand) []event {
+func (s *synthetic) session(events []event, d analytics.Date, shares []float64, r *rand.Rand) []event {
 	visitor := s.visitor(d, r)
-	share := aiShare(visitor)
+	share := s.course.aiShare(visitor, d)
 	at := sessionStart(r, share)
 	for {
 		kind := uint32(human)
 		if r.Float64() < share {
 			kind = ai
 		}
-		page := uint32(sort.SearchFloat64s(s.share, r.Float64()))
+		page := uint32(sort.SearchFloat64s(shares, r.Float64()))
 		events = append(events, event{
 			who: visitor<<1 | kind, page: min(page, uint32(len(s.pages)-1)),
 			at: at, arrival: arrival(at, r.Uint32(), s.lateDays),
@@ -133,23 +121,9 @@ func (s *synthetic) session(events []event, d analytics.Date, r *rand.Rand) []ev
 // longer ago their first day was, the less often they return.
 func (s *synthetic) visitor(d analytics.Date, r *rand.Rand) uint32 {
 	u := r.Float64()
-	age := int(u * u * u * float64(s.sessions*poolSessions))
-	newest := int(float64(d) * newcomers * float64(s.sessions))
-	ring := s.visitors()
-	return uint32(((newest-age)%ring + ring) % ring)
-}
-
-// aiShare is the share of AI views of a visitor: most are people, some are
-// agents, and some are both, such as a developer who also lets an assistant read.
-func aiShare(visitor uint32) float64 {
-	switch kind := visitor % 20; {
-	case kind < 12:
-		return 0
-	case kind < 16:
-		return 1
-	default:
-		return 0.4
-	}
+	age := int(u * u * u * s.course.pool(d) * float64(s.sessions))
+	newest := int(s.course.newcomers(d) * float64(s.sessions))
+	return uint32(((newest-age)%s.ring + s.ring) % s.ring)
 }
 
 // sessionStart is around noon for people and at any hour for agents.

@@ -25,7 +25,7 @@ var printed = regexp.MustCompile(`(?m)^export (DOCGAUGE_[A-Z_]+=\S+)$`)
 // they were read.
 func (s *Stack) startSandbox(context.Context) error {
 	args := []string{s.options.Binary, "sandbox", "--listen=127.0.0.1:0", "--data=" + s.path("service"),
-		"--project=" + strings.Join(Projects, ","), "--pages=500", "--drift-every=60", "--agent-duration=1s"}
+		"--project=" + strings.Join(Projects, ","), "--scenario=growth", "--pages=500", "--drift-every=60", "--agent-duration=1s"}
 	if s.repository != "" {
 		args = append(args, "--repo="+s.repository, "--agent-cmd=sh "+s.path("agent.sh"))
 	}

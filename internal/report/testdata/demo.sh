@@ -40,7 +40,7 @@ Translate it. [sandbox:fail]
 PROMPT
 
 : >"$dir/variables"
-"$docgauge" sandbox --listen 127.0.0.1:0 --agent-duration 100ms >"$dir/variables" 2>"$dir/sandbox.log" &
+"$docgauge" sandbox --listen 127.0.0.1:0 --scenario growth --agent-duration 100ms >"$dir/variables" 2>"$dir/sandbox.log" &
 sandbox=$!
 n=0
 until [ "$(grep -c '^export ' "$dir/variables")" -ge 3 ]; do
