@@ -145,7 +145,7 @@ var owner = map[string]string{
 	"github.com/go-json-experiment/json":     "internal/docsapi",
 	"github.com/google/go-cmp":               "sinks/sinktest",
 	"github.com/kelseyhightower/envconfig":   "internal/config",
-	"github.com/olekukonko/tablewriter":      "internal/cli/render",
+	"github.com/mattn/go-runewidth":          "internal/cli/render",
 	"github.com/prometheus/client_golang":    "exporter",
 	"github.com/prometheus/client_model":     "exporter",
 	"github.com/prometheus/common":           "exporter",

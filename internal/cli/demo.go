@@ -157,15 +157,16 @@ func (a *Program) demoSinks(ctx context.Context, c config.Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, app.CloseSinks(stores)) }()
-	var rows [][]string
+	table := render.NewTable(render.Column{Name: "sink"}, render.Column{Name: "windows", Right: true}, render.Column{Name: "rows", Right: true},
+		render.Column{Name: "where", Below: true})
 	for _, s := range stores {
 		windows, n, err := countIn(ctx, s, c.Projects[0])
 		if err != nil {
 			return err
 		}
-		rows = append(rows, []string{s.Name(), format.Commas(windows), format.Commas(n), s.Location()})
+		table.Add(s.Name(), format.Commas(windows), format.Commas(n), s.Location())
 	}
-	return render.Table(a.Out, []string{"sink", "windows", "rows", "where"}, rows, 1, 2)
+	return table.Print(a.Out)
 }
 
 // countIn adds up what readers of a sink see of a project.

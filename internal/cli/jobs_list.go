@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -76,21 +74,20 @@ func (a *Program) withJournal(read func(*state.DB) error) (err error) {
 
 func (a *Program) printJobs(list jobList) error {
 	if list.Queue.Paused != "" {
-		fmt.Fprintf(a.Out, "paused since %s: %s\n\n", format.Time(list.Queue.Since), printable(list.Queue.Detail))
+		fmt.Fprintf(a.Out, "paused since %s: %s\n\n", format.Time(list.Queue.Since), render.Printable(list.Queue.Detail))
 	}
 	if len(list.Jobs) == 0 {
 		_, err := fmt.Fprintln(a.Out, "no jobs yet")
 		return err
 	}
-	var rows [][]string
+	table := render.NewTable(render.Column{Name: "#", Right: true}, render.Column{Name: "prompt", Cut: render.CutMiddle},
+		render.Column{Name: "project", Cut: render.CutMiddle}, render.Column{Name: "state"}, render.Column{Name: "begun"},
+		render.Column{Name: "job", Cut: render.CutMiddle}, render.Column{Name: "pull request", Below: true})
 	for _, j := range list.Jobs {
-		rows = append(rows, []string{
-			strconv.FormatInt(j.Seq, 10), j.Prompt, j.Project, stateText(j, a.now()),
-			cmp.Or(timeText(j.Begun), "-"), cmp.Or(j.JobID, "-"), cmp.Or(j.PRLink, "-"),
-		})
+		table.Add(strconv.FormatInt(j.Seq, 10), j.Prompt, j.Project, stateText(j, a.now()),
+			cmp.Or(timeText(j.Begun), "-"), cmp.Or(j.JobID, "-"), cmp.Or(j.PRLink, "-"))
 	}
-	header := []string{"#", "prompt", "project", "state", "begun", "job", "pull request"}
-	if err := jobTable(a.Out, header, rows, 0); err != nil {
+	if err := table.Print(a.Out); err != nil {
 		return err
 	}
 	for _, j := range list.Jobs {
@@ -101,7 +98,7 @@ func (a *Program) printJobs(list jobList) error {
 		if j.State == journal.Held {
 			remedy = j.Reason + "; " + remedy
 		}
-		fmt.Fprintf(a.Out, "\n%d %s is %s: %s\n", j.Seq, printable(j.Prompt), j.State, printable(remedy))
+		fmt.Fprintf(a.Out, "\n%d %s is %s: %s\n", j.Seq, render.Printable(j.Prompt), j.State, render.Printable(remedy))
 	}
 	return nil
 }
@@ -161,12 +158,12 @@ func (a *Program) printJob(h jobHistory) error {
 		{"begun", timeText(h.Begun)}, {"created", timeText(h.Created)}, {"ended", timeText(h.Ended)},
 	} {
 		if row[1] != "" {
-			fmt.Fprintf(a.Out, "  %-13s %s\n", row[0], printable(row[1]))
+			fmt.Fprintf(a.Out, "  %-13s %s\n", row[0], render.Printable(row[1]))
 		}
 	}
 	fmt.Fprintln(a.Out, "\nhistory")
 	for _, e := range h.Events {
-		fmt.Fprintf(a.Out, "  %s  %-10s %s\n", e.At.UTC().Format(time.RFC3339), e.To, printable(e.Cause))
+		fmt.Fprintf(a.Out, "  %s  %-10s %s\n", e.At.UTC().Format(time.RFC3339), e.To, render.Printable(e.Cause))
 	}
 	if h.Text == "" {
 		return nil
@@ -188,38 +185,4 @@ func timeText(t time.Time) string {
 		return ""
 	}
 	return format.Time(t)
-}
-
-// printable returns text that is safe on a terminal: on one line, and without
-// characters that cannot be seen or that a terminal obeys.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsGraphic(r):
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
-}
-
-// jobTable is table for text from files and the service. Lines end with their last
-// word: trailing blanks would wrap on a narrow terminal.
-func jobTable(w io.Writer, header []string, rows [][]string, numeric ...int) error {
-	for _, row := range rows {
-		for i := range row {
-			row[i] = printable(row[i])
-		}
-	}
-	var text strings.Builder
-	if err := render.Table(&text, header, rows, numeric...); err != nil {
-		return err
-	}
-	for line := range strings.Lines(text.String()) {
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -9,18 +9,6 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
-// TestPrintable: nothing that a terminal obeys, or that cannot be seen, is printed.
-func TestPrintable(t *testing.T) {
-	for text, want := range map[string]string{
-		"as it is, Zürich 日本": "as it is, Zürich 日本", "two\r\nlines\t": "two  lines ", "\xff": "\uFFFD",
-		"a\x1b[2Jb": "a\uFFFD[2Jb", "a\u009b2J": "a\uFFFD2J", "\u202eabc": "\uFFFDabc",
-	} {
-		if got := printable(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
-}
-
 // TestStatusText: a job that has changed since the last pass counts as it is now, and
 // one without a prompt counts until it has ended.
 func TestStatusText(t *testing.T) {

@@ -62,7 +62,8 @@ func (a *Program) printPlanned(all []jobs.Planned, text bool) error {
 		_, err := fmt.Fprintln(a.Out, "no prompts")
 		return err
 	}
-	var rows [][]string
+	table := render.NewTable(render.Column{Name: "#", Right: true}, render.Column{Name: "prompt", Cut: render.CutMiddle},
+		render.Column{Name: "project", Cut: render.CutMiddle}, render.Column{Name: "state"}, render.Column{Name: "why", Cut: render.CutEnd})
 	for _, p := range all {
 		place := "-"
 		if p.Place > 0 {
@@ -72,9 +73,9 @@ func (a *Program) printPlanned(all []jobs.Planned, text bool) error {
 		if p.Drifted {
 			state += ", edited"
 		}
-		rows = append(rows, []string{place, p.ID, p.Project, state, whyText(p)})
+		table.Add(place, p.ID, p.Project, state, whyText(p))
 	}
-	if err := jobTable(a.Out, []string{"#", "prompt", "project", "state", "why"}, rows, 0); err != nil {
+	if err := table.Print(a.Out); err != nil {
 		return err
 	}
 	for _, p := range all {

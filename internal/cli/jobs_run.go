@@ -138,9 +138,10 @@ func (a *Program) printRun(r jobs.Result) error {
 	fmt.Fprintf(a.Out, "%s created, %s sent, %d ended, %d at work\n",
 		format.Plural(r.Created, "job"), format.Plural(r.Messages, "follow-up"), r.Ended, r.Following)
 	if r.Queue.Paused != "" {
-		fmt.Fprintf(a.Out, "paused: %s\n", printable(r.Queue.Detail))
+		fmt.Fprintf(a.Out, "paused: %s\n", render.Printable(r.Queue.Detail))
 	}
-	var rows [][]string
+	table := render.NewTable(render.Column{Name: "prompt", Cut: render.CutMiddle}, render.Column{Name: "project", Cut: render.CutMiddle},
+		render.Column{Name: "state"}, render.Column{Name: "pull request", Below: true}, render.Column{Name: "why", Cut: render.CutEnd})
 	var again time.Time
 	changing := 0
 	for _, p := range r.Planned {
@@ -148,7 +149,7 @@ func (a *Program) printRun(r jobs.Result) error {
 		if p.Job != nil {
 			link = p.Job.PRLink
 		}
-		rows = append(rows, []string{p.ID, p.Project, string(p.State), cmp.Or(link, "-"), whyText(p)})
+		table.Add(p.ID, p.Project, string(p.State), cmp.Or(link, "-"), whyText(p))
 		if p.Why == jobs.WhyChanging {
 			again = p.Until
 			changing++
@@ -158,11 +159,11 @@ func (a *Program) printRun(r jobs.Result) error {
 		fmt.Fprintf(a.Out, "%s just changed: a file counts once two scans saw it unchanged, which can be from %s on\n",
 			have(changing, "prompt file"), again.UTC().Format("15:04:05 UTC"))
 	}
-	if len(rows) == 0 {
+	if len(r.Planned) == 0 {
 		return nil
 	}
 	fmt.Fprintln(a.Out)
-	return jobTable(a.Out, []string{"prompt", "project", "state", "pull request", "why"}, rows)
+	return table.Print(a.Out)
 }
 
 // have is "1 file has" or "2 files have".

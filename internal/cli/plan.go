@@ -121,7 +121,9 @@ func (a *Program) printPlan(r planReport) error {
 		fmt.Fprintf(a.Out, "nothing is due; %s\n", r.Budget)
 		return a.printDecisions(r)
 	}
-	rows := make([][]string, len(r.Windows))
+	right := func(name string) render.Column { return render.Column{Name: name, Right: true} }
+	table := render.NewTable(right("#"), render.Column{Name: "project", Cut: render.CutMiddle}, render.Column{Name: "window"}, render.Column{Name: "from"},
+		render.Column{Name: "to (exclusive)"}, render.Column{Name: "reason"}, right("requests"))
 	for i, w := range r.Windows {
 		cost := strconv.Itoa(w.Requests)
 		switch w.Basis {
@@ -130,9 +132,9 @@ func (a *Program) printPlan(r planReport) error {
 		case schedule.BasisUnknown:
 			cost = "?"
 		}
-		rows[i] = []string{strconv.Itoa(i + 1), w.Project, windowName(w), w.From.String(), w.To.String(), string(w.Reason), cost}
+		table.Add(strconv.Itoa(i+1), w.Project, windowName(w), w.From.String(), w.To.String(), string(w.Reason), cost)
 	}
-	if err := render.Table(a.Out, []string{"#", "project", "window", "from", "to (exclusive)", "reason", "requests"}, rows, 0, 6); err != nil {
+	if err := table.Print(a.Out); err != nil {
 		return err
 	}
 	running := 0

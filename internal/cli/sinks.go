@@ -71,13 +71,14 @@ func (a *Program) printCollected(found []sinks.Superseded, dryRun bool) error {
 	if dryRun {
 		verb = "would delete"
 	}
-	var rows [][]string
+	table := render.NewTable(render.Column{Name: "project", Cut: render.CutMiddle}, render.Column{Name: "window"}, render.Column{Name: "dates"},
+		render.Column{Name: "rows", Right: true}, render.Column{Name: "superseded"})
 	for _, f := range found {
-		rows = append(rows, []string{f.Project, string(f.Granularity), f.Window.String(), format.Commas(int64(f.Rows)), format.Time(f.Since)})
+		table.Add(f.Project, string(f.Granularity), f.Window.String(), format.Commas(int64(f.Rows)), format.Time(f.Since))
 		n += f.Rows
 	}
-	if len(rows) > 0 && (dryRun || render.IsTerminal(a.Out)) {
-		if err := render.Table(a.Out, []string{"project", "window", "dates", "rows", "superseded"}, rows, 3); err != nil {
+	if len(found) > 0 && (dryRun || render.IsTerminal(a.Out)) {
+		if err := table.Print(a.Out); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -147,20 +149,7 @@ func newStatusReport(ctx context.Context, db *state.DB, c config.Config, sel cov
 }
 
 func (a *Program) printStatus(r statusReport) error {
-	var rows [][]string
-	for _, c := range r.Coverage {
-		row := []string{c.Project, c.Window, "-", "-", "-", "-", "-", "-"}
-		if n := c.Newest; n != nil {
-			pages := "-"
-			if !n.TotalsOnly() {
-				pages = format.Commas(n.Rows)
-			}
-			row = []string{c.Project, c.Window, n.Window.String(), format.Commas(n.Totals.Human), format.Commas(n.Totals.AI), format.Commas(n.Totals.Total), pages, stateOf(*n)}
-		}
-		rows = append(rows, append(row, format.Commas(int64(c.Known)), render.Dash(len(c.Gaps)), render.Dash(c.Provisional), render.Dash(c.Unverified)))
-	}
-	header := []string{"project", "window", "newest", "human", "ai", "total", "pages", "state", "known", "gaps", "provisional", "unverified"}
-	if err := render.Table(a.Out, header, rows, 3, 4, 5, 6, 8, 9, 10, 11); err != nil {
+	if err := a.coverageTable(r.Coverage).Print(a.Out); err != nil {
 		return err
 	}
 	for _, w := range r.Open {
@@ -175,6 +164,60 @@ func (a *Program) printStatus(r statusReport) error {
 	}
 	fmt.Fprintf(a.Out, "\nbudget: %s\n", r.Budget)
 	return a.printLastRun(r.LastRun)
+}
+
+// coverageTable has a row for each granularity, below their project if there are several.
+func (a *Program) coverageTable(all []coverageReport) *render.Table {
+	number := func(name string) render.Column { return render.Column{Name: name, Right: true} }
+	table := render.NewTable(render.Column{Name: "window"}, render.Column{Name: "newest"}, number("human"), number("ai"), number("total"),
+		number("pages"), number("known"), render.Column{Name: "gaps", Right: true, Optional: true}, render.Column{Name: "state", Cut: render.CutEnd})
+	several := slices.ContainsFunc(all, func(c coverageReport) bool { return c.Project != all[0].Project })
+	for i, c := range all {
+		if several && (i == 0 || all[i-1].Project != c.Project) {
+			table.Group(c.Project)
+		}
+		cells := []string{c.Window, "-", "-", "-", "-", "-"}
+		if n := c.Newest; n != nil {
+			pages := "-"
+			if !n.TotalsOnly() {
+				pages = format.Commas(n.Rows)
+			}
+			cells = []string{c.Window, daysOf(n.Key, a.now()), format.Commas(n.Totals.Human), format.Commas(n.Totals.AI), format.Commas(n.Totals.Total), pages}
+		}
+		table.Add(append(cells, format.Commas(c.Known), render.Dash(len(c.Gaps)), c.state())...)
+	}
+	return table
+}
+
+// state says how many of the windows are not settled, or not verified.
+func (c coverageReport) state() string {
+	var parts []string
+	if c.Unverified > 0 {
+		parts = append(parts, format.Commas(c.Unverified)+" unverified")
+	}
+	if c.Provisional > 0 {
+		parts = append(parts, format.Commas(c.Provisional)+" provisional")
+	}
+	switch {
+	case c.Known == 0:
+		return "-"
+	case len(parts) == 0:
+		return "settled"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// daysOf names a window by its days: 21 Nov, 9–15 Nov, Oct 2026, and one of many that
+// overlap by the last of them, to 21 Nov.
+func daysOf(k analytics.Key, now time.Time) string {
+	first, last, year := k.From.Time(), (k.To - 1).Time(), now.UTC().Year()
+	switch {
+	case k.Granularity == analytics.Month:
+		return first.Format("Jan 2006")
+	case k.Granularity.RollingDays() > 0:
+		return "to " + format.Days(last, last, year)
+	}
+	return format.Days(first, last, year)
 }
 
 // shownTroubled is how many windows of a kind status lists; --json has all.
@@ -213,17 +256,6 @@ func (a *Program) printTroubled(r statusReport) {
 	if n > 0 {
 		fmt.Fprintf(a.Out, "\n%s known by their totals; their rows are read when they have settled: docgauge plan", format.Plural(n, "window"))
 	}
-}
-
-func stateOf(r analytics.Revision) string {
-	text := "provisional"
-	if r.Settled {
-		text = "settled"
-	}
-	if !r.Verified {
-		text += ", unverified"
-	}
-	return text
 }
 
 func (a *Program) printLastRun(r *state.Run) error {

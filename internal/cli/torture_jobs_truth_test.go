@@ -115,14 +115,18 @@ type verdict struct {
 func (v verdict) String() string {
 	var text strings.Builder
 	row := func(name string, n int) []string { return []string{name, strconv.Itoa(n)} }
-	if err := render.Table(&text, []string{"", ""}, [][]string{
+	table := render.NewTable(render.Column{}, render.Column{Right: true})
+	for _, r := range [][]string{
 		row("prompts", v.prompts), row("kills of docgauge", v.kills), row("kills of the service", v.deaths), row("releases", v.releases),
 		row("answers dropped", v.dropped), row("answers 502", v.badGateway), row("answers 429", v.throttled),
 		row("accepted", v.accepted), row("accepted twice", v.twice), row("lost", v.lost),
 		row("unknown", v.unknown), row("unknown and accepted", v.unknownAccepted), row("wait for one that is unknown", v.inTheLine),
 		row("follow-ups accepted", v.messages), row("follow-ups accepted twice", v.messagesTwice),
 		row("follow-ups unknown", v.unknownMessages), row("follow-ups unknown and accepted", v.unknownMessagesAccepted),
-	}, 1); err != nil {
+	} {
+		table.Add(r...)
+	}
+	if err := table.Print(&text); err != nil {
 		return err.Error()
 	}
 	return text.String()

@@ -31,6 +31,26 @@ func Plural[N int | int64](n N, one string) string {
 // Time writes t to the minute, in UTC: 2026-10-06 10:31 UTC.
 func Time(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
+// Days writes the days from first to last: 21 Nov 2026, 9–15 Nov 2026, 28 Sep – 4 Oct 2026,
+// 28 Dec 2025 – 3 Jan 2026. If the last day is in the given year, no year is written
+// (21 Nov, 28 Dec – 3 Jan), unless the days are so many that it would be unclear.
+func Days(first, last time.Time, year int) string {
+	end, begin := "2 Jan 2006", "2 Jan – "
+	switch {
+	case last.Year() == year && last.Before(first.AddDate(0, 11, 0)):
+		end = "2 Jan"
+	case first.Year() != last.Year():
+		begin = "2 Jan 2006 – "
+	}
+	switch {
+	case first.Equal(last):
+		begin = ""
+	case first.Month() == last.Month() && first.Year() == last.Year():
+		begin = "2–"
+	}
+	return first.Format(begin) + last.Format(end)
+}
+
 // Cut shortens s to at most n characters; an ellipsis stands for the rest.
 func Cut(s string, n int) string {
 	for i := range s {

@@ -149,12 +149,8 @@ func Days(g analytics.Granularity, w analytics.Window) string {
 		return first.Format("Mon 2 Jan 2006")
 	case g == analytics.Month:
 		return first.Format("January 2006")
-	case first.Year() != last.Year():
-		return first.Format("2 Jan 2006") + " – " + last.Format("2 Jan 2006")
-	case first.Month() != last.Month():
-		return first.Format("2 Jan") + " – " + last.Format("2 Jan 2006")
 	default:
-		return first.Format("2") + "–" + last.Format("2 Jan 2006")
+		return format.Days(first, last, 0)
 	}
 }
 

@@ -1,4 +1,5 @@
-// Package render prints what commands report: tables, JSON and progress.
+// Package render prints what commands report: tables, text, JSON and progress. What is
+// printed on a terminal is no wider than it; a pipe gets everything uncut.
 package render
 
 import (
@@ -6,40 +7,11 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
+	"unicode"
 
-	"github.com/olekukonko/tablewriter"
-	"github.com/olekukonko/tablewriter/renderer"
-	"github.com/olekukonko/tablewriter/tw"
 	"golang.org/x/term"
 )
-
-// Table writes rows under a header, in columns without lines. The columns with the
-// numbers numeric are aligned to the right.
-func Table(w io.Writer, header []string, rows [][]string, numeric ...int) error {
-	align := make(tw.Alignment, len(header))
-	for i := range align {
-		align[i] = tw.AlignLeft
-	}
-	for _, i := range numeric {
-		align[i] = tw.AlignRight
-	}
-	t := tablewriter.NewTable(w,
-		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
-			Borders:  tw.BorderNone,
-			Settings: tw.Settings{Lines: tw.LinesNone, Separators: tw.SeparatorsNone},
-		})),
-		tablewriter.WithAlignment(align),
-		tablewriter.WithHeaderAutoFormat(tw.Off),
-		tablewriter.WithRowAutoWrap(tw.WrapNone),
-		tablewriter.WithHeaderAutoWrap(tw.WrapNone),
-		tablewriter.WithPadding(tw.Padding{Right: "  ", Overwrite: true}),
-	)
-	t.Header(header)
-	if err := t.Bulk(rows); err != nil {
-		return err
-	}
-	return t.Render()
-}
 
 // JSON writes v as indented JSON.
 func JSON(w io.Writer, v any) error {
@@ -61,4 +33,39 @@ func Dash(n int) string {
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// assumedWidth is that of a terminal that does not tell its own.
+const assumedWidth = 80
+
+// Width is how many columns what is written to w may have: those of the terminal, or of
+// COLUMNS where that is fewer or w is no terminal. 0 is without a limit: into a pipe
+// nothing is cut or wrapped.
+func Width(w io.Writer) int {
+	asked, _ := strconv.Atoi(os.Getenv("COLUMNS"))
+	if !IsTerminal(w) {
+		return max(asked, 0)
+	}
+	width, _, err := term.GetSize(int(w.(*os.File).Fd()))
+	if err != nil || width <= 0 {
+		width = assumedWidth
+	}
+	if asked > 0 {
+		return min(width, asked)
+	}
+	return width
+}
+
+// Printable returns text that is safe on a terminal: on one line, and without
+// characters that cannot be seen or that a terminal obeys.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsGraphic(r):
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
 }
