@@ -42,11 +42,16 @@ var allowed = map[string][]string{
 
 	"internal/docsapi": {"internal/analytics", "internal/clock"},
 
-	"internal/sandbox": {"internal/analytics", "internal/clock", "internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/worktree"},
+	"internal/sandbox": {
+		"internal/analytics", "internal/clock", "internal/format",
+		"internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/web", "internal/sandbox/worktree",
+	},
 
 	"internal/sandbox/agent": {"internal/clock"},
 
 	"internal/sandbox/codehost": {"internal/durable", "internal/sandbox/agent"},
+
+	"internal/sandbox/web": {"internal/format", "internal/htmlview", "internal/sandbox/agent", "internal/sandbox/codehost"},
 
 	"internal/sandbox/worktree": {"internal/sandbox/agent"},
 

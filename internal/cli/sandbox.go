@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox"
@@ -19,30 +19,31 @@ import (
 	"github.com/docgauge/docgauge/internal/secretfile"
 )
 
-const aboutSandbox = `sandbox serves the documentation platform's analytics API on this machine, with
-synthetic traffic that is deterministic from --seed, or over the event log
+const aboutSandbox = `sandbox serves the documentation platform's API on this machine, with synthetic
+traffic that is deterministic from --seed, or over the event log
 DIR/events.ndjson (one JSON object a line: time, visitor, kind human|ai, path).
-Visitors are counted exactly.
+Visitors are counted exactly. It prints the environment variables to set; paste
+them into another terminal and run docgauge export there. In a browser, its
+address shows how to use it, its jobs and its pull requests.
 
-It serves agent jobs too. Without further flags, a job only pretends: it is completed
-with a pull request that this sandbox shows. Words in a prompt choose another outcome:
+It serves agent jobs too. Without further flags, a job only pretends: it is
+completed with a pull request that this sandbox shows. Words in a prompt choose
+another outcome:
   [sandbox:pr]          completed, with a pull request
   [sandbox:no-change]   completed, without one
   [sandbox:fail]        failed
   [sandbox:archive]     archived
   [sandbox:slow]        the same after 30s; [sandbox:slow=5m] after 5m
+--agent-script FILE adds words: {"[later]": {"outcome": "pr", "after": "30s"}},
+with the outcomes pr, no_change, failed, archived and edit (what happens without
+a word).
+
 With --repo a job edits that git repository: in a worktree of its own, on the
-branch docgauge/<job>, --agent-cmd runs with the prompt on standard input. Its changes
-are committed and shown as a pull request here, or opened on GitHub (--github-repo,
-with GITHUB_TOKEN_FILE or GITHUB_TOKEN). The checked-out files and branch are not
-touched. The command gets PATH, HOME and the like from the environment, and the
-variables that --agent-env names.
-
---agent-script FILE adds words: {"[later]": {"outcome": "pr", "after": "30s"}} with
-the outcomes pr, no_change, failed, archived and edit (what happens without a word).
-
-It prints the environment variables to set; paste them into another terminal and run
-docgauge export there.`
+branch docgauge/<job>, --agent-cmd runs with the prompt on standard input. Its
+changes are committed and shown as a pull request here, or opened on GitHub
+(--github-repo, with GITHUB_TOKEN_FILE or GITHUB_TOKEN). The checked-out files
+and branch are not touched. The command gets PATH, HOME and the like from the
+environment, and the variables that --agent-env names.`
 
 func (a *Program) sandboxCommand() *cobra.Command {
 	c := sandbox.Config{}
@@ -55,10 +56,11 @@ func (a *Program) sandboxCommand() *cobra.Command {
 		Short: "run a local imitation of the service",
 		Long:  aboutSandbox,
 		Example: `  docgauge sandbox
-  docgauge sandbox --rate-limit 100 --late-days 2      as strict as the real service
-  docgauge sandbox --latency 50ms --error-every 20     as unreliable as a bad day
-  docgauge sandbox --rate-limit 90 --moving 1h --pages 10000   totals that move while they are read
-  docgauge sandbox --repo ~/docs --agent-cmd 'my-agent --stdin' --agent-env MY_AGENT_KEY`,
+  docgauge sandbox --scenario growth                numbers that say something
+  docgauge sandbox --rate-limit 100 --late-days 2   strict as the real service
+  docgauge sandbox --latency 50ms --error-every 20  unreliable as a bad day
+  docgauge sandbox --pages 10000 --moving 1h        totals that move while read
+  docgauge sandbox --repo ~/docs --agent-cmd my-agent --agent-env MY_AGENT_KEY`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var errDates, errMoving error
@@ -72,40 +74,18 @@ func (a *Program) sandboxCommand() *cobra.Command {
 			return a.sandbox(cmd.Context(), c, listen, remote, requestLog)
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&listen, "listen", "127.0.0.1:8787", "address to listen on; port 0 picks a free port")
-	f.BoolVar(&remote, "allow-remote", false, "allow --listen addresses that other machines can reach")
-	f.StringVar(&c.DataDir, "data", "", "directory of the event log events.ndjson and of agent jobs")
-	f.StringVar(&requestLog, "request-log", "", "file for the request log, one JSON line per request")
-	f.Uint64Var(&c.Seed, "seed", 1, "seed of the synthetic traffic")
-	f.StringVar((*string)(&c.Scenario), "scenario", string(sandbox.Steady),
-		"development of the traffic: steady, or growth: a growing site whose pages rise, fall, appear and vanish")
-	f.IntVar(&c.Days, "days", sandbox.DefaultDays, "number of days of synthetic traffic before today")
-	f.IntVar(&c.Pages, "pages", sandbox.DefaultPages, "number of pages of the synthetic site")
-	f.StringSliceVar(&c.Projects, "project", []string{sandbox.DefaultProject}, "ids of the projects that are served")
-	f.StringVar(&c.APIKey, "api-key", sandbox.DefaultAPIKey, "API key with all permissions")
-	f.StringVar(&c.ExpiredKey, "expired-key", "", "API key that is refused with 401")
-	f.StringVar(&c.ReadOnlyKey, "read-only-key", "", "API key that is refused with 403 for agent POSTs")
-	f.StringVar(&c.WriteOnlyKey, "write-only-key", "", "API key that is refused with 403 for reads")
-	f.DurationVar(&c.Faults.Latency, "latency", 0, "delay before every answer")
-	f.IntVar(&c.Faults.RateLimit, "rate-limit", 0, "number of analytics requests answered in a sliding hour; 0 = no limit")
-	f.DurationVar(&c.Faults.RetryAfter, "retry-after", 0, "duration in the Retry-After header of a 429; 0 = no header")
-	f.IntVar(&c.Faults.ThrottleAfter, "throttle-after", 0, "number of requests after which all others get 429; 0 = never")
-	f.IntVar(&c.Faults.ErrorEvery, "error-every", 0, "interval of requests that get 500: every Nth; 0 = none")
-	f.IntVar(&c.Faults.CutEvery, "cut-every", 0, "interval of answers whose body is cut: every Nth; 0 = none")
-	f.IntVar(&c.Faults.DriftEvery, "drift-every", 0,
-		"interval of requests that add a visitor to yesterday and today: every Nth; 0 = none")
-	f.IntVar(&c.Faults.LateDays, "late-days", 0,
-		"number of days within which one event in twenty arrives late, so that closed windows keep changing; 0 = none")
-	f.DurationVar(&c.Faults.Moving, "moving", 0,
-		"time between two changes of a closed window, each by a visitor who arrives late; 0 = no change")
-	f.IntVar(&c.Faults.MovingDays, "moving-days", sandbox.DefaultMovingDays,
-		"age in days from which --moving no longer changes a window")
-	f.IntVar(&c.Faults.PageRows, "page-rows", 0,
-		"maximum number of rows on a page, whatever limit is requested; 0 = no maximum")
-	f.StringSliceVar(&badWindows, "bad-window", nil, "first dates (YYYY-MM-DD) of windows whose rows are malformed")
-	agentFlags(cmd, &c.Agent)
-	repoFlags(cmd, &repo)
+	general := cmd.Flags()
+	general.StringVar(&listen, "listen", "127.0.0.1:8787", "address to listen on; port 0 picks a free port")
+	general.BoolVar(&remote, "allow-remote", false, "allow --listen addresses that other machines can reach")
+	general.StringVar(&c.DataDir, "data", "", "directory of the event log events.ndjson and of agent jobs")
+	general.StringVar(&requestLog, "request-log", "", "file for the request log, as JSON lines (default standard error, as text)")
+	groupFlags(cmd,
+		flagGroup{"Traffic and keys", trafficFlags(&c)},
+		flagGroup{"Agent jobs", agentFlags(&c.Agent)},
+		flagGroup{"Agent jobs that edit a repository", repoFlags(&repo)},
+		flagGroup{"Faults of analytics", faultFlags(&c.Faults, &badWindows)},
+		flagGroup{"Faults of agent jobs", agentFaultFlags(&c.Agent.Faults)},
+	)
 	return cmd
 }
 
@@ -122,25 +102,94 @@ func parseDates(flag string, values []string) (dates []analytics.Date, err error
 	return dates, err
 }
 
-func agentFlags(cmd *cobra.Command, c *sandbox.Agent) {
-	f := cmd.Flags()
+// flagGroup is flags of a command that its help lists under a title.
+type flagGroup struct {
+	title string
+	flags *pflag.FlagSet
+}
+
+// helpWidth is how wide the flags of a help text are, in columns.
+const helpWidth = 80
+
+// groupFlags adds flags to a command, and lists them in groups after its other flags.
+func groupFlags(cmd *cobra.Command, groups ...flagGroup) {
+	for _, g := range groups {
+		cmd.Flags().AddFlagSet(g.flags)
+	}
+	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
+		others := pflag.NewFlagSet("", pflag.ContinueOnError)
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !slices.ContainsFunc(groups, func(g flagGroup) bool { return g.flags.Lookup(f.Name) != nil }) {
+				others.AddFlag(f)
+			}
+		})
+		w := cmd.OutOrStderr()
+		fmt.Fprintf(w, "Usage:\n  %s\n\nExamples:\n%s\n", cmd.UseLine(), cmd.Example)
+		for _, g := range append([]flagGroup{{"Flags", others}}, groups...) {
+			fmt.Fprintf(w, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(helpWidth))
+		}
+		return nil
+	})
+}
+
+func trafficFlags(c *sandbox.Config) *pflag.FlagSet {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.Uint64Var(&c.Seed, "seed", 1, "seed of the synthetic traffic")
+	f.StringVar((*string)(&c.Scenario), "scenario", string(sandbox.Steady),
+		"development of the traffic: steady, or growth for a site that grows, whose pages rise, fall, appear and vanish")
+	f.IntVar(&c.Days, "days", sandbox.DefaultDays, "days of synthetic traffic before today")
+	f.IntVar(&c.Pages, "pages", sandbox.DefaultPages, "pages of the synthetic site")
+	f.StringSliceVar(&c.Projects, "project", []string{sandbox.DefaultProject}, "ids of the projects that are served")
+	f.StringVar(&c.APIKey, "api-key", sandbox.DefaultAPIKey, "API key with all permissions")
+	f.StringVar(&c.ExpiredKey, "expired-key", "", "API key that is refused with 401")
+	f.StringVar(&c.ReadOnlyKey, "read-only-key", "", "API key that is refused with 403 for agent POSTs")
+	f.StringVar(&c.WriteOnlyKey, "write-only-key", "", "API key that is refused with 403 for reads")
+	return f
+}
+
+func faultFlags(c *sandbox.Faults, badWindows *[]string) *pflag.FlagSet {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.DurationVar(&c.Latency, "latency", 0, "delay before every answer")
+	f.IntVar(&c.RateLimit, "rate-limit", 0, "analytics requests answered in a sliding hour; 0 = no limit")
+	f.DurationVar(&c.RetryAfter, "retry-after", 0, "duration in the Retry-After header of a 429; 0 = no header")
+	f.IntVar(&c.ThrottleAfter, "throttle-after", 0, "number of analytics requests after which all others get 429; 0 = never")
+	f.IntVar(&c.ErrorEvery, "error-every", 0, "every Nth request gets 500; 0 = none")
+	f.IntVar(&c.CutEvery, "cut-every", 0, "every Nth answer ends in the middle of its body; 0 = none")
+	f.IntVar(&c.DriftEvery, "drift-every", 0, "every Nth request adds a visitor to yesterday and today; 0 = none")
+	f.IntVar(&c.LateDays, "late-days", 0,
+		"days within which one event in twenty arrives late, so that closed windows keep changing; 0 = none")
+	f.DurationVar(&c.Moving, "moving", 0,
+		"time between two changes of a closed window, each by a visitor who arrives late; 0 = no change")
+	f.IntVar(&c.MovingDays, "moving-days", sandbox.DefaultMovingDays, "age in days from which --moving no longer changes a window")
+	f.IntVar(&c.PageRows, "page-rows", 0, "maximum number of rows on a page, whatever limit is requested; 0 = no maximum")
+	f.StringSliceVar(badWindows, "bad-window", nil, "first dates (YYYY-MM-DD) of windows whose rows are malformed")
+	return f
+}
+
+func agentFlags(c *sandbox.Agent) *pflag.FlagSet {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.StringVar(&c.Script, "agent-script", "", "file with further words and their outcomes")
 	f.DurationVar(&c.After, "agent-duration", time.Second, "duration of an instruction, unless its words set one")
-	f.IntVar(&c.Workers, "agent-workers", sandbox.DefaultWorkers, "number of instructions worked on at once")
+	f.IntVar(&c.Workers, "agent-workers", sandbox.DefaultWorkers, "instructions worked on at once")
 	f.DurationVar(&c.ArchiveAfter, "agent-archive-after", 0, "time from the end of a job until it is archived; 0 = never")
 	f.StringVar(&c.PublicURL, "public-url", "",
 		"base URL of links to pull requests on this sandbox (default the address that the API's caller used)")
-	f.IntVar(&c.Faults.RateLimit, "agent-rate-limit", 0,
-		"number of agent POSTs per project in a sliding hour (100 on the live service); 0 = no limit")
-	f.IntVar(&c.Faults.ThrottleEvery, "agent-429-every", 0, "interval of agent POSTs that get 429: every Nth; 0 = none")
-	f.IntVar(&c.Faults.DropEvery, "agent-drop-every", 0,
-		"interval of accepted agent POSTs whose connection is closed without a reply: every Nth; 0 = none")
-	f.IntVar(&c.Faults.BadGatewayEvery, "agent-502-every", 0,
-		"interval of accepted agent POSTs that get 502: every Nth; 0 = none")
-	f.DurationVar(&c.Faults.Latency, "agent-latency", 0, "delay before an agent POST is accepted")
-	f.DurationVar(&c.Faults.Stall, "agent-stall", 0, "delay between accepting an agent POST and the reply")
-	f.IntVar(&c.Faults.StallEvery, "agent-stall-every", 0,
-		"interval of accepted agent POSTs that --agent-stall delays: every Nth; 0 = each")
+	return f
+}
+
+func agentFaultFlags(c *sandbox.AgentFaults) *pflag.FlagSet {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.IntVar(&c.RateLimit, "agent-rate-limit", 0,
+		"agent POSTs per project in a sliding hour (100 on the live service); 0 = no limit")
+	f.IntVar(&c.ThrottleEvery, "agent-429-every", 0, "every Nth agent POST gets 429; 0 = none")
+	f.IntVar(&c.DropEvery, "agent-drop-every", 0,
+		"every Nth accepted agent POST has its connection closed without a reply; 0 = none")
+	f.IntVar(&c.BadGatewayEvery, "agent-502-every", 0, "every Nth accepted agent POST gets 502; 0 = none")
+	f.DurationVar(&c.Latency, "agent-latency", 0, "delay before an agent POST is accepted")
+	f.DurationVar(&c.Stall, "agent-stall", 0, "delay between accepting an agent POST and the reply")
+	f.IntVar(&c.StallEvery, "agent-stall-every", 0,
+		"every Nth accepted agent POST is delayed by --agent-stall; 0 = each")
+	return f
 }
 
 // needsRepo are the flags that need --repo.
@@ -148,8 +197,8 @@ var needsRepo = []string{
 	"agent-cmd", "agent-timeout", "agent-env", "repo-base", "repo-remote", "github-repo", "github-url",
 }
 
-func repoFlags(cmd *cobra.Command, r *sandbox.Repo) {
-	f := cmd.Flags()
+func repoFlags(r *sandbox.Repo) *pflag.FlagSet {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.StringVar(&r.Path, "repo", "", "git repository that agent jobs edit (default none: jobs only pretend)")
 	f.StringVar(&r.Base, "repo-base", "", "base branch of pull requests (default the one that is checked out)")
 	f.StringVar(&r.Command, "agent-cmd", "",
@@ -160,6 +209,7 @@ func repoFlags(cmd *cobra.Command, r *sandbox.Repo) {
 	f.StringVar(&r.GitHub, "github-repo", "", "owner/name of the GitHub repository that gets the pull requests")
 	f.StringVar(&r.GitHubURL, "github-url", codehost.DefaultGitHub, "URL of GitHub's REST API")
 	f.StringVar(&r.Remote, "repo-remote", "origin", "git remote that branches are pushed to with --github-repo")
+	return f
 }
 
 // setRepo lets agent jobs edit r, if one is given.
@@ -197,14 +247,15 @@ func githubToken() (string, error) {
 func (a *Program) sandbox(
 	ctx context.Context, c sandbox.Config, listen string, remote bool, requestLog string,
 ) (err error) {
-	c.Now, c.Logger = a.now, slog.New(slog.NewTextHandler(a.Err, nil))
+	text := slog.NewTextHandler(a.Err, nil)
+	c.Now, c.Logger, c.RequestLog = a.now, slog.New(text), text
 	if requestLog != "" {
 		file, err := os.OpenFile(requestLog, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
 			return usageError{fmt.Errorf("--request-log: %w", err)}
 		}
 		defer file.Close()
-		c.RequestLog = file
+		c.RequestLog = slog.NewJSONHandler(file, nil)
 	}
 	s, err := sandbox.New(c)
 	if err != nil {
@@ -215,15 +266,12 @@ func (a *Program) sandbox(
 	if err != nil {
 		return usageError{err}
 	}
-	if err := printExports(a.Out, "http://"+ln.Addr().String(), c.Projects, c.APIKey); err != nil {
-		return errors.Join(err, ln.Close())
+	url := "http://" + ln.Addr().String()
+	for _, line := range sandbox.Exports(url, c.Projects, c.APIKey) {
+		if _, err := fmt.Fprintln(a.Out, line); err != nil {
+			return errors.Join(err, ln.Close())
+		}
 	}
-	fmt.Fprintln(a.Err, "docgauge: sandbox is listening; stop it with Ctrl-C")
+	fmt.Fprintf(a.Err, "docgauge: sandbox is listening; stop it with Ctrl-C\ndocgauge: its page for browsers is %s/\n", url)
 	return s.Serve(ctx, ln)
-}
-
-func printExports(w io.Writer, url string, projects []string, key string) error {
-	_, err := fmt.Fprintf(w, "export DOCGAUGE_BASE_URL=%s\nexport DOCGAUGE_PROJECTS=%s\nexport DOCGAUGE_API_KEY=%s\n",
-		url, strings.Join(projects, ","), key)
-	return err
 }

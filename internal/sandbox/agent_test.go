@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -294,7 +295,7 @@ func TestAgentRefusals(t *testing.T) {
 
 func TestAgentRequestsAreLogged(t *testing.T) {
 	var out bytes.Buffer
-	s := newTest(t, Config{RequestLog: &out})
+	s := newTest(t, Config{RequestLog: slog.NewJSONHandler(&out, nil)})
 	id := createJob(t, s, "a secret plan").ID
 	messageJob(t, s, id, "a secret plan")
 	readJob(t, s, id)

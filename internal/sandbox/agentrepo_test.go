@@ -184,7 +184,7 @@ func TestHostsOfPages(t *testing.T) {
 	settled(t, s, createJob(t, s, "x").ID)
 	for host, want := range map[string]int{
 		"127.0.0.1:8787": 200, "[::1]:8787": 200, "localhost:8787": 200, "sandbox": 200, "docs.example:8787": 200, "192.0.2.1": 200,
-		"docs.example": 421, "evil.example:8787": 421, "127.0.0.1.evil.example": 421,
+		"docs.example": 421, "a;b": 421, "evil.example:8787": 421, "127.0.0.1.evil.example": 421,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/pr/1", nil)
 		r.Host = host

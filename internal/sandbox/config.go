@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/url"
 	"regexp"
@@ -64,11 +63,11 @@ type Config struct {
 	DataDir string
 	Faults  Faults
 	Agent   Agent
-	// RequestLog gets one JSON line a request (a Request), before its answer is
-	// written; nil = none.
-	RequestLog io.Writer
-	// Logger gets a debug line a request and an error line for an unreadable
-	// event log; nil = silent.
+	// RequestLog gets a record for each request, pages included, before its answer is
+	// written: with the names of a Request's JSON, and the duration in seconds and the
+	// bytes of the answer. nil = none.
+	RequestLog slog.Handler
+	// Logger gets an error line for an unreadable event log; nil = silent.
 	Logger *slog.Logger
 }
 

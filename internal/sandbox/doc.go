@@ -28,8 +28,9 @@
 //   - a job of another project is not found: 404;
 //   - an hourly limit counts every POST with a good key to a project that
 //     exists, also one that is refused later, but not one refused with 429;
-//   - the page of a pull request on the sandbox, /pr/{n}, needs no key: everybody
-//     who can reach the sandbox can read it, by one of the sandbox's host names.
+//   - the pages for people, / for browsers and /pr/{n}, need no key: everybody who
+//     can reach the sandbox can read them, by one of the sandbox's host names. Only
+//     people at this machine see prompts, and the key where it is the well-known one.
 //
 // A POST is accepted when its instruction is in the journal; faults strike
 // before or after that, never in between.

@@ -79,6 +79,7 @@ type slidingHour struct {
 	// the oldest of them, or a zero time.
 	passed []time.Time
 	next   int
+	total  int64 // that ever passed
 }
 
 // newSlidingHour returns an hour that lets limit requests pass; 0 = all.
@@ -86,15 +87,29 @@ func newSlidingHour(limit int) *slidingHour { return &slidingHour{passed: make([
 
 // take reports whether a request at now may pass, and counts it if so.
 func (h *slidingHour) take(now time.Time) bool {
-	if len(h.passed) == 0 {
-		return true
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if len(h.passed) == 0 {
+		h.total++
+		return true
+	}
 	if oldest := h.passed[h.next]; !oldest.IsZero() && now.Sub(oldest) < time.Hour {
 		return false
 	}
 	h.passed[h.next] = now
 	h.next = (h.next + 1) % len(h.passed)
+	h.total++
 	return true
+}
+
+// use returns how many requests ever passed, and how many more may pass at now.
+func (h *slidingHour) use(now time.Time) (total int64, left int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, passed := range h.passed {
+		if passed.IsZero() || now.Sub(passed) >= time.Hour {
+			left++
+		}
+	}
+	return h.total, left
 }

@@ -12,10 +12,10 @@ import (
 	slashpath "path"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
 
 // Timeouts of the server. Writing an answer may take writeTimeout after the
@@ -43,6 +43,10 @@ func Listen(address string, allowRemote bool) (net.Listener, error) {
 			"use a loopback address such as 127.0.0.1:%d, or allow it with --allow-remote", address, resolved.Port)
 	}
 	ln, err := net.ListenTCP("tcp", resolved)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listen on %s: another program, perhaps another sandbox, uses this port; "+
+			"stop it, or let the system choose a free port with --listen 127.0.0.1:0", address)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
@@ -88,10 +92,18 @@ func (s *Sandbox) Serve(ctx context.Context, ln net.Listener) error {
 // call is one request on its way to an answer.
 type call struct {
 	*http.Request
-	now      time.Time
-	number   int64 // of analytics requests, 0 before authentication
-	accepted bool  // an agent POST was accepted
+	began    time.Time // by the clock of the machine
+	now      time.Time // by that of the service
+	number   int64     // of analytics requests, 0 before authentication
+	accepted bool      // an agent POST was accepted
 }
+
+func (s *Sandbox) newCall(r *http.Request) *call {
+	return &call{Request: r, began: time.Now(), now: s.config.Now()}
+}
+
+// took is how long a request has waited for its answer so far.
+func (c *call) took() time.Duration { return time.Since(c.began) }
 
 // operation is one operation of the service.
 type operation struct {
@@ -126,12 +138,12 @@ func (s *Sandbox) Handler() http.Handler {
 		case s.inFlight <- struct{}{}:
 			defer func() { <-s.inFlight }()
 		default:
-			s.finish(w, &call{Request: r, now: s.config.Now()}, 0, nil,
+			s.finish(w, s.newCall(r), 0, nil,
 				fail(http.StatusServiceUnavailable, "more than %d requests at once", maxInFlight))
 			return
 		}
-		if escaped := r.URL.EscapedPath(); strings.HasPrefix(r.URL.Path, codehost.Path) {
-			s.servePage(w, r)
+		if escaped := r.URL.EscapedPath(); isPage(r) {
+			s.servePage(w, s.newCall(r))
 		} else if slashpath.Clean(escaped) != escaped { // the mux would redirect
 			s.serve(w, r, nil)
 		} else {
@@ -142,8 +154,9 @@ func (s *Sandbox) Handler() http.Handler {
 
 // serve answers one request. o is nil for an unknown path.
 func (s *Sandbox) serve(w http.ResponseWriter, r *http.Request, o *operation) {
+	c := s.newCall(r)
 	_ = clock.Sleep(r.Context(), s.config.Faults.Latency) // or until nobody waits for the answer
-	c := &call{Request: r, now: s.config.Now()}
+	c.now = s.config.Now()
 	if o == nil {
 		s.finish(w, c, 0, nil, fail(http.StatusNotFound, "path %.200q: not found", r.URL.Path))
 		return
@@ -175,25 +188,18 @@ func (s *Sandbox) dispatch(c *call, o *operation) (any, error) {
 func (s *Sandbox) finish(w http.ResponseWriter, c *call, status int, value any, err error) {
 	header := w.Header()
 	if errors.Is(err, errDropped) {
-		s.requests.add(newRequest(c, 0))
+		s.requests.add(newRequest(c, 0), c.took(), 0)
 		panic(http.ErrAbortHandler) // net/http's way to close the connection, without a trace in the log
 	}
 	if err != nil {
-		refused, ok := errors.AsType[*refusal](err)
-		if !ok {
-			s.config.Logger.Error("request not answered", "error", err)
-			refused = fail(http.StatusInternalServerError, "%v", err)
-		}
+		refused := s.refusalOf(err, header)
 		status, value = refused.status, refused
-		for name, values := range refused.header {
-			header[name] = values
-		}
 	}
 	body, err := json.Marshal(value)
 	if err != nil {
 		status, body = http.StatusInternalServerError, []byte(`{"error":"answer cannot be written as JSON"}`)
 	}
-	s.requests.add(newRequest(c, status))
+	s.requests.add(newRequest(c, status), c.took(), len(body))
 	header.Set("Content-Type", "application/json; charset=utf-8")
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
@@ -201,6 +207,19 @@ func (s *Sandbox) finish(w http.ResponseWriter, c *call, status int, value any, 
 		body = body[:len(body)/2] // net/http closes the connection after too short a body
 	}
 	_, _ = w.Write(body) // a client that went away cannot be told
+}
+
+// refusalOf returns err as it is answered, and sets the headers of that.
+func (s *Sandbox) refusalOf(err error, header http.Header) *refusal {
+	refused, ok := errors.AsType[*refusal](err)
+	if !ok {
+		s.config.Logger.Error("request not answered", "error", err)
+		refused = fail(http.StatusInternalServerError, "%v", err)
+	}
+	for name, values := range refused.header {
+		header[name] = values
+	}
+	return refused
 }
 
 // refusal is an error as the service answers it; its JSON is the error body.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -146,7 +147,7 @@ func TestTooManyAtOnce(t *testing.T) {
 
 func TestRequestsAreLogged(t *testing.T) {
 	var out bytes.Buffer
-	s := newTest(t, Config{Pages: 10, RequestLog: &out})
+	s := newTest(t, Config{Pages: 10, RequestLog: slog.NewJSONHandler(&out, nil)})
 	server := start(t, s)
 	ask(t, server, http.MethodGet, 1, path+"?dateFrom=2026-10-01&dateTo=2026-10-02&limit=250&offset=500")
 	ask(t, server, http.MethodGet, 1, path)
@@ -156,13 +157,13 @@ func TestRequestsAreLogged(t *testing.T) {
 		{noon, "GET", path, DefaultProject, "2026-10-01", "2026-10-02", 250, 500, 200, false},
 		{noon, "GET", path, DefaultProject, "", "", 50, 0, 200, false},
 		{noon, "GET", path, DefaultProject, "", "", -1, 0, 400, false},
-		{noon, "GET", "/nowhere", "", "", "", 50, 0, 404, false},
+		{noon, "GET", "/nowhere", "", "", "", 0, 0, 404, false},
 	}
 	if diff := cmp.Diff(want, s.Requests()); diff != "" {
 		t.Error(diff)
 	}
 	var logged []Request
-	for d := json.NewDecoder(&out); d.More(); {
+	for d := json.NewDecoder(strings.NewReader(out.String())); d.More(); {
 		var r Request
 		if err := d.Decode(&r); err != nil {
 			t.Fatal(err)
@@ -172,6 +173,15 @@ func TestRequestsAreLogged(t *testing.T) {
 	if diff := cmp.Diff(want, logged); diff != "" {
 		t.Error(diff)
 	}
+	for line := range strings.Lines(out.String()) {
+		var more struct {
+			Duration float64
+			Bytes    int
+		}
+		if err := json.Unmarshal([]byte(line), &more); err != nil || more.Duration <= 0 || more.Bytes < 20 {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
 	if strings.Contains(out.String(), DefaultAPIKey) {
 		t.Error("the key is in the request log")
 	}
@@ -180,7 +190,7 @@ func TestRequestsAreLogged(t *testing.T) {
 func TestRequestLogKeepsTheNewest(t *testing.T) {
 	j := requestLog{logger: newTest(t, Config{}).config.Logger}
 	for i := range 2*keptRequests + 3 {
-		j.add(Request{Offset: i})
+		j.add(Request{Offset: i}, 0, 0)
 	}
 	kept := j.newest()
 	if len(kept) != keptRequests || kept[0].Offset != keptRequests+3 || kept[keptRequests-1].Offset != 2*keptRequests+2 {

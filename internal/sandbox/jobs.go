@@ -7,7 +7,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -135,22 +134,4 @@ func readPrompt(c *call) (prompt string, err error) {
 			len(prompt))
 	}
 	return prompt, nil
-}
-
-// servePage answers requests for the pages of pull requests, which need no key. A
-// host with a dot must be ours: any other could be a name that a stranger points at
-// this machine, so that a browser reads our pages for a page of the stranger.
-func (s *Sandbox) servePage(w http.ResponseWriter, r *http.Request) {
-	name := r.Host
-	if port := strings.LastIndexByte(name, ':'); port > strings.LastIndexByte(name, ']') {
-		name = name[:port]
-	}
-	_, err := netip.ParseAddr(strings.Trim(name, "[]"))
-	ours := s.publicHost != "" && strings.EqualFold(r.Host, s.publicHost)
-	if !ours && err != nil && strings.Contains(name, ".") {
-		http.Error(w, "host: want an IP address, a name without a dot, or the host of the public URL",
-			http.StatusMisdirectedRequest)
-		return
-	}
-	s.pulls.ServePage(w, r)
 }

@@ -1,9 +1,9 @@
 package sandbox
 
 import (
-	"encoding/json"
-	"io"
+	"context"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -20,7 +20,8 @@ type Request struct {
 	Project string    `json:"project,omitempty"`
 	From    string    `json:"from,omitempty"`
 	To      string    `json:"to,omitempty"`
-	// Limit and Offset are the defaults if absent, -1 if they are no numbers.
+	// Limit and Offset are the defaults if absent, -1 if they are no numbers, and 0
+	// where they mean nothing.
 	Limit  int `json:"limit"`
 	Offset int `json:"offset"`
 	// Status is 0 if the connection was closed instead of an answer.
@@ -30,13 +31,15 @@ type Request struct {
 }
 
 func newRequest(c *call, status int) Request {
-	q := c.URL.Query()
-	return Request{
-		Time: c.now.UTC(), Method: c.Method, Path: c.URL.Path, Project: c.PathValue("project"),
-		From: q.Get("dateFrom"), To: q.Get("dateTo"),
-		Limit: queryNumber(q, "limit", defaultLimit), Offset: queryNumber(q, "offset", 0), Status: status,
-		Accepted: c.accepted,
+	r := Request{
+		Time: c.now.UTC(), Method: c.Method, Path: c.URL.Path, Project: c.PathValue("project"), Status: status, Accepted: c.accepted,
 	}
+	if r.Project != "" && c.PathValue("id") == "" && c.Method == http.MethodGet {
+		q := c.URL.Query()
+		r.From, r.To = q.Get("dateFrom"), q.Get("dateTo")
+		r.Limit, r.Offset = queryNumber(q, "limit", defaultLimit), queryNumber(q, "offset", 0)
+	}
+	return r
 }
 
 func queryNumber(q url.Values, name string, absent int) int {
@@ -55,25 +58,41 @@ const keptRequests = 1 << 16
 
 // requestLog remembers the newest requests and writes all of them to out.
 type requestLog struct {
-	out    io.Writer // nil = nowhere
+	out    slog.Handler // nil = nowhere
 	logger *slog.Logger
 
 	mu   sync.Mutex
 	kept []Request // less than twice keptRequests
 }
 
-func (l *requestLog) add(r Request) {
-	l.logger.Debug("request", "method", r.Method, "path", r.Path, "from", r.From, "to", r.To, "offset", r.Offset,
-		"status", r.Status)
+// add remembers and writes r. It took so long until its answer of so many bytes was
+// ready.
+func (l *requestLog) add(r Request, took time.Duration, bytes int) {
+	l.write(r, took, bytes)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.kept = append(l.kept, r); len(l.kept) == 2*keptRequests {
 		l.kept = slices.Clone(l.kept[keptRequests:])
 	}
+}
+
+// write writes r with the names of its JSON form.
+func (l *requestLog) write(r Request, took time.Duration, bytes int) {
 	if l.out == nil {
 		return
 	}
-	if err := json.NewEncoder(l.out).Encode(r); err != nil {
+	record := slog.NewRecord(r.Time, slog.LevelInfo, "request", 0)
+	record.Add("method", r.Method, "path", r.Path, "status", r.Status, "duration", took.Round(time.Microsecond).Seconds(), "bytes", bytes)
+	if r.Project != "" {
+		record.Add("project", r.Project)
+	}
+	if r.Limit != 0 {
+		record.Add("from", r.From, "to", r.To, "limit", r.Limit, "offset", r.Offset)
+	}
+	if r.Accepted {
+		record.Add("accepted", true)
+	}
+	if err := l.out.Handle(context.Background(), record); err != nil {
 		l.logger.Error("request log not written", "error", err)
 	}
 }

@@ -1,5 +1,5 @@
 // Package codehost opens pull requests for agent jobs: with GitHub's REST API,
-// or locally, as files that it shows as web pages. Both accept the same branch any
+// or locally, as files that the sandbox shows. Both accept the same branch any
 // number of times and keep one open pull request for it.
 //
 // The package does not run git: [GitHubConfig] has a function that pushes.
@@ -22,6 +22,9 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
+
+// Path is where Local's pull requests are on the sandbox; the number follows.
+const Path = "/pr/"
 
 // PullRequest is a pull request as Local keeps it.
 type PullRequest struct {
@@ -129,4 +132,11 @@ func (l *Local) Pull(number string) (PullRequest, bool) {
 		return PullRequest{}, false
 	}
 	return l.pulls[n-1], true
+}
+
+// Pulls returns all pull requests, by number.
+func (l *Local) Pulls() []PullRequest {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.pulls)
 }

@@ -1,8 +1,6 @@
 package codehost
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,6 +57,9 @@ func TestLocalKeepsOnePullRequestForEachBranch(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
+		if all := l.Pulls(); len(all) != 2 || all[0].Number != 1 || all[1].Branch != "docgauge/b" {
+			t.Errorf("all: %+v", all)
+		}
 		if link := propose(t, l, proposal("c", "4", "three")); link != "/pr/3" {
 			t.Errorf("next: %s", link)
 		}
@@ -92,67 +93,14 @@ func TestLocalFullDisk(t *testing.T) {
 	}
 }
 
-const hostile = `diff --git a/<script>alert(1)</script>.md b/<script>alert(1)</script>.md
---- a/<script>alert(1)</script>.md
-+++ b/<script>alert(1)</script>.md
-@@ -1,3 +1,3 @@ </pre><script>
- </style></span>
---- "quoted" & <b>
-+++ <script>alert('2')</script>
--<img src=x onerror=alert(3)>
-\ No newline at end of file
-+
-diff --git a/x b/x
-`
-
-func page1(t *testing.T, l *Local, method, path string) *httptest.ResponseRecorder {
-	t.Helper()
-	w := httptest.NewRecorder()
-	l.ServePage(w, httptest.NewRequest(method, path, nil))
-	return w
-}
-
-func TestPageIsEscaped(t *testing.T) {
-	l := local(t, "")
-	p := proposal("<script>b</script>", hostile, "<script>t</script>", "<i>second</i>")
-	p.Source = agent.Source{Repository: "<script>r</script>", Ref: "<script>m</script>"}
-	propose(t, l, p)
-	w := page1(t, l, http.MethodGet, "/pr/1")
-	body := w.Body.String()
-	if w.Code != http.StatusOK || strings.Contains(body, "<script") || strings.Contains(body, "<img") || strings.Contains(body, "<i>") || strings.Count(body, "</style>") != 1 {
-		t.Errorf("status %d: %s", w.Code, body)
-	}
-	for _, want := range []string{"&lt;script&gt;t&lt;/script&gt;", "&lt;img src=x onerror=alert(3)&gt;", "2 commits"} {
-		if !strings.Contains(body, want) {
-			t.Errorf("no %s in %s", want, body)
-		}
-	}
-	policy := w.Header().Get("Content-Security-Policy")
-	if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "style-src 'sha256-") || strings.Contains(policy, "unsafe") {
-		t.Errorf("policy %s", policy)
-	}
-}
-
-func TestDiffLines(t *testing.T) {
-	var got []string
-	for _, l := range diffLines(hostile) {
-		got = append(got, l.Class)
-	}
-	want := []string{"file", "file", "file", "hunk", "plain", "del", "add", "del", "plain", "add", "file"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestPagesThatAreNotThere(t *testing.T) {
+func TestPullsThatAreNotThere(t *testing.T) {
 	l := local(t, "")
 	propose(t, l, proposal("a", "", "one"))
-	for target, want := range map[string]int{"/pr/1": 200, "/pr/": 404, "/pr/0": 404, "/pr/2": 404, "/pr/01": 404, "/pr/-1": 404, "/pr/+1": 404, "/pr/1/": 404, "/pr/99999999999999999999": 404} {
-		if got := page1(t, l, http.MethodGet, target); got.Code != want {
-			t.Errorf("%s: %d, want %d", target, got.Code, want)
+	for number, want := range map[string]bool{
+		"1": true, "": false, "0": false, "2": false, "01": false, "-1": false, "+1": false, "1/": false, "99999999999999999999": false,
+	} {
+		if _, ok := l.Pull(number); ok != want {
+			t.Errorf("%q: %t, want %t", number, ok, want)
 		}
-	}
-	if w := page1(t, l, http.MethodPost, "/pr/1"); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
-		t.Errorf("POST: %d", w.Code)
 	}
 }

@@ -1,0 +1,102 @@
+package sandbox
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/dev/webtest"
+)
+
+// browse asks as a browser does, over a connection from an address to another.
+func browse(t *testing.T, s *Sandbox, method, target, from, to string) *httptest.ResponseRecorder {
+	t.Helper()
+	local, err := net.ResolveTCPAddr("tcp", to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(method, target, nil)
+	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(local)))
+	r.RemoteAddr, r.Host = from, to
+	r.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	return w
+}
+
+const here = "127.0.0.1:8787"
+
+// TestIndex: a browser gets a page that says how to use the sandbox and what it did.
+func TestIndex(t *testing.T) {
+	s := newTest(t, Config{Pages: 10, Scenario: Growth, Faults: Faults{RateLimit: 3}})
+	for range 4 {
+		get(s, path)
+	}
+	settled(t, s, createJob(t, s, "Fix the typos.").ID)
+	w := browse(t, s, http.MethodGet, "/", "127.0.0.1:40000", here)
+	webtest.Wants(t, w.Body.String(), "export DOCGAUGE_BASE_URL=http://"+here, "export DOCGAUGE_PROJECTS=prj_sandbox", "export DOCGAUGE_API_KEY="+DefaultAPIKey)
+	webtest.Wants(t, webtest.Text(w.Body.String()),
+		"120 days of traffic (growth) on 10 pages", "Visitor analytics 3 0 of 3", "prj_sandbox 1 no limit", "Fix the typos.", "completed , pull request", "in 1 file")
+	for _, r := range s.Requests() {
+		if r.Path == "/" {
+			t.Error("a page is one of the requests")
+		}
+	}
+	for target, want := range map[string]int{"/pr/": 200, "/pr/1": 200, "/pr/2": 404, "/nowhere": 404} {
+		if w := browse(t, s, http.MethodGet, target, "127.0.0.1:40000", here); w.Code != want {
+			t.Errorf("%s: %d, want %d", target, w.Code, want)
+		}
+	}
+	if w := browse(t, s, http.MethodPost, "/pr/1", "127.0.0.1:40000", here); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
+		t.Errorf("POST: %d", w.Code)
+	}
+}
+
+// TestIndexIsForBrowsers: API clients get JSON for a path that is not there.
+func TestIndexIsForBrowsers(t *testing.T) {
+	s := newTest(t, Config{Pages: 10})
+	if w := get(s, "/"); w.Code != http.StatusNotFound || !strings.Contains(message(t, w), "not found") {
+		t.Errorf("GET: %d", w.Code)
+	}
+	if w := browse(t, s, http.MethodPost, "/", "127.0.0.1:40000", here); w.Code != http.StatusNotFound {
+		t.Errorf("POST: %d", w.Code)
+	}
+}
+
+// TestIndexKeepsTheKey: only people at this machine see the well-known key and the
+// prompts; a key that somebody chose is shown to nobody.
+func TestIndexKeepsTheKey(t *testing.T) {
+	for name, tc := range map[string]struct {
+		key, from, to        string
+		wantKey, wantPrompts bool
+	}{
+		"here":            {DefaultAPIKey, "127.0.0.1:1", here, true, true},
+		"here, IPv6":      {DefaultAPIKey, "[::1]:1", "[::1]:8787", true, true},
+		"another machine": {DefaultAPIKey, "192.0.2.7:1", "192.0.2.1:8787", false, false},
+		"its own key":     {"sbx_of-somebody", "127.0.0.1:1", here, false, true},
+	} {
+		s := newTest(t, Config{Pages: 10, APIKey: tc.key})
+		if _, err := s.jobs.Create(DefaultProject, "Fix the typos. [sandbox:no-change]"); err != nil {
+			t.Fatal(err)
+		}
+		text := browse(t, s, http.MethodGet, "/", tc.from, tc.to).Body.String()
+		if got := strings.Contains(text, tc.key); got != tc.wantKey {
+			t.Errorf("%s: key %t, want %t", name, got, tc.wantKey)
+		}
+		if got := strings.Contains(text, "Fix the typos."); got != tc.wantPrompts {
+			t.Errorf("%s: prompts %t, want %t", name, got, tc.wantPrompts)
+		}
+		if strings.Contains(text, "export DOCGAUGE_API_KEY") != tc.wantKey || !strings.Contains(text, "export DOCGAUGE_PROJECTS") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+func TestIndexOfAnEventLog(t *testing.T) {
+	f := newLogFile(t, `{"time":"2026-10-13T08:00:00Z","visitor":"a","kind":"human","path":"/x"}`+"\n")
+	s := newTest(t, Config{DataDir: f.dir})
+	webtest.Wants(t, webtest.Text(browse(t, s, http.MethodGet, "/", "127.0.0.1:1", here).Body.String()), "those of the event log events.ndjson")
+}

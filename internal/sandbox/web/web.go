@@ -1,0 +1,174 @@
+// Package web makes the pages that a browser shows of the sandbox: what it is and how
+// to use it, its pull requests, and each of them with its changes.
+//
+// Text of prompts, repositories and diffs stays text; a page has no script and loads
+// nothing. The package decides neither who may see a page nor what it shows: package
+// sandbox hands it values.
+package web
+
+import (
+	"embed"
+	"html/template"
+	"net/http"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/sandbox/agent"
+	"github.com/docgauge/docgauge/internal/sandbox/codehost"
+)
+
+var (
+	//go:embed *.html
+	templates embed.FS
+	//go:embed style.css
+	style string
+
+	look   = htmlview.NewPage(templates, style)
+	policy = "default-src 'none'; style-src " + htmlview.Digest(string(look.Style)) +
+		"; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+// Index is what the page at / shows.
+type Index struct {
+	Traffic string // where the visitors come from: a sentence
+	// Exports are the lines to paste into a shell. KeyNote says where the API key is
+	// if it is not among them.
+	Exports []string
+	KeyNote string
+	Uses    []Use
+	Jobs    []agent.Record // in the order they were created
+	// Prompts reports whether jobs may be named by their prompts.
+	Prompts bool
+	Pulls   []codehost.PullRequest // by number
+	Now     time.Time
+}
+
+// Use is how many requests of a kind there were, and how many more may come now.
+// Limit is 0 where there is none.
+type Use struct {
+	What        string
+	Requests    int64
+	Limit, Left int
+}
+
+// shownItems is how many jobs and how many pull requests the index lists.
+const shownItems = 10
+
+// Page returns the index.
+func (x Index) Page() ([]byte, error) {
+	newest := slices.Clone(x.Jobs)
+	slices.Reverse(newest)
+	var jobs []jobItem
+	for _, j := range newest[:min(len(newest), shownItems)] {
+		jobs = append(jobs, newJobItem(j, x.Prompts, x.Now))
+	}
+	pulls := newPullItems(x.Pulls, x.Now)
+	return look.Render("index", struct {
+		Head                head
+		Index               Index
+		Jobs                []jobItem
+		Pulls               []pullItem
+		MoreJobs, MorePulls int
+	}{
+		newHead(""), x, jobs, pulls[:min(len(pulls), shownItems)],
+		max(0, len(x.Jobs)-shownItems), max(0, len(x.Pulls)-shownItems),
+	})
+}
+
+// Pulls returns the list of pull requests, given by number.
+func Pulls(pulls []codehost.PullRequest, now time.Time) ([]byte, error) {
+	return look.Render("pulls", struct {
+		Head  head
+		Pulls []pullItem
+	}{newHead("Pull requests"), newPullItems(pulls, now)})
+}
+
+// Pull returns the page of a pull request.
+func Pull(pr codehost.PullRequest, now time.Time) ([]byte, error) {
+	return look.Render("pull", struct {
+		Head                head
+		Pull                pullItem
+		Repository, Commits string
+		Updated             htmlview.Moment
+		Files               []file
+	}{
+		newHead(pr.Title), newPullItem(pr, now), repositoryName(pr.Repository), format.Plural(len(pr.Messages), "commit"),
+		htmlview.MomentOf(pr.UpdatedAt, now), parseDiff(pr.Diff),
+	})
+}
+
+// Write sends a page that [Index.Page], [Pulls] or [Pull] made.
+func Write(w http.ResponseWriter, page []byte) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", policy)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Length", strconv.Itoa(len(page)))
+	_, _ = w.Write(page) // a client that went away cannot be told
+}
+
+// head is what every page has.
+type head struct {
+	Style template.CSS
+	Title string // empty: that of the index
+}
+
+func newHead(title string) head { return head{look.Style, title} }
+
+type jobItem struct {
+	ID, Name, State, Tone string
+	Created               htmlview.Moment
+	Link                  string // of its pull request
+}
+
+// tones are the colours of states.
+var tones = map[agent.Status]string{agent.Active: "wait", agent.Completed: "ok", agent.Failed: "bad"}
+
+func newJobItem(j agent.Record, prompts bool, now time.Time) jobItem {
+	item := jobItem{
+		ID: j.ID, State: string(j.Status), Tone: tones[j.Status], Created: htmlview.MomentOf(j.CreatedAt, now), Link: j.Link,
+	}
+	if prompts && len(j.Prompts) > 0 {
+		item.Name = agent.Subject(j.Prompts[0])
+	}
+	return item
+}
+
+type pullItem struct {
+	Number        int
+	Title, Branch string
+	Base          string
+	Messages      []string
+	Opened        htmlview.Moment
+	Changed       summary
+}
+
+func newPullItem(pr codehost.PullRequest, now time.Time) pullItem {
+	return pullItem{
+		pr.Number, pr.Title, pr.Branch, pr.Base, pr.Messages, htmlview.MomentOf(pr.OpenedAt, now), summarize(parseDiff(pr.Diff)),
+	}
+}
+
+// newPullItems lists pull requests, the newest first.
+func newPullItems(pulls []codehost.PullRequest, now time.Time) (items []pullItem) {
+	for _, pr := range slices.Backward(pulls) {
+		items = append(items, newPullItem(pr, now))
+	}
+	return items
+}
+
+// repositoryName is the name of a repository without the directories that it is in
+// on this machine.
+func repositoryName(repository string) string {
+	if filepath.IsAbs(repository) {
+		return path.Base(filepath.ToSlash(repository))
+	}
+	return repository
+}

@@ -1,0 +1,197 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/sandbox/agent"
+	"github.com/docgauge/docgauge/internal/sandbox/codehost"
+)
+
+func TestMain(m *testing.M) { os.Exit(engines.ShareChromium(m)) }
+
+var now = time.Date(2026, 10, 14, 12, 0, 0, 0, time.UTC)
+
+const hostile = `diff --git a/<script>alert(1)</script>.md b/<script>alert(1)</script>.md
+index 0123456789abcdef0123456789abcdef01234567..89abcdef0123456789abcdef0123456789abcdef 100644
+--- a/<script>alert(1)</script>.md
++++ b/<script>alert(1)</script>.md
+@@ -1,3 +1,3 @@ </pre><script>
+ </style></span>
+--- "quoted" & <b>
++++ <script>alert('2')</script>
+-<img src=x onerror=alert(3)>
+\ No newline at end of file
++
+diff --git a/x b/x
+old mode 100644
+new mode 100755
+diff --git "a/na\303\257ve \"name\".md" "b/na\303\257ve \"name\".md"
+new file mode 100644
+index 0000000..89abcde
+--- /dev/null
++++ "b/na\303\257ve \"name\".md"
+@@ -0,0 +1 @@
++one
+diff --git a/old.md b/docs/new.md
+similarity index 100%
+rename from old.md
+rename to docs/new.md
+diff --git a/gone with space.md b/gone with space.md
+deleted file mode 100644
+index 89abcde..0000000
+--- a/gone with space.md	
++++ /dev/null
+@@ -1,2 +0,0 @@
+-diff --git a/y b/y
+-two
+diff --git a/p.png b/p.png
+index 1..2 100644
+Binary files a/p.png and b/p.png differ
+\ The diff is longer than what is shown.
+`
+
+func pull(number int) codehost.PullRequest {
+	return codehost.PullRequest{
+		Number: number, Repository: "/home/somebody/docs", Base: "main", Branch: "docgauge/job_1",
+		BaseCommit: strings.Repeat("b", 40), Head: strings.Repeat("a", 40), Title: "<script>t</script> " + strings.Repeat("long", 20),
+		Messages: []string{"<script>t</script>", "<i>second</i>"}, Diff: hostile, OpenedAt: now.Add(-time.Hour), UpdatedAt: now,
+	}
+}
+
+func index() Index {
+	x := Index{
+		Traffic: "Its visitors are made up.",
+		Exports: []string{"export DOCGAUGE_BASE_URL=http://127.0.0.1:8787", "export DOCGAUGE_PROJECTS=" + strings.Repeat("prj_long,", 30)},
+		KeyNote: "The key is elsewhere.",
+		Uses:    []Use{{What: "Visitor analytics", Requests: 128, Limit: 90, Left: 41}, {What: "Agent jobs of <b>" + strings.Repeat("x", 100), Requests: 7}},
+		Prompts: true, Now: now,
+	}
+	for i := range shownItems + 3 {
+		x.Pulls = append(x.Pulls, pull(i+1))
+		x.Jobs = append(x.Jobs, agent.Record{
+			Job:     agent.Job{ID: fmt.Sprint("job_", i+1), Status: agent.Completed, Link: "/pr/1", CreatedAt: now.Add(-time.Duration(100-i) * time.Hour)},
+			Prompts: []string{"<script>p</script> " + strings.Repeat("w", 90)},
+		})
+	}
+	x.Jobs[11].Status, x.Jobs[12].Status, x.Jobs[12].Link = agent.Failed, agent.Active, ""
+	return x
+}
+
+// made are the pages by name, full and empty.
+func made(t *testing.T) map[string]string {
+	t.Helper()
+	pages := map[string]string{}
+	add := func(name string, page []byte, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[name] = string(page)
+	}
+	text, err := index().Page()
+	add("index", text, err)
+	text, err = Index{Exports: []string{"x"}}.Page()
+	add("index-empty", text, err)
+	text, err = Pulls(index().Pulls, now)
+	add("pulls", text, err)
+	text, err = Pulls(nil, now)
+	add("pulls-empty", text, err)
+	text, err = Pull(pull(7), now)
+	add("pull", text, err)
+	text, err = Pull(codehost.PullRequest{Number: 8, Title: "nothing", Messages: []string{"one"}, OpenedAt: now, UpdatedAt: now}, now)
+	add("pull-empty", text, err)
+	return pages
+}
+
+// TestEscaped: what comes from prompts, repositories and diffs is text, and neither
+// places of this machine nor commit hashes are shown.
+func TestEscaped(t *testing.T) {
+	for name, page := range made(t) {
+		for _, bad := range []string{"<script", "<img", "<i>", "<b>", "/home/somebody", strings.Repeat("a", 40), strings.Repeat("b", 40), "0123456789abcdef"} {
+			if strings.Contains(page, bad) {
+				t.Errorf("%s has %s", name, bad)
+			}
+		}
+		if n := strings.Count(page, "</style>"); n != 1 {
+			t.Errorf("%s has %d ends of a style", name, n)
+		}
+	}
+	w := httptest.NewRecorder()
+	Write(w, []byte(made(t)["pull"]))
+	policy := w.Header().Get("Content-Security-Policy")
+	if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "style-src 'sha256-") || strings.Contains(policy, "unsafe") {
+		t.Errorf("policy %s", policy)
+	}
+}
+
+func TestPagesSayWhatIsThere(t *testing.T) {
+	pages := made(t)
+	webtest.Wants(t, webtest.Text(pages["index"]),
+		"Visitor analytics 128 41 of 90", "7 no limit", "failed", "3 older jobs are not shown", "3 older pull requests", "The key is elsewhere.",
+		"<script>p</script>", "job_13")
+	if strings.Contains(pages["index"], "job_3<") {
+		t.Error("the oldest jobs are shown")
+	}
+	webtest.Wants(t, webtest.Text(pages["index-empty"]), "No job has been created yet.", "No job has opened a pull request here yet.")
+	webtest.Wants(t, webtest.Text(pages["pulls"]), "#13", "+3 −4 in 6 files", "60 min ago")
+	webtest.Wants(t, webtest.Text(pages["pull"]),
+		"2 commits from docgauge/job_1 into main of docs", "60 min ago", "just now", "<script>alert(1)</script>.md +2 −2",
+		"x mode changed", `naïve "name".md new +1 −0`, "docs/new.md renamed from old.md", "gone with space.md deleted +0 −2", "p.png binary",
+		"-<img src=x onerror=alert(3)>", "The diff is longer than what is shown.")
+	webtest.Wants(t, webtest.Text(pages["pull-empty"]), "1 commit", "Nothing was changed.")
+	for _, name := range []string{"pull", "pulls"} {
+		if !strings.Contains(pages[name], `href="/"`) || !strings.Contains(pages[name], `href="/pr/"`) {
+			t.Errorf("%s has no way back", name)
+		}
+	}
+	hidden := index()
+	hidden.Prompts = false
+	if page, err := hidden.Page(); err != nil || strings.Contains(webtest.Text(string(page)), "<script>p") {
+		t.Errorf("prompts are shown: %v", err)
+	}
+}
+
+func TestDiffLines(t *testing.T) {
+	var got []string
+	for _, l := range parseDiff(hostile)[0].Lines {
+		got = append(got, l.Class)
+	}
+	want := []string{"hunk", "plain", "del", "add", "del", "plain", "add"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if files := parseDiff("stray\n@@ -1 +1 @@\n-a\n+b\n"); len(files) != 1 || files[0].Added != 1 || files[0].Removed != 1 {
+		t.Errorf("a diff without a head: %+v", files)
+	}
+}
+
+// TestBrowser looks at every page on a desk and on a phone, light and dark.
+func TestBrowser(t *testing.T) {
+	browser := engines.RunChromium(t)
+	for name, page := range made(t) {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { Write(w, []byte(page)) }))
+		defer server.Close()
+		views := []engines.View{{Width: 1400, Height: 900, Scheme: "light"}, {Width: 400, Height: 800, Scheme: "dark"}}
+		if !strings.HasSuffix(name, "-empty") {
+			views = append(views, engines.View{Width: 1400, Height: 900, Scheme: "dark"}, engines.View{Width: 400, Height: 800, Scheme: "light"})
+		}
+		for _, view := range views {
+			tab := webtest.Page(t, browser, server.URL+"/", view)
+			name := fmt.Sprintf("%s-%d-%s", name, view.Width, view.Scheme)
+			webtest.None(t, tab, name+": wider than its place", engines.TooWide(".heard, pre *, svg", "body, .sheet, .file, li, td, th"))
+			webtest.None(t, tab, name+": hard to read", engines.HardToRead)
+			webtest.None(t, tab, name+": texts that overlap", engines.OnEachOther("main, .masthead, li, tr"))
+			webtest.Keep(t, tab, name)
+		}
+		webtest.Accessible(t, webtest.Page(t, browser, server.URL+"/", engines.View{Width: 1400, Height: 900}))
+	}
+}
