@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -54,6 +55,16 @@ type Snapshot struct {
 	Queue *Queue
 }
 
+// ProjectName is what people are shown for a project: its id if it has no other name.
+func (s *Snapshot) ProjectName(id string) string {
+	for _, p := range s.Projects {
+		if p.ID == id {
+			return cmp.Or(p.Name, id)
+		}
+	}
+	return id
+}
+
 // Queue is the prompt queue and its agent jobs.
 type Queue struct {
 	// Prompts counts the prompts of each project in each state, including 0.
@@ -61,6 +72,10 @@ type Queue struct {
 	// Jobs are the newest job of each prompt, newest first: a bounded number that ended
 	// lately or goes on.
 	Jobs []Job
+	// Waiting are prompts that are not jobs yet, in the order in which they become some: a
+	// bounded number. Of a Job they have no more than the project, the prompt, the title,
+	// the state and the reason.
+	Waiting []Job
 	// Caps bound the number of jobs, and with it their cost.
 	Caps []Cap
 	// Paused is why no prompt is submitted: unknown, unauthorized, operator or new_state;
@@ -160,6 +175,8 @@ type Histogram struct {
 // Budget is a request budget of the API.
 type Budget struct {
 	Name string
+	// Project is whose agent jobs it is for; empty: it is for reading, of all projects.
+	Project string
 	// Limit is requests per hour, 0 is unlimited; Remaining is what is left of it.
 	Limit, Remaining int
 	// Next is when a request may be sent again; zero: now.
@@ -201,6 +218,8 @@ type Run struct {
 // Project is what the ledger should have of a project.
 type Project struct {
 	ID string
+	// Name is what people are shown; empty: the id.
+	Name string
 	// Grids has one entry for each configured granularity, in configured order.
 	Grids []Grid
 }

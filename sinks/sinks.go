@@ -30,8 +30,8 @@ type Sealed interface {
 	Open() (*os.File, error)
 }
 
-// Sink stores windows. It is used by many goroutines at once, but never by two for
-// the same window. Making one connects to nothing; the first use does.
+// Sink stores windows. It is used by many goroutines at once, but never by two that
+// change the same window. Making one connects to nothing; the first use does.
 //
 // Errors that are returned say what happened and where the sink writes; callers know
 // its name and the window. Errors that are yielded name both.

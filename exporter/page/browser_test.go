@@ -49,12 +49,12 @@ func TestBrowserNumbers(t *testing.T) {
 	tab := open(t, browser, s, engines.View{Width: 1440, Height: 900})
 	want := [][]string{}
 	for _, w := range s.Windows {
-		want = append(want, []string{w.Project, webtest.Commas(w.Totals.Total), webtest.Commas(w.Totals.Human), webtest.Commas(w.Totals.AI)})
+		want = append(want, []string{s.ProjectName(w.Project), webtest.Commas(w.Totals.Total), webtest.Commas(w.Totals.Human), webtest.Commas(w.Totals.AI)})
 	}
 	webtest.Equal(t, tab, want, `Array.from(document.querySelectorAll(".card:has(.total)")).map(c => [
-		c.closest(".project").querySelector("h2").lastChild.textContent.trim(),
+		c.closest(".project").querySelector("h2").textContent,
 		...[".total strong", ".split > :nth-child(1) b", ".split > :nth-child(2) b"].map(q => c.querySelector(q).textContent)])`)
-	webtest.Equal(t, tab, []string{"metrics", "healthz", "readyz"}, `Array.from(document.querySelectorAll(".masthead a")).map(a => new URL(a.href).pathname.slice(1))`)
+	webtest.Equal(t, tab, []string{"report", "metrics", "healthz", "readyz"}, `Array.from(document.querySelectorAll(".masthead a, footer a")).map(a => new URL(a.href).pathname.slice(1))`)
 	missing := 0
 	for _, p := range s.Projects {
 		for _, g := range p.Grids {
@@ -78,8 +78,20 @@ func TestBrowserText(t *testing.T) {
 		webtest.Equal(t, tab, want, fmt.Sprintf(`Array.from(document.querySelector(".pages").querySelectorAll("bdi")).map(e => e.%s)`, property))
 	}
 	webtest.Equal(t, tab, 0, `document.querySelectorAll("script, img, iframe, form, [style]").length`)
-	webtest.Equal(t, tab, []bool{false, true}, `(d => { const shut = d.open; d.querySelector("summary").click(); return [shut, d.open] })(document.querySelector("details"))`)
+	webtest.Equal(t, tab, []bool{false, true}, `(d => { const shut = d.open; d.querySelector("summary").click(); return [shut, d.open] })(document.querySelector(".pages details"))`)
 	webtest.Legible(t, tab, "unfolded")
+}
+
+// TestBrowserFolds: the overview leads to a project and unfolds it, without a script, and
+// no bracket stands where a date serves.
+func TestBrowserFolds(t *testing.T) {
+	tab := open(t, engines.RunChromium(t), demo(), engines.View{Width: 400, Height: 800})
+	const folds = `Array.from(document.querySelectorAll(".project > details")).map(d => d.open)`
+	webtest.Equal(t, tab, []bool{true, false}, folds)
+	webtest.Must(t, tab.Eval(t.Context(), `document.querySelectorAll(".overview a")[1].click()`, nil))
+	webtest.Equal(t, tab, []bool{true, true}, folds)
+	webtest.Legible(t, tab, "unfolded-projects")
+	webtest.None(t, tab, "half-open brackets", `Array.from(document.querySelectorAll("[title], title")).map(e => (e.title || e.textContent)).filter(t => /\[\d{4}-/.test(t))`)
 }
 
 // TestBrowserScrolls: a calendar that is wider than its place scrolls, and
@@ -97,7 +109,7 @@ func TestBrowserScrolls(t *testing.T) {
 // open shows a snapshot until the test ends.
 func open(t *testing.T, browser *engines.Chromium, s *exporter.Snapshot, view engines.View) *engines.Tab {
 	t.Helper()
-	server := httptest.NewServer(page.New(func() *exporter.Snapshot { return s }, "v0.4.0"))
+	server := httptest.NewServer(page.New(func() *exporter.Snapshot { return s }, nil, "v0.4.0"))
 	t.Cleanup(server.Close)
 	return webtest.Page(t, browser, server.URL+"/", view)
 }

@@ -29,7 +29,7 @@ func coverageOf(g exporter.Grid, shown int) coverage {
 	case g.Granularity == analytics.Day:
 		c.Hint = "A column is a calendar week."
 	case g.Granularity == analytics.Week:
-		c.Hint = "A row is a year; columns are ISO weeks."
+		c.Hint = "A row is a year; a column is an ISO week."
 	}
 	c.Label = c.Title + " windows:"
 	for _, e := range c.Known.Legend {
@@ -98,23 +98,27 @@ func placeOf(g analytics.Granularity, w analytics.Window) place {
 	day := w.From.Time()
 	switch g {
 	case analytics.Month:
-		return place{int(day.Month()), day.Year(), day.Format("Jan")[:1], strconv.Itoa(day.Year())}
+		return place{int(day.Month()), day.Year(), day.Format("Jan"), strconv.Itoa(day.Year())}
 	case analytics.Week:
 		year, week := day.ISOWeek()
-		return place{week, year, strconv.Itoa(week), strconv.Itoa(year)}
+		return place{week, year, monthBegun(w.From), strconv.Itoa(year)}
 	default:
 		return dayPlace(w.To - 1)
 	}
 }
 
-// dayPlace names a column where a month begins. 1970-01-05 was a Monday.
+// dayPlace counts weeks from a Monday: 1970-01-05 was one.
 func dayPlace(d analytics.Date) place {
 	weekday := (int(d.Weekday()) + 6) % 7
-	p := place{column: (int(d) - weekday + 3) / 7, row: weekday}
-	if monday := (d - analytics.Date(weekday)).Time(); monday.Day() <= 7 {
-		p.columnName = monday.Format("Jan")
+	return place{column: (int(d) - weekday + 3) / 7, row: weekday, columnName: monthBegun(d - analytics.Date(weekday))}
+}
+
+// monthBegun names the month that has its first Monday on a day, if one has.
+func monthBegun(monday analytics.Date) string {
+	if t := monday.Time(); t.Day() <= 7 {
+		return t.Format("Jan")
 	}
-	return p
+	return ""
 }
 
 // calendarOf draws at least one cell.

@@ -17,7 +17,10 @@ func demo() *exporter.Snapshot {
 	s := &exporter.Snapshot{
 		At: now, NextRun: now.Add(46 * time.Minute),
 		LastStart: now.Add(-14 * time.Minute), LastCompletion: now.Add(-13 * time.Minute), LastSuccess: now.Add(-74 * time.Minute),
-		Budgets: []exporter.Budget{{Name: "analytics", Limit: 90, Remaining: 12, Next: now.Add(9 * time.Minute)}},
+		Budgets: []exporter.Budget{
+			{Name: "analytics", Limit: 90, Remaining: 12, Next: now.Add(9 * time.Minute)},
+			{Name: "agent:prj_docs_main", Project: "prj_docs_main", Limit: 90, Remaining: 88}, {Name: "agent:developer-hub", Project: "developer-hub", Limit: 90, Remaining: 90},
+		},
 		Keys: []exporter.Key{
 			{Name: "read", Expires: now.Add(5*24*time.Hour + time.Hour)},
 			{Name: "write", Expires: now.Add(71 * 24 * time.Hour)},
@@ -40,6 +43,7 @@ func demo() *exporter.Snapshot {
 		Runs:  demoRuns(),
 		Queue: demoQueue(),
 	}
+	s.Projects[0].Name = "Product docs"
 	for i, a := range []analytics.Aside{
 		{Reason: analytics.AsideMalformed, Failures: 3, Detail: "GET /v1/analytics/prj_docs_main/visitors: page at offset 750 of day [2026-09-17,2026-09-18): row 12: human is \"<b>many</b>\", not a count"},
 		{Reason: analytics.AsideFailing, Failures: 1, Detail: "the service answered 500 Internal Server Error three times"},
@@ -96,6 +100,10 @@ func demoQueue() *exporter.Queue {
 			{Project: "prj_docs_main", State: "completed", Count: 1}, {Project: "developer-hub", State: "pending", Count: 1},
 			{Project: "developer-hub", State: "unknown", Count: 1}, {Project: "developer-hub", State: "held"},
 		},
+		Waiting: []exporter.Job{
+			{Project: "prj_docs_main", Prompt: "translate.md", Title: "Translate the guides", State: "pending", Reason: "the cap on jobs a day is reached"},
+			{Project: "developer-hub", Prompt: "links.md", State: "pending"},
+		},
 		Jobs: jobs, Paused: "unknown", PausedSince: now.Add(-time.Hour),
 	}
 }
@@ -106,6 +114,7 @@ func good() *exporter.Snapshot {
 	s.Runs, s.Projects = s.Runs[1:3], s.Projects[:1]
 	s.Queue = nil
 	s.Due, s.Asides, s.Finish, s.Keys, s.Sinks = nil, nil, time.Time{}, s.Keys[1:], s.Sinks[:1]
+	s.Budgets = s.Budgets[:1]
 	s.Budgets[0].Remaining, s.Budgets[0].Next = 71, time.Time{}
 	return s
 }

@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"html/template"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/exporter"
@@ -32,6 +33,7 @@ type document struct {
 	Version  string
 	At       htmlview.Moment
 	State    state
+	Overview *overview // nil: there is one project
 	Projects []project
 	Backlog  backlog
 	Budgets  []budget
@@ -41,12 +43,16 @@ type document struct {
 	Queue    *queue // nil: none is configured
 }
 
-func documentOf(s *exporter.Snapshot, version string) document {
+func documentOf(v view, version string) document {
+	s := v.snapshot
 	d := document{
 		Style: kind.Style, Version: version, At: htmlview.MomentOf(s.At, s.At),
 		Projects: projects(s), Backlog: backlogOf(s), Budgets: budgets(s), Runs: runs(s), Sinks: sinks(s), Keys: keys(s), Queue: queueOf(s),
 	}
-	d.State = stateOf(s, &d)
+	if len(d.Projects) > 1 {
+		d.Overview = overviewOf(s, d.Projects)
+	}
+	d.State = stateOf(v, &d)
 	return d
 }
 
@@ -54,48 +60,89 @@ func documentOf(s *exporter.Snapshot, version string) document {
 type state struct {
 	Tone     string // ok, wait, bad
 	Headline string
-	Last     *run   // the newest run
+	Told     string // the last run in a sentence
 	Message  string // what went wrong in it, shortened; the table of runs has it whole
+	Remedy   string // a link to what to do about that
 	Next     htmlview.Moment
 	Success  htmlview.Moment
 	Aside    *asideCount // nil: none
+	Left     string      // requests for reading, 12 of 90; empty: that is not known
 	Concerns []concern
 }
 
 // asideCount is how many windows are set aside, and the heading of the first list.
 type asideCount struct{ Count, Anchor string }
 
-// concern is something an operator should look at.
-type concern struct{ Name, Text string }
+// concern is something an operator should look at. Remedy is a link to what to do.
+type concern struct{ Name, Text, Remedy string }
 
-func stateOf(s *exporter.Snapshot, d *document) state {
-	st := state{Next: htmlview.MomentOf(s.NextRun, s.At), Success: htmlview.MomentOf(s.LastSuccess, s.At)}
-	if len(d.Runs) > 0 {
-		st.Last, st.Message = &d.Runs[0], format.Cut(d.Runs[0].Message, maxError)
+// The alerts whose sections of the runbook the page links to.
+const (
+	ruleExportFailing = "DocgaugeExportFailing"
+	ruleKeyExpiring   = "DocgaugeKeyExpiring"
+	ruleKeyRejected   = "DocgaugeKeyRejected"
+	ruleQueuePaused   = "DocgaugeQueuePaused"
+	ruleSetAside      = "DocgaugeWindowsSetAside"
+	ruleSinkFailing   = "DocgaugeSinkFailing"
+)
+
+// remedy links to the section of the runbook about an alert.
+func remedy(rule string) string {
+	return "https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#" + strings.ToLower(rule)
+}
+
+func stateOf(v view, d *document) state {
+	s := v.snapshot
+	st := state{
+		Told: "No export has run with this state directory.", Remedy: remedy(ruleExportFailing),
+		Next: htmlview.MomentOf(s.NextRun, s.At), Success: htmlview.MomentOf(s.LastSuccess, s.At),
 	}
-	st.Tone, st.Headline = headline(st.Last, d.Backlog.Total, len(s.Asides))
+	var last *run
+	if len(d.Runs) > 0 {
+		last = &d.Runs[0]
+		st.Told, st.Message = told(s), format.Cut(last.Message, maxError)
+	}
+	st.Tone, st.Headline = headline(last, d.Backlog.Total, len(s.Asides))
 	for _, p := range d.Projects {
 		if p.Waiting != nil && len(s.Asides) > 0 && p.ID == s.Asides[0].Project {
 			st.Aside = &asideCount{format.Commas(len(s.Asides)), p.Waiting.Anchor}
 		}
 	}
+	for _, b := range d.Budgets {
+		if b.Reading && !b.Unlimited {
+			st.Left = b.Remaining + " of " + b.Limit
+		}
+	}
+	st.Concerns = concerns(d)
+	if len(st.Concerns) > 0 && st.Tone == "ok" {
+		st.Tone = "wait"
+	}
+	if a := v.alert; a.Text != "" {
+		st.Tone, st.Headline = "bad", a.Headline
+		st.Concerns = append([]concern{{"Not ready", a.Text, remedy(a.Rule)}}, st.Concerns...)
+	}
+	return st
+}
+
+func concerns(d *document) (out []concern) {
 	for _, k := range d.Keys {
+		rule := ruleKeyExpiring
+		if k.Rejected {
+			rule = ruleKeyRejected
+		}
 		if k.Concern != "" {
-			st.Concerns = append(st.Concerns, concern{"API key " + k.Name, k.Concern})
+			out = append(out, concern{"API key " + k.Name, k.Concern, remedy(rule)})
 		}
 	}
 	for _, k := range d.Sinks {
 		if k.Problem != "" {
-			st.Concerns = append(st.Concerns, concern{"Sink " + k.Name, k.Problem})
+			out = append(out, concern{"Sink " + k.Name, k.Problem, remedy(ruleSinkFailing)})
 		}
 	}
 	if d.Queue != nil && d.Queue.Paused != "" {
-		st.Concerns = append(st.Concerns, concern{"Agent jobs", d.Queue.Paused})
+		out = append(out, concern{"Agent jobs", d.Queue.Paused, remedy(ruleQueuePaused)})
 	}
-	if len(st.Concerns) > 0 && st.Tone == "ok" {
-		st.Tone = "wait"
-	}
-	return st
+	return out
 }
 
 func headline(last *run, due, aside int) (tone, text string) {
@@ -117,9 +164,34 @@ func headline(last *run, due, aside int) (tone, text string) {
 	}
 }
 
+// told is what the newest run of a snapshot did, in a sentence.
+func told(s *exporter.Snapshot) string {
+	r := s.Runs[0]
+	began := htmlview.MomentOf(r.Started, s.At).Age
+	if r.Outcome == "" {
+		return "It started " + began + " and has not ended: it is running, or was killed."
+	}
+	text := "The last run started " + began
+	if took := r.Finished.Sub(r.Started); took >= time.Second {
+		text += " and took " + htmlview.Took(took)
+	}
+	done := format.Plural(r.Windows, "window") + ", " + format.Plural(r.Requests, "request")
+	switch {
+	case r.Outcome == "deferred" && r.Windows == 0:
+		return text + ". It read no window, because the requests of this hour are used up."
+	case r.Outcome == "deferred":
+		return text + ": " + done + ". The rest waits for the request budget."
+	case r.Outcome == "success" && r.Windows == 0:
+		return text + ". It read no window, because none was due (" + format.Plural(r.Requests, "request") + ")."
+	}
+	return text + ": " + done + "."
+}
+
 type project struct {
-	ID       string
-	Anchor   string // of its heading
+	ID, Name string
+	Anchor   string // of its content
+	Folds    bool
+	Open     bool // at first
 	Cards    []card
 	Waiting  *waiting // nil: nothing waits
 	Tables   []htmlview.PageTable
@@ -148,10 +220,10 @@ func projects(s *exporter.Snapshot) (out []project) {
 	cells := min(maxCells, max(minCells, maxAllCells/max(grids, 1)))
 	rows := min(maxPages, max(firstPages, maxRows/max(len(s.Windows), 1)))
 	for i, p := range s.Projects {
-		v := project{ID: p.ID, Anchor: fmt.Sprintf("p%d", i)}
+		v := project{ID: p.ID, Name: s.ProjectName(p.ID), Anchor: fmt.Sprintf("p%d", i), Folds: len(s.Projects) > 1, Open: i == 0}
 		v.Waiting = waitingOf(s, p, v.Anchor+"w")
 		for j, g := range p.Grids {
-			c := card{ID: fmt.Sprintf("p%dg%d", i, j), Title: htmlview.Title(g.Granularity), Newest: htmlview.CardOf(g)}
+			c := card{ID: fmt.Sprintf("p%dg%d", i, j), Title: htmlview.Title(g.Granularity), Newest: htmlview.CardOf(g, htmlview.Comparison{})}
 			c.Trend = htmlview.ChartOf(g, g.Cells[max(0, len(g.Cells)-maxTrend):], 3)
 			for _, w := range s.Windows {
 				if w.Project != p.ID || w.Granularity != g.Granularity {
@@ -215,6 +287,7 @@ func pagesOf(w exporter.Window, rows int) htmlview.PageTable {
 // that are set aside, and those whose rows are read once they have settled.
 type waiting struct {
 	Anchor  string // of its heading
+	Remedy  string // a link to what to do about windows that are set aside; empty: none is
 	Windows []waitingWindow
 	More    string // how many are not listed; empty: none
 }
@@ -254,6 +327,7 @@ func waitingOf(s *exporter.Snapshot, p exporter.Project, anchor string) *waiting
 		if !known {
 			why = string(a.Reason)
 		}
+		w.Remedy = remedy(ruleSetAside)
 		add(waitingWindow{
 			Span: htmlview.SpanOf(a.Granularity, a.Window), Title: htmlview.Title(a.Granularity),
 			Why: "Set aside: " + why, Note: "in " + format.Plural(a.Failures, "run"),

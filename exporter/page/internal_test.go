@@ -1,13 +1,7 @@
 package page
 
 import (
-	"errors"
 	"math"
-	"net/http"
-	"net/http/httptest"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,39 +87,5 @@ func TestCalendarPlaces(t *testing.T) {
 		if p := placeOf(tc.g, w); p.column != tc.column || p.row != tc.row {
 			t.Errorf("%s %v: column %d, row %d", tc.g, w, p.column, p.row)
 		}
-	}
-}
-
-func TestOncePerSnapshot(t *testing.T) {
-	var current atomic.Pointer[exporter.Snapshot]
-	var made atomic.Int32
-	h := &handler{current: current.Load, render: func(*exporter.Snapshot) ([]byte, error) {
-		made.Add(1)
-		return []byte("page"), nil
-	}}
-	view := func() { h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)) }
-	for want := range int32(3) {
-		var views sync.WaitGroup
-		for range 20 {
-			views.Go(view)
-		}
-		views.Wait()
-		if got := made.Load(); got != want+1 {
-			t.Errorf("%d pages made for %d snapshots", got, want+1)
-		}
-		current.Store(new(exporter.Snapshot))
-	}
-}
-
-func TestFailedPageIsNoPage(t *testing.T) {
-	fault := errors.New("no such field")
-	h := &handler{current: func() *exporter.Snapshot { return nil }, render: func(*exporter.Snapshot) ([]byte, error) { return nil, fault }}
-	for _, want := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable} {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-		if w.Code != want || strings.Contains(w.Body.String(), "<") {
-			t.Errorf("%d %q, want %d", w.Code, w.Body, want)
-		}
-		h.render = func(*exporter.Snapshot) ([]byte, error) { return []byte("starting"), nil }
 	}
 }

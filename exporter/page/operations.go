@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +38,7 @@ func backlogOf(s *exporter.Snapshot) backlog {
 			continue
 		}
 		b.Total += d.Count
-		b.Rows = append(b.Rows, due{d.Project, htmlview.Title(d.Granularity), d.Reason, dueReasons[d.Reason], format.Commas(d.Count)})
+		b.Rows = append(b.Rows, due{s.ProjectName(d.Project), htmlview.Title(d.Granularity), d.Reason, dueReasons[d.Reason], format.Commas(d.Count)})
 	}
 	b.Count, b.Text = format.Commas(b.Total), format.Plural(b.Total, "window")
 	var waits []string
@@ -66,6 +67,7 @@ func backlogOf(s *exporter.Snapshot) backlog {
 // budget is a request budget. Bar is the share that is left, of 100.
 type budget struct {
 	Name, Remaining, Limit string
+	Reading                bool // of all projects
 	Unlimited              bool
 	Bar                    int
 	Next                   htmlview.Moment // none: now
@@ -73,7 +75,17 @@ type budget struct {
 
 func budgets(s *exporter.Snapshot) (out []budget) {
 	for _, b := range s.Budgets {
-		v := budget{Name: b.Name, Remaining: format.Commas(b.Remaining), Limit: format.Commas(b.Limit), Unlimited: b.Limit <= 0}
+		v := budget{
+			Name: "Reading", Remaining: format.Commas(b.Remaining), Limit: format.Commas(b.Limit),
+			Reading: b.Project == "", Unlimited: b.Limit <= 0,
+		}
+		switch {
+		case b.Project == "":
+		case len(s.Projects) > 1:
+			v.Name = "Agent jobs, " + s.ProjectName(b.Project)
+		default:
+			v.Name = "Agent jobs"
+		}
 		if !v.Unlimited {
 			v.Bar = min(max(b.Remaining*100/b.Limit, 0), 100)
 		}
@@ -87,21 +99,18 @@ func budgets(s *exporter.Snapshot) (out []budget) {
 
 // run is one export run. Outcome is that of the snapshot.
 type run struct {
-	Outcome                   string
-	Words                     htmlview.Outcome
-	Started                   htmlview.Moment
-	Took, Windows, Requests   string
-	WindowsText, RequestsText string
-	Message                   string
+	Outcome                 string
+	Words                   htmlview.Outcome
+	Started                 htmlview.Moment
+	Took, Windows, Requests string
+	Message                 string
 }
 
 func runs(s *exporter.Snapshot) (out []run) {
 	for _, r := range s.Runs[:min(len(s.Runs), maxRuns)] {
 		v := run{
 			Outcome: r.Outcome, Words: htmlview.OutcomeOf(r), Started: htmlview.MomentOf(r.Started, s.At),
-			Windows: format.Commas(r.Windows), Requests: format.Commas(r.Requests),
-			WindowsText: format.Plural(r.Windows, "window"), RequestsText: format.Plural(r.Requests, "request"),
-			Message: r.Message,
+			Windows: format.Commas(r.Windows), Requests: format.Commas(r.Requests), Message: r.Message,
 		}
 		if !r.Finished.IsZero() {
 			v.Took = htmlview.Took(r.Finished.Sub(r.Started))
@@ -131,6 +140,7 @@ func sinks(s *exporter.Snapshot) (out []sink) {
 // key is an API key. Concern is what is wrong with it, or soon will be.
 type key struct {
 	Name, Expires, ISO, Left, Concern string
+	Rejected                          bool
 }
 
 const (
@@ -140,7 +150,7 @@ const (
 
 func keys(s *exporter.Snapshot) (out []key) {
 	for _, k := range s.Keys {
-		v := key{Name: k.Name}
+		v := key{Name: k.Name, Rejected: k.Rejected}
 		left := k.Expires.Sub(s.At)
 		if !k.Expires.IsZero() {
 			v.Expires, v.ISO = k.Expires.UTC().Format(time.DateOnly), k.Expires.UTC().Format(time.RFC3339)
@@ -189,8 +199,12 @@ func queueOf(s *exporter.Snapshot) *queue {
 	for i, state := range states {
 		states[i] = format.Commas(sums[state]) + " " + state
 	}
+	name := s.ProjectName
+	if len(s.Projects) < 2 {
+		name = nil
+	}
 	return &queue{
 		Text:   cmp.Or(strings.Join(states, ", "), "No prompts"),
-		Paused: htmlview.Paused(*s.Queue), Jobs: htmlview.JobTableOf(s.Queue.Jobs, len(s.Projects) > 1, s.At, maxJobs),
+		Paused: htmlview.Paused(*s.Queue), Jobs: htmlview.JobTableOf(slices.Concat(s.Queue.Waiting, s.Queue.Jobs), name, s.At, maxJobs),
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +21,7 @@ import (
 func get(t testing.TB, s *exporter.Snapshot, version string) (code int, body string) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	page.New(func() *exporter.Snapshot { return s }, version).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	page.New(func() *exporter.Snapshot { return s }, nil, version).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	return w.Code, w.Body.String()
 }
 
@@ -56,9 +58,9 @@ func TestNumbers(t *testing.T) {
 			}
 		}
 	}
-	webtest.Wants(t, got, "docgauge v0.4.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min", "Windows due 14 Set aside 2 Budget", "12 of 90 left",
+	webtest.Wants(t, got, "docgauge v0.4.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min", "Windows due 14 Set aside 2 Requests left 12 of 90 this hour",
 		"Waiting for the request budget", "14 windows due. Within the budget, the last can be read by 2026-10-06 13:31 in 3 h",
-		"prj_docs_main Day missing not read yet 9", "developer-hub 28 days missing not read yet 4",
+		"Product docs Day missing not read yet 9", "developer-hub 28 days missing not read yet 4",
 		"2026-10-06 07:17 3 h ago failed in 99 s 7 40 export prj_docs_main day [2026-10-05,2026-10-06): sinks/clickhouse: insert 812 rows",
 		"clickhouse clickhouse://clickhouse.internal:9000/docs 2026-10-06 09:17 74 min ago 14 dial tcp",
 		"read 2026-10-11 5 days left expires on 2026-10-11, 5 days left", "write 2026-12-16 71 days left in use",
@@ -69,8 +71,9 @@ func TestNumbers(t *testing.T) {
 func TestText(t *testing.T) {
 	const evil = `"'><script>alert(1)</script><img src=x onerror=alert(1)></style>{{.}}` + "\x00\xff\u202e"
 	s := demo()
-	s.Projects[0].ID, s.Sinks[0].Name, s.Sinks[0].Location, s.Sinks[0].Problem = evil, evil, evil, evil
-	s.Keys[0].Name, s.Keys[0].Rejected, s.Budgets[0].Name = evil, true, evil
+	s.Projects[0].ID, s.Projects[0].Name, s.Projects[1].Name = evil, "", evil
+	s.Sinks[0].Name, s.Sinks[0].Location, s.Sinks[0].Problem = evil, evil, evil
+	s.Keys[0].Name, s.Keys[0].Rejected, s.Budgets[1].Project = evil, true, evil
 	s.Runs[0].Message, s.Runs[0].Outcome, s.Runs[1].Outcome = evil, "failed", evil
 	s.Due[0].Project, s.Due[0].Reason = evil, evil
 	for i := range s.Asides {
@@ -100,7 +103,7 @@ func TestText(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	h := page.New(demo, "")
+	h := page.New(demo, nil, "")
 	for _, tc := range []struct {
 		method, path string
 		code         int
@@ -139,7 +142,7 @@ func TestHeaders(t *testing.T) {
 func TestCompression(t *testing.T) {
 	s := demo()
 	_, want := get(t, s, "")
-	h := page.New(func() *exporter.Snapshot { return s }, "")
+	h := page.New(func() *exporter.Snapshot { return s }, nil, "")
 	for encoding, compressed := range map[string]bool{
 		"": false, "gzip": true, "GZIP": true, "br, gzip;q=0.5": true, "gzip;q=0": false, "gzip; q=0.000, identity": false, "notgzip": false,
 	} {
@@ -169,7 +172,8 @@ func TestCompression(t *testing.T) {
 // TestQueue: jobs of all projects, and why no prompt is submitted.
 func TestQueue(t *testing.T) {
 	_, body := get(t, demo(), "")
-	webtest.Wants(t, webtest.Text(body), "4 pending, 1 active, 1 completed, 1 unknown", "paused since 2026-10-06 09:31 UTC",
+	webtest.Wants(t, webtest.Text(body), "4 pending, 1 active, 1 completed, 1 unknown", "Translate the guides translate.md the cap on jobs a day is reached Product docs pending – – –",
+		"paused since 2026-10-06 09:31 UTC",
 		"Pages that lost readers", "stalled", "fix-<b>typos</b>.md", "#431")
 	if strings.Contains(body, `href="javascript:`) {
 		t.Error("an unsafe link can be followed")
@@ -208,7 +212,7 @@ func TestNothingYet(t *testing.T) {
 		{Granularity: analytics.Month},
 	}}}}
 	_, body := get(t, s, "")
-	webtest.Wants(t, webtest.Text(body), "No run yet No export has run", "Last success never", "Next run not scheduled", "Windows due 0 Project",
+	webtest.Wants(t, webtest.Text(body), "No run yet No export has run", "Last success never", "Next run not scheduled", "Windows due 0 p p Report",
 		"Day No complete window has been read yet.", "Day 0 of 1 window Mon Wed Fri Sun 1 missing", "Month 0 of 0 windows No window is complete yet.",
 		"no windows due", "No budget is configured", "No key is configured", "No sink is configured")
 	webtest.Wants(t, body, `http-equiv="refresh" content="60"`)
@@ -216,11 +220,16 @@ func TestNothingYet(t *testing.T) {
 
 func TestBacklogAndBudget(t *testing.T) {
 	s := demo()
-	s.Budgets = []exporter.Budget{{Name: "spare", Limit: 90, Remaining: 90, Next: now.Add(-time.Second)}, {Name: "free", Remaining: 5}}
+	s.Budgets = []exporter.Budget{{Name: "analytics", Remaining: 5}, {Name: "agent:prj_docs_main", Project: "prj_docs_main", Limit: 90, Remaining: 90, Next: now.Add(-time.Second)}}
 	_, body := get(t, s, "")
 	got := webtest.Text(body)
-	webtest.Wants(t, got, "spare 90 of 90 requests left this hour", "free unlimited")
-	if n := strings.Count(body, "<td>Day</td>") + strings.Count(got, "prj_docs_main Day settle"); n != 1 {
+	webtest.Wants(t, got, "Reading unlimited", "Agent jobs, Product docs 90 of 90 requests left this hour")
+	for _, bad := range []string{"agent:", "may be sent", "Requests left", "Next request"} {
+		if strings.Contains(got, bad) {
+			t.Errorf("the page says %q", bad)
+		}
+	}
+	if n := strings.Count(body, "<td>Day</td>") + strings.Count(got, "Product docs Day settle"); n != 1 {
 		t.Errorf("%d rows of days in the backlog, want one: those with nothing due are left out\n%s", n, got)
 	}
 	s.Due, s.Finish = nil, time.Time{}
@@ -231,6 +240,49 @@ func TestBacklogAndBudget(t *testing.T) {
 	webtest.Wants(t, webtest.Text(body), "Not counted: 2 windows set aside. Request budget")
 	_, body = get(t, good(), "")
 	webtest.Wants(t, webtest.Text(body), "Up to date: no windows due.")
+}
+
+// TestOverview: several projects have a row each, and can be folded; only the first is
+// open. One project has neither.
+func TestOverview(t *testing.T) {
+	_, body := get(t, demo(), "")
+	webtest.Wants(t, webtest.Text(body), "Product docs 2,235 ▲ 11.2% Mon 5 Oct 2026 8,337 ▼ 6.3% 28 Sep – 4 Oct 2026 2 windows set aside 3 4 ",
+		"developer-hub 120 ▲ 10.1% Mon 5 Oct 2026 481 ▲ 11.9% 28 Sep – 4 Oct 2026 4 windows due 0 2 ")
+	webtest.Wants(t, body, `<a href="report?project=prj_docs_main">`)
+	if open, all := strings.Count(body, "<details open>\n<summary><h2"), strings.Count(body, "<summary><h2"); open != 1 || all != 2 {
+		t.Errorf("%d of %d projects are open", open, all)
+	}
+	_, body = get(t, good(), "")
+	if strings.Contains(body, "<summary><h2") || strings.Contains(webtest.Text(body), "Newest day") {
+		t.Error("one project can be folded, or has an overview")
+	}
+}
+
+// TestRemedies: whatever needs attention links to a section of the runbook that exists.
+func TestRemedies(t *testing.T) {
+	book, err := os.ReadFile("../../docs/runbook.md")
+	webtest.Must(t, err)
+	sections := map[string]bool{}
+	for line := range strings.Lines(string(book)) {
+		if title, is := strings.CutPrefix(line, "### "); is {
+			sections[strings.ToLower(strings.TrimSpace(title))] = true
+		}
+	}
+	s := failed()
+	w := httptest.NewRecorder()
+	page.New(func() *exporter.Snapshot { return s }, func() page.Alert {
+		return page.Alert{Headline: "The state cannot be read", Text: "disk <b>full</b>", Rule: "DocgaugeSnapshotOld"}
+	}, "").ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	webtest.Wants(t, webtest.Text(w.Body.String()), "The state cannot be read The last run started", "Not ready: disk <b>full</b> What to do API key read: rejected")
+	found := map[string]bool{}
+	for _, m := range regexp.MustCompile(`href="https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#([^"]*)"`).FindAllStringSubmatch(w.Body.String(), -1) {
+		if found[m[1]] = true; !sections[m[1]] {
+			t.Errorf("the runbook has no section %s", m[1])
+		}
+	}
+	if len(found) != 6 {
+		t.Errorf("%d sections of the runbook are linked: %v", len(found), found)
+	}
 }
 
 // TestWindowsThatWait: what is set aside and what waits for its rows is listed
@@ -260,7 +312,7 @@ func TestWindowsThatWait(t *testing.T) {
 		s.Asides = append(s.Asides, a)
 	}
 	_, body = get(t, s, "")
-	webtest.Wants(t, webtest.Text(body), "Set aside 32 Budget", "Set aside: of another time", "22 more windows: docgauge plan lists them.")
+	webtest.Wants(t, webtest.Text(body), "Set aside 32 Requests left", "Set aside: of another time", "22 more windows: docgauge plan lists them.")
 	if n := strings.Count(body, "Set aside: "); n != 10 || len(body) > 1<<20 {
 		t.Errorf("%d windows are listed in %d bytes", n, len(body))
 	}
@@ -302,8 +354,11 @@ func TestHeadlines(t *testing.T) {
 		{exporter.Run{Outcome: "failed", Message: "disk full"}, 3, "Last run failed The last run started 5 min ago and took 30 s: 1 window, 2 requests. disk full"},
 		{exporter.Run{Outcome: "interrupted"}, 0, "Last run interrupted The last run"},
 		{exporter.Run{}, 0, "A run is in progress It started 5 min ago and has not ended"},
+		{exporter.Run{Outcome: "deferred", Windows: -1, Requests: -2}, 3, "The last run started 5 min ago and took 30 s. It read no window, because the requests of this hour are used up. Values"},
+		{exporter.Run{Outcome: "success", Windows: -1, Requests: -1}, 0, "It read no window, because none was due (1 request). Values"},
 	} {
-		tc.run.Started, tc.run.Windows, tc.run.Requests = now.Add(-5*time.Minute), 1, 2
+		tc.run.Started = now.Add(-5 * time.Minute)
+		tc.run.Windows, tc.run.Requests = tc.run.Windows+1, tc.run.Requests+2
 		if tc.run.Outcome != "" {
 			tc.run.Finished = tc.run.Started.Add(30 * time.Second)
 		}

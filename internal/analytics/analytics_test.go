@@ -71,3 +71,29 @@ func TestCheckProject(t *testing.T) {
 		}
 	}
 }
+
+// TestEarlier: windows before another one, which share no day with it, and the one a
+// year before.
+func TestEarlier(t *testing.T) {
+	d := NewDate
+	for _, tc := range []struct {
+		g               Granularity
+		from, to        Date
+		n               int
+		earlier, before Window
+	}{
+		{Day, d(2026, 3, 1), d(2026, 3, 2), 7, Window{d(2026, 2, 22), d(2026, 2, 23)}, Window{d(2025, 3, 2), d(2025, 3, 3)}},
+		{Week, d(2026, 9, 28), d(2026, 10, 5), 2, Window{d(2026, 9, 14), d(2026, 9, 21)}, Window{d(2025, 9, 29), d(2025, 10, 6)}},
+		{Month, d(2026, 3, 1), d(2026, 4, 1), 1, Window{d(2026, 2, 1), d(2026, 3, 1)}, Window{d(2025, 3, 1), d(2025, 4, 1)}},
+		{Month, d(2028, 2, 1), d(2028, 3, 1), 14, Window{d(2026, 12, 1), d(2027, 1, 1)}, Window{d(2027, 2, 1), d(2027, 3, 1)}},
+		{"28d", d(2026, 3, 1), d(2026, 3, 29), 1, Window{d(2026, 2, 1), d(2026, 3, 1)}, Window{d(2025, 3, 2), d(2025, 3, 30)}},
+	} {
+		w := Window{tc.from, tc.to}
+		if got := tc.g.Earlier(w, tc.n); got != tc.earlier {
+			t.Errorf("%s %s, %d before: %s, want %s", tc.g, w, tc.n, got, tc.earlier)
+		}
+		if got := tc.g.YearBefore(w); got != tc.before {
+			t.Errorf("%s %s, a year before: %s, want %s", tc.g, w, got, tc.before)
+		}
+	}
+}

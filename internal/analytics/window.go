@@ -62,6 +62,28 @@ func (g Granularity) RollingDays() int {
 	return n
 }
 
+// Earlier returns the nth window of g before w: each ends where the next begins, so
+// they share no day, even if windows roll.
+func (g Granularity) Earlier(w Window, n int) Window {
+	if g == Month {
+		first := w.From.Time()
+		month := func(ago int) Date { return NewDate(first.Year(), first.Month()-time.Month(ago), 1) }
+		return Window{month(n), month(n - 1)}
+	}
+	days := Date(n * w.Days())
+	return Window{w.From - days, w.To - days}
+}
+
+// YearBefore returns the window of g a year before w: the same month, or the window 52
+// weeks before, which has the same weekdays.
+func (g Granularity) YearBefore(w Window) Window {
+	const weeks = 52 * 7
+	if g == Month {
+		return g.Earlier(w, 12)
+	}
+	return Window{w.From - weeks, w.To - weeks}
+}
+
 // Spec is one configured granularity: what DOCGAUGE_WINDOWS lists.
 type Spec struct {
 	Granularity Granularity

@@ -105,8 +105,8 @@ var allowed = map[string][]string{
 
 	"internal/daemon": {
 		"exporter", "exporter/page", "exporter/server", "internal/app", "internal/clock", "internal/config", "internal/coverage",
-		"internal/export", "internal/jobs", "internal/jobs/journal", "internal/jobs/notify", "internal/prompts", "internal/snapshot",
-		"internal/state", "schedule", "sinks",
+		"internal/export", "internal/jobs", "internal/jobs/journal", "internal/jobs/notify", "internal/prompts", "internal/report",
+		"internal/snapshot", "internal/state", "schedule", "sinks",
 	},
 
 	"internal/cli": {

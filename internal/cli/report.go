@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ import (
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/internal/snapshot"
@@ -28,8 +30,8 @@ import (
 
 // reportOptions are the flags of report.
 type reportOptions struct {
-	from, to, project, archive, out string
-	pages                           int
+	from, to, project, archive, out, title, compare string
+	pages                                           int
 }
 
 func (a *Program) reportCommand() *cobra.Command {
@@ -48,9 +50,14 @@ and it can run during an export.
 --from and --to keep the windows that lie entirely inside [from,to); the newest
 window and the pages that rise and fall are then those as of --to.
 
+The newest windows are compared with those before them, a day with the same weekday
+first. --compare year compares them with those a year before (52 weeks, or the same
+month), --compare 3 with those three windows before.
+
 ` + exitCodes,
 		Example: `  docgauge report
   docgauge report --project prj_a --from 2026-10-01 --to 2026-11-01 -o october.html
+  docgauge report --title 'Readers of our docs' --compare year
   docgauge report -o - | ssh web 'cat >/srv/www/docs-readers.html'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.report(cmd.Context(), o) },
@@ -61,6 +68,8 @@ window and the pages that rise and fall are then those as of --to.
 	f.StringVar(&o.to, "to", "", "only windows that end on or before this day (exclusive end, YYYY-MM-DD)")
 	f.StringVar(&o.project, "project", "", "comma-separated projects (default: all that the archive has)")
 	f.IntVar(&o.pages, "pages", 50, "pages shown of the newest window of each granularity")
+	f.StringVar(&o.title, "title", "", "heading of the page (default: the names of the projects, DOCGAUGE_PROJECT_NAMES)")
+	f.StringVar(&o.compare, "compare", "previous", "earlier window to compare with: previous, year, or a number of windows")
 	f.StringVar(&o.archive, "archive", "", "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
 	return cmd
 }
@@ -95,7 +104,7 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 }
 
 func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Sink, o reportOptions) (r report.Report, err error) {
-	q := report.Options{Now: a.now(), Order: c.Projects, Pages: o.pages}
+	q := report.Options{Now: a.now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages}
 	if q.From, err = dateFlag("from", o.from); err != nil {
 		return r, err
 	}
@@ -108,6 +117,9 @@ func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Si
 	if o.pages < 0 {
 		return r, usageError{fmt.Errorf("--pages %d: want 0 or more", o.pages)}
 	}
+	if q.Against, err = comparison(o.compare); err != nil {
+		return r, err
+	}
 	if o.project != "" {
 		q.Projects = strings.Split(o.project, ",")
 	}
@@ -118,9 +130,26 @@ func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Si
 	if err != nil {
 		return r, err
 	}
-	r.Version = a.Version
+	r.Version, r.Title = a.Version, o.title
 	r.State, err = a.reportState(ctx, c, r)
 	return r, err
+}
+
+// maxCompared is how many windows before another one --compare can reach.
+const maxCompared = 1000
+
+// comparison reads the value of --compare.
+func comparison(text string) (c htmlview.Comparison, err error) {
+	switch text {
+	case "previous":
+		return c, nil
+	case "year":
+		return htmlview.Comparison{Year: true}, nil
+	}
+	if c.Windows, err = strconv.Atoi(text); err != nil || c.Windows < 1 || c.Windows > maxCompared {
+		return c, usageError{fmt.Errorf("--compare %.40q: want previous, year, or a number of windows from 1 to %d", text, maxCompared)}
+	}
+	return c, nil
 }
 
 // dateFlag reads the value of a flag; nil is no limit.

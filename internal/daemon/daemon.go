@@ -25,6 +25,7 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/export"
+	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
@@ -66,16 +67,19 @@ type Daemon struct {
 	started  time.Time
 	health   health
 	queue    *queue // nil where none is configured
-	// changed asks for a new snapshot, recheck for a check of the sinks.
-	changed, recheck chan struct{}
+	report   *report.Live
+	// changed asks for a new snapshot, recheck for a check of the sinks; renewed says
+	// that there is a new one.
+	changed, recheck, renewed chan struct{}
 }
 
 // New returns a daemon over what a has opened for an export.
 func New(a *app.App, p export.Progress, observe func(export.Event)) *Daemon {
 	d := &Daemon{
 		app: a, snapshot: snapshot.New(a), started: a.Now(),
-		changed: make(chan struct{}, 1), recheck: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1), recheck: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
 	}
+	d.report = report.NewLive(d.values.Load, a.Config.Build.Version)
 	d.runner = export.NewRunner(a, d.snapshot.Read, p, observe)
 	d.runner.Committed = func() { requestOnce(d.changed) }
 	return d
@@ -142,13 +146,16 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 	group.Go(func() error { app.WatchSecrets(ctx, c, hangups[2], log); return nil })
 	group.Go(func() error { d.watchSinks(ctx); return nil })
 	group.Go(func() error { return d.publishLoop(ctx) })
+	group.Go(func() error { d.reportLoop(ctx); return nil })
 	group.Go(func() error { return d.exportLoop(ctx, o.OnceAtStart) })
 	group.Go(func() error { return d.queueLoop(ctx) })
 	return group.Wait()
 }
 
 func (d *Daemon) handlers() map[string]http.Handler {
-	return map[string]http.Handler{"/metrics": d.values.Handler(), "/": page.New(d.values.Load, d.app.Config.Build.Version)}
+	return map[string]http.Handler{
+		"/metrics": d.values.Handler(), "/": page.New(d.values.Load, d.alert, d.app.Config.Build.Version), "/report": d.report,
+	}
 }
 
 // publishLoop makes a snapshot after each commit and every minute. It ends with an error
@@ -194,7 +201,38 @@ func (d *Daemon) publish(ctx context.Context) error {
 		values.Sinks[i].Problem = d.health.sink(values.Sinks[i].Name)
 	}
 	d.values.Publish(values)
+	requestOnce(d.renewed)
 	return nil
+}
+
+// reportTimeout bounds reading pages from the sinks for the report, once per snapshot.
+const reportTimeout = 5 * time.Minute
+
+// reportLoop keeps the pages that the report shows, so that no view reads them: those of
+// the newest windows, when a reading of one is new.
+func (d *Daemon) reportLoop(ctx context.Context) {
+	var last string // an error is logged when it is new
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.renewed:
+		}
+		within, cancel := context.WithTimeout(ctx, reportTimeout)
+		err := d.report.Refresh(within, d.values.Load(), d.app.Sinks)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if text != "" && text != last {
+			d.app.Log.Warn("pages of the report not read", "error", text)
+		}
+		last = text
+	}
 }
 
 // exportLoop exports at each firing of the schedule until ctx ends. It returns when the

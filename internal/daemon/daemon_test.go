@@ -202,6 +202,9 @@ func TestLate(t *testing.T) {
 		if !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", tc.about, got, tc.want)
 		}
+		if shown := d.alert().Text; shown != got {
+			t.Errorf("%s: the status page says %q", tc.about, shown)
+		}
 	}
 }
 
@@ -256,6 +259,9 @@ func TestStateIsLost(t *testing.T) {
 	}
 	if got := strings.Join(d.problems(), "\n"); !strings.HasPrefix(got, "state: ") || !strings.Contains(got, "removed or replaced") {
 		t.Error(got)
+	}
+	if shown := d.alert(); !strings.Contains(shown.Text, "removed or replaced") || shown.Rule != "DocgaugeSnapshotOld" {
+		t.Errorf("the status page says %+v", shown)
 	}
 	if d.values.Load() != before {
 		t.Error("the former values are gone")
@@ -344,10 +350,13 @@ func TestForeignBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.published(t)
-	for _, handler := range d.handlers() {
-		answer := httptest.NewRecorder()
-		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
-		if text := answer.Body.String(); answer.Code != http.StatusOK || !utf8.ValidString(text) || strings.Count(text, "\uFFFD") < 2 {
+	for path, handler := range d.handlers() {
+		answer, want := httptest.NewRecorder(), 2
+		if path == "/report" {
+			want = 0 // no sink has the pages
+		}
+		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+		if text := answer.Body.String(); answer.Code != http.StatusOK || !utf8.ValidString(text) || strings.Count(text, "\uFFFD") < want {
 			t.Errorf("status %d, valid %v: %q", answer.Code, utf8.ValidString(text), text)
 		}
 	}

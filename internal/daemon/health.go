@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/docgauge/docgauge/exporter/page"
 )
 
 const (
@@ -67,7 +69,7 @@ func (d *Daemon) problems() []string {
 		return []string{"starting: the state is being read"}
 	}
 	if values != nil {
-		if text := d.late(values.LastCompletion); text != "" {
+		if text, _ := d.late(values.LastCompletion); text != "" {
 			out = append(out, text)
 		}
 	}
@@ -82,24 +84,40 @@ func (d *Daemon) problems() []string {
 	return out
 }
 
-// late says that no run ended during two firings of the schedule. A run under way is
-// late only when it should have been ended.
-func (d *Daemon) late(completed time.Time) string {
+// alert is what the status page says that no snapshot can: why there is no newer one, or
+// that no run ends.
+func (d *Daemon) alert() page.Alert {
+	values := d.values.Load()
+	d.health.mu.Lock()
+	defer d.health.mu.Unlock()
+	switch {
+	case d.health.state != "":
+		return page.Alert{Headline: "The state cannot be read: these values are old", Text: d.health.state, Rule: "DocgaugeSnapshotOld"}
+	case values == nil:
+		return page.Alert{}
+	}
+	text, rule := d.late(values.LastCompletion)
+	return page.Alert{Headline: "The export is late", Text: text, Rule: rule}
+}
+
+// late says that no run ended during two firings of the schedule, and which alert that
+// is. A run under way is late only when it should have been ended.
+func (d *Daemon) late(completed time.Time) (text, rule string) {
 	const minutes = "2006-01-02 15:04 UTC"
 	c, now := d.app.Config, d.app.Now()
 	if began := d.health.running; !began.IsZero() {
 		if now.Sub(began) > time.Duration(c.RunTimeout)+runSlack {
-			return fmt.Sprintf("export: the run that began at %s hangs: it does not end at DOCGAUGE_RUN_TIMEOUT; restart docgauge", began.UTC().Format(minutes))
+			text = fmt.Sprintf("export: the run that began at %s hangs: it does not end at DOCGAUGE_RUN_TIMEOUT; restart docgauge", began.UTC().Format(minutes))
 		}
-		return ""
+		return text, "DocgaugeExportHanging"
 	}
 	if completed.Before(d.started) {
 		completed = d.started
 	}
 	if now.After(c.Schedule.Next(c.Schedule.Next(completed)).Add(runSlack)) {
-		return fmt.Sprintf("export: no run ended since %s, which is more than two firings of DOCGAUGE_SCHEDULE ago", completed.UTC().Format(minutes))
+		text = fmt.Sprintf("export: no run ended since %s, which is more than two firings of DOCGAUGE_SCHEDULE ago", completed.UTC().Format(minutes))
 	}
-	return ""
+	return text, "DocgaugeDataStale"
 }
 
 // watchSinks checks whether the sinks can be reached, until ctx ends.

@@ -2,6 +2,7 @@ package htmlview
 
 import (
 	"strings"
+	"time"
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -15,12 +16,29 @@ type Card struct {
 	Total, Human, AI, Share, Both, Pages string
 	BothNote, PagesNote                  string
 	Marks                                []Mark
-	Changes                              []Change // none where there is nothing to compare with
+	Changes                              []Change // the fairest first
+	Alone                                string   // why there are no changes
 	Notes                                []Note
 }
 
-// Change compares the newest window with an older one. Before names that one.
-type Change struct{ Text, Tone, Before string }
+// Change compares the newest window with an older one, which Before names: as ▲ 2.1%,
+// and in words, up 2.1%.
+type Change struct{ Text, Words, Tone, Before string }
+
+// Comparison says which earlier window a window is compared with. The zero value is
+// the one before; the fair one for a day is the same weekday.
+type Comparison struct {
+	Year    bool // the one a year before
+	Windows int  // the one so many windows before; 0: none was asked for
+}
+
+// Window returns the window that w is compared with.
+func (c Comparison) Window(g analytics.Granularity, w analytics.Window) analytics.Window {
+	if c.Year {
+		return g.YearBefore(w)
+	}
+	return g.Earlier(w, max(c.Windows, 1))
+}
 
 // Note is something to know about the numbers of a card: for how long, if that is
 // known.
@@ -30,7 +48,7 @@ type Note struct {
 }
 
 // CardOf returns nil where no window was read.
-func CardOf(g exporter.Grid) *Card {
+func CardOf(g exporter.Grid, against Comparison) *Card {
 	r := g.Newest()
 	if r == nil {
 		return nil
@@ -48,11 +66,7 @@ func CardOf(g exporter.Grid) *Card {
 	if !r.TotalsOnly() {
 		c.Pages, c.PagesNote = format.Commas(r.Rows), "Pages with at least one reader."
 	}
-	if g.Granularity == analytics.Day {
-		// Weekdays differ, so the fair comparison comes first.
-		c.compare(g.EndingAt(r.To-7), t.Total, "the previous "+r.From.Weekday().String())
-	}
-	c.compare(g.EndingAt(r.From), t.Total, Previous(g.Granularity))
+	c.compare(g, *r, against)
 	late := 0
 	for i := len(g.Cells) - 1; g.Cells[i].Revision == nil; i-- {
 		late++
@@ -63,16 +77,50 @@ func CardOf(g exporter.Grid) *Card {
 	return c
 }
 
-// compare adds the change since an older reading, if there is one.
-func (c *Card) compare(before *analytics.Revision, total int64, name string) {
+// compare adds what changed since an earlier window.
+func (c *Card) compare(g exporter.Grid, r analytics.Revision, against Comparison) {
+	if (against != Comparison{}) {
+		w := against.Window(g.Granularity, r.Window)
+		c.change(g.EndingAt(w.To), r, Days(g.Granularity, w), true)
+		if len(c.Changes) == 0 {
+			c.Alone = "No reading of " + Days(g.Granularity, w) + " to compare with"
+		}
+		return
+	}
+	c.Alone = "No earlier window to compare with"
+	if g.Granularity != analytics.Day {
+		c.change(g.EndingAt(r.From), r, Previous(g.Granularity), true)
+		return
+	}
+	// Weekdays differ, so the fair comparison comes first, and a working day beside a
+	// weekend says nothing: a site is not in trouble each Saturday.
+	c.change(g.EndingAt(r.To-7), r, "the previous "+r.From.Weekday().String(), true)
+	alike := weekend(r.From) == weekend(r.From-1)
+	if alike || len(c.Changes) == 0 {
+		c.change(g.EndingAt(r.From), r, Previous(g.Granularity), alike)
+	}
+}
+
+func weekend(d analytics.Date) bool {
+	return d.Weekday() == time.Saturday || d.Weekday() == time.Sunday
+}
+
+// change adds the change since an older reading, if there is one. Where the two are not
+// alike, neither more nor less is good or bad.
+func (c *Card) change(before *analytics.Revision, r analytics.Revision, name string, alike bool) {
 	if before == nil || before.Totals.Total <= 0 {
 		return
 	}
-	change := Change{"unchanged", "", name}
-	if text := difference(before.Totals.Total, total); text != "" && total > before.Totals.Total {
-		change.Text, change.Tone = "▲ "+text, "up"
-	} else if text != "" {
-		change.Text, change.Tone = "▼ "+text, "down"
+	change := Change{Text: "unchanged", Words: "unchanged", Before: name}
+	if text := difference(before.Totals.Total, r.Totals.Total); text != "" {
+		arrow, tone := "▼ ", "down"
+		if r.Totals.Total > before.Totals.Total {
+			arrow, tone = "▲ ", "up"
+		}
+		change.Text, change.Words = arrow+text, tone+" "+text
+		if alike {
+			change.Tone = tone
+		}
 	}
 	c.Changes = append(c.Changes, change)
 }

@@ -78,7 +78,7 @@ func Max(all ...Series) (largest int64) {
 }
 
 // ChartOf draws the cells of a grid, with so many names below the axis. It returns nil
-// where none of them was read.
+// where fewer than two of them were read: one is no trend.
 func ChartOf(g exporter.Grid, cells []exporter.Cell, ticks int) *Chart {
 	l := linesOf(cells)
 	f := Frame{len(cells), Ceiling(Max(l.Total, l.Human, l.AI))}
@@ -106,7 +106,7 @@ func ChartOf(g exporter.Grid, cells []exporter.Cell, ticks int) *Chart {
 			high = cell
 		}
 	}
-	if known == 0 {
+	if known < 2 {
 		return nil
 	}
 	point := func(c *exporter.Cell) Point {

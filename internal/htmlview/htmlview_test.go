@@ -11,6 +11,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 func TestWords(t *testing.T) {
@@ -18,10 +19,11 @@ func TestWords(t *testing.T) {
 		{Short(0.5), "0.5"}, {Short(850), "850"}, {Short(1200), "1.2k"}, {Short(2.5e6), "2.5M"}, {Short(6e18), "6000000000G"},
 		{Percent(1, 3), "33.3%"}, {Percent(0, 3), "0.0%"}, {Percent(3, 3), "100%"}, {Percent(1, 0), "–"},
 		{difference(200, 199), "0.5%"}, {difference(1, 40), "3900%"}, {difference(10000, 10001), ""},
+		{Growth(200, 199), "−0.5%"}, {Growth(1, 40), "+3900%"}, {Growth(0, 40), ""}, {Growth(40, 40), ""},
 		{Signed(1300), "+1,300"}, {Signed(-1300), "−1,300"}, {Signed(0), "0"},
 		{age(0), "just now"}, {age(time.Second), "in a moment"}, {age(-29 * time.Second), "just now"}, {age(-31 * time.Second), "1\u00a0min ago"}, {age(-89 * time.Minute), "89\u00a0min ago"},
 		{age(91 * time.Minute), "in 2\u00a0h"}, {age(35 * time.Hour), "in 35\u00a0h"}, {age(-37 * time.Hour), "2\u00a0days ago"},
-		{Took(-time.Second), "–"}, {Took(340 * time.Millisecond), "0.3\u00a0s"}, {Took(75 * time.Second), "75\u00a0s"},
+		{Took(-time.Second), "–"}, {Took(20 * time.Millisecond), "under 0.1\u00a0s"}, {Took(340 * time.Millisecond), "0.3\u00a0s"}, {Took(75 * time.Second), "75\u00a0s"},
 		{Took(121 * time.Second), "2\u00a0min\u00a01\u00a0s"}, {Took(3*time.Hour + 59*time.Second), "3\u00a0h\u00a00\u00a0min"},
 		{Title("28d"), "28 days"}, {Title("day"), "Day"}, {Previous("28d"), "the previous 28 days"}, {Previous("week"), "the previous week"},
 		{linkText("https://code.example/acme/docs/pull/412"), "#412"}, {linkText("https://code.example"), "code.example"}, {linkText("https://code.example/a/b/"), "…/b"},
@@ -47,7 +49,7 @@ func TestDays(t *testing.T) {
 		{"28d", analytics.NewDate(2026, 9, 8), 28, "8 Sep – 5 Oct 2026"},
 	} {
 		w := analytics.Window{From: tc.from, To: tc.from + tc.days}
-		if got := SpanOf(tc.g, w); got.Text != tc.want || !strings.HasPrefix(got.Note, w.String()) {
+		if got := SpanOf(tc.g, w); got.Text != tc.want || strings.ContainsAny(got.Note, "[)") || !strings.Contains(got.Note, "last day "+(w.To-1).String()) {
 			t.Errorf("%+v, want %s", got, tc.want)
 		}
 	}
@@ -100,25 +102,38 @@ func cells(end, days analytics.Date, totals ...int64) (out []exporter.Cell) {
 // compare it with.
 func TestCard(t *testing.T) {
 	end := analytics.NewDate(2026, 10, 6) // the newest day is a Monday
+	year := append(cells(end-365, 7, 50), cells(end-1, 7, 80, 100)...)
 	for _, tc := range []struct {
-		name  string
-		g     analytics.Granularity
-		cells []exporter.Cell
-		want  string
+		name    string
+		g       analytics.Granularity
+		cells   []exporter.Cell
+		want    string
+		against Comparison
 	}{
-		{"more", analytics.Day, cells(end, 1, 80, 100), "100; ▲ 25.0% up the previous day"},
-		{"a week before", analytics.Day, cells(end, 1, 200, -1, -1, -1, -1, -1, -1, 100), "100; ▼ 50.0% down the previous Monday"},
-		{"both", analytics.Day, cells(end, 1, 200, 1, 1, 1, 1, 1, 50, 100), "100; ▼ 50.0% down the previous Monday; ▲ 100% up the previous day"},
-		{"rolling", "28d", append(cells(end-28, 28, 50), append(cells(end-1, 28, 99), cells(end, 28, 100)...)...), "100; ▲ 100% up the previous 28 days"},
-		{"same", analytics.Week, cells(end-1, 7, 100, 100), "100; unchanged  the previous week"},
-		{"none before", analytics.Day, cells(end, 1, -1, 100), "100"},
-		{"from nothing", analytics.Day, cells(end, 1, 0, 100), "100"},
-		{"newer ones are missing", analytics.Day, cells(end, 1, 100, -1, -1), "100; 2 newer windows missing"},
+		{"more", analytics.Day, cells(end-4, 1, 80, 100), "100; ▲ 25.0% up the previous day", Comparison{}},
+		{"from a Sunday", analytics.Day, cells(end, 1, 80, 100), "100; ▲ 25.0%  the previous day", Comparison{}},
+		{"a week before", analytics.Day, cells(end, 1, 200, -1, -1, -1, -1, -1, -1, 100), "100; ▼ 50.0% down the previous Monday", Comparison{}},
+		{"both, on a Thursday", analytics.Day, cells(end-4, 1, 200, 1, 1, 1, 1, 1, 50, 100), "100; ▼ 50.0% down the previous Thursday; ▲ 100% up the previous day", Comparison{}},
+		{"a Saturday", analytics.Day, cells(end-2, 1, 99, 1, 1, 1, 1, 1, 220, 100), "100; ▲ 1.0% up the previous Saturday", Comparison{}},
+		{"a Sunday", analytics.Day, cells(end-1, 1, 200, 1, 1, 1, 1, 1, 50, 100), "100; ▼ 50.0% down the previous Sunday; ▲ 100% up the previous day", Comparison{}},
+		{"a Monday", analytics.Day, cells(end, 1, 200, 1, 1, 1, 1, 1, 50, 100), "100; ▼ 50.0% down the previous Monday", Comparison{}},
+		{"rolling", "28d", append(cells(end-28, 28, 50), append(cells(end-1, 28, 99), cells(end, 28, 100)...)...), "100; ▲ 100% up the previous 28 days", Comparison{}},
+		{"same", analytics.Week, cells(end-1, 7, 100, 100), "100; unchanged  the previous week", Comparison{}},
+		{"none before", analytics.Day, cells(end, 1, -1, 100), "100; No earlier window to compare with", Comparison{}},
+		{"from nothing", analytics.Day, cells(end, 1, 0, 100), "100; No earlier window to compare with", Comparison{}},
+		{"newer ones are missing", analytics.Day, cells(end, 1, 100, -1, -1), "100; No earlier window to compare with; 2 newer windows missing", Comparison{}},
+		{"a year ago", analytics.Week, year, "100; ▲ 100% up 29 Sep – 5 Oct 2025", Comparison{Year: true}},
+		{"no year ago", analytics.Week, year[1:], "100; No reading of 29 Sep – 5 Oct 2025 to compare with", Comparison{Year: true}},
+		{"two ago", analytics.Day, cells(end, 1, 50, 70, 100), "100; ▲ 100% up Sat 3 Oct 2026", Comparison{Windows: 2}},
+		{"the day before, asked for", analytics.Day, cells(end, 1, 50, 70, 100), "100; ▲ 42.9% up Sun 4 Oct 2026", Comparison{Windows: 1}},
 	} {
-		c := CardOf(exporter.Grid{Granularity: tc.g, Cells: tc.cells})
+		c := CardOf(exporter.Grid{Granularity: tc.g, Cells: tc.cells}, tc.against)
 		got := c.Total
 		for _, change := range c.Changes {
 			got += "; " + change.Text + " " + change.Tone + " " + change.Before
+		}
+		if len(c.Changes) == 0 {
+			got += "; " + c.Alone
 		}
 		for _, n := range c.Notes {
 			got += "; " + n.Text
@@ -127,7 +142,7 @@ func TestCard(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}
-	if c := CardOf(exporter.Grid{Granularity: analytics.Day, Cells: cells(end, 1, -1)}); c != nil {
+	if c := CardOf(exporter.Grid{Granularity: analytics.Day, Cells: cells(end, 1, -1)}, Comparison{}); c != nil {
 		t.Errorf("a card of nothing: %+v", c)
 	}
 }
@@ -167,7 +182,7 @@ func TestChart(t *testing.T) {
 		}
 		g := exporter.Grid{Granularity: analytics.Day, Cells: cells(20730, 1, totals...)}
 		c := ChartOf(g, g.Cells, 6)
-		if (c == nil) != (known == 0) {
+		if (c == nil) != (known < 2) {
 			t.Fatalf("%v with %d known windows", c, known)
 		}
 		if c == nil {
@@ -214,7 +229,7 @@ func TestJobTable(t *testing.T) {
 		{Prompt: "b", State: "completed", Result: "no_pr", PRLink: "javascript:alert(1)"},
 		{Prompt: "c", State: "active", Stalled: true}, {Prompt: "d"},
 	}
-	got := JobTableOf(jobs, false, now, 3)
+	got := JobTableOf(jobs, nil, now, 3)
 	want := []JobRow{
 		{Name: "A", Prompt: "a", State: "completed", Tone: "ok", Took: "60\u00a0min\u00a00\u00a0s", Begun: MomentOf(now.Add(-time.Hour), now), Link: "https://code.example/pull/7", LinkText: "#7"},
 		{Name: "b", State: "completed without a pull request", Tone: "wait", LinkText: "javascript:alert(1)"},
@@ -222,5 +237,26 @@ func TestJobTable(t *testing.T) {
 	}
 	if fmt.Sprint(got.Rows) != fmt.Sprint(want) || !strings.HasPrefix(got.More, "1 older job") {
 		t.Errorf("%+v\nwant %+v", got, want)
+	}
+	got = JobTableOf(jobs, strings.ToUpper, now, 3)
+	if jobs[0].Project = "a"; !got.Several || JobTableOf(jobs, strings.ToUpper, now, 1).Rows[0].Project != "A" {
+		t.Errorf("the project has no name: %+v", got)
+	}
+}
+
+// TestJobStates: a job is called the same, and has the same colour, wherever it is shown.
+func TestJobStates(t *testing.T) {
+	for _, state := range journal.States() {
+		if word, _ := JobState(string(state), ""); word != string(state) {
+			t.Errorf("%s is called %s", state, word)
+		}
+	}
+	for _, result := range exporter.Results {
+		if word, tone := JobState(result, result); word == "" || tone == "" || strings.Contains(word, "_") {
+			t.Errorf("%s: %q, %q", result, word, tone)
+		}
+	}
+	if word, tone := JobState("completed", "no_pr"); word != "completed without a pull request" || tone != "wait" {
+		t.Error(word, tone)
 	}
 }

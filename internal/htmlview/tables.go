@@ -22,7 +22,7 @@ type PageTable struct {
 // PageRow is one page. Bar is its share of the most read page, of 100.
 type PageRow struct {
 	Path, Title, Human, AI, Total string
-	Before, Change, Tone          string // against an earlier window
+	Before, Change, Growth, Tone  string // against an earlier window; Growth is in per cent
 	Bar                           int64
 }
 
@@ -43,7 +43,8 @@ func (t *PageTable) Add(r PageRow, n int) {
 	}
 }
 
-// JobTable is agent jobs, newest first. The template "jobtable" shows it.
+// JobTable is agent jobs: those that wait to become some, then the newest first. The
+// template "jobtable" shows it.
 type JobTable struct {
 	Rows    []JobRow
 	Several bool   // projects
@@ -60,24 +61,41 @@ type JobRow struct {
 }
 
 var jobTones = map[string]string{
-	"completed": "ok", "active": "wait", "submitting": "wait", "pending": "wait",
+	"completed": "ok", "active": "wait", "submitting": "wait", "pending": "wait", "held": "wait", "archived": "wait",
 	"failed": "bad", "rejected": "bad", "unknown": "bad", "lost": "bad", "invalid": "bad",
 }
 
-// JobTableOf shows at most n jobs.
-func JobTableOf(jobs []exporter.Job, several bool, now time.Time, n int) JobTable {
-	t := JobTable{Several: several}
+// JobState is the word for where a job stands, and its tone: ok, wait, bad or none. An
+// ended job of the service stands where its result says, or its state where result is
+// empty.
+func JobState(state, result string) (word, tone string) {
+	switch result {
+	case "no_pr":
+		return "completed without a pull request", "wait"
+	case "pr":
+		state = "completed"
+	case "":
+	default:
+		state = result
+	}
+	return state, jobTones[state]
+}
+
+// JobTableOf shows at most n jobs. Name returns what a project is called; nil: there is
+// only one.
+func JobTableOf(jobs []exporter.Job, name func(project string) string, now time.Time, n int) JobTable {
+	t := JobTable{Several: name != nil}
 	for _, j := range jobs[:min(len(jobs), n)] {
 		r := JobRow{
-			Name: JobName(j), Project: j.Project, State: j.State, Tone: jobTones[j.State],
-			Reason: format.Cut(j.Reason, MaxMessage), Begun: MomentOf(cmp.Or(j.Created, j.Begun), now),
+			Name: JobName(j), Reason: format.Cut(j.Reason, MaxMessage), Begun: MomentOf(cmp.Or(j.Created, j.Begun), now),
 			Link: analytics.SafeLink(j.PRLink), LinkText: format.Cut(j.PRLink, MaxName),
+		}
+		r.State, r.Tone = JobState(j.State, j.Result)
+		if t.Several {
+			r.Project = name(j.Project)
 		}
 		if j.Title != "" {
 			r.Prompt = format.Cut(j.Prompt, MaxName)
-		}
-		if j.Result == "no_pr" {
-			r.State, r.Tone = "completed without a pull request", "wait"
 		}
 		if r.Link != "" {
 			r.LinkText = linkText(r.Link)

@@ -69,6 +69,22 @@ func Signed(n int64) string {
 	return "0"
 }
 
+// Growth writes by what share a number grew: +2.1%, −54.6%; it is empty where it did not,
+// or came from nothing.
+func Growth(from, to int64) string {
+	if from <= 0 {
+		return ""
+	}
+	text := difference(from, to)
+	switch {
+	case text == "":
+		return ""
+	case to < from:
+		return "−" + text
+	}
+	return "+" + text
+}
+
 // Both is how many visitors were human and AI; false where that number cannot be,
 // because the window changed while it was read.
 func Both(t analytics.Totals) (int64, bool) {
@@ -122,6 +138,8 @@ func Took(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "–"
+	case d < 100*time.Millisecond:
+		return "under 0.1\u00a0s"
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1f\u00a0s", d.Seconds())
 	case d < 2*time.Minute:
@@ -138,7 +156,7 @@ type Span struct{ Text, Note string }
 
 // SpanOf returns a window of g.
 func SpanOf(g analytics.Granularity, w analytics.Window) Span {
-	return Span{Days(g, w), fmt.Sprintf("%s: UTC dates; the first day is %s, the last %s. The end, %s, is not part of it.", w, w.From, w.To-1, w.To)}
+	return Span{Days(g, w), fmt.Sprintf("First day %s, last day %s, in UTC.", w.From, w.To-1)}
 }
 
 // Days names a window by its days: Mon 5 Oct 2026, 28 Sep – 4 Oct 2026, October 2026.

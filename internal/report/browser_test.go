@@ -134,7 +134,7 @@ func TestBrowserText(t *testing.T) {
 	r.Projects[0].Series[1].Pages.Movers.Top[0].Path = path
 	r.State.Queue.Jobs[1].Title = path
 	tab := open(t, browser, r, engines.View{Width: 1280, Height: 900})
-	webtest.Equal(t, tab, []any{"Documentation readers of docs-main", 0, path}, `[document.title, document.querySelectorAll("img").length, document.querySelector(".pane:nth-of-type(2) bdi").textContent]`)
+	webtest.Equal(t, tab, []any{"Documentation readers of Product docs", 0, path}, `[document.title, document.querySelectorAll("img").length, document.querySelector(".pane:nth-of-type(2) bdi").textContent]`)
 }
 
 const (

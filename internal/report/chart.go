@@ -55,7 +55,7 @@ type data struct {
 	Column int             `json:"column"`
 }
 
-// chartOf returns nil where no window is known.
+// chartOf returns nil where fewer than two windows are known.
 func chartOf(g exporter.Grid, jobs []exporter.Job) *chart {
 	names := mostTicks
 	if len(g.Cells) > mostTicks {
@@ -83,11 +83,11 @@ func chartOf(g exporter.Grid, jobs []exporter.Job) *chart {
 			c.States = append(c.States, stripe{class, path})
 		}
 	}
-	for _, class := range []string{"pr", "no_pr", "bad"} {
+	for _, class := range []string{"ok", "wait", "bad"} {
 		var path strings.Builder
 		for i, cell := range g.Cells {
 			for _, j := range endedIn(jobs, cell.Window) {
-				if resultClass(j.Result) == class {
+				if _, tone := htmlview.JobState(j.State, j.Result); tone == class {
 					fmt.Fprintf(&path, "M%d %dh0", i*htmlview.ColumnWidth+htmlview.ColumnWidth/2, htmlview.ChartHeight/2)
 					break
 				}
@@ -121,7 +121,8 @@ func dataOf(g exporter.Grid, readers *htmlview.Chart, jobs []exporter.Job) data 
 				names = append(names, fmt.Sprintf("and %d more", len(ended)-i))
 				break
 			}
-			names = append(names, resultWords[j.Result]+": "+htmlview.JobName(j))
+			word, _ := htmlview.JobState(j.State, j.Result)
+			names = append(names, word+": "+htmlview.JobName(j))
 		}
 		d.Jobs = append(d.Jobs, names)
 	}

@@ -16,7 +16,7 @@ import (
 // worked on it.
 func demo() report.Report {
 	return report.Report{
-		Made: webtest.Now, Version: "v0.6.0", Archive: "s3://docs-analytics/prod",
+		Made: webtest.Now, Version: "v0.6.0",
 		Projects: []report.Project{demoProject("docs-main", 1800)},
 		State: &report.State{
 			LastRun:     &exporter.Run{Started: webtest.Now.Add(-14 * time.Minute), Outcome: "success"},
@@ -27,6 +27,9 @@ func demo() report.Report {
 
 func demoProject(id string, size float64) report.Project {
 	p := report.Project{ID: id}
+	if id == "docs-main" {
+		p.Name = "Product docs"
+	}
 	for _, g := range webtest.Project(id, analytics.NewDate(2026, 4, 1), size).Grids {
 		s := report.Series{Grid: g}
 		if !g.TotalsOnly {

@@ -1,12 +1,12 @@
 package report
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/exporter"
@@ -53,7 +53,7 @@ type document struct {
 	Version  string
 	Title    string
 	Made     htmlview.Moment
-	Archive  string
+	Links    []Link
 	Asked    string // the dates asked for; empty: none
 	Projects []project
 	Run      *run   // nil: no state is known
@@ -62,7 +62,7 @@ type document struct {
 
 func documentOf(r Report) document {
 	d := document{
-		Style: kind.Style, Script: template.JS(script), Policy: policy, Version: r.Version, Archive: r.Archive,
+		Style: kind.Style, Script: template.JS(script), Policy: policy, Version: r.Version, Links: r.Links,
 		Made: htmlview.MomentOf(r.Made, r.Made), Title: "Documentation readers",
 	}
 	switch {
@@ -73,8 +73,11 @@ func documentOf(r Report) document {
 	case r.To != nil:
 		d.Asked = "windows that end before " + r.To.String()
 	}
-	if len(r.Projects) == 1 {
-		d.Title += " of " + format.Cut(r.Projects[0].ID, htmlview.MaxName)
+	switch {
+	case r.Title != "":
+		d.Title = format.Cut(r.Title, htmlview.MaxName)
+	case len(r.Projects) == 1:
+		d.Title += " of " + r.Projects[0].name()
 	}
 	var jobs []exporter.Job
 	if r.State != nil {
@@ -92,10 +95,12 @@ func documentOf(r Report) document {
 
 // project is one project in words.
 type project struct {
-	ID, Anchor string
-	Lead       *lead // nil: nothing was read
-	Series     []series
+	Name, Anchor string
+	Lead         *lead // nil: nothing was read
+	Series       []series
 }
+
+func (p Project) name() string { return format.Cut(cmp.Or(p.Name, p.ID), htmlview.MaxName) }
 
 // lead is the answer in one sentence, about one window.
 type lead struct {
@@ -110,22 +115,27 @@ type series struct {
 	Open      bool // at first
 	Title     string
 	Card      *htmlview.Card // nil: nothing was read
-	Chart     *chart
+	Chart     *chart         // nil: fewer than two windows were read
 	Pages     *pages
+	Pageless  string // why there are no pages
 	Coverage  htmlview.Coverage
 	Read      htmlview.Moment // when the newest window was
 	Older     string          // how many windows are not shown; empty: none
 }
 
 func projectOf(r Report, p Project, at int, jobs []exporter.Job) project {
-	v := project{ID: format.Cut(p.ID, htmlview.MaxName), Anchor: fmt.Sprintf("p%d", at)}
+	v := project{Name: p.name(), Anchor: fmt.Sprintf("p%d", at)}
 	leading := leadingOf(p.Series)
 	for i, s := range p.Series {
 		n := series{
 			ID: fmt.Sprintf("p%dg%d", at, i), Group: v.Anchor + "g", Open: i == leading, Title: htmlview.Title(s.Grid.Granularity),
-			Card: htmlview.CardOf(s.Grid), Chart: chartOf(s.Grid, jobs), Coverage: htmlview.CoverageOf(s.Grid), Pages: pagesOf(s),
+			Card: htmlview.CardOf(s.Grid, r.Against), Chart: chartOf(s.Grid, jobs), Coverage: htmlview.CoverageOf(s.Grid), Pages: pagesOf(s, r.Against),
 		}
+		n.Pageless = "Only the totals of the site are read for this granularity, so there are no pages here."
 		if newest := s.Grid.Newest(); newest != nil {
+			if !newest.TotalsOnly() {
+				n.Pageless = "The pages of this window have not been read from a sink yet."
+			}
 			n.Read = htmlview.MomentOf(newest.ExportedAt.Truncate(time.Second), r.Made)
 		}
 		if s.Older > 0 {
@@ -159,23 +169,18 @@ func leadOf(g exporter.Grid, c *htmlview.Card) *lead {
 	if g.Granularity == analytics.Day {
 		v.During = "on"
 	}
-	// The last of the changes is the one since the window before.
-	if n := len(c.Changes); n > 0 && c.Changes[n-1].Before == htmlview.Previous(g.Granularity) {
-		change := c.Changes[n-1]
-		v.Since = change.Before
-		if v.Change = change.Text; change.Tone != "" {
-			_, number, _ := strings.Cut(change.Text, " ")
-			v.Change = change.Tone + " " + number
-		}
+	if len(c.Changes) > 0 {
+		v.Change, v.Since = c.Changes[0].Words, c.Changes[0].Before
 	}
 	return v
 }
 
-// pages are the pages of the newest window, and how they differ from those of the
-// window before it.
+// pages are the pages of the newest window, and how they differ from those of an
+// earlier one.
 type pages struct {
 	Top                                 htmlview.PageTable
-	Before                              string // empty: there is nothing to compare with
+	Before                              string // the earlier window
+	Known                               bool   // its pages are
 	Rising, Falling, Appeared, Vanished movers
 }
 
@@ -185,24 +190,24 @@ type movers struct {
 	Count string
 }
 
-func pagesOf(s Series) *pages {
+func pagesOf(s Series, against htmlview.Comparison) *pages {
 	newest := s.Grid.Newest()
 	if newest == nil || s.Pages == nil {
 		return nil
 	}
 	m, compared := s.Pages.Movers, s.Pages.Before != nil
-	p := &pages{Top: htmlview.PageTable{
-		Title: "Most read pages", Note: htmlview.Days(s.Grid.Granularity, newest.Window) + ", " + format.Plural(m.Pages, "page"), Compared: compared,
+	g := s.Grid.Granularity
+	p := &pages{Known: compared, Before: htmlview.Days(g, against.Window(g, newest.Window)), Top: htmlview.PageTable{
+		Title: "Most read pages", Note: htmlview.Days(g, newest.Window) + ", " + format.Plural(m.Pages, "page"), Compared: compared,
 	}}
 	for _, c := range m.Top {
 		r := rowOf(c, m.Top[0].After.Total)
 		if !compared {
-			r.Change = ""
+			r.Change, r.Growth = "", ""
 		}
 		p.Top.Add(r, firstPages)
 	}
 	if compared {
-		p.Before = htmlview.Days(s.Grid.Granularity, s.Pages.Before.Window)
 		p.Rising, p.Falling, p.Appeared, p.Vanished = moversOf(m.Rising), moversOf(m.Falling), moversOf(m.Appeared), moversOf(m.Vanished)
 	}
 	return p
@@ -220,7 +225,7 @@ func rowOf(c analytics.Change, most int64) htmlview.PageRow {
 	r := htmlview.PageRowOf(c.Path, c.After, most)
 	r.Before = format.Commas(c.Before.Total)
 	gain := c.By(analytics.Everyone)
-	r.Change = htmlview.Signed(gain)
+	r.Change, r.Growth = htmlview.Signed(gain), htmlview.Growth(c.Before.Total, c.After.Total)
 	switch {
 	case c.Appeared:
 		r.Change, r.Tone = "new", "up"
@@ -232,18 +237,17 @@ func rowOf(c analytics.Change, most int64) htmlview.PageRow {
 	return r
 }
 
-// run is the newest export.
+// run is the newest export. What went wrong in it is left out: that concerns the
+// operator alone, and may name paths.
 type run struct {
 	Words            htmlview.Outcome
 	Started, Success htmlview.Moment
-	Message          string
 }
 
 func runOf(s State, now time.Time) *run {
 	r := &run{Success: htmlview.MomentOf(s.LastSuccess, now)}
 	if last := s.LastRun; last != nil {
 		r.Words, r.Started = htmlview.OutcomeOf(*last), htmlview.MomentOf(last.Started, now)
-		r.Message = format.Cut(last.Message, htmlview.MaxMessage)
 	}
 	return r
 }
@@ -259,19 +263,8 @@ type queue struct {
 
 // result is how many jobs ended so. Bar is their share, of 100.
 type result struct {
-	Class, Text, Count string
-	Bar                int
-}
-
-var resultWords = map[string]string{"pr": "pull request", "no_pr": "no pull request", "failed": "failed", "archived": "archived", "lost": "lost"}
-
-// resultClass is the class of a result in the style sheet.
-func resultClass(result string) string {
-	switch result {
-	case "pr", "no_pr":
-		return result
-	}
-	return "bad"
+	Tone, Text, Count string
+	Bar               int
 }
 
 func queueOf(r Report) *queue {
@@ -291,13 +284,22 @@ func queueOf(r Report) *queue {
 			toPR = append(toPR, j.Ended.Sub(j.Created))
 		}
 	}
+	names := map[string]string{}
+	for _, p := range r.Projects {
+		names[p.ID] = p.name()
+	}
+	name := func(id string) string { return names[id] }
+	if len(r.Projects) < 2 {
+		name = nil
+	}
 	v := &queue{
 		Text:   format.Plural(begun, "job") + " begun, " + format.Commas(ended) + " ended",
-		Paused: htmlview.Paused(*q), Jobs: htmlview.JobTableOf(q.Jobs, len(r.Projects) > 1, r.Made, maxJobs),
+		Paused: htmlview.Paused(*q), Jobs: htmlview.JobTableOf(slices.Concat(q.Waiting, q.Jobs), name, r.Made, maxJobs),
 	}
-	for _, name := range exporter.Results {
-		if n := counts[name]; n > 0 {
-			v.Results = append(v.Results, result{resultClass(name), resultWords[name], format.Commas(n), n * 100 / ended})
+	for _, how := range exporter.Results {
+		if n := counts[how]; n > 0 {
+			word, tone := htmlview.JobState("", how)
+			v.Results = append(v.Results, result{tone, word, format.Commas(n), n * 100 / ended})
 		}
 	}
 	if len(toPR) > 0 {

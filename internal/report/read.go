@@ -14,6 +14,7 @@ import (
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -26,8 +27,12 @@ type Options struct {
 	Now time.Time
 	// From and To keep the windows inside [From, To); nil is no limit.
 	From, To *analytics.Date
-	// Projects are those to show; none: all that the archive has.
+	// Projects are those to show; none: all that the archive has. Names are what people
+	// are shown for them, by id.
 	Projects []string
+	Names    map[string]string
+	// Against is what the newest windows are compared with.
+	Against htmlview.Comparison
 	// Order is the order of projects; others come after these, by name.
 	Order []string
 	// Pages is how many pages each list has.
@@ -40,11 +45,11 @@ type UnknownProjectError string
 
 func (e UnknownProjectError) Error() string { return string(e) }
 
-// Read makes the report of an archive, which it does not change; Version and State are
-// left to the caller. Damage to the archive is an error: a report with silent gaps would
+// Read makes the report of an archive, which it does not change; Version, Title and State
+// are left to the caller. Damage to the archive is an error: a report with silent gaps would
 // mislead.
 func Read(ctx context.Context, from sinks.Sink, o Options) (Report, error) {
-	r := Report{Made: o.Now.UTC(), Archive: from.Location(), From: o.From, To: o.To}
+	r := Report{Made: o.Now.UTC(), From: o.From, To: o.To, Against: o.Against}
 	all, err := list(ctx, from, o)
 	if err != nil {
 		return r, err
@@ -54,14 +59,16 @@ func Read(ctx context.Context, from sinks.Sink, o Options) (Report, error) {
 		return r, err
 	}
 	for _, id := range ids {
-		p := Project{ID: id}
+		p := Project{ID: id, Name: o.Names[id]}
 		for _, g := range slices.SortedFunc(maps.Keys(all[id]), compareGranularities) {
 			s := Series{Grid: exporter.Grid{Granularity: g, Cells: cellsOf(g, all[id][g], o)}}
 			if s.Older = max(0, len(s.Grid.Cells)-maxCells); s.Older > 0 {
 				s.Grid.Cells = s.Grid.Cells[s.Older:]
 			}
-			if s.Pages, err = readPages(ctx, from, &s.Grid, o.Pages); err != nil {
-				return r, err
+			if newest, before := compared(s.Grid, o.Against); newest != nil {
+				if s.Pages, err = readPages(ctx, from, newest, before, o.Pages); err != nil {
+					return r, err
+				}
 			}
 			s.Grid.Count()
 			p.Series = append(p.Series, s)
@@ -176,17 +183,23 @@ func cellsOf(g analytics.Granularity, known windows, o Options) []exporter.Cell 
 	return cells
 }
 
-// readPages compares the pages of the newest window with those of the one before it;
-// nil where only totals were read.
-func readPages(ctx context.Context, from sinks.Sink, g *exporter.Grid, n int) (_ *Pages, err error) {
-	newest := g.Newest()
+// compared returns the newest window of a grid, nil where its pages are not known, and
+// the one that it is compared with, nil where those are not known.
+func compared(g exporter.Grid, against htmlview.Comparison) (newest, before *analytics.Revision) {
+	newest = g.Newest()
 	if newest == nil || newest.TotalsOnly() {
 		return nil, nil
 	}
-	before := g.EndingAt(newest.From)
+	before = g.EndingAt(against.Window(g.Granularity, newest.Window).To)
 	if before != nil && before.TotalsOnly() {
 		before = nil
 	}
+	return newest, before
+}
+
+// readPages compares the pages of a window with those of an earlier one, which may be
+// nil.
+func readPages(ctx context.Context, from sinks.Sink, newest, before *analytics.Revision, n int) (_ *Pages, err error) {
 	later, done, err := openRows(ctx, from, newest)
 	if err != nil {
 		return nil, err

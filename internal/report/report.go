@@ -1,8 +1,8 @@
 // Package report makes one HTML file of what an archive holds: how many readers,
 // how many of them AI, which pages rise and fall, what the agent did.
 //
-// Read reads the archive, Write writes the file; package htmlview has what it shares
-// with the status page. Its invariants: the file makes no network request and
+// Read reads the archive, Write writes the file; Live serves the same page of a
+// snapshot; package htmlview has what it shares with the status page. Its invariants: the file makes no network request and
 // enforces that with a content security policy that allows its own style and script
 // alone, by their digests; without the script every number and drawing is there, the
 // script only adds what a pointer does; text from an archive or the service stays
@@ -18,6 +18,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 // Report is everything the file shows.
@@ -25,18 +26,27 @@ type Report struct {
 	// Made is when; ages count from it. Version is of the program.
 	Made    time.Time
 	Version string
-	// Archive names the place the windows came from, without secrets.
-	Archive string
+	// Title is the heading; empty: one is made of the names of the projects.
+	Title string
+	// Links lead to other pages of a server; a file has none.
+	Links []Link
 	// From and To are the dates that were asked for, [From, To); nil: all there are.
 	From, To *analytics.Date
+	// Against is what the newest windows are compared with.
+	Against  htmlview.Comparison
 	Projects []Project
 	// State is what the state directory knows; nil where there is none.
 	State *State
 }
 
+// Link leads to another page, Href is relative.
+type Link struct{ Text, Href string }
+
 // Project has one series for each granularity that the archive holds of it.
 type Project struct {
-	ID     string
+	ID string
+	// Name is what people are shown; empty: the id.
+	Name   string
 	Series []Series
 }
 
@@ -49,9 +59,9 @@ type Series struct {
 	Pages *Pages
 }
 
-// Pages compares the pages of a window with those of the window before it.
+// Pages compares the pages of a window with those of an earlier one.
 type Pages struct {
-	// Before is that window; nil: the archive lacks it or has only its totals, and of
+	// Before is that one; nil: the archive lacks it or has only its totals, and of
 	// Movers only Top and Pages mean something.
 	Before *analytics.Revision
 	Movers analytics.Movers

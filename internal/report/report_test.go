@@ -18,6 +18,7 @@ import (
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/report"
 )
 
 var islands = regexp.MustCompile(`(?s)<script type="application/json">(.*?)</script>`)
@@ -76,8 +77,8 @@ func TestCharts(t *testing.T) {
 	for _, jobs := range day.Jobs {
 		ended = append(ended, jobs...)
 	}
-	want := []string{"pull request: Fix typos in the guides", "pull request: One page on authentication", "no pull request: Look for dead links",
-		"pull request: Rewrite the quickstart for agents", "failed: Examples for webhooks", "pull request: Write llms.txt"}
+	want := []string{"completed: Fix typos in the guides", "completed: One page on authentication", "completed without a pull request: Look for dead links",
+		"completed: Rewrite the quickstart for agents", "failed: Examples for webhooks", "completed: Write llms.txt"}
 	if diff := cmp.Diff(want, ended); diff != "" {
 		t.Errorf("jobs of the days (-want +got):\n%s", diff)
 	}
@@ -92,7 +93,11 @@ func TestNumbers(t *testing.T) {
 	known := map[int64]bool{2026: true}
 	for _, l := range r.Projects[0].Series {
 		rev := l.Grid.Cells[len(l.Grid.Cells)-1].Revision
-		if before := l.Grid.EndingAt(rev.From); before != nil {
+		before := l.Grid.EndingAt(rev.From)
+		if l.Grid.Granularity == analytics.Day { // a Monday
+			before = l.Grid.EndingAt(rev.To - 7)
+		}
+		if before != nil {
 			change := float64(rev.Totals.Total-before.Totals.Total) / float64(before.Totals.Total) * 100
 			arrow := map[bool]string{true: "▲", false: "▼"}[change > 0]
 			webtest.Wants(t, got, fmt.Sprintf("%s %.1f%% on the previous", arrow, max(change, -change)))
@@ -138,16 +143,16 @@ func ten(r analytics.Ranking) []analytics.Change { return r.First[:min(10, len(r
 func TestWords(t *testing.T) {
 	got := webtest.Text(write(t, demo()))
 	webtest.Wants(t, got,
-		"Documentation readers of docs-main", " readers during 28 Sep – 4 Oct 2026, ", "% on the previous week; ", "% were AI agents.",
+		"Documentation readers of Product docs", " readers during 28 Sep – 4 Oct 2026, ", "% on the previous week; ", "% were AI agents.",
 		"185 of 188 windows 182 settled 3 provisional 1 unverified 3 missing", "Missing: Sun 23 Aug 2026 to Tue 25 Aug 2026.",
-		"7 jobs begun, 6 ended", "4 pull request 1 no pull request 1 failed", "median time to a pull request", "Pages that lost readers weekly/losing-readers.md active",
+		"7 jobs begun, 6 ended", "4 completed 1 completed without a pull request 1 failed", "median time to a pull request", "Pages that lost readers weekly/losing-readers.md active",
 		"Look for dead links links completed without a pull request", "#419", "the service says: the check of the build failed",
-		"The newest export started 14 min ago and succeeded", "Generated 2026-10-06 10:31 UTC from s3://docs-analytics/prod",
+		"The newest export started 14 min ago and succeeded", "Generated 2026-10-06 10:31 UTC Documentation",
 		"Only the totals of the site are read")
 	got = webtest.Text(write(t, several()))
 	webtest.Wants(t, got, "Only windows that begin on or after 2025-09-01.", "Project developer-hub", "Project odd", "9 readers on Mon 5 Oct 2026; 44.4% were AI agents.",
 		"Both –", "No window has been read.", "No earlier window to compare with", "37 older jobs not shown",
-		"and failed : the service answered 503 three times", "paused since 2026-10-05 10:31 UTC")
+		"and failed . The last", "paused since 2026-10-05 10:31 UTC")
 	r := demo()
 	r.State = nil
 	got = webtest.Text(write(t, r))
@@ -161,9 +166,10 @@ func TestWords(t *testing.T) {
 func TestText(t *testing.T) {
 	const hostile = `</script><script>alert(1)</script><!--"'` + "\u2028\x00\xff" + `{{.}}`
 	r := demo()
-	r.Archive, r.Version = hostile, hostile
+	r.Title, r.Version = hostile, hostile
 	r.Projects = r.Projects[:1]
-	r.Projects[0].ID = hostile
+	r.Projects[0].ID, r.Projects[0].Name = hostile, hostile
+	r.Links = []report.Link{{Text: hostile, Href: "report?project=a"}}
 	for _, l := range r.Projects[0].Series {
 		if l.Pages != nil {
 			m := l.Pages.Movers

@@ -16,6 +16,8 @@ const (
 	// its end one is in it.
 	shownJobs  = 200
 	shownEnded = 30 * 24 * time.Hour
+	// shownWaiting is how many prompts a snapshot has that are not jobs yet.
+	shownWaiting = 50
 )
 
 // Prompts says where the prompts stand, as far as is known.
@@ -38,7 +40,8 @@ func (r *Reader) queue(ctx context.Context, out *exporter.Snapshot) error {
 	all, err := r.State.Jobs(ctx)
 	charged, active := jobs.Usage(all, out.At)
 	out.Queue = &exporter.Queue{
-		Prompts: countPrompts(r.Config.Projects, now.Planned), Jobs: newestJobs(all, out.At), Paused: string(q.Paused), PausedSince: q.Since, Problem: now.Problem,
+		Prompts: countPrompts(r.Config.Projects, now.Planned), Jobs: newestJobs(all, out.At), Waiting: waiting(now.Planned),
+		Paused: string(q.Paused), PausedSince: q.Since, Problem: now.Problem,
 		Caps: []exporter.Cap{
 			{Name: "day", Limit: int(r.Config.MaxJobsPerDay), Used: charged},
 			{Name: "active", Limit: int(r.Config.MaxActiveJobs), Used: active},
@@ -73,6 +76,21 @@ func countPrompts(projects []string, planned []jobs.Planned) []exporter.Prompts 
 	}
 	if n := counts[exporter.Prompts{State: string(journal.Invalid)}]; n > 0 {
 		out = append(out, exporter.Prompts{State: string(journal.Invalid), Count: n})
+	}
+	return out
+}
+
+// waiting returns the prompts that wait to become a job, in their order, and after them
+// those that cannot, because their file is invalid.
+func waiting(planned []jobs.Planned) (out []exporter.Job) {
+	for _, state := range []journal.State{journal.Pending, journal.Invalid} {
+		for _, p := range planned {
+			job := p.Job != nil && !p.Job.State.Ended() // newestJobs has it
+			if p.State == state && !job && len(out) < shownWaiting {
+				name := cmp.Or(p.ID, p.Path)
+				out = append(out, exporter.Job{Project: p.Project, Prompt: name, Title: p.Title, State: string(p.State), Reason: p.Reason})
+			}
+		}
 	}
 	return out
 }

@@ -61,6 +61,9 @@ func (r *Reader) Read(ctx context.Context) (exporter.Snapshot, error) {
 		return out, err
 	}
 	out.Projects, out.Asides = Projects(p), p.Ledger.SetAside(p.Input)
+	for i := range out.Projects {
+		out.Projects[i].Name = r.Config.ProjectNames.Of(out.Projects[i].ID)
+	}
 	if out.Windows, err = r.windows(ctx, p.Ledger, out.Projects); err != nil {
 		return out, err
 	}
@@ -182,10 +185,11 @@ func (r *Reader) due(ctx context.Context, p coverage.Plan, out *exporter.Snapsho
 	if len(due) > 0 {
 		out.Finish = p.Budget.Finish(p.Ledger.Cost(due))
 	}
-	budget := func(name string, left coverage.Capacity) {
-		out.Budgets = append(out.Budgets, exporter.Budget{Name: name, Limit: left.Limit, Remaining: left.Available, Next: left.Next})
+	budget := func(name, project string, left coverage.Capacity) {
+		b := exporter.Budget{Name: name, Project: project, Limit: left.Limit, Remaining: left.Available, Next: left.Next}
+		out.Budgets = append(out.Budgets, b)
 	}
-	budget(coverage.AnalyticsBudget, p.Budget)
+	budget(coverage.AnalyticsBudget, "", p.Budget)
 	if r.Config.PromptsDir == "" {
 		return nil
 	}
@@ -195,7 +199,7 @@ func (r *Reader) due(ctx context.Context, p coverage.Plan, out *exporter.Snapsho
 		if err != nil {
 			return err
 		}
-		budget(name, left)
+		budget(name, project, left)
 	}
 	return nil
 }

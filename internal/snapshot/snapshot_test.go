@@ -74,6 +74,7 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 	today := analytics.NewDate(2026, time.March, 10)
 	now := today.Time().Add(12 * time.Hour)
 	c := config.Config{
+		ProjectNames: config.ProjectNames{"b": "Product docs"}, PromptsDir: "prompts", AgentBudget: 5,
 		Projects: config.Projects{"a", "b", "c"}, Windows: config.Windows{{Granularity: analytics.Day}}, Since: config.OptionalDate{Date: today - 5, Set: true},
 		Settle: config.Duration(72 * time.Hour), Budget: 3, StateDir: t.TempDir(), TopPages: 50,
 	}
@@ -119,6 +120,12 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 	out, err := s.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if got := [2]string{out.ProjectName("b"), out.ProjectName("c")}; got != [2]string{"Product docs", "c"} {
+		t.Errorf("the projects are named %q", got)
+	}
+	if b := out.Budgets; len(b) != 4 || b[0].Project != "" || b[2].Project != "b" {
+		t.Errorf("budgets are of %+v", b)
 	}
 	var aside []analytics.Key
 	for _, a := range out.Asides {
@@ -176,5 +183,34 @@ func TestCountPrompts(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestWaiting: prompts that are not jobs yet are listed in their order, wrong files
+// last; one that is a job again is among the jobs.
+func TestWaiting(t *testing.T) {
+	planned := []jobs.Planned{
+		{ID: "first", Project: "a", Title: "First", State: journal.Pending, Reason: "next"},
+		{Path: "wrong.md", State: journal.Invalid, Reason: "unknown key"},
+		{ID: "again", Project: "a", State: journal.Pending, Job: &journal.Job{State: journal.Completed}},
+		{ID: "retried", Project: "a", State: journal.Pending, Job: &journal.Job{State: journal.Pending}},
+		{ID: "done", Project: "a", State: journal.Completed, Job: &journal.Job{State: journal.Completed}},
+	}
+	for range 100 {
+		planned = append(planned, jobs.Planned{ID: "last", Project: "b", State: journal.Pending})
+	}
+	got := waiting(planned)
+	if len(got) != shownWaiting {
+		t.Errorf("%d prompts", len(got))
+	}
+	want := []exporter.Job{
+		{Project: "a", Prompt: "first", Title: "First", State: "pending", Reason: "next"}, {Project: "a", Prompt: "again", State: "pending"},
+		{Project: "b", Prompt: "last", State: "pending"},
+	}
+	if diff := cmp.Diff(want, got[:3]); diff != "" {
+		t.Error(diff)
+	}
+	if got := waiting(planned[:5]); len(got) != 3 || got[2].Prompt != "wrong.md" || got[2].State != "invalid" {
+		t.Errorf("%+v", got)
 	}
 }
