@@ -77,6 +77,8 @@ var allowed = map[string][]string{
 
 	"internal/prompts": {"internal/analytics", "internal/clock", "internal/durable", "schedule"},
 
+	"internal/query": {"internal/analytics", "internal/durable", "schedule", "sinks"},
+
 	"internal/report": {"exporter", "internal/analytics", "internal/durable", "internal/format", "internal/htmlview", "schedule", "sinks"},
 
 	"internal/snapshot": {
