@@ -60,20 +60,25 @@ func Histories(ctx context.Context, from sinks.Sink, o HistoryOptions) ([]Histor
 	}
 	var out []History
 	var errs []error
+	rows := false // of any window are known
 	for _, s := range all {
 		h, err := o.read(ctx, from, s)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
+		rows = rows || slices.ContainsFunc(h.Steps, func(s Step) bool { return s.Revision != nil && !s.Revision.TotalsOnly() })
 		if o.Page == "" || slices.ContainsFunc(h.Steps, func(s Step) bool { return s.Visitors != nil }) {
 			out = append(out, h)
 		}
 	}
-	if err := errors.Join(errs...); err != nil || len(out) > 0 {
+	switch err := errors.Join(errs...); {
+	case err != nil || len(out) > 0:
 		return out, err
+	case !rows:
+		return nil, fmt.Errorf("only the totals of %s windows were read, so no page of them is known", o.Selection.Granularity)
 	}
-	return nil, fmt.Errorf("page %.200q has no row in the last %s windows asked for: paths are exact, and `docgauge top --prefix` lists them", o.Page, o.Selection.Granularity)
+	return nil, fmt.Errorf("page %.200q has no row in the windows asked for, --window %s --last %d: paths are exact, and `docgauge top --prefix` lists them", o.Page, o.Selection.Granularity, o.Last)
 }
 
 func (o HistoryOptions) read(ctx context.Context, from sinks.Sink, s series) (History, error) {
