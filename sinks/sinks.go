@@ -118,6 +118,8 @@ type Superseded struct {
 type Scope struct {
 	// Projects limits the windows to these projects, if there are any.
 	Projects []string
+	// Granularities limits them to these granularities, if there are any.
+	Granularities []analytics.Granularity
 	// Within limits them to those inside these dates, if it is not zero.
 	Within analytics.Window
 	// Keys limits them to these windows, if it is not nil.
@@ -129,6 +131,7 @@ type Scope struct {
 // Has reports whether the window k is in scope.
 func (s Scope) Has(k analytics.Key) bool {
 	return (len(s.Projects) == 0 || slices.Contains(s.Projects, k.Project)) &&
+		(len(s.Granularities) == 0 || slices.Contains(s.Granularities, k.Granularity)) &&
 		(s.Within == analytics.Window{} || s.Within.From <= k.From && k.To <= s.Within.To) &&
 		(s.Keys == nil || s.Keys[k])
 }
@@ -187,8 +190,13 @@ func (f Fault) Unwrap() error { return f.Err }
 // List yields the revisions that s.Revisions would yield, but changes nothing, and
 // may run beside a process that writes. Errors are as those of Revisions.
 func List(ctx context.Context, s Sink) iter.Seq2[analytics.Revision, error] {
+	return ListIn(ctx, s, Scope{})
+}
+
+// ListIn is [List] for the windows in scope.
+func ListIn(ctx context.Context, s Sink, scope Scope) iter.Seq2[analytics.Revision, error] {
 	return func(yield func(analytics.Revision, error) bool) {
-		for shown, err := range s.Inspect(ctx, Scope{}) {
+		for shown, err := range s.Inspect(ctx, scope) {
 			if fault, ok := errors.AsType[Fault](err); ok {
 				if fault.Kind == Stray {
 					continue

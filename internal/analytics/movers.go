@@ -106,6 +106,16 @@ func FindMovers(earlier, later iter.Seq2[Row, error], by Audience, n int) (Mover
 	}, nil
 }
 
+// Changed returns the n pages of the rising and the falling ones whose number of visitors
+// changed most, whichever way, ties by path. The movers must have been found with that by,
+// and with at least that n.
+func (m Movers) Changed(by Audience, n int) []Change {
+	all := slices.Concat(m.Rising.First, m.Falling.First)
+	size := func(c Change) int64 { return max(c.By(by), -c.By(by)) }
+	slices.SortFunc(all, func(x, y Change) int { return cmp.Or(cmp.Compare(size(y), size(x)), cmp.Compare(x.Path, y.Path)) })
+	return all[:min(n, len(all))]
+}
+
 // eachPath calls visit once for each path of two lists that are sorted by path.
 func eachPath(earlier, later iter.Seq2[Row, error], visit func(Change)) error {
 	a, b := newCursor(earlier), newCursor(later)

@@ -82,6 +82,8 @@ var allowed = map[string][]string{
 
 	"internal/prompts": {"internal/analytics", "internal/clock", "internal/durable", "schedule"},
 
+	"internal/query": {"internal/analytics", "internal/durable", "schedule", "sinks"},
+
 	"internal/report": {"exporter", "internal/analytics", "internal/durable", "internal/format", "internal/htmlview", "schedule", "sinks"},
 
 	"internal/snapshot": {
@@ -112,7 +114,7 @@ var allowed = map[string][]string{
 	"internal/cli": {
 		"exporter", "exporter/history", "internal/analytics", "internal/app", "internal/cli/render", "internal/clock", "internal/config", "internal/coverage",
 		"internal/daemon", "internal/docsapi", "internal/durable", "internal/export", "internal/format", "internal/htmlview", "internal/jobs",
-		"internal/jobs/journal", "internal/jobs/notify", "internal/load", "internal/prompts", "internal/report", "internal/sandbox",
+		"internal/jobs/journal", "internal/jobs/notify", "internal/load", "internal/prompts", "internal/query", "internal/report", "internal/sandbox",
 		"internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/worktree", "internal/secretfile", "internal/snapshot",
 		"internal/state", "internal/verify", "schedule", "sinks",
 	},

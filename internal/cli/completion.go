@@ -51,6 +51,12 @@ func flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
 		return completeList(func() []string { return splitList(setting("PROJECTS")) })
 	case "windows":
 		return completeList(configuredWindows)
+	case "window":
+		return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return configuredWindows(), cobra.ShellCompDirectiveNoFileComp
+		}
+	case "by":
+		return cobra.FixedCompletions([]cobra.Completion{"total", "human", "ai", byChange}, cobra.ShellCompDirectiveNoFileComp)
 	case "sink":
 		return cobra.FixedCompletions([]cobra.Completion{config.SinkClickHouse, config.SinkParquet}, cobra.ShellCompDirectiveNoFileComp)
 	case "archive", "data", "dir", "repo":

@@ -45,7 +45,7 @@ func (a *Program) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w\n`%s --help` lists the flags", err, cmd.CommandPath())}
 	})
-	root.AddCommand(a.exportCommand(), a.serveCommand(), a.healthcheckCommand(), a.planCommand(), a.statusCommand(), a.checkCommand(), a.loadCommand(), a.jobsCommand(), a.openmetricsCommand(), a.reportCommand(), a.sinksCommand(), a.verifyCommand(),
+	root.AddCommand(a.exportCommand(), a.serveCommand(), a.healthcheckCommand(), a.planCommand(), a.statusCommand(), a.checkCommand(), a.loadCommand(), a.jobsCommand(), a.openmetricsCommand(), a.reportCommand(), a.topCommand(), a.historyCommand(), a.sinksCommand(), a.verifyCommand(),
 		a.sandboxCommand(), a.demoCommand(), a.versionCommand(), a.manCommand())
 	completions(root)
 	return root

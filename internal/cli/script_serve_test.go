@@ -11,8 +11,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 )
 
 // scriptServe runs the real `docgauge serve`. `serve --once-at-start`, or with no

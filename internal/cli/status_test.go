@@ -4,9 +4,10 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
-	"github.com/google/go-cmp/cmp"
 )
 
 // TestStatusNamesSinksInOrder: the sinks that lack windows come as they are

@@ -170,11 +170,12 @@ func (ses *session) conditions(ctx context.Context, scope sinks.Scope) (out []st
 	if w := scope.Within; w != (analytics.Window{}) {
 		dates = fmt.Sprintf(" AND window_start >= toDate('%s') AND window_end <= toDate('%s')", w.From, w.To)
 	}
+	series := sinks.Scope{Projects: scope.Projects, Granularities: scope.Granularities}
 	query := fmt.Sprintf("SELECT project, granularity FROM %s GROUP BY project, granularity ORDER BY project, granularity", ses.in(windowsTable))
 	err = ses.each(ctx, query, func(rows driver.Rows) error {
 		var project, granularity string
 		err := rows.Scan(&project, &granularity)
-		if err == nil && (len(scope.Projects) == 0 || slices.Contains(scope.Projects, project)) {
+		if err == nil && series.Has(analytics.Key{Project: project, Granularity: analytics.Granularity(granularity)}) {
 			out = append(out, fmt.Sprintf("project = %s AND granularity = %s%s", quote(project), quote(granularity), dates))
 		}
 		return err

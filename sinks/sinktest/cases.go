@@ -255,6 +255,8 @@ func testInspectScope(s *suite) {
 		"project":       {Projects: []string{"prj_b"}},
 		"two projects":  {Projects: []string{"prj_b", "prj_a"}},
 		"no such":       {Projects: []string{"prj_'"}},
+		"granularity":   {Granularities: []analytics.Granularity{analytics.Week}},
+		"days of one":   {Granularities: []analytics.Granularity{analytics.Day, analytics.Month}, Projects: []string{"prj_a"}},
 		"dates":         {Within: analytics.Window{From: Key("", 2).From, To: Key("", 3).To}},
 		"keys":          {Keys: two},
 		"keys and more": {Keys: two, Projects: []string{"prj_a"}},

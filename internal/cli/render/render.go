@@ -1,8 +1,9 @@
-// Package render prints what commands report: tables, text, JSON and progress. What is
+// Package render prints what commands report: tables, text, JSON, CSV and progress. What is
 // printed on a terminal is no wider than it; a pipe gets everything uncut.
 package render
 
 import (
+	"encoding/csv"
 	"encoding/json"
 	"io"
 	"os"
@@ -20,6 +21,10 @@ func JSON(w io.Writer, v any) error {
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
+
+// CSV writes rows as RFC 4180 has it, with the line ends of Unix. It alters nothing: a cell
+// that a spreadsheet would take for a formula stays what it is.
+func CSV(w io.Writer, rows [][]string) error { return csv.NewWriter(w).WriteAll(rows) }
 
 // Dash is a number, or - for 0.
 func Dash(n int) string {

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// archiveOptions are the flags of commands that answer questions from the archive.
+type archiveOptions struct {
+	window, project, archive string
+	asJSON, asCSV            bool
+}
+
+func (o *archiveOptions) flags(cmd *cobra.Command, window string) {
+	f := cmd.Flags()
+	f.StringVar(&o.window, "window", window, "granularity of the windows: day, week, month or Nd, such as 28d")
+	f.StringVar(&o.project, "project", "", "comma-separated projects (default: all that the archive has)")
+	f.StringVar(&o.archive, "archive", "", "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
+	f.BoolVar(&o.asJSON, "json", false, "print JSON")
+	f.BoolVar(&o.asCSV, "csv", false, "print CSV, with paths exactly as they are")
+}
+
+// openedArchive is an archive, and what is asked of it.
+type openedArchive struct {
+	sinks.Sink
+	config    config.Config
+	selection query.Selection
+}
+
+// openArchive checks the flags and opens the archive; the caller closes it.
+func (a *Program) openArchive(o archiveOptions) (out openedArchive, err error) {
+	if o.asJSON && o.asCSV {
+		return out, usageError{errors.New("--json, --csv: want one of the two")}
+	}
+	if out.config, err = a.config(config.NeedNothing); err != nil {
+		return out, err
+	}
+	if out.selection.Granularity, err = analytics.ParseGranularity(o.window); err != nil {
+		return out, usageError{fmt.Errorf("--window: %w", err)}
+	}
+	out.selection.Projects, out.selection.Order = splitList(o.project), out.config.Projects
+	if out.Sink, err = app.OpenArchive(cmp.Or(o.archive, out.config.ParquetURL)); err != nil {
+		return out, usageError{fmt.Errorf("--archive: %w", err)}
+	}
+	return out, nil
+}
+
+// asked makes a mistake in the question one of usage.
+func asked(err error) error {
+	if unknown, is := errors.AsType[query.UnknownProjectError](err); is {
+		return usageError{fmt.Errorf("--%w", unknown)}
+	}
+	return err
+}
+
+// stateOf says whether the numbers of a reading can change.
+func stateOf(r analytics.Revision) string {
+	state := "provisional"
+	if r.Settled {
+		state = "settled"
+	}
+	if !r.Verified {
+		state += ", unverified"
+	}
+	return state
+}
+
+// signed writes a change: +12, -1,300, 0.
+func signed(n int64) string {
+	if n > 0 {
+		return "+" + format.Commas(n)
+	}
+	return format.Commas(n)
+}
+
+// percent returns a change in percent, to one decimal; nil where there was nothing.
+func percent(from, to int64) *float64 {
+	if from == 0 {
+		return nil
+	}
+	p := math.Round((float64(to)-float64(from))/float64(from)*1000) / 10
+	return &p
+}
+
+// percentChange writes a change in percent: +2.1%, -13.0%, 0.0%; - where there was nothing.
+func percentChange(from, to int64) string {
+	p := percent(from, to)
+	switch {
+	case p == nil:
+		return "-"
+	case *p > 0:
+		return fmt.Sprintf("+%.1f%%", *p)
+	}
+	return strings.Replace(fmt.Sprintf("%.1f%%", *p), "-0.0", "0.0", 1)
+}
+
+// countCells are human, AI and total; empty where they are not known.
+func countCells(t *analytics.Totals) []string {
+	if t == nil {
+		return []string{"", "", ""}
+	}
+	return []string{strconv.FormatInt(t.Human, 10), strconv.FormatInt(t.AI, 10), strconv.FormatInt(t.Total, 10)}
+}
+
+func changeCells(change *int64, percent *float64) []string {
+	cells := []string{"", ""}
+	if change != nil {
+		cells[0] = strconv.FormatInt(*change, 10)
+	}
+	if percent != nil {
+		cells[1] = strconv.FormatFloat(*percent, 'f', 1, 64)
+	}
+	return cells
+}

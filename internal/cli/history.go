@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/render"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
+)
+
+// historyOptions are the flags of history.
+type historyOptions struct {
+	archive archiveOptions
+	page    string
+	last    int
+}
+
+func (a *Program) historyCommand() *cobra.Command {
+	var o historyOptions
+	cmd := &cobra.Command{
+		Use:   "history",
+		Short: "show the readers of the site, or of a page, window by window",
+		Long: `history shows a row for each of the last windows, the newest last: how many readers
+the site had, or the page --page, and the change since the window before. A window that
+the archive lacks is missing; a page without a row in a window is absent, which is not
+the same as 0. Neither has numbers.
+
+It is made from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive: no request is
+sent to the service, no state is needed, and it can run during an export.
+
+Readers are unique visitors of one window. The windows cannot be added up: who comes on
+two days is one reader of the week.
+
+` + exitCodes,
+		Example: `  docgauge history
+  docgauge history --window week --page /quickstart
+  docgauge history --last 365 --csv >days.csv`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.history(cmd.Context(), o) },
+	}
+	o.archive.flags(cmd, string(analytics.Day))
+	f := cmd.Flags()
+	f.StringVar(&o.page, "page", "", "path of a page, as top shows it (default: the whole site)")
+	f.IntVar(&o.last, "last", 30, "how many windows to show")
+	return cmd
+}
+
+func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
+	if o.last < 1 {
+		return usageError{fmt.Errorf("--last %d: want 1 or more", o.last)}
+	}
+	from, err := a.openArchive(o.archive)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	q := query.HistoryOptions{Selection: from.selection, Page: o.page, Last: o.last, Today: analytics.DateOf(a.now())}
+	all, err := query.Histories(ctx, from, q)
+	err = asked(err)
+	switch {
+	case len(all) == 0:
+		return err
+	case o.archive.asJSON:
+		return errors.Join(render.JSON(a.Out, historyReports(all, q, from.config.ProjectNames)), err)
+	case o.archive.asCSV:
+		return errors.Join(historyCSV(a.Out, historyReports(all, q, from.config.ProjectNames)), err)
+	}
+	for i, h := range all {
+		if i > 0 {
+			fmt.Fprintln(a.Out)
+		}
+		if err := printHistory(a.Out, h, q, from.config.ProjectNames.Of(h.Project), a.now()); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func printHistory(w io.Writer, h query.History, q query.HistoryOptions, name string, now time.Time) error {
+	text := render.NewText(w)
+	of := "readers of the site"
+	if q.Page != "" {
+		of = "readers of " + q.Page
+	}
+	text.Line(2, "%s, %s", name, of)
+	text.Line(2, "")
+	number := func(name string) render.Column { return render.Column{Name: name, Right: true} }
+	table := render.NewTable(render.Column{Name: string(q.Selection.Granularity)}, number("total"), number("change"), number("%"), number("human"), number("ai"),
+		render.Column{Name: "state", Cut: render.CutEnd})
+	for _, step := range h.Steps {
+		cells := []string{"-", "-", "-", "-", "-"}
+		if v := step.Visitors; v != nil {
+			cells = []string{format.Commas(v.Total), "-", "-", format.Commas(v.Human), format.Commas(v.AI)}
+			if step.Before != nil {
+				cells[1], cells[2] = signed(v.Total-step.Before.Total), percentChange(step.Before.Total, v.Total)
+			}
+		}
+		key := analytics.Key{Project: h.Project, Granularity: q.Selection.Granularity, Window: step.Window}
+		table.Add(append(append([]string{daysOf(key, now)}, cells...), stepState(step))...)
+	}
+	err := errors.Join(text.Err(), table.Print(w))
+	if h.Newer > 0 {
+		text.Line(2, "The archive has not got the %s after that yet: docgauge plan.", format.Plural(h.Newer, string(q.Selection.Granularity)+" window"))
+	}
+	return errors.Join(err, text.Err())
+}
+
+// stepState says what is known of a window, or why nothing is.
+func stepState(s query.Step) string {
+	switch {
+	case s.Revision == nil:
+		return "missing"
+	case s.Absent():
+		return "absent"
+	case s.Visitors == nil:
+		return "totals only"
+	}
+	return stateOf(*s.Revision)
+}
+
+// historyReport is the windows of one project; its JSON keys are stable.
+type historyReport struct {
+	Project     string                `json:"project"`
+	ProjectName string                `json:"project_name,omitempty"`
+	Granularity analytics.Granularity `json:"granularity"`
+	// Path is empty for the whole site.
+	Path    string          `json:"path"`
+	Windows []historyWindow `json:"windows"`
+	// NewerMissing counts the complete windows after those, which the archive lacks.
+	NewerMissing int `json:"newer_windows_missing"`
+}
+
+// historyWindow is one window. What is not known is null.
+type historyWindow struct {
+	analytics.Window
+	State    string            `json:"state"` // settled, provisional, missing
+	Verified *bool             `json:"verified"`
+	Revision *int32            `json:"revision"`
+	Visitors *analytics.Totals `json:"visitors"`
+	// Absent: the page has no row in this window.
+	Absent  bool     `json:"absent"`
+	Change  *int64   `json:"change"`
+	Percent *float64 `json:"change_percent"`
+}
+
+func historyReports(all []query.History, q query.HistoryOptions, names config.ProjectNames) []historyReport {
+	out := []historyReport{}
+	for _, h := range all {
+		r := historyReport{Project: h.Project, ProjectName: names[h.Project], Granularity: q.Selection.Granularity, Path: q.Page, NewerMissing: h.Newer}
+		for _, s := range h.Steps {
+			step := historyWindow{Window: s.Window, State: "missing", Visitors: s.Visitors, Absent: s.Absent()}
+			if s.Revision != nil {
+				step.Verified, step.Revision = &s.Revision.Verified, &s.Revision.Number
+				step.State = map[bool]string{true: "settled", false: "provisional"}[s.Revision.Settled]
+			}
+			if s.Visitors != nil && s.Before != nil {
+				change := s.Visitors.Total - s.Before.Total
+				step.Change, step.Percent = &change, percent(s.Before.Total, s.Visitors.Total)
+			}
+			r.Windows = append(r.Windows, step)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func historyCSV(w io.Writer, all []historyReport) error {
+	rows := [][]string{{"project", "granularity", "path", "from", "to", "state", "verified", "revision", "absent", "human", "ai", "total", "change", "change_percent"}}
+	for _, r := range all {
+		for _, s := range r.Windows {
+			row := []string{r.Project, string(r.Granularity), r.Path, s.From.String(), s.To.String(), s.State, "", "", strconv.FormatBool(s.Absent)}
+			if s.Revision != nil {
+				row[6], row[7] = strconv.FormatBool(*s.Verified), strconv.Itoa(int(*s.Revision))
+			}
+			rows = append(rows, append(append(row, countCells(s.Visitors)...), changeCells(s.Change, s.Percent)...))
+		}
+	}
+	return render.CSV(w, rows)
+}

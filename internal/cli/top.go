@@ -1,0 +1,308 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/render"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
+)
+
+// topOptions are the flags of top.
+type topOptions struct {
+	archive        archiveOptions
+	at, by, prefix string
+	n              int
+}
+
+// byChange is the value of --by that is no audience.
+const byChange = "change"
+
+func (a *Program) topCommand() *cobra.Command {
+	var o topOptions
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "show the most read pages, and what changed since the window before",
+		Long: `top shows the pages that people and AI agents read most in the newest complete
+window, or in the one that contains --at, each with its change since the window
+before. Below them are the pages that rose and fell most, appeared and vanished. A
+page that only one of the two windows has did not rise or fall.
+
+It is made from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive: no request is
+sent to the service, no state is needed, and it can run during an export.
+
+Readers are unique visitors. They cannot be added up, not over pages, not over days,
+and a reader can be both human and AI: --prefix picks pages, and has no total.
+
+--csv has the listed pages, and --json also those that changed. Both are exact: a path
+that begins with = + - or @ is not altered, so import it into a spreadsheet as text.
+
+` + exitCodes,
+		Example: `  docgauge top
+  docgauge top --window month --by ai -n 50
+  docgauge top --by change --prefix /guides/
+  docgauge top --project prj_a --at 2026-11-02 --csv >pages.csv`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.top(cmd.Context(), o) },
+	}
+	o.archive.flags(cmd, string(analytics.Week))
+	f := cmd.Flags()
+	f.StringVar(&o.at, "at", "", "a day of the window, YYYY-MM-DD; of rolling windows the last day (default: the newest window)")
+	f.StringVar(&o.by, "by", string(analytics.Everyone), "order: total, human, ai, or change, up or down")
+	f.IntVarP(&o.n, "number", "n", 20, "pages to list")
+	f.StringVar(&o.prefix, "prefix", "", "only pages whose path begins with this")
+	return cmd
+}
+
+func (a *Program) top(ctx context.Context, o topOptions) (err error) {
+	q := query.TopOptions{N: o.n, Prefix: o.prefix}
+	if q.At, err = dateFlag("at", o.at); err != nil {
+		return err
+	}
+	switch q.By = analytics.Audience(o.by); {
+	case o.by == byChange:
+		q.By, q.Changed = analytics.Everyone, true
+	case q.By != analytics.Everyone && q.By != analytics.Human && q.By != analytics.AI:
+		return usageError{fmt.Errorf("--by %q: want total, human, ai or change", o.by)}
+	}
+	if o.n < 1 {
+		return usageError{fmt.Errorf("-n %d: want 1 or more", o.n)}
+	}
+	from, err := a.openArchive(o.archive)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	q.Selection = from.selection
+	pages, err := query.Top(ctx, from, q)
+	err = asked(err)
+	switch {
+	case len(pages) == 0:
+		return err
+	case o.archive.asJSON:
+		return errors.Join(render.JSON(a.Out, topReports(pages, q, from.config.ProjectNames)), err)
+	case o.archive.asCSV:
+		return errors.Join(topCSV(a.Out, topReports(pages, q, from.config.ProjectNames)), err)
+	}
+	for i, p := range pages {
+		if i > 0 {
+			fmt.Fprintln(a.Out)
+		}
+		if err := printTop(a.Out, p, q, from.config.ProjectNames.Of(p.Window.Project), a.now()); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// shownChanges is how many pages top lists of each kind of change; --json has -n.
+const shownChanges = 5
+
+// printTop prints the pages of one project.
+func printTop(w io.Writer, p query.Pages, q query.TopOptions, name string, now time.Time) error {
+	text := render.NewText(w)
+	printHeading(text, p, q, name, now)
+	if len(p.First) > 0 {
+		fmt.Fprintln(w)
+		if err := topTable(p, q.By).Print(w); err != nil {
+			return err
+		}
+	}
+	if q.Prefix != "" {
+		text.Line(2, "")
+		text.Line(2, "Only paths that begin with %s. Their readers are not added up: someone who reads two of these pages is one reader.", q.Prefix)
+	}
+	if !p.Compared {
+		return text.Err()
+	}
+	m := p.Movers
+	text.Line(2, "")
+	text.Line(2, "Since %s %s rose, %s fell, %s appeared, %s vanished.", daysOf(p.Before.Key, now), format.Plural(m.Rising.Count, "page"),
+		format.Commas(m.Falling.Count), format.Commas(m.Appeared.Count), format.Commas(m.Vanished.Count))
+	return errors.Join(text.Err(), changeTable(p, q).Print(w))
+}
+
+// printHeading says which window it is, and how many readers the site had.
+func printHeading(text *render.Text, p query.Pages, q query.TopOptions, name string, now time.Time) {
+	line := func(format string, args ...any) { text.Line(2, format, args...) }
+	title := fmt.Sprintf("%s: %s %s, %s", name, p.Window.Granularity, daysOf(p.Window.Key, now), stateOf(p.Window))
+	if p.Before != nil {
+		title += ", compared with " + daysOf(p.Before.Key, now)
+	}
+	site := func(a analytics.Audience, noun string) string {
+		now := p.Window.Totals.Of(a)
+		if p.Before == nil {
+			return format.Commas(now) + " " + noun
+		}
+		return fmt.Sprintf("%s %s (%s)", format.Commas(now), noun, percentChange(p.Before.Totals.Of(a), now))
+	}
+	line("%s", title)
+	line("%s: %s, %s", site(analytics.Everyone, "readers"), site(analytics.Human, "human"), site(analytics.AI, "AI"))
+	switch {
+	case p.Before == nil:
+		line("The archive lacks the %s before it: there is nothing to compare with.", p.Window.Granularity)
+	case !p.Compared:
+		line("Of %s only the totals are known: the pages cannot be compared.", daysOf(p.Before.Key, now))
+	}
+	if p.Newer != nil {
+		line("Of %s, which is newer, only the totals are known so far.", daysOf(p.Newer.Key, now))
+	}
+	if p.Movers.Pages == 0 {
+		line("No page %swas read.", map[bool]string{true: "with that prefix "}[q.Prefix != ""])
+	}
+}
+
+// topTable lists pages by rank, the audience they are ranked by first.
+func topTable(p query.Pages, by analytics.Audience) *render.Table {
+	number := func(name string) render.Column { return render.Column{Name: name, Right: true} }
+	columns := []render.Column{number("#"), {Name: "path", Cut: render.CutMiddle}, number(string(by)), number("change"), number("%")}
+	var others []analytics.Audience
+	for _, a := range []analytics.Audience{analytics.Everyone, analytics.Human, analytics.AI} {
+		if a != by {
+			others = append(others, a)
+			columns = append(columns, number(string(a)))
+		}
+	}
+	table := render.NewTable(columns...)
+	for i, c := range p.First {
+		cells := []string{strconv.Itoa(i + 1), c.Path, format.Commas(c.After.Of(by)), "-", "-"}
+		switch {
+		case !p.Compared:
+		case c.Appeared:
+			cells[3] = "new"
+		default:
+			cells[3], cells[4] = signed(c.By(by)), percentChange(c.Before.Of(by), c.After.Of(by))
+		}
+		for _, a := range others {
+			cells = append(cells, format.Commas(c.After.Of(a)))
+		}
+		table.Add(cells...)
+	}
+	return table
+}
+
+// changeTable lists the pages that changed most. Those that rose and fell are left out
+// where the pages are ranked by that.
+func changeTable(p query.Pages, q query.TopOptions) *render.Table {
+	number := func(name string) render.Column { return render.Column{Name: name, Right: true} }
+	table := render.NewTable(render.Column{Name: ""}, render.Column{Name: "path", Cut: render.CutMiddle}, number("before"), number(string(q.By)), number("change"), number("%"))
+	add := func(kind string, r analytics.Ranking) {
+		for _, c := range r.First[:min(shownChanges, len(r.First))] {
+			before, after, change, percent := format.Commas(c.Before.Of(q.By)), format.Commas(c.After.Of(q.By)), "-", "-"
+			switch {
+			case c.Appeared:
+				before = "-"
+			case c.Vanished:
+				after = "-"
+			default:
+				change, percent = signed(c.By(q.By)), percentChange(c.Before.Of(q.By), c.After.Of(q.By))
+			}
+			table.Add(kind, c.Path, before, after, change, percent)
+		}
+	}
+	if !q.Changed {
+		add("rising", p.Movers.Rising)
+		add("falling", p.Movers.Falling)
+	}
+	add("appeared", p.Movers.Appeared)
+	add("vanished", p.Movers.Vanished)
+	return table
+}
+
+// topReport is the pages of one project; its JSON keys are stable.
+type topReport struct {
+	analytics.Revision
+	ProjectName string `json:"project_name,omitempty"`
+	// Previous is the window before; null where the archive lacks it.
+	Previous *analytics.Revision `json:"previous"`
+	// Newer is a newer window of which only the totals are known; null: there is none.
+	Newer  *analytics.Revision `json:"newer_totals_only"`
+	By     string              `json:"by"`
+	Prefix string              `json:"prefix"`
+	// Count is how many pages there are with that prefix.
+	Count   int64        `json:"page_count"`
+	Pages   []rankedPage `json:"pages"`
+	Changes *changes     `json:"changes"` // null where the rows of Previous are not known
+}
+
+type changes struct {
+	Rising   ranking `json:"rising"`
+	Falling  ranking `json:"falling"`
+	Appeared ranking `json:"appeared"`
+	Vanished ranking `json:"vanished"`
+}
+
+type ranking struct {
+	Count int64        `json:"count"`
+	Pages []rankedPage `json:"pages"`
+}
+
+// rankedPage is a page of a list. Counts of a window that has no row of it are null, and
+// so is then the change, which is that of the audience the list is ranked by.
+type rankedPage struct {
+	Rank     int               `json:"rank"`
+	Path     string            `json:"path"`
+	Visitors *analytics.Totals `json:"visitors"`
+	Previous *analytics.Totals `json:"previous"`
+	Change   *int64            `json:"change"`
+	Percent  *float64          `json:"change_percent"`
+}
+
+func topReports(all []query.Pages, q query.TopOptions, names config.ProjectNames) []topReport {
+	out := []topReport{}
+	for _, p := range all {
+		r := topReport{
+			Revision: p.Window, ProjectName: names[p.Window.Project], Previous: p.Before, Newer: p.Newer, Prefix: q.Prefix,
+			By: string(q.By), Count: p.Movers.Pages, Pages: rankedPages(p.First, p.Compared, q.By),
+		}
+		if q.Changed {
+			r.By = byChange
+		}
+		if m := p.Movers; p.Compared {
+			of := func(r analytics.Ranking) ranking { return ranking{r.Count, rankedPages(r.First, true, q.By)} }
+			r.Changes = &changes{of(m.Rising), of(m.Falling), of(m.Appeared), of(m.Vanished)}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func rankedPages(all []analytics.Change, compared bool, by analytics.Audience) []rankedPage {
+	out := []rankedPage{}
+	for i, c := range all {
+		p := rankedPage{Rank: i + 1, Path: c.Path}
+		if !c.Vanished {
+			p.Visitors = &c.After
+		}
+		if compared && !c.Appeared {
+			p.Previous = &c.Before
+		}
+		if p.Visitors != nil && p.Previous != nil {
+			change := c.By(by)
+			p.Change, p.Percent = &change, percent(c.Before.Of(by), c.After.Of(by))
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func topCSV(w io.Writer, all []topReport) error {
+	rows := [][]string{{"project", "granularity", "from", "to", "rank", "path", "human", "ai", "total", "previous_human", "previous_ai", "previous_total", "change", "change_percent"}}
+	for _, r := range all {
+		for _, p := range r.Pages {
+			row := []string{r.Project, string(r.Granularity), r.From.String(), r.To.String(), strconv.Itoa(p.Rank), p.Path}
+			row = append(append(row, countCells(p.Visitors)...), countCells(p.Previous)...)
+			rows = append(rows, append(row, changeCells(p.Change, p.Percent)...))
+		}
+	}
+	return render.CSV(w, rows)
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/sinks/sinktest"
+)
+
+// TestTopExact: whatever a path is, CSV and JSON have it as it is, and a terminal obeys
+// none of it.
+func TestTopExact(t *testing.T) {
+	var rows []analytics.Row
+	for i, path := range []string{
+		"", "/", "=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "/a,b;c\t", "/\"quoted\"", "/two\nlines", "/old\r\nlines", "/bell\x07\x1b[31m", "/文档/指南",
+		"/e\u0301", "/\u202egnp.exe", " ", `\.`, "/" + strings.Repeat("long", 500),
+	} {
+		rows = append(rows, analytics.Row{Path: path, Human: int64(i), AI: 1, Total: int64(i + 1)})
+	}
+	data := filepath.Join(t.TempDir(), "data")
+	archive, err := app.OpenArchive(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Replace(t.Context(), sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 1), 1), analytics.ByPath(slices.Clone(rows)))); err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(rows, func(a, b analytics.Row) int { return cmp.Compare(b.Total, a.Total) })
+	top := func(flags ...string) []byte {
+		var out, said bytes.Buffer
+		args := append([]string{"top", "--window", "day", "--archive", data}, flags...)
+		if code := (Program{Out: &out, Err: &said}).Run(t.Context(), args); code != 0 {
+			t.Fatalf("exit code %d: %s", code, said.String())
+		}
+		return out.Bytes()
+	}
+
+	// encoding/csv reads \r\n in a cell as \n, so a cell with that is looked for.
+	text := top("--csv")
+	records, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	if err != nil || len(records) != len(rows)+1 || !bytes.Contains(text, []byte("\"/old\r\nlines\"")) {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	var reports []topReport
+	if err := json.Unmarshal(top("--json"), &reports); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range rows {
+		if got := records[i+1][5]; got != strings.ReplaceAll(r.Path, "\r\n", "\n") {
+			t.Errorf("CSV has %q, want %q", got, r.Path)
+		}
+		if got := reports[0].Pages[i].Path; got != r.Path {
+			t.Errorf("JSON has %q, want %q", got, r.Path)
+		}
+	}
+
+	t.Setenv("COLUMNS", "80")
+	table := string(top())
+	if strings.ContainsFunc(table, func(r rune) bool { return r != '\n' && !unicode.IsGraphic(r) }) {
+		t.Errorf("a terminal obeys some of\n%q", table)
+	}
+	if lines := strings.Count(table, "\n"); lines < len(rows) || lines > len(rows)+8 {
+		t.Errorf("%d lines for %d pages\n%s", lines, len(rows), table)
+	}
+}

@@ -1,0 +1,180 @@
+// Package query answers what people ask of an archive: which pages were read most and
+// what changed ([Top]), and how the numbers of a site or of one page went on
+// ([Histories]).
+//
+// It hides how windows are found and their rows read side by side. Its invariants: it
+// changes nothing and sends no request to the service; unique visitors are never added
+// up; a window that is damaged is an error if the answer needs it, and never left out
+// silently; and memory is bounded by the windows listed and the pages asked for, not by
+// the rows read. It knows no state directory.
+package query
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/agext/levenshtein"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// Selection says which windows are asked about.
+type Selection struct {
+	Granularity analytics.Granularity
+	// Projects are those asked about; none: all that the archive has.
+	Projects []string
+	// Order is the order of projects; others come after these, by name.
+	Order []string
+}
+
+// UnknownProjectError says that the archive has no window of a project that was
+// asked for.
+type UnknownProjectError string
+
+func (e UnknownProjectError) Error() string { return string(e) }
+
+// reading is one window of an archive, or what is wrong with it.
+type reading struct {
+	rev analytics.Revision
+	err error
+}
+
+// series are the windows of one project, of the granularity asked for.
+type series struct {
+	project string
+	windows map[analytics.Window]reading
+}
+
+// find returns what the archive has of each project, in order. A project without a
+// window is an error.
+func (s Selection) find(ctx context.Context, from sinks.Sink) ([]series, error) {
+	found := map[string]series{}
+	scope := sinks.Scope{Projects: s.Projects, Granularities: []analytics.Granularity{s.Granularity}}
+	for rev, err := range sinks.ListIn(ctx, from, scope) {
+		key := rev.Key
+		if err != nil {
+			fault, ok := errors.AsType[sinks.Fault](err)
+			if !ok || fault.Key == (analytics.Key{}) {
+				return nil, err
+			}
+			key = fault.Key
+		}
+		if found[key.Project].windows == nil {
+			found[key.Project] = series{key.Project, map[analytics.Window]reading{}}
+		}
+		found[key.Project].windows[key.Window] = reading{rev, err}
+	}
+	for _, id := range s.Projects {
+		if _, ok := found[id]; !ok {
+			return nil, s.lacks(ctx, from, id)
+		}
+	}
+	if len(found) == 0 {
+		return nil, s.lacks(ctx, from, "")
+	}
+	ids := slices.Sorted(maps.Keys(found))
+	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(s.rank(a), s.rank(b)) })
+	var out []series
+	for _, id := range ids {
+		out = append(out, found[id])
+	}
+	return out, nil
+}
+
+func (s Selection) rank(project string) int {
+	if i := slices.Index(s.Order, project); i >= 0 {
+		return i
+	}
+	return len(s.Order)
+}
+
+// lacks says that the archive has no window of a project, or with an empty id of any, and
+// what it has.
+func (s Selection) lacks(ctx context.Context, from sinks.Sink, project string) error {
+	kinds := map[string]map[analytics.Granularity]bool{}
+	for rev, err := range sinks.List(ctx, from) {
+		if err != nil {
+			return err
+		}
+		if kinds[rev.Project] == nil {
+			kinds[rev.Project] = map[analytics.Granularity]bool{}
+		}
+		kinds[rev.Project][rev.Granularity] = true
+	}
+	ids := slices.Sorted(maps.Keys(kinds))
+	switch {
+	case len(ids) == 0:
+		return fmt.Errorf("the archive %s has no window: run `docgauge export` first, or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
+	case project != "" && kinds[project] == nil:
+		near := slices.MinFunc(ids, func(a, b string) int {
+			return cmp.Compare(levenshtein.Distance(project, a, nil), levenshtein.Distance(project, b, nil))
+		})
+		if levenshtein.Distance(project, near, nil) <= 2 {
+			return UnknownProjectError(fmt.Sprintf("project %.140q has no window in the archive %s; did you mean %s?", project, from.Location(), near))
+		}
+		return UnknownProjectError(fmt.Sprintf("project %.140q has no window in the archive %s; there are %s", project, from.Location(), strings.Join(ids, ",")))
+	}
+	all := map[analytics.Granularity]bool{}
+	for _, id := range ids {
+		if project == "" || id == project {
+			maps.Copy(all, kinds[id])
+		}
+	}
+	var names []string
+	for g := range all {
+		names = append(names, string(g))
+	}
+	slices.Sort(names)
+	return fmt.Errorf("the archive %s has no %s window%s; it has %s: --window %s", from.Location(), s.Granularity,
+		strings.TrimSuffix(" of "+project, " of "), strings.Join(names, ", "), names[0])
+}
+
+// newest returns the window that ends last among those that satisfy keep; false if there
+// is none.
+func (s series) newest(keep func(analytics.Window, reading) bool) (found analytics.Window, ok bool) {
+	for w, r := range s.windows {
+		if keep(w, r) && (!ok || w.To > found.To) {
+			found, ok = w, true
+		}
+	}
+	return found, ok
+}
+
+// endingAt returns the window that ends at d: the one before a window that begins there.
+func (s series) endingAt(d analytics.Date) (analytics.Window, bool) {
+	return s.newest(func(w analytics.Window, _ reading) bool { return w.To == d })
+}
+
+// rowsOf reads the rows of a window; they end with ctx. An export may have replaced the
+// window meanwhile: totals and rows must be of the same reading, so rev becomes the one
+// that is read.
+func rowsOf(ctx context.Context, from sinks.Sink, rev *analytics.Revision) (iter.Seq2[analytics.Row, error], func() error, error) {
+	temp, err := durable.NewTemp("", "docgauge-query")
+	if err != nil {
+		return nil, nil, err
+	}
+	w, done, err := from.Window(ctx, *rev, temp.Path)
+	if err != nil {
+		return nil, nil, errors.Join(err, temp.Remove())
+	}
+	*rev = w.Revision()
+	rows := func(yield func(analytics.Row, error) bool) {
+		for row, err := range w.Rows() {
+			if err = cmp.Or(err, context.Cause(ctx)); err != nil {
+				err = fmt.Errorf("%s in %s: %w", rev.Key, from.Location(), err)
+			}
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
+	return rows, func() error { return errors.Join(done(), temp.Remove()) }, nil
+}

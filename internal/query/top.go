@@ -1,0 +1,155 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// TopOptions say which pages are asked for.
+type TopOptions struct {
+	Selection Selection
+	// At is a day of the window; nil: the newest window that has pages. Of rolling
+	// windows it is the last day.
+	At *analytics.Date
+	// By ranks the pages by the visitors of an audience. Changed ranks those that were
+	// read in both windows by how much that number changed instead, up or down.
+	By      analytics.Audience
+	Changed bool
+	// N is the length of each list.
+	N int
+	// Prefix keeps the pages whose paths begin with it.
+	Prefix string
+}
+
+// Pages are the pages of one project in one window, and how they differ from those of the
+// window before it.
+type Pages struct {
+	// Window is the reading with its site totals, Before that of the window that ends
+	// where it begins; nil: the archive lacks that.
+	Window analytics.Revision
+	Before *analytics.Revision
+	// Newer is a newer window of which only the totals are known; nil: there is none.
+	Newer *analytics.Revision
+	// First are the pages asked for, in order.
+	First []analytics.Change
+	// Movers have the pages that satisfy the prefix. Without Compared, only their Top and
+	// Pages mean something: the rows of Before are not known.
+	Movers   analytics.Movers
+	Compared bool
+}
+
+// Top returns the most read pages of each project. What it could read comes with the
+// error of what it could not. An UnknownProjectError concerns the question.
+func Top(ctx context.Context, from sinks.Sink, o TopOptions) ([]Pages, error) {
+	all, err := o.Selection.find(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	var out []Pages
+	var errs []error
+	for _, s := range all {
+		p, err := o.choose(s)
+		if err == nil {
+			err = o.read(ctx, from, &p)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out = append(out, p)
+	}
+	return out, errors.Join(errs...)
+}
+
+// choose finds the window, and the one before it.
+func (o TopOptions) choose(s series) (p Pages, err error) {
+	asked := func(w analytics.Window, _ reading) bool {
+		switch {
+		case o.At == nil:
+			return true
+		case o.Selection.Granularity.RollingDays() > 0:
+			return w.To == *o.At+1
+		}
+		return w.From <= *o.At && *o.At < w.To
+	}
+	last, ok := s.newest(asked)
+	if !ok {
+		first, last := s.span()
+		return p, fmt.Errorf("no %s window of %s in the archive contains %s; they reach from %s to %s (exclusive)", o.Selection.Granularity, s.project, *o.At, first, last)
+	}
+	// A damaged window may have pages.
+	w, ok := s.newest(func(w analytics.Window, r reading) bool { return asked(w, r) && (r.err != nil || !r.rev.TotalsOnly()) })
+	if !ok {
+		return p, fmt.Errorf("%s: only its totals were read, so its pages are not known; `docgauge history --window %s` shows the totals", s.windows[last].rev.Key, o.Selection.Granularity)
+	}
+	if err := s.windows[w].err; err != nil {
+		return p, err
+	}
+	p.Window = s.windows[w].rev
+	if newer := s.windows[last].rev; w != last {
+		p.Newer = &newer
+	}
+	if w, ok := s.endingAt(w.From); ok {
+		if err := s.windows[w].err; err != nil {
+			return p, err
+		}
+		before := s.windows[w].rev
+		p.Before = &before
+	}
+	return p, nil
+}
+
+// span returns the dates that the windows cover, with gaps or without.
+func (s series) span() (first, last analytics.Date) {
+	some := false
+	for w := range s.windows {
+		if !some {
+			first, last, some = w.From, w.To, true
+		}
+		first, last = min(first, w.From), max(last, w.To)
+	}
+	return first, last
+}
+
+// read compares the rows of the two windows.
+func (o TopOptions) read(ctx context.Context, from sinks.Sink, p *Pages) (err error) {
+	later, done, err := rowsOf(ctx, from, &p.Window)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	earlier := analytics.ByPath(nil)
+	if p.Before != nil && !p.Before.TotalsOnly() {
+		rows, done, err := rowsOf(ctx, from, p.Before)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, done()) }()
+		earlier, p.Compared = rows, true
+	}
+	p.Movers, err = analytics.FindMovers(o.only(earlier), o.only(later), o.By, o.N)
+	if p.First = p.Movers.Top; o.Changed {
+		p.First = nil
+		if p.Compared {
+			p.First = p.Movers.Changed(o.By, o.N)
+		}
+	}
+	return err
+}
+
+// only keeps the rows below the prefix.
+func (o TopOptions) only(rows iter.Seq2[analytics.Row, error]) iter.Seq2[analytics.Row, error] {
+	return func(yield func(analytics.Row, error) bool) {
+		for row, err := range rows {
+			if (err != nil || strings.HasPrefix(row.Path, o.Prefix)) && !yield(row, err) {
+				return
+			}
+		}
+	}
+}
