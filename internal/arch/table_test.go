@@ -76,7 +76,7 @@ var allowed = map[string][]string{
 
 	"internal/jobs": {"internal/analytics", "internal/clock", "internal/docsapi", "internal/jobs/journal", "internal/prompts", "schedule"},
 
-	"internal/jobs/notify": {"internal/clock", "internal/jobs/journal"},
+	"internal/notify": {"internal/clock", "internal/format", "internal/jobs/journal"},
 
 	"internal/load": {"internal/analytics", "sinks"},
 
@@ -95,26 +95,26 @@ var allowed = map[string][]string{
 
 	// What holds it together: only config and app know every sink.
 	"internal/config": {
-		"exporter", "exporter/server", "internal/analytics", "internal/docsapi", "internal/jobs", "internal/jobs/notify",
+		"exporter", "exporter/server", "internal/analytics", "internal/docsapi", "internal/jobs", "internal/notify",
 		"internal/secretfile", "schedule", "sinks/clickhouse", "sinks/parquet",
 	},
 
 	"internal/app": {
 		"internal/analytics", "internal/budget", "internal/config", "internal/coverage", "internal/docsapi", "internal/durable",
-		"internal/jobs", "internal/jobs/notify", "internal/prompts", "internal/spool", "internal/state", "internal/verify",
+		"internal/jobs", "internal/notify", "internal/prompts", "internal/spool", "internal/state", "internal/verify",
 		"schedule", "sinks", "sinks/clickhouse", "sinks/parquet", "exporter",
 	},
 
 	"internal/daemon": {
 		"exporter", "exporter/page", "exporter/server", "internal/app", "internal/clock", "internal/config", "internal/coverage",
-		"internal/export", "internal/jobs", "internal/jobs/journal", "internal/jobs/notify", "internal/prompts", "internal/report",
+		"internal/export", "internal/jobs", "internal/jobs/journal", "internal/notify", "internal/prompts", "internal/report",
 		"internal/snapshot", "internal/state", "schedule", "sinks",
 	},
 
 	"internal/cli": {
 		"exporter", "exporter/history", "internal/analytics", "internal/app", "internal/cli/render", "internal/clock", "internal/config", "internal/coverage",
 		"internal/daemon", "internal/docsapi", "internal/durable", "internal/export", "internal/format", "internal/htmlview", "internal/jobs",
-		"internal/jobs/journal", "internal/jobs/notify", "internal/load", "internal/prompts", "internal/query", "internal/report", "internal/sandbox",
+		"internal/jobs/journal", "internal/notify", "internal/load", "internal/prompts", "internal/query", "internal/report", "internal/sandbox",
 		"internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/worktree", "internal/secretfile", "internal/snapshot",
 		"internal/state", "internal/verify", "schedule", "sinks",
 	},

@@ -15,7 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/jobs/notify"
+	"github.com/docgauge/docgauge/internal/notify"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/docgauge/docgauge/exporter/server"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
-	"github.com/docgauge/docgauge/internal/jobs/notify"
+	"github.com/docgauge/docgauge/internal/notify"
 	"github.com/docgauge/docgauge/internal/secretfile"
 	"github.com/docgauge/docgauge/sinks/clickhouse"
 	"github.com/docgauge/docgauge/sinks/parquet"

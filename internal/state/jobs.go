@@ -119,8 +119,7 @@ func applyChange(ctx context.Context, tx *sql.Tx, c journal.Change) (job journal
 		}
 	}
 	if c.Note != nil {
-		_, err = tx.ExecContext(ctx, `INSERT INTO notes (kind, at, body, tries, next_at) VALUES (?,?,?,0,?)`,
-			c.Note.Kind, instant{&c.Note.At}, c.Note.Body, instant{&c.Note.At})
+		err = enterNote(ctx, tx, *c.Note)
 	}
 	return job, err
 }
@@ -281,22 +280,4 @@ func (db *DB) See(ctx context.Context, prompt, schedule string, at time.Time) er
 	return db.exec(ctx, `INSERT INTO recurring VALUES (?,?,?) ON CONFLICT DO UPDATE SET
 		since = CASE WHEN schedule = excluded.schedule THEN min(since, excluded.since) ELSE excluded.since END,
 		schedule = excluded.schedule`, prompt, schedule, instant{&at})
-}
-
-// Notes returns up to n notifications that are not delivered, in the order in which
-// they are to be tried.
-func (db *DB) Notes(ctx context.Context, n int) ([]journal.Note, error) {
-	return collect(ctx, db, func(n *journal.Note) []any {
-		return []any{&n.ID, &n.Kind, instant{&n.At}, &n.Body, &n.Tries, instant{&n.Next}}
-	}, `SELECT id, kind, at, body, tries, next_at FROM notes ORDER BY next_at, id LIMIT ?`, n)
-}
-
-// NoteDone removes a notification that was delivered or given up.
-func (db *DB) NoteDone(ctx context.Context, id int64) error {
-	return db.exec(ctx, `DELETE FROM notes WHERE id = ?`, id)
-}
-
-// NoteFailed counts a delivery that failed; the next is at the given time.
-func (db *DB) NoteFailed(ctx context.Context, id int64, next time.Time) error {
-	return db.exec(ctx, `UPDATE notes SET tries = tries + 1, next_at = ? WHERE id = ?`, instant{&next}, id)
 }

@@ -419,34 +419,6 @@ func TestRecurring(t *testing.T) {
 	since("@daily", now.Add(time.Minute))
 }
 
-func TestNotes(t *testing.T) {
-	db := open(t, t.TempDir())
-	for i, kind := range []string{"completed", "failed", "unknown"} {
-		apply(t, db, journal.Change{Job: job(kind, journal.Active), Note: &journal.Note{Kind: kind, At: now.Add(time.Duration(i) * time.Second), Body: []byte(kind)}})
-	}
-	notes := func(n int) (out []journal.Note) {
-		t.Helper()
-		out, err := db.Notes(t.Context(), n)
-		check(t, err)
-		return out
-	}
-	all := notes(10)
-	want := journal.Note{ID: all[0].ID, Kind: "completed", At: now, Body: []byte("completed"), Next: now}
-	if diff := cmp.Diff(want, all[0]); len(all) != 3 || diff != "" {
-		t.Errorf("%d notes, %s", len(all), diff)
-	}
-	check(t, db.NoteFailed(t.Context(), all[0].ID, now.Add(time.Minute)))
-	check(t, db.NoteDone(t.Context(), all[1].ID))
-	check(t, db.NoteDone(t.Context(), all[1].ID))
-	left := notes(10)
-	if len(left) != 2 || left[0].Kind != "unknown" || left[1].Tries != 1 || !left[1].Next.Equal(now.Add(time.Minute)) {
-		t.Errorf("left %+v", left)
-	}
-	if got := notes(1); len(got) != 1 {
-		t.Errorf("%d notes, 1 was asked for", len(got))
-	}
-}
-
 // TestKillKeepsTheJournalWhole kills a process that moves jobs: every move that it
 // reported is there, with its event, its text and its count.
 func TestKillKeepsTheJournalWhole(t *testing.T) {

@@ -213,7 +213,7 @@ const (
 // Note is a notification that is to be delivered at least once.
 type Note struct {
 	ID int64 `json:"id"`
-	// Kind is completed, failed, archived, lost, unknown, rejected or paused.
+	// Kind is what happened: the state of a job, paused, or an event of the pipeline.
 	Kind string    `json:"kind"`
 	At   time.Time `json:"at"`
 	// Body is the JSON to send.
@@ -221,6 +221,10 @@ type Note struct {
 	// Tries counts failed deliveries. Next is when to deliver it again.
 	Tries int       `json:"tries"`
 	Next  time.Time `json:"next_at"`
+	// Begun is since when it is being sent, zero if it is not. InDoubt counts the
+	// deliveries that may have arrived although nobody knows.
+	Begun   time.Time `json:"-"`
+	InDoubt int       `json:"-"`
 }
 
 // Change is one step of the journal. Several are made together, all or none.

@@ -47,13 +47,31 @@ func (o *outbox) NoteDone(_ context.Context, id int64) error {
 	return o.fail
 }
 
-func (o *outbox) NoteFailed(_ context.Context, id int64, next time.Time) error {
+func (o *outbox) NoteBegun(_ context.Context, n journal.Note, at time.Time) (bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, held := range o.notes {
+		if held.ID == n.ID && held.Begun.Equal(n.Begun) {
+			if !held.Begun.IsZero() {
+				o.notes[i].InDoubt++
+			}
+			o.notes[i].Begun = at
+			return true, o.fail
+		}
+	}
+	return false, o.fail
+}
+
+func (o *outbox) NoteFailed(_ context.Context, id int64, next time.Time, inDoubt bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range o.notes {
 		if o.notes[i].ID == id {
 			o.notes[i].Tries++
-			o.notes[i].Next = next
+			o.notes[i].Next, o.notes[i].Begun = next, time.Time{}
+			if inDoubt {
+				o.notes[i].InDoubt++
+			}
 		}
 	}
 	return o.fail
@@ -132,7 +150,8 @@ func TestDelivery(t *testing.T) {
 		t.Fatalf("next %v, %v, left %+v", next, err, o.notes)
 	}
 	mac := hmac.New(sha256.New, []byte("s3cret"))
-	mac.Write([]byte(`{"event":"completed"}`))
+	want := `{"event":"completed","delivery":"` + delivery(journal.Note{ID: 1, At: start}) + `"}`
+	mac.Write([]byte(want))
 	for name, want := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "docgauge", "X-Docgauge-Event": "completed",
 		"X-Docgauge-Delivery": delivery(journal.Note{ID: 1, At: start}), "X-Docgauge-Signature": "sha256=" + hex.EncodeToString(mac.Sum(nil)),
@@ -141,7 +160,7 @@ func TestDelivery(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got.Header.Get(name), want)
 		}
 	}
-	if got.Method != http.MethodPost || got.RequestURI != "/hook?token=x" || string(body) != `{"event":"completed"}` {
+	if got.Method != http.MethodPost || got.RequestURI != "/hook?token=x" || string(body) != want {
 		t.Errorf("%s %s %s", got.Method, got.RequestURI, body)
 	}
 }
@@ -270,7 +289,7 @@ func TestNothingSecret(t *testing.T) {
 	if _, err := n.Deliver(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	said := log.String() + fmt.Sprintf("%+v", n.post(t.Context(), o.notes[0]))
+	said := log.String() + fmt.Sprint(n.post(t.Context(), o.notes[0]))
 	if !strings.Contains(said, "refused") || !strings.Contains(said, "hooks.example.com") {
 		t.Errorf("it does not say what happened: %s", said)
 	}

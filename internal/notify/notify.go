@@ -1,16 +1,20 @@
-// Package notify delivers the notifications of the prompt queue to a URL, each as
-// one JSON POST. It hides HTTP, signing and the pauses between tries.
+// Package notify tells people and their tools what happened: it delivers the
+// notifications of an outbox to a URL, one POST each, and pings the monitor of a cron
+// job. It hides HTTP, signing, formats and the pauses between tries.
 //
 // Invariant: a notification leaves the outbox once the receiver has answered it with
-// 2xx, or after three days of trying, which is logged. So each arrives at least once,
-// and a receiver recognises repetitions by X-Docgauge-Delivery. Neither the secret nor
-// the URL beyond its host is in an error or a log: webhook URLs are secrets too.
+// 2xx, or after three days of trying, which is logged. So each arrives at least once.
+// That it is sent is entered before it is sent, so a delivery whose outcome nobody
+// knows, after a crash, a timeout or a 5xx, is in doubt: the next one says that it is
+// possibly repeated, and has the same id. Two processes never send one at a time.
 //
-// A POST has the headers X-Docgauge-Event (the kind), X-Docgauge-Delivery and,
-// with a secret, X-Docgauge-Signature: sha256=<hex>, the HMAC-SHA256 of the body.
-// Redirects are not followed.
+// A POST has the headers X-Docgauge-Event (the kind), X-Docgauge-Delivery (the id, the
+// same in all tries), X-Docgauge-Possibly-Repeated: true where that is so and, with a
+// secret, X-Docgauge-Signature: sha256=<hex>, the HMAC-SHA256 of the body. Redirects are
+// not followed. Neither a secret nor a URL beyond its host is in an error or a log:
+// webhook URLs are secrets too.
 //
-// It does not decide what is notified, nor the text (package jobs).
+// It does not decide what is told, nor the words (packages jobs and events).
 package notify
 
 import (
@@ -25,9 +29,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/clock"
@@ -46,21 +52,32 @@ const (
 	batch = 100
 	// idle is the time between two reads of the outbox if nobody wakes the notifier.
 	idle = time.Minute
+	// lease is how long a notification that is being sent is left to its sender. One
+	// that is older was sent by a process that ended before it could say how that went.
+	lease = 2 * timeout
+	// enterTimeout bounds entering an outcome, also at a stop.
+	enterTimeout = 15 * time.Second
 )
 
 // Outbox keeps the notifications that are not delivered yet (package state).
 type Outbox interface {
 	// Notes returns up to n of them, in the order in which they are due.
 	Notes(ctx context.Context, n int) ([]journal.Note, error)
+	// NoteBegun enters that one is sent now, and that its last delivery is in doubt if
+	// it was being sent before. It returns false if another process has taken it.
+	NoteBegun(ctx context.Context, n journal.Note, at time.Time) (bool, error)
 	NoteDone(ctx context.Context, id int64) error
-	// NoteFailed counts a failed try; next is the time of the next one.
-	NoteFailed(ctx context.Context, id int64, next time.Time) error
+	// NoteFailed counts a failed try, which is in doubt if it may have arrived; next is
+	// the time of the next one.
+	NoteFailed(ctx context.Context, id int64, next time.Time, inDoubt bool) error
 }
 
 // Config says where notifications go.
 type Config struct {
 	// URL is the receiver's: https, or http for a loopback host. It may hold a token.
 	URL string `json:"-"`
+	// Format is what the receiver takes.
+	Format Format
 	// Secret returns the key of the signature, empty for none; nil is none.
 	Secret func() string `json:"-"`
 	// Transport sends; nil means one of its own.
@@ -86,24 +103,26 @@ type Notifier struct {
 
 // CheckURL returns why notifications cannot go to raw; the error does not quote it.
 func CheckURL(raw string) error {
-	_, err := parse(raw)
+	_, err := parse(notifyURL, raw)
 	return err
 }
 
-func parse(raw string) (*url.URL, error) {
+// notifyURL is the variable that holds the receiver's URL.
+const notifyURL = "DOCGAUGE_NOTIFY_URL"
+
+// parse reads the URL that a variable holds.
+func parse(variable, raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || u.Hostname() == "":
-		return nil, errors.New("DOCGAUGE_NOTIFY_URL: want a URL with scheme and host, " +
-			"like https://hooks.example.com/docgauge")
+		return nil, fmt.Errorf("%s: want a URL with scheme and host, like https://hooks.example.com/docgauge", variable)
 	case u.User != nil:
-		return nil, errors.New("DOCGAUGE_NOTIFY_URL: must not hold user or password; " +
-			"sign with DOCGAUGE_NOTIFY_SECRET, or put a token into its path")
+		return nil, fmt.Errorf("%s: must not hold user or password; put a token into its path", variable)
 	case u.Scheme == "http" && !isLoopback(u.Hostname()):
-		return nil, fmt.Errorf("DOCGAUGE_NOTIFY_URL: http would send prompts' titles and links in the clear to %s; "+
-			"use https (http is for loopback hosts only)", u.Hostname())
+		return nil, fmt.Errorf("%s: http would send everything in the clear to %s; "+
+			"use https (http is for loopback hosts only)", variable, u.Hostname())
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("DOCGAUGE_NOTIFY_URL: want https://, or http:// for a loopback host")
+		return nil, fmt.Errorf("%s: want https://, or http:// for a loopback host", variable)
 	}
 	u.Fragment = ""
 	return u, nil
@@ -115,7 +134,7 @@ func isLoopback(host string) bool {
 
 // New returns the notifier of an outbox. The error is that of CheckURL.
 func New(cfg Config, outbox Outbox) (*Notifier, error) {
-	target, err := parse(cfg.URL)
+	target, err := parse(notifyURL, cfg.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +142,7 @@ func New(cfg Config, outbox Outbox) (*Notifier, error) {
 		cfg.Secret = func() string { return "" }
 	}
 	if cfg.Transport == nil {
-		cfg.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
+		cfg.Transport = newTransport()
 	}
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = "docgauge"
@@ -135,6 +154,10 @@ func New(cfg Config, outbox Outbox) (*Notifier, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Notifier{cfg: cfg, target: target, outbox: outbox, wake: make(chan struct{}, 1)}, nil
+}
+
+func newTransport() *http.Transport {
+	return &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
 }
 
 // Wake makes Run read the outbox now. It never blocks.
@@ -175,20 +198,36 @@ func (n *Notifier) Deliver(ctx context.Context) (next time.Time, err error) {
 			return n.quiet, nil
 		}
 		notes, err := n.outbox.Notes(ctx, batch)
-		if err != nil || len(notes) == 0 {
+		if err != nil {
 			return time.Time{}, err
 		}
-		for _, note := range notes {
-			if n.isAhead(note.Next) {
-				return note.Next, nil // those after it are due later
+		tried, delivered := false, true
+		next = time.Time{}
+		for i := 0; i < len(notes) && delivered; i++ {
+			if n.isAhead(notes[i].Next) {
+				next = sooner(next, notes[i].Next)
+				break // those after it are due later
 			}
-			if delivered, err := n.try(ctx, note); err != nil {
+			if until := notes[i].Begun.Add(lease); !notes[i].Begun.IsZero() && n.isAhead(until) {
+				next = sooner(next, until)
+				continue // another process sends it, or has died doing so
+			}
+			tried = true
+			if delivered, err = n.try(ctx, notes[i]); err != nil {
 				return time.Time{}, err
-			} else if !delivered {
-				break
 			}
 		}
+		if !tried {
+			return next, nil
+		}
 	}
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // isAhead reports whether a time is still to come. One too far ahead was written before
@@ -198,27 +237,39 @@ func (n *Notifier) isAhead(t time.Time) bool {
 	return t.After(now) && !t.After(now.Add(2*lastPause))
 }
 
-// try delivers one notification, and enters the outcome.
-func (n *Notifier) try(ctx context.Context, note journal.Note) (bool, error) {
+// try delivers one notification, and enters before and after it what is known.
+func (n *Notifier) try(ctx context.Context, note journal.Note) (delivered bool, err error) {
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	if mine, err := n.outbox.NoteBegun(ctx, note, n.cfg.Now()); err != nil || !mine {
+		return true, err
+	}
+	if !note.Begun.IsZero() {
+		note.InDoubt++
+	}
 	log := n.cfg.Logger.With("event", note.Kind, "delivery", delivery(note), "host", n.target.Host)
-	failed := n.post(ctx, note)
+	// A crash from here on leaves the note as begun: its next delivery is marked.
+	inDoubt, failed := n.post(ctx, note)
 	now := n.cfg.Now()
-	switch {
-	case failed == nil:
+	if failed != nil && ctx.Err() != nil {
+		return false, context.Cause(ctx) // it stays begun
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), enterTimeout)
+	defer cancel()
+	if failed == nil {
 		n.failures, n.quiet = 0, time.Time{}
 		log.Debug("notification delivered")
 		return true, n.outbox.NoteDone(ctx, note.ID)
-	case ctx.Err() != nil:
-		return false, context.Cause(ctx)
 	}
 	n.failures++
 	n.quiet = now.Add(n.pause(n.failures))
 	if age := now.Sub(note.At); age >= maxAge {
-		log.Error("notification given up", "tries", note.Tries+1, "age", age, "error", failed)
+		log.Error("notification given up", "tries", note.Tries+1, "age_seconds", age.Seconds(), "error", failed)
 		return false, n.outbox.NoteDone(ctx, note.ID)
 	}
 	log.Warn("notification not delivered", "tries", note.Tries+1, "error", failed)
-	return false, n.outbox.NoteFailed(ctx, note.ID, now.Add(n.pause(note.Tries+1)))
+	return false, n.outbox.NoteFailed(ctx, note.ID, now.Add(n.pause(note.Tries+1)), inDoubt)
 }
 
 func (n *Notifier) pause(failures int) time.Duration {
@@ -230,31 +281,47 @@ func delivery(note journal.Note) string {
 	return strconv.FormatInt(note.At.UnixMicro(), 36) + "-" + strconv.FormatInt(note.ID, 10)
 }
 
-// post sends one notification, once.
-func (n *Notifier) post(ctx context.Context, note journal.Note) error {
+// post sends one notification, once. A failure is in doubt if it may have arrived.
+func (n *Notifier) post(ctx context.Context, note journal.Note) (inDoubt bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.target.String(), bytes.NewReader(note.Body))
+	var sent atomic.Bool
+	body := n.cfg.Format.encode(note)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.target.String(), bytes.NewReader(body))
 	if err != nil {
-		return n.redacted(err)
+		return false, n.redacted(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", n.cfg.UserAgent)
 	req.Header.Set("X-Docgauge-Event", note.Kind)
 	req.Header.Set("X-Docgauge-Delivery", delivery(note))
-	if secret := n.cfg.Secret(); secret != "" {
-		req.Header.Set("X-Docgauge-Signature", "sha256="+sign(secret, note.Body))
+	if note.InDoubt > 0 {
+		req.Header.Set("X-Docgauge-Possibly-Repeated", "true")
 	}
-	resp, err := n.cfg.Transport.RoundTrip(req) // not a client: redirects are not followed
+	if secret := n.cfg.Secret(); secret != "" {
+		req.Header.Set("X-Docgauge-Signature", "sha256="+sign(secret, body))
+	}
+	status, err := roundTrip(n.cfg.Transport, req)
 	if err != nil {
-		return n.redacted(err)
+		return sent.Load(), n.redacted(err)
+	}
+	if status < 200 || status > 299 {
+		return status >= 500, fmt.Errorf("HTTP %d %s", status, http.StatusText(status))
+	}
+	return false, nil
+}
+
+// roundTrip sends a request and returns the status. It is not a client: redirects are
+// not followed. The text of the answer is neither kept nor logged.
+func roundTrip(transport http.RoundTripper, req *http.Request) (status int, err error) {
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return 0, err
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // its text is not logged
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return fmt.Errorf("HTTP %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
-	}
-	return nil
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
+	return resp.StatusCode, nil
 }
 
 // sign returns the HMAC-SHA256 of body in hexadecimal.
@@ -264,10 +331,12 @@ func sign(secret string, body []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// redacted is err without the secret parts of the URL.
-func (n *Notifier) redacted(err error) error {
-	text, u := err.Error(), n.target
-	secrets := []string{u.String(), u.RequestURI(), u.EscapedPath(), u.Path, u.RawQuery, n.cfg.Secret()}
+func (n *Notifier) redacted(err error) error { return redacted(err, n.target, n.cfg.Secret()) }
+
+// redacted is err without the secret parts of the URL and other secrets.
+func redacted(err error, u *url.URL, secrets ...string) error {
+	text := err.Error()
+	secrets = append(secrets, u.String(), u.RequestURI(), u.EscapedPath(), u.Path, u.RawQuery)
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: u.Scheme, Host: u.Host}})
 	if err == nil && proxy != nil && proxy.User != nil {
 		secrets = append(secrets, proxy.User.String())
