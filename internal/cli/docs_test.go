@@ -245,3 +245,34 @@ func TestMarks(t *testing.T) {
 		}
 	}
 }
+
+// TestQuickstart holds that quickstart.txtar runs the commands of the page as they
+// stand. The script has commands of its own for docgauge's servers.
+func TestQuickstart(t *testing.T) {
+	const page = "docs/quickstart.md"
+	script, err := os.ReadFile("testdata/script/quickstart.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := 0
+	for _, b := range docBlocks(page, documentation(t)[page]) {
+		if !slices.Contains(b.notes, "executed: quickstart.txtar") {
+			continue
+		}
+		for line := range strings.Lines(b.text) {
+			command, shown := strings.CutPrefix(line, "$ ")
+			if b.language() == "console" && !shown {
+				continue
+			}
+			command, _, _ = strings.Cut(command, "  #")
+			command = strings.TrimSpace(command)
+			commands++
+			if !strings.Contains(string(script), command+"\n") && !strings.Contains(string(script), "\n"+strings.TrimPrefix(command, "docgauge ")+"\n") {
+				t.Errorf("%s: %s is not in the script", b, command)
+			}
+		}
+	}
+	if commands < 10 {
+		t.Errorf("%d commands", commands)
+	}
+}

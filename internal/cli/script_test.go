@@ -122,6 +122,7 @@ func scriptSandbox(ts *testscript.TestScript, _ bool, args []string) {
 	path, err := exec.LookPath("docgauge")
 	ts.Check(err)
 	cmd := exec.Command(path, append([]string{"sandbox", "--listen", "127.0.0.1:0", "--request-log", ts.MkAbs("requests.jsonl")}, args...)...)
+	cmd.Dir = ts.MkAbs(".")
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
