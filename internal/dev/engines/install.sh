@@ -94,7 +94,7 @@ install_packages() {
 	packages=$("$1")
 	[ -n "$packages" ] || return 0
 	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-		echo "engines: missing $(echo $packages); on Debian 12 run: sudo sh $root/internal/dev/engines/install.sh; their tests are skipped" >&2
+		echo "engines: missing $(echo $packages); on Debian 12 run: sudo sh $root/internal/dev/engines/install.sh${2:+ $2}; going on without them" >&2
 		return 0
 	fi
 	say $packages
@@ -114,7 +114,8 @@ disable_service() {
 }
 
 if [ "${1:-}" = stack ]; then
-	install_packages stack_packages
+	say() { echo "installing $* with apt-get (a minute or two)" >&2; }
+	install_packages stack_packages stack
 	exit
 fi
 install_chdb

@@ -64,13 +64,21 @@ type Stack struct {
 // Start starts everything, exports the past two months and this one into the
 // sinks, and gives that history to Prometheus. It returns when serve runs and
 // has its prompts; Await waits until serve has done everything once. After an
-// error nothing runs.
+// error nothing runs. If ctx ends, the error is its cause: what the step that was cut
+// short says about that is no news.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	if o.Say == nil {
 		o.Say = func(string) {}
 	}
 	s := &Stack{options: o}
-	if err := s.start(ctx); err != nil {
+	err := s.start(ctx)
+	if err != nil && ctx.Err() != nil {
+		if err := s.Stop(); err != nil {
+			return nil, fmt.Errorf("stack in %s: stop: %w", o.Dir, err)
+		}
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("stack in %s: %w", o.Dir, err), s.Stop())
 	}
 	return s, nil

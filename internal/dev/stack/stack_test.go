@@ -94,6 +94,31 @@ func up(t *testing.T) *Stack {
 	return s
 }
 
+// TestInterrupted: who presses Ctrl-C does not get the log of what was cut short.
+func TestInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	begun := filepath.Join(dir, "begun")
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = export ] || exec %s \"$@\"\necho level=INFO >&2\n: >%s\nexec sleep 600\n", engines.Docgauge(t), begun)
+	binary := filepath.Join(dir, "docgauge")
+	if err := os.WriteFile(binary, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Start(ctx, Options{Binary: binary, Dir: filepath.Join(dir, "stack")})
+		ended <- err
+	}()
+	if err := soon(t, func() error { _, err := os.Stat(begun); return err }); err != nil {
+		t.Fatal(err, <-ended)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "level=") {
+		t.Errorf("%v, want only that it was canceled", err)
+	}
+}
+
 // testPlaces opens every page that `make stack` lists.
 func testPlaces(t *testing.T, s *Stack) {
 	places, err := s.Places(t.Context())

@@ -45,6 +45,10 @@ func run(ctx context.Context, binary, dir, rules string) (err error) {
 		return err
 	}
 	s, err := stack.Start(ctx, stack.Options{Binary: binary, Dir: dir, Rules: files, Say: say})
+	if errors.Is(err, context.Canceled) {
+		fmt.Println("stopped before everything ran")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -52,22 +56,28 @@ func run(ctx context.Context, binary, dir, rules string) (err error) {
 	say("first run and first agent jobs")
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := s.Await(waiting); err != nil && ctx.Err() == nil {
-		return err
+	if err = s.Await(waiting); err == nil {
+		err = show(ctx, s)
 	}
-	if ctx.Err() == nil {
-		places, err := s.Places(ctx)
-		if err != nil {
-			return err
-		}
-		fmt.Println()
-		for _, place := range places {
-			fmt.Printf("%-14s %s\n", place.Name, place.Where)
-		}
-		fmt.Println("\nExports every minute; Ctrl-C stops everything.")
+	if err != nil && ctx.Err() == nil {
+		return err
 	}
 	<-ctx.Done()
 	fmt.Println("stopping")
+	return nil
+}
+
+// show lists what there is to look at.
+func show(ctx context.Context, s *stack.Stack) error {
+	places, err := s.Places(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println()
+	for _, place := range places {
+		fmt.Printf("%-14s %s\n", place.Name, place.Where)
+	}
+	fmt.Println("\nExports every minute; Ctrl-C stops everything.")
 	return nil
 }
 
