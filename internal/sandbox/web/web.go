@@ -94,11 +94,11 @@ func Pull(pr codehost.PullRequest, now time.Time) ([]byte, error) {
 		Head                head
 		Pull                pullItem
 		Repository, Commits string
-		Updated             htmlview.Moment
+		Updated             moment
 		Files               []file
 	}{
 		newHead(pr.Title), newPullItem(pr, now), repositoryName(pr.Repository), format.Plural(len(pr.Messages), "commit"),
-		htmlview.MomentOf(pr.UpdatedAt, now), parseDiff(pr.Diff),
+		momentOf(pr.UpdatedAt, now), parseDiff(pr.Diff),
 	})
 }
 
@@ -122,9 +122,17 @@ type head struct {
 
 func newHead(title string) head { return head{look.Style, title} }
 
+// moment is a time as people write it, and how long ago it was.
+type moment struct{ ISO, Text, Age string }
+
+func momentOf(t, now time.Time) moment {
+	m := htmlview.MomentOf(t, now)
+	return moment{m.ISO, format.Days(t.UTC(), t.UTC(), now.Year()) + ", " + m.Clock + " UTC", m.Age}
+}
+
 type jobItem struct {
 	ID, Name, State, Tone string
-	Created               htmlview.Moment
+	Created               moment
 	Link                  string // of its pull request
 }
 
@@ -133,7 +141,7 @@ var tones = map[agent.Status]string{agent.Active: "wait", agent.Completed: "ok",
 
 func newJobItem(j agent.Record, prompts bool, now time.Time) jobItem {
 	item := jobItem{
-		ID: j.ID, State: string(j.Status), Tone: tones[j.Status], Created: htmlview.MomentOf(j.CreatedAt, now), Link: j.Link,
+		ID: j.ID, State: string(j.Status), Tone: tones[j.Status], Created: momentOf(j.CreatedAt, now), Link: j.Link,
 	}
 	if prompts && len(j.Prompts) > 0 {
 		item.Name = agent.Subject(j.Prompts[0])
@@ -146,13 +154,13 @@ type pullItem struct {
 	Title, Branch string
 	Base          string
 	Messages      []string
-	Opened        htmlview.Moment
+	Opened        moment
 	Changed       summary
 }
 
 func newPullItem(pr codehost.PullRequest, now time.Time) pullItem {
 	return pullItem{
-		pr.Number, pr.Title, pr.Branch, pr.Base, pr.Messages, htmlview.MomentOf(pr.OpenedAt, now), summarize(parseDiff(pr.Diff)),
+		pr.Number, pr.Title, pr.Branch, pr.Base, pr.Messages, momentOf(pr.OpenedAt, now), summarize(parseDiff(pr.Diff)),
 	}
 }
 

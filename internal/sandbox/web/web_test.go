@@ -144,7 +144,7 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 	webtest.Wants(t, webtest.Text(pages["index-empty"]), "No job has been created yet.", "No job has opened a pull request here yet.")
 	webtest.Wants(t, webtest.Text(pages["pulls"]), "#13", "+3 −4 in 6 files", "60 min ago")
 	webtest.Wants(t, webtest.Text(pages["pull"]),
-		"2 commits from docgauge/job_1 into main of docs", "60 min ago", "just now", "<script>alert(1)</script>.md +2 −2",
+		"2 commits from docgauge/job_1 into main of docs", "14 Oct, 11:00 UTC (60 min ago)", "just now", "<script>alert(1)</script>.md +2 −2",
 		"x mode changed", `naïve "name".md new +1 −0`, "docs/new.md renamed from old.md", "gone with space.md deleted +0 −2", "p.png binary",
 		"-<img src=x onerror=alert(3)>", "The diff is longer than what is shown.")
 	webtest.Wants(t, webtest.Text(pages["pull-empty"]), "1 commit", "Nothing was changed.")
