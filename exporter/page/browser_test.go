@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/exporter/page"
@@ -40,6 +41,28 @@ func TestBrowser(t *testing.T) {
 		}
 	}
 	webtest.Accessible(t, open(t, browser, demo(), engines.View{Width: 1440, Height: 900}))
+}
+
+// TestBrowserPicture is what docs/images/status.png shows of the top, with fewer colours:
+// go test -artifacts keeps it.
+func TestBrowserPicture(t *testing.T) {
+	s := demo()
+	s.Due, s.Asides, s.Finish, s.Keys, s.Sinks, s.Queue.Paused = nil, nil, time.Time{}, s.Keys[1:], s.Sinks[:1], ""
+	s.Runs, s.Projects[1].Name = s.Runs[1:3], "Developer hub"
+	for i := range s.Projects {
+		for _, g := range s.Projects[i].Grids[:2] {
+			if newest := g.Newest(); newest != nil {
+				newest.Verified = true
+			}
+		}
+	}
+	for i := range s.Windows {
+		s.Windows[i].MovedRows, s.Windows[i].RepeatedRows = 0, 0
+		for j := range s.Windows[i].Pages {
+			s.Windows[i].Pages[j].Path = webtest.Plain(s.Windows[i].Pages[j].Path)
+		}
+	}
+	webtest.Keep(t, open(t, engines.RunChromium(t), s, engines.View{Width: 1280, Height: 900}), "status")
 }
 
 // TestBrowserNumbers compares what the browser shows with the snapshot.

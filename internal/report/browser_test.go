@@ -2,13 +2,17 @@ package report_test
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/webtest"
 	"github.com/docgauge/docgauge/internal/report"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 func TestMain(m *testing.M) { os.Exit(engines.ShareChromium(m)) }
@@ -32,6 +36,34 @@ func TestBrowser(t *testing.T) {
 		}
 	}
 	webtest.Accessible(t, open(t, browser, several(), engines.View{Width: 1280, Height: 900}))
+}
+
+// TestBrowserPhone: on a phone, every job is there with its pull request, without
+// scrolling sideways; on paper, every granularity is, and no button.
+func TestBrowserPhone(t *testing.T) {
+	browser := engines.RunChromium(t)
+	tab := open(t, browser, demo(), engines.View{Width: 400, Height: 800})
+	webtest.Equal(t, tab, []int{7, 28, 4}, `(seen => [".jobs tbody th", ".jobs td", ".jobs a"].map(q => Array.from(document.querySelectorAll(q)).filter(seen).length))(e => {
+		const r = e.getBoundingClientRect();
+		return r.width > 0 && r.left >= 0 && r.right <= document.documentElement.clientWidth;
+	})`)
+	tab = open(t, browser, demo(), engines.View{Width: 760, Height: 1000, Media: "print"})
+	webtest.Equal(t, tab, []int{4, 0}, `[".pane", ".zooms button"].map(q => Array.from(document.querySelectorAll(q)).filter(e => e.checkVisibility()).length)`)
+}
+
+// TestBrowserLive: what serve shows is the same page, and its policy allows its script.
+func TestBrowserLive(t *testing.T) {
+	s, memory := liveSnapshot()
+	l := report.NewLive(func() *exporter.Snapshot { return s }, "v1")
+	webtest.Must(t, l.Refresh(t.Context(), s, []sinks.Sink{memory}))
+	server := httptest.NewServer(l)
+	t.Cleanup(server.Close)
+	for _, width := range []int{400, 1400} {
+		tab := webtest.Page(t, engines.RunChromium(t), server.URL+"/report", engines.View{Width: width, Height: 900})
+		webtest.Legible(t, tab, fmt.Sprintf("live-%d", width))
+		webtest.Equal(t, tab, []any{true, []string{"", "report"}}, `[document.documentElement.classList.contains("js"),
+			Array.from(document.querySelectorAll("nav a")).map(a => new URL(a.href).pathname.slice(1))]`)
+	}
 }
 
 // TestBrowserPoints: pointing at a window shows its numbers, keys do the same.
@@ -72,6 +104,11 @@ func TestBrowserPicture(t *testing.T) {
 	r := demo()
 	m := &r.Projects[0].Series[1].Pages.Movers
 	m.Top, m.Rising.First, m.Falling.First = m.Top[:9], m.Rising.First[:3], m.Falling.First[:3]
+	for _, list := range [][]analytics.Change{m.Top, m.Rising.First, m.Falling.First} {
+		for i := range list {
+			list[i].Path = webtest.Plain(list[i].Path)
+		}
+	}
 	tab := open(t, browser, r, engines.View{Width: 1180, Height: 900})
 	// A pointer of the browser's own would leave when the picture is taken.
 	at := middle(t, tab, ".pane:nth-of-type(2) .over")(19, len(r.Projects[0].Series[1].Grid.Cells))

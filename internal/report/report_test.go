@@ -18,7 +18,9 @@ import (
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/report"
+	"github.com/docgauge/docgauge/sinks/memsink"
 )
 
 var islands = regexp.MustCompile(`(?s)<script type="application/json">(.*?)</script>`)
@@ -237,5 +239,32 @@ func TestSize(t *testing.T) {
 	}
 	if page := write(t, r); len(page) > 1<<20 {
 		t.Errorf("%d bytes", len(page))
+	}
+}
+
+// TestCompare: numbers and pages are compared with the window that was asked for, and
+// where there is none the page says so.
+func TestCompare(t *testing.T) {
+	memory := memsink.New()
+	week := analytics.Window{From: webtest.Today - 8, To: webtest.Today - 1}
+	for ago, total := range map[analytics.Date]int64{0: 300, 1: 200, 2: 100, 52: 600} {
+		r := analytics.Revision{
+			Key:    analytics.Key{Project: "p", Granularity: analytics.Week, Window: analytics.Window{From: week.From - 7*ago, To: week.To - 7*ago}},
+			Number: 1, Settled: true, Verified: true, Rows: 1, Totals: analytics.Totals{Human: total, Total: total}, ExportedAt: webtest.Now,
+		}
+		memory.Put(r, []analytics.Row{{Path: "/", Human: total, Total: total}}, nil)
+	}
+	for _, tc := range []struct {
+		against htmlview.Comparison
+		want    []string
+	}{
+		{htmlview.Comparison{}, []string{"up 50.0% on the previous week", "▲ 50.0% on the previous week", "/ 200 300 +100 +50.0%", "compared with 21–27 Sep 2026"}},
+		{htmlview.Comparison{Windows: 2}, []string{"up 200% on 14–20 Sep 2026", "/ 100 300 +200 +200%", "compared with 14–20 Sep 2026"}},
+		{htmlview.Comparison{Year: true}, []string{"down 50.0% on 29 Sep – 5 Oct 2025", "/ 600 300 −300 −50.0%", "compared with 29 Sep – 5 Oct 2025"}},
+		{htmlview.Comparison{Windows: 3}, []string{"300 readers during 28 Sep – 4 Oct 2026; 0.0%", "No reading of 7–13 Sep 2026 to compare with", "The pages of 7–13 Sep 2026 are not known"}},
+	} {
+		r, err := report.Read(t.Context(), memory, report.Options{Now: webtest.Now, Against: tc.against, Pages: 5})
+		webtest.Must(t, err)
+		webtest.Wants(t, webtest.Text(write(t, r)), tc.want...)
 	}
 }

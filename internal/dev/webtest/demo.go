@@ -8,7 +8,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -86,6 +88,17 @@ var Paths = []string{
 	"/", "/docs/quickstart", "/docs/api/authentication", "/docs/sdk/javascript/getting-started", "/blog/2026/09/agents-read-docs",
 	"/llms.txt", `/search?q="<script>alert(1)</script>`, "/docs/guides/webhooks/verify-signatures-and-replay-protection-for-high-volume-endpoints",
 	"/עברית/מדריך/התחלה", "/docs/emoji/🚀-launch-👩‍💻", "/docs/api/errors", "/pricing", "/changelog",
+}
+
+// Plain is a path as a picture for people shows it: without markup and letters that the
+// fonts of the machine lack.
+func Plain(path string) string {
+	for i, r := range path {
+		if r > unicode.MaxASCII || r == '?' {
+			return cmp.Or(strings.TrimRight(path[:i], "/"), "/docs/guides")
+		}
+	}
+	return path
 }
 
 // Pages are the pages of a reading, the most read first. One of them is extra.
