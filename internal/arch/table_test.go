@@ -58,6 +58,8 @@ var allowed = map[string][]string{
 	// What people and Prometheus see.
 	"exporter": {"internal/analytics", "internal/durable"},
 
+	"exporter/api": {"exporter", "internal/analytics"},
+
 	"exporter/history": {"exporter", "internal/analytics"},
 
 	"exporter/page": {"exporter", "internal/analytics", "internal/format", "internal/htmlview"},
@@ -106,7 +108,7 @@ var allowed = map[string][]string{
 	},
 
 	"internal/daemon": {
-		"exporter", "exporter/page", "exporter/server", "internal/app", "internal/clock", "internal/config", "internal/coverage",
+		"exporter", "exporter/api", "exporter/page", "exporter/server", "internal/app", "internal/clock", "internal/config", "internal/coverage",
 		"internal/export", "internal/jobs", "internal/jobs/journal", "internal/jobs/notify", "internal/prompts", "internal/report",
 		"internal/snapshot", "internal/state", "schedule", "sinks",
 	},
