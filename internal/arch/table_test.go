@@ -86,7 +86,7 @@ var allowed = map[string][]string{
 
 	"internal/query": {"internal/analytics", "internal/durable", "schedule", "sinks"},
 
-	"internal/report": {"exporter", "internal/analytics", "internal/durable", "internal/format", "internal/htmlview", "schedule", "sinks"},
+	"internal/report": {"exporter", "internal/analytics", "internal/format", "internal/htmlview", "internal/query", "schedule", "sinks"},
 
 	"internal/snapshot": {
 		"exporter", "internal/analytics", "internal/app", "internal/config", "internal/coverage", "internal/docsapi",
