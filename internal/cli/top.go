@@ -107,28 +107,34 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 // shownChanges is how many pages top lists of each kind of change; --json has -n.
 const shownChanges = 5
 
-// printTop prints the pages of one project.
+// printTop prints the pages of one project, and what changed.
 func printTop(w io.Writer, p query.Pages, q query.TopOptions, name string, now time.Time) error {
+	if err := printPages(w, p, q, name, now); err != nil || !p.Compared {
+		return err
+	}
+	return changeTable(p, q).Print(w)
+}
+
+// printPages prints the pages of one project, and how many changed.
+func printPages(w io.Writer, p query.Pages, q query.TopOptions, name string, now time.Time) error {
 	text := render.NewText(w)
 	printHeading(text, p, q, name, now)
 	if len(p.First) > 0 {
-		fmt.Fprintln(w)
+		text.Line(0, "")
 		if err := topTable(p, q.Ranking.By).Print(w); err != nil {
 			return err
 		}
 	}
 	if q.Ranking.Prefix != "" {
-		text.Line(2, "")
+		text.Line(0, "")
 		text.Line(2, "Only paths that begin with %s. Their readers are not added up: someone who reads two of these pages is one reader.", q.Ranking.Prefix)
 	}
-	if !p.Compared {
-		return text.Err()
+	if m := p.Movers; p.Compared {
+		text.Line(0, "")
+		text.Line(2, "Since %s %s rose, %s fell, %s appeared, %s vanished.", daysOf(p.Before.Key, now), format.Plural(m.Rising.Count, "page"),
+			format.Commas(m.Falling.Count), format.Commas(m.Appeared.Count), format.Commas(m.Vanished.Count))
 	}
-	m := p.Movers
-	text.Line(2, "")
-	text.Line(2, "Since %s %s rose, %s fell, %s appeared, %s vanished.", daysOf(p.Before.Key, now), format.Plural(m.Rising.Count, "page"),
-		format.Commas(m.Falling.Count), format.Commas(m.Appeared.Count), format.Commas(m.Vanished.Count))
-	return errors.Join(text.Err(), changeTable(p, q).Print(w))
+	return text.Err()
 }
 
 // printHeading says which window it is, and how many readers the site had.
