@@ -58,6 +58,8 @@ var allowed = map[string][]string{
 	// What people and Prometheus see.
 	"exporter": {"internal/analytics", "internal/durable"},
 
+	"exporter/api": {"exporter", "internal/analytics"},
+
 	"exporter/history": {"exporter", "internal/analytics"},
 
 	"exporter/page": {"exporter", "internal/analytics", "internal/format", "internal/htmlview"},
@@ -84,7 +86,7 @@ var allowed = map[string][]string{
 
 	"internal/query": {"internal/analytics", "internal/durable", "schedule", "sinks"},
 
-	"internal/report": {"exporter", "internal/analytics", "internal/durable", "internal/format", "internal/htmlview", "schedule", "sinks"},
+	"internal/report": {"exporter", "internal/analytics", "internal/format", "internal/htmlview", "internal/query", "schedule", "sinks"},
 
 	"internal/snapshot": {
 		"exporter", "internal/analytics", "internal/app", "internal/config", "internal/coverage", "internal/docsapi",
@@ -106,7 +108,7 @@ var allowed = map[string][]string{
 	},
 
 	"internal/daemon": {
-		"exporter", "exporter/page", "exporter/server", "internal/app", "internal/clock", "internal/config", "internal/coverage",
+		"exporter", "exporter/api", "exporter/page", "exporter/server", "internal/app", "internal/clock", "internal/config", "internal/coverage",
 		"internal/export", "internal/jobs", "internal/jobs/journal", "internal/notify", "internal/prompts", "internal/report",
 		"internal/snapshot", "internal/state", "schedule", "sinks",
 	},

@@ -8,12 +8,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
@@ -21,6 +23,7 @@ import (
 	"github.com/docgauge/docgauge/internal/daemon"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
@@ -127,27 +130,81 @@ func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) 
 	}
 	fmt.Fprintf(a.Out, "\nservice  %s answered\n", format.Plural(served, "request"))
 	if slices.Contains(c.Sinks, config.SinkParquet) {
-		if err := a.demoFiles(c.ParquetURL); err != nil {
+		if err := a.demoFiles(ctx, c); err != nil {
 			return err
 		}
 	}
 	if slices.Contains(c.Sinks, config.SinkClickHouse) {
-		fmt.Fprintf(a.Out, "Query it:   SELECT path, human, ai, total FROM docgauge_visitors WHERE granularity = 'week' ORDER BY total DESC LIMIT 10   (ClickHouse)\n")
+		fmt.Fprintf(a.Out, "\nThe same in ClickHouse:\n\n%s", newestWeek("docgauge_visitors", "docgauge_totals"))
 	}
-	fmt.Fprintln(a.Out, "Your own:   set DOCGAUGE_BASE_URL, DOCGAUGE_API_KEY and DOCGAUGE_PROJECTS, then: docgauge check && docgauge export")
+	fmt.Fprint(a.Out, "\nFor numbers of your own set DOCGAUGE_BASE_URL, DOCGAUGE_API_KEY and\nDOCGAUGE_PROJECTS, then:\n\n  docgauge check && docgauge export\n")
 	return nil
 }
 
-func (a *Program) demoFiles(root string) error {
+// demoPages is how many pages the demo shows.
+const demoPages = 10
+
+// demoFiles shows what the files hold, and how to ask them.
+func (a *Program) demoFiles(ctx context.Context, c config.Config) (err error) {
+	root, err := filepath.Abs(c.ParquetURL)
+	if err != nil {
+		return err
+	}
 	files, size, err := measure(root)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Out, `files    %s, %s: visitors/v1/p=…/g=day|week|month/ym=…/<from>_<to>.parquet, totals/v1/… alike
+	fmt.Fprintf(a.Out, "files    %s, %s:\n         visitors/v1/p=…/g=…/ym=…/<from>_<to>.parquet, totals/v1/… alike\n\n", format.Plural(files, "Parquet file"), humanize.IBytes(uint64(size)))
+	archive, err := app.OpenArchive(root)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, archive.Close()) }()
+	q := query.TopOptions{Selection: query.Selection{Granularity: analytics.Week}, Ranking: query.Ranking{By: analytics.Everyone, N: demoPages}}
+	top, err := query.Top(ctx, archive, q)
+	for _, p := range top {
+		if err := printPages(a.Out, p, q, p.Window.Project, a.now()); err != nil {
+			return err
+		}
+	}
+	tree := func(table string) string {
+		return "'" + strings.ReplaceAll(filepath.Join(root, table, "v1/*/g=week/*/*.parquet"), "'", "''") + "'"
+	}
+	fmt.Fprintf(a.Out, "\nAll of it, and the site day by day:\n\n  %[1]s top --archive %[2]s\n  %[1]s history --archive %[2]s\n\nThe same in DuckDB:\n\n%[3]s",
+		commandName(), shellWord(root), newestWeek(tree("visitors"), tree("totals")))
+	return err
+}
 
-Query it:   SELECT path, human, ai, total FROM '%s' ORDER BY total DESC LIMIT 10   (DuckDB)
-`, format.Plural(files, "Parquet file"), humanize.IBytes(uint64(size)), filepath.Join(root, "visitors/v1/*/g=week/*/*.parquet"))
-	return nil
+// newestWeek is a query for the most read pages of the newest week: of one window, as
+// the tables have them all.
+func newestWeek(visitors, totals string) string {
+	const week = "project = '" + sandbox.DefaultProject + "' AND granularity = 'week'"
+	return fmt.Sprintf(`  SELECT path, human, ai, total
+  FROM %s
+  WHERE %s AND window_start =
+    (SELECT max(window_start)
+     FROM %s
+     WHERE %s)
+  ORDER BY total DESC, path LIMIT %d;
+`, visitors, week, totals, week, demoPages)
+}
+
+// commandName is what this program was started as, for a shell.
+func commandName() string {
+	if name := os.Args[0]; strings.HasPrefix(filepath.Base(name), "docgauge") {
+		return shellWord(name)
+	}
+	return "docgauge"
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
+
+// shellWord quotes text so that a shell takes it as one word.
+func shellWord(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // demoSinks counts what each sink shows to readers.

@@ -124,11 +124,8 @@ func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Si
 		q.Projects = strings.Split(o.project, ",")
 	}
 	r, err = report.Read(ctx, from, q)
-	if unknown, is := errors.AsType[report.UnknownProjectError](err); is {
-		return r, usageError{fmt.Errorf("--%w", unknown)}
-	}
 	if err != nil {
-		return r, err
+		return r, asked(err)
 	}
 	r.Version, r.Title = a.Version, o.title
 	r.State, err = a.reportState(ctx, c, r)

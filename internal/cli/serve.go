@@ -22,6 +22,8 @@ and serves on DOCGAUGE_LISTEN_ADDRESS
 
   /          a status page: newest windows, coverage, budget, runs, sinks
   /metrics   for Prometheus; OpenMetrics where it is asked for
+  /api/v1/windows, /api/v1/pages, /api/v1/jobs
+             the numbers, as JSON or, with ?format=csv, CSV
   /healthz   200 while the process answers
   /readyz    200 while the state is open, the last run is not older than two firings
              of the schedule and the sinks are reachable, else 503 and the reason

@@ -64,14 +64,14 @@ that begins with = + - or @ is not altered, so import it into a spreadsheet as t
 }
 
 func (a *Program) top(ctx context.Context, o topOptions) (err error) {
-	q := query.TopOptions{N: o.n, Prefix: o.prefix}
+	q := query.TopOptions{Ranking: query.Ranking{By: analytics.Audience(o.by), N: o.n, Prefix: o.prefix}}
 	if q.At, err = dateFlag("at", o.at); err != nil {
 		return err
 	}
-	switch q.By = analytics.Audience(o.by); {
+	switch by := q.Ranking.By; {
 	case o.by == byChange:
-		q.By, q.Changed = analytics.Everyone, true
-	case q.By != analytics.Everyone && q.By != analytics.Human && q.By != analytics.AI:
+		q.Ranking.By, q.Changed = analytics.Everyone, true
+	case by != analytics.Everyone && by != analytics.Human && by != analytics.AI:
 		return usageError{fmt.Errorf("--by %q: want total, human, ai or change", o.by)}
 	}
 	if o.n < 1 {
@@ -107,28 +107,34 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 // shownChanges is how many pages top lists of each kind of change; --json has -n.
 const shownChanges = 5
 
-// printTop prints the pages of one project.
+// printTop prints the pages of one project, and what changed.
 func printTop(w io.Writer, p query.Pages, q query.TopOptions, name string, now time.Time) error {
+	if err := printPages(w, p, q, name, now); err != nil || !p.Compared {
+		return err
+	}
+	return changeTable(p, q).Print(w)
+}
+
+// printPages prints the pages of one project, and how many changed.
+func printPages(w io.Writer, p query.Pages, q query.TopOptions, name string, now time.Time) error {
 	text := render.NewText(w)
 	printHeading(text, p, q, name, now)
 	if len(p.First) > 0 {
-		fmt.Fprintln(w)
-		if err := topTable(p, q.By).Print(w); err != nil {
+		text.Line(0, "")
+		if err := topTable(p, q.Ranking.By).Print(w); err != nil {
 			return err
 		}
 	}
-	if q.Prefix != "" {
-		text.Line(2, "")
-		text.Line(2, "Only paths that begin with %s. Their readers are not added up: someone who reads two of these pages is one reader.", q.Prefix)
+	if q.Ranking.Prefix != "" {
+		text.Line(0, "")
+		text.Line(2, "Only paths that begin with %s. Their readers are not added up: someone who reads two of these pages is one reader.", q.Ranking.Prefix)
 	}
-	if !p.Compared {
-		return text.Err()
+	if m := p.Movers; p.Compared {
+		text.Line(0, "")
+		text.Line(2, "Since %s %s rose, %s fell, %s appeared, %s vanished.", daysOf(p.Before.Key, now), format.Plural(m.Rising.Count, "page"),
+			format.Commas(m.Falling.Count), format.Commas(m.Appeared.Count), format.Commas(m.Vanished.Count))
 	}
-	m := p.Movers
-	text.Line(2, "")
-	text.Line(2, "Since %s %s rose, %s fell, %s appeared, %s vanished.", daysOf(p.Before.Key, now), format.Plural(m.Rising.Count, "page"),
-		format.Commas(m.Falling.Count), format.Commas(m.Appeared.Count), format.Commas(m.Vanished.Count))
-	return errors.Join(text.Err(), changeTable(p, q).Print(w))
+	return text.Err()
 }
 
 // printHeading says which window it is, and how many readers the site had.
@@ -157,7 +163,7 @@ func printHeading(text *render.Text, p query.Pages, q query.TopOptions, name str
 		line("Of %s, which is newer, only the totals are known so far.", daysOf(p.Newer.Key, now))
 	}
 	if p.Movers.Pages == 0 {
-		line("No page %swas read.", map[bool]string{true: "with that prefix "}[q.Prefix != ""])
+		line("No page %swas read.", map[bool]string{true: "with that prefix "}[q.Ranking.Prefix != ""])
 	}
 }
 
@@ -194,17 +200,17 @@ func topTable(p query.Pages, by analytics.Audience) *render.Table {
 // where the pages are ranked by that.
 func changeTable(p query.Pages, q query.TopOptions) *render.Table {
 	number := func(name string) render.Column { return render.Column{Name: name, Right: true} }
-	table := render.NewTable(render.Column{Name: ""}, render.Column{Name: "path", Cut: render.CutMiddle}, number("before"), number(string(q.By)), number("change"), number("%"))
+	table := render.NewTable(render.Column{Name: ""}, render.Column{Name: "path", Cut: render.CutMiddle}, number("before"), number(string(q.Ranking.By)), number("change"), number("%"))
 	add := func(kind string, r analytics.Ranking) {
 		for _, c := range r.First[:min(shownChanges, len(r.First))] {
-			before, after, change, percent := format.Commas(c.Before.Of(q.By)), format.Commas(c.After.Of(q.By)), "-", "-"
+			before, after, change, percent := format.Commas(c.Before.Of(q.Ranking.By)), format.Commas(c.After.Of(q.Ranking.By)), "-", "-"
 			switch {
 			case c.Appeared:
 				before = "-"
 			case c.Vanished:
 				after = "-"
 			default:
-				change, percent = signed(c.By(q.By)), percentChange(c.Before.Of(q.By), c.After.Of(q.By))
+				change, percent = signed(c.By(q.Ranking.By)), percentChange(c.Before.Of(q.Ranking.By), c.After.Of(q.Ranking.By))
 			}
 			table.Add(kind, c.Path, before, after, change, percent)
 		}
@@ -261,14 +267,14 @@ func topReports(all []query.Pages, q query.TopOptions, names config.ProjectNames
 	out := []topReport{}
 	for _, p := range all {
 		r := topReport{
-			Revision: p.Window, ProjectName: names[p.Window.Project], Previous: p.Before, Newer: p.Newer, Prefix: q.Prefix,
-			By: string(q.By), Count: p.Movers.Pages, Pages: rankedPages(p.First, p.Compared, q.By),
+			Revision: p.Window, ProjectName: names[p.Window.Project], Previous: p.Before, Newer: p.Newer, Prefix: q.Ranking.Prefix,
+			By: string(q.Ranking.By), Count: p.Movers.Pages, Pages: rankedPages(p.First, p.Compared, q.Ranking.By),
 		}
 		if q.Changed {
 			r.By = byChange
 		}
 		if m := p.Movers; p.Compared {
-			of := func(r analytics.Ranking) ranking { return ranking{r.Count, rankedPages(r.First, true, q.By)} }
+			of := func(r analytics.Ranking) ranking { return ranking{r.Count, rankedPages(r.First, true, q.Ranking.By)} }
 			r.Changes = &changes{of(m.Rising), of(m.Falling), of(m.Appeared), of(m.Vanished)}
 		}
 		out = append(out, r)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/exporter/api"
 	"github.com/docgauge/docgauge/exporter/page"
 	"github.com/docgauge/docgauge/exporter/server"
 	"github.com/docgauge/docgauge/internal/app"
@@ -153,9 +154,10 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 }
 
 func (d *Daemon) handlers() map[string]http.Handler {
-	return map[string]http.Handler{
-		"/metrics": d.values.Handler(), "/": page.New(d.values.Load, d.alert, d.app.Config.Build.Version), "/report": d.report,
-	}
+	all := api.New(d.values.Load)
+	all["/metrics"], all["/report"] = d.values.Handler(), d.report
+	all["/"] = page.New(d.values.Load, d.alert, d.app.Config.Build.Version)
+	return all
 }
 
 // publishLoop makes a snapshot after each commit and every minute. It ends with an error

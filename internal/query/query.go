@@ -2,7 +2,7 @@
 // what changed ([Top]), and how the numbers of a site or of one page went on
 // ([Histories]).
 //
-// It hides how windows are found and their rows read side by side. Its invariants: it
+// It hides how windows are found and their rows read side by side ([Compare]). Its invariants: it
 // changes nothing and sends no request to the service; unique visitors are never added
 // up; a window that is damaged is an error if the answer needs it, and never left out
 // silently; and memory is bounded by the windows listed and the pages asked for, not by
@@ -80,8 +80,8 @@ func (s Selection) find(ctx context.Context, from sinks.Sink) ([]series, error) 
 	if len(found) == 0 {
 		return nil, s.lacks(ctx, from, "")
 	}
-	ids := slices.Sorted(maps.Keys(found))
-	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(s.rank(a), s.rank(b)) })
+	ids := slices.Collect(maps.Keys(found))
+	Sort(ids, s.Order)
 	var out []series
 	for _, id := range ids {
 		out = append(out, found[id])
@@ -89,11 +89,15 @@ func (s Selection) find(ctx context.Context, from sinks.Sink) ([]series, error) 
 	return out, nil
 }
 
-func (s Selection) rank(project string) int {
-	if i := slices.Index(s.Order, project); i >= 0 {
-		return i
+// Sort puts projects in order, in place; those that are not in it come last, by name.
+func Sort(projects, order []string) {
+	rank := func(id string) int {
+		if i := slices.Index(order, id); i >= 0 {
+			return i
+		}
+		return len(order)
 	}
-	return len(s.Order)
+	slices.SortFunc(projects, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b)) })
 }
 
 // lacks says that the archive has no window of a project, or with an empty id of any, and

@@ -46,7 +46,7 @@ func top(t *testing.T, s sinks.Sink, o query.TopOptions) []query.Pages {
 	if o.Selection.Granularity == "" {
 		o.Selection.Granularity = analytics.Day
 	}
-	o.By, o.N = cmp.Or(o.By, analytics.Everyone), cmp.Or(o.N, 10)
+	o.Ranking.By, o.Ranking.N = cmp.Or(o.Ranking.By, analytics.Everyone), cmp.Or(o.Ranking.N, 10)
 	got, err := query.Top(t.Context(), s, o)
 	if err != nil {
 		t.Fatal(err)
@@ -74,8 +74,11 @@ func TestTopSorted(t *testing.T) {
 		rows := rapid.SliceOfDistinct(row, func(r analytics.Row) string { return r.Path })
 		before, after := rows.Draw(r, "before"), rows.Draw(r, "after")
 		o := query.TopOptions{
-			Selection: query.Selection{Granularity: analytics.Day}, By: rapid.SampledFrom([]analytics.Audience{"total", "human", "ai"}).Draw(r, "by"),
-			Changed: rapid.Bool().Draw(r, "changed"), N: rapid.IntRange(1, 6).Draw(r, "n"), Prefix: rapid.SampledFrom([]string{"", "/", "/guides", "="}).Draw(r, "prefix"),
+			Selection: query.Selection{Granularity: analytics.Day}, Changed: rapid.Bool().Draw(r, "changed"),
+			Ranking: query.Ranking{
+				By: rapid.SampledFrom([]analytics.Audience{"total", "human", "ai"}).Draw(r, "by"), N: rapid.IntRange(1, 6).Draw(r, "n"),
+				Prefix: rapid.SampledFrom([]string{"", "/", "/guides", "="}).Draw(r, "prefix"),
+			},
 		}
 		s := &memsink.Sink{}
 		put(s, windowOf("prj_a", analytics.Day, 0, 1), before...)
@@ -105,19 +108,19 @@ func sorted(o query.TopOptions, before, after []analytics.Row) []string {
 	var all []scored
 	for _, r := range after {
 		i := slices.IndexFunc(before, func(b analytics.Row) bool { return b.Path == r.Path })
-		now := r.Totals().Of(o.By)
+		now := r.Totals().Of(o.Ranking.By)
 		switch {
-		case !strings.HasPrefix(r.Path, o.Prefix):
+		case !strings.HasPrefix(r.Path, o.Ranking.Prefix):
 		case !o.Changed:
 			all = append(all, scored{r.Path, now})
-		case i >= 0 && before[i].Totals().Of(o.By) != now:
-			change := now - before[i].Totals().Of(o.By)
+		case i >= 0 && before[i].Totals().Of(o.Ranking.By) != now:
+			change := now - before[i].Totals().Of(o.Ranking.By)
 			all = append(all, scored{r.Path, max(change, -change)})
 		}
 	}
 	slices.SortFunc(all, func(a, b scored) int { return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.path, b.path)) })
 	var out []string
-	for _, s := range all[:min(o.N, len(all))] {
+	for _, s := range all[:min(o.Ranking.N, len(all))] {
 		out = append(out, s.path)
 	}
 	return out
@@ -169,7 +172,7 @@ func TestTopWindow(t *testing.T) {
 func TestErrors(t *testing.T) {
 	s := &memsink.Sink{}
 	ask := func(o query.TopOptions) ([]query.Pages, string) {
-		o.By, o.N = analytics.Everyone, 1
+		o.Ranking = query.Ranking{By: analytics.Everyone, N: 1}
 		got, err := query.Top(t.Context(), s, o)
 		return got, fmt.Sprint(err)
 	}
@@ -316,7 +319,7 @@ func TestMemory(t *testing.T) {
 	g := &gauged{Sink: sink}
 	g.look()
 	before := g.most
-	got := top(t, g, query.TopOptions{Selection: query.Selection{Granularity: analytics.Day}, N: 20})
+	got := top(t, g, query.TopOptions{Selection: query.Selection{Granularity: analytics.Day}, Ranking: query.Ranking{N: 20}})
 	used := g.most - before
 	if got[0].Movers.Pages != 300_000 || len(got[0].First) != 20 || got[0].Movers.Rising.Count == 0 {
 		t.Errorf("%+v", got[0].Movers.Top)

@@ -16,11 +16,17 @@ type TopOptions struct {
 	Selection Selection
 	// At is a day of the window; nil: the newest window that has pages. Of rolling
 	// windows it is the last day.
-	At *analytics.Date
-	// By ranks the pages by the visitors of an audience. Changed ranks those that were
-	// read in both windows by how much that number changed instead, up or down.
-	By      analytics.Audience
+	At      *analytics.Date
+	Ranking Ranking
+	// Changed ranks the pages that were read in both windows by how much their visitors
+	// changed instead, up or down.
 	Changed bool
+}
+
+// Ranking says which pages are listed, and in which order.
+type Ranking struct {
+	// By is the audience whose visitors are counted.
+	By analytics.Audience
 	// N is the length of each list.
 	N int
 	// Prefix keeps the pages whose paths begin with it.
@@ -119,35 +125,47 @@ func (s series) span() (first, last analytics.Date) {
 
 // read compares the rows of the two windows.
 func (o TopOptions) read(ctx context.Context, from sinks.Sink, p *Pages) (err error) {
-	later, done, err := rowsOf(ctx, from, &p.Window)
-	if err != nil {
-		return err
+	earlier := p.Before
+	if earlier != nil && earlier.TotalsOnly() {
+		earlier = nil
 	}
-	defer func() { err = errors.Join(err, done()) }()
-	earlier := analytics.ByPath(nil)
-	if p.Before != nil && !p.Before.TotalsOnly() {
-		rows, done, err := rowsOf(ctx, from, p.Before)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, done()) }()
-		earlier, p.Compared = rows, true
-	}
-	p.Movers, err = analytics.FindMovers(o.only(earlier), o.only(later), o.By, o.N)
-	if p.First = p.Movers.Top; o.Changed {
-		p.First = nil
-		if p.Compared {
-			p.First = p.Movers.Changed(o.By, o.N)
-		}
+	p.Compared = earlier != nil
+	p.Movers, err = Compare(ctx, from, earlier, &p.Window, o.Ranking)
+	switch {
+	case !o.Changed:
+		p.First = p.Movers.Top
+	case p.Compared:
+		p.First = p.Movers.Changed(o.Ranking.By, o.Ranking.N)
 	}
 	return err
 }
 
+// Compare reads the rows of two windows side by side; earlier may be nil: then only the
+// Top and Pages of the movers mean something. An export may have replaced a window since it
+// was listed: its revision becomes the one that is read.
+func Compare(ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision, r Ranking) (_ analytics.Movers, err error) {
+	now, done, err := rowsOf(ctx, from, later)
+	if err != nil {
+		return analytics.Movers{}, err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	before := analytics.ByPath(nil)
+	if earlier != nil {
+		rows, done, err := rowsOf(ctx, from, earlier)
+		if err != nil {
+			return analytics.Movers{}, err
+		}
+		defer func() { err = errors.Join(err, done()) }()
+		before = rows
+	}
+	return analytics.FindMovers(r.only(before), r.only(now), r.By, r.N)
+}
+
 // only keeps the rows below the prefix.
-func (o TopOptions) only(rows iter.Seq2[analytics.Row, error]) iter.Seq2[analytics.Row, error] {
+func (r Ranking) only(rows iter.Seq2[analytics.Row, error]) iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
 		for row, err := range rows {
-			if (err != nil || strings.HasPrefix(row.Path, o.Prefix)) && !yield(row, err) {
+			if (err != nil || strings.HasPrefix(row.Path, r.Prefix)) && !yield(row, err) {
 				return
 			}
 		}

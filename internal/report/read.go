@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -13,8 +12,8 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -38,12 +37,6 @@ type Options struct {
 	// Pages is how many pages each list has.
 	Pages int
 }
-
-// UnknownProjectError says that the archive has no window of a project that was
-// asked for.
-type UnknownProjectError string
-
-func (e UnknownProjectError) Error() string { return string(e) }
 
 // Read makes the report of an archive, which it does not change; Version, Title and State
 // are left to the caller. Damage to the archive is an error: a report with silent gaps would
@@ -128,18 +121,12 @@ func choose(all map[string]map[analytics.Granularity]windows, o Options, locatio
 	if len(o.Projects) > 0 {
 		for _, id := range o.Projects {
 			if all[id] == nil {
-				return nil, UnknownProjectError(fmt.Sprintf("project %.140q has no window in the archive %s in these dates; there are %s", id, location, strings.Join(ids, ",")))
+				return nil, query.UnknownProjectError(fmt.Sprintf("project %.140q has no window in the archive %s in these dates; there are %s", id, location, strings.Join(ids, ",")))
 			}
 		}
 		ids = slices.Compact(slices.Sorted(slices.Values(o.Projects)))
 	}
-	rank := func(id string) int {
-		if i := slices.Index(o.Order, id); i >= 0 {
-			return i
-		}
-		return len(o.Order)
-	}
-	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	query.Sort(ids, o.Order)
 	return ids, nil
 }
 
@@ -199,47 +186,7 @@ func compared(g exporter.Grid, against htmlview.Comparison) (newest, before *ana
 
 // readPages compares the pages of a window with those of an earlier one, which may be
 // nil.
-func readPages(ctx context.Context, from sinks.Sink, newest, before *analytics.Revision, n int) (_ *Pages, err error) {
-	later, done, err := openRows(ctx, from, newest)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	earlier := analytics.ByPath(nil)
-	if before != nil {
-		rows, done, err := openRows(ctx, from, before)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, done()) }()
-		earlier = rows
-	}
-	m, err := analytics.FindMovers(earlier, later, analytics.Everyone, n)
+func readPages(ctx context.Context, from sinks.Sink, newest, before *analytics.Revision, n int) (*Pages, error) {
+	m, err := query.Compare(ctx, from, before, newest, query.Ranking{By: analytics.Everyone, N: n})
 	return &Pages{Before: before, Movers: m}, err
-}
-
-// openRows reads the rows of a window; they end with ctx. An export may have replaced
-// the window meanwhile: totals and pages must be of the same reading, so rev becomes
-// the one that is read.
-func openRows(ctx context.Context, from sinks.Sink, rev *analytics.Revision) (iter.Seq2[analytics.Row, error], func() error, error) {
-	temp, err := durable.NewTemp("", "docgauge-report")
-	if err != nil {
-		return nil, nil, err
-	}
-	w, done, err := from.Window(ctx, *rev, temp.Path)
-	if err != nil {
-		return nil, nil, errors.Join(err, temp.Remove())
-	}
-	*rev = w.Revision()
-	rows := func(yield func(analytics.Row, error) bool) {
-		for row, err := range w.Rows() {
-			if err = cmp.Or(err, context.Cause(ctx)); err != nil {
-				err = fmt.Errorf("%s in %s: %w", rev.Key, from.Location(), err)
-			}
-			if !yield(row, err) || err != nil {
-				return
-			}
-		}
-	}
-	return rows, func() error { return errors.Join(done(), temp.Remove()) }, nil
 }

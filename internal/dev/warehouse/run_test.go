@@ -56,9 +56,17 @@ type recipe struct {
 	Code string `json:"code"`
 }
 
-// script passes the setup and the recipes to a program, which runs them in dir
-// and prints a table for each, and checks the tables.
+// script runs the recipes in a program, and checks the tables.
 func script(t *testing.T, h history, dir string, cmd *exec.Cmd, setup string, blocks []block) {
+	t.Helper()
+	for i, got := range tables(t, dir, cmd, setup, blocks...) {
+		t.Run(blocks[i].name, func(t *testing.T) { check(t, h, blocks[i], got) })
+	}
+}
+
+// tables passes the setup and the recipes to a program, which runs them in dir and
+// prints a table for each.
+func tables(t *testing.T, dir string, cmd *exec.Cmd, setup string, blocks ...block) []table {
 	t.Helper()
 	input := struct {
 		Setup   string   `json:"setup"`
@@ -81,7 +89,5 @@ func script(t *testing.T, h history, dir string, cmd *exec.Cmd, setup string, bl
 	if err := json.Unmarshal(out, &got); err != nil || len(got) != len(blocks) {
 		t.Fatalf("%s answers %q: %v", cmd.Path, out, err)
 	}
-	for i, b := range blocks {
-		t.Run(b.name, func(t *testing.T) { check(t, h, b, got[i]) })
-	}
+	return got
 }
