@@ -189,6 +189,7 @@ func TestHelmSecrets(t *testing.T) {
 	marks := map[string]string{
 		"apiKey": "adm_mark1", "writeAPIKey": "wr_mark2", "clickhouseDSN": "clickhouse://u:mark3@h/d",
 		"notifyURL": "https://mark4.example.com", "notifySecret": "mark5", "pushgatewayURL": "https://u:mark6@push.example.com",
+		"pingURL": "https://hc.example.com/mark7",
 	}
 	args := []string{}
 	for name, value := range marks {

@@ -91,6 +91,7 @@ func WatchSecrets(ctx context.Context, c config.Config, signals <-chan os.Signal
 		{"DOCGAUGE_PUSHGATEWAY_URL", c.PushgatewayFile, c.PushgatewayURL},
 		{"DOCGAUGE_NOTIFY_URL", c.NotifyURLFile, c.NotifyURL},
 		{"DOCGAUGE_NOTIFY_SECRET", c.NotifySecretFile, c.NotifySecret},
+		{"DOCGAUGE_PING_URL", c.PingURLFile, c.PingURL},
 	}
 	warned := map[string]bool{}
 	watchFiles(ctx, signals, func(asked bool) {

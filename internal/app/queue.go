@@ -6,7 +6,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs"
-	"github.com/docgauge/docgauge/internal/notify"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
@@ -33,22 +32,6 @@ func (a *App) NewQueue(changed func()) *jobs.Queue {
 	cfg := a.queueConfig()
 	cfg.Changed, cfg.KeyMark = changed, a.API.KeyMark
 	return jobs.New(cfg, a.API.Client, a.State)
-}
-
-// NewNotifier makes what delivers notifications, nil if none are wanted.
-func (a *App) NewNotifier() (*notify.Notifier, error) {
-	c := a.Config
-	if c.NotifyURL == "" {
-		return nil, nil
-	}
-	key := string(c.NotifySecret)
-	n, err := notify.New(notify.Config{
-		URL: string(c.NotifyURL), Secret: func() string { return key }, UserAgent: "docgauge/" + c.Build.Version, Now: a.Now, Logger: a.Log,
-	}, a.State)
-	if err != nil {
-		return nil, config.Problems{err.Error()}
-	}
-	return n, nil
 }
 
 // PlanPrompts says where each prompt of the folder stands.

@@ -71,6 +71,11 @@ var allowed = map[string][]string{
 	// Use cases.
 	"internal/coverage": {"internal/analytics", "internal/budget", "internal/config", "internal/spool", "internal/state", "schedule", "sinks"},
 
+	"internal/events": {
+		"internal/analytics", "internal/app", "internal/coverage", "internal/docsapi", "internal/format", "internal/htmlview",
+		"internal/jobs/journal", "internal/state", "schedule",
+	},
+
 	"internal/export": {
 		"exporter", "internal/analytics", "internal/app", "internal/clock", "internal/config", "internal/coverage", "internal/docsapi",
 		"internal/durable", "internal/spool", "internal/state", "internal/verify", "schedule", "sinks",
@@ -103,19 +108,19 @@ var allowed = map[string][]string{
 
 	"internal/app": {
 		"internal/analytics", "internal/budget", "internal/config", "internal/coverage", "internal/docsapi", "internal/durable",
-		"internal/jobs", "internal/notify", "internal/prompts", "internal/spool", "internal/state", "internal/verify",
+		"internal/clock", "internal/jobs", "internal/notify", "internal/prompts", "internal/spool", "internal/state", "internal/verify",
 		"schedule", "sinks", "sinks/clickhouse", "sinks/parquet", "exporter",
 	},
 
 	"internal/daemon": {
 		"exporter", "exporter/api", "exporter/page", "exporter/server", "internal/app", "internal/clock", "internal/config", "internal/coverage",
-		"internal/export", "internal/jobs", "internal/jobs/journal", "internal/notify", "internal/prompts", "internal/report",
+		"internal/events", "internal/export", "internal/jobs", "internal/jobs/journal", "internal/notify", "internal/prompts", "internal/report",
 		"internal/snapshot", "internal/state", "schedule", "sinks",
 	},
 
 	"internal/cli": {
 		"exporter", "exporter/history", "internal/analytics", "internal/app", "internal/cli/render", "internal/clock", "internal/config", "internal/coverage",
-		"internal/daemon", "internal/docsapi", "internal/durable", "internal/export", "internal/format", "internal/htmlview", "internal/jobs",
+		"internal/daemon", "internal/docsapi", "internal/durable", "internal/events", "internal/export", "internal/format", "internal/htmlview", "internal/jobs",
 		"internal/jobs/journal", "internal/notify", "internal/load", "internal/prompts", "internal/query", "internal/report", "internal/sandbox",
 		"internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/worktree", "internal/secretfile", "internal/snapshot",
 		"internal/state", "internal/verify", "schedule", "sinks",

@@ -110,6 +110,8 @@ func demoConfig(a *Program, url, dir string) (config.Config, error) {
 	}
 	c.BaseURL, c.APIKey, c.Projects = url, sandbox.DefaultAPIKey, config.Projects{sandbox.DefaultProject}
 	c.Budget = 0
+	// Nobody is told of a demonstration.
+	c.NotifyURL, c.PingURL, c.Digest = "", "", config.Cron{}
 	c.StateDir, c.ParquetURL = filepath.Join(dir, "state"), filepath.Join(dir, "data")
 	if os.Getenv("DOCGAUGE_LOG_LEVEL") == "" {
 		if err := c.LogLevel.UnmarshalText([]byte("warn")); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/snapshot"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
 func (a *Program) exportCommand() *cobra.Command {
@@ -74,14 +75,30 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 	if err := o.Selection.Check(c, a.now()); err != nil {
 		return err
 	}
-	opened, err := app.OpenExport(c, a.logger(c), a.now)
+	var s export.Summary
+	log := a.logger(c)
+	defer func() {
+		// What a stop cut short, or another process does, is neither good nor bad.
+		if s.Outcome == export.Interrupted || errors.Is(err, state.ErrLocked) {
+			return
+		}
+		if failed := app.Ping(ctx, c, err == nil); failed != nil {
+			log.Warn("monitor not pinged", "error", failed)
+		}
+	}()
+	opened, err := app.OpenExport(c, log, a.now)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
+	told, err := a.openNews(ctx, opened)
+	if err != nil {
+		return err
+	}
 	r := export.NewRunner(opened, snapshot.New(opened).Read, a.progress, a.observe)
-	s, err := r.Run(ctx, o)
+	s, err = r.Run(ctx, o)
 	s.AddErrors(err, r.Follow(ctx, s))
+	told.tell(ctx)
 	if asJSON {
 		err = render.JSON(a.Out, s)
 	} else {

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -75,6 +76,7 @@ func TestScripts(t *testing.T) {
 			"parquets": scriptParquets,
 			"sigterm":  scriptSigterm,
 			"hook":     scriptHook,
+			"monitor":  scriptMonitor,
 
 			"clickhouse":   scriptClickHouse,
 			"query":        scriptQuery,
@@ -216,21 +218,55 @@ func scriptParquets(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // scriptHook starts a receiver of notifications that adds each body, and its
-// signature, to a file: hook FILE.
+// signature and mark, to a file: hook FILE. With statuses it answers the first
+// deliveries with them: hook FILE 500 302.
 func scriptHook(ts *testscript.TestScript, _ bool, args []string) {
-	file, err := os.OpenFile(ts.MkAbs(args[0]), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	ts.Check(err)
-	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	statuses := args[1:]
+	url := receive(ts, args[0], func(w http.ResponseWriter, r *http.Request) string {
 		body, err := io.ReadAll(r.Body)
-		if err == nil {
-			_, _ = fmt.Fprintf(file, "%s %s\n", r.Header.Get("X-Docgauge-Signature"), body)
+		ts.Check(err)
+		if len(statuses) > 0 {
+			status, err := strconv.Atoi(statuses[0])
+			ts.Check(err)
+			statuses = statuses[1:]
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(status)
 		}
+		return strings.TrimSpace(r.Header.Get("X-Docgauge-Signature") + " " + r.Header.Get("X-Docgauge-Possibly-Repeated") + " " + string(body))
+	})
+	ts.Setenv("DOCGAUGE_NOTIFY_URL", url+"/T0KEN")
+}
+
+// scriptMonitor starts a monitor of cron jobs that adds each request to a file: monitor
+// FILE. With a status it answers all with that.
+func scriptMonitor(ts *testscript.TestScript, _ bool, args []string) {
+	url := receive(ts, args[0], func(w http.ResponseWriter, r *http.Request) string {
+		if len(args) > 1 {
+			status, err := strconv.Atoi(args[1])
+			ts.Check(err)
+			w.WriteHeader(status)
+		}
+		return r.Method + " " + r.RequestURI
+	})
+	ts.Setenv("DOCGAUGE_PING_URL", url+"/T0KEN")
+}
+
+// receive serves until the script ends, one request at a time, and adds a line for
+// each to a file.
+func receive(ts *testscript.TestScript, name string, line func(http.ResponseWriter, *http.Request) string) (url string) {
+	file, err := os.OpenFile(ts.MkAbs(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	ts.Check(err)
+	var mu sync.Mutex
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = fmt.Fprintln(file, line(w, r))
 	}))
 	ts.Defer(func() {
-		receiver.Close()
+		server.Close()
 		ts.Check(file.Close())
 	})
-	ts.Setenv("DOCGAUGE_NOTIFY_URL", receiver.URL)
+	return server.URL
 }
 
 // scriptSigterm sends SIGTERM to the background commands.

@@ -76,10 +76,14 @@ type Config struct {
 	MaxActiveJobs     Count        `envconfig:"MAX_ACTIVE_JOBS" default:"3" desc:"agent jobs at work at once, all projects together"`
 	PollInterval      Duration     `envconfig:"POLL_INTERVAL" default:"15s" desc:"time between two polls of an agent job; grows to 5 minutes"`
 	JobPath           string       `envconfig:"JOB_PATH" default:"/v2/agent/{projectId}/job/{id}" desc:"path for fetching an agent job (not fixed by the API specification)"`
-	NotifyURL         Secret       `envconfig:"NOTIFY_URL" desc:"webhook that is notified when an agent job ends or needs attention; or DOCGAUGE_NOTIFY_URL_FILE"`
+	NotifyURL         Secret       `envconfig:"NOTIFY_URL" desc:"webhook that is told when exports fail, keys expire or agent jobs end; or DOCGAUGE_NOTIFY_URL_FILE"`
 	NotifyURLFile     string       `envconfig:"NOTIFY_URL_FILE" desc:"-"`
 	NotifySecret      Secret       `envconfig:"NOTIFY_SECRET" desc:"HMAC-SHA256 key that signs the notifications; or DOCGAUGE_NOTIFY_SECRET_FILE"`
 	NotifySecretFile  string       `envconfig:"NOTIFY_SECRET_FILE" desc:"-"`
+	NotifyFormat      NotifyFormat `envconfig:"NOTIFY_FORMAT" default:"json" desc:"what the webhook takes: json, or slack (an incoming webhook)"`
+	Digest            Cron         `envconfig:"DIGEST" desc:"when the webhook gets a digest of the newest week of each project: cron, five fields, UTC; unset = never"`
+	PingURL           Secret       `envconfig:"PING_URL" desc:"cron monitor that gets a GET after each good export, with /fail after a bad one; or DOCGAUGE_PING_URL_FILE"`
+	PingURLFile       string       `envconfig:"PING_URL_FILE" desc:"-"`
 	StateDir          string       `envconfig:"STATE_DIR" default:"./state" desc:"ledger, budget and spool; mode 0700"`
 	SpoolMax          Bytes        `envconfig:"SPOOL_MAX" default:"1GiB" desc:"spool size at which exporting pauses"`
 	LogLevel          slog.Level   `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
@@ -211,6 +215,7 @@ func (c *Config) readSecrets(p *Problems) {
 	readSecret(p, "DOCGAUGE_WRITE_API_KEY", &c.WriteAPIKey, c.WriteAPIKeyFile)
 	readSecret(p, "DOCGAUGE_NOTIFY_URL", &c.NotifyURL, c.NotifyURLFile)
 	readSecret(p, "DOCGAUGE_NOTIFY_SECRET", &c.NotifySecret, c.NotifySecretFile)
+	readSecret(p, "DOCGAUGE_PING_URL", &c.PingURL, c.PingURLFile)
 	readSecret(p, "DOCGAUGE_PUSHGATEWAY_URL", &c.PushgatewayURL, c.PushgatewayFile)
 }
 
@@ -276,18 +281,37 @@ func (c *Config) validate(now time.Time, p *Problems) {
 	within(p, "DOCGAUGE_TOP_PAGES", int(c.TopPages), 0, MaxTopPages)
 	c.validateSinks(p)
 	c.validateMetrics(p)
+	c.validateNotifications(p)
 	c.validateQueue(p)
+}
+
+// validateNotifications checks where notifications go, by their form: nothing is sent.
+func (c *Config) validateNotifications(p *Problems) {
+	told := c.NotifyURL != "" || c.NotifyURLFile != ""
+	if c.NotifyURL != "" {
+		p.join(notify.CheckURL(string(c.NotifyURL)))
+	}
+	if c.NotifySecret != "" && !told {
+		p.add("DOCGAUGE_NOTIFY_SECRET: without DOCGAUGE_NOTIFY_URL it has no effect")
+	}
+	if c.PingURL != "" {
+		p.join(notify.CheckPingURL(string(c.PingURL)))
+	}
+	digest := c.Digest.String()
+	switch {
+	case digest == "":
+	case !told:
+		p.add("DOCGAUGE_DIGEST: without DOCGAUGE_NOTIFY_URL it has no effect")
+	case strings.HasPrefix(digest, "@every"):
+		p.add("DOCGAUGE_DIGEST: @every counts from the start of the process: want five fields, like 0 7 * * 1")
+	case !slices.ContainsFunc(c.Windows, func(s analytics.Spec) bool { return s.Granularity == analytics.Week }):
+		p.add("DOCGAUGE_DIGEST: it is about weeks: add week to DOCGAUGE_WINDOWS")
+	}
 }
 
 // validateQueue checks the settings of the prompt queue.
 func (c *Config) validateQueue(p *Problems) {
 	within(p, "DOCGAUGE_POLL_INTERVAL", time.Duration(c.PollInterval), time.Second, time.Hour)
-	if c.NotifyURL != "" {
-		p.join(notify.CheckURL(string(c.NotifyURL)))
-	}
-	if c.NotifySecret != "" && c.NotifyURL == "" && c.NotifyURLFile == "" {
-		p.add("DOCGAUGE_NOTIFY_SECRET: without DOCGAUGE_NOTIFY_URL it has no effect")
-	}
 	p.join(docsapi.CheckJobPath(c.JobPath))
 	if c.WriteAPIKey != "" {
 		if err := docsapi.CheckKey(string(c.WriteAPIKey)); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/notify"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -218,6 +219,18 @@ type Cron struct{ schedule.Cron }
 func (c *Cron) Decode(s string) (err error) {
 	c.Cron, err = schedule.ParseCron(s)
 	return err
+}
+
+// NotifyFormat is json or slack.
+type NotifyFormat string
+
+func (f *NotifyFormat) Decode(s string) error {
+	switch notify.Format(s) {
+	case notify.JSON, notify.Slack:
+		*f = NotifyFormat(s)
+		return nil
+	}
+	return fmt.Errorf("%.40q: want json or slack", s)
 }
 
 // NewState is what the queue does with prompts and a state without any job.

@@ -68,6 +68,7 @@ type Daemon struct {
 	started  time.Time
 	health   health
 	queue    *queue // nil where none is configured
+	news     *news
 	report   *report.Live
 	// changed asks for a new snapshot, recheck for a check of the sinks; renewed says
 	// that there is a new one.
@@ -122,6 +123,9 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 	if err := d.openQueue(); err != nil {
 		return err
 	}
+	if err := d.openNews(ctx); err != nil {
+		return err
+	}
 	web := c.Server()
 	web.SystemdSocket, web.Ready, web.Logger = o.SystemdSocket, d.problems, a.Log
 	web.Handlers = d.handlers()
@@ -150,6 +154,7 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 	group.Go(func() error { d.reportLoop(ctx); return nil })
 	group.Go(func() error { return d.exportLoop(ctx, o.OnceAtStart) })
 	group.Go(func() error { return d.queueLoop(ctx) })
+	group.Go(func() error { return d.newsLoop(ctx) })
 	return group.Wait()
 }
 
@@ -292,7 +297,15 @@ func (d *Daemon) export(ctx context.Context) {
 	a.Log.Info("export ended", "outcome", s.Outcome, "windows", s.Committed, "rows", s.Rows, "requests", s.Requests,
 		"windows_left", s.Left, "took", fmt.Sprintf("%.1fs", s.Took.Seconds()))
 	requestOnce(d.changed)
-	if err := d.runner.Follow(ctx, s); err != nil {
-		a.Log.Error("after the export", "error", err)
+	d.news.runEnded()
+	after := d.runner.Follow(ctx, s)
+	if after != nil {
+		a.Log.Error("after the export", "error", after)
+	}
+	// A run that a stop has cut short is neither good nor bad: the next one says.
+	if s.Outcome != export.Interrupted {
+		if err := app.Ping(ctx, a.Config, s.Good() && err == nil && after == nil); err != nil {
+			a.Log.Warn("monitor not pinged", "error", err)
+		}
 	}
 }

@@ -8,16 +8,14 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/notify"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/snapshot"
 )
 
 // queue is the prompt queue of a daemon.
 type queue struct {
-	jobs     *jobs.Queue
-	folder   *prompts.Folder
-	notifier *notify.Notifier // nil where nobody wants notifications
+	jobs   *jobs.Queue
+	folder *prompts.Folder
 
 	mu      sync.Mutex
 	prompts snapshot.Prompts
@@ -33,9 +31,6 @@ func (d *Daemon) openQueue() (err error) {
 	q := &queue{}
 	if q.folder, err = app.OpenPrompts(d.app.Config); err != nil {
 		return config.Problems{err.Error()}
-	}
-	if q.notifier, err = d.app.NewNotifier(); err != nil {
-		return err
 	}
 	q.jobs = d.app.NewQueue(func() { requestOnce(d.changed) })
 	d.queue = q
@@ -56,19 +51,12 @@ func (d *Daemon) queueLoop(ctx context.Context) error {
 	if err := q.jobs.Recover(ctx); err != nil {
 		return err
 	}
-	var delivery sync.WaitGroup
-	defer delivery.Wait()
-	if q.notifier != nil {
-		delivery.Go(func() { q.notifier.Run(ctx) })
-	}
 	_, err := q.jobs.Run(ctx, q.folder, jobs.RunOptions{Report: func(r jobs.Report) error {
 		q.keep(r)
 		if err := d.app.API.FlushAgents(context.WithoutCancel(ctx)); err != nil {
 			d.app.Log.Error("answers not entered in the budget", "error", err)
 		}
-		if q.notifier != nil {
-			q.notifier.Wake()
-		}
+		d.news.wake()
 		requestOnce(d.changed)
 		return nil
 	}})

@@ -33,8 +33,8 @@ type Text struct {
 	Lines []string `json:"lines,omitempty"`
 }
 
-// encode returns the body of a POST.
-func (f Format) encode(n journal.Note) []byte {
+// Encode returns the body of a POST.
+func Encode(f Format, n journal.Note) []byte {
 	if f == Slack {
 		return slackMessage(n)
 	}

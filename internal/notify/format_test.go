@@ -17,7 +17,7 @@ func slackText(t testing.TB, inDoubt int, lines ...string) string {
 		t.Fatal(err)
 	}
 	var got map[string]any
-	if err := json.Unmarshal(Slack.encode(journal.Note{ID: 3, Kind: "digest", At: start, Body: body, InDoubt: inDoubt}), &got); err != nil {
+	if err := json.Unmarshal(Encode(Slack, journal.Note{ID: 3, Kind: "digest", At: start, Body: body, InDoubt: inDoubt}), &got); err != nil {
 		t.Fatal(err)
 	}
 	if got["mrkdwn"] != false {
@@ -35,7 +35,7 @@ func TestSlack(t *testing.T) {
 	if got := slackText(t, 1, "x"); !strings.Contains(got, "possibly repeated") || !strings.Contains(got, delivery(journal.Note{ID: 3, At: start})) {
 		t.Errorf("in doubt: %q", got)
 	}
-	if got := string(Slack.encode(journal.Note{Kind: "paused", Body: []byte("[]")})); !strings.Contains(got, "docgauge: paused") {
+	if got := string(Encode(Slack, journal.Note{Kind: "paused", Body: []byte("[]")})); !strings.Contains(got, "docgauge: paused") {
 		t.Errorf("a body without a text: %s", got)
 	}
 }

@@ -286,7 +286,7 @@ func (n *Notifier) post(ctx context.Context, note journal.Note) (inDoubt bool, e
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var sent atomic.Bool
-	body := n.cfg.Format.encode(note)
+	body := Encode(n.cfg.Format, note)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.target.String(), bytes.NewReader(body))
 	if err != nil {

@@ -68,6 +68,7 @@ labels:
   (list "DOCGAUGE_CLICKHOUSE_DSN" "clickhouseDSN" "clickhouse-dsn")
   (list "DOCGAUGE_NOTIFY_URL" "notifyURL" "notify-url")
   (list "DOCGAUGE_NOTIFY_SECRET" "notifySecret" "notify-secret")
+  (list "DOCGAUGE_PING_URL" "pingURL" "ping-url")
   (list "DOCGAUGE_PUSHGATEWAY_URL" "pushgatewayURL" "pushgateway-url") }}
 {{- $variable := index . 0 }}
 {{- $value := index . 1 }}
@@ -107,7 +108,7 @@ labels:
 {{- if gt (int $sources) 1 -}}
 {{- fail "prompts: set one of files, existingConfigMap and volume" -}}
 {{- end -}}
-{{- if and .Values.secrets.existingSecret (or .Values.secrets.apiKey .Values.secrets.writeAPIKey .Values.secrets.clickhouseDSN .Values.secrets.notifyURL .Values.secrets.notifySecret .Values.secrets.pushgatewayURL) -}}
+{{- if and .Values.secrets.existingSecret (or .Values.secrets.apiKey .Values.secrets.writeAPIKey .Values.secrets.clickhouseDSN .Values.secrets.notifyURL .Values.secrets.notifySecret .Values.secrets.pingURL .Values.secrets.pushgatewayURL) -}}
 {{- fail "secrets: with existingSecret the chart makes no Secret: put the values into that one, and name its keys in existingKeys" -}}
 {{- end -}}
 {{- $has := dict -}}

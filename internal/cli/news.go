@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/events"
+	"github.com/docgauge/docgauge/internal/notify"
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+// stopGrace is how long people are told things at a stop.
+const stopGrace = 3 * time.Second
+
+// news tells people what a single export has brought. Nil: nobody wants to know.
+type news struct {
+	app      *app.App
+	watcher  *events.Watcher
+	notifier *notify.Notifier
+}
+
+func (a *Program) openNews(ctx context.Context, opened *app.App) (*news, error) {
+	notifier, err := opened.NewNotifier()
+	if err != nil || notifier == nil {
+		return nil, err
+	}
+	n := &news{opened, events.New(opened, time.Time{}), notifier}
+	if err := n.watcher.Begin(ctx); err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// tell derives what people are to be told, and delivers what it can in a short time; the
+// rest stays in the outbox for the next run. It is no failure of the export.
+func (n *news) tell(ctx context.Context) {
+	if n == nil {
+		return
+	}
+	ctx, cancel := clock.Outlive(ctx, stopGrace, deliveryTimeout)
+	defer cancel()
+	if err := n.watcher.Evaluate(ctx); err != nil && !errors.Is(err, state.ErrTold) {
+		n.app.Log.Warn("not everything could be told", "error", err)
+	}
+	if _, err := n.notifier.Deliver(ctx); err != nil {
+		n.app.Log.Warn("notifications not delivered: the next run does it", "error", err)
+	}
+}

@@ -1,0 +1,242 @@
+package events
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+const (
+	// digestMovers is how many pages of each list, and digestJobs how many jobs, a
+	// digest has.
+	digestMovers = 3
+	digestJobs   = 10
+	// farBack is how far back a missed firing is searched for first.
+	farBack = 31 * 24 * time.Hour
+)
+
+// Digest is the newest week of a project. Unique visitors are not additive: Total is
+// not Human + AI, and no number here is a sum.
+type Digest struct {
+	From analytics.Date `json:"from"`
+	To   analytics.Date `json:"to"`
+	// Settled: the numbers do not change any more.
+	Settled bool             `json:"settled"`
+	Totals  analytics.Totals `json:"totals"`
+	// Before are the totals of the week before, Change the differences; absent where
+	// that week is not there.
+	Before *analytics.Totals `json:"before,omitempty"`
+	Change *analytics.Totals `json:"change,omitempty"`
+	// Pages are absent where only totals are exported.
+	Pages *DigestPages `json:"pages,omitempty"`
+	Jobs  []DigestJob  `json:"jobs,omitempty"`
+}
+
+// DigestPages says how the pages moved, by all visitors: see [analytics.Movers].
+type DigestPages struct {
+	Rising   []DigestPage `json:"rising"`
+	Falling  []DigestPage `json:"falling"`
+	Appeared int64        `json:"appeared"`
+	Vanished int64        `json:"vanished"`
+}
+
+// DigestPage is a page whose visitors became more or fewer.
+type DigestPage struct {
+	Path   string           `json:"path"`
+	Totals analytics.Totals `json:"totals"`
+	Before analytics.Totals `json:"before"`
+}
+
+// DigestJob is an agent job that ended in the week.
+type DigestJob struct {
+	Prompt string    `json:"prompt"`
+	Title  string    `json:"title,omitempty"`
+	Result string    `json:"result"`
+	PRLink string    `json:"pr_link,omitempty"`
+	Ended  time.Time `json:"ended_at"`
+}
+
+// firingsCount enters since when the firings of the digest's schedule count, and
+// returns that.
+func (w *Watcher) firingsCount(t *teller) time.Time {
+	matter := matterOf(digestSchedule, w.app.Config.Digest.String())
+	if w.app.Config.Digest.String() == "" {
+		return t.now
+	}
+	if t.isNew(matter) {
+		t.remember(state.Told{Matter: matter, At: t.now})
+		return t.now
+	}
+	return t.told[matter].At
+}
+
+// digests tells of the newest week of each project, once for the newest firing of
+// DOCGAUGE_DIGEST. A project whose last week is not exported, or cannot be read from a
+// sink, waits until it can.
+func (w *Watcher) digests(ctx context.Context, t *teller) error {
+	cron := w.app.Config.Digest
+	if cron.String() == "" {
+		return nil
+	}
+	counted := w.firingsCount(t)
+	var ledger *coverage.Ledger
+	for _, project := range w.app.Config.Projects {
+		matter := matterOf(digest, project)
+		last, known := t.told[matter]
+		if known {
+			t.live[matter] = true
+		}
+		from := counted
+		if sent := time.UnixMicro(last.Value).UTC(); sent.After(from) {
+			from = sent
+		}
+		firing := newestFiring(cron.Cron, from, t.now)
+		if firing.IsZero() {
+			continue
+		}
+		if ledger == nil {
+			l, err := coverage.Read(ctx, w.app.State)
+			if err != nil {
+				return err
+			}
+			ledger = &l
+		}
+		newest := ledger.Newest(project, analytics.Week, t.now)
+		if newest == nil || newest.To < mondayOf(analytics.DateOf(firing)) {
+			continue // not exported yet
+		}
+		d, err := w.digestOf(ctx, *ledger, *newest)
+		if err != nil {
+			return fmt.Errorf("digest of %s: %w", project, err)
+		}
+		t.remember(state.Told{Matter: matter, At: t.now, Value: firing.UnixMicro()})
+		if err := t.tell(w.digestEvent(project, d)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newestFiring returns the newest firing after from that is not after now, or zero.
+func newestFiring(cron schedule.Cron, from, now time.Time) (newest time.Time) {
+	if recent := now.Add(-farBack); recent.After(from) && !cron.Next(recent).After(now) {
+		from = recent
+	}
+	for next := cron.Next(from); !next.IsZero() && !next.After(now); next = cron.Next(next) {
+		newest = next
+	}
+	return newest
+}
+
+// mondayOf returns the Monday of the ISO week that has the date.
+func mondayOf(d analytics.Date) analytics.Date {
+	return d - analytics.Date((int(d.Time().Weekday())+6)%7)
+}
+
+// digestOf returns what there is to say about a week.
+func (w *Watcher) digestOf(ctx context.Context, l coverage.Ledger, week analytics.Revision) (Digest, error) {
+	d := Digest{From: week.From, To: week.To, Settled: week.Settled, Totals: week.Totals}
+	former := week.Key
+	former.From, former.To = week.From-7, week.From
+	before, known := l.Entries[former]
+	if known {
+		d.Before = &before.Totals
+		d.Change = &analytics.Totals{
+			Human: week.Totals.Human - before.Totals.Human, AI: week.Totals.AI - before.Totals.AI, Total: week.Totals.Total - before.Totals.Total,
+		}
+	}
+	if known && !week.TotalsOnly() && !before.TotalsOnly() {
+		var err error
+		if d.Pages, err = w.pages(ctx, before, l.Entries[week.Key]); err != nil {
+			return d, err
+		}
+	}
+	jobs, err := w.app.State.Jobs(ctx)
+	for _, j := range jobs {
+		in := !j.Ended.Before(week.From.Time()) && j.Ended.Before(week.To.Time())
+		if in && j.Project == week.Project && j.Result() != "" && len(d.Jobs) < digestJobs {
+			d.Jobs = append(d.Jobs, digestJob(j))
+		}
+	}
+	return d, err
+}
+
+func digestJob(j journal.Job) DigestJob {
+	return DigestJob{Prompt: j.Prompt, Title: j.Title, Result: j.Result(), PRLink: analytics.SafeLink(j.PRLink), Ended: j.Ended}
+}
+
+// pages returns how the pages of a week moved.
+func (w *Watcher) pages(ctx context.Context, before, week state.Entry) (*DigestPages, error) {
+	earlier, err := w.app.Rows(ctx, before)
+	if err != nil {
+		return nil, err
+	}
+	later, err := w.app.Rows(ctx, week)
+	if err != nil {
+		return nil, err
+	}
+	m, err := analytics.FindMovers(analytics.ByPath(earlier), analytics.ByPath(later), analytics.Everyone, digestMovers)
+	if err != nil {
+		return nil, err
+	}
+	out := &DigestPages{Rising: []DigestPage{}, Falling: []DigestPage{}, Appeared: m.Appeared.Count, Vanished: m.Vanished.Count}
+	for _, c := range m.Rising.First {
+		out.Rising = append(out.Rising, DigestPage{c.Path, c.After, c.Before})
+	}
+	for _, c := range m.Falling.First {
+		out.Falling = append(out.Falling, DigestPage{c.Path, c.After, c.Before})
+	}
+	return out, nil
+}
+
+// digestEvent puts a digest into words.
+func (w *Watcher) digestEvent(project string, d Digest) Event {
+	week := analytics.Window{From: d.From, To: d.To}
+	e := Event{Event: digest, Project: project, Digest: &d}
+	e.Text = fmt.Sprintf("%s, %s: %s%s", w.app.Config.ProjectNames.Of(project), htmlview.Days(analytics.Week, week),
+		format.Plural(d.Totals.Total, "reader"), change(d, func(t analytics.Totals) int64 { return t.Total }))
+	say := func(form string, args ...any) { e.Lines = append(e.Lines, fmt.Sprintf(form, args...)) }
+	say("People: %s%s", format.Commas(d.Totals.Human), change(d, func(t analytics.Totals) int64 { return t.Human }))
+	say("AI agents: %s%s", format.Commas(d.Totals.AI), change(d, func(t analytics.Totals) int64 { return t.AI }))
+	if d.Pages != nil {
+		movers := func(title string, pages []DigestPage) {
+			for _, p := range pages {
+				say("%s: %s %s (%s)", title, format.Cut(p.Path, htmlview.MaxName), htmlview.Signed(p.Totals.Total-p.Before.Total), format.Commas(p.Totals.Total))
+			}
+		}
+		movers("Rising", d.Pages.Rising)
+		movers("Falling", d.Pages.Falling)
+		say("%s appeared, %s vanished", format.Plural(d.Pages.Appeared, "page"), format.Commas(d.Pages.Vanished))
+	}
+	for _, j := range d.Jobs {
+		say("Agent job %s: %s", format.Cut(cmp.Or(j.Title, j.Prompt), htmlview.MaxName), cmp.Or(j.PRLink, resultWords[j.Result], j.Result))
+	}
+	if !d.Settled {
+		say("The week can still change a little.")
+	}
+	return e
+}
+
+var resultWords = map[string]string{"no_pr": "completed without a pull request", "pr": "completed"}
+
+// change is the difference from the week before, in words.
+func change(d Digest, of func(analytics.Totals) int64) string {
+	if d.Before == nil {
+		return ""
+	}
+	by, before := of(*d.Change), of(*d.Before)
+	text := htmlview.Signed(by)
+	if before > 0 && by != 0 {
+		text += fmt.Sprintf(", %+.1f%%", float64(by)/float64(before)*100)
+	}
+	return " (" + text + ")"
+}

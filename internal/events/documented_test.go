@@ -1,0 +1,89 @@
+package events
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/notify"
+)
+
+const page = "../../docs/operations.md"
+
+// TestDocumented: the examples of the documentation are what is sent, and its table has
+// every event.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, nil)
+	w.run("success", "")
+	for range 3 {
+		w.now = w.now.Add(time.Hour)
+		w.run("failed", "docs.example.com: no such host")
+	}
+	w.check(w.w.Evaluate(t.Context()))
+	d := Digest{
+		From: analytics.NewDate(2026, 11, 9), To: analytics.NewDate(2026, 11, 16), Settled: true,
+		Totals: analytics.Totals{Human: 4203, AI: 2285, Total: 6242},
+		Before: &analytics.Totals{Human: 4100, AI: 2190, Total: 6114},
+		Change: &analytics.Totals{Human: 103, AI: 95, Total: 128},
+		Pages: &DigestPages{
+			Rising:   []DigestPage{{"/quickstart", analytics.Totals{Human: 790, AI: 501, Total: 1228}, analytics.Totals{Human: 742, AI: 490, Total: 1165}}},
+			Falling:  []DigestPage{{"/api/errors", analytics.Totals{Human: 288, AI: 130, Total: 402}, analytics.Totals{Human: 301, AI: 133, Total: 421}}},
+			Appeared: 12, Vanished: 3,
+		},
+		Jobs: []DigestJob{{Prompt: "typos.md", Title: "Fix all typos", Result: "pr", PRLink: "https://github.com/acme/docs/pull/12", Ended: time.Date(2026, 11, 12, 9, 30, 0, 0, time.UTC)}},
+	}
+	teller := &teller{w: w.w, now: w.now}
+	w.check(teller.tell(w.w.digestEvent("prj_a", d)))
+	w.check(w.app.State.Tell(t.Context(), teller.out))
+	notes, err := w.app.State.Notes(t.Context(), 10)
+	w.check(err)
+	if len(notes) != 2 {
+		t.Fatalf("%d notes", len(notes))
+	}
+	for _, n := range notes {
+		compareBlock(t, string(text), n.Kind, notify.JSON, n)
+	}
+	compareBlock(t, string(text), "slack", notify.Slack, notes[1])
+	var rows []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+		rows = append(rows, row[1])
+	}
+	for _, event := range []string{exportFailing, exportLate, exportRecovered, keyExpiring, keyRefused, quotaUse, windowsSetAside, digest} {
+		if !slices.Contains(rows, event) {
+			t.Errorf("%s: the table of events lacks %s", page, event)
+		}
+	}
+}
+
+// compareBlock compares the block behind a comment with what is sent.
+func compareBlock(t *testing.T, text, name string, f notify.Format, n journal.Note) {
+	t.Helper()
+	_, rest, found := strings.Cut(text, "<!-- compared with "+name+": TestDocumented in internal/events -->\n\n```json\n")
+	block, _, closed := strings.Cut(rest, "\n```")
+	var want, got any
+	err := json.Unmarshal([]byte(block), &want)
+	if !found || !closed || err != nil {
+		t.Errorf("%s: no example of %s: %v", page, name, err)
+	}
+	if err := json.Unmarshal(notify.Encode(f, n), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		var sent bytes.Buffer
+		_ = json.Indent(&sent, notify.Encode(f, n), "", "  ")
+		t.Errorf("%s: %s (-documented +sent):\n%s\n%s", page, name, diff, sent.String())
+	}
+}

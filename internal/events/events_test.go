@@ -1,0 +1,406 @@
+package events
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+// start is an odd moment, on a Sunday.
+var start = time.Date(2026, 11, 22, 5, 18, 11, 0, time.UTC)
+
+// world is a pipeline whose time the test sets.
+type world struct {
+	t   *testing.T
+	cfg config.Config
+	app *app.App
+	now time.Time
+	w   *Watcher
+}
+
+func newWorld(t *testing.T, change func(*config.Config)) *world {
+	t.Helper()
+	dir := t.TempDir()
+	w := &world{t: t, now: start, cfg: config.Config{
+		BaseURL: "http://127.0.0.1:1", APIKey: "adm_secret", Projects: config.Projects{"prj_a", "prj_b"},
+		ProjectNames: config.ProjectNames{"prj_a": "Product docs"}, Windows: config.Windows{{Granularity: analytics.Week}},
+		Concurrency: 1, Timeout: config.Duration(time.Second), Sinks: config.Sinks{config.SinkParquet}, ParquetURL: filepath.Join(dir, "data"),
+		StateDir: filepath.Join(dir, "state"), RunTimeout: config.Duration(6 * time.Hour),
+	}}
+	w.decode(&w.cfg.Schedule, "17 * * * *")
+	if change != nil {
+		change(&w.cfg)
+	}
+	w.restart(time.Time{})
+	t.Cleanup(func() { w.check(w.app.Close()) })
+	return w
+}
+
+func (w *world) decode(c *config.Cron, spec string) {
+	w.t.Helper()
+	w.check(c.Decode(spec))
+}
+
+func (w *world) check(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// restart is another process over the same state, which begins.
+func (w *world) restart(served time.Time) {
+	w.t.Helper()
+	if w.app != nil {
+		w.check(w.app.Close())
+	}
+	var err error
+	w.app, err = app.OpenExport(w.cfg, slog.New(slog.DiscardHandler), func() time.Time { return w.now })
+	w.check(err)
+	w.w = New(w.app, served)
+	w.check(w.w.Begin(w.t.Context()))
+}
+
+// run is a run that ends a minute later; without an outcome it was killed.
+func (w *world) run(outcome, message string) {
+	w.t.Helper()
+	id, err := w.app.State.BeginRun(w.t.Context(), w.now)
+	w.check(err)
+	w.now = w.now.Add(time.Minute)
+	if outcome != "" {
+		good := outcome == "success" || outcome == "deferred"
+		w.check(w.app.State.EndRun(w.t.Context(), state.Run{ID: id, Finished: w.now, Outcome: outcome, Message: message}, good))
+	}
+}
+
+// told evaluates twice, and returns the events that were entered, which it removes.
+func (w *world) told() []Event {
+	w.t.Helper()
+	for range 2 {
+		w.check(w.w.Evaluate(w.t.Context()))
+	}
+	return w.outbox()
+}
+
+func (w *world) outbox() (out []Event) {
+	w.t.Helper()
+	notes, err := w.app.State.Notes(w.t.Context(), 100)
+	w.check(err)
+	for _, n := range notes {
+		var e Event
+		w.check(json.Unmarshal(n.Body, &e))
+		if n.Kind != e.Event || !n.At.Equal(e.At) || e.Text == "" || strings.Contains(e.Text, "\n") {
+			w.t.Errorf("%s %v: %s", n.Kind, n.At, n.Body)
+		}
+		out = append(out, e)
+		w.check(w.app.State.NoteDone(w.t.Context(), n.ID))
+	}
+	return out
+}
+
+// want fails unless exactly these events are told.
+func (w *world) want(what string, kinds ...string) []Event {
+	w.t.Helper()
+	got := w.told()
+	var names []string
+	for _, e := range got {
+		names = append(names, e.Event)
+	}
+	if !slices.Equal(names, kinds) {
+		w.t.Fatalf("%s: told %v, want %v", what, names, kinds)
+	}
+	return got
+}
+
+// TestExportsFail: people are told after the third failure in a row, once, over restarts
+// too, and again when exports are good again.
+func TestExportsFail(t *testing.T) {
+	w := newWorld(t, nil)
+	for range 2 {
+		w.run("success", "")
+		success := w.now
+		w.run("failed", "no such host")
+		w.run("interrupted", "")
+		w.run("", "") // killed
+		w.want("two failures")
+		w.run("failed", "connection refused")
+		e := w.want("three failures", exportFailing)[0]
+		if e.Export.Failures != 3 || !e.Export.LastSuccess.Equal(success) || e.Export.LastError != "connection refused" {
+			t.Errorf("%+v", e.Export)
+		}
+		w.run("failed", "connection refused")
+		w.want("four failures")
+		w.restart(time.Time{})
+		w.now = w.now.Add(5 * time.Hour)
+		w.run("failed", "connection refused")
+		w.want("five failures, hours later")
+		w.run("deferred", "")
+		if e := w.want("a good one", exportRecovered)[0]; !e.Export.LastSuccess.Equal(w.now) {
+			t.Errorf("%+v", e.Export)
+		}
+		w.restart(time.Time{})
+		w.run("failed", "no such host")
+		w.want("one failure")
+	}
+}
+
+// TestNeverGood: a first installation that never works is told of, too.
+func TestNeverGood(t *testing.T) {
+	w := newWorld(t, nil)
+	w.want("nothing happened")
+	for range 3 {
+		w.run("failed", "HTTP 401")
+	}
+	w.want("three failures", exportFailing)
+	w.run("success", "")
+	w.want("good", exportRecovered)
+}
+
+// TestLateByCron: a single export that fails says that the last good one is long ago.
+func TestLateByCron(t *testing.T) {
+	w := newWorld(t, nil)
+	w.run("success", "")
+	w.now = w.now.Add(24 * time.Hour) // it runs once a day
+	w.run("success", "")
+	w.want("good")
+	w.now = w.now.Add(2 * time.Hour)
+	w.run("failed", "disk full")
+	w.want("two hours")
+	w.now = w.now.Add(time.Hour)
+	w.run("failed", "disk full")
+	w.want("three hours", exportLate)
+	w.run("failed", "disk full")
+	w.want("and the third failure", exportFailing)
+	w.run("success", "")
+	w.want("good", exportRecovered)
+}
+
+// TestLateByServe: serve is late when four firings of its schedule brought nothing good,
+// counted from its start at the earliest, and not while a run is under way.
+func TestLateByServe(t *testing.T) {
+	w := newWorld(t, nil)
+	w.run("success", "")
+	w.now = w.now.Add(48 * time.Hour) // the machine was off
+	w.restart(w.now)
+	w.want("just started")
+	w.now = w.now.Add(3*time.Hour + 50*time.Minute)
+	w.want("three firings")
+	id, err := w.app.State.BeginRun(t.Context(), w.now)
+	w.check(err)
+	w.now = w.now.Add(5 * time.Hour)
+	w.want("a run is under way")
+	w.now = w.now.Add(2 * time.Hour)
+	w.want("it hangs", exportLate)
+	w.check(w.app.State.EndRun(t.Context(), state.Run{ID: id, Finished: w.now, Outcome: "success"}, true))
+	w.want("it ended well", exportRecovered)
+}
+
+// TestKeyExpires: once for each number of days, and again for another key or date.
+func TestKeyExpires(t *testing.T) {
+	expires := analytics.DateOf(start) + 16
+	w := newWorld(t, func(c *config.Config) { c.APIKeyExpires = config.OptionalDate{Date: expires, Set: true} })
+	var days []int
+	for range 20 {
+		for _, e := range w.told() {
+			if e.Event != keyExpiring || e.Key.Variable != "DOCGAUGE_API_KEY" || *e.Key.Expires != expires {
+				t.Errorf("%+v", e)
+			}
+			days = append(days, *e.Key.DaysLeft)
+		}
+		w.now = w.now.Add(24 * time.Hour)
+		w.restart(time.Time{})
+	}
+	if want := []int{14, 7, 1, 0}; !slices.Equal(days, want) {
+		t.Errorf("told with %v days left, want %v", days, want)
+	}
+	w.cfg.APIKey = "adm_other"
+	w.restart(time.Time{})
+	w.want("another key that has expired", keyExpiring)
+	w.cfg.APIKeyExpires.Date += 100
+	w.restart(time.Time{})
+	w.want("a good date")
+}
+
+// TestKeyRefused: once, until it was accepted and an export was good.
+func TestKeyRefused(t *testing.T) {
+	w := newWorld(t, func(c *config.Config) { c.WriteAPIKey = "wr_secret" })
+	answers := func(key string, status int) {
+		t.Helper()
+		w.app.API.Meter.Observe(docsapi.Attempt{Endpoint: "visitors", Key: key, Status: status})
+		w.check(w.app.API.Flush(t.Context()))
+	}
+	answers(docsapi.KeyAdmin, http.StatusUnauthorized)
+	if e := w.want("refused", keyRefused)[0]; e.Key.Variable != "DOCGAUGE_API_KEY" || strings.Contains(fmt.Sprint(e), "secret") {
+		t.Errorf("%+v", e)
+	}
+	answers(docsapi.KeyAdmin, http.StatusOK) // for another project
+	w.want("accepted once")
+	answers(docsapi.KeyAdmin, http.StatusForbidden)
+	w.restart(time.Time{})
+	w.want("refused again")
+	answers(docsapi.KeyWrite, http.StatusForbidden)
+	if e := w.want("the other key", keyRefused)[0]; e.Key.Variable != "DOCGAUGE_WRITE_API_KEY" {
+		t.Errorf("%+v", e.Key)
+	}
+	answers(docsapi.KeyAdmin, http.StatusOK)
+	w.run("success", "")
+	w.want("good again")
+	answers(docsapi.KeyAdmin, http.StatusUnauthorized)
+	w.want("refused later", keyRefused)
+}
+
+// TestQuota: once a day at most, with what came since, and not with what came before
+// people wanted to know.
+func TestQuota(t *testing.T) {
+	w := newWorld(t, nil)
+	throttle := func(n int64) {
+		t.Helper()
+		w.check(w.app.State.Count(t.Context(), "api_foreign_throttles_total", n))
+	}
+	throttle(2)
+	if e := w.want("throttled", quotaUse)[0]; e.Quota.Throttled != 2 {
+		t.Errorf("%+v", e.Quota)
+	}
+	throttle(3)
+	w.now = w.now.Add(23 * time.Hour)
+	w.restart(time.Time{})
+	w.want("the same day")
+	w.now = w.now.Add(time.Hour)
+	if e := w.want("a day later", quotaUse)[0]; e.Quota.Throttled != 3 || e.Quota.Since.IsZero() {
+		t.Errorf("%+v", e.Quota)
+	}
+	w.now = w.now.Add(48 * time.Hour)
+	w.want("nothing since")
+
+	old := newWorld(t, nil)
+	old.check(old.app.State.Tell(t.Context(), state.Telling{Over: []string{quotaUse}}))
+	old.check(old.app.State.Count(t.Context(), "api_foreign_throttles_total", 9))
+	old.restart(time.Time{})
+	old.want("what came before")
+}
+
+// TestSetAside: a window is told of once while it is set aside, all of a project at once;
+// one that an outage has left behind is not.
+func TestSetAside(t *testing.T) {
+	w := newWorld(t, nil)
+	aside := func(project string, day int, since time.Time, pause time.Duration) analytics.Aside {
+		from := analytics.DateOf(start) - analytics.Date(day)
+		a := analytics.Aside{
+			Key:    analytics.Key{Project: project, Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}},
+			Reason: analytics.AsideMalformed, Detail: "total is no integer", Failures: 1, Since: since, Until: since.Add(pause),
+		}
+		w.check(w.app.State.SetAside(t.Context(), a))
+		return a
+	}
+	aside("prj_a", 2, start, time.Hour)
+	aside("prj_a", 3, start, time.Hour)
+	aside("prj_a", 4, start, 0)
+	aside("prj_b", 2, start, time.Hour)
+	aside("prj_gone", 2, start, time.Hour)
+	got := w.want("three windows", windowsSetAside, windowsSetAside)
+	if a := got[0]; a.Project != "prj_a" || a.ProjectName != "Product docs" || len(a.Windows) != 2 || !strings.Contains(a.Text, "2 windows of Product docs") || len(a.Lines) != 2 {
+		t.Errorf("%+v", a)
+	}
+	if b := got[1]; b.Project != "prj_b" || b.ProjectName != "" || len(b.Windows) != 1 {
+		t.Errorf("%+v", b)
+	}
+	again := aside("prj_a", 2, start, 24*time.Hour) // it failed again
+	w.restart(time.Time{})
+	w.want("they still are")
+	w.check(w.app.State.Record(t.Context(), analytics.Revision{Key: again.Key, Number: 1, ExportedAt: w.now}, analytics.Provenance{}, nil))
+	w.want("one was read")
+	aside("prj_a", 2, start.Add(time.Hour), time.Hour)
+	if e := w.want("and set aside again", windowsSetAside)[0]; len(e.Windows) != 1 {
+		t.Errorf("%+v", e.Windows)
+	}
+}
+
+// week enters a week whose totals alone were read, n weeks ago.
+func (w *world) week(project string, ago int, totals analytics.Totals) {
+	w.t.Helper()
+	to := mondayOf(analytics.DateOf(w.now)) - analytics.Date(7*ago)
+	rev := analytics.Revision{
+		Key:    analytics.Key{Project: project, Granularity: analytics.Week, Window: analytics.Window{From: to - 7, To: to}},
+		Number: 1, Verified: true, Rows: analytics.TotalsOnlyRows, Totals: totals, ExportedAt: w.now,
+	}
+	w.check(w.app.State.Record(w.t.Context(), rev, analytics.Provenance{}, nil))
+}
+
+// TestDigestFires: once for each firing that comes after the schedule is known, for the
+// newest where several were missed, and for a project when its week is there.
+func TestDigestFires(t *testing.T) {
+	w := newWorld(t, func(c *config.Config) {
+		if err := c.Digest.Decode("0 7 * * 1"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	w.week("prj_a", 1, analytics.Totals{Human: 5, AI: 4, Total: 8})
+	w.week("prj_a", 0, analytics.Totals{Human: 6, AI: 4, Total: 9})
+	w.want("the firing of last Monday is not due")
+	w.now = time.Date(2026, 11, 23, 6, 59, 59, 0, time.UTC)
+	w.restart(time.Time{})
+	w.want("a second too early")
+	w.now = w.now.Add(2 * time.Second)
+	w.want("the week is not exported yet")
+	w.week("prj_a", 0, analytics.Totals{Human: 7, AI: 6, Total: 12})
+	e := w.want("it fires", digest)[0]
+	if e.Project != "prj_a" || e.Digest.Totals.Total != 12 || e.Digest.Change.Total != 3 || e.Digest.Pages != nil || !strings.HasPrefix(e.Text, "Product docs, 16–22 Nov 2026: 12 readers (+3, ") {
+		t.Errorf("%+v %+v", e, e.Digest)
+	}
+	w.restart(time.Time{})
+	w.want("once")
+	w.now = w.now.Add(time.Hour)
+	w.week("prj_b", 0, analytics.Totals{Human: 1, Total: 1})
+	if e := w.want("the other project, later", digest)[0]; e.Project != "prj_b" || e.Digest.Before != nil || strings.Contains(e.Text, "(") {
+		t.Errorf("%+v", e)
+	}
+	w.now = w.now.Add(4*7*24*time.Hour - 90*time.Minute) // before the fifth firing
+	w.restart(time.Time{})
+	w.week("prj_a", 0, analytics.Totals{Total: 1})
+	w.want("three missed firings are one", digest)
+	w.decode(&w.cfg.Digest, "0 7 * * 2")
+	w.restart(time.Time{})
+	w.want("another schedule counts from now on")
+}
+
+// TestToldOnceByTwo: two processes that look at the same moment tell one thing once.
+func TestToldOnceByTwo(t *testing.T) {
+	for round := range 5 {
+		w := newWorld(t, func(c *config.Config) {
+			if err := c.Digest.Decode("* * * * *"); err != nil {
+				t.Fatal(err)
+			}
+		})
+		w.week("prj_a", 0, analytics.Totals{Human: 6, AI: 4, Total: 9})
+		other, err := app.OpenQueue(w.cfg, slog.New(slog.DiscardHandler), func() time.Time { return w.now })
+		w.check(err)
+		w.now = w.now.Add(time.Duration(1+round) * time.Minute)
+		var both sync.WaitGroup
+		for _, watcher := range []*Watcher{w.w, New(other, time.Time{})} {
+			both.Go(func() {
+				if err := watcher.Evaluate(t.Context()); err != nil && !errors.Is(err, state.ErrTold) {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+		if got := w.outbox(); len(got) != 1 {
+			t.Errorf("%d digests", len(got))
+		}
+		w.check(other.Close())
+	}
+}
