@@ -13,9 +13,12 @@ LDFLAGS     := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # Tests, the linter and the workshop are compiled without cgo, as docgauge is: so
 # they share all compiled packages. Only the race detector needs cgo.
 export CGO_ENABLED ?= 0
-# The docgauge that tests and the workshop run. It shares their compiled packages.
+# Every docgauge here is compiled with the same flags, so that build, demo, stack and
+# tests compile each package once; only releases and the container have -trimpath.
+BINARY      := bin/docgauge
+# The docgauge that tests and the workshop run, without a version.
 TEST_BINARY := bin/docgauge-test
-DEMO_BINARY := bin/docgauge-demo
+DEMO_BINARY := $(BINARY)
 # Many tests wait, for engines or for time: four packages keep two cores busy.
 GOTEST      := TEST_DOCGAUGE_BINARY=$(CURDIR)/$(TEST_BINARY) $(GO) test -timeout 40m -p 4
 # The slowest packages come first, so that none of them runs alone at the end.
@@ -24,7 +27,7 @@ SLOWEST     := ./sinks/clickhouse ./internal/cli ./internal/export ./internal/de
 RACED       := ./exporter ./exporter/page ./exporter/server ./internal/app ./internal/archive ./internal/budget ./internal/daemon ./internal/docsapi \
   ./internal/export ./internal/jobs/... ./internal/load ./internal/sandbox/... ./internal/spool ./schedule ./sinks/memsink
 
-.PHONY: help demo stack build test check lint bench torture fuzz engines docs clean $(TEST_BINARY) $(DEMO_BINARY)
+.PHONY: help demo stack build test check lint bench torture fuzz engines docs clean $(TEST_BINARY) $(BINARY)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,24 +40,22 @@ demo: ## export three months from the built-in sandbox into Parquet files (needs
 	  *clickhouse*,) $(GO) run ./internal/dev/engines/with $(DEMO_BINARY) demo ;; \
 	  *) $(DEMO_BINARY) demo ;; esac
 
-# Without optimisation the first build on a new machine takes half the time.
-bin/docgauge-demo:
-	@echo 'building (a minute or two the first time)'
-	@CGO_ENABLED=0 $(GO) build -gcflags='all=-N -l' -ldflags='-s -w' -o $@ ./cmd/docgauge
+build: $(BINARY) ## build the static binary bin/docgauge
+
+$(BINARY):
+	@echo 'building $@ (a few minutes the first time)'
+	@CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $@ ./cmd/docgauge
 
 $(TEST_BINARY):
 	@CGO_ENABLED=0 $(GO) build -o $@ ./cmd/docgauge
 
 # STACK='--dir DIR' keeps the data. What cannot be installed is left out.
 stack: ## everything on loopback: sandbox, agent jobs, serve, ClickHouse, Prometheus with rules and history
-	-@sh internal/dev/engines/install.sh stack
-	@echo 'building (a few minutes the first time)'
+	@sh internal/dev/engines/install.sh stack || echo 'going on without what was not installed'
+	@echo 'building $(TEST_BINARY) and the stack (a few minutes the first time)'
 	@$(MAKE) --no-print-directory $(TEST_BINARY)
 	@$(GO) build -o bin/docgauge-stack ./internal/dev/stack/up
 	@exec bin/docgauge-stack -docgauge $(TEST_BINARY) $(STACK)
-
-build: ## build the static binary bin/docgauge
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/docgauge ./cmd/docgauge
 
 # No test runs twice: those of the concurrent packages run under the race detector,
 # all others without it.

@@ -82,7 +82,7 @@ func (l *requestLog) write(r Request, took time.Duration, bytes int) {
 		return
 	}
 	record := slog.NewRecord(r.Time, slog.LevelInfo, "request", 0)
-	record.Add("method", r.Method, "path", r.Path, "status", r.Status, "duration", took.Round(time.Microsecond).Seconds(), "bytes", bytes)
+	record.Add("method", r.Method, "path", r.Path, "status", r.Status, "duration", took.Round(100*time.Microsecond).Seconds(), "bytes", bytes)
 	if r.Project != "" {
 		record.Add("project", r.Project)
 	}
