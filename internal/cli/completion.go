@@ -13,6 +13,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -59,6 +60,8 @@ func flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
 		return cobra.FixedCompletions([]cobra.Completion{"total", "human", "ai", byChange}, cobra.ShellCompDirectiveNoFileComp)
 	case "sink":
 		return cobra.FixedCompletions([]cobra.Completion{config.SinkClickHouse, config.SinkParquet}, cobra.ShellCompDirectiveNoFileComp)
+	case "scenario":
+		return cobra.FixedCompletions([]cobra.Completion{string(sandbox.Growth), string(sandbox.Steady)}, cobra.ShellCompDirectiveNoFileComp)
 	case "archive", "data", "dir", "repo":
 		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 	case "agent-script", "request-log", "output":

@@ -92,6 +92,7 @@ func TestCompletion(t *testing.T) {
 		{"docgauge history --project ", []string{"prj_a", "prj_b"}},
 		{"docgauge load --sink ", []string{"clickhouse", "parquet"}},
 		{"docgauge load --archive ", []string{"<files -d>", "<files>"}},
+		{"docgauge sandbox --scenario ", []string{"growth", "steady"}},
 		{"docgauge sandbox --request-log ", []string{"<files>"}},
 		{"docgauge export --from ", nil},
 		{"docgauge status ", nil},
