@@ -108,25 +108,25 @@ type flagGroup struct {
 	flags *pflag.FlagSet
 }
 
-// helpWidth is how wide the flags of a help text are, in columns.
-const helpWidth = 80
-
 // groupFlags adds flags to a command, and lists them in groups after its other flags.
 func groupFlags(cmd *cobra.Command, groups ...flagGroup) {
 	for _, g := range groups {
 		cmd.Flags().AddFlagSet(g.flags)
 	}
 	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
+		const width = 80
 		others := pflag.NewFlagSet("", pflag.ContinueOnError)
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if !slices.ContainsFunc(groups, func(g flagGroup) bool { return g.flags.Lookup(f.Name) != nil }) {
 				others.AddFlag(f)
 			}
 		})
 		w := cmd.OutOrStderr()
 		fmt.Fprintf(w, "Usage:\n  %s\n\nExamples:\n%s\n", cmd.UseLine(), cmd.Example)
-		for _, g := range append([]flagGroup{{"Flags", others}}, groups...) {
-			fmt.Fprintf(w, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(helpWidth))
+		for _, g := range slices.Concat([]flagGroup{{"Flags", others}}, groups, []flagGroup{{"Global Flags", cmd.InheritedFlags()}}) {
+			if g.flags.HasAvailableFlags() {
+				fmt.Fprintf(w, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(width))
+			}
 		}
 		return nil
 	})
