@@ -209,7 +209,7 @@ func (r Runs) once(ctx context.Context) {
 		select {
 		case <-ended:
 		case <-time.After(r.Grace):
-			r.Logger.Error("run continues after its end", "cause", context.Cause(ctx), "grace", r.Grace)
+			r.Logger.Error("run continues after its end", "cause", context.Cause(ctx), "grace_seconds", r.Grace.Seconds())
 			r.Overrun()
 		}
 	})

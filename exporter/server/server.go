@@ -146,7 +146,7 @@ func (s *Server) URL() string {
 // the socket failed before. It is called once.
 func (s *Server) Serve(ctx context.Context) error {
 	defer s.http.Close()
-	s.log.Info("listening", "url", s.URL())
+	s.log.Debug("listening", "url", s.URL())
 	if ip := s.listener.Addr().(*net.TCPAddr).IP; s.open && !ip.IsLoopback() {
 		s.log.Warn("open to the network without TLS or authentication: set DOCGAUGE_WEB_CONFIG_FILE, or listen on 127.0.0.1",
 			"address", s.listener.Addr().String())
@@ -169,7 +169,7 @@ func (s *Server) stop(ctx context.Context) error {
 	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		s.log.Warn("requests cut off by the stop", "after", s.drain)
+		s.log.Warn("requests cut off by the stop", "after_seconds", s.drain.Seconds())
 		return nil
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"fmt"
+	"log/slog"
 	"regexp"
 	"strconv"
 	"strings"
@@ -144,6 +145,14 @@ func ParseKey(s string) (k Key, err error) {
 // String returns k for messages: "prj_a day [2026-10-01,2026-10-02)".
 func (k Key) String() string {
 	return k.Project + " " + string(k.Granularity) + " " + k.Window.String()
+}
+
+// Attrs names k in a log by fields: project, granularity, from and to.
+func (k Key) Attrs() slog.Attr {
+	return slog.Attr{Value: slog.GroupValue(
+		slog.String("project", k.Project), slog.String("granularity", string(k.Granularity)),
+		slog.String("from", k.From.String()), slog.String("to", k.To.String()),
+	)} // without a name the group is not seen
 }
 
 const (

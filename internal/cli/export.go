@@ -99,10 +99,15 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 	s, err = r.Run(ctx, o)
 	s.AddErrors(err, r.Follow(ctx, s))
 	told.tell(ctx)
+	problems := a.Err
+	if a.said != nil {
+		export.LogProblems(log, s)
+		problems = io.Discard
+	}
 	if asJSON {
 		err = render.JSON(a.Out, s)
 	} else {
-		err = printSummary(a.Out, a.Err, s)
+		err = printSummary(a.Out, problems, s)
 	}
 	if err == nil && (!s.Good() || len(s.Errors) > 0) {
 		return errSaid

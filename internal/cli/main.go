@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,6 +40,8 @@ type Program struct {
 	// status line of a queue.
 	progress *render.Progress
 	logTo    *switchWriter
+	// said is the log that lines for people become in JSON mode; nil in text mode.
+	said *slog.Logger
 	// observe is told each step of an export; only tests set it.
 	observe func(export.Event)
 }
@@ -52,18 +56,45 @@ func (p Program) ready(now func() time.Time) *Program {
 // Run runs a command and returns the exit code.
 func (p Program) Run(ctx context.Context, args []string) int {
 	a := p.ready(time.Now)
+	if os.Getenv("DOCGAUGE_LOG_FORMAT") == "json" { // for what is said before there is a configuration
+		a.speakJSON(slog.LevelInfo)
+	}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(p.Out)
-	root.SetErr(p.Err)
+	root.SetErr(a.Err)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
+	switch {
+	case err == nil:
 		return exitDone
-	}
-	if !errors.Is(err, errSaid) {
+	case errors.Is(err, errSaid):
+	case a.said != nil:
+		a.said.Error("command failed", "error", err.Error())
+	default:
 		fmt.Fprintln(p.Err, "docgauge: "+err.Error())
 	}
 	return exitCode(err)
+}
+
+// speakJSON lets nothing but JSON reach standard error: a line for people becomes one
+// of the log, and there is neither a bar nor a status line.
+func (a *Program) speakJSON(level slog.Level) {
+	if a.said == nil {
+		a.progress = render.NewProgress(struct{ io.Writer }{a.Err}, a.now) // not a terminal
+		a.logTo.set(a.progress)
+		a.Err = lines(func(text string) { a.said.Info("remark", "text", text) })
+	}
+	a.said = slog.New(slog.NewJSONHandler(a.logTo, &slog.HandlerOptions{Level: level}))
+}
+
+// lines is a writer that is called with each text that is written, which is a whole line.
+type lines func(text string)
+
+func (l lines) Write(p []byte) (int, error) {
+	if text := strings.TrimPrefix(strings.TrimSpace(string(p)), "docgauge: "); text != "" {
+		l(text)
+	}
+	return len(p), nil
 }
 
 // errSaid is the error of a command that has told the user everything already.
@@ -90,16 +121,18 @@ func exitCode(err error) int {
 // config reads the settings; n says which the command requires.
 func (a *Program) config(n config.Need) (config.Config, error) {
 	c, err := config.Load(n, a.now())
+	if c.LogFormat == "json" {
+		a.speakJSON(c.LogLevel)
+	}
 	c.Build = a.build()
 	return c, err
 }
 
 func (a *Program) logger(c config.Config) *slog.Logger {
-	options := &slog.HandlerOptions{Level: c.LogLevel}
-	if c.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(a.logTo, options))
+	if a.said != nil {
+		return a.said
 	}
-	return slog.New(slog.NewTextHandler(a.logTo, options))
+	return slog.New(slog.NewTextHandler(a.logTo, &slog.HandlerOptions{Level: c.LogLevel}))
 }
 
 // switchWriter is a writer whose target can be exchanged.

@@ -28,8 +28,8 @@ func (a *Program) openNews(ctx context.Context, opened *app.App) (*news, error) 
 		return nil, err
 	}
 	n := &news{opened, events.New(opened, time.Time{}), notifier}
-	if err := n.watcher.Begin(ctx); err != nil && ctx.Err() == nil {
-		return nil, err
+	if err := n.watcher.Begin(ctx); err != nil && !errors.Is(err, state.ErrTold) {
+		opened.Log.Warn("not everything can be told", "error", err)
 	}
 	return n, nil
 }

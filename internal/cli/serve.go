@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/daemon"
 )
@@ -49,7 +50,9 @@ changes and at SIGHUP.
 				return err
 			}
 			o.Listening = func(url string) {
-				fmt.Fprintf(a.Err, "docgauge: status page and metrics at %s/ and %s/metrics; stop with Ctrl-C\n", url, url)
+				if render.IsTerminal(a.Err) { // the log has it too
+					fmt.Fprintf(a.Err, "docgauge: status page and metrics at %s/ and %s/metrics; stop with Ctrl-C\n", url, url)
+				}
 			}
 			return a.serve(cmd.Context(), c, o)
 		},

@@ -66,7 +66,7 @@ func startSidecar(dir, log string, env []string, args ...string) (*sidecar, erro
 	return s, err
 }
 
-var whereItServes = regexp.MustCompile(`status page and metrics at (https?://\S+)/ and`)
+var whereItServes = regexp.MustCompile(`msg="serve started" .*url=(https?://[^\s/]+)|"msg":"serve started".*"url":"(https?://[^"/]+)"`)
 
 // where waits for the line that says so, after the first bytes of the log.
 func (s *sidecar) where(after int) (url string, err error) {
@@ -76,7 +76,7 @@ func (s *sidecar) where(after int) (url string, err error) {
 			return false, err
 		}
 		if found := whereItServes.FindSubmatch(text[after:]); found != nil {
-			url = string(found[1])
+			url = string(found[1]) + string(found[2])
 			return true, nil
 		}
 		select {

@@ -6,7 +6,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -136,6 +135,7 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 	if err != nil {
 		return err
 	}
+	d.logStart(s.URL())
 	o.Listening(s.URL())
 
 	// A client that asks from here on waits for values. An error is logged, and the loop
@@ -143,6 +143,11 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 	_ = d.publish(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.Serve(ctx) })
+	group.Go(func() error {
+		<-ctx.Done()
+		a.Log.Info("serve stops", "reason", context.Cause(ctx).Error())
+		return nil
+	})
 	show := func() { requestOnce(d.changed) }
 	group.Go(func() error { a.API.Key.Watch(ctx, hangups[0], a.Log, show); return nil })
 	if a.API.WriteKey != a.API.Key {
@@ -155,7 +160,21 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 	group.Go(func() error { return d.exportLoop(ctx, o.OnceAtStart) })
 	group.Go(func() error { return d.queueLoop(ctx) })
 	group.Go(func() error { return d.newsLoop(ctx) })
-	return group.Wait()
+	err = group.Wait()
+	a.Log.Info("serve stopped", "up_seconds", now().Sub(d.started).Round(time.Millisecond).Seconds())
+	return err
+}
+
+// logStart says who begins, with what.
+func (d *Daemon) logStart(url string) {
+	c := d.app.Config
+	var to []string
+	for _, s := range d.app.Sinks {
+		to = append(to, s.Name()+" "+s.Location())
+	}
+	d.app.Log.Info("serve started", "version", c.Build.Version, "projects", strings.Join(c.Projects, ","), "url", url,
+		"schedule", c.Schedule.String(), "next_run", c.Schedule.Next(d.app.Now()).UTC().Format(time.RFC3339),
+		"sinks", strings.Join(to, ", "), "state_dir", c.StateDir)
 }
 
 func (d *Daemon) handlers() map[string]http.Handler {
@@ -242,6 +261,15 @@ func (d *Daemon) reportLoop(ctx context.Context) {
 	}
 }
 
+// logEnd says how a run ended, and until when the rest waits.
+func logEnd(log *slog.Logger, s export.Summary) {
+	if s.Left > 0 && s.BudgetSpent {
+		log = log.With("next_request_at", s.Resume.UTC().Format(time.RFC3339), "finished_by", s.Finish.UTC().Format(time.RFC3339))
+	}
+	log.Info("export ended", "outcome", s.Outcome, "windows", s.Committed, "open_windows", s.Open, "rows", s.Rows,
+		"requests", s.Requests, "windows_left", s.Left, "took_seconds", s.Took.Round(time.Millisecond).Seconds())
+}
+
 // exportLoop exports at each firing of the schedule until ctx ends. It returns when the
 // last run has ended.
 func (d *Daemon) exportLoop(ctx context.Context, once bool) error {
@@ -285,17 +313,11 @@ func (d *Daemon) export(ctx context.Context) {
 	requestOnce(d.changed)
 	a.API.Budget.Renew()
 	s, err := d.runner.Run(ctx, export.Options{})
-	for _, text := range s.Errors {
-		a.Log.Error("export", "error", text)
-	}
-	for _, text := range s.Warnings {
-		a.Log.Warn("window set aside", "error", text)
-	}
+	export.LogProblems(a.Log, s)
 	if err != nil {
 		a.Log.Error("run not entered in the state", "error", err)
 	}
-	a.Log.Info("export ended", "outcome", s.Outcome, "windows", s.Committed, "rows", s.Rows, "requests", s.Requests,
-		"windows_left", s.Left, "took", fmt.Sprintf("%.1fs", s.Took.Seconds()))
+	logEnd(a.Log, s)
 	requestOnce(d.changed)
 	d.news.runEnded()
 	after := d.runner.Follow(ctx, s)

@@ -31,7 +31,10 @@ func (d *Daemon) openNews(ctx context.Context) error {
 		return err
 	}
 	d.news = &news{events.New(d.app, d.started), notifier, make(chan struct{}, 1)}
-	return d.news.watcher.Begin(ctx)
+	if err := d.news.watcher.Begin(ctx); err != nil && !errors.Is(err, state.ErrTold) {
+		d.app.Log.Warn("not everything can be told", "error", err)
+	}
+	return nil
 }
 
 // wake delivers what is in the outbox.

@@ -79,7 +79,7 @@ func (c *Client) read(ctx context.Context, r call) error {
 		wait := max(jitter, e.RetryAfter)
 		c.log.LogAttrs(ctx, slog.LevelWarn, "api request will be retried",
 			slog.String("project", r.project), r.about, slog.Int("attempt", n),
-			slog.Duration("wait", wait), slog.Int("status", e.Status), slog.String("reason", e.Message))
+			slog.Float64("wait_seconds", wait.Seconds()), slog.Int("status", e.Status), slog.String("reason", e.Message))
 		if err := clock.Sleep(ctx, wait); err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (c *Client) attempt(ctx context.Context, r call) *Error {
 
 	attrs := []slog.Attr{
 		slog.String("method", r.method), slog.String("project", r.project),
-		r.about, slog.Int("status", got.status), slog.Duration("duration", took),
+		r.about, slog.Int("status", got.status), slog.Float64("took_seconds", took.Seconds()),
 	}
 	if e != nil {
 		attrs = append(attrs, slog.String("reason", e.Message))

@@ -119,9 +119,9 @@ func TestLogLines(t *testing.T) {
 		}
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		for i, want := range []string{
-			`level=DEBUG msg="api request" method=GET project=prj_a offset=250 status=500 duration=0s reason="the service says: oh"`,
-			`level=WARN msg="api request will be retried" project=prj_a offset=250 attempt=1 wait=`,
-			`level=DEBUG msg="api request" method=GET project=prj_a offset=250 status=200 duration=0s`,
+			`level=DEBUG msg="api request" method=GET project=prj_a offset=250 status=500 took_seconds=0 reason="the service says: oh"`,
+			`level=WARN msg="api request will be retried" project=prj_a offset=250 attempt=1 wait_seconds=`,
+			`level=DEBUG msg="api request" method=GET project=prj_a offset=250 status=200 took_seconds=0`,
 		} {
 			if i >= len(lines) || !strings.Contains(lines[i], want) {
 				t.Errorf("line %d of %q: want %q", i, lines, want)

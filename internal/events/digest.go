@@ -3,6 +3,7 @@ package events
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -89,6 +90,7 @@ func (w *Watcher) digests(ctx context.Context, t *teller) error {
 	}
 	counted := w.firingsCount(t)
 	var ledger *coverage.Ledger
+	var errs []error
 	for _, project := range w.app.Config.Projects {
 		matter := matterOf(digest, project)
 		last, known := t.told[matter]
@@ -116,14 +118,15 @@ func (w *Watcher) digests(ctx context.Context, t *teller) error {
 		}
 		d, err := w.digestOf(ctx, *ledger, *newest)
 		if err != nil {
-			return fmt.Errorf("digest of %s: %w", project, err)
+			errs = append(errs, fmt.Errorf("digest of %s: %w", project, err))
+			continue
 		}
 		t.remember(state.Told{Matter: matter, At: t.now, Value: firing.UnixMicro()})
 		if err := t.tell(w.digestEvent(project, d)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // newestFiring returns the newest firing after from that is not after now, or zero.

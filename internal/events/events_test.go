@@ -1,6 +1,7 @@
 package events
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -402,5 +403,50 @@ func TestToldOnceByTwo(t *testing.T) {
 			t.Errorf("%d digests", len(got))
 		}
 		w.check(other.Close())
+	}
+}
+
+// TestOneCannotBeSaid: while the rows of a project cannot be read, everything else is told,
+// once, and its digest comes when they can.
+func TestOneCannotBeSaid(t *testing.T) {
+	w := newWorld(t, func(c *config.Config) {
+		if err := c.Digest.Decode("* * * * *"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	w.week("prj_b", 0, analytics.Totals{Total: 1})
+	for range 3 {
+		w.run("failed", "disk full")
+	}
+	w.want("before", exportFailing, digest)
+	to := mondayOf(analytics.DateOf(w.now))
+	for i := range analytics.Date(2) {
+		rev := analytics.Revision{
+			Key:    analytics.Key{Project: "prj_a", Granularity: analytics.Week, Window: analytics.Window{From: to - 7 - 7*i, To: to - 7*i}},
+			Number: 1, Rows: 5, ExportedAt: w.now,
+		}
+		w.check(w.app.State.Record(t.Context(), rev, analytics.Provenance{}, []string{config.SinkParquet}))
+	}
+	w.run("success", "")
+	for range 2 {
+		if err := w.w.Evaluate(t.Context()); err == nil || !strings.Contains(err.Error(), "digest of prj_a") {
+			t.Errorf("rows that no sink has: %v", err)
+		}
+	}
+	var got []string
+	for _, e := range w.outbox() {
+		got = append(got, e.Event)
+	}
+	if !slices.Equal(got, []string{exportRecovered, digest}) {
+		t.Errorf("told %v, want the digest of the other project too", got)
+	}
+	// What cannot be read may go on: it is not over.
+	unread := errors.New("not read")
+	if err := w.w.evaluate(t.Context(), func(context.Context, *teller) error { return unread }); !errors.Is(err, unread) {
+		t.Error(err)
+	}
+	told, err := w.app.State.Told(t.Context())
+	if _, kept := told[matterOf(digest, "prj_b")]; err != nil || !kept {
+		t.Errorf("the other project would be told again: %v, %v", told, err)
 	}
 }

@@ -308,7 +308,11 @@ func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int)
 		r.classify(ctx, sending, item, fmt.Errorf("export %s: %w", item.Key, err))
 	} else {
 		took := r.p.cfg.Now().Sub(started).Round(time.Millisecond)
-		r.log.Info("window exported", "window", item.Key.String(), "reason", item.Reason, "took", took)
+		done := "window exported"
+		if item.Reason == schedule.ReasonOpen {
+			done = "running window read"
+		}
+		r.log.Info(done, item.Key.Attrs(), "reason", string(item.Reason), "took_seconds", took.Seconds())
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

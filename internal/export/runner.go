@@ -168,7 +168,8 @@ func (r *Runner) passes(ctx context.Context, o Options, id int, s *Summary) erro
 		if !o.Wait || !s.BudgetSpent || s.Left == 0 || ctx.Err() != nil {
 			return nil //nolint:nilerr // a stop is no error
 		}
-		a.Log.Info("waiting for the budget", "until", s.Resume.Format(time.RFC3339), "windows_left", s.Left, "finished_by", s.Finish.Format(time.RFC3339))
+		a.Log.Info("waiting for the budget", "windows_left", s.Left,
+			"next_request_at", s.Resume.Format(time.RFC3339), "finished_by", s.Finish.Format(time.RFC3339))
 		if clock.Sleep(ctx, max(time.Second, s.Resume.Sub(a.Now()))) != nil {
 			return nil //nolint:nilerr // a stop is no error
 		}

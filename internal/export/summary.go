@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"log/slog"
 	"time"
 )
 
@@ -43,6 +44,16 @@ type Summary struct {
 
 // Good reports whether the run did all it could: what the budget defers is no failure.
 func (s *Summary) Good() bool { return s.Outcome == Success || s.Outcome == Deferred }
+
+// LogProblems logs what went wrong in a run.
+func LogProblems(log *slog.Logger, s Summary) {
+	for _, text := range s.Errors {
+		log.Error("export", "error", text)
+	}
+	for _, text := range s.Warnings {
+		log.Warn("window set aside", "error", text)
+	}
+}
 
 // AddErrors adds those that are not nil.
 func (s *Summary) AddErrors(errs ...error) {

@@ -245,7 +245,7 @@ func (p *pass) transitions(renames renames, file prompts.Prompt) []journal.Chang
 	job, ok := v.newest[file.ID]
 	if from := renames.from(file, job); from != "" {
 		held := holdRenamed(file, job, from, v.at)
-		p.q.cfg.Logger.Warn("prompt held: it looks renamed", "prompt", file.ID, "from", from, "remedy", Remedy(held.Job))
+		p.q.cfg.Logger.Warn("prompt held: it looks renamed", "prompt", file.ID, "renamed_from", from, "remedy", Remedy(held.Job))
 		return []journal.Change{held}
 	}
 	expiry := ""

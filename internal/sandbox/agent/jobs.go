@@ -234,7 +234,7 @@ func (s *Jobs) carryOut(j *job) (over bool) {
 	if !w.pending {
 		// After a crash from here on, the editor is told that it begins again.
 		if err := s.commit(event{Kind: started, Job: j.ID}); err != nil {
-			s.config.Logger.Error("agent job's beginning not written", "job", j.ID, "error", err)
+			s.config.Logger.Error("agent job's beginning not written", "job_id", j.ID, "error", err)
 		}
 	}
 	s.mu.Unlock()
@@ -244,7 +244,7 @@ func (s *Jobs) carryOut(j *job) (over bool) {
 		return false // stopped: the same as a crash
 	}
 	for err := s.commit(end); err != nil; err = s.commit(end) {
-		s.config.Logger.Error("agent job's end not written", "job", end.Job, "error", err)
+		s.config.Logger.Error("agent job's end not written", "job_id", end.Job, "error", err)
 		s.mu.Unlock()
 		err = clock.Sleep(s.ctx, retryEvery)
 		s.mu.Lock()
@@ -252,8 +252,8 @@ func (s *Jobs) carryOut(j *job) (over bool) {
 			return false
 		}
 	}
-	s.config.Logger.Info("agent job ended", "job", j.ID, "project", j.Project, "instruction", j.Worked,
-		"status", end.Status, "link", end.Link, "failure", end.Failure)
+	s.config.Logger.Info("agent job ended", "job_id", j.ID, "project", j.Project, "instruction", j.Worked,
+		"outcome", string(end.Status), "pr_link", end.Link, "failure", end.Failure)
 	return true
 }
 
