@@ -66,6 +66,9 @@ func asked(err error) error {
 	return err
 }
 
+// days names a window by its days, as people write them today.
+func (a *Program) days(k analytics.Key) string { return daysOf(k, a.now()) }
+
 // stateOf says whether the numbers of a reading can change.
 func stateOf(r analytics.Revision) string {
 	state := "provisional"

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -78,14 +77,14 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 		if i > 0 {
 			fmt.Fprintln(a.Out)
 		}
-		if err := printHistory(a.Out, h, q, from.config.ProjectNames.Of(h.Project), a.now()); err != nil {
+		if err := printHistory(a.Out, h, q, from.config.ProjectNames.Of(h.Project), a.days); err != nil {
 			return err
 		}
 	}
 	return err
 }
 
-func printHistory(w io.Writer, h query.History, q query.HistoryOptions, name string, now time.Time) error {
+func printHistory(w io.Writer, h query.History, q query.HistoryOptions, name string, days func(analytics.Key) string) error {
 	text := render.NewText(w)
 	of := "readers of the site"
 	if q.Page != "" {
@@ -105,7 +104,7 @@ func printHistory(w io.Writer, h query.History, q query.HistoryOptions, name str
 			}
 		}
 		key := analytics.Key{Project: h.Project, Granularity: q.Selection.Granularity, Window: step.Window}
-		table.Add(append(append([]string{daysOf(key, now)}, cells...), stepState(step))...)
+		table.Add(append(append([]string{days(key)}, cells...), stepState(step))...)
 	}
 	err := errors.Join(text.Err(), table.Print(w))
 	if h.Newer > 0 {

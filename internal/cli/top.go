@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -97,7 +96,7 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 		if i > 0 {
 			fmt.Fprintln(a.Out)
 		}
-		if err := printTop(a.Out, p, q, from.config.ProjectNames.Of(p.Window.Project), a.now()); err != nil {
+		if err := printTop(a.Out, p, q, from.config.ProjectNames.Of(p.Window.Project), a.days); err != nil {
 			return err
 		}
 	}
@@ -107,18 +106,19 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 // shownChanges is how many pages top lists of each kind of change; --json has -n.
 const shownChanges = 5
 
-// printTop prints the pages of one project, and what changed.
-func printTop(w io.Writer, p query.Pages, q query.TopOptions, name string, now time.Time) error {
-	if err := printPages(w, p, q, name, now); err != nil || !p.Compared {
+// printTop prints the pages of one project, which is shown as name, and what changed.
+// Days names a window by its days.
+func printTop(w io.Writer, p query.Pages, q query.TopOptions, name string, days func(analytics.Key) string) error {
+	if err := printPages(w, p, q, name, days); err != nil || !p.Compared {
 		return err
 	}
 	return changeTable(p, q).Print(w)
 }
 
 // printPages prints the pages of one project, and how many changed.
-func printPages(w io.Writer, p query.Pages, q query.TopOptions, name string, now time.Time) error {
+func printPages(w io.Writer, p query.Pages, q query.TopOptions, name string, days func(analytics.Key) string) error {
 	text := render.NewText(w)
-	printHeading(text, p, q, name, now)
+	printHeading(text, p, q, name, days)
 	if len(p.First) > 0 {
 		text.Line(0, "")
 		if err := topTable(p, q.Ranking.By).Print(w); err != nil {
@@ -131,18 +131,18 @@ func printPages(w io.Writer, p query.Pages, q query.TopOptions, name string, now
 	}
 	if m := p.Movers; p.Compared {
 		text.Line(0, "")
-		text.Line(2, "Since %s %s rose, %s fell, %s appeared, %s vanished.", daysOf(p.Before.Key, now), format.Plural(m.Rising.Count, "page"),
+		text.Line(2, "Since %s %s rose, %s fell, %s appeared, %s vanished.", days(p.Before.Key), format.Plural(m.Rising.Count, "page"),
 			format.Commas(m.Falling.Count), format.Commas(m.Appeared.Count), format.Commas(m.Vanished.Count))
 	}
 	return text.Err()
 }
 
 // printHeading says which window it is, and how many readers the site had.
-func printHeading(text *render.Text, p query.Pages, q query.TopOptions, name string, now time.Time) {
+func printHeading(text *render.Text, p query.Pages, q query.TopOptions, name string, days func(analytics.Key) string) {
 	line := func(format string, args ...any) { text.Line(2, format, args...) }
-	title := fmt.Sprintf("%s: %s %s, %s", name, p.Window.Granularity, daysOf(p.Window.Key, now), stateOf(p.Window))
+	title := fmt.Sprintf("%s: %s %s, %s", name, p.Window.Granularity, days(p.Window.Key), stateOf(p.Window))
 	if p.Before != nil {
-		title += ", compared with " + daysOf(p.Before.Key, now)
+		title += ", compared with " + days(p.Before.Key)
 	}
 	site := func(a analytics.Audience, noun string) string {
 		now := p.Window.Totals.Of(a)
@@ -157,10 +157,10 @@ func printHeading(text *render.Text, p query.Pages, q query.TopOptions, name str
 	case p.Before == nil:
 		line("The archive lacks the %s before it: there is nothing to compare with.", p.Window.Granularity)
 	case !p.Compared:
-		line("Of %s only the totals are known: the pages cannot be compared.", daysOf(p.Before.Key, now))
+		line("Of %s only the totals are known: the pages cannot be compared.", days(p.Before.Key))
 	}
 	if p.Newer != nil {
-		line("Of %s, which is newer, only the totals are known so far.", daysOf(p.Newer.Key, now))
+		line("Of %s, which is newer, only the totals are known so far.", days(p.Newer.Key))
 	}
 	if p.Movers.Pages == 0 {
 		line("No page %swas read.", map[bool]string{true: "with that prefix "}[q.Ranking.Prefix != ""])
