@@ -46,7 +46,7 @@ func snapshot() *exporter.Snapshot {
 			{Path: "=cmd|' /C calc'!A0", Human: 9, AI: 1, Total: 9}, {Path: "/a\n\"b\",<c>", Human: 5, Total: 5}, {Path: "/文档", AI: 1, Total: 1},
 		}}, exporter.Window{Revision: *month})
 	}
-	s.Queue = &exporter.Queue{Jobs: []exporter.Job{
+	s.Queue = &exporter.Queue{Waiting: []exporter.Job{{Project: "prj_a", Prompt: "next.md", State: "pending", Reason: "cap"}}, Jobs: []exporter.Job{
 		{Project: "prj_a", Prompt: "a.md", State: "completed", Result: "pr", PRLink: "https://code.example/pr/1", Begun: monday.Time(), Ended: monday.Time().Add(time.Minute)},
 		{Project: "prj_b", Prompt: "b.md", State: "completed", Result: "pr", PRLink: "javascript:alert(1)", Begun: monday.Time()},
 		{Project: "prj_b", Prompt: "c.md", State: "active", Title: "Fix, all"},
@@ -106,7 +106,7 @@ func TestFilters(t *testing.T) {
 		{"/api/v1/pages", "rank", "1 2 3 1 2 3"},
 		{"/api/v1/pages?limit=1&window=day&project=prj_b", "path", "=cmd|' /C calc'!A0"},
 		{"/api/v1/pages?window=28d", "path", ""},
-		{"/api/v1/jobs", "prompt", "a.md b.md c.md"},
+		{"/api/v1/jobs", "prompt", "next.md a.md b.md c.md"},
 		{"/api/v1/jobs?limit=1&project=prj_b", "prompt", "b.md"},
 		{"/api/v1/jobs?state=completed", "pr_link", "https://code.example/pr/1 "},
 		{"/api/v1/jobs?state=active", "begun_at", "<nil>"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/exporter"
@@ -82,7 +83,7 @@ func pages(s *exporter.Snapshot, q question) []Page {
 	return out
 }
 
-// Job is the newest agent job of a prompt. Its columns are stable; a time that has not
+// Job is the newest agent job of a prompt, or a prompt that waits to become one. Its columns are stable; a time that has not
 // come is null in JSON and empty in CSV.
 type Job struct {
 	Project string `json:"project"`
@@ -104,13 +105,14 @@ type Job struct {
 	EndedAt    *time.Time `json:"ended_at"`
 }
 
-// jobs returns the jobs, newest first; none where there is no queue.
+// jobs returns the prompts that wait to become a job, and the jobs, newest first; none
+// where there is no queue.
 func jobs(s *exporter.Snapshot, q question) []Job {
 	out := []Job{}
 	if s.Queue == nil {
 		return out
 	}
-	for _, j := range s.Queue.Jobs {
+	for _, j := range slices.Concat(s.Queue.Waiting, s.Queue.Jobs) {
 		if q.project != "" && j.Project != q.project || q.state != "" && j.State != q.state || len(out) == q.limit {
 			continue
 		}
