@@ -26,9 +26,9 @@ type archiveOptions struct {
 
 func (o *archiveOptions) flags(cmd *cobra.Command, window string) {
 	f := cmd.Flags()
-	f.StringVar(&o.window, "window", window, "granularity of the windows: day, week, month or Nd, such as 28d")
-	f.StringVar(&o.project, "project", "", "comma-separated projects (default: all that the archive has)")
-	f.StringVar(&o.archive, "archive", "", "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
+	f.StringVar(&o.window, "window", window, "`kind` of windows: day, week, month or Nd")
+	f.StringVar(&o.project, "project", "", "comma-separated `ids` (default: all in the archive)")
+	f.StringVar(&o.archive, "archive", "", "directory or s3://… (default DOCGAUGE_PARQUET_URL)")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
 	f.BoolVar(&o.asCSV, "csv", false, "print CSV, with paths exactly as they are")
 }

@@ -28,16 +28,16 @@ func (a *Program) historyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history",
 		Short: "show the readers of the site, or of a page, window by window",
-		Long: `history shows a row for each of the last windows, the newest last: how many readers
-the site had, or the page --page, and the change since the window before. A window that
-the archive lacks is missing; a page without a row in a window is absent, which is not
-the same as 0. Neither has numbers.
+		Long: `history shows a row for each of the last windows, the newest last: how many
+readers the site had, or the page --page, and the change since the window before.
+A window that the archive lacks is missing; a page without a row in a window is
+absent, which is not the same as 0. Neither has numbers.
 
-It is made from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive: no request is
-sent to the service, no state is needed, and it can run during an export.
+It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive. It sends no
+request to the service, needs no state, and can run during an export.
 
-Readers are unique visitors of one window. The windows cannot be added up: who comes on
-two days is one reader of the week.
+Readers are unique visitors of one window. The windows cannot be added up:
+someone who comes on two days is one reader of the week.
 
 ` + exitCodes,
 		Example: `  docgauge history
@@ -48,7 +48,7 @@ two days is one reader of the week.
 	}
 	o.archive.flags(cmd, string(analytics.Day))
 	f := cmd.Flags()
-	f.StringVar(&o.page, "page", "", "path of a page, as top shows it (default: the whole site)")
+	f.StringVar(&o.page, "page", "", "`path` of a page, as top has it (default: the site)")
 	f.IntVar(&o.last, "last", 30, "how many windows to show")
 	return cmd
 }

@@ -32,18 +32,21 @@ func (a *Program) topCommand() *cobra.Command {
 		Use:   "top",
 		Short: "show the most read pages, and what changed since the window before",
 		Long: `top shows the pages that people and AI agents read most in the newest complete
-window, or in the one that contains --at, each with its change since the window
-before. Below them are the pages that rose and fell most, appeared and vanished. A
-page that only one of the two windows has did not rise or fall.
+window, or in the one that contains --at (of rolling windows: that ends with it),
+each with its change since the window before. Below them are the pages that rose
+and fell most, appeared and vanished. A page that only one of the two windows has
+did not rise or fall.
 
-It is made from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive: no request is
-sent to the service, no state is needed, and it can run during an export.
+It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive. It sends no
+request to the service, needs no state, and can run during an export.
 
-Readers are unique visitors. They cannot be added up, not over pages, not over days,
-and a reader can be both human and AI: --prefix picks pages, and has no total.
+Readers are unique visitors. They cannot be added up, not over pages, not over
+days, and a reader can be both human and AI: --prefix picks pages, and has no
+total.
 
---csv has the listed pages, and --json also those that changed. Both are exact: a path
-that begins with = + - or @ is not altered, so import it into a spreadsheet as text.
+--csv has the listed pages, and --json also those that changed. Both are exact:
+a path that begins with = + - or @ is not altered, so import it into a
+spreadsheet as text.
 
 ` + exitCodes,
 		Example: `  docgauge top
@@ -55,10 +58,10 @@ that begins with = + - or @ is not altered, so import it into a spreadsheet as t
 	}
 	o.archive.flags(cmd, string(analytics.Week))
 	f := cmd.Flags()
-	f.StringVar(&o.at, "at", "", "a day of the window, YYYY-MM-DD; of rolling windows the last day (default: the newest window)")
-	f.StringVar(&o.by, "by", string(analytics.Everyone), "order: total, human, ai, or change, up or down")
+	f.StringVar(&o.at, "at", "", "a `day` of the window, YYYY-MM-DD (default: the newest)")
+	f.StringVar(&o.by, "by", string(analytics.Everyone), "`order`: total, human, ai or change")
 	f.IntVarP(&o.n, "number", "n", 20, "pages to list")
-	f.StringVar(&o.prefix, "prefix", "", "only pages whose path begins with this")
+	f.StringVar(&o.prefix, "prefix", "", "only pages whose `path` begins with this")
 	return cmd
 }
 
