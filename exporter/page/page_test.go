@@ -335,7 +335,7 @@ func TestSuspectRows(t *testing.T) {
 		w.Rows = 2000
 		grid := exporter.Grid{Granularity: analytics.Day, Known: 1, Cells: []exporter.Cell{{Window: w.Window, Revision: &w.Revision}}}
 		_, body := get(t, &exporter.Snapshot{At: now, Windows: []exporter.Window{w}, Projects: []exporter.Project{{ID: "p", Grids: []exporter.Grid{grid}}}}, "")
-		webtest.Wants(t, webtest.Text(body), want)
+		webtest.Wants(t, webtest.Text(body), want, "A chart needs two windows in a row.")
 		if strings.Contains(body, "Suspect") != (w.MovedRows+w.RepeatedRows > 0) {
 			t.Errorf("%s: %s", want, webtest.Text(body))
 		}

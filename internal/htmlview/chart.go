@@ -78,7 +78,7 @@ func Max(all ...Series) (largest int64) {
 }
 
 // ChartOf draws the cells of a grid, with so many names below the axis. It returns nil
-// where fewer than two of them were read: one is no trend.
+// where no two of them in a row were read: dots are no trend.
 func ChartOf(g exporter.Grid, cells []exporter.Cell, ticks int) *Chart {
 	l := linesOf(cells)
 	f := Frame{len(cells), Ceiling(Max(l.Total, l.Human, l.AI))}
@@ -88,7 +88,7 @@ func ChartOf(g exporter.Grid, cells []exporter.Cell, ticks int) *Chart {
 		Top: f.Top, TopMark: Short(f.Top), MiddleMark: Short(f.Top / 2),
 	}
 	var low, high, newest *exporter.Cell
-	known := 0
+	known, trend := 0, false
 	for i := range cells {
 		cell := &cells[i]
 		if len(cells) <= maxColumns {
@@ -98,6 +98,7 @@ func ChartOf(g exporter.Grid, cells []exporter.Cell, ticks int) *Chart {
 			continue
 		}
 		known++
+		trend = trend || i > 0 && cells[i-1].Revision != nil
 		newest = cell
 		if low == nil || cell.Revision.Totals.Total < low.Revision.Totals.Total {
 			low = cell
@@ -106,7 +107,7 @@ func ChartOf(g exporter.Grid, cells []exporter.Cell, ticks int) *Chart {
 			high = cell
 		}
 	}
-	if known < 2 {
+	if !trend {
 		return nil
 	}
 	point := func(c *exporter.Cell) Point {

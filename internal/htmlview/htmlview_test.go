@@ -182,7 +182,7 @@ func TestChart(t *testing.T) {
 		}
 		g := exporter.Grid{Granularity: analytics.Day, Cells: cells(20730, 1, totals...)}
 		c := ChartOf(g, g.Cells, 6)
-		if (c == nil) != (known < 2) {
+		if (c == nil) != (stretches == known) {
 			t.Fatalf("%v with %d known windows", c, known)
 		}
 		if c == nil {

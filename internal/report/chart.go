@@ -55,7 +55,7 @@ type data struct {
 	Column int             `json:"column"`
 }
 
-// chartOf returns nil where fewer than two windows are known.
+// chartOf returns nil where no two windows in a row are known.
 func chartOf(g exporter.Grid, jobs []exporter.Job) *chart {
 	names := mostTicks
 	if len(g.Cells) > mostTicks {

@@ -115,7 +115,7 @@ type series struct {
 	Open      bool // at first
 	Title     string
 	Card      *htmlview.Card // nil: nothing was read
-	Chart     *chart         // nil: fewer than two windows were read
+	Chart     *chart         // nil: no two windows in a row were read
 	Pages     *pages
 	Pageless  string // why there are no pages
 	Coverage  htmlview.Coverage

@@ -73,7 +73,7 @@ func NewLive(current func() *exporter.Snapshot, version string) *Live {
 
 // notice is a page instead of a report.
 func notice(title, version string) ([]byte, error) {
-	return kind.Render("notice", document{Style: kind.Style, Policy: policy, Version: version, Title: title, Links: []Link{{"Status", "./"}}})
+	return kind.Render("notice", document{Style: kind.Style, Policy: policy, Version: version, Title: title, Links: []Link{{"Status page", "./"}}})
 }
 
 func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.handler.ServeHTTP(w, r) }
@@ -96,7 +96,7 @@ func chooseProject(v live, query url.Values) string {
 
 // links lead back to the status page, and to the reports of the other projects.
 func links(s *exporter.Snapshot, shown string) []Link {
-	out := []Link{{"Status", "./"}}
+	out := []Link{{"Status page", "./"}}
 	for _, p := range s.Projects {
 		if p.ID != shown {
 			out = append(out, Link{s.ProjectName(p.ID), "report?project=" + url.QueryEscape(p.ID)})

@@ -86,7 +86,7 @@ func TestLive(t *testing.T) {
 	if code != http.StatusOK || strings.Contains(text, "compared with") || !strings.Contains(text, "not been read from a sink yet") {
 		t.Errorf("%d, and pages that nobody read", code)
 	}
-	webtest.Wants(t, text, "Documentation readers of Product docs", "Status developer-hub", "later.md pending", "#431",
+	webtest.Wants(t, text, "Documentation readers of Product docs", "Status page developer-hub", "later.md pending", "#431",
 		webtest.Commas(s.Projects[0].Grids[1].Newest().Totals.Total)+" readers during 28 Sep – 4 Oct 2026", "The newest export started just now and succeeded .")
 
 	sink := &counting{Sink: memory}
