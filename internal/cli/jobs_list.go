@@ -15,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/state"
@@ -170,7 +171,7 @@ func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) error 
 func (a *Program) printJob(h jobHistory, w wording) error {
 	state := stateText(h.Job, a.now())
 	if h.Result() == "no_pr" {
-		state += " without a pull request"
+		state, _ = htmlview.JobState(state, h.Result())
 	}
 	text := render.NewText(a.Out)
 	text.Line(2, "job %d of prompt %s (%s), try %d", h.Seq, h.Prompt, w.names.Of(h.Project), h.Try)
