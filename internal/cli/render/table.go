@@ -17,10 +17,13 @@ type Column struct {
 	Cut Cut
 	// Optional columns are left out if all their cells are empty or a dash.
 	Optional bool
-	// Below moves the cells, which are never cut then, to a line of their own below
-	// their row if the terminal is too narrow: links, for example.
+	// Below moves the cells to lines of their own below their row, where they are wrapped
+	// and not cut, if the terminal is too narrow: links and reasons, for example.
 	Below bool
 }
+
+// Number is a column of numbers.
+func Number(name string) Column { return Column{Name: name, Right: true} }
 
 // Cut says where a cell is shortened; an ellipsis stands for what is left out.
 type Cut int
@@ -35,8 +38,10 @@ const (
 const (
 	// columnGap separates two columns, and indents the rows of a group.
 	columnGap = 2
-	// leastColumn is how narrow a column is made before others suffer.
-	leastColumn = 8
+	// readableColumn is how narrow a column is made before cells go below their row,
+	// leastColumn before lines are cut.
+	readableColumn = 20
+	leastColumn    = 8
 )
 
 // Table is rows under named columns, without lines between them. No line is wider than
@@ -86,8 +91,12 @@ func (t *Table) print(w io.Writer, width int) error {
 		}
 		l.line(&b, l.indent, func(i int) string { return r.cells[i] })
 		for _, i := range l.below {
-			if !blank(r.cells[i]) {
-				l.whole(&b, l.indent+columnGap, r.cells[i])
+			if blank(r.cells[i]) {
+				continue
+			}
+			hang := l.indent + 2*columnGap
+			for _, line := range wrap(strings.Repeat(" ", hang)+r.cells[i], l.width, hang) {
+				l.whole(&b, 0, line)
 			}
 		}
 	}
@@ -126,19 +135,23 @@ func (t *Table) layout(width int) *layout {
 	if width == 0 {
 		return l
 	}
-	widths, fits := l.fitted()
+	// Rather than to make a prompt unreadable, its link goes below it.
+	widths, fits := l.fitted(readableColumn)
 	if below := slices.DeleteFunc(slices.Clone(l.shown), func(i int) bool { return !t.columns[i].Below }); !fits && len(below) > 0 {
 		l.below = below
 		l.shown = slices.DeleteFunc(l.shown, func(i int) bool { return t.columns[i].Below })
-		widths, _ = l.fitted()
+		fits = false
+	}
+	if !fits {
+		widths, _ = l.fitted(leastColumn)
 	}
 	l.widths = widths
 	return l
 }
 
 // fitted narrows the columns that may be cut, the widest first, until the columns that
-// are side by side fit; fits is false if they do not even then.
-func (l *layout) fitted() (widths []int, fits bool) {
+// are side by side fit; fits is false if they would have to be narrower than least.
+func (l *layout) fitted(least int) (widths []int, fits bool) {
 	widths = slices.Clone(l.widths)
 	excess := l.indent - columnGap - l.width
 	for _, i := range l.shown {
@@ -148,7 +161,7 @@ func (l *layout) fitted() (widths []int, fits bool) {
 		widest := -1
 		for _, i := range l.shown {
 			c := l.columns[i]
-			if c.Cut == CutNever || widths[i] <= max(leastColumn, runewidth.StringWidth(c.Name)) {
+			if c.Cut == CutNever || widths[i] <= max(least, runewidth.StringWidth(c.Name)) {
 				continue
 			}
 			if widest < 0 || widths[i] > widths[widest] {
@@ -202,7 +215,7 @@ func shorten(s string, columns int, cut Cut) string {
 	room := columns - runewidth.StringWidth(ellipsis)
 	tail := room / 2
 	head := runewidth.Truncate(s, room-tail, "")
-	return head + ellipsis + runewidth.TruncateLeft(s, total-tail, "")
+	return head + ellipsis + strings.TrimLeft(runewidth.TruncateLeft(s, total-tail, ""), " ")
 }
 
 const ellipsis = "…"
