@@ -39,38 +39,39 @@ func (a *Program) reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "write one HTML file that shows readers, pages and agent jobs",
-		Long: `report writes one HTML file with interactive charts: how many readers, how many of
-them AI, which pages rise and fall, how complete the data is, and what the agent
-did. It makes no network requests, so it can be mailed and opened anywhere.
+		Long: `report writes one HTML file with interactive charts: how many readers, how many
+of them AI, which pages rise and fall, how complete the data is, and what the
+agent did. It makes no network requests, so it can be mailed and opened
+anywhere.
 
-It is made from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive, and, if there
-is one, the state directory: no request is sent to the service, nothing is changed,
-and it can run during an export.
+It is made from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive, and, if
+there is one, the state directory: no request is sent to the service, nothing is
+changed, and it can run during an export.
 
 --from and --to keep the windows that lie entirely inside [from,to); the newest
 window and the pages that rise and fall are then those as of --to.
 
-The newest windows are compared with those before them, a day with the same weekday
-first. --compare year compares them with those a year before (52 weeks, or the same
-month), --compare 3 with those three windows before.
+The newest windows are compared with those before them, a day with the same
+weekday first. --compare year compares them with those a year before (52 weeks,
+or the same month), --compare N with those N windows before.
 
 ` + exitCodes,
 		Example: `  docgauge report
-  docgauge report --project prj_a --from 2026-10-01 --to 2026-11-01 -o october.html
+  docgauge report --from 2026-10-01 --to 2026-11-01 -o october.html
   docgauge report --title 'Readers of our docs' --compare year
   docgauge report -o - | ssh web 'cat >/srv/www/docs-readers.html'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.report(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.out, "output", "o", "report.html", "file to write; - is standard output")
-	f.StringVar(&o.from, "from", "", "only windows that begin on or after this day, YYYY-MM-DD")
-	f.StringVar(&o.to, "to", "", "only windows that end on or before this day (exclusive end, YYYY-MM-DD)")
-	f.StringVar(&o.project, "project", "", "comma-separated projects (default: all that the archive has)")
-	f.IntVar(&o.pages, "pages", 50, "pages shown of the newest window of each granularity")
-	f.StringVar(&o.title, "title", "", "heading of the page (default: the names of the projects, DOCGAUGE_PROJECT_NAMES)")
-	f.StringVar(&o.compare, "compare", "previous", "earlier window to compare with: previous, year, or a number of windows")
-	f.StringVar(&o.archive, "archive", "", "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
+	f.StringVarP(&o.out, "output", "o", "report.html", "`file`, or - for stdout")
+	f.StringVar(&o.from, "from", "", "first day of the windows, YYYY-MM-DD")
+	f.StringVar(&o.to, "to", "", "first day after the windows, YYYY-MM-DD")
+	f.StringVar(&o.project, "project", "", "comma-separated projects (default: all)")
+	f.IntVar(&o.pages, "pages", 50, "pages in each list")
+	f.StringVar(&o.title, "title", "", "heading (default: the names of the projects)")
+	f.StringVar(&o.compare, "compare", "previous", "earlier `window`: year, or N")
+	f.StringVar(&o.archive, "archive", "", "`directory` or s3://… (default DOCGAUGE_PARQUET_URL)")
 	return cmd
 }
 
