@@ -192,7 +192,7 @@ func (r *run) nextAside(k analytics.Key, reason analytics.AsideReason, err error
 func (r *run) saveAside(ctx context.Context, a analytics.Aside) {
 	r.locked(func() { r.result.SetAside++ })
 	if err := r.p.ledger.SetAside(ctx, a); err != nil && ctx.Err() == nil {
-		r.log.Warn("window not set aside", a.Key.Attrs(), "error", err)
+		r.log.With(a.Key.Attrs()).Warn("window not set aside", "error", err)
 	}
 }
 

@@ -118,7 +118,7 @@ func (r *Runner) fillFrom(ctx context.Context, e state.Entry, down map[string]bo
 		}
 		if err != nil {
 			down[s.Name()] = time.Since(began) > slowSink
-			r.app.Log.Warn("pages not read from sink: their metrics are missing", "sink", s.Name(), e.Key.Attrs(), "error", err)
+			r.app.Log.With(e.Key.Attrs()).Warn("pages not read from sink: their metrics are missing", "sink", s.Name(), "error", err)
 			continue
 		}
 		return r.app.State.SetPages(ctx, e.Revision, pages)

@@ -20,7 +20,7 @@ func (w *window) startOver(ctx context.Context, reason error) error {
 	r := w.run
 	r.order.set(w.turn, true)
 	w.observe(StepDrift, 0)
-	r.log.Info("window drifted", w.item.Key.Attrs(), "reading", w.log.Reading(), "reason", reason.Error())
+	r.log.With(w.item.Key.Attrs()).Info("window drifted", "reading", w.log.Reading(), "reason", reason.Error())
 	r.locked(func() { r.result.Drifted++ })
 	if err := w.p.gauges.Count(ctx, "window_drift_total", 1, "project", w.item.Project); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (r *run) totalsFirst(item *schedule.Item, least int) bool {
 	why, totals := r.work.Policy.TotalsFirst(item.Key, max(pages, least), r.p.cfg.Now())
 	if totals {
 		item.TotalsOnly, item.Why = true, why
-		r.log.Info("window is read for its totals", item.Key.Attrs(), "reason", why)
+		r.log.With(item.Key.Attrs()).Info("window is read for its totals", "reason", why)
 	}
 	return totals
 }

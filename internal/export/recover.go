@@ -74,7 +74,7 @@ func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (
 		}
 		if done.Committed > 0 && len(w.lacking) > 0 {
 			delivered++
-			p.cfg.Logger.Info("window delivered from the spool", rev.Key.Attrs(), "revision", rev.Number)
+			p.cfg.Logger.With(rev.Key.Attrs()).Info("window delivered from the spool", "revision", rev.Number)
 		}
 	}
 	return delivered, failures, nil
@@ -106,7 +106,7 @@ func (p *Pipeline) forgetLost(
 			}
 			continue
 		}
-		p.cfg.Logger.Warn("window is in no sink and no longer in the spool: it will be read again", k.Attrs())
+		p.cfg.Logger.With(k.Attrs()).Warn("window is in no sink and no longer in the spool: it will be read again")
 		if err := p.ledger.Forget(ctx, owed.Revision); err != nil {
 			return nil, err
 		}

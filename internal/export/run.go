@@ -335,7 +335,7 @@ func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int)
 		if item.Reason == schedule.ReasonOpen {
 			done = "running window read"
 		}
-		r.log.Info(done, item.Key.Attrs(), "reason", string(item.Reason), "took_seconds", took.Seconds())
+		r.log.With(item.Key.Attrs()).Info(done, "reason", string(item.Reason), "took_seconds", took.Seconds())
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -51,7 +51,7 @@ func TestPingFails(t *testing.T) {
 		want    string
 	}{
 		"redirect": {http.RedirectHandler(other.URL, http.StatusFound).ServeHTTP, "HTTP 302"},
-		"500":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "HTTP 500"},
+		"500":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "HTTP 500"},
 		"closed":   {nil, "connection refused"},
 	} {
 		asked, at := 0, "http://"+address

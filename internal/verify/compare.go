@@ -78,7 +78,7 @@ func (c *Comparison) Run(ctx context.Context) (Compared, error) {
 		for _, name := range lost {
 			e.Sinks[name] = time.Time{}
 			done.Lost[name]++
-			c.Log.Warn("a sink has lost a window", "sink", name, e.Key.Attrs(), "revision", e.Number)
+			c.Log.With(e.Key.Attrs()).Warn("a sink has lost a window", "sink", name, "revision", e.Number)
 		}
 		if len(lost) > 0 {
 			if err := c.Book.Amend(ctx, e); err != nil {
@@ -181,7 +181,7 @@ func (c *Comparison) supply(ctx context.Context, e Entry, lists map[string]*list
 			return nil
 		}
 		done.Due++
-		c.Log.Warn("window is in no sink: it will be read again", e.Key.Attrs(), "revision", e.Number)
+		c.Log.With(e.Key.Attrs()).Warn("window is in no sink: it will be read again", "revision", e.Number)
 		return c.Book.Forget(ctx, e.Key)
 	}
 	to = slices.DeleteFunc(to, func(s sinks.Sink) bool { return failed[s.Name()] })
@@ -209,7 +209,7 @@ func (c *Comparison) copy(ctx context.Context, e Entry, from []sinks.Sink, to si
 			failed[to.Name()] = true
 			return err
 		}
-		c.Log.Info("window copied", e.Key.Attrs(), "revision", e.Number, "source", source, "sink", to.Name())
+		c.Log.With(e.Key.Attrs()).Info("window copied", "revision", e.Number, "source", source, "sink", to.Name())
 		return c.Book.Committed(ctx, e.Revision, to.Name(), c.Now())
 	})
 }

@@ -254,7 +254,7 @@ func (r *Repair) window(ctx context.Context, w *view, key analytics.Key, done *R
 		return r.Book.Amend(ctx, p.entry)
 	case p.remedy == Read:
 		done.Due = append(done.Due, e.Revision)
-		r.Log.Warn("window is whole in no sink: it is due again", key.Attrs(), "revision", e.Number)
+		r.Log.With(key.Attrs()).Warn("window is whole in no sink: it is due again", "revision", e.Number)
 		return r.Book.Forget(ctx, key)
 	}
 	for _, s := range to {
@@ -291,7 +291,7 @@ func (r *Repair) fill(ctx context.Context, p plan, to []sinks.Sink) error {
 			if err := r.Book.Committed(ctx, p.entry.Revision, s.Name(), r.Now()); err != nil {
 				return err
 			}
-			r.Log.Info("window copied", p.entry.Key.Attrs(), "revision", p.entry.Number, "source", source, "sink", s.Name())
+			r.Log.With(p.entry.Key.Attrs()).Info("window copied", "revision", p.entry.Number, "source", source, "sink", s.Name())
 		}
 		return nil
 	})
