@@ -28,10 +28,11 @@ const (
 	BasisLedger Basis = "ledger"
 	// BasisNeighbours: the nearest window of its project and granularity.
 	BasisNeighbours Basis = "neighbours"
-	// BasisDay: the newest day of its project. A longer window has at least as
-	// many pages as any of its days.
+	// BasisDay: the newest day of its project that was read, or asked for by a check. A
+	// longer window has at least as many pages as any of its days.
 	BasisDay Basis = "day"
-	// BasisUnknown: nothing of its project was read yet. It counts as one request.
+	// BasisUnknown: nothing of its project was read yet. It counts as one request, or as
+	// the two that a check saw a day to take at least.
 	BasisUnknown Basis = "unknown"
 )
 
@@ -45,6 +46,8 @@ type Sizes struct {
 	perPage map[string]int
 	// most is the most rows that a window of a series had.
 	most map[Series]int64
+	// checked is how many pages one answer about a day tells, by project.
+	checked map[string]int
 	// begun is how many pages of a window are in the spool.
 	begun map[analytics.Key]int
 }
@@ -68,7 +71,7 @@ type sized struct {
 func NewSizes(perPage map[string]int) *Sizes {
 	s := &Sizes{
 		rows: map[Series][]sized{}, perPage: map[string]int{}, most: map[Series]int64{},
-		begun: map[analytics.Key]int{},
+		checked: map[string]int{}, begun: map[analytics.Key]int{},
 	}
 	maps.Copy(s.perPage, perPage)
 	return s
@@ -121,6 +124,13 @@ func (s *Sizes) SetPerPage(project string, rows int) {
 	s.perPage[project] = rows
 }
 
+// SetChecked takes in how many pages one answer about a day tells ([DayPages]).
+func (s *Sizes) SetChecked(project string, pages int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.checked[project] = pages
+}
+
 // SetBegun takes in how many pages of a window are in the spool.
 func (s *Sizes) SetBegun(k analytics.Key, pages int) {
 	s.mu.Lock()
@@ -164,15 +174,25 @@ func (s *Sizes) Pages(item Item) (pages int, basis Basis) {
 		pages, basis = Requests(nearest(known, at, item.Window).rows, perPage), BasisNeighbours
 	default:
 		days := s.rows[Series{item.Project, analytics.Day}]
-		if len(days) == 0 {
-			return s.begun[item.Key] + 1, BasisUnknown
+		switch checked := s.checked[item.Project]; {
+		case len(days) > 0:
+			pages, basis = Requests(days[len(days)-1].rows, perPage), BasisDay
+		case checked == 1:
+			pages, basis = 1, BasisDay
+		default:
+			return max(s.begun[item.Key]+1, checked), BasisUnknown
 		}
-		pages, basis = Requests(days[len(days)-1].rows, perPage), BasisDay
 	}
 	if begun := s.begun[item.Key]; begun >= pages {
 		pages = begun + 1 // there is at least one more, or it would be complete
 	}
 	return pages, basis
+}
+
+// IsUnknown reports whether nothing of the item's project was read yet.
+func (s *Sizes) IsUnknown(item Item) bool {
+	_, basis := s.Pages(item)
+	return basis == BasisUnknown
 }
 
 // nearest returns the one of the two around place at that is nearer to w in time,

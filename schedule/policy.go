@@ -27,6 +27,9 @@ const (
 	// AtLeast is no movement: Times is how many pages a window of the series
 	// certainly has, where none could be read completely yet.
 	AtLeast MovementKind = "at-least"
+	// DayPages is no movement: Times is how many pages one answer about a day tells: 1 is
+	// all it has, 2 is the least. It estimates windows before anything was read.
+	DayPages MovementKind = "day-pages"
 )
 
 // MovementKey names a Movement.

@@ -18,8 +18,10 @@ import (
 )
 
 const (
-	// keyRejected is the flag in the state that says that a key was refused.
+	// keyRejected is the flag in the state that says that a key was refused, keyAnswered
+	// the duty that says when one was last answered.
 	keyRejected = "api_key_rejected"
+	keyAnswered = "api_key_answered"
 	labelKey    = "key"
 )
 
@@ -34,6 +36,7 @@ type API struct {
 	// Meter counts requests until they are written to the state.
 	Meter *Meter
 
+	now    func() time.Time
 	state  *state.DB
 	agents *agentBudgets
 }
@@ -41,10 +44,20 @@ type API struct {
 // NewAPI makes the client; it sends nothing. With patience, requests wait so long in
 // all for slots of the budget that free up soon.
 func NewAPI(c config.Config, db *state.DB, log *slog.Logger, now func() time.Time, patience time.Duration) (*API, error) {
+	return newAPI(c, db, log, now, patience, 0)
+}
+
+// NewProbe makes a client for somebody who waits for the answer: every request is tried
+// once.
+func NewProbe(c config.Config, db *state.DB, log *slog.Logger, now func() time.Time) (*API, error) {
+	return newAPI(c, db, log, now, 0, 1)
+}
+
+func newAPI(c config.Config, db *state.DB, log *slog.Logger, now func() time.Time, patience time.Duration, attempts int) (*API, error) {
 	timeout := time.Duration(c.Timeout)
 	transport := docsapi.NewTransport(int(c.Concurrency), timeout)
 	a := &API{
-		state: db,
+		now: now, state: db,
 		Budget: budget.New(budget.Config{
 			Name: coverage.AnalyticsBudget, Limit: int(c.Budget), MinInterval: time.Duration(c.MinInterval),
 			Timeout: timeout, InFlight: int(c.Concurrency), Patience: patience, RetryAfter: docsapi.RetryAfter, Now: now,
@@ -63,7 +76,7 @@ func NewAPI(c config.Config, db *state.DB, log *slog.Logger, now func() time.Tim
 	cfg := docsapi.Config{
 		BaseURL: c.BaseURL, APIKey: a.Key.Get, Transport: a.Budget, Observe: a.Meter.Observe,
 		Timeout: timeout, WriteTimeout: timeout, UserAgent: "docgauge/" + c.Build.Version, Logger: log,
-		JobPath: c.JobPath, WriteTransport: a.agents.of,
+		JobPath: c.JobPath, WriteTransport: a.agents.of, Attempts: attempts,
 	}
 	if a.WriteKey != a.Key {
 		cfg.WriteAPIKey = a.WriteKey.Get
@@ -77,7 +90,17 @@ func NewAPI(c config.Config, db *state.DB, log *slog.Logger, now func() time.Tim
 
 // Flush writes to the state what was sent and how it was answered.
 func (a *API) Flush(ctx context.Context) error {
-	return errors.Join(a.Budget.Flush(ctx), a.FlushAgents(ctx), a.Meter.Flush(ctx, a.state))
+	err := errors.Join(a.Budget.Flush(ctx), a.FlushAgents(ctx), a.Meter.Flush(ctx, a.state))
+	for labels := range a.Meter.takeAnswered() {
+		err = errors.Join(err, a.state.SetDone(ctx, keyAnswered+labels, a.now()))
+	}
+	return err
+}
+
+// LastAnswer returns when a run or a check last ended in which the present value of the
+// named key had got an answer, the zero time if that is not known.
+func (a *API) LastAnswer(ctx context.Context, name string) (time.Time, error) {
+	return a.state.LastDone(ctx, keyAnswered+state.Labels(a.keyLabels(name)...))
 }
 
 // FlushAgents writes to the state which prompts and follow-ups were answered.

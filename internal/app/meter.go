@@ -29,6 +29,7 @@ type Meter struct {
 	mu        sync.Mutex
 	collected tallies // since the last write
 	written   time.Time
+	answered  map[string]bool // the labels of keys that got an answer since they were last asked for
 }
 
 // tallies are the results of some requests.
@@ -49,7 +50,7 @@ func newTallies() tallies {
 
 // NewMeter returns an empty one; labels are those of a key by its name.
 func NewMeter(labels func(name string) []string) *Meter {
-	return &Meter{labels: labels, collected: newTallies()}
+	return &Meter{labels: labels, collected: newTallies(), answered: map[string]bool{}}
 }
 
 // Observe counts a request. Many goroutines call it.
@@ -68,8 +69,18 @@ func (m *Meter) Observe(a docsapi.Attempt) {
 	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
 		now.rejected[state.Labels(m.labels(a.Key)...)] = true
 	case a.Status/100 == 2:
-		now.rejected[state.Labels(m.labels(a.Key)...)] = false
+		labels := state.Labels(m.labels(a.Key)...)
+		now.rejected[labels], m.answered[labels] = false, true
 	}
+}
+
+// takeAnswered returns the labels of the keys that got an answer, and forgets them.
+func (m *Meter) takeAnswered() map[string]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	taken := m.answered
+	m.answered = map[string]bool{}
+	return taken
 }
 
 // code is the label of an HTTP status, or "error" where no answer came.

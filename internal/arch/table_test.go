@@ -69,7 +69,9 @@ var allowed = map[string][]string{
 	"internal/htmlview": {"exporter", "internal/analytics", "internal/format"},
 
 	// Use cases.
-	"internal/coverage": {"internal/analytics", "internal/budget", "internal/config", "internal/spool", "internal/state", "schedule", "sinks"},
+	"internal/coverage": {
+		"internal/analytics", "internal/budget", "internal/config", "internal/format", "internal/spool", "internal/state", "schedule", "sinks",
+	},
 
 	"internal/events": {
 		"internal/analytics", "internal/app", "internal/coverage", "internal/docsapi", "internal/format", "internal/htmlview",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,7 +12,9 @@ import (
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/state"
@@ -22,103 +25,204 @@ import (
 const expirySoon = 7 * 24 * time.Hour
 
 func (a *Program) checkCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "validate the configuration, the state, each sink, and the API with one request",
+		Short: "try the configuration, the state, each sink and the API",
 		Long: `check validates the configuration and then tries everything an export needs: the
 state directory, each sink (a file is written and removed), where metrics go, and the
-API with one request, which counts against the budget. Every finding is reported in
-one run.
+API with one request for each project, which counts against the budget. Every finding
+is reported in one run: ok, FAIL, or skip for what cannot be asked now because the
+hour's budget is used up or the service has throttled us. That is no failure.
+
+What the API answers tells docgauge plan how large a day is, before the first export.
 
 ` + exitCodes,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.check(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.check(cmd.Context(), asJSON) },
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
+	return cmd
 }
 
-func (a *Program) check(ctx context.Context) (err error) {
-	c, err := a.config(config.NeedProjects | config.NeedAPI | config.NeedServer)
+// The results of a finding.
+const (
+	checkOK   = "ok"
+	checkSkip = "skip"
+	checkFail = "FAIL"
+)
+
+// checkFinding is one thing that was tried; its JSON keys are stable.
+type checkFinding struct {
+	Result string `json:"result"`
+	// Check names what was tried: configuration, state, api, sink clickhouse.
+	Check string `json:"check"`
+	// Project is set where a project was asked for.
+	Project string `json:"project,omitempty"`
+	Detail  string `json:"detail"`
+}
+
+// checker collects the findings of one check, and prints each as it comes.
+type checker struct {
+	app      *Program
+	cfg      config.Config
+	asJSON   bool
+	Findings []checkFinding `json:"findings"`
+}
+
+func (a *Program) check(ctx context.Context, asJSON bool) error {
+	cfg, err := a.config(config.NeedProjects | config.NeedAPI | config.NeedServer)
 	if err != nil {
 		return err
 	}
-	a.finding("configuration", format.Plural(len(c.Projects), "project")+", "+format.Plural(len(c.Windows), "kind")+" of window", nil)
-	failed := a.checkSinks(ctx, c)
-	db, err := state.Open(c.StateDir)
-	failed = a.finding("state", c.StateDir, err) || failed
-	if err == nil {
-		defer func() { err = errors.Join(err, db.Close()) }()
-		said, err := a.checkAPI(ctx, c, db)
-		failed = a.finding("api", said, err) || failed
+	c := &checker{app: a, cfg: cfg, asJSON: asJSON, Findings: []checkFinding{}}
+	c.found("configuration", format.Plural(len(cfg.Projects), "project")+", "+format.Plural(len(cfg.Windows), "kind")+" of window", nil)
+	c.sinks(ctx)
+	if err := c.state(ctx); err != nil {
+		return err
 	}
-	failed = a.checkMetrics(ctx, c) || failed
-	failed = a.checkExpiry(c) || failed
-	if failed {
-		return errSaid
+	c.metrics(ctx)
+	c.expiry()
+	if asJSON {
+		if err := render.JSON(a.Out, c); err != nil {
+			return err
+		}
+	}
+	for _, f := range c.Findings {
+		if f.Result == checkFail {
+			return errSaid
+		}
 	}
 	return nil
 }
 
-// finding prints one result and reports whether it is a failure.
-func (a *Program) finding(what, said string, err error) bool {
+// found adds what was found: what it says, or why it failed.
+func (c *checker) found(what, said string, err error) {
+	f := checkFinding{Result: checkOK, Check: what, Detail: said}
 	if err != nil {
-		fmt.Fprintf(a.Out, "FAIL  %-14s %v\n", what, err)
-		return true
+		f.Result, f.Detail = checkFail, err.Error()
 	}
-	fmt.Fprintf(a.Out, "ok    %-14s %s\n", what, said)
-	return false
+	c.add(f)
 }
 
-func (a *Program) checkSinks(ctx context.Context, c config.Config) (failed bool) {
-	stores, err := app.NewSinks(c)
+func (c *checker) add(f checkFinding) {
+	c.Findings = append(c.Findings, f)
+	if c.asJSON {
+		return
+	}
+	const nameColumn = 15
+	detail := f.Detail
+	if f.Project != "" {
+		detail = f.Project + ": " + detail
+	}
+	render.NewText(c.app.Out).Line(6+nameColumn+2, "%-4s  %-*s  %s", f.Result, nameColumn, f.Check, detail)
+}
+
+func (c *checker) sinks(ctx context.Context) {
+	stores, err := app.NewSinks(c.cfg)
 	if err != nil {
-		return a.finding("sinks", "", err)
+		c.found("sinks", "", err)
+		return
 	}
 	for _, s := range stores {
-		failed = a.finding("sink "+s.Name(), s.Location(), s.Check(ctx)) || failed
+		c.found("sink "+s.Name(), s.Location(), s.Check(ctx))
 	}
 	if err := app.CloseSinks(stores); err != nil {
-		return a.finding("sinks", "", err)
+		c.found("sinks", "", err)
 	}
-	return failed
 }
 
-// checkAPI reads the totals of the first project's newest day.
-func (a *Program) checkAPI(ctx context.Context, c config.Config, db *state.DB) (said string, err error) {
-	client, err := app.NewAPI(c, db, a.logger(c), a.now, 0)
+// state opens the state, without which no request may be sent, and tries the API.
+func (c *checker) state(ctx context.Context) (err error) {
+	dir, err := filepath.Abs(c.cfg.StateDir)
 	if err != nil {
-		return "", err
+		return err
+	}
+	db, err := state.Open(c.cfg.StateDir)
+	if c.found("state", dir, err); err != nil {
+		return nil //nolint:nilerr // it is reported
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	client, err := app.NewProbe(c.cfg, db, c.app.logger(c.cfg), c.app.now)
+	if err != nil {
+		return err
 	}
 	defer func() { err = errors.Join(err, client.Flush(context.WithoutCancel(ctx))) }()
+	for _, project := range c.cfg.Projects {
+		f, err := c.app.askProject(ctx, c.cfg, db, client, project)
+		if err != nil {
+			return err
+		}
+		c.add(f)
+	}
+	return nil
+}
+
+// askProject reads the first page of the project's newest day, with one request, and keeps
+// for the plan how large it is. An error is one of the state.
+func (a *Program) askProject(ctx context.Context, c config.Config, db *state.DB, client *app.API, project string) (f checkFinding, err error) {
+	f = checkFinding{Result: checkOK, Check: "api", Project: project}
 	day := schedule.Newest(analytics.Day, analytics.DateOf(a.now()))
-	page, err := client.Client.VisitorsPage(ctx, docsapi.VisitorsQuery{Project: c.Projects[0], Window: day, Limit: 1})
+	page, err := client.Client.VisitorsPage(ctx, docsapi.VisitorsQuery{Project: project, Window: day})
 	if err != nil {
-		return "", err
+		left, stateErr := coverage.Remaining(ctx, db, coverage.AnalyticsBudget, int(c.Budget), time.Duration(c.Timeout), a.now())
+		if stateErr != nil {
+			return f, stateErr
+		}
+		if docsapi.IsThrottled(err) || docsapi.IsNotSent(err) && !left.Next.IsZero() {
+			f.Result = checkSkip
+			f.Detail, err = a.notNow(ctx, client, left)
+			return f, err
+		}
+		f.Result, f.Detail = checkFail, err.Error()
+		if e, ok := errors.AsType[*docsapi.Error](err); ok {
+			f.Detail = e.Short()
+		}
+		return f, nil
 	}
-	return fmt.Sprintf("%s answered for %s: %s visitors on %s", c.BaseURL, c.Projects[0], format.Commas(page.Totals.Total), day.From), nil
+	f.Detail = fmt.Sprintf("%s visitors on %s, on %s", format.Commas(page.Totals.Total),
+		format.Days(day.From.Time(), day.From.Time(), a.now().UTC().Year()), format.Plural(len(page.Rows), "page"))
+	pages := 1
+	if page.HasMore {
+		f.Detail += " at least"
+		pages = 2
+	}
+	return f, db.SetMovement(ctx, project, analytics.Day, string(schedule.DayPages), pages, a.now())
 }
 
-// checkMetrics tries where a run's metrics go.
-func (a *Program) checkMetrics(ctx context.Context, c config.Config) (failed bool) {
-	if c.Textfile != "" {
-		failed = a.finding("textfile", c.Textfile, exporter.TryTextfile(c.Textfile))
+// notNow says until when nothing can be sent, and when this key was last answered, if that
+// is known.
+func (a *Program) notNow(ctx context.Context, client *app.API, left coverage.Capacity) (string, error) {
+	text := "not now: the budget is " + left.String()
+	at, err := client.LastAnswer(ctx, docsapi.KeyAdmin)
+	if err == nil && !at.IsZero() {
+		text += " (last answer with this key: " + format.Clock(at, a.now()) + ")"
 	}
-	if c.PushgatewayURL != "" {
-		err := exporter.CheckPushgateway(ctx, string(c.PushgatewayURL))
-		failed = a.finding("pushgateway", "ready", err) || failed
-	}
-	return failed
+	return text, err
 }
 
-func (a *Program) checkExpiry(c config.Config) (failed bool) {
-	if !c.APIKeyExpires.Set {
-		return false
+// metrics tries where a run's metrics go.
+func (c *checker) metrics(ctx context.Context) {
+	if c.cfg.Textfile != "" {
+		c.found("textfile", c.cfg.Textfile, exporter.TryTextfile(c.cfg.Textfile))
 	}
-	left := c.APIKeyExpires.Date.Time().Sub(a.now())
+	if c.cfg.PushgatewayURL != "" {
+		c.found("pushgateway", "ready", exporter.CheckPushgateway(ctx, string(c.cfg.PushgatewayURL)))
+	}
+}
+
+func (c *checker) expiry() {
+	if !c.cfg.APIKeyExpires.Set {
+		return
+	}
+	date := c.cfg.APIKeyExpires.Date
+	left := date.Time().Sub(c.app.now())
 	switch {
 	case left <= 0:
-		return a.finding("key expiry", "", fmt.Errorf("DOCGAUGE_API_KEY expired on %s: make a new key on the API keys page", c.APIKeyExpires.Date))
+		c.found("key expiry", "", fmt.Errorf("DOCGAUGE_API_KEY expired on %s: make a new key on the API keys page", date))
 	case left < expirySoon:
-		return a.finding("key expiry", fmt.Sprintf("%s, in %d days: make a new key soon", c.APIKeyExpires.Date, int(left.Hours()/24)), nil)
+		c.found("key expiry", fmt.Sprintf("%s, in %d days: make a new key soon", date, int(left.Hours()/24)), nil)
+	default:
+		c.found("key expiry", date.String(), nil)
 	}
-	return a.finding("key expiry", c.APIKeyExpires.Date.String(), nil)
 }

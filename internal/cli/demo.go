@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -77,14 +78,31 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Out, "sandbox  %s  (120 days of synthetic traffic, 640 pages)\n\nexport   ", c.BaseURL)
-	if err := a.export(ctx, c, export.Options{KeepEmpty: true}, false); err != nil {
+	fmt.Fprintf(a.Out, "sandbox  %s  (120 days of synthetic traffic, 640 pages)\n\n", c.BaseURL)
+	labelled := *a
+	labelled.Out = &label{a.Out, "export   "}
+	if err := labelled.export(ctx, c, export.Options{KeepEmpty: true}, false); err != nil {
 		return err
 	}
 	if err := a.demoSummary(ctx, c, len(s.Requests())); err != nil || !stay {
 		return err
 	}
 	return a.demoServe(ctx, c)
+}
+
+// label writes a text before what is written first: a progress bar takes the line until
+// then.
+type label struct {
+	to   io.Writer
+	text string
+}
+
+func (l *label) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(l.to, l.text); err != nil {
+		return 0, err
+	}
+	l.text = ""
+	return l.to.Write(p)
 }
 
 // demoServe serves what was exported, and keeps exporting.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -43,13 +43,17 @@ were read before, and nothing else.
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dry {
-				return a.plan(cmd.Context(), o.Selection, asJSON)
+				return a.plan(cmd.Context(), o.Selection, planOptions{json: asJSON})
 			}
 			c, err := a.config(config.NeedProjects | config.NeedAPI)
 			if err != nil {
 				return err
 			}
-			return a.export(cmd.Context(), c, o, asJSON)
+			c = a.terminalLevel(c)
+			if err := a.export(cmd.Context(), c, o, asJSON); err != nil || asJSON {
+				return err
+			}
+			return a.printCoverage(cmd.Context(), c)
 		},
 	}
 	selectionFlags(cmd, &o.Selection, true)
@@ -115,46 +119,87 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 	return err
 }
 
+// terminalLevel is the log level of an export: a terminal shows a bar and a summary instead
+// of a line for each window.
+func (a *Program) terminalLevel(c config.Config) config.Config {
+	if c.LogLevel == slog.LevelInfo && render.IsTerminal(a.Err) {
+		c.LogLevel = slog.LevelWarn
+	}
+	return c
+}
+
+// printCoverage shows on a terminal what the ledger has after an export.
+func (a *Program) printCoverage(ctx context.Context, c config.Config) (err error) {
+	if !render.IsTerminal(a.Out) {
+		return nil
+	}
+	db, err := state.OpenExisting(c.StateDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	r, err := newStatusReport(ctx, db, c, coverage.Selection{}, a.now())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(a.Out)
+	return a.wording(c).coverageTable(r.Coverage).Print(a.Out)
+}
+
 // printSummary writes the result to out, and what went wrong to log.
 func printSummary(out, log io.Writer, s export.Summary) error {
+	wrong := render.NewText(log)
 	for _, text := range s.Errors {
-		fmt.Fprintln(log, "docgauge: "+text)
+		wrong.Line(2, "docgauge: %s", text)
 	}
 	for _, text := range s.Warnings {
-		fmt.Fprintln(log, "docgauge: set aside: "+text)
+		wrong.Line(2, "docgauge: set aside: %s", text)
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, %s rows, %s in %.1f s\n", s.Outcome, format.Plural(s.Committed, "window"), format.Commas(s.Rows), format.Plural(s.Requests, "request"), s.Took.Seconds())
+	text := render.NewText(out)
+	done := fmt.Sprintf("%s: %s, %s rows, %s in %.1f s", s.Outcome, format.Plural(s.Committed, "window"), format.Commas(s.Rows), format.Plural(s.Requests, "request"), s.Took.Seconds())
+	if s.Committed == 0 && s.Open > 0 {
+		done += "; of " + format.Plural(s.Open, "running window")
+	}
+	text.Line(2, "%s", done)
 	if s.Recovered > 0 {
-		fmt.Fprintf(&b, "delivered %s that an earlier run had read\n", format.Plural(s.Recovered, "window"))
+		text.Line(2, "delivered %s that an earlier run had read", format.Plural(s.Recovered, "window"))
 	}
 	if s.Waiting > 0 {
-		fmt.Fprintf(&b, "%s in the spool: a sink is down; the next run delivers first, without a request\n", format.Plural(s.Waiting, "window"))
+		text.Line(2, "%s in the spool: a sink is down; the next run delivers first, without a request", format.Plural(s.Waiting, "window"))
 	}
 	if s.Drifted > 0 {
-		fmt.Fprintf(&b, "%s begun again because the numbers changed meanwhile\n", format.Plural(s.Drifted, "reading"))
+		text.Line(2, "%s begun again because the numbers changed meanwhile", format.Plural(s.Drifted, "reading"))
 	}
 	if s.Unverified > 0 {
-		fmt.Fprintf(&b, "NOT VERIFIED: %s; %s were read before the numbers last moved, %s repeated a path\n",
-			format.Plural(s.Unverified, "window"), format.Plural(int(s.MovedRows), "row"), format.Plural(int(s.RepeatedRows), "row"))
+		text.Line(2, "NOT VERIFIED: %s; %s were read before the numbers last moved, %s repeated a path",
+			format.Plural(s.Unverified, "window"), format.Plural(s.MovedRows, "row"), format.Plural(s.RepeatedRows, "row"))
 	}
 	if s.SetAside > 0 {
-		fmt.Fprintf(&b, "set aside: %s that the service does not answer as it should; `docgauge status` lists them\n", format.Plural(s.SetAside, "window"))
+		text.Line(2, "set aside: %s that the service does not answer as it should; `docgauge status` lists them", format.Plural(s.SetAside, "window"))
 	}
 	if s.Throttled > 0 {
-		fmt.Fprintf(&b, "the service throttled %s although our budget had room: something else uses the same quota, or DOCGAUGE_BUDGET is above it\n", format.Plural(s.Throttled, "request"))
+		text.Line(2, "the service throttled %s although our budget had room: something else uses the same quota, or DOCGAUGE_BUDGET is above it", format.Plural(s.Throttled, "request"))
 	}
 	if s.Left > 0 {
-		fmt.Fprintf(&b, "%s left (about %s): ", format.Plural(s.Left, "window"), format.Plural(s.LeftRequests, "request"))
-		switch {
-		case s.Outcome == export.Interrupted:
-			b.WriteString("interrupted, the next run continues\n")
-		case !s.BudgetSpent:
-			b.WriteString("the next run tries again\n")
-		default:
-			fmt.Fprintf(&b, "run again after %s, or use --wait;\nthe budget lets the rest be done by %s\n", format.Time(s.Resume), format.Time(s.Finish))
-		}
+		text.Line(2, "%s left (about %s): %s", format.Plural(s.Left, "window"), format.Plural(s.LeftRequests, "request"), whenLeft(s))
 	}
-	_, err := io.WriteString(out, b.String())
-	return err
+	return text.Err()
+}
+
+// whenLeft says when what a run left can be read.
+func whenLeft(s export.Summary) string {
+	switch {
+	case s.Outcome == export.Interrupted:
+		return "interrupted, the next run continues"
+	case s.KeyRefused:
+		return "every run fails until the key is changed; docgauge check tries it"
+	case !s.BudgetSpent:
+		return "the next run tries again"
+	}
+	resume, finish := format.Clock(s.Resume, s.Ended), format.Clock(s.Finish, s.Ended)
+	text := "run again after " + resume + ", or use --wait"
+	if finish != resume {
+		text += "; the budget lets the rest be done by " + finish
+	}
+	return text
 }

@@ -156,7 +156,7 @@ func TestJobsOddAnswers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for _, text := range []string{"HTTP 400 Bad Request: the service says: prompt: no thanks", "no usable id of a job", "HTTP 413", "job_good is the id of job 2 of prompt b-good.md"} {
+	for _, text := range []string{"the service says: prompt: no thanks (HTTP 400 Bad Request", "no usable id of a job", "HTTP 413", "job_good is the id of job 2 of prompt b-good.md"} {
 		if !strings.Contains(reasons, text) {
 			t.Errorf("no reason says %q:\n%s", text, reasons)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/state"
@@ -40,7 +41,9 @@ type jobList struct {
 
 func (a *Program) jobsList(ctx context.Context, asJSON bool) error {
 	list := jobList{Jobs: []journal.Job{}}
-	err := a.withJournal(func(db *state.DB) (err error) {
+	var w wording
+	err := a.withJournal(func(c config.Config, db *state.DB) (err error) {
+		w = a.wording(c)
 		if list.Queue, err = db.Queue(ctx); err != nil {
 			return err
 		}
@@ -55,11 +58,11 @@ func (a *Program) jobsList(ctx context.Context, asJSON bool) error {
 	if asJSON {
 		return render.JSON(a.Out, list)
 	}
-	return a.printJobs(list)
+	return a.printJobs(list, w)
 }
 
 // withJournal reads the state as it is.
-func (a *Program) withJournal(read func(*state.DB) error) (err error) {
+func (a *Program) withJournal(read func(config.Config, *state.DB) error) (err error) {
 	c, err := a.config(config.NeedNothing)
 	if err != nil {
 		return err
@@ -69,23 +72,33 @@ func (a *Program) withJournal(read func(*state.DB) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	return read(db)
+	return read(c, db)
 }
 
-func (a *Program) printJobs(list jobList) error {
+func (a *Program) printJobs(list jobList, w wording) error {
+	text := render.NewText(a.Out)
 	if list.Queue.Paused != "" {
-		fmt.Fprintf(a.Out, "paused since %s: %s\n\n", format.Time(list.Queue.Since), render.Printable(list.Queue.Detail))
+		text.Line(2, "paused since %s: %s", format.Clock(list.Queue.Since, a.now()), list.Queue.Detail)
+		text.Line(0, "")
 	}
 	if len(list.Jobs) == 0 {
-		_, err := fmt.Fprintln(a.Out, "no jobs yet")
-		return err
+		text.Line(0, "no jobs yet")
+		return text.Err()
 	}
-	table := render.NewTable(render.Column{Name: "#", Right: true}, render.Column{Name: "prompt", Cut: render.CutMiddle},
-		render.Column{Name: "project", Cut: render.CutMiddle}, render.Column{Name: "state"}, render.Column{Name: "begun"},
-		render.Column{Name: "job", Cut: render.CutMiddle}, render.Column{Name: "pull request", Below: true})
 	for _, j := range list.Jobs {
-		table.Add(strconv.FormatInt(j.Seq, 10), j.Prompt, j.Project, stateText(j, a.now()),
-			cmp.Or(timeText(j.Begun), "-"), cmp.Or(j.JobID, "-"), cmp.Or(j.PRLink, "-"))
+		w.several = w.several || j.Project != list.Jobs[0].Project
+	}
+	table := render.NewTable(render.Number("#"), promptColumn(), projectColumn(), render.Column{Name: "state"}, render.Column{Name: "begun"},
+		render.Column{Name: "pull request", Below: true})
+	for _, j := range list.Jobs {
+		begun, link := "-", cmp.Or(j.PRLink, "-")
+		if !j.Begun.IsZero() {
+			begun = format.Clock(j.Begun, a.now())
+		}
+		if j.Result() == "no_pr" {
+			link = "none"
+		}
+		table.Add(strconv.FormatInt(j.Seq, 10), j.Prompt, w.project(j.Project), stateText(j, a.now()), begun, link)
 	}
 	if err := table.Print(a.Out); err != nil {
 		return err
@@ -98,10 +111,14 @@ func (a *Program) printJobs(list jobList) error {
 		if j.State == journal.Held {
 			remedy = j.Reason + "; " + remedy
 		}
-		fmt.Fprintf(a.Out, "\n%d %s is %s: %s\n", j.Seq, render.Printable(j.Prompt), j.State, render.Printable(remedy))
+		text.Line(0, "")
+		text.Line(2, "%d %s is %s: %s", j.Seq, j.Prompt, j.State, remedy)
 	}
-	return nil
+	return text.Err()
 }
+
+// promptColumn names a prompt by its id, which may be a long path.
+func promptColumn() render.Column { return render.Column{Name: "prompt", Cut: render.CutMiddle} }
 
 // stateText is the state of a job, and whether it is at work for very long.
 func stateText(j journal.Job, now time.Time) string {
@@ -131,7 +148,9 @@ type jobHistory struct {
 
 func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) error {
 	var h jobHistory
-	err := a.withJournal(func(db *state.DB) (err error) {
+	var w wording
+	err := a.withJournal(func(c config.Config, db *state.DB) (err error) {
+		w = a.wording(c)
 		if h.Job, err = jobs.Find(ctx, db, name); err == nil {
 			h.Events, err = db.Events(ctx, h.Seq)
 		}
@@ -146,24 +165,33 @@ func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) error 
 	if asJSON {
 		return render.JSON(a.Out, h)
 	}
-	return a.printJob(h)
+	return a.printJob(h, w)
 }
 
-func (a *Program) printJob(h jobHistory) error {
-	fmt.Fprintf(a.Out, "job %d of prompt %s (%s), try %d\n", h.Seq, h.Prompt, h.Project, h.Try)
+func (a *Program) printJob(h jobHistory, w wording) error {
+	state := stateText(h.Job, a.now())
+	if h.Result() == "no_pr" {
+		state, _ = htmlview.JobState(state, h.Result())
+	}
+	text := render.NewText(a.Out)
+	text.Line(2, "job %d of prompt %s (%s), try %d", h.Seq, h.Prompt, w.names.Of(h.Project), h.Try)
 	for _, row := range [][2]string{
-		{"title", h.Title}, {"renamed from", h.RenamedFrom}, {"state", stateText(h.Job, a.now())}, {"reason", h.Reason},
+		{"title", h.Title}, {"renamed from", h.RenamedFrom}, {"state", state}, {"reason", h.Reason},
 		{"what to do", jobs.Remedy(h.Job)}, {"job", h.JobID}, {"status", h.Status},
 		{"pull request", h.PRLink}, {"repository", h.Repository}, {"ref", h.Ref}, {"model", h.Model},
 		{"begun", timeText(h.Begun)}, {"created", timeText(h.Created)}, {"ended", timeText(h.Ended)},
 	} {
 		if row[1] != "" {
-			fmt.Fprintf(a.Out, "  %-13s %s\n", row[0], render.Printable(row[1]))
+			text.Line(16, "  %-13s %s", row[0], row[1])
 		}
 	}
-	fmt.Fprintln(a.Out, "\nhistory")
+	text.Line(0, "")
+	text.Line(0, "history")
 	for _, e := range h.Events {
-		fmt.Fprintf(a.Out, "  %s  %-10s %s\n", e.At.UTC().Format(time.RFC3339), e.To, render.Printable(e.Cause))
+		text.Line(35, "  %s  %-10s %s", e.At.UTC().Format(time.RFC3339), e.To, e.Cause)
+	}
+	if err := text.Err(); err != nil {
+		return err
 	}
 	if h.Text == "" {
 		return nil

@@ -42,12 +42,12 @@ func TestTenThousandPrompts(t *testing.T) {
 		t.Fatalf("plan says %d lines: %.500q", len(lines), plan)
 	}
 	for i, want := range map[int]string{
-		0:     `^ *# +prompt +project +state +why`,
-		1:     `^ *1 +p-0 +prj +pending +goes with the next pass`,
-		10:    `^ *10 +p-180 +prj +pending +goes with the next pass`,
-		11:    `^ *11 +p-200 +prj +pending +10 jobs in 24 h \(DOCGAUGE_MAX_JOBS_PER_DAY is 10\)`,
-		n:     `^ *10000 +p-9999 +prj +pending +10 jobs in 24 h`,
-		n + 1: `^ *- +wrong\.md +prj +invalid +wrong\.md:2: tilte`,
+		0:     `^ *# +prompt +state +why`,
+		1:     `^ *1 +p-0 +pending +goes with the next pass`,
+		10:    `^ *10 +p-180 +pending +goes with the next pass`,
+		11:    `^ *11 +p-200 +pending +10 jobs in 24 h \(DOCGAUGE_MAX_JOBS_PER_DAY is 10\)`,
+		n:     `^ *10000 +p-9999 +pending +10 jobs in 24 h`,
+		n + 1: `^ *- +wrong\.md +invalid +wrong\.md:2: tilte`,
 	} {
 		if !regexp.MustCompile(want).MatchString(lines[i]) {
 			t.Errorf("line %d of plan is %q, want %s", i+1, lines[i], want)

@@ -24,7 +24,7 @@ func (a *Program) jobsPlanCommand() *cobra.Command {
 		Short: "show what would be sent, in which order, and why each prompt waits",
 		Long: `plan shows every prompt file and its newest job: what would be sent next, and what each
 of the others waits for. --text shows the text that would be sent, with templates
-rendered. It sends nothing, changes nothing and works while the queue runs.`,
+rendered as of their next firing, or why that cannot be done yet. It sends nothing, changes nothing and works while the queue runs.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.jobsPlan(cmd.Context(), text, asJSON) },
 	}
@@ -54,16 +54,15 @@ func (a *Program) jobsPlan(ctx context.Context, text, asJSON bool) (err error) {
 	if asJSON {
 		return render.JSON(a.Out, append([]jobs.Planned{}, all...))
 	}
-	return a.printPlanned(all, text)
+	return a.printPlanned(all, a.wording(c), text)
 }
 
-func (a *Program) printPlanned(all []jobs.Planned, text bool) error {
+func (a *Program) printPlanned(all []jobs.Planned, w wording, text bool) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(a.Out, "no prompts")
 		return err
 	}
-	table := render.NewTable(render.Column{Name: "#", Right: true}, render.Column{Name: "prompt", Cut: render.CutMiddle},
-		render.Column{Name: "project", Cut: render.CutMiddle}, render.Column{Name: "state"}, render.Column{Name: "why", Cut: render.CutEnd})
+	table := render.NewTable(render.Number("#"), promptColumn(), projectColumn(), render.Column{Name: "state"}, render.Column{Name: "why", Below: true})
 	for _, p := range all {
 		place := "-"
 		if p.Place > 0 {
@@ -73,12 +72,15 @@ func (a *Program) printPlanned(all []jobs.Planned, text bool) error {
 		if p.Drifted {
 			state += ", edited"
 		}
-		table.Add(place, p.ID, p.Project, state, whyText(p))
+		table.Add(place, p.ID, w.project(p.Project), state, whyText(p))
 	}
 	if err := table.Print(a.Out); err != nil {
 		return err
 	}
 	for _, p := range all {
+		if text && p.Unrendered != "" {
+			fmt.Fprintf(a.Out, "\n--- %s\nno text yet: %s\n", p.ID, render.Printable(p.Unrendered))
+		}
 		if text && p.Text != "" {
 			fmt.Fprintf(a.Out, "\n--- %s\n%s\n", p.ID, strings.TrimRight(p.Text, "\n"))
 			for i, f := range p.FollowUps {

@@ -68,7 +68,7 @@ func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 	if asJSON {
 		err = render.JSON(a.Out, append([]jobs.Planned{}, result.Planned...))
 	} else {
-		err = a.printRun(result)
+		err = a.printRun(result, a.wording(r.app.Config))
 	}
 	if err == nil && (ctx.Err() != nil || wait && needsAttention(result)) {
 		return errSaid
@@ -134,22 +134,24 @@ func needsAttention(r jobs.Result) bool {
 	return r.Queue.Paused != ""
 }
 
-func (a *Program) printRun(r jobs.Result) error {
+func (a *Program) printRun(r jobs.Result, w wording) error {
 	fmt.Fprintf(a.Out, "%s created, %s sent, %d ended, %d at work\n",
 		format.Plural(r.Created, "job"), format.Plural(r.Messages, "follow-up"), r.Ended, r.Following)
 	if r.Queue.Paused != "" {
-		fmt.Fprintf(a.Out, "paused: %s\n", render.Printable(r.Queue.Detail))
+		render.NewText(a.Out).Line(2, "paused: %s", r.Queue.Detail)
 	}
-	table := render.NewTable(render.Column{Name: "prompt", Cut: render.CutMiddle}, render.Column{Name: "project", Cut: render.CutMiddle},
-		render.Column{Name: "state"}, render.Column{Name: "pull request", Below: true}, render.Column{Name: "why", Cut: render.CutEnd})
+	table := render.NewTable(promptColumn(), projectColumn(), render.Column{Name: "state"}, render.Column{Name: "pull request", Below: true},
+		render.Column{Name: "why", Below: true})
 	var again time.Time
 	changing := 0
 	for _, p := range r.Planned {
 		link := ""
 		if p.Job != nil {
-			link = p.Job.PRLink
+			if link = p.Job.PRLink; p.Job.Result() == "no_pr" {
+				link = "none"
+			}
 		}
-		table.Add(p.ID, p.Project, string(p.State), cmp.Or(link, "-"), whyText(p))
+		table.Add(p.ID, w.project(p.Project), string(p.State), cmp.Or(link, "-"), whyText(p))
 		if p.Why == jobs.WhyChanging {
 			again = p.Until
 			changing++

@@ -106,6 +106,9 @@ func (a *Program) load(ctx context.Context, l loadOptions) (err error) {
 
 // open makes both ends. They must be different places.
 func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
+	if l.sink == "" {
+		return nil, nil, usageError{errors.New("which sink? --sink clickhouse, or --sink parquet with another --archive")}
+	}
 	if l.sink != config.SinkParquet && l.sink != config.SinkClickHouse {
 		return nil, nil, usageError{fmt.Errorf("--sink %.40q: want clickhouse or parquet", l.sink)}
 	}
@@ -202,15 +205,16 @@ func (a *Program) printLoad(s loadSummary, dryRun bool) error {
 	for _, text := range s.Errors {
 		fmt.Fprintln(a.Err, "docgauge: "+text)
 	}
+	text := render.NewText(a.Out)
 	if dryRun {
-		_, err := fmt.Fprintf(a.Out, "would load %s, %s rows, from %s into %s; %s there already\n",
+		text.Line(2, "would load %s, %s rows, from %s into %s; %s there already",
 			format.Plural(s.Left, "window"), format.Commas(s.Rows), s.Archive, s.Sink, format.Plural(s.Present, "window"))
-		return err
+		return text.Err()
 	}
-	fmt.Fprintf(a.Out, "loaded %s, %s rows, from %s into %s in %.1f s; %s there already\n",
+	text.Line(2, "loaded %s, %s rows, from %s into %s in %.1f s; %s there already",
 		format.Plural(s.Loaded, "window"), format.Commas(s.Rows), s.Archive, s.Sink, s.seconds, format.Plural(s.Present, "window"))
 	if s.Left > 0 {
-		fmt.Fprintf(a.Out, "left: %s; run it again to go on\n", format.Plural(s.Left, "window"))
+		text.Line(2, "left: %s; run it again to go on", format.Plural(s.Left, "window"))
 	}
-	return nil
+	return text.Err()
 }

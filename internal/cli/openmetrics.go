@@ -153,8 +153,21 @@ func (t openmetricsOptions) selects() (func(analytics.Key) bool, error) {
 // without a repair.
 type historyOf struct{ sinks.Sink }
 
+// Revisions yields an error for an archive without any window: it is another place than
+// was meant.
 func (h historyOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
-	return sinks.List(ctx, h.Sink)
+	return func(yield func(analytics.Revision, error) bool) {
+		empty := true
+		for rev, err := range sinks.List(ctx, h.Sink) {
+			empty = false
+			if !yield(rev, err) {
+				return
+			}
+		}
+		if empty {
+			yield(analytics.Revision{}, fmt.Errorf("the archive %s has no window: run `docgauge export` first, or name another archive with --archive or DOCGAUGE_PARQUET_URL", h.Location()))
+		}
+	}
 }
 
 // Window has a directory of its own, so that nothing is left behind where the

@@ -21,10 +21,10 @@ import (
 
 func (a *Program) planCommand() *cobra.Command {
 	var sel coverage.Selection
-	var asJSON bool
+	var o planOptions
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "show what export would read, why, and when the backlog will be done",
+		Short: "show what export would read, why, and until when",
 		Long: `plan lists the windows that export would read, in its order, with the reason of
 each and the requests it will cost, and says when the request budget lets the
 last of them be read. It sends nothing.
@@ -34,20 +34,27 @@ change, and now it cannot), unverified (it changed while it was read), asked
 (--from, --to), open (the running window, totals only, for gauges).
 
 Requests: a plain number comes from the window's own last reading; ~ is estimated from
-its neighbours or the newest day; ? is unknown and counted as one. Pages that are in
-the spool already are not counted.
+its neighbours or the newest day; + is the least it can be, before anything was read.
+Pages that are in the spool already are not counted.
+
+On a terminal a plan of many windows shows them in groups; --all lists each. Into a pipe
+each is listed.
 
 Below the windows stands what was decided about some of them. A window that moves
 and is larger than the budget is read for its totals now and for its rows once it
 has settled. One that the service does not give as it should is set aside for a
 while. Neither keeps other windows waiting.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), sel, asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), sel, o) },
 	}
 	selectionFlags(cmd, &sel, true)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the plan as JSON")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print the plan as JSON")
+	cmd.Flags().BoolVar(&o.all, "all", false, "list every window, on a terminal too")
 	return cmd
 }
+
+// planOptions say how a plan is printed.
+type planOptions struct{ json, all bool }
 
 // plannedWindow is one row of a plan; its JSON keys are stable.
 type plannedWindow struct {
@@ -73,7 +80,7 @@ type planReport struct {
 	Finish   time.Time         `json:"finished_by"`
 }
 
-func (a *Program) plan(ctx context.Context, sel coverage.Selection, asJSON bool) (err error) {
+func (a *Program) plan(ctx context.Context, sel coverage.Selection, o planOptions) (err error) {
 	c, err := a.config(config.NeedProjects)
 	if err != nil {
 		return err
@@ -88,10 +95,10 @@ func (a *Program) plan(ctx context.Context, sel coverage.Selection, asJSON bool)
 		return err
 	}
 	report := newPlanReport(p)
-	if asJSON {
+	if o.json {
 		return render.JSON(a.Out, report)
 	}
-	return a.printPlan(report)
+	return a.printPlan(report, a.wording(c), o.all)
 }
 
 func newPlanReport(p coverage.Plan) planReport {
@@ -116,52 +123,148 @@ func planned(p coverage.Plan, item schedule.Item) plannedWindow {
 	return plannedWindow{item.Key, item.Reason, item.TotalsOnly, n, basis, p.Ledger.Sizes.Begun(item.Key), item.Why}
 }
 
-func (a *Program) printPlan(r planReport) error {
+// shownPlanned is how many windows a plan lists on a terminal; of more it shows groups.
+const shownPlanned = 20
+
+func (a *Program) printPlan(r planReport, w wording, all bool) error {
+	text := render.NewText(a.Out)
 	if len(r.Windows) == 0 {
-		fmt.Fprintf(a.Out, "nothing is due; %s\n", r.Budget)
-		return a.printDecisions(r)
+		text.Line(2, "nothing is due; %s", r.Budget)
+		r.printDecisions(text, w)
+		return text.Err()
 	}
-	right := func(name string) render.Column { return render.Column{Name: name, Right: true} }
-	table := render.NewTable(right("#"), render.Column{Name: "project", Cut: render.CutMiddle}, render.Column{Name: "window"}, render.Column{Name: "from"},
-		render.Column{Name: "to (exclusive)"}, render.Column{Name: "reason"}, right("requests"))
-	for i, w := range r.Windows {
-		cost := strconv.Itoa(w.Requests)
-		switch w.Basis {
-		case schedule.BasisNeighbours, schedule.BasisDay:
-			cost = "~" + cost
-		case schedule.BasisUnknown:
-			cost = "?"
-		}
-		table.Add(strconv.Itoa(i+1), w.Project, windowName(w), w.From.String(), w.To.String(), string(w.Reason), cost)
+	grouped := !all && len(r.Windows) > shownPlanned && render.IsTerminal(a.Out)
+	table := r.table(w)
+	if grouped {
+		table = r.groups(w)
 	}
 	if err := table.Print(a.Out); err != nil {
 		return err
 	}
+	text.Line(0, "")
+	if grouped {
+		text.Line(2, "The newest windows are read first; docgauge plan --all lists them all, in their order.")
+	}
+	text.Line(2, "%s", r.sum(a.now()))
+	if r.Unknown > 0 {
+		text.Line(2, "+ is at least; the first export shows how large the windows are")
+	}
+	r.printDecisions(text, w)
+	return text.Err()
+}
+
+// sum says what the plan costs, and how long the budget makes it take.
+func (r planReport) sum(now time.Time) string {
 	running := 0
 	for _, w := range r.Windows {
 		if w.Reason == schedule.ReasonOpen {
 			running++
 		}
 	}
-	least, earliest, more := "about ", "", ""
+	about := "about "
 	switch {
 	case r.Unknown > 0:
-		least, earliest = "at least ", " at the earliest"
+		about = "at least "
 	case r.sure():
-		least = ""
+		about = ""
 	}
-	due := fmt.Sprintf("%s, %s%s", format.Plural(len(r.Windows)-running, "window"), least, format.Plural(r.Requests-running, "request"))
+	text := fmt.Sprintf("%s, %s%s", format.Plural(len(r.Windows)-running, "window"), about, format.Plural(r.Requests-running, "request"))
 	switch {
 	case len(r.Windows) == running:
-		due = "nothing is due but what is still running, " + format.Plural(running, "request")
+		text = "nothing is due but what is still running, " + format.Plural(running, "request")
 	case running > 0:
-		more = fmt.Sprintf(", and %s for what is still running", format.Plural(running, "request"))
+		text += fmt.Sprintf(", and %s for what is still running", format.Plural(running, "request"))
 	}
-	fmt.Fprintf(a.Out, "\n%s%s; %s; done by %s%s\n", due, more, r.Budget, format.Time(r.Finish), earliest)
-	if r.Unknown > 0 {
-		fmt.Fprintln(a.Out, "? is known once the newest day of the project was read: plan again after the first export")
+	text += "; " + r.Budget.String()
+	hours := int((r.Finish.Sub(now) + 59*time.Minute) / time.Hour)
+	finish := format.Clock(r.Finish, now)
+	switch {
+	case len(r.Windows) == running, hours == 0 && r.Unknown > 0:
+		return text
+	case hours == 0 && r.Budget.Next.IsZero():
+		return text + "; the budget lets all of it be read now"
+	case r.Unknown > 0:
+		return text + "; not done before " + finish
+	case finish == format.Clock(r.Budget.Next, now):
+		return text + ", for all of it"
 	}
-	return a.printDecisions(r)
+	return fmt.Sprintf("%s; done by %s, in about %s", text, finish, format.Plural(max(hours, 1), "hour"))
+}
+
+// table has a row for each window, in the order of the plan.
+func (r planReport) table(w wording) *render.Table {
+	table := render.NewTable(render.Number("#"), projectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"},
+		render.Column{Name: "reason"}, render.Number("requests"))
+	for i, p := range r.Windows {
+		table.Add(strconv.Itoa(i+1), w.project(p.Project), p.window(), w.days(p.Key), string(p.Reason), cost(p.Requests, p.Basis))
+	}
+	return table
+}
+
+// groups has a row for the windows that are alike in all but their days, in the order of
+// the first of them.
+func (r planReport) groups(w wording) *render.Table {
+	type group struct {
+		project, window string
+		reason          schedule.Reason
+	}
+	type sum struct {
+		first, last       analytics.Window
+		granularity       analytics.Granularity
+		windows, requests int
+		basis             schedule.Basis
+	}
+	var order []group
+	sums := map[group]*sum{}
+	for _, p := range r.Windows {
+		g := group{p.Project, p.window(), p.Reason}
+		s := sums[g]
+		if s == nil {
+			s = &sum{first: p.Window, last: p.Window, granularity: p.Granularity, basis: p.Basis}
+			order, sums[g] = append(order, g), s
+		}
+		s.windows, s.requests = s.windows+1, s.requests+p.Requests
+		s.basis = leastReliable(s.basis, p.Basis)
+		if p.From < s.first.From {
+			s.first = p.Window
+		}
+		if p.From > s.last.From {
+			s.last = p.Window
+		}
+	}
+	table := render.NewTable(projectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"}, render.Number("windows"),
+		render.Column{Name: "reason"}, render.Number("requests"))
+	for _, g := range order {
+		s := sums[g]
+		table.Add(w.project(g.project), g.window, w.span(s.granularity, s.first, s.last), format.Commas(s.windows), string(g.reason), cost(s.requests, s.basis))
+	}
+	return table
+}
+
+// projectColumn is left out where there is one project.
+func projectColumn() render.Column {
+	return render.Column{Name: "project", Cut: render.CutMiddle, Optional: true}
+}
+
+// cost writes an estimate: 3, ~3 from other windows, 3+ at least.
+func cost(requests int, basis schedule.Basis) string {
+	switch basis {
+	case schedule.BasisNeighbours, schedule.BasisDay:
+		return "~" + format.Commas(requests)
+	case schedule.BasisUnknown:
+		return format.Commas(requests) + "+"
+	}
+	return format.Commas(requests)
+}
+
+// leastReliable returns the basis of a sum.
+func leastReliable(a, b schedule.Basis) schedule.Basis {
+	for _, basis := range []schedule.Basis{schedule.BasisUnknown, schedule.BasisDay, schedule.BasisNeighbours} {
+		if a == basis || b == basis {
+			return basis
+		}
+	}
+	return a
 }
 
 // sure reports whether every estimate is from the window's own last reading.
@@ -170,19 +273,16 @@ func (r planReport) sure() bool {
 }
 
 // printDecisions says what was decided of windows that are not simply read.
-func (a *Program) printDecisions(r planReport) error {
-	for _, w := range slices.Concat(r.Windows, r.Waiting) {
-		if w.Decision == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(a.Out, "%s: %s\n", w.Key, w.Decision); err != nil {
-			return err
+func (r planReport) printDecisions(text *render.Text, w wording) {
+	for _, p := range slices.Concat(r.Windows, r.Waiting) {
+		if p.Decision != "" {
+			text.Line(2, "%s: %s", w.window(p.Key), p.Decision)
 		}
 	}
-	return nil
 }
 
-func windowName(w plannedWindow) string {
+// window names what is read of which granularity.
+func (w plannedWindow) window() string {
 	if w.TotalsOnly || w.Reason == schedule.ReasonOpen {
 		return string(w.Granularity) + " (totals)"
 	}

@@ -63,18 +63,20 @@ func (a *Program) gc(ctx context.Context, dryRun, asJSON bool) (err error) {
 	if asJSON {
 		return render.JSON(a.Out, found)
 	}
-	return a.printCollected(found, dryRun)
+	return a.printCollected(found, a.wording(c), dryRun)
 }
 
-func (a *Program) printCollected(found []sinks.Superseded, dryRun bool) error {
+func (a *Program) printCollected(found []sinks.Superseded, w wording, dryRun bool) error {
 	verb, n := "deleted", uint64(0)
 	if dryRun {
 		verb = "would delete"
 	}
-	table := render.NewTable(render.Column{Name: "project", Cut: render.CutMiddle}, render.Column{Name: "window"}, render.Column{Name: "dates"},
-		render.Column{Name: "rows", Right: true}, render.Column{Name: "superseded"})
 	for _, f := range found {
-		table.Add(f.Project, string(f.Granularity), f.Window.String(), format.Commas(int64(f.Rows)), format.Time(f.Since))
+		w.several = w.several || f.Project != found[0].Project
+	}
+	table := render.NewTable(projectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"}, render.Number("rows"), render.Column{Name: "superseded"})
+	for _, f := range found {
+		table.Add(w.project(f.Project), string(f.Granularity), w.days(f.Key), format.Commas(int64(f.Rows)), format.Time(f.Since))
 		n += f.Rows
 	}
 	if len(found) > 0 && (dryRun || render.IsTerminal(a.Out)) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +25,7 @@ func (a *Program) statusCommand() *cobra.Command {
 	var asJSON, rebuild bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "show the newest windows, gaps, what is provisional, and the budget",
+		Short: "show the newest windows, gaps, the budget and the last run",
 		Long: `status shows per project and granularity the newest window in the ledger and its
 site totals, how many windows are known, missing (gaps since DOCGAUGE_SINCE),
 provisional (will be read once more) and unverified, then the running windows,
@@ -81,6 +80,7 @@ type statusReport struct {
 	LastRun *state.Run     `json:"last_run"`
 	// sinks are those of Owed, as they are configured.
 	sinks []string
+	words wording
 }
 
 // unverified is a window whose numbers moved while they were read.
@@ -112,6 +112,7 @@ func (a *Program) statusOf(ctx context.Context, c config.Config, sel coverage.Se
 	if asJSON {
 		return render.JSON(a.Out, report)
 	}
+	report.words = a.wording(c)
 	return a.printStatus(report)
 }
 
@@ -149,32 +150,33 @@ func newStatusReport(ctx context.Context, db *state.DB, c config.Config, sel cov
 }
 
 func (a *Program) printStatus(r statusReport) error {
-	if err := a.coverageTable(r.Coverage).Print(a.Out); err != nil {
+	if err := r.words.coverageTable(r.Coverage).Print(a.Out); err != nil {
 		return err
 	}
+	text := render.NewText(a.Out)
+	text.Line(0, "")
 	for _, w := range r.Open {
-		fmt.Fprintf(a.Out, "\nrunning %s of %s: %s human, %s ai, %s total so far (%s)", w.Granularity, w.Project,
-			format.Commas(w.Totals.Human), format.Commas(w.Totals.AI), format.Commas(w.Totals.Total), format.Time(w.ReadAt))
+		text.Line(2, "running %s: %s human, %s ai, %s total so far (%s)", r.words.window(w.Key),
+			format.Commas(w.Totals.Human), format.Commas(w.Totals.AI), format.Commas(w.Totals.Total), format.Clock(w.ReadAt, a.now()))
 	}
-	a.printTroubled(r)
+	a.printTroubled(text, r)
 	for _, sink := range r.sinks {
 		if n := r.Owed[sink]; n > 0 {
-			fmt.Fprintf(a.Out, "\nsink %[1]s lacks %[2]s: the next export delivers what is in the spool, `docgauge load --sink %[1]s` what the files have", sink, format.Plural(n, "window"))
+			text.Line(2, "sink %[1]s lacks %[2]s: the next export delivers what is in the spool, `docgauge load --sink %[1]s` what the files have", sink, format.Plural(n, "window"))
 		}
 	}
-	fmt.Fprintf(a.Out, "\nbudget: %s\n", r.Budget)
-	return a.printLastRun(r.LastRun)
+	text.Line(2, "budget: %s", r.Budget)
+	a.printLastRun(text, r.LastRun)
+	return text.Err()
 }
 
 // coverageTable has a row for each granularity, below their project if there are several.
-func (a *Program) coverageTable(all []coverageReport) *render.Table {
-	number := func(name string) render.Column { return render.Column{Name: name, Right: true} }
-	table := render.NewTable(render.Column{Name: "window"}, render.Column{Name: "newest"}, number("human"), number("ai"), number("total"),
-		number("pages"), number("known"), render.Column{Name: "gaps", Right: true, Optional: true}, render.Column{Name: "state", Cut: render.CutEnd})
-	several := slices.ContainsFunc(all, func(c coverageReport) bool { return c.Project != all[0].Project })
+func (w wording) coverageTable(all []coverageReport) *render.Table {
+	table := render.NewTable(render.Column{Name: "window"}, render.Column{Name: "newest"}, render.Number("human"), render.Number("ai"),
+		render.Number("total"), render.Number("pages"), render.Number("known"), render.Column{Name: "state", Cut: render.CutEnd})
 	for i, c := range all {
-		if several && (i == 0 || all[i-1].Project != c.Project) {
-			table.Group(c.Project)
+		if name := w.project(c.Project); name != "" && (i == 0 || all[i-1].Project != c.Project) {
+			table.Group(name)
 		}
 		cells := []string{c.Window, "-", "-", "-", "-", "-"}
 		if n := c.Newest; n != nil {
@@ -182,9 +184,13 @@ func (a *Program) coverageTable(all []coverageReport) *render.Table {
 			if !n.TotalsOnly() {
 				pages = format.Commas(n.Rows)
 			}
-			cells = []string{c.Window, daysOf(n.Key, a.now()), format.Commas(n.Totals.Human), format.Commas(n.Totals.AI), format.Commas(n.Totals.Total), pages}
+			cells = []string{c.Window, w.days(n.Key), format.Commas(n.Totals.Human), format.Commas(n.Totals.AI), format.Commas(n.Totals.Total), pages}
 		}
-		table.Add(append(cells, format.Commas(c.Known), render.Dash(len(c.Gaps)), c.state())...)
+		known := format.Commas(c.Known)
+		if len(c.Gaps) > 0 {
+			known += " of " + format.Commas(c.Known+len(c.Gaps))
+		}
+		table.Add(append(cells, known, c.state())...)
 	}
 	return table
 }
@@ -207,41 +213,29 @@ func (c coverageReport) state() string {
 	return strings.Join(parts, ", ")
 }
 
-// daysOf names a window by its days: 21 Nov, 9–15 Nov, Oct 2026, and one of many that
-// overlap by the last of them, to 21 Nov.
-func daysOf(k analytics.Key, now time.Time) string {
-	first, last, year := k.From.Time(), (k.To - 1).Time(), now.UTC().Year()
-	switch {
-	case k.Granularity == analytics.Month:
-		return first.Format("Jan 2006")
-	case k.Granularity.RollingDays() > 0:
-		return "to " + format.Days(last, last, year)
-	}
-	return format.Days(first, last, year)
-}
-
 // shownTroubled is how many windows of a kind status lists; --json has all.
 const shownTroubled = 5
 
 // printTroubled lists the windows that are not verified, those that are set aside,
 // and how many wait for their time.
-func (a *Program) printTroubled(r statusReport) {
+func (a *Program) printTroubled(text *render.Text, r statusReport) {
 	list := func(n int, line func(i int) string) {
 		for i := range min(n, shownTroubled) {
-			fmt.Fprintf(a.Out, "\n%s", line(i))
+			text.Line(2, "%s", line(i))
 		}
 		if n > shownTroubled {
-			fmt.Fprintf(a.Out, "\n  and %s more: docgauge status --json", format.Commas(int64(n-shownTroubled)))
+			text.Line(2, "  and %s more: docgauge status --json", format.Commas(n-shownTroubled))
 		}
 	}
 	list(len(r.Unverified), func(i int) string {
 		u := r.Unverified[i]
-		return fmt.Sprintf("NOT VERIFIED %s: of %s %s were read before the numbers last\n  moved, %s repeated a path; it is read again when it has settled", u.Key,
-			format.Plural(int(u.Rows), "row"), format.Commas(u.MovedRows), format.Commas(u.RepeatedRows))
+		return fmt.Sprintf("NOT VERIFIED %s: of %s %s were read before the numbers last moved, %s repeated a path; it is read again when it has settled",
+			r.words.window(u.Key), format.Plural(u.Rows, "row"), format.Commas(u.MovedRows), format.Commas(u.RepeatedRows))
 	})
 	list(len(r.SetAside), func(i int) string {
 		s := r.SetAside[i]
-		return fmt.Sprintf("set aside %s: %s, failed %s,\n  next try %s: %s", s.Key, s.Reason, format.Plural(s.Failures, "time"), format.Time(s.Until), s.Detail)
+		return fmt.Sprintf("set aside %s: %s, failed %s, next try %s: %s", r.words.window(s.Key), s.Reason,
+			format.Plural(s.Failures, "time"), format.Clock(s.Until, a.now()), s.Detail)
 	})
 	aside := map[analytics.Key]bool{}
 	for _, s := range r.SetAside {
@@ -254,25 +248,23 @@ func (a *Program) printTroubled(r statusReport) {
 		}
 	}
 	if n > 0 {
-		fmt.Fprintf(a.Out, "\n%s known by their totals; their rows are read when they have settled: docgauge plan", format.Plural(n, "window"))
+		text.Line(2, "%s known by their totals; their rows are read when they have settled: docgauge plan", format.Plural(n, "window"))
 	}
 }
 
-func (a *Program) printLastRun(r *state.Run) error {
+func (a *Program) printLastRun(text *render.Text, r *state.Run) {
 	if r == nil {
-		_, err := fmt.Fprintln(a.Out, "no run yet")
-		return err
+		text.Line(0, "no run yet")
+		return
 	}
 	outcome := r.Outcome
 	if outcome == "" {
 		outcome = "running, or killed"
 	}
-	_, err := fmt.Fprintf(a.Out, "last run: %s at %s, %s, %s", outcome, format.Time(r.Started), format.Plural(r.Windows, "window"), format.Plural(r.Requests, "request"))
+	text.Line(2, "last run: %s at %s, %s, %s", outcome, format.Clock(r.Started, a.now()), format.Plural(r.Windows, "window"), format.Plural(r.Requests, "request"))
 	if r.Message != "" {
-		fmt.Fprintf(a.Out, "\n  %s", r.Message)
+		text.Line(2, "  %s", r.Message)
 	}
-	fmt.Fprintln(a.Out)
-	return err
 }
 
 // rebuild makes the ledger what the sinks show.

@@ -233,72 +233,64 @@ func (r verifyReport) clean() bool {
 	return len(r.Findings) == 0 && (r.Repair == nil || len(r.Repair.Due)+len(r.Repair.Errors) == 0)
 }
 
-// findingColumns is how wide verify prints.
-const findingColumns = 80
-
 func (r verifyReport) print(out, log io.Writer) error {
 	if r.Repair != nil {
+		wrong := render.NewText(log)
 		for _, text := range r.Repair.Errors {
-			fmt.Fprintln(log, "docgauge: not mended: "+text)
+			wrong.Line(2, "docgauge: not mended: %s", text)
 		}
 	}
-	var b strings.Builder
+	text := render.NewText(out)
 	for i, f := range r.Findings {
 		if i == 0 {
-			fmt.Fprintf(&b, "%-11s  %-10s  %s\n", "kind", "sink", "window, and what is wrong")
+			text.Line(0, "%-11s  %-10s  %s", "kind", "sink", "window, and what is wrong")
 		}
-		fmt.Fprintf(&b, "%-11s  %-10s  %s\n", f.Kind, cmp.Or(f.Sink, "-"), f.window(findingColumns-25))
-		for _, line := range wrapped(f.Detail+f.mends(), findingColumns-4) {
-			b.WriteString("    " + line + "\n")
-		}
+		text.Line(25, "%-11s  %-10s  %s", f.Kind, cmp.Or(f.Sink, "-"), f.window())
+		text.Line(4, "    %s%s", f.Detail, f.mends())
 	}
 	if len(r.Findings) > 0 {
-		b.WriteString("\n")
+		text.Line(0, "")
 	}
-	r.sum(&b)
-	_, err := io.WriteString(out, b.String())
-	return err
+	r.sum(text)
+	return text.Err()
 }
 
 // sum writes the last lines.
-func (r verifyReport) sum(b *strings.Builder) {
+func (r verifyReport) sum(text *render.Text) {
 	var shown []string
 	for _, name := range slices.Sorted(maps.Keys(r.Shown)) {
 		shown = append(shown, fmt.Sprintf("%s %s", name, format.Commas(int64(r.Shown[name]))))
 	}
-	fmt.Fprintf(b, "%s in the ledger; shown: %s; ", format.Plural(r.Windows, "window"), strings.Join(shown, ", "))
-	left := ""
+	done, left := "", ""
 	if r.Repair != nil {
-		fmt.Fprintf(b, "%s, %s mended; ", format.Plural(r.Repair.Found, "finding"), format.Plural(r.Repair.Mended, "window"))
+		done = fmt.Sprintf("%s, %s mended; ", format.Plural(r.Repair.Found, "finding"), format.Plural(r.Repair.Mended, "window"))
 		left = " left"
 	}
-	fmt.Fprintf(b, "%s%s\n", format.Plural(len(r.Findings), "finding"), left)
+	text.Line(2, "%s in the ledger; shown: %s; %s%s%s", format.Plural(r.Windows, "window"), strings.Join(shown, ", "), done,
+		format.Plural(len(r.Findings), "finding"), left)
 	switch {
 	case r.Repair != nil && len(r.Repair.Due) > 0:
-		fmt.Fprintf(b, "due again, %s for the next export (those before DOCGAUGE_SINCE only by --from and --to):\n  %s\n",
-			format.Plural(r.Requests, "request"), strings.Join(r.Repair.Due, "\n  "))
+		text.Line(2, "due again, %s for the next export (those before DOCGAUGE_SINCE only by --from and --to):", format.Plural(r.Requests, "request"))
+		for _, key := range r.Repair.Due {
+			text.Line(4, "  %s", key)
+		}
 	case r.Reread > 0:
-		fmt.Fprintf(b, "only a new reading mends %s: %s; --repair makes them due\n", format.Plural(r.Reread, "window"), format.Plural(r.Requests, "request"))
+		text.Line(2, "only a new reading mends %s: %s; --repair makes them due", format.Plural(r.Reread, "window"), format.Plural(r.Requests, "request"))
 	}
 	if r.Repair != nil && len(r.Repair.Waiting) > 0 {
-		fmt.Fprintf(b, "the next export delivers %s from the spool\n", format.Plural(len(r.Repair.Waiting), "window"))
+		text.Line(2, "the next export delivers %s from the spool", format.Plural(len(r.Repair.Waiting), "window"))
 	}
 	if len(r.Busy) > 0 {
-		fmt.Fprintf(b, "%s written meanwhile: look again later\n", format.Plural(len(r.Busy), "window"))
+		text.Line(2, "%s written meanwhile: look again later", format.Plural(len(r.Busy), "window"))
 	}
 }
 
-// window names the window in so many columns.
-func (f verifyFinding) window(columns int) string {
+// window names the window.
+func (f verifyFinding) window() string {
 	if f.Project == "" {
 		return "-"
 	}
-	dates := fmt.Sprintf(" %s [%s,%s)", f.Granularity, f.From, f.To)
-	project := f.Project
-	if room := columns - len(dates); len(project) > room {
-		project = project[:room-1] + "…"
-	}
-	return project + dates
+	return fmt.Sprintf("%s %s [%s,%s)", f.Project, f.Granularity, f.From, f.To)
 }
 
 // mends says what can be done.
@@ -316,19 +308,4 @@ func (f verifyFinding) mends() string {
 		return " (as the service counted; nothing is damaged)"
 	}
 	return ""
-}
-
-// wrapped breaks text into lines at spaces; a word that is longer stays whole.
-func wrapped(text string, columns int) (lines []string) {
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && len(line)+1+len(word) > columns {
-			lines, line = append(lines, line), ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/budget"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -56,14 +57,17 @@ func (c Capacity) Finish(n int) time.Time {
 
 // String says what is available now.
 func (c Capacity) String() string {
-	until := c.Next.UTC().Format("2006-01-02 15:04 UTC")
+	until := format.Clock(c.Next, c.now)
+	left := c.Limit - len(c.usage.Slots)
 	switch {
-	case c.Limit == 0 && c.Next.IsZero():
+	case c.Next.IsZero() && c.Limit == 0:
 		return "unlimited"
-	case c.Limit == 0:
-		return "closed by the service until " + until
 	case c.Next.IsZero():
 		return fmt.Sprintf("%d of %d requests available now", c.Available, c.Limit)
+	case c.Limit == 0:
+		return "paused by the service until " + until
+	case left > 0:
+		return fmt.Sprintf("paused by the service until %s (%d of %d left)", until, left, c.Limit)
 	}
 	return fmt.Sprintf("used up (%d of %d); next request possible at %s", c.Limit, c.Limit, until)
 }

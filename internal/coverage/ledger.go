@@ -64,6 +64,10 @@ func Read(ctx context.Context, db *state.DB) (Ledger, error) {
 		return l, err
 	}
 	for _, m := range movements {
+		if m.Kind == string(schedule.DayPages) {
+			l.Sizes.SetChecked(m.Project, m.Times)
+			continue
+		}
 		series := schedule.Series{Project: m.Project, Granularity: m.Granularity}
 		l.Movements[schedule.MovementKey{Series: series, Kind: schedule.MovementKind(m.Kind)}] = schedule.Movement{Times: m.Times, At: m.At}
 	}

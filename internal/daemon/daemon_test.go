@@ -78,6 +78,7 @@ type noProgress struct{}
 func (noProgress) Reset()               {}
 func (noProgress) Begin(int, time.Time) {}
 func (noProgress) Observe(export.Event) {}
+func (noProgress) Pause(time.Time, int) {}
 func (noProgress) End()                 {}
 
 // never is a schedule that does not fire while a test runs.

@@ -88,6 +88,8 @@ type Config struct {
 	// WriteTimeout is the Timeout of POSTs; 0 means 60 s. Nothing else ends a POST
 	// that has its connection.
 	WriteTimeout time.Duration
+	// Attempts is how often a read is tried; 0 means 5 times.
+	Attempts int
 	// UserAgent is sent with every request; empty means "docgauge".
 	UserAgent string
 	// Logger gets one debug line per attempt and a warning per retry; nil means none.
@@ -130,6 +132,7 @@ type Client struct {
 	jobTransport          http.RoundTripper
 	writeTransport        func(project string) http.RoundTripper
 	timeout, writeTimeout time.Duration
+	attempts              int
 	userAgent             string
 	log                   *slog.Logger
 	observe               func(Attempt)
@@ -158,7 +161,7 @@ func New(cfg Config) (*Client, error) {
 		admin: admin, write: write,
 		transport: cfg.Transport, jobTransport: NewTransport(1, cfg.Timeout), writeTransport: cfg.WriteTransport,
 		timeout: cfg.Timeout, writeTimeout: cfg.WriteTimeout,
-		userAgent: cfg.UserAgent, log: cfg.Logger, observe: cfg.Observe,
+		attempts: cfg.Attempts, userAgent: cfg.UserAgent, log: cfg.Logger, observe: cfg.Observe,
 	}, nil
 }
 
@@ -167,6 +170,7 @@ func (cfg Config) withDefaults() Config {
 	cfg.JobPath = cmp.Or(cfg.JobPath, DefaultJobPath)
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
 	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, defaultTimeout)
+	cfg.Attempts = cmp.Or(cfg.Attempts, maxAttempts)
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, defaultUserAgent)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Transport == nil {

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -78,8 +80,9 @@ type rule struct {
 }
 
 const (
-	adviceKey = "{key} was refused: it has expired, lacks the scope for this operation, " +
-		"or this address is not on its IP allow-list"
+	adviceKey = "{key} was refused: it is mistyped, revoked or of another organisation, has expired, " +
+		"lacks the scope for this operation, or this address is not on its IP allow-list"
+	adviceDial     = "{dial}: is DOCGAUGE_BASE_URL right? (proxy: HTTPS_PROXY)"
 	adviceRedirect = "redirect not followed: check DOCGAUGE_BASE_URL"
 	adviceThrottle = "the service's request limit is used up"
 	adviceCert     = "the service's certificate is not trusted: " +
@@ -95,6 +98,7 @@ const (
 // answer comes after the effect; without the id it is in doubt.
 var rules = []rule{
 	{"certificate not trusted", 0, 0, badCertificate, Permanent, Permanent, adviceCert},
+	{"service not reached", 0, 0, notReached, Transient, Transient, adviceDial},
 	{"no connection", 0, 0, is(ErrNotSent), Transient, Transient, ""},
 	{"no answer", 0, 0, nil, Transient, InDoubt, ""},
 	{"200, body not as specified", 200, 200, is(errShape), Permanent, InDoubt, ""},
@@ -121,6 +125,25 @@ func failed(err error) bool { return err != nil }
 func badCertificate(err error) bool {
 	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
 	return ok
+}
+
+func notReached(err error) bool { return errors.Is(err, ErrNotSent) && dialError(err) != "" }
+
+// dialError says why an address could not be connected to, without saying how that was
+// tried: "nx.invalid: no such host". It is empty for any other error.
+func dialError(err error) string {
+	if e, ok := errors.AsType[*net.DNSError](err); ok {
+		return e.Name + ": " + e.Err
+	}
+	e, ok := errors.AsType[*net.OpError](err)
+	if !ok || e.Op != "dial" || e.Addr == nil {
+		return ""
+	}
+	cause := e.Err
+	if call, ok := errors.AsType[*os.SyscallError](e.Err); ok {
+		cause = call.Err
+	}
+	return e.Addr.String() + ": " + cause.Error()
 }
 
 // match returns the rule for an attempt that ended with status (0: no answer)
@@ -191,17 +214,31 @@ type Error struct {
 	Err error
 }
 
-// Error returns "op: METHOD URL: HTTP status: message".
+// Error returns "op: message (HTTP status; METHOD URL)".
 func (e *Error) Error() string {
-	text := e.Op + ": " + e.Method + " " + e.URL + ": "
-	if e.Status == 0 {
-		return text + e.Message
+	request := e.Method + " " + e.URL
+	switch {
+	case e.Status == 0:
+		return e.Op + ": " + e.Message + " (" + request + ")"
+	case e.Message == "":
+		return e.Op + ": " + e.status() + " (" + request + ")"
 	}
-	text += fmt.Sprintf("HTTP %d %s", e.Status, http.StatusText(e.Status))
-	if e.Message == "" {
-		return text
+	return e.Op + ": " + e.Message + " (" + e.status() + "; " + request + ")"
+}
+
+// Short returns "message (HTTP status)", for those who know what was requested.
+func (e *Error) Short() string {
+	switch {
+	case e.Status == 0:
+		return e.Message
+	case e.Message == "":
+		return e.status()
 	}
-	return text + ": " + e.Message
+	return e.Message + " (" + e.status() + ")"
+}
+
+func (e *Error) status() string {
+	return fmt.Sprintf("HTTP %d %s", e.Status, http.StatusText(e.Status))
 }
 
 // Unwrap returns the cause.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 func TestClassify(t *testing.T) {
 	certificate := fmt.Errorf("%w: %w", ErrNotSent, &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})
 	refusedConn := fmt.Errorf("%w: %w", ErrNotSent, errors.New("connection refused"))
+	unknownHost := fmt.Errorf("%w: %w", ErrNotSent, &net.DNSError{Err: "no such host", Name: "nx.invalid"})
 	cut := fmt.Errorf("%w: %w", errCut, io.ErrUnexpectedEOF)
 	tested := map[string]bool{}
 	for _, tc := range []struct {
@@ -28,6 +30,7 @@ func TestClassify(t *testing.T) {
 	}{
 		{"certificate not trusted", 0, certificate, Permanent, Permanent},
 		{"no connection", 0, refusedConn, Transient, Transient},
+		{"service not reached", 0, unknownHost, Transient, Transient},
 		{"no answer", 0, io.EOF, Transient, InDoubt},
 		{"200, body not as specified", 200, errShape, Permanent, InDoubt},
 		{"200, body cut", 200, cut, Transient, InDoubt},
@@ -179,7 +182,7 @@ func TestStatuses(t *testing.T) {
 			if e.Outcome != tc.outcome || e.Status != tc.status || e.RetryAfter != tc.after {
 				t.Errorf("%v, status %d, after %v; want %v, %d, %v", e.Outcome, e.Status, e.RetryAfter, tc.outcome, tc.status, tc.after)
 			}
-			for _, says := range append(tc.says, "visitors at offset 0: GET http://127.0.0.1:", "/base/v1/analytics/prj_a/visitors: ") {
+			for _, says := range append(tc.says, "visitors at offset 0: ", "GET http://127.0.0.1:", "/base/v1/analytics/prj_a/visitors)") {
 				if !strings.Contains(e.Error(), says) {
 					t.Errorf("%q does not say %q", e.Error(), says)
 				}

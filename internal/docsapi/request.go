@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	maxAttempts = 5
+	maxAttempts = 5 // by default
 	retryBase   = time.Second
 	// maxHonoured is the longest Retry-After that is waited for here; after a
 	// longer one the caller decides.
@@ -72,7 +72,7 @@ func (c *Client) read(ctx context.Context, r call) error {
 			return nil
 		case e.Outcome == Transient && ctx.Err() != nil:
 			return context.Cause(ctx)
-		case n == maxAttempts || !retryable(e):
+		case n == c.attempts || !retryable(e):
 			return e
 		}
 		jitter := rand.N(retryBase<<(n-1) + 1) // full jitter: uniform in [0, 2^(n-1) s]
@@ -329,10 +329,11 @@ func (r call) message(outcome Outcome, got answer, body []byte, err error) strin
 	if outcome == InDoubt {
 		parts = append(parts, "the service may have accepted it")
 	}
-	if advice := match(got.status, err).advice; advice != "" {
-		parts = append(parts, strings.NewReplacer("{key}", r.key.variable, "{notFound}", r.notFound).Replace(advice))
+	advice := match(got.status, err).advice
+	if advice != "" {
+		parts = append(parts, strings.NewReplacer("{key}", r.key.variable, "{notFound}", r.notFound, "{dial}", dialError(err)).Replace(advice))
 	}
-	if err != nil {
+	if err != nil && advice != adviceDial {
 		parts = append(parts, err.Error())
 	}
 	media, _, _ := mime.ParseMediaType(got.header.Get("Content-Type"))

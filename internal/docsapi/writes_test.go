@@ -147,7 +147,7 @@ func (row writeRow) check(t *testing.T, job Job, err error) {
 // TestWriteRowsCoverTheTable: each rule of classification is reached over a socket.
 func TestWriteRowsCoverTheTable(t *testing.T) {
 	covered := map[string]bool{
-		"no connection": true, "certificate not trusted": true, // TestWriteNotSent
+		"no connection": true, "service not reached": true, "certificate not trusted": true, // TestWriteNotSent
 	}
 	for _, row := range writeRows {
 		var err error
@@ -186,7 +186,7 @@ func TestWriteNotSent(t *testing.T) {
 		outcome Outcome
 		says    string
 	}{
-		"refused":               {refusing(t), Transient, "connection refused"},
+		"refused":               {refusing(t), Transient, ": connection refused: is DOCGAUGE_BASE_URL right?"},
 		"untrusted certificate": {untrusted.URL, Permanent, "certificate is not trusted"},
 		"closed in handshake":   {strings.Replace(hangsUp.base, "http", "https", 1), Transient, "nothing was sent"},
 		"no TLS":                {strings.Replace(plain.base, "http", "https", 1), Transient, "nothing was sent"},
@@ -202,15 +202,19 @@ func TestWriteNotSent(t *testing.T) {
 	if handled.Load() != 0 {
 		t.Error("a request went to the untrusted server")
 	}
-	for name, dial := range map[string]error{"no such host": &net.DNSError{Err: "no such host", IsNotFound: true}, "dial time-out": context.DeadlineExceeded} {
+	for name, dial := range map[string]error{"no such host": &net.DNSError{Err: "no such host", Name: "nx.invalid", IsNotFound: true}, "dial time-out": context.DeadlineExceeded} {
 		c := agentClient(t, "https://api.example.com", func(cfg *Config) {
 			transport := NewWriteTransport(time.Minute)
 			transport.Proxy = nil
 			transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, dial }
 			cfg.WriteTransport = func(string) http.RoundTripper { return transport }
 		})
-		if _, err := c.CreateJob(t.Context(), "prj_a", testPrompt); fate(err) != "not sent" || outcomeOf(err) != Transient {
+		_, err := c.CreateJob(t.Context(), "prj_a", testPrompt)
+		if fate(err) != "not sent" || outcomeOf(err) != Transient {
 			t.Errorf("%s: %s: %v", name, fate(err), err)
+		}
+		if says := "nx.invalid: no such host: is DOCGAUGE_BASE_URL right?"; strings.Contains(err.Error(), says) != (name == "no such host") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

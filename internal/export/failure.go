@@ -30,6 +30,8 @@ type health struct {
 	barred map[string]bool // projects that the service refuses
 	// answered: the service gave a window, or a page of one, in this run.
 	answered bool
+	// gave are the projects of which it did.
+	gave map[string]bool
 	// failures, unrecognized and refused (by project) count, each for its kind, the
 	// windows that failed since the last useful answer.
 	failures, unrecognized int
@@ -38,13 +40,15 @@ type health struct {
 	failing []analytics.Aside
 }
 
-func newHealth() health { return health{barred: map[string]bool{}, refused: map[string]int{}} }
+func newHealth() health {
+	return health{barred: map[string]bool{}, gave: map[string]bool{}, refused: map[string]int{}}
+}
 
 // noteAnswer notes a useful answer.
 func (r *run) noteAnswer(project string) {
 	r.mu.Lock()
-	first := !r.health.answered
-	r.health.answered = true
+	first := !r.health.gave[project]
+	r.health.answered, r.health.gave[project] = true, true
 	r.health.failures, r.health.unrecognized = 0, 0
 	delete(r.health.refused, project)
 	r.mu.Unlock()

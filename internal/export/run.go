@@ -33,8 +33,8 @@ type run struct {
 	result Result
 	// draining: no further window is started. aborted: nothing further is sent either.
 	draining, aborted bool
-	// underWay counts the windows that are started and have not ended.
-	underWay int
+	// underWay counts the windows that are started and have not ended, by project.
+	underWay map[string]int
 	// estimates are the probable costs of the windows that are not done. need is their
 	// sum, unknown counts those about which nothing is known.
 	estimates     map[analytics.Key]cost
@@ -69,7 +69,7 @@ func (p *Pipeline) Run(ctx context.Context, w Work) Result {
 	}
 	r := &run{
 		p: p, work: w, log: p.cfg.Logger, cut: cut, order: newOrder(),
-		pending: slices.Clone(w.Items), estimates: map[analytics.Key]cost{}, health: newHealth(),
+		pending: slices.Clone(w.Items), estimates: map[analytics.Key]cost{}, underWay: map[string]int{}, health: newHealth(),
 	}
 	r.work.Policy.Moved = r.movement
 	r.freeAtStart, _ = r.free(ctx)
@@ -106,10 +106,14 @@ func (r *run) dispatch(ctx, sending context.Context) {
 			return
 		}
 		r.order.set(turn, true)
-		r.locked(func() { r.underWay++ })
+		r.locked(func() { r.underWay[item.Project]++ })
 		windows.Go(func() {
 			r.export(ctx, sending, item, turn)
-			r.locked(func() { r.underWay-- })
+			r.locked(func() {
+				if r.underWay[item.Project]--; r.underWay[item.Project] == 0 {
+					delete(r.underWay, item.Project)
+				}
+			})
 			r.order.set(turn, false)
 			<-places
 			r.order.notify()
@@ -166,6 +170,10 @@ func (r *run) mayStart(ctx context.Context) bool {
 // none; wait says that there may be one when a window under way has advanced. earlier
 // says that an earlier window may still have to send.
 //
+// Until the service has answered once, one request at a time is sent: a refused key or a
+// service that is down costs no more than it must. The same holds for a project of which
+// nothing is known, whose id may be wrong.
+//
 // A window that failed before is tried once something went well: when the service is
 // down that is not the window's fault, and a window that fails must not make the service
 // look down.
@@ -176,10 +184,17 @@ func (r *run) choose(ctx context.Context, earlier bool) (at int, wait bool) {
 	}
 	r.dropBarred()
 	r.mu.Lock()
-	answered, underWay := r.health.answered, r.underWay > 0
+	answered, underWay := r.health.answered, len(r.underWay) > 0
 	r.mu.Unlock()
-	suspect := -1
+	if !answered && underWay {
+		return -1, true
+	}
+	suspect, asking := -1, false
 	for i, item := range r.pending {
+		if r.isFirstAnswerDue(item.Project) {
+			asking = true
+			continue
+		}
 		if aside, failed := r.work.Asides[item.Key]; failed && !answered {
 			// Suspects take turns; of two with the same number of failures the one that
 			// is begun comes first.
@@ -209,7 +224,15 @@ func (r *run) choose(ctx context.Context, earlier bool) (at int, wait bool) {
 	if suspect >= 0 && !underWay {
 		return suspect, false
 	}
-	return -1, suspect >= 0
+	return -1, suspect >= 0 || asking
+}
+
+// isFirstAnswerDue reports whether a window is under way of a project of which nothing is
+// known but that it is configured.
+func (r *run) isFirstAnswerDue(project string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.underWay[project] > 0 && !r.health.gave[project] && !r.work.Sizes.Knows(project)
 }
 
 // weigh decides, while the budget is scarce, whether the window at place i of r.pending is

@@ -40,8 +40,10 @@ type Progress interface {
 	// Reset begins another run.
 	Reset()
 	// Begin announces so many windows; the budget lets the last of them be read by
-	// finish.
+	// finish, the zero time if that is not known.
 	Begin(windows int, finish time.Time)
+	// Pause announces that nothing is sent until a time, with so many windows left.
+	Pause(until time.Time, windows int)
 	// Observe is told each step, from many goroutines.
 	Observe(Event)
 	End()
@@ -134,7 +136,8 @@ func (r *Runner) Run(ctx context.Context, o Options) (Summary, error) {
 	case err != nil && ctx.Err() == nil:
 		s.Errors = append(s.Errors, err.Error())
 	}
-	took := a.Now().Sub(started)
+	s.Ended = a.Now()
+	took := s.Ended.Sub(started)
 	s.Took = took
 
 	// The run is over, interrupted or not: what it did must still be recorded.
@@ -170,6 +173,7 @@ func (r *Runner) passes(ctx context.Context, o Options, id int, s *Summary) erro
 		}
 		a.Log.Info("waiting for the budget", "windows_left", s.Left,
 			"next_request_at", s.Resume.Format(time.RFC3339), "finished_by", s.Finish.Format(time.RFC3339))
+		r.Progress.Pause(s.Resume, s.Left)
 		if clock.Sleep(ctx, max(time.Second, s.Resume.Sub(a.Now()))) != nil {
 			return nil //nolint:nilerr // a stop is no error
 		}
@@ -203,7 +207,11 @@ func (r *Runner) pass(ctx context.Context, sel coverage.Selection, id int, s *Su
 	if err != nil {
 		return err
 	}
-	r.Progress.Begin(len(p.Due), p.Budget.Finish(p.Ledger.Cost(p.Due)))
+	finish := p.Budget.Finish(p.Ledger.Cost(p.Due))
+	if slices.ContainsFunc(p.Due, func(i schedule.Item) bool { return p.Ledger.Sizes.IsUnknown(i) }) {
+		finish = time.Time{}
+	}
+	r.Progress.Begin(len(p.Due), finish)
 	result := r.pipeline.Run(ctx, Work{
 		Items: p.Due, Known: p.Ledger.Known, Sizes: p.Ledger.Sizes, Room: r.app.API.Budget.Room,
 		Policy: p.Input.Policy, Movements: p.Ledger.Movements, Asides: p.Ledger.Asides,

@@ -20,6 +20,7 @@ type noProgress struct{}
 func (noProgress) Reset()               {}
 func (noProgress) Begin(int, time.Time) {}
 func (noProgress) Observe(Event)        {}
+func (noProgress) Pause(time.Time, int) {}
 func (noProgress) End()                 {}
 
 // TestAskedWindowsAreReadOnce: a run that has read a window it was asked for does not

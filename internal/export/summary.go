@@ -3,7 +3,10 @@ package export
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/docsapi"
 )
 
 // The outcomes of a run.
@@ -38,8 +41,13 @@ type Summary struct {
 	// Warnings are about windows that were set aside.
 	Warnings []string `json:"warnings"`
 
-	Took        time.Duration `json:"-"`
-	BudgetSpent bool          `json:"-"`
+	// KeyRefused: the service refused the key, and so it will the next run's.
+	KeyRefused bool `json:"key_refused"`
+
+	Took time.Duration `json:"-"`
+	// Ended is when the run ended.
+	Ended       time.Time `json:"-"`
+	BudgetSpent bool      `json:"-"`
 }
 
 // Good reports whether the run did all it could: what the budget defers is no failure.
@@ -77,6 +85,7 @@ func (s *Summary) add(r Result) {
 	s.RepeatedRows += r.RepeatedRows
 	s.SetAside += r.SetAside
 	s.Left, s.BudgetSpent = r.Left, r.BudgetSpent
+	s.KeyRefused = s.KeyRefused || slices.ContainsFunc(r.Errors, docsapi.IsUnauthorized)
 	s.AddErrors(r.Errors...)
 	for _, err := range r.Warnings {
 		s.Warnings = append(s.Warnings, err.Error())

@@ -31,6 +31,19 @@ func Plural[N int | int64](n N, one string) string {
 // Time writes t to the minute, in UTC: 2026-10-06 10:31 UTC.
 func Time(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
+// Clock writes t to the minute, in UTC, for somebody who reads it at now: 10:31 UTC on the
+// same day, 7 Oct 10:31 UTC in the same year.
+func Clock(t, now time.Time) string {
+	t, now = t.UTC(), now.UTC()
+	switch {
+	case t.Year() != now.Year():
+		return Time(t)
+	case t.YearDay() != now.YearDay():
+		return t.Format("2 Jan 15:04 UTC")
+	}
+	return t.Format("15:04 UTC")
+}
+
 // Days writes the days from first to last: 21 Nov 2026, 9–15 Nov 2026, 28 Sep – 4 Oct 2026,
 // 28 Dec 2025 – 3 Jan 2026. If the last day is in the given year, no year is written
 // (21 Nov, 28 Dec – 3 Jan), unless the days are so many that it would be unclear.

@@ -15,6 +15,7 @@ func TestFormats(t *testing.T) {
 		{format.Commas(int64(math.MaxInt64)), "9,223,372,036,854,775,807"}, {format.Commas(int64(math.MinInt64)), "-9,223,372,036,854,775,808"},
 		{format.Plural(1, "window"), "1 window"}, {format.Plural(0, "window"), "0 windows"}, {format.Plural(int64(2000), "row"), "2,000 rows"},
 		{format.Time(time.Date(2026, 3, 1, 4, 59, 59, 0, east)), "2026-02-28 23:59 UTC"},
+		{clock("2026-03-02 04:59"), "04:59 UTC"}, {clock("2026-03-03 04:59"), "3 Mar 04:59 UTC"}, {clock("2027-03-02 04:59"), "2027-03-02 04:59 UTC"},
 		{days("2026-11-21", "2026-11-21", 2026), "21 Nov"}, {days("2025-11-21", "2025-11-21", 2026), "21 Nov 2025"},
 		{days("2026-11-09", "2026-11-15", 2026), "9–15 Nov"}, {days("2026-11-09", "2026-11-15", 0), "9–15 Nov 2026"},
 		{days("2026-09-28", "2026-10-04", 2026), "28 Sep – 4 Oct"}, {days("2026-09-28", "2026-10-04", 2027), "28 Sep – 4 Oct 2026"},
@@ -32,4 +33,9 @@ func days(first, last string, year int) string {
 	from, _ := time.Parse(time.DateOnly, first)
 	to, _ := time.Parse(time.DateOnly, last)
 	return format.Days(from, to, year)
+}
+
+func clock(at string) string {
+	t, _ := time.Parse("2006-01-02 15:04", at)
+	return format.Clock(t, time.Date(2026, 3, 2, 23, 0, 0, 0, time.UTC))
 }

@@ -21,6 +21,7 @@ type Progress struct {
 
 	mu     sync.Mutex
 	bar    *progressbar.ProgressBar
+	drawn  int // columns of the bar itself
 	finish time.Time
 	pages  int
 	rows   int64
@@ -53,8 +54,18 @@ func (p *Progress) Reset() {
 	p.pages, p.rows = 0, 0
 }
 
+// Pause says on a terminal until when nothing is sent.
+func (p *Progress) Pause(until time.Time, windows int) {
+	if !IsTerminal(p.to) {
+		return // the log has it
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	NewText(p.to).Line(2, "waiting for the budget until %s, %s left", format.Clock(until, p.now()), format.Plural(windows, "window"))
+}
+
 // Begin shows a bar for so many windows, with the time at which the budget lets the
-// last of them be read.
+// last of them be read; the zero time if that is not known.
 func (p *Progress) Begin(windows int, finish time.Time) {
 	if !IsTerminal(p.to) || windows == 0 {
 		return
@@ -63,7 +74,7 @@ func (p *Progress) Begin(windows int, finish time.Time) {
 	defer p.mu.Unlock()
 	p.finish = finish
 	p.show(windows, false)
-	p.describe()
+	p.describeExport()
 }
 
 // BeginLoad shows a bar for n windows, with the time that is left.
@@ -74,7 +85,7 @@ func (p *Progress) BeginLoad(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.show(n, true)
-	p.bar.Describe("windows")
+	p.describe("windows")
 }
 
 // Loaded counts a window of so many rows.
@@ -83,15 +94,29 @@ func (p *Progress) Loaded(rows int64) {
 	defer p.mu.Unlock()
 	p.rows += max(rows, 0)
 	if p.bar != nil {
-		p.bar.Describe(fmt.Sprintf("windows · %s rows", format.Commas(p.rows)))
+		p.describe("windows · " + format.Commas(p.rows) + " rows")
 		_ = p.bar.Add(1)
 	}
 }
 
+const (
+	// widestBar and narrowestBar bound the bar itself, besides what stands around it:
+	// barMargin for the count, the percentage and the time that is left.
+	widestBar, narrowestBar = 24, 5
+	barMargin               = 30
+)
+
+// room is how many columns the description and the bar itself have.
+func (p *Progress) room() int { return max(Width(p.to)-barMargin, narrowestBar) }
+
+// describe shows as much of text as the terminal has room for.
+func (p *Progress) describe(text string) { p.bar.Describe(shorten(text, p.room()-p.drawn, CutEnd)) }
+
 func (p *Progress) show(n int, predict bool) {
+	p.drawn = min(widestBar, max(narrowestBar, p.room()/4))
 	p.bar = progressbar.NewOptions(n,
 		progressbar.OptionSetWriter(p.to),
-		progressbar.OptionSetWidth(24),
+		progressbar.OptionSetWidth(p.drawn),
 		progressbar.OptionSetPredictTime(predict),
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
@@ -112,12 +137,12 @@ func (p *Progress) End() {
 	}
 }
 
-func (p *Progress) describe() {
-	text := fmt.Sprintf("windows · %s · %s rows", format.Plural(p.pages, "request"), format.Commas(p.rows))
+func (p *Progress) describeExport() {
+	text := fmt.Sprintf("%s · %s rows", format.Plural(p.pages, "request"), format.Commas(p.rows))
 	if left := p.finish.Sub(p.now()); left > time.Minute {
-		text += " · the budget lets the rest finish at " + format.Time(p.finish)
+		text += " · all by " + format.Clock(p.finish, p.now())
 	}
-	p.bar.Describe(text)
+	p.describe(text)
 }
 
 // Observe is told each step of an export, from many goroutines.
@@ -138,7 +163,7 @@ func (p *Progress) Observe(ev export.Event) {
 		step = 1
 	}
 	if p.bar != nil {
-		p.describe()
+		p.describeExport()
 		_ = p.bar.Add(step)
 	}
 }

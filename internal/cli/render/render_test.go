@@ -97,7 +97,7 @@ Produkt 日本
 Produkt 日本
    1  guides/first/a.md        active
   12  日本/guides…6/second.md  completed
-    https://example.com/pull/1
+      https://example.com/pull/1
 `},
 	} {
 		var out strings.Builder

@@ -17,10 +17,13 @@ type Column struct {
 	Cut Cut
 	// Optional columns are left out if all their cells are empty or a dash.
 	Optional bool
-	// Below moves the cells, which are never cut then, to a line of their own below
-	// their row if the terminal is too narrow: links, for example.
+	// Below moves the cells to lines of their own below their row, where they are wrapped
+	// and not cut, if the terminal is too narrow: links and reasons, for example.
 	Below bool
 }
+
+// Number is a column of numbers.
+func Number(name string) Column { return Column{Name: name, Right: true} }
 
 // Cut says where a cell is shortened; an ellipsis stands for what is left out.
 type Cut int
@@ -86,8 +89,12 @@ func (t *Table) print(w io.Writer, width int) error {
 		}
 		l.line(&b, l.indent, func(i int) string { return r.cells[i] })
 		for _, i := range l.below {
-			if !blank(r.cells[i]) {
-				l.whole(&b, l.indent+columnGap, r.cells[i])
+			if blank(r.cells[i]) {
+				continue
+			}
+			hang := l.indent + 2*columnGap
+			for _, line := range wrap(strings.Repeat(" ", hang)+r.cells[i], l.width, hang) {
+				l.whole(&b, 0, line)
 			}
 		}
 	}

@@ -41,7 +41,7 @@ const leastText = 20
 // is longer than a line. Blanks that stand before or inside a line stay.
 func wrap(text string, width, hang int) (lines []string) {
 	width = max(width, leastText)
-	hang = min(hang, leastText/2)
+	hang = min(hang, width/2)
 	text = strings.TrimRight(text, " ")
 	for runewidth.StringWidth(text) > width {
 		head := runewidth.Truncate(text, width, "")

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/format"
+)
+
+// wording names projects and windows for people. Where there is only one project, its name
+// says nothing and is left out.
+type wording struct {
+	names   config.ProjectNames
+	several bool
+	year    int
+}
+
+func (a *Program) wording(c config.Config) wording {
+	return wording{c.ProjectNames, len(c.Projects) > 1, a.now().UTC().Year()}
+}
+
+// project is the cell of a column, or the heading, that names the project; empty for an
+// only one.
+func (w wording) project(id string) string {
+	if !w.several {
+		return ""
+	}
+	return w.names.Of(id)
+}
+
+// window names a window in a sentence: day 21 Nov, day 21 Nov of Product docs.
+func (w wording) window(k analytics.Key) string {
+	text := string(k.Granularity) + " " + w.days(k)
+	if w.several {
+		text += " of " + w.names.Of(k.Project)
+	}
+	return text
+}
+
+// days names a window by its days: 21 Nov, 9–15 Nov, Oct 2026, and one of many that
+// overlap by the last of them, to 21 Nov.
+func (w wording) days(k analytics.Key) string { return w.span(k.Granularity, k.Window, k.Window) }
+
+// daysOf names a window by its days, as they are read at now.
+func daysOf(k analytics.Key, now time.Time) string {
+	return wording{year: now.UTC().Year()}.days(k)
+}
+
+// span names windows of one granularity by the first and the last of them: 24 Aug – 21 Nov,
+// Aug 2026 – Oct 2026, to 24 Aug – 21 Nov.
+func (w wording) span(g analytics.Granularity, first, last analytics.Window) string {
+	from, end := first.From.Time(), (last.To - 1).Time()
+	switch {
+	case g == analytics.Month && first == last:
+		return from.Format(monthLayout)
+	case g == analytics.Month:
+		return from.Format(monthLayout) + " – " + last.From.Time().Format(monthLayout)
+	case g.RollingDays() > 0:
+		return "to " + format.Days((first.To-1).Time(), end, w.year)
+	}
+	return format.Days(from, end, w.year)
+}
+
+const monthLayout = "Jan 2006"
