@@ -157,7 +157,7 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 	}
 	text := render.NewText(out)
 	done := fmt.Sprintf("%s: %s, %s rows, %s in %.1f s", s.Outcome, format.Plural(s.Committed, "window"), format.Commas(s.Rows), format.Plural(s.Requests, "request"), s.Took.Seconds())
-	if s.Committed == 0 && s.Open > 0 {
+	if s.Open > 0 && s.Requests == s.Open {
 		done += "; of " + format.Plural(s.Open, "running window")
 	}
 	text.Line(2, "%s", done)

@@ -96,7 +96,7 @@ func (a *Program) printJobs(list jobList, w wording) error {
 			begun = format.Clock(j.Begun, a.now())
 		}
 		if j.Result() == "no_pr" {
-			link = "none"
+			link = "no pull request"
 		}
 		table.Add(strconv.FormatInt(j.Seq, 10), j.Prompt, w.project(j.Project), stateText(j, a.now()), begun, link)
 	}

@@ -148,7 +148,7 @@ func (a *Program) printRun(r jobs.Result, w wording) error {
 		link := ""
 		if p.Job != nil {
 			if link = p.Job.PRLink; p.Job.Result() == "no_pr" {
-				link = "none"
+				link = "no pull request"
 			}
 		}
 		table.Add(p.ID, w.project(p.Project), string(p.State), cmp.Or(link, "-"), whyText(p))

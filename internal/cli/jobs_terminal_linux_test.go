@@ -80,6 +80,10 @@ type terminal struct {
 	lines []string // the last one is that of the cursor
 	start bool     // the cursor is at the beginning of its line
 	odd   []string
+	// widest is the widest line that was there at any time, all is everything that was
+	// written.
+	widest string
+	all    strings.Builder
 	part  string // of a character or sequence that has not come whole
 }
 
@@ -154,6 +158,7 @@ func (s *terminal) watch() {
 
 func (s *terminal) write(text string) {
 	const empty = "\x1b[K"
+	s.all.WriteString(text)
 	for text != "" {
 		last := &s.lines[len(s.lines)-1]
 		r, n := utf8.DecodeRuneInString(text)
@@ -173,8 +178,14 @@ func (s *terminal) write(text string) {
 		case r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError:
 			s.odd = append(s.odd, fmt.Sprintf("%U", r))
 		default:
+			if s.start {
+				*last = "" // what is written over it is at least as long
+			}
 			*last += string(r)
 			s.start = false
+			if columnsOf(*last) > columnsOf(s.widest) {
+				s.widest = *last
+			}
 		}
 		text = text[n:]
 	}

@@ -38,8 +38,10 @@ const (
 const (
 	// columnGap separates two columns, and indents the rows of a group.
 	columnGap = 2
-	// leastColumn is how narrow a column is made before others suffer.
-	leastColumn = 8
+	// readableColumn is how narrow a column is made before cells go below their row,
+	// leastColumn before lines are cut.
+	readableColumn = 20
+	leastColumn    = 8
 )
 
 // Table is rows under named columns, without lines between them. No line is wider than
@@ -133,19 +135,23 @@ func (t *Table) layout(width int) *layout {
 	if width == 0 {
 		return l
 	}
-	widths, fits := l.fitted()
+	// Rather than to make a prompt unreadable, its link goes below it.
+	widths, fits := l.fitted(readableColumn)
 	if below := slices.DeleteFunc(slices.Clone(l.shown), func(i int) bool { return !t.columns[i].Below }); !fits && len(below) > 0 {
 		l.below = below
 		l.shown = slices.DeleteFunc(l.shown, func(i int) bool { return t.columns[i].Below })
-		widths, _ = l.fitted()
+		fits = false
+	}
+	if !fits {
+		widths, _ = l.fitted(leastColumn)
 	}
 	l.widths = widths
 	return l
 }
 
 // fitted narrows the columns that may be cut, the widest first, until the columns that
-// are side by side fit; fits is false if they do not even then.
-func (l *layout) fitted() (widths []int, fits bool) {
+// are side by side fit; fits is false if they would have to be narrower than least.
+func (l *layout) fitted(least int) (widths []int, fits bool) {
 	widths = slices.Clone(l.widths)
 	excess := l.indent - columnGap - l.width
 	for _, i := range l.shown {
@@ -155,7 +161,7 @@ func (l *layout) fitted() (widths []int, fits bool) {
 		widest := -1
 		for _, i := range l.shown {
 			c := l.columns[i]
-			if c.Cut == CutNever || widths[i] <= max(leastColumn, runewidth.StringWidth(c.Name)) {
+			if c.Cut == CutNever || widths[i] <= max(least, runewidth.StringWidth(c.Name)) {
 				continue
 			}
 			if widest < 0 || widths[i] > widths[widest] {
@@ -209,7 +215,7 @@ func shorten(s string, columns int, cut Cut) string {
 	room := columns - runewidth.StringWidth(ellipsis)
 	tail := room / 2
 	head := runewidth.Truncate(s, room-tail, "")
-	return head + ellipsis + runewidth.TruncateLeft(s, total-tail, "")
+	return head + ellipsis + strings.TrimLeft(runewidth.TruncateLeft(s, total-tail, ""), " ")
 }
 
 const ellipsis = "…"
