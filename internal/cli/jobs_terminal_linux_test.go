@@ -84,7 +84,7 @@ type terminal struct {
 	// written.
 	widest string
 	all    strings.Builder
-	part  string // of a character or sequence that has not come whole
+	part   string // of a character or sequence that has not come whole
 }
 
 // onTerminal starts the real binary on a terminal. Its standard output goes to out, or
