@@ -24,7 +24,7 @@ const expirySoon = 7 * 24 * time.Hour
 func (a *Program) checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
-		Short: "validate the configuration, the state, each sink, and the API with one request",
+		Short: "try the configuration, the state, each sink and the API",
 		Long: `check validates the configuration and then tries everything an export needs: the
 state directory, each sink (a file is written and removed), where metrics go, and the
 API with one request, which counts against the budget. Every finding is reported in

@@ -24,7 +24,7 @@ func (a *Program) planCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "show what export would read, why, and when the backlog will be done",
+		Short: "show what export would read, why, and until when",
 		Long: `plan lists the windows that export would read, in its order, with the reason of
 each and the requests it will cost, and says when the request budget lets the
 last of them be read. It sends nothing.

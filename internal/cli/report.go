@@ -56,7 +56,7 @@ month), --compare 3 with those three windows before.
 
 ` + exitCodes,
 		Example: `  docgauge report
-  docgauge report --project prj_a --from 2026-10-01 --to 2026-11-01 -o october.html
+  docgauge report --from 2026-10-01 --to 2026-11-01 -o october.html
   docgauge report --title 'Readers of our docs' --compare year
   docgauge report -o - | ssh web 'cat >/srv/www/docs-readers.html'`,
 		Args: noArgs,
@@ -99,8 +99,8 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	if err := replaceFile(o.out, page.Bytes()); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	_, err = fmt.Fprintf(a.Err, "docgauge: wrote %s, from %s\n", o.out, from.Location())
-	return err
+	a.note("wrote %s, from %s", o.out, from.Location())
+	return nil
 }
 
 func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Sink, o reportOptions) (r report.Report, err error) {
