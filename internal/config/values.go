@@ -215,7 +215,7 @@ func didYouMean(name string, known []Variable) string {
 			return "; did you mean " + best.Name + "?"
 		}
 	}
-	return "; `docgauge --help` lists the variables"
+	return "; `docgauge help configuration` lists them"
 }
 
 // Cron is a schedule, in UTC.
