@@ -366,21 +366,21 @@ var own = []string{
 	"DOCGAUGE_BASE_URL", "DOCGAUGE_PROJECTS", "DOCGAUGE_SCHEDULE", "DOCGAUGE_LISTEN_ADDRESS", "DOCGAUGE_WEB_CONFIG_FILE",
 	"DOCGAUGE_STATE_DIR", "DOCGAUGE_PROMPTS_DIR", "DOCGAUGE_PROMPTS_ON_NEW_STATE",
 	"DOCGAUGE_API_KEY", "DOCGAUGE_WRITE_API_KEY", "DOCGAUGE_CLICKHOUSE_DSN", "DOCGAUGE_NOTIFY_URL", "DOCGAUGE_NOTIFY_SECRET",
-	"DOCGAUGE_PING_URL", "DOCGAUGE_PUSHGATEWAY_URL",
+	"DOCGAUGE_PING_URL", "DOCGAUGE_PUSHGATEWAY_URL", "DOCGAUGE_ENV_FILE",
 }
 
 // variables returns those of the program, and which of them are secrets: a file can hold them.
 func variables(t *testing.T) (all, secrets []string) {
 	t.Helper()
-	help := succeed(t, exec.Command(engines.Docgauge(t), "--help"))
-	for _, m := range regexp.MustCompile(`(?m)^ +(DOCGAUGE_[A-Z_]+) `).FindAllStringSubmatch(help, -1) {
+	help := succeed(t, exec.Command(engines.Docgauge(t), "help", "configuration"))
+	for _, m := range regexp.MustCompile(`(?m)^  (DOCGAUGE_[A-Z_]+)$`).FindAllStringSubmatch(help, -1) {
 		all = append(all, m[1])
 		if strings.Contains(help, m[1]+"_FILE") {
 			secrets = append(secrets, m[1])
 		}
 	}
 	if len(all) < 30 || len(secrets) < 6 {
-		t.Fatalf("%d variables and %d secrets in docgauge --help", len(all), len(secrets))
+		t.Fatalf("%d variables and %d secrets in docgauge help configuration", len(all), len(secrets))
 	}
 	return all, secrets
 }

@@ -6,9 +6,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
@@ -114,12 +116,15 @@ func TestInstalled(t *testing.T) {
 // that the example of a configuration has in comments.
 func testEnvironment(t *testing.T, root string) {
 	state, credentials := t.TempDir(), t.TempDir()
-	write(t, filepath.Join(credentials, "api_key"), "adm_of-the-test\n", 0o600)
+	all := regexp.MustCompile(`(?m)^#(DOCGAUGE_)`).ReplaceAllString(read(t, root+"/etc/docgauge/docgauge.env"), "$1")
+	for name, text := range map[string]string{"key": "adm_of-the-test\n", "docgauge.env": all} {
+		write(t, filepath.Join(credentials, name), text, 0o400)
+	}
 	for _, unit := range services {
-		var env []string
-		for _, m := range regexp.MustCompile(`(?m)^#?(DOCGAUGE_[A-Z_]+=.*)$`).FindAllStringSubmatch(read(t, "systemd/docgauge.env"), -1) {
-			env = append(env, m[1])
+		if got := settings(t, unit, "LoadCredential"); !slices.Equal(got, []string{"docgauge.env:/etc/docgauge/docgauge.env", "key:/etc/docgauge/key"}) {
+			t.Errorf("%s: credentials %v", unit, got)
 		}
+		var env []string
 		for _, setting := range settings(t, unit, "Environment") {
 			env = append(env, strings.NewReplacer("%d", credentials, "%S", state).Replace(setting))
 		}
@@ -129,7 +134,12 @@ func testEnvironment(t *testing.T, root string) {
 			cmd.Env = env
 			return cmd
 		}
-		succeed(t, docgauge("plan"))
+		if out := succeed(t, docgauge("plan")); strings.Contains(out, "WARN") {
+			t.Errorf("%s: %s", unit, out)
+		}
+		if out := succeed(t, docgauge("config")); !regexp.MustCompile(`DOCGAUGE_SCHEDULE +17 \* \* \* \* +docgauge.env:\d+`).MatchString(out) {
+			t.Errorf("%s: %s", unit, out)
+		}
 		succeed(t, docgauge(append(argv[1:], "--help")...))
 		// The default address may be in use on this machine.
 		env = append(env, "DOCGAUGE_LISTEN_ADDRESS=127.0.0.1:"+strconv.Itoa(engines.FreePort(t)))
@@ -139,13 +149,15 @@ func testEnvironment(t *testing.T, root string) {
 	}
 }
 
-// testPages runs the blocks of the pages in the directory and with the
-// configuration that the first of them make; the line of a crontab without either,
-// as cron does. The paths are those below root, and the service is a sandbox.
+// testPages runs the blocks of the pages, with the configuration that the first of them
+// makes; the lines of a crontab and what another user runs without any other variable.
+// The paths are those below root, and the service is a sandbox.
 func testPages(t *testing.T, root string) {
-	names := strings.NewReplacer("/etc/", root+"/etc/", "/var/lib/", root+"/var/lib/",
-		"https://api.example.com", sandbox(t)["DOCGAUGE_BASE_URL"], "prj_a", "prj_sandbox",
-		"http://pushgateway:9091", engines.RunPushgateway(t).URL, "sudo -u docgauge ", "")
+	at := sandbox(t)
+	names := below(root, at["DOCGAUGE_BASE_URL"], "http://pushgateway:9091", engines.RunPushgateway(t).URL, "sudo -u docgauge ", "")
+	if err := os.Remove(filepath.Join(root, "etc/docgauge/docgauge.env")); err != nil { // that of install.sh
+		t.Fatal(err)
+	}
 	for _, dir := range []string{"var/lib/prometheus/node-exporter", "etc/docgauge/prompts"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -153,33 +165,87 @@ func testPages(t *testing.T, root string) {
 	}
 	env := []string{
 		"PATH=" + filepath.Join(root, "usr/local/bin") + ":" + os.Getenv("PATH"), "HOME=" + root,
-		"KEY=sbx_local-trial-key", "DOCGAUGE_LISTEN_ADDRESS=127.0.0.1:" + strconv.Itoa(engines.FreePort(t)),
+		"KEY=" + at["DOCGAUGE_API_KEY"], "DOCGAUGE_LISTEN_ADDRESS=127.0.0.1:" + strconv.Itoa(engines.FreePort(t)),
 	}
-	crontab := regexp.MustCompile(`(?m)^[0-9*/]+ \S+ \S+ \S+ \S+  (.*)$`)
 	for _, page := range []string{"../docs/cron.md", "../docs/sidecar.md"} {
 		for _, b := range blocksOf(t, page) {
 			if !strings.HasPrefix(b.mark, "executed: TestInstalled") {
 				continue
 			}
-			script := "if [ -d /var/lib/docgauge ]; then set -a; . /etc/docgauge/docgauge.env; set +a; cd /var/lib/docgauge; fi\n" + b.text
-			if b.language == "cron" {
-				script = crontab.FindStringSubmatch(b.text)[1]
-			}
-			cmd := exec.CommandContext(t.Context(), "sh", "-ec", names.Replace(script))
+			cmd := exec.CommandContext(t.Context(), "sh", "-ec", names.Replace(b.text))
 			cmd.Dir, cmd.Env = root, env
-			succeed(t, cmd)
+			switch {
+			case b.language == "cron":
+				cmd.Args[2] = crontab.FindStringSubmatch(names.Replace(b.text))[1]
+				cmd.Env = []string{"HOME=" + root, "LOGNAME=docgauge", "SHELL=/bin/sh", "PATH=/usr/bin:/bin"}
+			case strings.HasSuffix(page, "sidecar.md"):
+				cmd.Env = append(env, "DOCGAUGE_ENV_FILE="+filepath.Join(root, "etc/docgauge/docgauge.env"))
+			}
+			if out := succeed(t, cmd); b.language == "cron" && out != "" {
+				t.Errorf("cron would mail %s", out)
+			}
 		}
 	}
-	for _, path := range []string{
-		"var/lib/docgauge/data/totals/v1/p=prj_sandbox", "var/lib/docgauge/export.log",
-		"var/lib/docgauge/jobs.log", "var/lib/prometheus/node-exporter/docgauge.prom",
-	} {
+	for _, path := range []string{"var/lib/docgauge/data/totals/v1/p=prj_sandbox", "var/lib/prometheus/node-exporter/docgauge.prom"} {
 		if _, err := os.Stat(filepath.Join(root, path)); err != nil {
 			t.Error(err)
 		}
 	}
-	info, err := os.Stat(filepath.Join(root, "etc/docgauge/api_key"))
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the key: %v, %v, want mode 0600", info, err)
+	for _, name := range []string{"key", "docgauge.env"} {
+		info, err := os.Stat(filepath.Join(root, "etc/docgauge", name))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v, want mode 0600", name, info, err)
+		}
+	}
+}
+
+// crontab finds the command of a line of a crontab.
+var crontab = regexp.MustCompile(`(?m)^[0-9*/]+ \S+ \S+ \S+ \S+  (.*)$`)
+
+// below makes the paths of the pages those below root, and their service that of a test.
+func below(root, url string, more ...string) *strings.Replacer {
+	return strings.NewReplacer(append(more, "/etc/docgauge", root+"/etc/docgauge", "/var/lib/", root+"/var/lib/",
+		"/usr/local/bin/", root+"/usr/local/bin/", "https://api.example.com", url, "prj_a", "prj_sandbox")...)
+}
+
+// TestCrontab has Debian's cron run the line of the page, in directories of its own, at
+// the next full minute.
+func TestCrontab(t *testing.T) {
+	t.Parallel()
+	if testing.Short() || os.Geteuid() != 0 {
+		t.Skip("cron is run as root, and waits for the next minute")
+	}
+	cron := tool(t, "cron", "-f")
+	root := install(t, t.TempDir(), engines.Docgauge(t))
+	at, spool := sandbox(t), t.TempDir()
+	write(t, filepath.Join(root, "etc/docgauge/docgauge.env"), strings.NewReplacer("$URL", at["DOCGAUGE_BASE_URL"], "$KEY", at["DOCGAUGE_API_KEY"], "$DIR", root).Replace(
+		"DOCGAUGE_BASE_URL=$URL\nDOCGAUGE_API_KEY='$KEY'\nDOCGAUGE_PROJECTS=prj_sandbox\nDOCGAUGE_SCHEDULE=\"17 * * * *\"\nDOCGAUGE_STATE_DIR=$DIR/state\nDOCGAUGE_PARQUET_URL=$DIR/data\n"), 0o600)
+	for _, b := range blocksOf(t, "../docs/cron.md") {
+		if strings.Contains(b.mark, "TestCrontab") {
+			write(t, filepath.Join(spool, "root"), "* * * * *  "+crontab.FindStringSubmatch(below(root, "").Replace(b.text))[1]+"\n", 0o600)
+		}
+	}
+	write(t, filepath.Join(root, "empty"), "", 0o644)
+	script := `mount --bind "$1" /var/spool/cron/crontabs && mount -t tmpfs none /run && mount -t tmpfs none /etc/cron.d && mount --bind "$2" /etc/crontab || exit 77; shift 2; exec "$@"`
+	cmd := tool(t, "unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c", script, "sh", spool, filepath.Join(root, "empty")}, cron.Args...)...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	for deadline := time.Now().Add(patience); ; {
+		if _, err := os.Stat(filepath.Join(root, "data/totals/v1/p=prj_sandbox")); err == nil {
+			return
+		}
+		select {
+		case err := <-ended:
+			t.Skipf("NOT TESTED: cron cannot be run in directories of its own: %v", err)
+		case <-time.After(100 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("cron exported nothing")
+		}
 	}
 }

@@ -102,7 +102,11 @@ func checkSpec(spec string) error {
 	}
 	got := strings.Fields(spec)
 	if len(got) != len(fields) {
-		return fmt.Errorf("it has %d fields, not %d", len(got), len(fields))
+		noun := "fields"
+		if len(got) == 1 {
+			noun = "field"
+		}
+		return fmt.Errorf("it has %d %s, not %d", len(got), noun, len(fields))
 	}
 	for i, field := range got {
 		for e := range strings.SplitSeq(field, ",") {

@@ -93,7 +93,7 @@ func TestParseCronRefuses(t *testing.T) {
 		"  \t":                            "it is empty",
 		"17 * * *":                        "it has 4 fields, not 5",
 		"0 17 * * * *":                    "it has 6 fields, not 5",
-		"hourly":                          "it has 1 fields, not 5",
+		"hourly":                          "it has 1 field, not 5",
 		"60 * * * *":                      "above maximum (59)",
 		"* 24 * * *":                      "above maximum (23)",
 		"* * 0 * *":                       "below minimum (1)",

@@ -20,5 +20,5 @@ if [ -z "$to" ]; then
 	systemd-sysusers docgauge.conf
 	systemctl daemon-reload
 fi
-echo "Now: edit $to/etc/docgauge/docgauge.env, put the key into $to/etc/docgauge/api_key (mode 0600),"
+echo "Now: edit $to/etc/docgauge/docgauge.env, put the key into $to/etc/docgauge/key (mode 0600),"
 echo "then: systemctl enable --now docgauge.service   or   docgauge-export.timer"

@@ -35,7 +35,7 @@ func (a *Program) demoCommand() *cobra.Command {
 	var stay bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "run the sandbox, export three months from it, and show the result",
+		Short: "export three months from a sandbox, and show the result",
 		Long: `demo starts the sandbox on a free port of this machine, exports the last 90 days
 from it over HTTP into Parquet files, and prints a summary. Nothing else is
 needed. Without --dir the files are written to a new temporary directory, which is

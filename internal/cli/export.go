@@ -36,9 +36,9 @@ With --from and --to exactly the windows inside [from,to) are read, again if the
 were read before, and nothing else.
 
 ` + exitCodes,
-		Example: `  docgauge export                                     what is due, as far as the budget goes
-  docgauge export --wait                              continue across budget pauses until nothing is due
-  docgauge export --from 2026-10-01 --to 2026-11-01   read October again
+		Example: `  docgauge export           what is due, as far as the budget goes
+  docgauge export --wait    continue across budget pauses until nothing is due
+  docgauge export --from 2026-10-01 --to 2026-11-01    read October again
   docgauge export --windows day --project prj_a`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -23,7 +23,7 @@ func (a *Program) jobsRunCommand() *cobra.Command {
 	var wait, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "send the prompts that may be sent, and follow the jobs at work: one pass",
+		Short: "one pass: send what may be sent, and follow the jobs at work",
 		Long: `run does one pass: it reads the jobs that are due, sends the follow-ups of those that
 are completed, and sends the prompts that may be sent, within the caps
 DOCGAUGE_MAX_JOBS_PER_DAY and DOCGAUGE_MAX_ACTIVE_JOBS. With --wait it makes further

@@ -39,7 +39,7 @@ type statusLine struct {
 // showStatus shows the line if standard error is a terminal, until end is called.
 func (a *Program) showStatus(ctx context.Context, r *queueRunner) *statusLine {
 	terminal, ok := a.Err.(*os.File)
-	if !ok || !render.IsTerminal(a.Err) || os.Getenv("TERM") == "dumb" || runtime.GOOS == "windows" {
+	if a.quiet || !ok || !render.IsTerminal(a.Err) || os.Getenv("TERM") == "dumb" || runtime.GOOS == "windows" {
 		return nil
 	}
 	l := &statusLine{app: a, run: r, terminal: terminal}

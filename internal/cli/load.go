@@ -30,7 +30,7 @@ func (a *Program) loadCommand() *cobra.Command {
 	var l loadOptions
 	cmd := &cobra.Command{
 		Use:   "load --sink S",
-		Short: "fill a sink from the Parquet archive, without a request to the service",
+		Short: "fill a sink from the Parquet archive, without a request",
 		Long: `load copies windows from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive,
 into a sink: a new ClickHouse server, or with --sink parquet another directory or
 bucket. No request is sent to the service. Windows that the sink has, in this or a
@@ -39,7 +39,8 @@ was interrupted. Each window is committed whole.
 
   docgauge load --sink clickhouse
   docgauge load --sink clickhouse --from 2026-01-01 --to 2026-07-01
-  DOCGAUGE_PARQUET_URL=s3://bucket/docs docgauge load --sink parquet --archive ./data
+  export DOCGAUGE_PARQUET_URL=s3://bucket/docs
+  docgauge load --sink parquet --archive ./data
 
 ` + exitCodes,
 		Args: noArgs,

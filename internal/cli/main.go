@@ -42,6 +42,9 @@ type Program struct {
 	logTo    *switchWriter
 	// said is the log that lines for people become in JSON mode; nil in text mode.
 	said *slog.Logger
+	// file has the settings of --env-file.
+	file  *config.EnvFile
+	quiet bool
 	// observe is told each step of an export; only tests set it.
 	observe func(export.Event)
 }
@@ -49,7 +52,7 @@ type Program struct {
 // ready returns the program with all that commands use.
 func (p Program) ready(now func() time.Time) *Program {
 	p.now, p.progress = now, render.NewProgress(p.Err, now)
-	p.logTo = &switchWriter{to: p.progress}
+	p.logTo, p.file = &switchWriter{to: p.progress}, new(config.EnvFile)
 	return &p
 }
 
@@ -120,12 +123,29 @@ func exitCode(err error) int {
 
 // config reads the settings; n says which the command requires.
 func (a *Program) config(n config.Need) (config.Config, error) {
-	c, err := config.Load(n, a.now())
+	c, err := a.file.Load(n, a.now())
+	c.Build = a.build()
+	if a.quiet {
+		c.LogLevel = max(c.LogLevel, slog.LevelWarn)
+	}
 	if c.LogFormat == "json" {
 		a.speakJSON(c.LogLevel)
 	}
-	c.Build = a.build()
+	if a.quiet {
+		a.progress.Quiet()
+	}
+	for _, text := range c.Warnings {
+		a.logger(c).Warn(text)
+	}
 	return c, err
+}
+
+// note tells a person on standard error what is no result and no log line; --quiet
+// leaves it out.
+func (a *Program) note(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.Err, "docgauge: "+format+"\n", args...)
+	}
 }
 
 func (a *Program) logger(c config.Config) *slog.Logger {

@@ -37,6 +37,7 @@ func (a *Program) writeManual(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	root.Long += "\n\n" + configurationTopic().Long // a help topic has no page of its own
 	each(root, func(cmd *cobra.Command) {
 		cmd.DisableAutoGenTag = true
 		cmd.Long = markdown(cmd.Long)

@@ -36,7 +36,7 @@ func (a *Program) openmetricsCommand() *cobra.Command {
 	var t openmetricsOptions
 	cmd := &cobra.Command{
 		Use:   "openmetrics",
-		Short: "write history from the archive as OpenMetrics text, for Prometheus",
+		Short: "write history as OpenMetrics text, for Prometheus",
 		Long: `openmetrics writes what the gauges of visitors would have shown in the past, as
 OpenMetrics text for promtool, to standard output. It is made from the Parquet
 archive, DOCGAUGE_PARQUET_URL or --archive: no request is sent to the service, and
@@ -48,8 +48,10 @@ the text does not end in # EOF, and promtool refuses it.
 
 ` + exitCodes,
 		Example: `  docgauge openmetrics --from 2026-10-01 --to 2026-11-01 >history.om
-  promtool tsdb create-blocks-from openmetrics --max-block-duration=744h history.om DATA
-  docgauge openmetrics --pages 50 --label job=docgauge --label instance=docs:9817 >history.om`,
+  promtool tsdb create-blocks-from openmetrics --max-block-duration=744h \
+    history.om DATA
+  docgauge openmetrics --pages 50 --label job=docgauge \
+    --label instance=docs:9817 >history.om`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.openmetrics(cmd.Context(), t) },
 	}
@@ -83,7 +85,7 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 	if err != nil {
 		return fmt.Errorf("%w\nthe history is not complete: do not use it", err)
 	}
-	fmt.Fprintf(a.Err, "docgauge: wrote %s as %s samples of %s series, from %s\n",
+	a.note("wrote %s as %s samples of %s series, from %s",
 		format.Plural(s.Windows, "window"), format.Commas(s.Samples), format.Commas(int64(s.Series)), from.Location())
 	return nil
 }

@@ -45,13 +45,17 @@ func generated(t *testing.T, path, name, want string) {
 	}
 }
 
-// variableMarkdown is the table of variables.
+// variableMarkdown has a table of variables for each group.
 func variableMarkdown() string {
 	var b strings.Builder
-	b.WriteString("| variable | default | meaning |\n|---|---|---|\n")
+	group := ""
 	for _, v := range config.Variables() {
 		if v.Meaning == "" {
 			continue
+		}
+		if v.Group != group {
+			group = v.Group
+			b.WriteString("\n### " + group + "\n\n| variable | default | meaning |\n|---|---|---|\n")
 		}
 		def := "—"
 		if v.Default != "" {
@@ -59,5 +63,5 @@ func variableMarkdown() string {
 		}
 		b.WriteString("| `" + v.Name + "` | " + def + " | " + strings.ReplaceAll(v.Meaning, "<prefix>_<secret>", "`<prefix>_<secret>`") + " |\n")
 	}
-	return b.String()
+	return b.String() + "\n"
 }

@@ -100,8 +100,8 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	if err := replaceFile(o.out, page.Bytes()); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	_, err = fmt.Fprintf(a.Err, "docgauge: wrote %s, from %s\n", o.out, from.Location())
-	return err
+	a.note("wrote %s, from %s", o.out, from.Location())
+	return nil
 }
 
 func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Sink, o reportOptions) (r report.Report, err error) {

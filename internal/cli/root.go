@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,73 +18,109 @@ newest numbers as Prometheus metrics. Nothing is lost, nothing is written twice,
 no request is wasted. It also runs prompt files as agent jobs, each exactly once.
 
 Try it without an account:
-  docgauge demo                 a local service, an export from it, and a summary
-  docgauge demo --serve         the same, then a status page and metrics
-  docgauge sandbox              the local service alone; prints the environment variables to set
+  docgauge demo                a local service, an export from it, and a summary
 
 Use it, as an hourly cron job or as a daemon:
-  export DOCGAUGE_BASE_URL=https://api.example.com
-  export DOCGAUGE_API_KEY_FILE=/etc/docgauge/key DOCGAUGE_PROJECTS=prj_a
-  docgauge check && docgauge plan && docgauge export && docgauge status
-  docgauge serve`
+  docgauge init                asks for what it needs, and writes docgauge.env
+  docgauge --env-file docgauge.env export
+  docgauge --env-file docgauge.env serve
+
+docgauge is configured by environment variables, or by a file of them that
+--env-file names: docgauge help configuration.`
 
 const exitCodes = `Exit codes: 0 done, nothing due, or the rest deferred by the budget; 1 failed;
 2 bad usage or configuration, nothing done; 3 another process holds the state.`
 
+// groupOperate is the group of commands for operators.
+const groupOperate = "Operate"
+
+// helpWidth is the width that every help text fits, in columns.
+const helpWidth = 80
+
 func (a *Program) root() *cobra.Command {
+	envFile, version := "", false
 	root := &cobra.Command{
 		Use:           "docgauge",
 		Short:         "export documentation analytics, whole windows inside a request budget",
-		Long:          about + "\n\nConfiguration (environment variables):\n" + variableHelp() + "\n" + exitCodes,
+		Long:          about + "\n\n" + exitCodes,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		// How many letters of a mistyped command may be wrong for a suggestion.
 		SuggestionsMinimumDistance: 2,
 
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return a.readEnvFile(envFile, cmd.Flags().Changed("env-file"))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				return a.printVersion()
+			}
+			return cmd.Help()
+		},
 	}
+	f := root.PersistentFlags()
+	f.StringVar(&envFile, "env-file", "", "file of settings, KEY=VALUE lines; the environment wins (or DOCGAUGE_ENV_FILE)")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "only warnings and errors on standard error, and no progress bar")
+	root.Flags().BoolVarP(&version, "version", "v", false, "print version, revision and Go version")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w\n`%s --help` lists the flags", err, cmd.CommandPath())}
 	})
-	root.AddCommand(a.exportCommand(), a.serveCommand(), a.healthcheckCommand(), a.planCommand(), a.statusCommand(), a.checkCommand(), a.loadCommand(), a.jobsCommand(), a.openmetricsCommand(), a.reportCommand(), a.topCommand(), a.historyCommand(), a.sinksCommand(), a.verifyCommand(),
-		a.sandboxCommand(), a.demoCommand(), a.versionCommand(), a.manCommand())
+	group := func(title string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: title, Title: title + ":"})
+		for _, c := range commands {
+			c.GroupID = title
+		}
+		root.AddCommand(commands...)
+	}
+	group("Try it without an account", a.demoCommand(), a.sandboxCommand())
+	group("Set it up", a.initCommand(), a.configCommand(), a.checkCommand())
+	group("Export", a.planCommand(), a.exportCommand(), a.serveCommand(), a.loadCommand())
+	group("Look at the numbers", a.topCommand(), a.historyCommand(), a.statusCommand(), a.reportCommand(), a.openmetricsCommand())
+	group("Agent jobs", a.jobsCommand())
+	group(groupOperate, a.verifyCommand(), a.sinksCommand(), a.healthcheckCommand(), a.versionCommand())
+	root.AddCommand(a.manCommand(), configurationTopic())
+	helpTexts(root)
+	root.SetHelpCommandGroupID(groupOperate)
 	completions(root)
 	return root
 }
 
-// noArgs refuses arguments with exit code 2.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
+// readEnvFile reads the file of settings that the flag or the environment names, and
+// applies it. What is wrong with it is said together with the rest of the configuration.
+func (a *Program) readEnvFile(path string, given bool) error {
+	switch {
+	case given && path == "":
+		return usageError{errors.New("--env-file: want the path of a file")}
+	case !given:
+		path = os.Getenv("DOCGAUGE_ENV_FILE")
+	}
+	if path == "" {
 		return nil
 	}
-	if cmd.HasParent() {
-		return usageError{fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args)}
-	}
-	hint := ""
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = fmt.Sprintf("; did you mean %s?", strings.Join(near, " or "))
-	}
-	return usageError{fmt.Errorf("unknown command %q%s\n`docgauge --help` lists the commands", args[0], hint)}
+	a.file = config.ReadEnvFile(path)
+	return a.file.Apply()
 }
 
-func variableHelp() string {
-	var b strings.Builder
-	wide := 0
-	for _, v := range config.Variables() {
-		if v.Meaning != "" {
-			wide = max(wide, len(v.Name))
-		}
+// noArgs refuses arguments, and unknown commands, with exit code 2.
+func noArgs(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.HasAvailableSubCommands():
+		return unknownCommand(cmd, args[0])
 	}
-	for _, v := range config.Variables() {
-		if v.Meaning == "" {
-			continue
-		}
-		fmt.Fprintf(&b, "  %-*s  %s", wide, v.Name, v.Meaning)
-		if v.Default != "" {
-			fmt.Fprintf(&b, " [%s]", v.Default)
-		}
-		b.WriteString("\n")
+	return usageError{fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args)}
+}
+
+// unknownCommand is the error of a command that parent does not have.
+func unknownCommand(parent *cobra.Command, name string) error {
+	path, hint := strings.TrimPrefix(parent.CommandPath()+" "+name, parent.Root().Name()+" "), ""
+	if parent.SuggestionsMinimumDistance == 0 {
+		parent.SuggestionsMinimumDistance = parent.Root().SuggestionsMinimumDistance
 	}
-	return b.String()
+	if near := parent.SuggestionsFor(name); len(near) > 0 {
+		hint = fmt.Sprintf("; did you mean %s?", strings.Join(near, " or "))
+	}
+	return usageError{fmt.Errorf("unknown command %q%s\n`%s --help` lists the commands", path, hint, parent.CommandPath())}
 }

@@ -63,6 +63,9 @@ func (a *Program) sandboxCommand() *cobra.Command {
   docgauge sandbox --repo ~/docs --agent-cmd my-agent --agent-env MY_AGENT_KEY`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(a.file.Problems) > 0 {
+				return a.file.Problems
+			}
 			var errDates, errMoving error
 			c.Faults.BadWindows, errDates = parseDates("bad-window", badWindows)
 			if cmd.Flags().Changed("moving-days") && c.Faults.Moving == 0 {
@@ -114,7 +117,6 @@ func groupFlags(cmd *cobra.Command, groups ...flagGroup) {
 		cmd.Flags().AddFlagSet(g.flags)
 	}
 	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
-		const width = 80
 		others := pflag.NewFlagSet("", pflag.ContinueOnError)
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if !slices.ContainsFunc(groups, func(g flagGroup) bool { return g.flags.Lookup(f.Name) != nil }) {
@@ -125,7 +127,7 @@ func groupFlags(cmd *cobra.Command, groups ...flagGroup) {
 		fmt.Fprintf(w, "Usage:\n  %s\n\nExamples:\n%s\n", cmd.UseLine(), cmd.Example)
 		for _, g := range slices.Concat([]flagGroup{{"Flags", others}}, groups, []flagGroup{{"Global Flags", cmd.InheritedFlags()}}) {
 			if g.flags.HasAvailableFlags() {
-				fmt.Fprintf(w, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(width))
+				fmt.Fprintf(w, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(helpWidth))
 			}
 		}
 		return nil
@@ -272,6 +274,7 @@ func (a *Program) sandbox(
 			return errors.Join(err, ln.Close())
 		}
 	}
-	fmt.Fprintf(a.Err, "docgauge: sandbox is listening; stop it with Ctrl-C\ndocgauge: its page for browsers is %s/\n", url)
+	a.note("sandbox is listening; stop it with Ctrl-C")
+	a.note("its page for browsers is %s/", url)
 	return s.Serve(ctx, ln)
 }

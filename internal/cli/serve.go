@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"os/signal"
 	"syscall"
 
@@ -26,8 +25,8 @@ and serves on DOCGAUGE_LISTEN_ADDRESS
   /api/v1/windows, /api/v1/pages, /api/v1/jobs
              the numbers, as JSON or, with ?format=csv, CSV
   /healthz   200 while the process answers
-  /readyz    200 while the state is open, the last run is not older than two firings
-             of the schedule and the sinks are reachable, else 503 and the reason
+  /readyz    200 while the state is open, the last run is not older than two
+             firings of the schedule and the sinks answer, else 503 and why
 
 Metrics are served from memory and rebuilt from the state after each commit: a scrape
 never sends a request to the service, and after a restart everything is there again
@@ -51,7 +50,7 @@ changes and at SIGHUP.
 			}
 			o.Listening = func(url string) {
 				if render.IsTerminal(a.Err) { // the log has it too
-					fmt.Fprintf(a.Err, "docgauge: status page and metrics at %s/ and %s/metrics; stop with Ctrl-C\n", url, url)
+					a.note("status page and metrics at %s/ and %s/metrics; stop with Ctrl-C", url, url)
 				}
 			}
 			return a.serve(cmd.Context(), c, o)

@@ -92,7 +92,7 @@ type unverified struct {
 }
 
 func (a *Program) status(ctx context.Context, sel coverage.Selection, asJSON bool) error {
-	c, err := a.config(config.NeedProjects)
+	c, err := a.config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
@@ -105,6 +105,12 @@ func (a *Program) statusOf(ctx context.Context, c config.Config, sel coverage.Se
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if len(c.Projects) == 0 {
+		// Whoever looks at a state need not have the settings of the job that fills it.
+		if c.Projects, err = ledgerProjects(ctx, db); err != nil {
+			return err
+		}
+	}
 	report, err := newStatusReport(ctx, db, c, sel, a.now())
 	if err != nil {
 		return err
@@ -114,6 +120,20 @@ func (a *Program) statusOf(ctx context.Context, c config.Config, sel coverage.Se
 	}
 	report.words = a.wording(c)
 	return a.printStatus(report)
+}
+
+// ledgerProjects are the projects of the ledger, in order. Without any there is nothing
+// to show.
+func ledgerProjects(ctx context.Context, db *state.DB) (ids []string, err error) {
+	entries, err := db.Entries(ctx)
+	for _, e := range entries {
+		ids = append(ids, e.Project)
+	}
+	slices.Sort(ids)
+	if ids = slices.Compact(ids); err == nil && len(ids) == 0 {
+		err = config.Problems{"DOCGAUGE_PROJECTS: missing, and DOCGAUGE_STATE_DIR has no window of any project"}
+	}
+	return ids, err
 }
 
 func newStatusReport(ctx context.Context, db *state.DB, c config.Config, sel coverage.Selection, now time.Time) (r statusReport, err error) {
@@ -292,11 +312,11 @@ func (a *Program) rebuild(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.Err, "docgauge: %s read back from the sinks\n", format.Plural(done.Windows, "window"))
+	a.note("%s read back from the sinks", format.Plural(done.Windows, "window"))
 	if done.Forgotten > 0 {
-		_, err = fmt.Fprintf(a.Err, "docgauge: %s forgotten that no sink holds any more\n", format.Plural(done.Forgotten, "window"))
+		a.note("%s forgotten that no sink holds any more", format.Plural(done.Forgotten, "window"))
 	}
-	return err
+	return nil
 }
 
 // moveDamaged moves a damaged database away, under the export lock.

@@ -30,7 +30,7 @@ func (a *Program) topCommand() *cobra.Command {
 	var o topOptions
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "show the most read pages, and what changed since the window before",
+		Short: "show the most read pages, and what changed",
 		Long: `top shows the pages that people and AI agents read most in the newest complete
 window, or in the one that contains --at (of rolling windows: that ends with it),
 each with its change since the window before. Below them are the pages that rose

@@ -16,12 +16,14 @@ func (a *Program) versionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "print version, revision and Go version",
 		Args:  noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			b := a.build()
-			_, err := fmt.Fprintf(a.Out, "docgauge %s (revision %s, %s %s/%s)\n", b.Version, b.Revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
-		},
+		RunE:  func(*cobra.Command, []string) error { return a.printVersion() },
 	}
+}
+
+func (a *Program) printVersion() error {
+	b := a.build()
+	_, err := fmt.Fprintf(a.Out, "docgauge %s (revision %s, %s %s/%s)\n", b.Version, b.Revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
 }
 
 // build says which build this is. The linker sets the commit where the build has no

@@ -26,7 +26,13 @@ import (
 	"github.com/docgauge/docgauge/sinks/parquet"
 )
 
-const prefix = "DOCGAUGE"
+const (
+	prefix = "DOCGAUGE"
+	// envFileVariable names a file of settings, as --env-file does.
+	envFileVariable = prefix + "_ENV_FILE"
+	// openWindowsVariable is the only variable whose empty value has a meaning.
+	openWindowsVariable = prefix + "_OPEN_WINDOWS"
+)
 
 // MaxTopPages is how many pages of a newest window the state keeps, so that
 // DOCGAUGE_TOP_PAGES can be raised up to it without reading anything again.
@@ -38,31 +44,29 @@ const defaultDays = 90
 
 // Config holds the settings: one field per environment variable. The tables in the
 // documentation and in --help are made from it. A secret has a second field, whose
-// name ends in File, for the file that holds it.
+// name ends in File, for the file that holds it. A group begins at the field that
+// names it.
 type Config struct {
-	BaseURL           string       `envconfig:"BASE_URL" desc:"base URL of the service; https, http only for a loopback host"`
+	BaseURL           string       `group:"Platform" envconfig:"BASE_URL" desc:"base URL of the service; https, http only for a loopback host"`
 	APIKey            Secret       `envconfig:"API_KEY" desc:"admin key, <prefix>_<secret>; or DOCGAUGE_API_KEY_FILE, a file that holds it"`
 	APIKeyFile        string       `envconfig:"API_KEY_FILE" desc:"-"`
-	WriteAPIKey       Secret       `envconfig:"WRITE_API_KEY" desc:"separate key for agent jobs; or DOCGAUGE_WRITE_API_KEY_FILE"`
-	WriteAPIKeyFile   string       `envconfig:"WRITE_API_KEY_FILE" desc:"-"`
 	APIKeyExpires     OptionalDate `envconfig:"API_KEY_EXPIRES" desc:"date on which the key expires, YYYY-MM-DD"`
 	Projects          Projects     `envconfig:"PROJECTS" desc:"comma-separated project ids"`
 	ProjectNames      ProjectNames `envconfig:"PROJECT_NAMES" desc:"names that people are shown for the projects: prj_a=Product docs,prj_b=…; never in paths or labels"`
-	Windows           Windows      `envconfig:"WINDOWS" default:"day,week,month,28d:totals" desc:"granularities to export: day, week (ISO, from Monday), month, Nd (rolling, N complete days); :totals reads site totals only"`
+	Windows           Windows      `group:"Windows and budget" envconfig:"WINDOWS" default:"day,week,month,28d:totals" desc:"granularities to export: day, week (ISO, from Monday), month, Nd (rolling, N complete days); :totals reads site totals only"`
 	OpenWindows       OpenWindows  `envconfig:"OPEN_WINDOWS" default:"day" desc:"granularities (day, week, month) whose running window is read for the gauges; empty = none"`
 	Since             OptionalDate `envconfig:"SINCE" desc:"first date to backfill (default 90 days ago); the newest two windows of each granularity are read even if they begin earlier"`
 	Settle            Duration     `envconfig:"SETTLE" default:"72h" desc:"how long after its end a window can still change"`
 	Budget            Count        `envconfig:"BUDGET" default:"90" desc:"analytics requests per sliding hour, all projects together; 0 = unlimited"`
-	AgentBudget       Count        `envconfig:"AGENT_BUDGET" default:"90" desc:"prompts and follow-ups sent per sliding hour and project; 0 = unlimited"`
 	MinInterval       Duration     `envconfig:"MIN_INTERVAL" default:"0s" desc:"least time between two requests"`
 	Concurrency       Count        `envconfig:"CONCURRENCY" default:"4" desc:"requests in flight"`
 	Timeout           Duration     `envconfig:"TIMEOUT" default:"60s" desc:"time limit of one request"`
-	Sinks             Sinks        `envconfig:"SINKS" default:"parquet" desc:"where windows go: parquet, clickhouse, or both"`
+	Sinks             Sinks        `group:"Sinks" envconfig:"SINKS" default:"parquet" desc:"where windows go: parquet, clickhouse, or both"`
 	ParquetURL        string       `envconfig:"PARQUET_URL" default:"./data" desc:"directory, or s3://bucket/prefix[?region=&endpoint=&path_style=]; S3 credentials as the AWS CLI finds them"`
 	ClickHouseDSN     Secret       `envconfig:"CLICKHOUSE_DSN" desc:"clickhouse://[user:password@]host:9000/database[?secure=true] or https://…:8443/database; or DOCGAUGE_CLICKHOUSE_DSN_FILE"`
 	ClickHouseDSNFile string       `envconfig:"CLICKHOUSE_DSN_FILE" desc:"-"`
 	ClickHouseCluster string       `envconfig:"CLICKHOUSE_CLUSTER" desc:"ClickHouse cluster name; creates Replicated and Distributed tables"`
-	Schedule          Cron         `envconfig:"SCHEDULE" default:"17 * * * *" desc:"when serve exports: cron, five fields, UTC"`
+	Schedule          Cron         `group:"Serve and metrics" envconfig:"SCHEDULE" default:"17 * * * *" desc:"when serve exports: cron, five fields, UTC"`
 	RunTimeout        Duration     `envconfig:"RUN_TIMEOUT" default:"6h" desc:"time limit of one export under serve; the next one continues"`
 	ListenAddress     string       `envconfig:"LISTEN_ADDRESS" default:"127.0.0.1:9817" desc:"address serve listens on; port 0 picks a free one"`
 	WebConfigFile     string       `envconfig:"WEB_CONFIG_FILE" desc:"TLS and basic auth of serve, in the format of the Prometheus exporter-toolkit"`
@@ -70,13 +74,16 @@ type Config struct {
 	Textfile          string       `envconfig:"TEXTFILE" desc:"file ending in .prom that export writes for node_exporter's textfile collector"`
 	PushgatewayURL    Secret       `envconfig:"PUSHGATEWAY_URL" desc:"Pushgateway that export pushes to, http://host:9091[/metrics/job/NAME[/LABEL/VALUE…]]; or DOCGAUGE_PUSHGATEWAY_URL_FILE"`
 	PushgatewayFile   string       `envconfig:"PUSHGATEWAY_URL_FILE" desc:"-"`
-	PromptsDir        string       `envconfig:"PROMPTS_DIR" desc:"folder of prompt files, each of which becomes an agent job; unset = no queue"`
+	PromptsDir        string       `group:"Agent jobs" envconfig:"PROMPTS_DIR" desc:"folder of prompt files, each of which becomes an agent job; unset = no queue"`
 	PromptsOnNewState NewState     `envconfig:"PROMPTS_ON_NEW_STATE" default:"refuse" desc:"what to do when there are prompt files but the state has no job history: refuse, submit (send them), skip (treat them as done)"`
+	WriteAPIKey       Secret       `envconfig:"WRITE_API_KEY" desc:"separate key for agent jobs; or DOCGAUGE_WRITE_API_KEY_FILE"`
+	WriteAPIKeyFile   string       `envconfig:"WRITE_API_KEY_FILE" desc:"-"`
+	AgentBudget       Count        `envconfig:"AGENT_BUDGET" default:"90" desc:"prompts and follow-ups sent per sliding hour and project; 0 = unlimited"`
 	MaxJobsPerDay     Count        `envconfig:"MAX_JOBS_PER_DAY" default:"10" desc:"agent jobs begun within 24 hours, all projects together"`
 	MaxActiveJobs     Count        `envconfig:"MAX_ACTIVE_JOBS" default:"3" desc:"agent jobs at work at once, all projects together"`
 	PollInterval      Duration     `envconfig:"POLL_INTERVAL" default:"15s" desc:"time between two polls of an agent job; grows to 5 minutes"`
 	JobPath           string       `envconfig:"JOB_PATH" default:"/v2/agent/{projectId}/job/{id}" desc:"path for fetching an agent job (not fixed by the API specification)"`
-	NotifyURL         Secret       `envconfig:"NOTIFY_URL" desc:"webhook that is told when exports fail, keys expire or agent jobs end; or DOCGAUGE_NOTIFY_URL_FILE"`
+	NotifyURL         Secret       `group:"Notifications" envconfig:"NOTIFY_URL" desc:"webhook that is told when exports fail, keys expire or agent jobs end; or DOCGAUGE_NOTIFY_URL_FILE"`
 	NotifyURLFile     string       `envconfig:"NOTIFY_URL_FILE" desc:"-"`
 	NotifySecret      Secret       `envconfig:"NOTIFY_SECRET" desc:"HMAC-SHA256 key that signs the notifications; or DOCGAUGE_NOTIFY_SECRET_FILE"`
 	NotifySecretFile  string       `envconfig:"NOTIFY_SECRET_FILE" desc:"-"`
@@ -84,12 +91,16 @@ type Config struct {
 	Digest            Cron         `envconfig:"DIGEST" desc:"when the webhook gets a digest of the newest week of each project: cron, five fields, UTC; unset = never"`
 	PingURL           Secret       `envconfig:"PING_URL" desc:"cron monitor that gets a GET after each good export, with /fail after a bad one; or DOCGAUGE_PING_URL_FILE"`
 	PingURLFile       string       `envconfig:"PING_URL_FILE" desc:"-"`
-	StateDir          string       `envconfig:"STATE_DIR" default:"./state" desc:"ledger, budget and spool; mode 0700"`
+	StateDir          string       `group:"State and logs" envconfig:"STATE_DIR" default:"./state" desc:"ledger, budget and spool; mode 0700"`
 	SpoolMax          Bytes        `envconfig:"SPOOL_MAX" default:"1GiB" desc:"spool size at which exporting pauses"`
 	LogLevel          slog.Level   `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	LogFormat         LogFormat    `envconfig:"LOG_FORMAT" default:"text" desc:"text or json"`
 
+	EnvFile string `envconfig:"ENV_FILE" desc:"file of settings, KEY=VALUE lines; as --env-file"`
+
 	Build Build `ignored:"true" desc:"-"`
+	// Warnings say what works and should not stay as it is.
+	Warnings []string `ignored:"true" desc:"-"`
 }
 
 // Build is what the program says of itself.
@@ -125,9 +136,13 @@ const (
 )
 
 // Load reads the environment. The error is of type [Problems].
-func Load(n Need, now time.Time) (Config, error) {
-	var c Config
-	var p Problems
+func Load(n Need, now time.Time) (Config, error) { return new(EnvFile).Load(n, now) }
+
+// Load reads the environment, which has the variables of the file after Apply. The error
+// is of type [Problems], has those of the file too, and names the line of each value.
+func (f *EnvFile) Load(n Need, now time.Time) (Config, error) {
+	c := Config{Warnings: slices.Clone(f.Warnings)}
+	p := slices.Clone(f.Problems)
 	checkNames(&p)
 	dropEmpty()
 	process(&c, &p)
@@ -137,6 +152,7 @@ func Load(n Need, now time.Time) (Config, error) {
 	if n&NeedServer != 0 {
 		p.join(server.Check(c.Server()))
 	}
+	f.locate(p)
 	if len(p) > 0 {
 		return c, p
 	}
@@ -167,17 +183,29 @@ func (c Config) Server() server.Config {
 }
 
 // Variable is an environment variable, as the documentation lists it. A variable
-// that ends in _FILE has no meaning of its own.
-type Variable struct{ Name, Default, Meaning string }
+// that ends in _FILE and holds a secret's file has no meaning of its own.
+type Variable struct {
+	Name, Default, Meaning string
+	// Group is the heading that the variable is listed under. Those of one group are
+	// next to each other.
+	Group string
+	// Secret reports whether the value is never shown.
+	Secret bool
+}
 
 // Variables returns all variables.
 func Variables() []Variable {
 	t := reflect.TypeFor[Config]()
 	var out []Variable
+	group := ""
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
+		group = cmp.Or(tag.Get("group"), group)
 		if name := tag.Get("envconfig"); name != "" {
-			out = append(out, Variable{prefix + "_" + name, tag.Get("default"), strings.TrimPrefix(tag.Get("desc"), "-")})
+			out = append(out, Variable{
+				prefix + "_" + name, tag.Get("default"), strings.TrimPrefix(tag.Get("desc"), "-"), group,
+				t.Field(i).Type == reflect.TypeFor[Secret](),
+			})
 		}
 	}
 	return out
@@ -202,7 +230,7 @@ func checkNames(p *Problems) {
 // OPEN_WINDOWS has a meaning.
 func dropEmpty() {
 	for _, v := range Variables() {
-		if text, set := os.LookupEnv(v.Name); set && text == "" && v.Name != prefix+"_OPEN_WINDOWS" {
+		if text, set := os.LookupEnv(v.Name); set && text == "" && v.Name != openWindowsVariable {
 			os.Unsetenv(v.Name)
 		}
 	}
@@ -210,16 +238,16 @@ func dropEmpty() {
 
 // readSecrets reads the secrets that are given as files.
 func (c *Config) readSecrets(p *Problems) {
-	readSecret(p, "DOCGAUGE_API_KEY", &c.APIKey, c.APIKeyFile)
-	readSecret(p, "DOCGAUGE_CLICKHOUSE_DSN", &c.ClickHouseDSN, c.ClickHouseDSNFile)
-	readSecret(p, "DOCGAUGE_WRITE_API_KEY", &c.WriteAPIKey, c.WriteAPIKeyFile)
-	readSecret(p, "DOCGAUGE_NOTIFY_URL", &c.NotifyURL, c.NotifyURLFile)
-	readSecret(p, "DOCGAUGE_NOTIFY_SECRET", &c.NotifySecret, c.NotifySecretFile)
-	readSecret(p, "DOCGAUGE_PING_URL", &c.PingURL, c.PingURLFile)
-	readSecret(p, "DOCGAUGE_PUSHGATEWAY_URL", &c.PushgatewayURL, c.PushgatewayFile)
+	c.readSecret(p, "DOCGAUGE_API_KEY", &c.APIKey, c.APIKeyFile)
+	c.readSecret(p, "DOCGAUGE_CLICKHOUSE_DSN", &c.ClickHouseDSN, c.ClickHouseDSNFile)
+	c.readSecret(p, "DOCGAUGE_WRITE_API_KEY", &c.WriteAPIKey, c.WriteAPIKeyFile)
+	c.readSecret(p, "DOCGAUGE_NOTIFY_URL", &c.NotifyURL, c.NotifyURLFile)
+	c.readSecret(p, "DOCGAUGE_NOTIFY_SECRET", &c.NotifySecret, c.NotifySecretFile)
+	c.readSecret(p, "DOCGAUGE_PING_URL", &c.PingURL, c.PingURLFile)
+	c.readSecret(p, "DOCGAUGE_PUSHGATEWAY_URL", &c.PushgatewayURL, c.PushgatewayFile)
 }
 
-func readSecret(p *Problems, name string, value *Secret, file string) {
+func (c *Config) readSecret(p *Problems, name string, value *Secret, file string) {
 	if file == "" {
 		return
 	}
@@ -227,12 +255,16 @@ func readSecret(p *Problems, name string, value *Secret, file string) {
 		p.add("%s and %s_FILE: set one of them", name, name)
 		return
 	}
-	held, err := ReadSecret(file)
+	held, err := secretfile.ReadFile(file)
 	if err != nil {
 		p.add("%s_FILE: %v", name, err)
 		return
 	}
-	if *value = held; held == "" {
+	// Whose file it is not, in a container say, cannot change the mode.
+	if held.Open() && held.Own {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("%s_FILE: everybody on this machine can read the file (mode %04o): chmod 600 %s", name, held.Mode, file))
+	}
+	if *value = Secret(strings.TrimSpace(held.Text)); *value == "" {
 		p.add("%s_FILE: the file is empty", name)
 	}
 }
@@ -352,14 +384,23 @@ func (c *Config) validateSinks(p *Problems) {
 	}
 }
 
+// unsetKey stands for a key that is not given.
+const unsetKey = "unset_unset"
+
 // validateAPI lets the client check its settings.
 func (c *Config) validateAPI(p *Problems) {
 	if c.BaseURL == "" && c.APIKey == "" {
 		return
 	}
-	url, key := cmp.Or(c.BaseURL, "https://unset.invalid"), cmp.Or(string(c.APIKey), "unset_unset")
+	url, key := cmp.Or(c.BaseURL, "https://unset.invalid"), cmp.Or(string(c.APIKey), unsetKey)
 	_, err := docsapi.New(docsapi.Config{BaseURL: url, APIKey: docsapi.StaticKey(key)})
 	p.join(err)
+}
+
+// CheckBaseURL reports why a URL cannot be that of the service, or nil.
+func CheckBaseURL(raw string) error {
+	_, err := docsapi.New(docsapi.Config{BaseURL: raw, APIKey: docsapi.StaticKey(unsetKey)})
+	return err
 }
 
 func within[T int | time.Duration](p *Problems, name string, v, least, most T) {

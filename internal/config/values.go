@@ -134,8 +134,13 @@ type Duration time.Duration
 
 func (d *Duration) Decode(s string) error {
 	v, err := time.ParseDuration(s)
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 16) // more than any setting allows
+		v = time.Duration(n) * 24 * time.Hour
+	}
 	if err != nil {
-		return fmt.Errorf("%.40q: want a duration like 90s, 15m or 72h", s)
+		return fmt.Errorf("%.40q: want a duration like 90s, 15m, 72h or 3d", s)
 	}
 	*d = Duration(v)
 	return nil
@@ -210,7 +215,7 @@ func didYouMean(name string, known []Variable) string {
 			return "; did you mean " + best.Name + "?"
 		}
 	}
-	return "; `docgauge --help` lists the variables"
+	return "; `docgauge help configuration` lists them"
 }
 
 // Cron is a schedule, in UTC.

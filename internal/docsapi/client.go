@@ -43,6 +43,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -186,6 +187,9 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
+// versioned is a path that ends in what the paths of the operations begin with.
+var versioned = regexp.MustCompile(`/(v1(/analytics(/.*)?)?|v2(/agent(/.*)?)?)/?$`)
+
 // parseBase returns raw without its trailing slash. Errors do not quote raw, which
 // may contain a misplaced secret.
 func parseBase(raw string) (string, error) {
@@ -202,6 +206,8 @@ func parseBase(raw string) (string, error) {
 			"use https (http is for loopback hosts only)", u.Hostname())
 	case u.Scheme != "http" && u.Scheme != "https":
 		return "", errors.New("DOCGAUGE_BASE_URL: want https://, or http:// for a loopback host")
+	case versioned.MatchString(u.Path):
+		return "", errors.New("DOCGAUGE_BASE_URL: must end before /v1 or /v2, which docgauge adds itself")
 	}
 	return strings.TrimRight(u.String(), "/"), nil
 }

@@ -55,21 +55,33 @@ func Rename(file, path string) error {
 // WriteFile replaces path, or makes it, with this mode whatever the umask is. It first
 // writes a file beside path whose name begins with a dot and ends in .tmp.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
+	return writeFile(path, data, mode, os.Rename)
+}
+
+// CreateFile is WriteFile for a path that does not exist: if it does, even since a
+// moment, it stays as it is and the error is fs.ErrExist.
+func CreateFile(path string, data []byte, mode fs.FileMode) error {
+	return writeFile(path, data, mode, os.Link)
+}
+
+// writeFile writes and flushes a file beside path, which publish puts there.
+func writeFile(path string, data []byte, mode fs.FileMode, publish func(file, path string) error) error {
 	const most = 100 // bytes of the name, so that there is room for the rest
 	base := filepath.Base(path)
 	f, err := os.CreateTemp(filepath.Dir(path), "."+base[:min(len(base), most)]+".*.tmp")
 	if err != nil {
 		return err
 	}
+	defer func() { _ = os.Remove(f.Name()) }() // not there once it was renamed
 	_, err = f.Write(data)
 	if err == nil {
 		err = errors.Join(f.Chmod(mode), f.Sync())
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = Rename(f.Name(), path)
+		err = publish(f.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // not there once it was renamed
+		return err
 	}
-	return err
+	return SyncDir(filepath.Dir(path))
 }

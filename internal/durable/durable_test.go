@@ -90,6 +90,30 @@ func TestWriteFile(t *testing.T) {
 	alone(t, dir, name)
 }
 
+// TestCreateFile: what exists stays, a link that leads nowhere too, and nothing is left
+// beside it.
+func TestCreateFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.txt")
+	if err := durable.CreateFile(path, []byte("first"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("nowhere", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, taken := range []string{path, filepath.Join(dir, "link")} {
+		if err := durable.CreateFile(taken, []byte("second"), 0o644); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %v", taken, err)
+		}
+	}
+	text, err := os.ReadFile(path)
+	info, serr := os.Stat(path)
+	if err := errors.Join(err, serr); err != nil || string(text) != "first" || info.Mode() != 0o600 {
+		t.Errorf("%q, %v: %v", text, info.Mode(), err)
+	}
+	alone(t, dir, "a.txt", "link")
+}
+
 // TestWriteFileFails: what is in the way stays, and nothing is left beside it.
 func TestWriteFileFails(t *testing.T) {
 	dir := t.TempDir()

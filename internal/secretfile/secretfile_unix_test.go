@@ -72,7 +72,7 @@ func TestBecomesAPipe(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openNow(pipe); err == nil || !strings.Contains(err.Error(), "is a pipe") {
+	if _, _, err := openNow(pipe); err == nil || !strings.Contains(err.Error(), "is a pipe") {
 		t.Error(err)
 	}
 }

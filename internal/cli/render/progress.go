@@ -18,6 +18,8 @@ import (
 type Progress struct {
 	to  io.Writer
 	now func() time.Time
+	// off leaves the bar out.
+	off bool
 
 	mu     sync.Mutex
 	bar    *progressbar.ProgressBar
@@ -29,6 +31,9 @@ type Progress struct {
 
 // NewProgress returns one that shows its bar on w if that is a terminal.
 func NewProgress(w io.Writer, now func() time.Time) *Progress { return &Progress{to: w, now: now} }
+
+// Quiet leaves the bar out. It is called before anything begins.
+func (p *Progress) Quiet() { p.off = true }
 
 // Write writes log lines so that the bar stays below them.
 func (p *Progress) Write(b []byte) (int, error) {
@@ -67,7 +72,7 @@ func (p *Progress) Pause(until time.Time, windows int) {
 // Begin shows a bar for so many windows, with the time at which the budget lets the
 // last of them be read; the zero time if that is not known.
 func (p *Progress) Begin(windows int, finish time.Time) {
-	if !IsTerminal(p.to) || windows == 0 {
+	if p.off || !IsTerminal(p.to) || windows == 0 {
 		return
 	}
 	p.mu.Lock()
@@ -79,7 +84,7 @@ func (p *Progress) Begin(windows int, finish time.Time) {
 
 // BeginLoad shows a bar for n windows, with the time that is left.
 func (p *Progress) BeginLoad(n int) {
-	if !IsTerminal(p.to) || n == 0 {
+	if p.off || !IsTerminal(p.to) || n == 0 {
 		return
 	}
 	p.mu.Lock()

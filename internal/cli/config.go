@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/cli/render"
+	"github.com/docgauge/docgauge/internal/config"
+)
+
+func (a *Program) configCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "show every setting in effect, and where it comes from",
+		Long: `config shows every setting and where it comes from: the default, the environment,
+or a line of the file that --env-file names. Secrets are not shown. What an export
+would refuse is listed too, and the exit code is then 2. Nothing is sent or opened;
+docgauge check tries the settings.`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return a.showConfig(asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the settings as JSON")
+	return cmd
+}
+
+// configReport is what config prints; its JSON keys are stable.
+type configReport struct {
+	EnvFile  string           `json:"env_file,omitempty"`
+	Settings []config.Setting `json:"settings"`
+	Warnings []string         `json:"warnings"`
+	Problems []string         `json:"problems"`
+}
+
+func (a *Program) showConfig(asJSON bool) error {
+	settings, c, err := a.file.Explain(config.NeedProjects|config.NeedAPI, a.now())
+	problems, _ := errors.AsType[config.Problems](err)
+	if asJSON {
+		r := configReport{a.file.Path, settings, append([]string{}, c.Warnings...), append([]string{}, problems...)}
+		return errors.Join(render.JSON(a.Out, r), err)
+	}
+	for _, text := range c.Warnings {
+		a.logger(c).Warn(text)
+	}
+	_, printed := fmt.Fprint(a.Out, settingsText(settings))
+	return errors.Join(printed, err)
+}
+
+// settingsText lists the settings by group. What does not fit beside a name or a value
+// gets a line of its own; a value is never cut.
+func settingsText(settings []config.Setting) string {
+	var b strings.Builder
+	wide, group := 0, ""
+	for _, s := range settings {
+		wide = max(wide, len(s.Name))
+	}
+	for i, s := range settings {
+		if s.Group != group {
+			if group = s.Group; i > 0 {
+				b.WriteString("\n")
+			}
+			b.WriteString(group + "\n")
+		}
+		source := s.Source
+		if s.Line > 0 {
+			source = fmt.Sprintf("%s:%d", filepath.Base(s.Source), s.Line)
+		}
+		value := s.Value
+		if value == "" {
+			value = "-"
+		}
+		line := fmt.Sprintf("  %-*s  %-28s  %s", wide, s.Name, value, source)
+		if len([]rune(line)) > helpWidth {
+			line = fmt.Sprintf("  %-*s  %-28s  %s\n      %s", wide, s.Name, "", source, value)
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/dev/testbed"
+	"github.com/docgauge/docgauge/internal/sandbox"
+)
+
+// newcomer is a place without any setting.
+func newcomer(t *testing.T, s *testbed.Service) place {
+	p := placeFor(t, s, nil)
+	p.env = slices.DeleteFunc(p.env, func(pair string) bool { return strings.HasPrefix(pair, "DOCGAUGE_") })
+	return p
+}
+
+// TestInitOnTerminal answers the questions of init. A wrong answer is asked again, the
+// key is not shown, and the file works.
+func TestInitOnTerminal(t *testing.T) {
+	t.Parallel()
+	s := testbed.NewService(t, sandbox.Config{})
+	p := newcomer(t, s)
+	terminal := p.onTerminal(t, 80, nil, "init")
+	terminal.awaitLast("Base URL of the service: ")
+	terminal.press(s.URL + "/v1\n")
+	terminal.await("must end before /v1")
+	terminal.awaitLast("Base URL of the service: ")
+	terminal.press(s.URL + "\n")
+	terminal.awaitLast("(not shown): ")
+	terminal.press("nokey\n")
+	terminal.await("want <prefix>_<secret>")
+	terminal.awaitLast("(not shown): ")
+	terminal.press(sandbox.DefaultAPIKey + "\n")
+	terminal.awaitLast("Project ids")
+	terminal.press(sandbox.DefaultProject + "\n")
+	terminal.await("ok", sandbox.DefaultProject, "visitors on")
+	terminal.await("The first export: ", "windows")
+	if code := terminal.ends(); code != exitDone {
+		t.Errorf("exit code %d", code)
+	}
+	shown := strings.Join(terminal.shows(), "\n")
+	if strings.Contains(shown, sandbox.DefaultAPIKey) || strings.Contains(shown, "nokey") {
+		t.Error("the terminal shows the key")
+	}
+	info, err := os.Stat(filepath.Join(p.dir, "docgauge.env"))
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v; want mode 0600", info, err)
+	}
+	if code, out, said := p.try(t, "--env-file", "docgauge.env", "plan"); code != exitDone || !strings.Contains(out, sandbox.DefaultProject) || said != "" {
+		t.Errorf("plan: %d\n%s%s", code, out, said)
+	}
+}
+
+// TestInitIsLeft: Ctrl-C and the end of the input leave nothing behind, whatever is
+// asked for.
+func TestInitIsLeft(t *testing.T) {
+	t.Parallel()
+	s := testbed.NewService(t, sandbox.Config{})
+	for name, tc := range map[string]struct {
+		args []string
+		last string
+		keys string
+	}{
+		"at the URL":          {nil, "Base URL of the service: ", "\x03"},
+		"at the key":          {[]string{"--base-url", s.URL}, "(not shown): ", "\x03"},
+		"at the projects":     {[]string{"--base-url", s.URL, "--api-key-file", "key"}, "Project ids", "\x03"},
+		"at the end of input": {[]string{"--base-url", s.URL}, "(not shown): ", "\x04"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newcomer(t, s)
+			terminal := p.onTerminal(t, 80, nil, append([]string{"init"}, tc.args...)...)
+			terminal.awaitLast(tc.last)
+			terminal.press(tc.keys)
+			if code := terminal.ends(); code != exitFailed {
+				t.Errorf("exit code %d", code)
+			}
+			if left, err := os.ReadDir(p.dir); err != nil || len(left) > 0 {
+				t.Errorf("left: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestInitOffersTheEnvironment: what the environment has is offered, and Enter takes it.
+func TestInitOffersTheEnvironment(t *testing.T) {
+	t.Parallel()
+	s := testbed.NewService(t, sandbox.Config{})
+	p := newcomer(t, s)
+	p.env = append(p.env, "DOCGAUGE_BASE_URL="+s.URL, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject)
+	terminal := p.onTerminal(t, 80, nil, "init", "--no-check")
+	terminal.awaitLast("Base URL of the service [" + s.URL + "]: ")
+	terminal.press("\n")
+	terminal.awaitLast("(not shown): ")
+	terminal.press(sandbox.DefaultAPIKey + "\n")
+	terminal.awaitLast("Project ids, comma-separated [" + sandbox.DefaultProject + "]: ")
+	terminal.press("\n")
+	terminal.await("DOCGAUGE_PROJECTS is set in the environment too")
+	if code := terminal.ends(); code != exitDone {
+		t.Errorf("exit code %d", code)
+	}
+	text, err := os.ReadFile(filepath.Join(p.dir, "docgauge.env"))
+	if err != nil || !strings.Contains(string(text), "DOCGAUGE_BASE_URL="+s.URL+"\n") {
+		t.Errorf("%s: %v", text, err)
+	}
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// prompter asks a person on a terminal, which is in raw mode meanwhile: what is typed
+// before a question about a secret is not shown either.
+type prompter struct {
+	terminal *term.Terminal
+	restore  func() error
+}
+
+// newPrompter asks on a terminal, which restore gives back.
+func newPrompter(in *os.File) (*prompter, error) {
+	before, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return nil, err
+	}
+	p := &prompter{
+		term.NewTerminal(in, ""),
+		func() error { return term.Restore(int(in.Fd()), before) },
+	}
+	if width, height, err := term.GetSize(int(in.Fd())); err == nil && width > 0 {
+		_ = p.terminal.SetSize(width, height) // fails for no size
+	}
+	return p, nil
+}
+
+// line asks until check accepts the answer; no answer is the default.
+func (p *prompter) line(ctx context.Context, question, byDefault string, check func(string) error) (string, error) {
+	if byDefault != "" {
+		question += " [" + byDefault + "]"
+	}
+	return p.until(ctx, check, func() (string, error) {
+		p.terminal.SetPrompt(question + ": ")
+		text, err := p.terminal.ReadLine()
+		return cmp.Or(strings.TrimSpace(text), byDefault), err
+	})
+}
+
+// secret asks for what is not shown.
+func (p *prompter) secret(ctx context.Context, question string, check func(string) error) (string, error) {
+	return p.until(ctx, check, func() (string, error) {
+		text, err := p.terminal.ReadPassword(question + ": ")
+		return strings.TrimSpace(text), err
+	})
+}
+
+// until asks until check accepts an answer, or the context ends: a signal must not wait
+// for the next line.
+func (p *prompter) until(ctx context.Context, check func(string) error, read func() (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	for {
+		answers := make(chan answer, 1)
+		go func() {
+			text, err := read()
+			answers <- answer{text, err}
+		}()
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case a := <-answers:
+			if a.err != nil {
+				return "", fmt.Errorf("not answered: %w", a.err) // Ctrl-C, Ctrl-D
+			}
+			err := check(a.text)
+			if err == nil {
+				return a.text, nil
+			}
+			fmt.Fprintln(p.terminal, "  "+err.Error())
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// TestEnvFileLines: what a line sets, or what is said about it.
+func TestEnvFileLines(t *testing.T) {
+	for line, want := range map[string]string{
+		`A=b`:                             `A=b`,
+		` A = b `:                         `A=b`,
+		"A=b\r":                           `A=b`,
+		`A=`:                              `A=`,
+		`A=""`:                            `A=`,
+		`# A=b`:                           `=`,
+		`;A=b`:                            `=`,
+		"\t":                              `=`,
+		`A=17 * * * *`:                    `A=17 * * * *`,
+		`A="17 * * * *"`:                  `A=17 * * * *`,
+		`A='it''s'`:                       "!after the closing quote",
+		`A="say \"hi\" \\ \$5 \n"`:        `A=say "hi" \ $5 \n`,
+		`A='\"$(id)'`:                     `A=\"$(id)`,
+		`A=$(id) ${HOME} $HOME` + " `id`": "A=$(id) ${HOME} $HOME `id`",
+		`A=b#c`:                           `A=b#c`,
+		`A=it's`:                          `A=it's`,
+		`A=b=c`:                           `A=b=c`,
+		`A="b # c"`:                       `A=b # c`,
+		`A=b # c`:                         "!comment needs a line of its own",
+		`A=# c`:                           "!comment needs a line of its own",
+		`A="b" # c`:                       "!comment needs a line of its own",
+		`A="b`:                            "!not closed",
+		`A="b\"`:                          "!not closed",
+		`A='`:                             "!not closed",
+		`A=b\`:                            "!'single quotes'",
+		`A=C:\dir`:                        "!'single quotes'",
+		"A=b\x00c":                        "!control character",
+		"A=\x1b[1m":                       "!control character",
+		`A`:                               "!want KEY=VALUE",
+		`=b`:                              "!want KEY=VALUE",
+		`9A=b`:                            "!want KEY=VALUE",
+		`A B=c`:                           "!want KEY=VALUE",
+		`export A=b`:                      `!without "export"`,
+		`[Service]`:                       "!want KEY=VALUE",
+	} {
+		key, value, err := parseEnvLine(line)
+		got := key + "=" + value
+		if says, bad := strings.CutPrefix(want, "!"); bad && (err == nil || !strings.Contains(err.Error(), says)) || !bad && (err != nil || got != want) {
+			t.Errorf("%q: %q, %v; want %q", line, got, err, want)
+		}
+	}
+}
+
+// TestEnvFile: a byte order mark, lines of Windows, and every problem with its line.
+func TestEnvFile(t *testing.T) {
+	f := ParseEnvFile("x.env", "\ufeffDOCGAUGE_BUDGET=5\r\n\r\nDOCGAUGE_BUDGE=6\r\nPATH=/bin\r\nDOCGAUGE_BUDGET=7\nhunter22=\nDOCGAUGE_ENV_FILE=y\nAWS_REGION=eu-west-1\nhttps_proxy=http://proxy\n")
+	want := []string{
+		"x.env:3: DOCGAUGE_BUDGE: unknown variable; did you mean DOCGAUGE_BUDGET?", "x.env:4: PATH: nothing here reads it",
+		"x.env:5: DOCGAUGE_BUDGET: is on line 1 already", "x.env:6: variable: nothing here reads it", "x.env:7: DOCGAUGE_ENV_FILE: ",
+	}
+	for i, text := range want {
+		if len(f.Problems) != len(want) || !strings.HasPrefix(f.Problems[i], text) {
+			t.Fatalf("%v\nwant the beginnings %v", f.Problems, want)
+		}
+	}
+	if !slices.Equal(f.values, []envLine{{"DOCGAUGE_BUDGET", "5", 1}, {"AWS_REGION", "eu-west-1", 8}, {"https_proxy", "http://proxy", 9}}) {
+		t.Errorf("%v", f.values)
+	}
+	if bad := ParseEnvFile("x.env", "A=\xff"); len(bad.Problems) != 1 || !strings.Contains(bad.Problems[0], "UTF-8") {
+		t.Errorf("%v", bad.Problems)
+	}
+}
+
+// TestEnvFileIsRefused: only a regular file of a sensible size is read.
+func TestEnvFileIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	huge := filepath.Join(dir, "huge")
+	if err := os.WriteFile(huge, []byte("#"+strings.Repeat("x", 1<<20)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, says := range map[string]string{filepath.Join(dir, "none"): "no such file", dir: "is a folder", huge: "larger than 64 KiB"} {
+		f := ReadEnvFile(path)
+		if len(f.Problems) != 1 || !strings.Contains(f.Problems[0], says) || !strings.Contains(f.Problems[0], path) {
+			t.Errorf("%v; want %q and the path", f.Problems, says)
+		}
+	}
+}
+
+func writeEnvFile(t *testing.T, mode os.FileMode, lines ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "x.env")
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil { // whatever the umask is
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestEnvFileMode: a secret that everybody can read is said with its line.
+func TestEnvFileMode(t *testing.T) {
+	for _, tc := range []struct {
+		mode os.FileMode
+		line string
+		warn bool
+	}{
+		{0o600, "DOCGAUGE_API_KEY=sbx_hunter22", false}, {0o640, "DOCGAUGE_API_KEY=sbx_hunter22", false},
+		{0o644, "DOCGAUGE_API_KEY=sbx_hunter22", true}, {0o604, "AWS_SECRET_ACCESS_KEY=hunter22", true},
+		{0o644, "DOCGAUGE_API_KEY_FILE=key", false}, {0o644, "DOCGAUGE_API_KEY=", false},
+	} {
+		path := writeEnvFile(t, tc.mode, "# first", tc.line)
+		said := strings.Join(ReadEnvFile(path).Warnings, "\n")
+		if tc.warn != strings.HasPrefix(said, path+":2: ") || tc.warn != strings.Contains(said, "chmod 600 "+path) || strings.Contains(said, "hunter22") {
+			t.Errorf("%v %s: %q", tc.mode, tc.line, said)
+		}
+	}
+}
+
+// TestEnvironmentWins: over the file; a secret and its file are one setting. A bad value
+// of the file is said with its line.
+func TestEnvironmentWins(t *testing.T) {
+	clearVariables(t)
+	key := writeEnvFile(t, 0o600, "sbx_of-the-file")
+	t.Setenv("DOCGAUGE_BUDGET", "7")
+	t.Setenv("DOCGAUGE_API_KEY_FILE", key)
+	t.Setenv("DOCGAUGE_OPEN_WINDOWS", "")
+	t.Setenv("DOCGAUGE_PROJECTS", "") // empty: unset
+	path := writeEnvFile(t, 0o600, "DOCGAUGE_BUDGET=8", "DOCGAUGE_TIMEOUT=9s", "DOCGAUGE_API_KEY=sbx_other",
+		"DOCGAUGE_OPEN_WINDOWS=week", "DOCGAUGE_PROJECTS=prj_a", "DOCGAUGE_SETTLE=soon", "DOCGAUGE_CONCURRENCY=0")
+	f := ReadEnvFile(path)
+	if err := f.Apply(); err != nil {
+		t.Fatal(err)
+	}
+	settings, c, err := f.Explain(NeedProjects, time.Now())
+	if c.Budget != 7 || c.Timeout != Duration(9*time.Second) || string(c.APIKey) != "sbx_of-the-file" || len(c.OpenWindows) != 0 || c.Projects[0] != "prj_a" {
+		t.Errorf("%+v", c)
+	}
+	want := fmt.Sprintf("configuration:\n  %[1]s:6: DOCGAUGE_SETTLE: \"soon\": want a duration like 90s, 15m, 72h or 3d\n  %[1]s:7: DOCGAUGE_CONCURRENCY: 0 is not from 1 to 64", path)
+	if err == nil || err.Error() != want {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+	if got := f.Overrides(); !slices.Equal(got, []string{"DOCGAUGE_BUDGET", "DOCGAUGE_API_KEY", "DOCGAUGE_OPEN_WINDOWS"}) {
+		t.Errorf("overridden: %v", got)
+	}
+	for _, want := range []Setting{
+		{"DOCGAUGE_BUDGET", "Windows and budget", "7", "environment", 0}, {"DOCGAUGE_TIMEOUT", "Windows and budget", "9s", path, 2},
+		{"DOCGAUGE_SETTLE", "Windows and budget", "soon", path, 6}, {"DOCGAUGE_SINKS", "Sinks", "parquet", "default", 0},
+		{"DOCGAUGE_API_KEY_FILE", "Platform", key, "environment", 0}, {"DOCGAUGE_OPEN_WINDOWS", "Windows and budget", "", "environment", 0},
+	} {
+		if !slices.Contains(settings, want) {
+			t.Errorf("%+v is not among %+v", want, settings)
+		}
+	}
+}
+
+func TestDays(t *testing.T) {
+	for text, want := range map[string]time.Duration{"3d": 72 * time.Hour, "0d": 0, "72h": 72 * time.Hour, "d": -1, "-1d": -1, "1.5d": -1, "99999d": -1, "3 d": -1} {
+		var d Duration
+		if err := d.Decode(text); (err != nil) != (want < 0) || err == nil && d != Duration(want) {
+			t.Errorf("%q: %v, %v", text, time.Duration(d), err)
+		}
+	}
+}
+
+// FuzzEnvFile: no text makes the parser panic, no message shows a value, and what is
+// taken is a variable that something reads, as it stands in the text.
+func FuzzEnvFile(f *testing.F) {
+	for _, seed := range []string{"", "DOCGAUGE_BUDGET=5", "A='", `DOCGAUGE_API_KEY="a\"b"`, "\ufeff# x\r\n;y\nexport A=b", "AWS_REGION=\x00", "DOCGAUGE_SCHEDULE=\"17 * * * *\"\n"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		file := ParseEnvFile("x.env", text)
+		for _, p := range file.Problems {
+			if !strings.HasPrefix(p, "x.env:") || strings.ContainsAny(p, "\n\x00") || len(p) > 400 && len(text) < 300 {
+				t.Errorf("%q", p)
+			}
+		}
+		for _, v := range file.values {
+			if checkKey(v.key) != nil || !utf8.ValidString(v.value) || strings.ContainsAny(v.value, "\n\x00") || v.line < 1 || v.line > strings.Count(text, "\n")+1 {
+				t.Errorf("%+v", v)
+			}
+			if _, back, err := parseEnvLine("A=" + QuoteEnv(v.value)); err != nil || back != v.value {
+				t.Errorf("%q is quoted as %s and read back as %q: %v", v.value, QuoteEnv(v.value), back, err)
+			}
+			if quoted := strings.ContainsAny(v.value, "\\\"$`"); !quoted && !strings.Contains(text, v.value) {
+				t.Errorf("%q is not in the text", v.value)
+			}
+		}
+	})
+}
