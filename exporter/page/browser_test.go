@@ -77,7 +77,7 @@ func TestBrowserNumbers(t *testing.T) {
 	webtest.Equal(t, tab, want, `Array.from(document.querySelectorAll(".card:has(.total)")).map(c => [
 		c.closest(".project").querySelector("h2").textContent,
 		...[".total strong", ".split > :nth-child(1) b", ".split > :nth-child(2) b"].map(q => c.querySelector(q).textContent)])`)
-	webtest.Equal(t, tab, []string{"report", "metrics", "healthz", "readyz"}, `Array.from(document.querySelectorAll(".masthead a, footer a")).map(a => new URL(a.href).pathname.slice(1))`)
+	webtest.Equal(t, tab, []string{"report", "metrics", "api/v1/windows", "healthz", "readyz"}, `Array.from(document.querySelectorAll(".masthead a, footer a")).map(a => new URL(a.href).pathname.slice(1))`)
 	missing := 0
 	for _, p := range s.Projects {
 		for _, g := range p.Grids {

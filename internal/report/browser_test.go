@@ -61,7 +61,7 @@ func TestBrowserLive(t *testing.T) {
 	for _, width := range []int{400, 1400} {
 		tab := webtest.Page(t, engines.RunChromium(t), server.URL+"/report", engines.View{Width: width, Height: 900})
 		webtest.Legible(t, tab, fmt.Sprintf("live-%d", width))
-		webtest.Equal(t, tab, []any{true, []string{"", "report"}}, `[document.documentElement.classList.contains("js"),
+		webtest.Equal(t, tab, []any{true, []string{"", "report", "api/v1/windows", "api/v1/pages"}}, `[document.documentElement.classList.contains("js"),
 			Array.from(document.querySelectorAll("nav a")).map(a => new URL(a.href).pathname.slice(1))]`)
 	}
 }

@@ -94,13 +94,18 @@ func chooseProject(v live, query url.Values) string {
 	return noProject
 }
 
-// links lead back to the status page, and to the reports of the other projects.
+// links lead back to the status page, to the reports of the other projects, and to the
+// numbers of this one as a table.
 func links(s *exporter.Snapshot, shown string) []Link {
 	out := []Link{{"Status page", "./"}}
 	for _, p := range s.Projects {
 		if p.ID != shown {
 			out = append(out, Link{s.ProjectName(p.ID), "report?project=" + url.QueryEscape(p.ID)})
 		}
+	}
+	if shown != noProject {
+		query := url.Values{"project": {shown}, "limit": {"10000"}, "format": {"csv"}}.Encode()
+		out = append(out, Link{"Windows as CSV", "api/v1/windows?" + query}, Link{"Pages as CSV", "api/v1/pages?" + query})
 	}
 	return out
 }
