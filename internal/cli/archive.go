@@ -26,7 +26,7 @@ type archiveOptions struct {
 
 func (o *archiveOptions) flags(cmd *cobra.Command, window string) {
 	f := cmd.Flags()
-	f.StringVar(&o.window, "window", window, "`kind` of windows: day, week, month or Nd")
+	f.StringVar(&o.window, "window", window, "`kind` of window: day, week, month or Nd")
 	f.StringVar(&o.project, "project", "", "comma-separated `ids` (default: all in the archive)")
 	f.StringVar(&o.archive, "archive", "", "directory or s3://… (default DOCGAUGE_PARQUET_URL)")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
@@ -65,9 +65,6 @@ func asked(err error) error {
 	}
 	return err
 }
-
-// days names a window by its days, as people write them today.
-func (a *Program) days(k analytics.Key) string { return daysOf(k, a.now()) }
 
 // stateOf says whether the numbers of a reading can change.
 func stateOf(r analytics.Revision) string {

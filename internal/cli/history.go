@@ -29,9 +29,9 @@ func (a *Program) historyCommand() *cobra.Command {
 		Use:   "history",
 		Short: "show the readers of the site, or of a page, window by window",
 		Long: `history shows a row for each of the last windows, the newest last: how many
-readers the site had, or the page --page, and the change since the window before.
-A window that the archive lacks is missing; a page without a row in a window is
-absent, which is not the same as 0. Neither has numbers.
+readers the site had, or the page --page, and the change since the window
+before. A window that the archive lacks is missing; a page without a row in a
+window is absent, which is not the same as 0. Neither has numbers.
 
 It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive. It sends no
 request to the service, needs no state, and can run during an export.
@@ -77,23 +77,22 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 		if i > 0 {
 			fmt.Fprintln(a.Out)
 		}
-		if err := printHistory(a.Out, h, q, from.config.ProjectNames.Of(h.Project), a.days); err != nil {
+		if err := printHistory(a.Out, h, q, a.wording(from.config)); err != nil {
 			return err
 		}
 	}
 	return err
 }
 
-func printHistory(w io.Writer, h query.History, q query.HistoryOptions, name string, days func(analytics.Key) string) error {
+func printHistory(w io.Writer, h query.History, q query.HistoryOptions, words wording) error {
 	text := render.NewText(w)
 	of := "readers of the site"
 	if q.Page != "" {
 		of = "readers of " + q.Page
 	}
-	text.Line(2, "%s, %s", name, of)
+	text.Line(2, "%s, %s", words.names.Of(h.Project), of)
 	text.Line(2, "")
-	number := func(name string) render.Column { return render.Column{Name: name, Right: true} }
-	table := render.NewTable(render.Column{Name: string(q.Selection.Granularity)}, number("total"), number("change"), number("%"), number("human"), number("ai"),
+	table := render.NewTable(render.Column{Name: string(q.Selection.Granularity)}, render.Number("total"), render.Number("change"), render.Number("%"), render.Number("human"), render.Number("ai"),
 		render.Column{Name: "state", Cut: render.CutEnd})
 	for _, step := range h.Steps {
 		cells := []string{"-", "-", "-", "-", "-"}
@@ -104,7 +103,7 @@ func printHistory(w io.Writer, h query.History, q query.HistoryOptions, name str
 			}
 		}
 		key := analytics.Key{Project: h.Project, Granularity: q.Selection.Granularity, Window: step.Window}
-		table.Add(append(append([]string{days(key)}, cells...), stepState(step))...)
+		table.Add(append(append([]string{words.days(key)}, cells...), stepState(step))...)
 	}
 	err := errors.Join(text.Err(), table.Print(w))
 	if h.Newer > 0 {

@@ -99,7 +99,7 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 		if i > 0 {
 			fmt.Fprintln(a.Out)
 		}
-		if err := printTop(a.Out, p, q, from.config.ProjectNames.Of(p.Window.Project), a.days); err != nil {
+		if err := printTop(a.Out, p, q, a.wording(from.config)); err != nil {
 			return err
 		}
 	}
@@ -109,19 +109,18 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 // shownChanges is how many pages top lists of each kind of change; --json has -n.
 const shownChanges = 5
 
-// printTop prints the pages of one project, which is shown as name, and what changed.
-// Days names a window by its days.
-func printTop(w io.Writer, p query.Pages, q query.TopOptions, name string, days func(analytics.Key) string) error {
-	if err := printPages(w, p, q, name, days); err != nil || !p.Compared {
+// printTop prints the pages of one project, and what changed.
+func printTop(w io.Writer, p query.Pages, q query.TopOptions, words wording) error {
+	if err := printPages(w, p, q, words); err != nil || !p.Compared {
 		return err
 	}
 	return changeTable(p, q).Print(w)
 }
 
 // printPages prints the pages of one project, and how many changed.
-func printPages(w io.Writer, p query.Pages, q query.TopOptions, name string, days func(analytics.Key) string) error {
+func printPages(w io.Writer, p query.Pages, q query.TopOptions, words wording) error {
 	text := render.NewText(w)
-	printHeading(text, p, q, name, days)
+	printHeading(text, p, q, words)
 	if len(p.First) > 0 {
 		text.Line(0, "")
 		if err := topTable(p, q.Ranking.By).Print(w); err != nil {
@@ -134,18 +133,18 @@ func printPages(w io.Writer, p query.Pages, q query.TopOptions, name string, day
 	}
 	if m := p.Movers; p.Compared {
 		text.Line(0, "")
-		text.Line(2, "Since %s %s rose, %s fell, %s appeared, %s vanished.", days(p.Before.Key), format.Plural(m.Rising.Count, "page"),
+		text.Line(2, "Since %s %s rose, %s fell, %s appeared, %s vanished.", words.days(p.Before.Key), format.Plural(m.Rising.Count, "page"),
 			format.Commas(m.Falling.Count), format.Commas(m.Appeared.Count), format.Commas(m.Vanished.Count))
 	}
 	return text.Err()
 }
 
 // printHeading says which window it is, and how many readers the site had.
-func printHeading(text *render.Text, p query.Pages, q query.TopOptions, name string, days func(analytics.Key) string) {
+func printHeading(text *render.Text, p query.Pages, q query.TopOptions, words wording) {
 	line := func(format string, args ...any) { text.Line(2, format, args...) }
-	title := fmt.Sprintf("%s: %s %s, %s", name, p.Window.Granularity, days(p.Window.Key), stateOf(p.Window))
+	title := fmt.Sprintf("%s: %s %s, %s", words.names.Of(p.Window.Project), p.Window.Granularity, words.days(p.Window.Key), stateOf(p.Window))
 	if p.Before != nil {
-		title += ", compared with " + days(p.Before.Key)
+		title += ", compared with " + words.days(p.Before.Key)
 	}
 	site := func(a analytics.Audience, noun string) string {
 		now := p.Window.Totals.Of(a)
@@ -160,10 +159,10 @@ func printHeading(text *render.Text, p query.Pages, q query.TopOptions, name str
 	case p.Before == nil:
 		line("The archive lacks the %s before it: there is nothing to compare with.", p.Window.Granularity)
 	case !p.Compared:
-		line("Of %s only the totals are known: the pages cannot be compared.", days(p.Before.Key))
+		line("Of %s only the totals are known: the pages cannot be compared.", words.days(p.Before.Key))
 	}
 	if p.Newer != nil {
-		line("Of %s, which is newer, only the totals are known so far.", days(p.Newer.Key))
+		line("Of %s, which is newer, only the totals are known so far.", words.days(p.Newer.Key))
 	}
 	if p.Movers.Pages == 0 {
 		line("No page %swas read.", map[bool]string{true: "with that prefix "}[q.Ranking.Prefix != ""])
@@ -172,13 +171,12 @@ func printHeading(text *render.Text, p query.Pages, q query.TopOptions, name str
 
 // topTable lists pages by rank, the audience they are ranked by first.
 func topTable(p query.Pages, by analytics.Audience) *render.Table {
-	number := func(name string) render.Column { return render.Column{Name: name, Right: true} }
-	columns := []render.Column{number("#"), {Name: "path", Cut: render.CutMiddle}, number(string(by)), number("change"), number("%")}
+	columns := []render.Column{render.Number("#"), {Name: "path", Cut: render.CutMiddle}, render.Number(string(by)), render.Number("change"), render.Number("%")}
 	var others []analytics.Audience
 	for _, a := range []analytics.Audience{analytics.Everyone, analytics.Human, analytics.AI} {
 		if a != by {
 			others = append(others, a)
-			columns = append(columns, number(string(a)))
+			columns = append(columns, render.Number(string(a)))
 		}
 	}
 	table := render.NewTable(columns...)
@@ -202,8 +200,7 @@ func topTable(p query.Pages, by analytics.Audience) *render.Table {
 // changeTable lists the pages that changed most. Those that rose and fell are left out
 // where the pages are ranked by that.
 func changeTable(p query.Pages, q query.TopOptions) *render.Table {
-	number := func(name string) render.Column { return render.Column{Name: name, Right: true} }
-	table := render.NewTable(render.Column{Name: ""}, render.Column{Name: "path", Cut: render.CutMiddle}, number("before"), number(string(q.Ranking.By)), number("change"), number("%"))
+	table := render.NewTable(render.Column{Name: ""}, render.Column{Name: "path", Cut: render.CutMiddle}, render.Number("before"), render.Number(string(q.Ranking.By)), render.Number("change"), render.Number("%"))
 	add := func(kind string, r analytics.Ranking) {
 		for _, c := range r.First[:min(shownChanges, len(r.First))] {
 			before, after, change, percent := format.Commas(c.Before.Of(q.Ranking.By)), format.Commas(c.After.Of(q.Ranking.By)), "-", "-"

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"time"
-
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
@@ -41,11 +39,6 @@ func (w wording) window(k analytics.Key) string {
 // days names a window by its days: 21 Nov, 9–15 Nov, Oct 2026, and one of many that
 // overlap by the last of them, to 21 Nov.
 func (w wording) days(k analytics.Key) string { return w.span(k.Granularity, k.Window, k.Window) }
-
-// daysOf names a window by its days, as they are read at now.
-func daysOf(k analytics.Key, now time.Time) string {
-	return wording{year: now.UTC().Year()}.days(k)
-}
 
 // span names windows of one granularity by the first and the last of them: 24 Aug – 21 Nov,
 // Aug 2026 – Oct 2026, to 24 Aug – 21 Nov.
