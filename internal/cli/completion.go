@@ -20,18 +20,27 @@ import (
 // completions tells the shell what may follow: projects and windows of the
 // environment, sinks, jobs of the journal, files and directories where a flag
 // names one, and nothing elsewhere. It reads, and never asks the service.
-func completions(root *cobra.Command) {
+func (a *Program) completions(root *cobra.Command) {
+	// The settings are where they are for the command itself.
+	withSettings := func(complete cobra.CompletionFunc) cobra.CompletionFunc {
+		return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			path, _ := cmd.Flags().GetString("env-file")
+			_ = a.readEnvFile(path, path != "") // nothing can be said here
+			return complete(cmd, args, typed)
+		}
+	}
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	each(root, func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if complete := flagValues(cmd, f.Name); complete != nil {
-				_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // the flag is there, and has none yet
+				_ = cmd.RegisterFlagCompletionFunc(f.Name, withSettings(complete)) // the flag is there, and has none yet
 			}
 		})
 		if strings.Contains(cmd.Use, "SEQ|PROMPT") {
-			cmd.ValidArgsFunction = completeJob
+			cmd.ValidArgsFunction = withSettings(completeJob)
 		}
 	})
+	_ = root.RegisterFlagCompletionFunc("env-file", flagValues(root, "env-file")) // as above
 }
 
 // each calls f for the command and all below it.
@@ -64,7 +73,7 @@ func flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
 		return cobra.FixedCompletions([]cobra.Completion{string(sandbox.Growth), string(sandbox.Steady)}, cobra.ShellCompDirectiveNoFileComp)
 	case "archive", "data", "dir", "repo":
 		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
-	case "agent-script", "request-log", "output":
+	case "agent-script", "request-log", "output", "env-file", "api-key-file":
 		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	}
 	return nil

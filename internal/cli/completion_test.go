@@ -108,6 +108,28 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
+// TestCompletionReadsTheEnvFile: the one that the line names, or the environment.
+func TestCompletionReadsTheEnvFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.env")
+	if err := os.WriteFile(file, []byte("DOCGAUGE_PROJECTS=prj_x,prj_y\nDOCGAUGE_STATE_DIR="+withJobs(t)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		line, env string
+		want      []string
+	}{
+		{"docgauge --env-file " + file + " plan --project ", "", []string{"prj_x", "prj_y"}},
+		{"docgauge plan --project ", file, []string{"prj_x", "prj_y"}},
+		{"docgauge jobs cancel ty", file, []string{"typos"}},
+		{"docgauge --env-file ", "", []string{"<files>"}},
+		{"docgauge help sin", "", []string{"sinks"}},
+	} {
+		if diff := cmp.Diff(tc.want, completed(t, tc.line, "DOCGAUGE_ENV_FILE="+tc.env)); diff != "" {
+			t.Errorf("%q (-want +got)\n%s", tc.line, diff)
+		}
+	}
+}
+
 // TestCompletionMakesNothing holds that pressing Tab leaves no state behind.
 func TestCompletionMakesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")

@@ -11,9 +11,6 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 )
 
-// init keeps commands in the order in which people need them.
-func init() { cobra.EnableCommandSorting = false }
-
 // helpTexts gives the commands that cobra adds our language and exit codes, and wraps
 // the texts and flags of all.
 func helpTexts(root *cobra.Command) {

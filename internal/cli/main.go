@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
@@ -62,6 +64,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	if os.Getenv("DOCGAUGE_LOG_FORMAT") == "json" { // for what is said before there is a configuration
 		a.speakJSON(slog.LevelInfo)
 	}
+	cobra.EnableCommandSorting = false // people need them in our order
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(p.Out)

@@ -82,7 +82,7 @@ func (a *Program) root() *cobra.Command {
 	root.AddCommand(a.manCommand(), configurationTopic())
 	helpTexts(root)
 	root.SetHelpCommandGroupID(groupOperate)
-	completions(root)
+	a.completions(root)
 	return root
 }
 

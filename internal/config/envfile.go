@@ -194,7 +194,7 @@ func QuoteEnv(value string) string {
 func (f *EnvFile) Apply() error {
 	var todo []envLine
 	for _, v := range f.values {
-		if plain := strings.TrimSuffix(v.key, "_FILE"); !inEnvironment(v.key) && !(isSecret(plain) && inEnvironment(plain)) && !(isSecret(v.key) && inEnvironment(v.key+"_FILE")) {
+		if !inEnvironment(v.key) && !inEnvironment(otherForm(v.key)) {
 			todo = append(todo, v)
 		}
 	}
@@ -205,6 +205,18 @@ func (f *EnvFile) Apply() error {
 		f.applied[v.key] = v.line
 	}
 	return nil
+}
+
+// otherForm is the variable that gives the same secret as a file, or as itself; empty
+// where there is none.
+func otherForm(key string) string {
+	switch plain := strings.TrimSuffix(key, "_FILE"); {
+	case isSecret(key):
+		return key + "_FILE"
+	case isSecret(plain):
+		return plain
+	}
+	return ""
 }
 
 // inEnvironment reports whether the process environment sets a variable. An empty one
