@@ -123,9 +123,9 @@ func (t *teller) recovered(success time.Time) error {
 func failures(runs []state.Run, success time.Time) (out []state.Run) {
 	for i, r := range runs {
 		switch {
-		case !r.Finished.IsZero() && !r.Finished.After(success), r.Outcome == "success", r.Outcome == "deferred":
+		case !r.Finished.IsZero() && !r.Finished.After(success), r.Outcome == state.Success, r.Outcome == state.Deferred:
 			return out
-		case r.Outcome == "interrupted", r.Outcome == "" && i == 0:
+		case r.Outcome == state.Interrupted, r.Outcome == "" && i == 0:
 		default:
 			out = append(out, r)
 		}

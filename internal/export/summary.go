@@ -6,15 +6,17 @@ import (
 	"slices"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/state"
+
 	"github.com/docgauge/docgauge/internal/docsapi"
 )
 
 // The outcomes of a run.
 const (
-	Success     = "success"
-	Deferred    = "deferred" // the budget left something for the next runs
-	Failed      = "failed"
-	Interrupted = "interrupted"
+	Success     = state.Success
+	Deferred    = state.Deferred
+	Failed      = state.Failed
+	Interrupted = state.Interrupted
 )
 
 // Summary is what a run reports; its JSON keys are stable.

@@ -9,6 +9,14 @@ import (
 	"time"
 )
 
+// The outcomes of a run. The first two are good.
+const (
+	Success     = "success"
+	Deferred    = "deferred" // the budget left something for the next runs
+	Failed      = "failed"
+	Interrupted = "interrupted"
+)
+
 // Run is one export run. Outcome is empty while it runs, and stays empty when
 // it was killed.
 type Run struct {
