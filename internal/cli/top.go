@@ -31,11 +31,11 @@ func (a *Program) topCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "show the most read pages, and what changed",
-		Long: `top shows the pages that people and AI agents read most in the newest complete
-window, or in the one that contains --at (of rolling windows: that ends with it),
-each with its change since the window before. Below them are the pages that rose
-and fell most, appeared and vanished. A page that only one of the two windows has
-did not rise or fall.
+		Long: `top shows the pages that people and AI agents read most in the newest
+complete window, or in the one that contains --at (of rolling windows: ends with
+it), each with its change since the window before. Below them are the pages that
+rose and fell most, appeared and vanished. A page that only one of the two
+windows has did not rise or fall.
 
 It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive. It sends no
 request to the service, needs no state, and can run during an export.
