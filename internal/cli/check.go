@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,12 +89,14 @@ func (a *Program) check(ctx context.Context, asJSON bool) error {
 			return err
 		}
 	}
-	for _, f := range c.Findings {
-		if f.Result == checkFail {
-			return errSaid
-		}
+	if c.failed() {
+		return errSaid
 	}
 	return nil
+}
+
+func (c *checker) failed() bool {
+	return slices.ContainsFunc(c.Findings, func(f checkFinding) bool { return f.Result == checkFail })
 }
 
 // found adds what was found: what it says, or why it failed.

@@ -157,7 +157,7 @@ func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) 
 	if slices.Contains(c.Sinks, config.SinkClickHouse) {
 		fmt.Fprintf(a.Out, "\nThe same in ClickHouse:\n\n%s", newestWeek("docgauge_visitors", "docgauge_totals"))
 	}
-	fmt.Fprint(a.Out, "\nFor numbers of your own set DOCGAUGE_BASE_URL, DOCGAUGE_API_KEY and\nDOCGAUGE_PROJECTS, then:\n\n  docgauge check && docgauge export\n")
+	fmt.Fprintf(a.Out, "\nFor numbers of your own, which asks for URL, key and projects:\n\n  %s init\n", commandName())
 	return nil
 }
 

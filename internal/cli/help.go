@@ -18,6 +18,7 @@ func helpTexts(root *cobra.Command) {
 	for _, set := range []string{"Local", "Inherited"} {
 		template = strings.ReplaceAll(template, "."+set+"Flags.FlagUsages ", fmt.Sprintf(".%sFlags.FlagUsagesWrapped %d ", set, helpWidth))
 	}
+	template = strings.ReplaceAll(template, "{{rpad .CommandPath .CommandPathPadding}} {{.Short}}", "{{.Root.Name}} help {{rpad .Name .NamePadding}} {{.Short}}")
 	root.SetUsageTemplate(template)
 	root.SetHelpCommand(&cobra.Command{
 		Use:               "help [COMMAND]",

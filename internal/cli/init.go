@@ -11,12 +11,9 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
@@ -24,7 +21,6 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/state"
-	"github.com/docgauge/docgauge/schedule"
 )
 
 // initOptions are the flags of init; what is missing is asked for on a terminal.
@@ -207,45 +203,17 @@ func (a *Program) adopt(o initOptions, text string) (config.Config, error) {
 	return a.config(config.NeedProjects | config.NeedAPI)
 }
 
-// tryProjects reads the totals of each project's newest day, through the request log of
-// the state. A budget that is used up is no failure.
-func (a *Program) tryProjects(ctx context.Context, c config.Config) (err error) {
-	db, err := state.Open(c.StateDir)
-	if err != nil {
+// tryProjects asks the API for each project, as check does. A budget that is used up is no
+// failure.
+func (a *Program) tryProjects(ctx context.Context, c config.Config) error {
+	check := &checker{app: a, cfg: c}
+	if err := check.state(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	api, err := app.NewAPI(c, db, a.logger(c), a.now, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, api.Flush(context.WithoutCancel(ctx))) }()
-	day, failed := schedule.Newest(analytics.Day, analytics.DateOf(a.now())), false
-	for _, id := range c.Projects {
-		page, err := api.Client.VisitorsPage(ctx, docsapi.VisitorsQuery{Project: id, Window: day, Limit: 1})
-		refused, full := errors.AsType[refusal](err)
-		switch {
-		case full && !refused.RetryAt().IsZero():
-			fmt.Fprintf(a.Out, "skip  %-14s not tried: the budget is used up until %s\n", id, format.Time(refused.RetryAt()))
-		case docsapi.IsThrottled(err):
-			fmt.Fprintf(a.Out, "skip  %-14s not tried: the service throttles requests now\n", id)
-		case err != nil:
-			failed = true
-			fmt.Fprintf(a.Out, "FAIL  %-14s %v\n", id, err)
-		default:
-			fmt.Fprintf(a.Out, "ok    %-14s %s visitors on %s\n", id, format.Commas(page.Totals.Total), day.From)
-		}
-	}
-	if failed {
+	if check.failed() {
 		return errSaid
 	}
 	return nil
-}
-
-// refusal is the error of a budget without room.
-type refusal interface {
-	error
-	RetryAt() time.Time
 }
 
 // printNext says what was written, what to do with it, and what the first export reads.
@@ -266,6 +234,7 @@ func (a *Program) printNext(ctx context.Context, c config.Config, o initOptions)
 
 Try it:
   docgauge --env-file %[2]s export
+  docgauge --env-file %[2]s top
   docgauge --env-file %[2]s status
 
 Every hour, with cron (crontab -e):
