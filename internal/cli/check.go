@@ -88,12 +88,7 @@ func (a *Program) check(ctx context.Context, asJSON bool) error {
 			return err
 		}
 	}
-	for _, f := range c.Findings {
-		if f.Result == checkFail {
-			return errSaid
-		}
-	}
-	return nil
+	return c.err()
 }
 
 // found adds what was found: what it says, or why it failed.
@@ -148,12 +143,27 @@ func (c *checker) state(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, client.Flush(context.WithoutCancel(ctx))) }()
+	return c.projects(ctx, db, client)
+}
+
+// projects asks for each project. An error is one of the state.
+func (c *checker) projects(ctx context.Context, db *state.DB, client *app.API) error {
 	for _, project := range c.cfg.Projects {
 		f, err := c.app.askProject(ctx, c.cfg, db, client, project)
 		if err != nil {
 			return err
 		}
 		c.add(f)
+	}
+	return nil
+}
+
+// err returns errSaid if anything failed.
+func (c *checker) err() error {
+	for _, f := range c.Findings {
+		if f.Result == checkFail {
+			return errSaid
+		}
 	}
 	return nil
 }

@@ -11,11 +11,9 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
@@ -24,7 +22,6 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/state"
-	"github.com/docgauge/docgauge/schedule"
 )
 
 // initOptions are the flags of init; what is missing is asked for on a terminal.
@@ -207,45 +204,24 @@ func (a *Program) adopt(o initOptions, text string) (config.Config, error) {
 	return a.config(config.NeedProjects | config.NeedAPI)
 }
 
-// tryProjects reads the totals of each project's newest day, through the request log of
-// the state. A budget that is used up is no failure.
+// tryProjects asks for each project's newest day, as check does, through the request log
+// of the state.
 func (a *Program) tryProjects(ctx context.Context, c config.Config) (err error) {
 	db, err := state.Open(c.StateDir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	api, err := app.NewAPI(c, db, a.logger(c), a.now, 0)
+	api, err := app.NewProbe(c, db, a.logger(c), a.now)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, api.Flush(context.WithoutCancel(ctx))) }()
-	day, failed := schedule.Newest(analytics.Day, analytics.DateOf(a.now())), false
-	for _, id := range c.Projects {
-		page, err := api.Client.VisitorsPage(ctx, docsapi.VisitorsQuery{Project: id, Window: day, Limit: 1})
-		refused, full := errors.AsType[refusal](err)
-		switch {
-		case full && !refused.RetryAt().IsZero():
-			fmt.Fprintf(a.Out, "skip  %-14s not tried: the budget is used up until %s\n", id, format.Time(refused.RetryAt()))
-		case docsapi.IsThrottled(err):
-			fmt.Fprintf(a.Out, "skip  %-14s not tried: the service throttles requests now\n", id)
-		case err != nil:
-			failed = true
-			fmt.Fprintf(a.Out, "FAIL  %-14s %v\n", id, err)
-		default:
-			fmt.Fprintf(a.Out, "ok    %-14s %s visitors on %s\n", id, format.Commas(page.Totals.Total), day.From)
-		}
+	asked := checker{app: a, cfg: c}
+	if err := asked.projects(ctx, db, api); err != nil {
+		return err
 	}
-	if failed {
-		return errSaid
-	}
-	return nil
-}
-
-// refusal is the error of a budget without room.
-type refusal interface {
-	error
-	RetryAt() time.Time
+	return asked.err()
 }
 
 // printNext says what was written, what to do with it, and what the first export reads.
