@@ -67,3 +67,20 @@ func TestHelpOnConfiguration(t *testing.T) {
 		t.Errorf("commands come first, variables elsewhere:\n%s", out.String())
 	}
 }
+
+// TestSettingsFit holds that the list of settings fits 80 columns, and that no value is cut.
+func TestSettingsFit(t *testing.T) {
+	long := strings.Repeat("x", 70)
+	text := settingsText([]config.Setting{
+		{Name: "DOCGAUGE_PROMPTS_ON_NEW_STATE", Group: "a", Value: "refuse", Source: "default"},
+		{Name: "DOCGAUGE_STATE_DIR", Group: "b", Value: long, Source: "/etc/docgauge/docgauge.env", Line: 123},
+	})
+	for line := range strings.Lines(text) {
+		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > helpWidth {
+			t.Errorf("too wide: %s", line)
+		}
+	}
+	if !strings.Contains(text, long) || !strings.Contains(text, "docgauge.env:123") {
+		t.Errorf("want all of it:\n%s", text)
+	}
+}

@@ -195,3 +195,17 @@ func FuzzEnvFile(f *testing.F) {
 		}
 	})
 }
+
+// TestDocumentedEnvFile reads the example of the documentation.
+func TestDocumentedEnvFile(t *testing.T) {
+	page, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(page), "```ini\n")
+	block, _, _ = strings.Cut(block, "```")
+	f := ParseEnvFile("x.env", block)
+	if len(f.Problems) > 0 || len(f.values) != 5 || f.values[4].value != `a$b\c` {
+		t.Errorf("%v %v", f.Problems, f.values)
+	}
+}
