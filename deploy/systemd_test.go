@@ -222,7 +222,7 @@ func TestCrontab(t *testing.T) {
 		"DOCGAUGE_BASE_URL=$URL\nDOCGAUGE_API_KEY='$KEY'\nDOCGAUGE_PROJECTS=prj_sandbox\nDOCGAUGE_SCHEDULE=\"17 * * * *\"\nDOCGAUGE_STATE_DIR=$DIR/state\nDOCGAUGE_PARQUET_URL=$DIR/data\n"), 0o600)
 	for _, b := range blocksOf(t, "../docs/cron.md") {
 		if strings.Contains(b.mark, "TestCrontab") {
-			write(t, filepath.Join(spool, "root"), "* * * * *  "+crontab.FindStringSubmatch(below(root, "").Replace(b.text))[1]+"\n", 0o600)
+			write(t, filepath.Join(spool, "root"), "* * * * *  : >"+filepath.Join(root, "probe")+"\n* * * * *  "+crontab.FindStringSubmatch(below(root, "").Replace(b.text))[1]+"\n", 0o600)
 		}
 	}
 	write(t, filepath.Join(root, "empty"), "", 0o644)
@@ -245,6 +245,9 @@ func TestCrontab(t *testing.T) {
 		case <-time.After(100 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
+			if _, err := os.Stat(filepath.Join(root, "probe")); err != nil {
+				t.Skip("NOT TESTED: cron runs nothing on this machine")
+			}
 			t.Fatal("cron exported nothing")
 		}
 	}

@@ -72,6 +72,7 @@ all_packages() {
 	[ -e /usr/share/java/slf4j-simple.jar ] || echo libslf4j-java
 	command -v java >/dev/null || echo default-jre-headless
 	command -v systemd-analyze >/dev/null || echo systemd
+	command -v cron >/dev/null || echo cron
 	for name in prometheus-pushgateway prometheus-node-exporter; do
 		command -v $name >/dev/null || echo $name
 	done
