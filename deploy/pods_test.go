@@ -135,7 +135,7 @@ func TestCronJobPod(t *testing.T) {
 	if n := parquetFiles(t, p.volumes["data"]+"/data"); n < 30 {
 		t.Errorf("%d Parquet files", n)
 	}
-	if out := succeed(t, p.command(t, "jobs", "/docgauge", "jobs", "list")); !strings.Contains(out, "job_") {
+	if out := succeed(t, p.command(t, "jobs", "/docgauge", "jobs", "list", "--json")); !strings.Contains(out, "job_") {
 		t.Errorf("no job was created:\n%s", out)
 	}
 	p.regroup(t, p.volumes["data"])
