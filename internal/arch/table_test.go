@@ -83,7 +83,7 @@ var allowed = map[string][]string{
 		"internal/durable", "internal/spool", "internal/state", "internal/verify", "schedule", "sinks",
 	},
 
-	"internal/jobs": {"internal/analytics", "internal/clock", "internal/docsapi", "internal/jobs/journal", "internal/prompts", "schedule"},
+	"internal/jobs": {"internal/analytics", "internal/clock", "internal/docsapi", "internal/format", "internal/jobs/journal", "internal/prompts", "schedule"},
 
 	"internal/notify": {"internal/clock", "internal/format", "internal/jobs/journal"},
 

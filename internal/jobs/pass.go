@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
@@ -253,10 +254,10 @@ func (p *pass) transitions(renames renames, file prompts.Prompt) []journal.Chang
 	case !ok:
 		return nil
 	case job.State == journal.Pending && expired(file, v.at):
-		expiry = "its time was over at " + utc(file.Expires)
+		expiry = "its time was over at " + format.Time(file.Expires)
 	case job.State == journal.Pending && file.Recurs():
 		if due, _ := v.firing(file); !due.IsZero() && due.After(job.Firing) {
-			expiry = "its firing was missed: that of " + utc(due) + " comes in its place"
+			expiry = "its firing was missed: that of " + format.Time(due) + " comes in its place"
 		}
 	case resubmits(file, job) && v.queue.Paused == "":
 		return tryAgain(job, v.at, "on_unknown: resubmit", false)

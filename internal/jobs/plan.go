@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
@@ -205,13 +206,13 @@ func (v *view) ofPrompt(p prompts.Prompt, renames renames, unrendered error) Pla
 	}
 	switch retries := job.State == journal.Pending && job.Firing.Equal(out.Firing); {
 	case expired(p, v.at) || p.Recurs() && out.Firing.IsZero():
-		out.State, out.Reason, out.Firing = journal.Expired, "its time was over at "+utc(p.Expires), time.Time{}
+		out.State, out.Reason, out.Firing = journal.Expired, "its time was over at "+format.Time(p.Expires), time.Time{}
 	case p.NotBefore.After(v.at):
-		out.wait(blocker{WhyNotBefore, "not before " + utc(p.NotBefore), p.NotBefore})
+		out.wait(blocker{WhyNotBefore, "not before " + format.Time(p.NotBefore), p.NotBefore})
 	case out.Firing.After(v.at):
-		out.wait(blocker{WhyFiring, "next firing at " + utc(out.Firing), out.Firing})
+		out.wait(blocker{WhyFiring, "next firing at " + format.Time(out.Firing), out.Firing})
 	case retries && v.isAhead(job.Next):
-		out.wait(blocker{WhyRetry, job.Reason + "; next try at " + utc(job.Next), job.Next})
+		out.wait(blocker{WhyRetry, job.Reason + "; next try at " + format.Time(job.Next), job.Next})
 	case unrendered != nil:
 		out.wait(because(WhyRender, "%v", unrendered))
 	}
@@ -379,7 +380,7 @@ func (v *view) admission(c Config) *admission {
 		}
 		if v.blocks(job) && job.Blocked.After(a.blocked[job.Project].ends) {
 			a.blocked[job.Project] = because(WhyProject, "nothing of project %s is accepted: %s; next try at %s",
-				job.Project, job.Reason, utc(job.Blocked)).until(job.Blocked)
+				job.Project, job.Reason, format.Time(job.Blocked)).until(job.Blocked)
 		}
 	}
 	switch q := v.queue; {
@@ -389,7 +390,7 @@ func (v *view) admission(c Config) *admission {
 	case !q.Adopted && c.OnNewState != Submit:
 		a.queue = because(WhyNewState, "%v", errNewState)
 	case q.Paused != "":
-		a.queue = because(WhyPaused, "the queue is paused since %s (%s): %s", utc(q.Since), q.Paused, q.Detail)
+		a.queue = because(WhyPaused, "the queue is paused since %s (%s): %s", format.Time(q.Since), q.Paused, q.Detail)
 	}
 	return a
 }
@@ -410,7 +411,7 @@ func (a *admission) admit(p *Planned) blocker {
 	case a.cfg.MaxPerDay > 0 && len(a.charged) >= a.cfg.MaxPerDay:
 		until := a.charged[len(a.charged)-a.cfg.MaxPerDay].Add(day)
 		return because(WhyPerDay, "%d jobs in 24 h (DOCGAUGE_MAX_JOBS_PER_DAY is %d); room at %s",
-			len(a.charged), a.cfg.MaxPerDay, utc(until)).until(until)
+			len(a.charged), a.cfg.MaxPerDay, format.Time(until)).until(until)
 	case a.cfg.MaxActive > 0 && a.active >= a.cfg.MaxActive:
 		return because(WhyActive, "%d jobs may be at work (DOCGAUGE_MAX_ACTIVE_JOBS is %d)", a.active, a.cfg.MaxActive)
 	case a.queue.why != WhyNext:
@@ -421,8 +422,6 @@ func (a *admission) admit(p *Planned) blocker {
 	a.keys[key] = "prompt " + p.ID + ", which is before it"
 	return blocker{}
 }
-
-func utc(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // named names a job in a sentence.
 func named(j journal.Job) string {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
@@ -128,7 +129,7 @@ func (p *pass) follow(r reading) journal.Change {
 		if job.Missing.IsZero() || job.Missing.After(now) {
 			job.Missing = now
 		}
-		job.Reason = "the service has not known it since " + utc(job.Missing)
+		job.Reason = "the service has not known it since " + format.Time(job.Missing)
 		if now.Sub(job.Missing) >= lostAfter {
 			job.Reason = fmt.Sprintf("the service has not known it for %v", lostAfter)
 			job.State, cause = journal.Lost, job.Reason

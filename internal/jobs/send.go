@@ -80,7 +80,7 @@ func (p *pass) sendFollowUps(ctx context.Context) error {
 // Neither is idempotent, so the order is what keeps a prompt from being sent twice or
 // forgotten: intent, POST, outcome, each durable before the next one begins.
 func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, text string) error {
-	q, what, cause := p.q, "create", "it is being submitted"
+	q, what, cause := p.q, "create", "the request is being sent"
 	if job.Sending {
 		what = followUpName(job)
 		cause = what + " is being sent"
