@@ -116,7 +116,7 @@ func (a *Program) demoServe(ctx context.Context, c config.Config) (err error) {
 		return err
 	}
 	return a.serve(ctx, c, daemon.Options{Listening: func(url string) {
-		fmt.Fprintf(a.Out, "\nStatus page  %[1]s/\nMetrics      %[1]s/metrics\nJSON, CSV    %[1]s/api/v1/pages\nExports every minute; Ctrl-C ends it.\n", url)
+		fmt.Fprintf(a.Out, "\nStatus page  %[1]s/\nReport       %[1]s/report\nMetrics      %[1]s/metrics\nJSON, CSV    %[1]s/api/v1/pages\nExports every minute; Ctrl-C ends it.\n", url)
 	}})
 }
 

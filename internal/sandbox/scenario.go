@@ -52,7 +52,11 @@ type course interface {
 func courseOf(s Scenario, pages int) (c course, ring int) {
 	usual := make([]float64, pages)
 	for i := range usual {
-		usual[i] = math.Pow(float64(i+1), -popularityFall)
+		rank := i + 1
+		if s == Growth && firstOdd <= i && i < len(startPaths) {
+			rank += oddRanks
+		}
+		usual[i] = math.Pow(float64(rank), -popularityFall)
 	}
 	if s == Growth {
 		return growth{usual}, growthRing
@@ -118,6 +122,11 @@ const (
 	// firstMortal is the first page that can vanish: those before it are the site's
 	// best known.
 	firstMortal = 16
+
+	// From firstOdd on, paths of startPaths need escaping. They are read oddRanks ranks
+	// less than in the steady scenario: people are to see a usual site first.
+	firstOdd = 6
+	oddRanks = 50
 )
 
 type growth struct{ usual []float64 }
