@@ -97,7 +97,7 @@ labels:
 {{- fail "image.tag: latest is another program tomorrow: set a version, or a digest" -}}
 {{- end -}}
 {{- range .Values.extraEnv -}}
-{{- if hasPrefix "DOCGAUGE_" .name -}}
+{{- if and (hasPrefix "DOCGAUGE_" .name) (ne .name "DOCGAUGE_ENV_FILE") -}}
 {{- fail (printf "extraEnv: %s: variables of docgauge belong in settings, secrets in secrets" .name) -}}
 {{- end -}}
 {{- end -}}
