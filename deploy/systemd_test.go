@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -222,7 +223,8 @@ func TestCrontab(t *testing.T) {
 		"DOCGAUGE_BASE_URL=$URL\nDOCGAUGE_API_KEY='$KEY'\nDOCGAUGE_PROJECTS=prj_sandbox\nDOCGAUGE_SCHEDULE=\"17 * * * *\"\nDOCGAUGE_STATE_DIR=$DIR/state\nDOCGAUGE_PARQUET_URL=$DIR/data\n"), 0o600)
 	for _, b := range blocksOf(t, "../docs/cron.md") {
 		if strings.Contains(b.mark, "TestCrontab") {
-			write(t, filepath.Join(spool, "root"), "* * * * *  : >"+filepath.Join(root, "probe")+"\n* * * * *  "+crontab.FindStringSubmatch(below(root, "").Replace(b.text))[1]+"\n", 0o600)
+			line := crontab.FindStringSubmatch(below(root, "").Replace(b.text))[1]
+			write(t, filepath.Join(spool, "root"), fmt.Sprintf("* * * * *  : >%[1]s/probe\n* * * * *  %[2]s; : >%[1]s/ended\n", root, line), 0o600)
 		}
 	}
 	write(t, filepath.Join(root, "empty"), "", 0o644)
@@ -236,8 +238,9 @@ func TestCrontab(t *testing.T) {
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	for deadline := time.Now().Add(patience); ; {
-		if _, err := os.Stat(filepath.Join(root, "data/totals/v1/p=prj_sandbox")); err == nil {
-			return
+		// The directory is removed after the test: nothing may write to it by then.
+		if _, err := os.Stat(filepath.Join(root, "ended")); err == nil {
+			break
 		}
 		select {
 		case err := <-ended:
@@ -248,7 +251,10 @@ func TestCrontab(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(root, "probe")); err != nil {
 				t.Skip("NOT TESTED: cron runs nothing on this machine")
 			}
-			t.Fatal("cron exported nothing")
+			t.Fatal("cron's export does not end")
 		}
+	}
+	if _, err := os.Stat(filepath.Join(root, "data/totals/v1/p=prj_sandbox")); err != nil {
+		t.Errorf("cron exported nothing: %v", err)
 	}
 }
