@@ -2,14 +2,12 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/notify"
-	"github.com/docgauge/docgauge/internal/state"
 )
 
 // stopGrace is how long people are told things at a stop.
@@ -28,7 +26,7 @@ func (a *Program) openNews(ctx context.Context, opened *app.App) (*news, error) 
 		return nil, err
 	}
 	n := &news{opened, events.New(opened, time.Time{}), notifier}
-	if err := n.watcher.Begin(ctx); err != nil && !errors.Is(err, state.ErrTold) {
+	if err := n.watcher.Begin(ctx); err != nil {
 		opened.Log.Warn("not everything can be told", "error", err)
 	}
 	return n, nil
@@ -42,7 +40,7 @@ func (n *news) tell(ctx context.Context) {
 	}
 	ctx, cancel := clock.Outlive(ctx, stopGrace, deliveryTimeout)
 	defer cancel()
-	if err := n.watcher.Evaluate(ctx); err != nil && !errors.Is(err, state.ErrTold) {
+	if err := n.watcher.Evaluate(ctx); err != nil {
 		n.app.Log.Warn("not everything could be told", "error", err)
 	}
 	if _, err := n.notifier.Deliver(ctx); err != nil {

@@ -2,14 +2,12 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/notify"
-	"github.com/docgauge/docgauge/internal/state"
 )
 
 // newsEvery is how often it is derived what people are to be told: what is late, what
@@ -31,7 +29,7 @@ func (d *Daemon) openNews(ctx context.Context) error {
 		return err
 	}
 	d.news = &news{events.New(d.app, d.started), notifier, make(chan struct{}, 1)}
-	if err := d.news.watcher.Begin(ctx); err != nil && !errors.Is(err, state.ErrTold) {
+	if err := d.news.watcher.Begin(ctx); err != nil {
 		d.app.Log.Warn("not everything can be told", "error", err)
 	}
 	return nil
@@ -72,7 +70,6 @@ func (d *Daemon) watchNews(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.Is(err, state.ErrTold): // the next look sees what the other entered
 		case err == nil:
 			logged = ""
 		case err.Error() != logged:

@@ -113,7 +113,7 @@ func (w *Watcher) digests(ctx context.Context, t *teller) error {
 			ledger = &l
 		}
 		newest := ledger.Newest(project, analytics.Week, t.now)
-		if newest == nil || newest.To < mondayOf(analytics.DateOf(firing)) {
+		if newest == nil || newest.To < schedule.Newest(analytics.Week, analytics.DateOf(firing)).To {
 			continue // not exported yet
 		}
 		d, err := w.digestOf(ctx, *ledger, *newest)
@@ -140,16 +140,11 @@ func newestFiring(cron schedule.Cron, from, now time.Time) (newest time.Time) {
 	return newest
 }
 
-// mondayOf returns the Monday of the ISO week that has the date.
-func mondayOf(d analytics.Date) analytics.Date {
-	return d - analytics.Date((int(d.Time().Weekday())+6)%7)
-}
-
 // digestOf returns what there is to say about a week.
 func (w *Watcher) digestOf(ctx context.Context, l coverage.Ledger, week analytics.Revision) (Digest, error) {
 	d := Digest{From: week.From, To: week.To, Settled: week.Settled, Totals: week.Totals}
 	former := week.Key
-	former.From, former.To = week.From-7, week.From
+	former.Window = schedule.Previous(analytics.Week, week.Window)
 	before, known := l.Entries[former]
 	if known {
 		d.Before = &before.Totals

@@ -10,7 +10,7 @@
 // again until it is over. So the transaction that causes an event need not know of it.
 //
 // The export's lock is held by whoever evaluates, so two processes never do at a time;
-// if they did, [state.ErrTold] would keep the second from telling anything.
+// if they did, the second would enter nothing ([state.ErrTold]), and that is no error.
 //
 // It sends nothing: package notify delivers what is in the outbox.
 package events
@@ -21,7 +21,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -92,8 +91,6 @@ type Watcher struct {
 	app *app.App
 	// served is since when serve runs; zero for a single export.
 	served time.Time
-	// one evaluation at a time
-	mu sync.Mutex
 }
 
 // New returns what watches the pipeline of a: of a docgauge serve that runs since
@@ -113,7 +110,8 @@ func (w *Watcher) Begin(ctx context.Context) error {
 	})
 }
 
-// Evaluate enters what is to be told now. A single export calls it after its run, serve each minute and after each run.
+// Evaluate enters what is to be told now. A single export calls it after its run, serve
+// each minute and after each run.
 func (w *Watcher) Evaluate(ctx context.Context) error {
 	return w.evaluate(ctx, func(ctx context.Context, t *teller) error {
 		var errs []error
@@ -126,8 +124,6 @@ func (w *Watcher) Evaluate(ctx context.Context) error {
 
 // evaluate lets derive fill a teller, and enters the result.
 func (w *Watcher) evaluate(ctx context.Context, derive func(context.Context, *teller) error) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	told, err := w.app.State.Told(ctx)
 	if err != nil {
 		return err
@@ -145,7 +141,10 @@ func (w *Watcher) evaluate(ctx context.Context, derive func(context.Context, *te
 	if len(t.out.Told)+len(t.out.Over)+len(t.out.Notes) == 0 {
 		return err
 	}
-	return errors.Join(err, w.app.State.Tell(ctx, t.out))
+	if entered := w.app.State.Tell(ctx, t.out); !errors.Is(entered, state.ErrTold) {
+		err = errors.Join(err, entered)
+	}
+	return err
 }
 
 // teller collects what is told at one moment.
