@@ -42,7 +42,7 @@ func windows(s *exporter.Snapshot, q question) []Window {
 			for _, c := range g.Cells[max(0, len(g.Cells)-q.limit):] {
 				w := Window{Project: p.ID, Granularity: g.Granularity, From: c.From, To: c.To, State: "missing"}
 				if r := c.Revision; r != nil {
-					w.State = map[bool]string{true: "settled", false: "provisional"}[r.Settled]
+					w.State = r.State()
 					w.Verified, w.Revision, w.Human, w.AI, w.Total = &r.Verified, &r.Number, &r.Totals.Human, &r.Totals.AI, &r.Totals.Total
 					w.ExportedAt = &r.ExportedAt
 					if !r.TotalsOnly() {
@@ -83,8 +83,8 @@ func pages(s *exporter.Snapshot, q question) []Page {
 	return out
 }
 
-// Job is the newest agent job of a prompt, or a prompt that waits to become one. Its columns are stable; a time that has not
-// come is null in JSON and empty in CSV.
+// Job is the newest agent job of a prompt, or a prompt that waits to become one. Its
+// columns are stable; a time that has not come is null in JSON and empty in CSV.
 type Job struct {
 	Project string `json:"project"`
 	Prompt  string `json:"prompt"`

@@ -52,6 +52,22 @@ type Revision struct {
 // TotalsOnly reports whether only the site totals were read.
 func (r Revision) TotalsOnly() bool { return r.Rows == TotalsOnlyRows }
 
+// State is settled, or provisional while the numbers can still change.
+func (r Revision) State() string {
+	if r.Settled {
+		return "settled"
+	}
+	return "provisional"
+}
+
+// StateText is the state, with the remark that the numbers are unverified where they are.
+func (r Revision) StateText() string {
+	if !r.Verified {
+		return r.State() + ", unverified"
+	}
+	return r.State()
+}
+
 // Provenance is what only the ledger knows about a reading; no sink has it.
 type Provenance struct {
 	// Requests is how many API requests the reading cost.

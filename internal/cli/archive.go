@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
@@ -58,24 +60,36 @@ func (a *Program) openArchive(o archiveOptions) (out openedArchive, err error) {
 	return out, nil
 }
 
+// show prints the answers to a question, one table after the other, or the reports of
+// them as JSON or CSV. err is of what could not be answered; it comes last.
+func show[Answer, Report any](w io.Writer, o archiveOptions, answers []Answer, err error, reports []Report,
+	csv func(io.Writer, []Report) error, table func(Answer) error,
+) error {
+	switch {
+	case len(answers) == 0:
+		return err
+	case o.asJSON:
+		return errors.Join(render.JSON(w, reports), err)
+	case o.asCSV:
+		return errors.Join(csv(w, reports), err)
+	}
+	for i, answer := range answers {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := table(answer); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
 // asked makes a mistake in the question one of usage.
 func asked(err error) error {
 	if unknown, is := errors.AsType[query.UnknownProjectError](err); is {
 		return usageError{fmt.Errorf("--%w", unknown)}
 	}
 	return err
-}
-
-// stateOf says whether the numbers of a reading can change.
-func stateOf(r analytics.Revision) string {
-	state := "provisional"
-	if r.Settled {
-		state = "settled"
-	}
-	if !r.Verified {
-		state += ", unverified"
-	}
-	return state
 }
 
 // signed writes a change: +12, -1,300, 0.

@@ -183,8 +183,8 @@ func (a *Program) askProject(ctx context.Context, c config.Config, db *state.DB,
 		}
 		return f, nil
 	}
-	f.Detail = fmt.Sprintf("%s visitors on %s, on %s", format.Commas(page.Totals.Total),
-		format.Days(day.From.Time(), day.From.Time(), a.now().UTC().Year()), format.Plural(len(page.Rows), "page"))
+	key := analytics.Key{Project: project, Granularity: analytics.Day, Window: day}
+	f.Detail = fmt.Sprintf("%s visitors on %s, on %s", format.Commas(page.Totals.Total), a.wording(c).days(key), format.Plural(len(page.Rows), "page"))
 	pages := 1
 	if page.HasMore {
 		f.Detail += " at least"

@@ -64,24 +64,8 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q := query.HistoryOptions{Selection: from.selection, Page: o.page, Last: o.last, Today: analytics.DateOf(a.now())}
 	all, err := query.Histories(ctx, from, q)
-	err = asked(err)
-	switch {
-	case len(all) == 0:
-		return err
-	case o.archive.asJSON:
-		return errors.Join(render.JSON(a.Out, historyReports(all, q, from.config.ProjectNames)), err)
-	case o.archive.asCSV:
-		return errors.Join(historyCSV(a.Out, historyReports(all, q, from.config.ProjectNames)), err)
-	}
-	for i, h := range all {
-		if i > 0 {
-			fmt.Fprintln(a.Out)
-		}
-		if err := printHistory(a.Out, h, q, a.wording(from.config)); err != nil {
-			return err
-		}
-	}
-	return err
+	return show(a.Out, o.archive, all, asked(err), historyReports(all, q, from.config.ProjectNames), historyCSV,
+		func(h query.History) error { return printHistory(a.Out, h, q, a.wording(from.config)) })
 }
 
 func printHistory(w io.Writer, h query.History, q query.HistoryOptions, words wording) error {
@@ -122,7 +106,7 @@ func stepState(s query.Step) string {
 	case s.Visitors == nil:
 		return "totals only"
 	}
-	return stateOf(*s.Revision)
+	return s.Revision.StateText()
 }
 
 // historyReport is the windows of one project; its JSON keys are stable.
@@ -158,7 +142,7 @@ func historyReports(all []query.History, q query.HistoryOptions, names config.Pr
 			step := historyWindow{Window: s.Window, State: "missing", Visitors: s.Visitors, Absent: s.Absent()}
 			if s.Revision != nil {
 				step.Verified, step.Revision = &s.Revision.Verified, &s.Revision.Number
-				step.State = map[bool]string{true: "settled", false: "provisional"}[s.Revision.Settled]
+				step.State = s.Revision.State()
 			}
 			if s.Visitors != nil && s.Before != nil {
 				change := s.Visitors.Total - s.Before.Total

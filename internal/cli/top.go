@@ -86,24 +86,8 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
 	pages, err := query.Top(ctx, from, q)
-	err = asked(err)
-	switch {
-	case len(pages) == 0:
-		return err
-	case o.archive.asJSON:
-		return errors.Join(render.JSON(a.Out, topReports(pages, q, from.config.ProjectNames)), err)
-	case o.archive.asCSV:
-		return errors.Join(topCSV(a.Out, topReports(pages, q, from.config.ProjectNames)), err)
-	}
-	for i, p := range pages {
-		if i > 0 {
-			fmt.Fprintln(a.Out)
-		}
-		if err := printTop(a.Out, p, q, a.wording(from.config)); err != nil {
-			return err
-		}
-	}
-	return err
+	return show(a.Out, o.archive, pages, asked(err), topReports(pages, q, from.config.ProjectNames), topCSV,
+		func(p query.Pages) error { return printTop(a.Out, p, q, a.wording(from.config)) })
 }
 
 // shownChanges is how many pages top lists of each kind of change; --json has -n.
@@ -142,7 +126,7 @@ func printPages(w io.Writer, p query.Pages, q query.TopOptions, words wording) e
 // printHeading says which window it is, and how many readers the site had.
 func printHeading(text *render.Text, p query.Pages, q query.TopOptions, words wording) {
 	line := func(format string, args ...any) { text.Line(2, format, args...) }
-	title := fmt.Sprintf("%s: %s %s, %s", words.names.Of(p.Window.Project), p.Window.Granularity, words.days(p.Window.Key), stateOf(p.Window))
+	title := fmt.Sprintf("%s: %s %s, %s", words.names.Of(p.Window.Project), p.Window.Granularity, words.days(p.Window.Key), p.Window.StateText())
 	if p.Before != nil {
 		title += ", compared with " + words.days(p.Before.Key)
 	}

@@ -6,9 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/state"
-
 	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
 // The outcomes of a run.

@@ -207,14 +207,10 @@ func State(r *analytics.Revision) (class, text string) {
 	if r == nil {
 		return "missing", "missing"
 	}
-	state := "provisional"
-	if r.Settled {
-		state = "settled"
-	}
 	if !r.Verified {
-		return state + "-unverified", state + ", unverified"
+		return r.State() + "-unverified", r.StateText()
 	}
-	return state, state
+	return r.State(), r.StateText()
 }
 
 // Mark is one thing to know about a reading: its class in the style sheet, a word,
@@ -231,10 +227,7 @@ var marks = map[string]string{
 
 // marksOf says whether a reading is settled, and whether it is unverified.
 func marksOf(r analytics.Revision) []Mark {
-	word := "provisional"
-	if r.Settled {
-		word = "settled"
-	}
+	word := r.State()
 	out := []Mark{{word, word, marks[word]}}
 	if !r.Verified {
 		out = append(out, Mark{"unverified", "unverified", marks["unverified"]})

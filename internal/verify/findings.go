@@ -156,14 +156,7 @@ func sameReading(a, b analytics.Revision) bool {
 }
 
 func said(r analytics.Revision) string {
-	state := "provisional"
-	if r.Settled {
-		state = "settled"
-	}
-	if !r.Verified {
-		state += ", unverified"
-	}
-	return fmt.Sprintf("revision %d of %s (%s)", r.Number, clock(r.ExportedAt), state)
+	return fmt.Sprintf("revision %d of %s (%s)", r.Number, clock(r.ExportedAt), r.StateText())
 }
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
