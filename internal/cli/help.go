@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 )
 
@@ -50,7 +51,7 @@ func filled(text string) string {
 	var out, paragraph []string
 	end := func() {
 		if slices.ContainsFunc(paragraph, func(line string) bool { return utf8.RuneCountInString(line) > helpWidth }) {
-			paragraph = []string{strings.TrimSuffix(indented(strings.Join(paragraph, " "), 0), "\n")}
+			paragraph = render.Wrap(strings.Join(paragraph, " "), helpWidth, 0)
 		}
 		out, paragraph = append(out, paragraph...), nil
 	}
@@ -133,27 +134,7 @@ func variableHelp() string {
 		if v.Default != "" {
 			meaning += " [" + v.Default + "]"
 		}
-		fmt.Fprintf(&b, "  %s\n%s", v.Name, indented(meaning, 6))
+		fmt.Fprintf(&b, "  %s\n%s\n", v.Name, strings.Join(render.Wrap("      "+meaning, helpWidth, 6), "\n"))
 	}
 	return b.String()
-}
-
-// indented breaks a text into lines that fit the help's width.
-func indented(text string, indent int) string {
-	var b strings.Builder
-	column := 0
-	for _, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case column > 0 && column+1+n <= helpWidth:
-			b.WriteString(" " + word)
-			column += 1 + n
-			continue
-		case column > 0:
-			b.WriteString("\n")
-		}
-		b.WriteString(strings.Repeat(" ", indent) + word)
-		column = indent + n
-	}
-	return b.String() + "\n"
 }

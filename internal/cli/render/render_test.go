@@ -116,7 +116,7 @@ func TestWrap(t *testing.T) {
 		{"ok    https://example.com/a/very/long/path", "ok    https://exampl\n      e.com/a/very/l\n      ong/path"},
 		{"日本語日本語日本語日本語 日本", "日本語日本語日本語日\n      本語 日本"},
 	} {
-		if got := strings.Join(wrap(tc.text, 20, 6), "\n"); got != tc.want {
+		if got := strings.Join(Wrap(tc.text, 20, 6), "\n"); got != tc.want {
 			t.Errorf("%q:\n%s", tc.text, got)
 		}
 	}

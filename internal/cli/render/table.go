@@ -95,7 +95,7 @@ func (t *Table) print(w io.Writer, width int) error {
 				continue
 			}
 			hang := l.indent + 2*columnGap
-			for _, line := range wrap(strings.Repeat(" ", hang)+r.cells[i], l.width, hang) {
+			for _, line := range Wrap(strings.Repeat(" ", hang)+r.cells[i], l.width, hang) {
 				l.whole(&b, 0, line)
 			}
 		}

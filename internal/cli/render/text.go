@@ -23,7 +23,7 @@ func NewText(w io.Writer) *Text { return &Text{to: w, width: Width(w)} }
 func (t *Text) Line(hang int, format string, args ...any) {
 	text := Printable(fmt.Sprintf(format, args...))
 	if t.width > 0 {
-		text = strings.Join(wrap(text, t.width, hang), "\n")
+		text = strings.Join(Wrap(text, t.width, hang), "\n")
 	}
 	if _, err := io.WriteString(t.to, text+"\n"); t.err == nil {
 		t.err = err
@@ -37,9 +37,10 @@ func (t *Text) Err() error { return t.err }
 // mistake.
 const leastText = 20
 
-// wrap breaks text into lines of at most width columns: at blanks, or inside a word that
-// is longer than a line. Blanks that stand before or inside a line stay.
-func wrap(text string, width, hang int) (lines []string) {
+// Wrap breaks text into lines of at most width columns: at blanks, or inside a word that
+// is longer than a line. Those after the first begin with hang blanks; blanks that stand
+// before or inside a line stay.
+func Wrap(text string, width, hang int) (lines []string) {
 	width = max(width, leastText)
 	hang = min(hang, width/2)
 	text = strings.TrimRight(text, " ")
