@@ -102,6 +102,22 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	})
 }
 
+// countedWrites counts the writes that come to it.
+type countedWrites int
+
+func (w *countedWrites) Write(p []byte) (int, error) {
+	*w++
+	return len(p), nil
+}
+
+func TestSmallFileIsOneWrite(t *testing.T) {
+	var writes countedWrites
+	err := write(&writes, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, sample()) })
+	if err != nil || writes != 1 {
+		t.Errorf("%d writes, %v; want 1", writes, err)
+	}
+}
+
 func TestRowGroupsEndAtBothLimits(t *testing.T) {
 	long := strings.Repeat("p", 8<<10)
 	for name, tc := range map[string]struct {

@@ -36,6 +36,18 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
+// BenchmarkWriteSmall is the window of a small site: what a file costs apart from its rows.
+func BenchmarkWriteSmall(b *testing.B) {
+	b.ReportAllocs()
+	path := filepath.Join(b.TempDir(), "w.parquet")
+	for b.Loop() {
+		if _, err := Write(path, sample(), traffic(10)); err != nil {
+			b.Fatal(err)
+		}
+		os.Remove(path)
+	}
+}
+
 func BenchmarkRows(b *testing.B) {
 	for _, n := range []int{100_000, 1_000_000, 10_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

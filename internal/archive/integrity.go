@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/parquet/file"
 
@@ -31,60 +32,62 @@ var crcMark = append([]byte(crcKey), 0x18, crcDigits)
 // ErrDamaged: the bytes of a file are not those that were written.
 var ErrDamaged = errors.New("the bytes are not those that were written, by the file's CRC-32C")
 
-// crcOffset returns where the digits are. The metadata come after everything that
-// contains paths, so the last mark is the right one.
-func crcOffset(r *io.SectionReader) (int64, error) {
-	length, err := footerLength(r)
-	if err != nil {
-		return 0, err
-	}
-	footer := make([]byte, length)
-	begin := r.Size() - footerEnd - length
-	if _, err := r.ReadAt(footer, begin); err != nil {
-		return 0, err
-	}
+// crcOffset returns where the digits are in bytes that end with a footer. The metadata
+// come after everything that contains paths, so the last mark is the right one.
+func crcOffset(footer []byte) (int, error) {
 	i := bytes.LastIndex(footer, crcMark)
 	if i < 0 || i+len(crcMark)+crcDigits > len(footer) {
 		return 0, fmt.Errorf("metadata %s: missing", crcKey)
 	}
-	return begin + int64(i+len(crcMark)), nil
+	return i + len(crcMark), nil
 }
 
 // Intact reads the whole file and returns [ErrDamaged] if its bytes are not those
 // that were written. For a file by a version that wrote no CRC it returns nil.
 func (f *File) Intact() error { return f.read(intact) }
 
-func intact(r *io.SectionReader) (err error) {
-	defer caught(&err)
-	reader, err := newReader(r)
+func intact(r *io.SectionReader) error {
+	length, err := footerLength(r)
 	if err != nil {
 		return err
 	}
-	meta := reader.MetaData()
-	if meta.GetCreatedBy() == createdByFormer && meta.KeyValueMetadata().FindValue(crcKey) == nil {
-		return nil
-	}
-	at, err := crcOffset(r)
-	if err != nil {
+	footer := make([]byte, length)
+	begin := r.Size() - footerEnd - length
+	if _, err := r.ReadAt(footer, begin); err != nil {
 		return err
 	}
-	digits := make([]byte, crcDigits)
-	if _, err := r.ReadAt(digits, at); err != nil {
-		return err
-	}
-	sum := crc32.New(castagnoli)
-	for _, part := range []io.Reader{
-		io.NewSectionReader(r, 0, at), bytes.NewReader([]byte(crcBlank)),
-		io.NewSectionReader(r, at+crcDigits, r.Size()-at-crcDigits),
-	} {
-		if _, err := io.Copy(sum, part); err != nil {
+	if bytes.Contains(footer, []byte(createdByFormer)) {
+		if former, err := hasNoCRC(r); former || err != nil {
 			return err
 		}
+	}
+	i, err := crcOffset(footer)
+	if err != nil {
+		return err
+	}
+	digits, at := footer[i:i+crcDigits], begin+int64(i)
+	sum := crc32.New(castagnoli)
+	if _, err := io.Copy(sum, io.MultiReader(
+		io.NewSectionReader(r, 0, at), strings.NewReader(crcBlank),
+		io.NewSectionReader(r, at+crcDigits, r.Size()-at-crcDigits),
+	)); err != nil {
+		return err
 	}
 	if fmt.Sprintf("%08x", sum.Sum32()) != string(digits) {
 		return ErrDamaged
 	}
 	return nil
+}
+
+// hasNoCRC reports whether the file is by a version that wrote no CRC.
+func hasNoCRC(r *io.SectionReader) (former bool, err error) {
+	defer caught(&err)
+	reader, err := newReader(r)
+	if err != nil {
+		return false, err
+	}
+	meta := reader.MetaData()
+	return meta.GetCreatedBy() == createdByFormer && meta.KeyValueMetadata().FindValue(crcKey) == nil, nil
 }
 
 // Inspect reads the window file in r, visitors or totals, which is size bytes

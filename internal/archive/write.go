@@ -3,7 +3,6 @@ package archive
 import (
 	"errors"
 	"fmt"
-	"hash"
 	"hash/crc32"
 	"io"
 	"iter"
@@ -27,6 +26,9 @@ const (
 	// memory of the writer and, with long paths, of readers.
 	groupRows  = 131_072
 	groupBytes = 4 << 20
+
+	// outputBytes is how much of a file is gathered for one write.
+	outputBytes = 256 << 10
 
 	// batchRows is how many values go to or come from a column at once.
 	batchRows = 1024
@@ -82,7 +84,7 @@ func WriteTotals(path string, rev analytics.Revision) error {
 // The footer is written last, after encode has succeeded, so that a file cut short
 // by a crash is not a readable window file.
 func create(path string, columns *schema.GroupNode, encode func(*file.Writer) error) error {
-	out, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return fmt.Errorf("window file: %w", err)
 	}
@@ -96,40 +98,57 @@ func create(path string, columns *schema.GroupNode, encode func(*file.Writer) er
 	return nil
 }
 
-func write(out *os.File, columns *schema.GroupNode, encode func(*file.Writer) error) (err error) {
+func write(to io.Writer, columns *schema.GroupNode, encode func(*file.Writer) error) (err error) {
 	defer caught(&err)
-	sums := &sumWriter{to: out, sum: crc32.New(castagnoli)}
-	w, err := file.NewParquetWriterWithError(sums, columns, file.WithWriterProps(properties()))
+	out := outputs.Get().(*output)
+	defer outputs.Put(out)
+	*out = output{to: to, buf: out.buf[:0]}
+	w, err := file.NewParquetWriterWithError(out, columns, file.WithWriterProps(properties()))
 	if err != nil {
 		return err
 	}
 	if err := encode(w); err != nil {
 		return err
 	}
+	out.footer = true
 	if err := w.Close(); err != nil {
 		return err
 	}
-	at, err := crcOffset(io.NewSectionReader(out, 0, sums.n))
+	return out.finish()
+}
+
+// output gathers the many small writes of the Parquet writer, and adds up the CRC of
+// what goes to the file. The footer stays in memory until finish.
+type output struct {
+	to     io.Writer
+	buf    []byte
+	sum    uint32 // of what has left buf
+	footer bool
+}
+
+// outputs keeps the memory of the last file's buffer for the next file.
+var outputs = sync.Pool{New: func() any { return new(output) }}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.buf = append(o.buf, p...)
+	if o.footer || len(o.buf) < outputBytes {
+		return len(p), nil
+	}
+	o.sum = crc32.Update(o.sum, castagnoli, o.buf)
+	_, err := o.to.Write(o.buf)
+	o.buf = o.buf[:0]
+	return len(p), err
+}
+
+// finish puts the CRC into the footer and writes what is left.
+func (o *output) finish() error {
+	at, err := crcOffset(o.buf)
 	if err != nil {
 		return err
 	}
-	_, err = out.WriteAt(fmt.Appendf(nil, "%08x", sums.sum.Sum32()), at)
+	copy(o.buf[at:], fmt.Appendf(nil, "%08x", crc32.Update(o.sum, castagnoli, o.buf)))
+	_, err = o.to.Write(o.buf)
 	return err
-}
-
-// sumWriter adds up the CRC of what is written. It hides the file's Close from the
-// Parquet writer, which would close the file before it is flushed to disk.
-type sumWriter struct {
-	to  io.Writer
-	sum hash.Hash32
-	n   int64
-}
-
-func (w *sumWriter) Write(p []byte) (int, error) {
-	n, err := w.to.Write(p)
-	w.sum.Write(p[:n]) // never fails
-	w.n += int64(n)
-	return n, err
 }
 
 // encoder collects the rows of one row group column by column, and writes the
