@@ -10,8 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
-	"os"
 	"slices"
 	"time"
 
@@ -27,7 +27,7 @@ type Sealed interface {
 	// not grow with the number of rows. After an error nothing more is yielded.
 	Rows() iter.Seq2[analytics.Row, error]
 	// Open opens the sealed window file (package archive) for reading.
-	Open() (*os.File, error)
+	Open() (io.ReadCloser, error)
 }
 
 // Sink stores windows. It is used by many goroutines at once, but never by two that

@@ -18,6 +18,7 @@
 package archive
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ const (
 // goroutines can use it at once.
 type File struct {
 	path string
+	data []byte // the file, if it is in memory
 	foot Footer
 }
 
@@ -80,6 +82,9 @@ func Open(path string) (*File, error) {
 
 // read opens the file for the time of do. Errors name the file.
 func (f *File) read(do func(*io.SectionReader) error) error {
+	if f.data != nil {
+		return do(io.NewSectionReader(bytes.NewReader(f.data), 0, int64(len(f.data))))
+	}
 	in, err := os.Open(f.path)
 	if err != nil {
 		return fmt.Errorf("window file: %w", err)
@@ -105,8 +110,16 @@ func (f *File) Checksum() string { return f.foot.Checksum }
 // Path returns the name that f was opened by.
 func (f *File) Path() string { return f.path }
 
+// InMemory reports whether f was made by [Encode] and has no file.
+func (f *File) InMemory() bool { return f.data != nil }
+
 // Open opens the file itself for reading; the caller closes it.
-func (f *File) Open() (*os.File, error) { return os.Open(f.path) }
+func (f *File) Open() (io.ReadCloser, error) {
+	if f.data != nil {
+		return io.NopCloser(bytes.NewReader(f.data)), nil
+	}
+	return os.Open(f.path)
+}
 
 // ReadRevision is [ReadFooter] for the revision alone.
 func ReadRevision(r io.ReaderAt, size int64) (analytics.Revision, error) {

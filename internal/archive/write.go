@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -53,21 +54,47 @@ func Write(path string, rev analytics.Revision, rows iter.Seq2[analytics.Row, er
 	if rev.TotalsOnly() {
 		return rev, WriteTotals(path, rev)
 	}
-	err = create(path, visitorsSchema(), func(w *file.Writer) error {
-		enc := newEncoder(w, rev)
-		defer enc.release()
-		for row, err := range rows {
-			if err != nil {
-				return err
-			}
-			if err := enc.add(row); err != nil {
-				return err
-			}
+	foot := Footer{Revision: rev}
+	err = create(path, visitorsSchema(), func(w *file.Writer) error { return encode(w, rows, &foot) })
+	return foot.Revision, err
+}
+
+// Encode is [Write] into memory, for a window of few rows.
+func Encode(rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (*File, error) {
+	if !rev.TotalsOnly() {
+		rev.Rows = 0
+	}
+	rev, err := checked(rev)
+	f := &File{path: "in memory", foot: Footer{Revision: rev}}
+	var out bytes.Buffer
+	switch {
+	case err != nil:
+	case rev.TotalsOnly():
+		err = write(&out, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, rev) })
+	default:
+		err = write(&out, visitorsSchema(), func(w *file.Writer) error { return encode(w, rows, &f.foot) })
+	}
+	if err != nil {
+		return nil, fmt.Errorf("window file: %w", err)
+	}
+	f.data = out.Bytes()
+	return f, nil
+}
+
+// encode encodes a visitors file, and completes its footer.
+func encode(w *file.Writer, rows iter.Seq2[analytics.Row, error], foot *Footer) error {
+	enc := newEncoder(w, foot.Revision)
+	defer enc.release()
+	for row, err := range rows {
+		if err != nil {
+			return err
 		}
-		rev.Rows = enc.rows
-		return enc.finish(rev)
-	})
-	return rev, err
+		if err := enc.add(row); err != nil {
+			return err
+		}
+	}
+	foot.Rows, foot.Checksum, foot.Visitors = enc.rows, enc.sum.String(), true
+	return enc.finish(foot.Revision)
 }
 
 // WriteTotals writes the totals file of rev to a new file at path, on the terms

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -170,10 +171,7 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 		err = load.Run(ctx, archiveOf{from, temp.Path}, to, plan, func(rev analytics.Revision) error {
 			s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
 			p.Loaded(rev.Rows)
-			if err := db.Record(ctx, rev, analytics.Provenance{}, nil); err != nil {
-				return err
-			}
-			return db.Committed(ctx, rev, to.Name(), a.now())
+			return db.Record(ctx, rev, analytics.Provenance{}, map[string]time.Time{to.Name(): a.now()})
 		})
 		p.End()
 	}

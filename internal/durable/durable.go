@@ -12,15 +12,23 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 )
+
+// flushes has a group for each directory that was flushed: calls for one directory share
+// flushes.
+var flushes sync.Map
 
 // SyncDir makes the entries of dir durable. Some file systems, such as CIFS and some of
 // FUSE, refuse to flush directories; that is no error, since they need no more after a
 // rename, or offer no more.
 func SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	return syncOpened(d, err)
+	group, _ := flushes.LoadOrStore(dir, new(Group[struct{}]))
+	return group.(*Group[struct{}]).Do(struct{}{}, func([]struct{}) error {
+		d, err := os.Open(dir)
+		return syncOpened(d, err)
+	})
 }
 
 // SyncDirIn is SyncDir for dir below root; "." is root itself.

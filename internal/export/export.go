@@ -7,11 +7,18 @@
 //
 //  1. pages go to the page log            (crash: the next run continues the log)
 //  2. the log is sealed as a window file  (crash: Recover continues with step 3)
-//  3. the page log is removed             (crash: Recover continues with step 4)
-//  4. the revision enters the ledger, owed to every sink
+//  3. the revision enters the ledger, owed to every sink
+//  4. the page log is removed             (crash: Recover removes it)
 //  5. each sink replaces the window       (crash: Recover delivers again; Replace is idempotent)
 //  6. the ledger notes each sink's commit (crash: as in step 5)
 //  7. the window file leaves the spool    (crash: Recover removes it)
+//
+// A window of one page takes fewer: its file is held in memory, step 5 comes before step 3,
+// which then notes the commits too, and steps 6 and 7 have nothing to do. The page log is
+// what the next run has after a crash (it goes on from there, without a request). The log is
+// not flushed: after a power cut, such a window may have to be requested again, as every
+// window whose pages are still coming. Many such windows are committed at once, and share
+// the flushes of directories (package durable) and ledger (package state).
 //
 // The package does not decide what is due (package schedule does) or how many requests
 // fit (the budget below the source refuses those that do not).
@@ -38,8 +45,9 @@ type Source interface {
 // Ledger keeps which revisions of a window exist and which sinks have them, and what the
 // runs learned about the service that decides what is worth reading.
 type Ledger interface {
-	// Record enters a sealed revision, owed to sinks; repeating it is harmless.
-	Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error
+	// Record enters a revision, and when each sink took it; the zero time while it is owed.
+	// Repeating it is harmless.
+	Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks map[string]time.Time) error
 	// Committed notes that a sink has the revision; repeating it is harmless.
 	Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error
 	// Forget removes a revision that no sink has.
@@ -90,7 +98,7 @@ type Pipeline struct {
 	sinks     []sinks.Sink
 	sinkNames []string
 
-	// sealing lets one window at a time be sorted and compressed, which takes memory.
+	// sealing lets one large window at a time be sorted and compressed, which takes memory.
 	sealing sync.Mutex
 	// down has the names of the sinks that failed since the last Recover.
 	down sync.Map

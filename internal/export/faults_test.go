@@ -21,7 +21,7 @@ const (
 	committed progress = "committed" // and the sink has it
 )
 
-// faultCase is a fault in one step of the export of a window of three pages.
+// faultCase is a fault in one step of the export of a window.
 type faultCase struct {
 	call  string
 	nth   int
@@ -33,7 +33,35 @@ type faultCase struct {
 	logged int
 }
 
-// faultCases lists every step of one export with every fault that can occur in it.
+// pageFaultCases is faultCases for a window of one page, which is held in memory until a
+// sink does not take it.
+func pageFaultCases() []faultCase {
+	return []faultCase{
+		{callAsk, 1, requestLost, false, former, 0},
+		{callAsk, 1, killedBefore, false, former, 0},
+		{callAsk, 1, replyLost, false, former, 0},
+		{callAsk, 1, killedAfter, false, former, 0},
+		{callReplace, 1, requestLost, false, owed, 1},
+		{callReplace, 1, killedBefore, false, former, 1},
+		{callReplace, 1, replyLost, true, owed, 1},
+		{callReplace, 1, killedAfter, true, former, 1},
+		{callRecord, 1, requestLost, true, former, 1},
+		{callRecord, 1, killedBefore, true, former, 1},
+		{callRecord, 1, replyLost, true, committed, 1},
+		{callRecord, 1, killedAfter, true, committed, 1},
+		{string(StepStarted), 1, killedAfter, false, former, 0},
+		{string(StepPage), 1, killedAfter, false, former, 1},
+		{string(StepFetched), 1, killedAfter, false, former, 1},
+		{string(StepSealed), 1, killedAfter, false, former, 1},
+		{string(StepReplaced), 1, killedAfter, true, former, 1},
+		{string(StepRecorded), 1, killedAfter, true, committed, 1},
+		{string(StepCommitted), 1, killedAfter, true, committed, 1},
+		{string(StepDone), 1, killedAfter, true, committed, 1},
+	}
+}
+
+// faultCases lists every step of the export of a window of three pages, with every fault
+// that can occur in it.
 func faultCases() []faultCase {
 	var all []faultCase
 	add := func(call string, nth int, shown [2]bool, ledger [2]progress, logged int) {
@@ -67,25 +95,27 @@ func faultCases() []faultCase {
 func TestFaults(t *testing.T) {
 	for _, kind := range []string{"memory", "parquet"} {
 		for _, before := range []int32{0, 1} {
-			for _, c := range faultCases() {
-				t.Run(fmt.Sprintf("%s/revision %d/%s %d/%s", kind, before+1, c.call, c.nth, c.fault), func(t *testing.T) {
-					t.Parallel() // most of its time is waiting for the disk
-					w := newWorld(t, t.TempDir())
-					if kind == "parquet" {
-						s, err := parquet.New(t.TempDir())
-						if err != nil {
-							t.Fatal(err)
+			for pages, cases := range map[int][]faultCase{1: pageFaultCases(), 3: faultCases()} {
+				for _, c := range cases {
+					t.Run(fmt.Sprintf("%s/revision %d/%d pages/%s %d/%s", kind, before+1, pages, c.call, c.nth, c.fault), func(t *testing.T) {
+						t.Parallel() // most of its time is waiting for the disk
+						w := newWorld(t, t.TempDir())
+						if kind == "parquet" {
+							s, err := parquet.New(t.TempDir())
+							if err != nil {
+								t.Fatal(err)
+							}
+							w.sink, w.reader = s, s
 						}
-						w.sink, w.reader = s, s
-					}
-					testFault(t, w, before, c)
-				})
+						testFault(t, w, before, pages, c)
+					})
+				}
 			}
 		}
 	}
 }
 
-func testFault(t *testing.T, w *world, before int32, c faultCase) {
+func testFault(t *testing.T, w *world, before int32, pages int, c faultCase) {
 	k := day("prj_a", 0)
 	if before > 0 {
 		w.service.put(k, 300, 1)
@@ -94,7 +124,7 @@ func testFault(t *testing.T, w *world, before int32, c faultCase) {
 	}
 	w.now = noon(4) // it settles
 	old := w.service.all(k)
-	w.service.put(k, 700, 2)
+	w.service.put(k, pages*240, 2)
 	w.service.again()
 
 	w.failing(c.call, c.nth, c.fault)
@@ -113,15 +143,15 @@ func testFault(t *testing.T, w *world, before int32, c faultCase) {
 
 	w.service.again()
 	w.heal()
-	if got, want := w.service.requests(), 3-c.logged; got != want {
+	if got, want := w.service.requests(), pages-c.logged; got != want {
 		t.Errorf("%d more requests, want %d", got, want)
 	}
 	if rev := w.shows(k, before+1); !rev.Settled || !rev.Verified {
 		t.Errorf("revision %+v", rev)
 	}
 	w.says(k, before, committed)
-	if e, _ := w.ledger.newest(k); e.prov.Requests != 3 {
-		t.Errorf("the ledger says %d requests, want 3", e.prov.Requests)
+	if e, _ := w.ledger.newest(k); e.prov.Requests != pages {
+		t.Errorf("the ledger says %d requests, want %d", e.prov.Requests, pages)
 	}
 	w.emptySpool()
 	if due := w.due(); len(due) > 0 {

@@ -2,11 +2,13 @@ package export
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -30,6 +32,7 @@ func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (
 	delivered int, failures []error, err error,
 ) {
 	p.down.Clear()
+	defer func() { err = errors.Join(err, p.spool.RemoveIdle()) }()
 	waiting, damaged, err := p.spool.List(ctx)
 	if err != nil {
 		return 0, nil, err
@@ -42,6 +45,9 @@ func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (
 		held[sealed.Revision().Key] = max(held[sealed.Revision().Key], sealed.Revision().Number)
 	}
 	if newest, err = p.forgetLost(ctx, newest, held); err != nil {
+		return 0, nil, err
+	}
+	if err := p.dropLogs(newest); err != nil {
 		return 0, nil, err
 	}
 	for _, sealed := range waiting {
@@ -57,10 +63,10 @@ func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (
 			}
 			continue
 		}
-		w := &window{p: p, sealed: sealed, recorded: known.Number == rev.Number, lacking: p.lacking(rev, known)}
+		w := &window{p: p, sealed: sealed, recorded: known.Number == rev.Number, lacking: p.lacking(rev, known), taken: map[string]time.Time{}}
 		if !w.recorded {
-			// The process died after step 2. If it died before step 3, the page log still
-			// knows what the reading cost; otherwise the fewest requests are assumed.
+			// The process died after step 2. The page log knows what the reading cost; where
+			// a power cut took it, the fewest requests are assumed.
 			if w.log, err = p.spool.Begin(rev.Key, rev.Number, rev.ExportedAt, time.Time{}); err != nil {
 				return delivered, failures, err
 			}
@@ -78,6 +84,16 @@ func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (
 		}
 	}
 	return delivered, failures, nil
+}
+
+// dropLogs removes the page logs of revisions that are in the ledger: the process died
+// between steps 3 and 4.
+func (p *Pipeline) dropLogs(newest map[analytics.Key]Owed) error {
+	recorded := map[string]int32{}
+	for k, owed := range newest {
+		recorded[k.String()] = owed.Number
+	}
+	return p.spool.DropLogs(func(u spool.UnderWay) bool { return u.Revision <= recorded[u.Key] })
 }
 
 // lacking returns the sinks that do not have the revision, as far as the ledger knows.

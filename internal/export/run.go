@@ -24,6 +24,8 @@ type run struct {
 	cut   context.CancelCauseFunc
 	order *order
 
+	// commits bounds the windows in memory that are committed at once.
+	commits chan struct{}
 	// pending are the windows that are not started, in order; only dispatch uses it.
 	pending []schedule.Item
 	// freeAtStart is how many requests were free before the first was sent.
@@ -48,6 +50,10 @@ type cost struct {
 	known    bool
 }
 
+// maxCommits is how many windows in memory are committed at once: so many share a flush,
+// and so many may have to be requested again after a power cut.
+const maxCommits = 32
+
 // errAborted is why the requests of an aborted run end.
 var errAborted = errors.New("the run has stopped")
 
@@ -68,7 +74,7 @@ func (p *Pipeline) Run(ctx context.Context, w Work) Result {
 		w.Movements = map[schedule.MovementKey]schedule.Movement{}
 	}
 	r := &run{
-		p: p, work: w, log: p.cfg.Logger, cut: cut, order: newOrder(),
+		p: p, work: w, log: p.cfg.Logger, cut: cut, order: newOrder(), commits: make(chan struct{}, maxCommits),
 		pending: slices.Clone(w.Items), estimates: map[analytics.Key]cost{}, underWay: map[string]int{}, health: newHealth(),
 	}
 	r.work.Policy.Moved = r.movement
@@ -79,6 +85,9 @@ func (p *Pipeline) Run(ctx context.Context, w Work) Result {
 	r.estimate()
 	r.dispatch(ctx, sending)
 	r.saveFailing(ctx)
+	if err := p.spool.RemoveIdle(); err != nil {
+		r.result.Errors = append(r.result.Errors, err)
+	}
 	r.result.Left += len(r.pending)
 	return r.result
 }
@@ -107,15 +116,16 @@ func (r *run) dispatch(ctx, sending context.Context) {
 		}
 		r.order.set(turn, true)
 		r.locked(func() { r.underWay[item.Project]++ })
+		release := sync.OnceFunc(func() { <-places })
 		windows.Go(func() {
-			r.export(ctx, sending, item, turn)
+			r.export(ctx, sending, item, turn, release)
 			r.locked(func() {
 				if r.underWay[item.Project]--; r.underWay[item.Project] == 0 {
 					delete(r.underWay, item.Project)
 				}
 			})
 			r.order.set(turn, false)
-			<-places
+			release()
 			r.order.notify()
 		})
 	}
@@ -306,8 +316,9 @@ func (r *run) estimate() {
 	}
 }
 
-// export reads one window, and decides what its failure means for the others.
-func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int) {
+// export reads one window, and decides what its failure means for the others. It may call
+// release before it returns: another window may be read then.
+func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int, release func()) {
 	r.p.cfg.Observe(Event{Step: StepStarted, Key: item.Key})
 	if key, held := r.isHeldBack(item.Key); held {
 		r.setMovement(ctx, key, 0)
@@ -317,7 +328,7 @@ func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int)
 	if item.Reason == schedule.ReasonOpen {
 		err = r.readOpen(sending, item.Key, turn)
 	} else {
-		w := &window{p: r.p, run: r, item: item, turn: turn, lacking: r.p.sinks}
+		w := &window{p: r.p, run: r, item: item, turn: turn, lacking: r.p.sinks, taken: map[string]time.Time{}, release: release}
 		if rev, ok := r.work.Known(item.Key); ok {
 			w.previous = &rev
 		}

@@ -52,12 +52,15 @@ type window struct {
 	// reading may use.
 	fresh, carried []freshPage
 
-	// sealed is the window file. recorded: the ledger knows it. lacking: the sinks that do
-	// not have it yet.
+	// sealed is the window file. recorded: the ledger knows it. lacking: the sinks that did
+	// not have it when the commit began; taken: when sinks took it since then.
 	sealed     *spool.Sealed
 	provenance analytics.Provenance
 	recorded   bool
 	lacking    []sinks.Sink
+	taken      map[string]time.Time
+	// release gives the window's place among those that are read to another.
+	release func()
 }
 
 // commit takes a window through the steps of the package comment and returns what to add
@@ -66,9 +69,8 @@ type window struct {
 //
 // Run enters it without a window file, Recover with the file that an earlier process
 // sealed. Requests end with sending, everything else with ctx.
-func (w *window) commit(ctx, sending context.Context) (Result, error) {
+func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 	p := w.p
-	var done Result
 	for w.sealed == nil {
 		// Step 1: each page is written to the page log as it comes, and verified against
 		// the others, so that all of them are parts of one unchanged window.
@@ -78,7 +80,7 @@ func (w *window) commit(ctx, sending context.Context) (Result, error) {
 			w.run.order.set(w.turn, false) // the next window of the plan may send
 			w.observe(StepFetched, 0)
 			// Step 2: the rows become one file, which gets its name when it is whole and
-			// on disk.
+			// on disk. The file of a window of one page stays in memory.
 			// CRASH before it has its name: the log is complete, so the next run seals it
 			// without a request. CRASH after that: Recover continues with step 3.
 			err = w.seal(ctx)
@@ -94,23 +96,53 @@ func (w *window) commit(ctx, sending context.Context) (Result, error) {
 	if w.run != nil {
 		w.learn(ctx, rev)
 	}
+	done = Result{Rows: max(rev.Rows, 0), MovedRows: w.provenance.MovedRows, RepeatedRows: w.provenance.RepeatedRows}
+	if !rev.Verified {
+		done.Unverified = 1
+	}
 	// A commit under way is finished rather than cut.
 	ctx, cancel := clock.Outlive(ctx, grace, commitTimeout)
 	defer cancel()
-	if !w.recorded {
+	held := w.sealed.IsHeld()
+	if held {
+		// A window in memory goes to its sinks before the ledger knows it, and needs steps
+		// 3 and 4 alone then; a sink that does not take it makes it a window like all others.
+		// CRASH: the log is complete, so the next run does this again, without a request and
+		// without a change that readers see. A power cut may take the log, which is never
+		// flushed: then the window is requested again and replaces what sinks have.
+		w.run.commits <- struct{}{}
+		defer func() { <-w.run.commits }()
+		w.release()
 		w.observe(StepSealed, rev.Rows)
-		// Step 3: the file has all that the log had, but for the number of requests.
-		// CRASH: Recover continues with step 4 and derives that number from the rows.
+		if err := w.deliver(ctx, &done); err != nil {
+			return done, w.leave(err)
+		}
+		if done.Waiting > 0 {
+			if err := p.spool.Keep(w.sealed); err != nil {
+				return done, w.leave(err)
+			}
+		}
+	}
+	if !w.recorded {
+		if !held {
+			w.observe(StepSealed, rev.Rows)
+		}
+		// Step 3: from here on the ledger owes the revision to every sink that lacks it.
+		// CRASH: Recover continues with step 4. If the file is lost before any sink has
+		// it, Recover forgets the revision, and the window is due again.
+		if err := p.ledger.Record(ctx, rev, w.provenance, w.delivered()); err != nil {
+			return done, w.leave(err)
+		}
+		w.recorded = true
+		w.observe(StepRecorded, rev.Rows)
+		for name := range w.taken {
+			p.cfg.Observe(Event{Step: StepCommitted, Key: rev.Key, Rows: rev.Rows, Sink: name})
+		}
+		// Step 4: ledger, file and sinks have all that the log had.
+		// CRASH: Recover continues with step 5.
 		if err := w.log.Discard(); err != nil {
 			return done, err
 		}
-		// Step 4: from here on the ledger owes the revision to every sink.
-		// CRASH: Recover continues with step 5. If the file is lost before any sink has
-		// it, Recover forgets the revision, and the window is due again.
-		if err := p.ledger.Record(ctx, rev, w.provenance, p.sinkNames); err != nil {
-			return done, err
-		}
-		w.observe(StepRecorded, rev.Rows)
 	}
 	if w.item.Newest && !rev.TotalsOnly() {
 		// CRASH: the gauges lack these pages until they are read from a sink.
@@ -122,10 +154,31 @@ func (w *window) commit(ctx, sending context.Context) (Result, error) {
 			return done, err
 		}
 	}
-	done = Result{Rows: max(rev.Rows, 0), MovedRows: w.provenance.MovedRows, RepeatedRows: w.provenance.RepeatedRows}
-	if !rev.Verified {
-		done.Unverified = 1
+	if !held {
+		// Steps 5 and 6, for each sink.
+		if err := w.deliver(ctx, &done); err != nil {
+			return done, err
+		}
 	}
+	if done.Waiting > 0 {
+		return done, nil
+	}
+	// Step 7: nobody needs the file any more.
+	// CRASH: Recover finds that no sink lacks it, and removes it.
+	if !held {
+		if err := p.spool.Remove(w.sealed); err != nil {
+			return done, err
+		}
+	}
+	w.observe(StepDone, max(rev.Rows, 0))
+	done.Committed = 1
+	return done, nil
+}
+
+// deliver gives the window to each sink that lacks it. A sink that fails gets nothing more in
+// this run; the window waits for it in the spool.
+func (w *window) deliver(ctx context.Context, done *Result) error {
+	p, rev := w.p, w.sealed.Revision()
 	for _, sink := range w.lacking {
 		name := sink.Name()
 		if _, down := p.down.Load(name); down {
@@ -133,48 +186,57 @@ func (w *window) commit(ctx, sending context.Context) (Result, error) {
 			continue
 		}
 		// Step 5: afterwards readers of the sink see this revision, whole.
-		// CRASH: Recover does not know whether it happened and does it again, which
-		// changes nothing that readers see.
+		// CRASH: nobody knows whether it happened, and it is done again, which changes
+		// nothing that readers see.
 		err := sink.Replace(ctx, w.sealed)
 		if errors.Is(err, spool.ErrDamaged) {
 			// The sink is not at fault. No other sink gets this file.
 			done.Waiting, done.Errors = 1, append(done.Errors, fmt.Errorf("%s revision %d: %w "+
 				"(the file is put aside, and the window is read again unless a sink has it)", rev.Key, rev.Number, err))
-			return done, p.spool.PutAside(w.sealed)
+			return p.spool.PutAside(w.sealed)
 		}
 		if err != nil {
-			done.Waiting, done.Errors = 1, append(done.Errors, fmt.Errorf("%s sink: %s revision %d: %w "+
-				"(it waits in the spool for the next run)", name, rev.Key, rev.Number, err))
-			p.noteDown(ctx, name)
+			done.Waiting = 1
+			if p.noteDown(ctx, name) {
+				done.Errors = append(done.Errors, fmt.Errorf("%s sink: %s revision %d: %w "+
+					"(it waits in the spool for the next run)", name, rev.Key, rev.Number, err))
+			}
 			continue
 		}
 		p.cfg.Observe(Event{Step: StepReplaced, Key: rev.Key, Rows: rev.Rows, Sink: name})
-		// Step 6: the ledger no longer owes the revision to this sink.
+		w.taken[name] = p.cfg.Now()
+		// Step 6: the ledger no longer owes the revision to this sink. Where it does not
+		// know the revision yet, step 3 enters both.
 		// CRASH: as in step 5 for the sinks that are left.
-		if err := p.ledger.Committed(ctx, rev, name, p.cfg.Now()); err != nil {
-			return done, err
+		if !w.recorded {
+			continue
+		}
+		if err := p.ledger.Committed(ctx, rev, name, w.taken[name]); err != nil {
+			return err
 		}
 		p.cfg.Observe(Event{Step: StepCommitted, Key: rev.Key, Rows: rev.Rows, Sink: name})
 	}
-	if done.Waiting > 0 {
-		return done, nil
-	}
-	// Step 7: nobody needs the file any more.
-	// CRASH: Recover finds that no sink lacks it, and removes it.
-	if err := p.spool.Remove(w.sealed); err != nil {
-		return done, err
-	}
-	w.observe(StepDone, max(rev.Rows, 0))
-	done.Committed = 1
-	return done, nil
+	return nil
 }
 
-// noteDown counts a failure of a sink, which gets nothing more in this run.
-func (p *Pipeline) noteDown(ctx context.Context, sink string) {
-	p.down.Store(sink, true)
+// delivered returns when each sink took the window; the zero time for those that lack it.
+func (w *window) delivered() map[string]time.Time {
+	all := map[string]time.Time{}
+	for _, name := range w.p.sinkNames {
+		all[name] = w.taken[name]
+	}
+	return all
+}
+
+// noteDown counts the first failure of a sink, which gets nothing more in this run.
+func (p *Pipeline) noteDown(ctx context.Context, sink string) (first bool) {
+	if _, known := p.down.LoadOrStore(sink, true); known {
+		return false
+	}
 	if err := p.gauges.Count(ctx, "sink_failures_total", 1, "sink", sink); err != nil {
 		p.cfg.Logger.Error("sink failure not counted", "sink", sink, "error", err)
 	}
+	return true
 }
 
 // observe reports a step of a window that this run reads. Of windows that Recover
@@ -230,22 +292,27 @@ func (w *window) maxReadings() int {
 	return schedule.MaxReadings
 }
 
-// seal makes the window file, one window at a time. If ctx ends before it is this
+// seal makes the window file, one large window at a time. If ctx ends before it is this
 // window's turn, or while a large one is sealed, the window is left to the next run, which
 // needs no request for it. The error is errDrift where a path came twice, unless the
 // reading is tolerant.
 func (w *window) seal(ctx context.Context) error {
-	w.p.sealing.Lock()
-	defer w.p.sealing.Unlock()
+	seal := w.p.spool.Seal
+	if w.log.IsOnePage() {
+		seal = w.p.spool.Hold
+	} else {
+		w.p.sealing.Lock()
+		defer w.p.sealing.Unlock()
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	sealed, err := w.p.spool.Seal(ctx, w.log, w.revision(w.isUnmoved()))
+	sealed, err := seal(ctx, w.log, w.revision(w.isUnmoved()))
 	switch {
 	case errors.Is(err, spool.ErrDuplicate) && !w.pages.tolerant:
 		return fmt.Errorf("%w: %w", errDrift, err)
 	case errors.Is(err, spool.ErrDuplicate):
-		sealed, err = w.p.spool.Seal(ctx, w.log, w.revision(false))
+		sealed, err = seal(ctx, w.log, w.revision(false))
 	}
 	if err != nil {
 		return err

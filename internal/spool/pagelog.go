@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/archive"
 )
 
 // ErrDuplicate: a path came twice, so the window cannot be sealed as verified.
@@ -35,7 +34,8 @@ type header struct {
 // PageLog is the log of a window under way: its pages, and its rows so far, sorted in
 // bounded memory. Several goroutines may append at once.
 type PageLog struct {
-	path string
+	spool *Spool
+	path  string
 
 	mu     sync.Mutex
 	head   header
@@ -60,11 +60,11 @@ type PageInfo struct {
 // notBefore or later; otherwise a new one begins at now.
 func (s *Spool) Begin(k analytics.Key, number int32, now, notBefore time.Time) (*PageLog, error) {
 	path := filepath.Join(s.fetching, name(k)+".pages")
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := s.openLog(path)
 	if err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
-	l := &PageLog{path: path, file: file, sorter: &sorter{dir: s.tmp, runRows: s.runRows, runBytes: s.runBytes}}
+	l := &PageLog{spool: s, path: path, file: file, sorter: &sorter{dir: s.tmp, runRows: s.runRows, runBytes: s.runBytes}}
 	sound, err := l.replay()
 	switch {
 	case err != nil:
@@ -240,21 +240,82 @@ func (l *PageLog) Close() error {
 	return wrapped(errors.Join(l.sorter.reset(), l.file.Close()))
 }
 
-// Discard removes the page log: its window is sealed.
+// Discard removes the page log: its window is sealed, or where it shall be.
 func (l *PageLog) Discard() error {
-	err := l.Close()
-	if rerr := os.Remove(l.path); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
-		err = errors.Join(err, wrapped(rerr))
-	}
-	return err
+	return wrapped(errors.Join(l.sorter.reset(), l.spool.retire(l.file, l.path)))
 }
 
-// checkRows is how many rows are written between two looks at whether to stop.
-const checkRows = 1 << 14
+// openLog opens the file of a page log, which is empty if the log was not there.
+func (s *Spool) openLog(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return file, err
+	}
+	if idle, ok := s.takeIdle(); ok {
+		return idle.file, os.Rename(idle.path, path)
+	}
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+}
 
-// write writes the window file; nothing is left at path after an error. The end of ctx
-// is one.
-func (l *PageLog) write(ctx context.Context, path string, rev analytics.Revision) error {
+func (s *Spool) takeIdle() (idleFile, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.idle)
+	if n == 0 {
+		return idleFile{}, false
+	}
+	idle := s.idle[n-1]
+	s.idle = s.idle[:n-1]
+	return idle, true
+}
+
+// retire empties the file of a page log and keeps it for another log. A process that dies
+// here leaves an empty log, or a file in tmp.
+func (s *Spool) retire(file *os.File, path string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retired++
+	idle := idleFile{file, filepath.Join(s.tmp, fmt.Sprintf("idle-%d", s.retired))}
+	err := file.Truncate(0)
+	if err == nil {
+		err = os.Rename(path, idle.path)
+	}
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	s.idle = append(s.idle, idle)
+	return nil
+}
+
+const (
+	// checkRows is how many rows are written between two looks at whether to stop.
+	checkRows = 1 << 14
+	// onePageBytes, of paths, are the most that a page has which is held in memory.
+	onePageBytes = 256 << 10
+)
+
+// RemoveIdle removes the files that were kept for page logs to come: a run is over. Open
+// removes those of a process that died.
+func (s *Spool) RemoveIdle() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, idle := range s.idle {
+		errs = append(errs, idle.file.Close(), os.Remove(idle.path))
+	}
+	s.idle = nil
+	return wrapped(errors.Join(errs...))
+}
+
+// IsOnePage reports whether the log has one page and no more, whose rows take little memory.
+func (l *PageLog) IsOnePage() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pages.n == 1 && len(l.sorter.runs) == 0 && l.sorter.size <= onePageBytes
+}
+
+// encode lets write have the rows in order. The end of ctx is an error.
+func (l *PageLog) encode(ctx context.Context, rev analytics.Revision, write func(iter.Seq2[analytics.Row, error]) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.broken != nil {
@@ -273,12 +334,12 @@ func (l *PageLog) write(ctx context.Context, path string, rev analytics.Revision
 			}
 		}
 	}
-	if _, err := archive.Write(path, rev, iter.Seq2[analytics.Row, error](rows)); err != nil {
+	if err := write(rows); err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
 	l.repeated = duplicates
 	if duplicates > 0 && rev.Verified {
-		return errors.Join(fmt.Errorf("%s: %w", rev.Key, ErrDuplicate), os.Remove(path))
+		return fmt.Errorf("%s: %w", rev.Key, ErrDuplicate)
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -50,6 +51,17 @@ type Spool struct {
 	fetching, sealed, tmp string
 	// runRows and runBytes, of paths, bound the rows that a page log holds in memory.
 	runRows, runBytes int
+
+	mu sync.Mutex
+	// idle are empty files in tmp for page logs to come: to make and remove a file for
+	// each window costs more than to write and read it.
+	idle    []idleFile
+	retired int
+}
+
+type idleFile struct {
+	file *os.File
+	path string
 }
 
 // Open makes the spool below stateDir if it is not there, and removes what
@@ -124,8 +136,11 @@ func (w *Sealed) Checksum() string { return w.file.Checksum() }
 // Path is where the file is.
 func (w *Sealed) Path() string { return w.file.Path() }
 
+// IsHeld reports whether the file is only in memory, made by [Spool.Hold].
+func (w *Sealed) IsHeld() bool { return w.file.InMemory() }
+
 // Open opens the file for reading; ErrDamaged if it must not be read.
-func (w *Sealed) Open() (*os.File, error) {
+func (w *Sealed) Open() (io.ReadCloser, error) {
 	if err := w.test(); err != nil {
 		return nil, err
 	}
@@ -143,7 +158,12 @@ func (w *Sealed) Rows() iter.Seq2[analytics.Row, error] {
 	}
 }
 
-func (w *Sealed) test() error { return damaged(w.file.Intact()) }
+func (w *Sealed) test() error {
+	if w.IsHeld() {
+		return nil
+	}
+	return damaged(w.file.Intact())
+}
 
 // damaged tells damage from a file that cannot be opened or read at all.
 func damaged(err error) error {
@@ -166,18 +186,51 @@ func open(path string) (*Sealed, error) {
 // (whose Rows are counted here). ErrDuplicate if rev is to be verified and a
 // path came twice: nothing is sealed then. The page log stays until Discard.
 func (s *Spool) Seal(ctx context.Context, l *PageLog, rev analytics.Revision) (*Sealed, error) {
+	return s.publish(rev, func(path string) error {
+		return l.encode(ctx, rev, func(rows iter.Seq2[analytics.Row, error]) error {
+			_, err := archive.Write(path, rev, rows)
+			return err
+		})
+	})
+}
+
+// publish lets write make the window file, and gives it its name.
+func (s *Spool) publish(rev analytics.Revision, write func(path string) error) (*Sealed, error) {
 	final := filepath.Join(s.sealed, fmt.Sprintf("%s.r%d%s", name(rev.Key), rev.Number, sealedSuffix))
 	staged := filepath.Join(s.tmp, filepath.Base(final)+".tmp")
 	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
-	if err := l.write(ctx, staged, rev); err != nil {
-		return nil, err
+	if err := write(staged); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(staged))
 	}
 	if err := durable.Rename(staged, final); err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
 	return open(final)
+}
+
+// Hold is Seal into memory, for a page log of one page: the window has no file. Until it
+// is where it shall be, or Keep has given it one, the page log must stay, from which it can
+// be made again.
+func (s *Spool) Hold(ctx context.Context, l *PageLog, rev analytics.Revision) (w *Sealed, err error) {
+	return w, l.encode(ctx, rev, func(rows iter.Seq2[analytics.Row, error]) error {
+		file, err := archive.Encode(rev, rows)
+		w = &Sealed{file}
+		return err
+	})
+}
+
+// Keep writes a held window to a file, as Seal would have done.
+func (s *Spool) Keep(w *Sealed) error {
+	kept, err := s.publish(w.Revision(), func(path string) error {
+		_, err := archive.Write(path, w.Revision(), w.Rows())
+		return wrapped(err)
+	})
+	if err == nil {
+		*w = *kept
+	}
+	return err
 }
 
 // List returns the sealed windows, in name order. A damaged file is renamed, so
@@ -254,6 +307,17 @@ func ListUnderWay(stateDir string) ([]UnderWay, error) {
 		return nil, nil
 	}
 	return all, err
+}
+
+// DropLogs removes the page logs of windows under way that drop reports.
+func (s *Spool) DropLogs(drop func(UnderWay) bool) error {
+	return eachFile(s.fetching, func(path string, _ fs.FileInfo) error {
+		u, err := countPages(path)
+		if err != nil || u.Pages == 0 || !drop(u) {
+			return err
+		}
+		return os.Remove(path)
+	})
 }
 
 // countPages reads the header of a page log and counts the pages after it by their

@@ -3,6 +3,7 @@ package spool
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,9 +63,96 @@ func TestSeal(t *testing.T) {
 	}
 	f = begin(t, s)
 	check(t, f.Discard())
-	if d := cmp.Diff([]string{sealed}, files(t, dir)); d != "" {
+	if d := cmp.Diff([]string{sealed, "tmp/idle-1"}, files(t, dir)); d != "" {
 		t.Errorf("files after Discard (-want +got):\n%s", d)
 	}
+	check(t, s.RemoveIdle())
+	if d := cmp.Diff([]string{sealed}, files(t, dir)); d != "" {
+		t.Errorf("files after RemoveIdle (-want +got):\n%s", d)
+	}
+}
+
+// TestFilesOfLogsAreUsedAgain: a log begins empty in the file of one that was discarded, and
+// a window that was discarded can begin again while others have its file.
+func TestFilesOfLogsAreUsedAgain(t *testing.T) {
+	dir := t.TempDir()
+	s := openSpool(t, dir)
+	other := key
+	other.Project = "prj_b"
+	open := func(k analytics.Key) *PageLog {
+		f, err := s.Begin(k, 1, time.Unix(0, 0), time.Time{})
+		check(t, err)
+		if n := len(f.Pages()); n > 0 {
+			t.Errorf("%s begins with %d pages", k, n)
+		}
+		return f
+	}
+	for range 3 {
+		first := open(key)
+		check(t, first.Append(page(0, 5)))
+		check(t, first.Discard())
+		second := open(other)
+		check(t, second.Append(page(0, 7)))
+		again := open(key)
+		check(t, again.Append(page(0, 9)))
+		check(t, second.Close())
+		second, err := s.Begin(other, 1, time.Unix(0, 0), time.Time{})
+		check(t, err)
+		if p, ok := second.Page(0); !ok || p.Rows != 7 {
+			t.Errorf("the log that was closed has %+v", second.Pages())
+		}
+		check(t, second.Discard())
+		check(t, again.Discard())
+	}
+	if got := files(t, dir); len(got) != 2 || !strings.HasPrefix(got[0], "tmp/") {
+		t.Errorf("files after all: %v", got)
+	}
+}
+
+// TestHold: a window of one page is sealed in memory, and gets its file when it is kept.
+func TestHold(t *testing.T) {
+	dir := t.TempDir()
+	s := openSpool(t, dir)
+	f := begin(t, s)
+	rev := revisionOf(key, 1)
+	pages := page(0, 20)
+	check(t, f.Append(pages))
+	if !f.IsOnePage() {
+		t.Fatal("a log of one page is not one")
+	}
+	w, err := s.Hold(context.Background(), f, rev)
+	check(t, err)
+	before := files(t, dir)
+	if len(before) != 1 || !strings.HasPrefix(before[0], "fetching/") || !w.IsHeld() {
+		t.Errorf("held: %v, files: %v", w.IsHeld(), before)
+	}
+	sealed, err := s.Seal(context.Background(), f, rev)
+	check(t, err)
+	if d := cmp.Diff(content(t, sealed), content(t, w)); d != "" {
+		t.Errorf("the held file is not the sealed one (-want +got):\n%s", d)
+	}
+	check(t, s.Remove(sealed))
+	check(t, s.Keep(w))
+	if w.IsHeld() || w.Revision() != sealed.Revision() || w.Checksum() != sealed.Checksum() {
+		t.Errorf("kept as %+v", w.Revision())
+	}
+	if d := cmp.Diff(sortedRows(pages), all(t, w.Rows())); d != "" {
+		t.Errorf("rows (-want +got):\n%s", d)
+	}
+	check(t, f.Append(page(1, 1)))
+	if f.IsOnePage() {
+		t.Error("a log of two pages is one of one")
+	}
+}
+
+func content(t *testing.T, w *Sealed) string {
+	t.Helper()
+	in, err := w.Open()
+	check(t, err)
+	defer in.Close()
+	data, err := io.ReadAll(in)
+	check(t, err)
+	return string(data)
 }
 
 // TestSealEndsWithContext: sealing a large window does not delay the stop of a process.

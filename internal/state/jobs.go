@@ -54,7 +54,7 @@ func (db *DB) Jobs(ctx context.Context) ([]journal.Job, error) {
 // Job returns one job with its texts. The error is journal.ErrNoJob if there is
 // none.
 func (db *DB) Job(ctx context.Context, seq int64) (j journal.Job, err error) {
-	err = db.tx(ctx, func(tx *sql.Tx) error {
+	err = db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		err := tx.QueryRowContext(ctx, selectJobs+` WHERE seq = ?`, seq).Scan(scanFields(&j)...)
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("job %d: %w", seq, journal.ErrNoJob)
@@ -88,7 +88,7 @@ func (db *DB) Events(ctx context.Context, seq int64) ([]journal.Event, error) {
 // journal.TakenError, or one that names the database.
 func (db *DB) Apply(ctx context.Context, changes ...journal.Change) ([]journal.Job, error) {
 	out := make([]journal.Job, len(changes))
-	err := db.tx(ctx, func(tx *sql.Tx) (err error) {
+	err := db.tx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		for i, c := range changes {
 			if out[i], err = applyChange(ctx, tx, c); err != nil {
 				return err

@@ -63,19 +63,19 @@ func (db *DB) Entries(ctx context.Context) ([]Entry, error) {
 	return out, wrap(db.dir, err)
 }
 
-// Record enters a sealed revision and owes it to the given sinks. Recording a
-// revision again changes nothing, so it can be repeated after a crash. A window that
-// was read is no longer set aside.
-func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
-	return db.tx(ctx, func(tx *sql.Tx) error {
+// Record enters a revision that was read, and which sinks have it or are owed it, as
+// Entry.Sinks does. Recording a revision again changes nothing, so it can be repeated after
+// a crash. A window that was read is no longer set aside.
+func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks map[string]time.Time) error {
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := insertRevision(ctx, tx, rev, prov); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM set_aside`+ofWindow, windowOf(rev.Key)...); err != nil {
 			return err
 		}
-		for _, sink := range sinks {
-			if err := owe(ctx, tx, rev, sink); err != nil {
+		for sink, at := range sinks {
+			if err := deliver(ctx, tx, rev, sink, at); err != nil {
 				return err
 			}
 		}
@@ -92,36 +92,36 @@ func insertRevision(ctx context.Context, tx *sql.Tx, r analytics.Revision, p ana
 	return err
 }
 
-func owe(ctx context.Context, tx *sql.Tx, r analytics.Revision, sink string) error {
+// deliver enters that sink has the revision since at, or is owed it if at is the zero time.
+// A window and its rows are counted when the sink has it, once.
+func deliver(ctx context.Context, tx *sql.Tx, r analytics.Revision, sink string, at time.Time) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO deliveries VALUES (?,?,?,?,?,?,NULL) ON CONFLICT DO NOTHING`,
 		windowOf(r.Key, r.Number, sink)...)
-	return err
+	if err != nil || at.IsZero() {
+		return err
+	}
+	first, err := changed(tx.ExecContext(ctx, `
+		UPDATE deliveries SET committed_at = ?5`+ofWindow+` AND revision = ?6 AND sink = ?7 AND committed_at IS NULL`,
+		windowOf(r.Key, at.UnixMicro(), r.Number, sink)...))
+	if err != nil || !first {
+		return err
+	}
+	return addAll(ctx, tx, []Count{
+		{"windows_committed_total", Labels("project", r.Project, "sink", sink), 1},
+		{"rows_written_total", Labels("sink", sink), max(r.Rows, 0)},
+	})
 }
 
 // Committed enters that sink has the revision since at, and counts the window
 // and its rows; a repetition is not counted twice.
 func (db *DB) Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error {
-	return db.tx(ctx, func(tx *sql.Tx) error {
-		if err := owe(ctx, tx, rev, sink); err != nil {
-			return err
-		}
-		first, err := changed(tx.ExecContext(ctx, `
-			UPDATE deliveries SET committed_at = ?5`+ofWindow+` AND revision = ?6 AND sink = ?7 AND committed_at IS NULL`,
-			windowOf(rev.Key, at.UnixMicro(), rev.Number, sink)...))
-		if err != nil || !first {
-			return err
-		}
-		return addAll(ctx, tx, []Count{
-			{"windows_committed_total", Labels("project", rev.Project, "sink", sink), 1},
-			{"rows_written_total", Labels("sink", sink), max(rev.Rows, 0)},
-		})
-	})
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error { return deliver(ctx, tx, rev, sink, at) })
 }
 
 // Forget removes a revision that no sink has, so that its window is due again. It
 // refuses to forget one that a sink committed.
 func (db *DB) Forget(ctx context.Context, rev analytics.Revision) error {
-	return db.tx(ctx, func(tx *sql.Tx) error {
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		const ofRevision = ofWindow + ` AND revision = ?5`
 		revision := windowOf(rev.Key, rev.Number)
 		var committed int
@@ -139,7 +139,7 @@ func (db *DB) Forget(ctx context.Context, rev analytics.Revision) error {
 // Restore enters what a sink shows, for a ledger that was lost. Revisions that
 // are there already stay as they are.
 func (db *DB) Restore(ctx context.Context, sink string, revs []analytics.Revision) error {
-	return db.tx(ctx, func(tx *sql.Tx) error {
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		for _, r := range revs {
 			if err := insertRevision(ctx, tx, r, analytics.Provenance{}); err != nil {
 				return err
@@ -159,7 +159,7 @@ func (db *DB) Restore(ctx context.Context, sink string, revs []analytics.Revisio
 // Amend replaces what the ledger says of the window of e: the newest revision, and
 // which sinks have it or are owed it. The caller has looked at the sinks.
 func (db *DB) Amend(ctx context.Context, e Entry) error {
-	return db.tx(ctx, func(tx *sql.Tx) error {
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := deleteLedger(ctx, tx, ofWindow+` AND revision >= ?5`, windowOf(e.Key, e.Number)...); err != nil {
 			return err
 		}
@@ -170,12 +170,12 @@ func (db *DB) Amend(ctx context.Context, e Entry) error {
 // ForgetWindow removes all revisions of a window, so that it is due again, even if a
 // sink is said to have it: it is for windows that no sink has whole.
 func (db *DB) ForgetWindow(ctx context.Context, k analytics.Key) error {
-	return db.tx(ctx, func(tx *sql.Tx) error { return deleteLedger(ctx, tx, ofWindow, windowOf(k)...) })
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error { return deleteLedger(ctx, tx, ofWindow, windowOf(k)...) })
 }
 
 // ReplaceLedger replaces the whole ledger by entries.
 func (db *DB) ReplaceLedger(ctx context.Context, entries []Entry) error {
-	return db.tx(ctx, func(tx *sql.Tx) error {
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := deleteLedger(ctx, tx, ""); err != nil {
 			return err
 		}

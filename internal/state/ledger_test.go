@@ -2,8 +2,11 @@ package state_test
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,10 +57,13 @@ func (m *model) delivery(r analytics.Revision, sink string) map[string]time.Time
 	return d
 }
 
-func (m *model) record(r analytics.Revision, prov analytics.Provenance, sinks []string) {
-	m.insert(r, prov)
-	for _, sink := range sinks {
-		m.delivery(r, sink)
+func (m *model) record(e state.Entry) {
+	m.insert(e.Revision, e.Provenance)
+	for sink, at := range e.Sinks {
+		m.delivery(e.Revision, sink)
+		if !at.IsZero() {
+			m.commit(e.Revision, sink, at)
+		}
 	}
 }
 
@@ -188,10 +194,9 @@ func ledgerActions(t *testing.T, db *state.DB, m *model) map[string]func(*rapid.
 	}
 	return map[string]func(*rapid.T){
 		"record": func(rt *rapid.T) {
-			r, prov := drawRevision(rt), drawProvenance(rt)
-			owed := rapid.SliceOfDistinct(rapid.SampledFrom(sinkNames), rapid.ID[string]).Draw(rt, "sinks")
-			must(rt, db.Record(ctx, r, prov, owed))
-			m.record(r, prov, owed)
+			e := drawEntry(rt)
+			must(rt, db.Record(ctx, e.Revision, e.Provenance, e.Sinks))
+			m.record(e)
 		},
 		"commit": func(rt *rapid.T) {
 			r, sink, at := drawRevision(rt), rapid.SampledFrom(sinkNames).Draw(rt, "sink"), drawTime(rt)
@@ -262,10 +267,59 @@ func (m *model) counts() []state.Count {
 func TestForgetRefusesWhatASinkHas(t *testing.T) {
 	db := open(t, t.TempDir())
 	rev := revision(day(1), 1)
-	check(t, db.Record(t.Context(), rev, analytics.Provenance{Requests: 4}, []string{"parquet", "clickhouse"}))
+	check(t, db.Record(t.Context(), rev, analytics.Provenance{Requests: 4}, map[string]time.Time{"parquet": {}, "clickhouse": {}}))
 	check(t, db.Committed(t.Context(), rev, "parquet", now))
 	wantMessage(t, db.Forget(t.Context(), rev), rev.Key.String(), "revision 1", "committed")
 	if got, _ := db.Entries(t.Context()); len(got) != 1 || len(got[0].Sinks) != 2 {
 		t.Errorf("entries after the refusal: %+v", got)
+	}
+}
+
+// TestChangesTogether: changes that are made at the same time share transactions, and each
+// still stands for itself. One that fails changes nothing and is the only one to fail; one
+// whose caller has gone is not begun.
+func TestChangesTogether(t *testing.T) {
+	db := open(t, t.TempDir())
+	ctx := t.Context()
+	gone, leave := context.WithCancel(ctx)
+	leave()
+	kept := revision(day(1), 1)
+	check(t, db.Record(ctx, kept, analytics.Provenance{}, map[string]time.Time{"parquet": now}))
+	const changes = 60
+	var errs [changes]error
+	var group sync.WaitGroup
+	for i := range changes {
+		group.Go(func() {
+			rev := revision(day(2+i), 1)
+			switch i % 3 {
+			case 0:
+				errs[i] = db.Record(ctx, rev, analytics.Provenance{}, map[string]time.Time{"parquet": {}, "clickhouse": now})
+			case 1:
+				errs[i] = db.Forget(ctx, kept) // a sink has it: refused
+			default:
+				errs[i] = db.Record(gone, rev, analytics.Provenance{}, nil)
+			}
+		})
+	}
+	group.Wait()
+	for i, err := range errs {
+		switch i % 3 {
+		case 0:
+			check(t, err)
+		case 1:
+			wantMessage(t, err, kept.Key.String(), "has committed it")
+		default:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("change %d, whose caller has gone: %v", i, err)
+			}
+		}
+	}
+	entries, err := db.Entries(ctx)
+	check(t, err)
+	if len(entries) != 1+changes/3 {
+		t.Errorf("the ledger has %d windows, want %d", len(entries), 1+changes/3)
+	}
+	if got := counter(t, db, "windows_committed_total", `{project="prj_a",sink="clickhouse"}`); got != changes/3 {
+		t.Errorf("%d windows are counted, want %d", got, changes/3)
 	}
 }

@@ -106,7 +106,7 @@ type PageList struct {
 // in place of those of an older window of its project and granularity or of an
 // older reading. If a newer one is kept it changes nothing.
 func (db *DB) SetPages(ctx context.Context, rev analytics.Revision, pages []analytics.Row) error {
-	return db.tx(ctx, func(tx *sql.Tx) error {
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var from analytics.Date
 		var number int32
 		err := tx.QueryRowContext(ctx, `SELECT window_start, revision FROM newest_pages WHERE project = ? AND granularity = ?`,

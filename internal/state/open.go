@@ -3,15 +3,16 @@
 // sliding log of requests, counters, the history of runs, and the journal of the
 // prompt queue with its notifications. It hides SQL, migrations and locking.
 //
-// Invariant: every method is one transaction with synchronous=FULL. Once it has
-// returned nil its effect survives a crash; after an error it has no effect. Times
-// are UTC in microseconds.
+// Invariant: every method is one transaction with synchronous=FULL, which calls that are
+// made at the same time share. Once it has returned nil its effect survives a crash; after
+// an error it has no effect. Times are UTC in microseconds.
 //
 // It does not decide anything: package schedule knows what is due, package budget
 // how many requests fit, and packages export and jobs in which order steps happen.
 package state
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -30,6 +31,8 @@ import (
 	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/docgauge/docgauge/internal/durable"
 )
 
 // FileName is the database's name inside the state directory.
@@ -62,8 +65,9 @@ var migrations embed.FS
 
 // DB is an open state database, safe for concurrent use.
 type DB struct {
-	sql *sql.DB
-	dir string
+	sql     *sql.DB
+	dir     string
+	changes durable.Group[*change]
 	// file is the database's file as it was opened; nil in memory.
 	file fs.FileInfo
 }
@@ -173,7 +177,7 @@ func (db *DB) prepare(ctx context.Context) error {
 	if have, err := userVersion(ctx, db.sql); err == nil && have == len(scripts) {
 		return nil
 	}
-	return db.tx(ctx, func(tx *sql.Tx) error {
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		have, err := userVersion(ctx, tx)
 		if err != nil {
 			return err
@@ -207,19 +211,56 @@ func userVersion(ctx context.Context, q querier) (version int, err error) {
 	return version, err
 }
 
-// tx runs f in one immediate transaction.
-func (db *DB) tx(ctx context.Context, f func(*sql.Tx) error) error {
+// change is what one call of tx does.
+type change struct {
+	ctx context.Context
+	do  func(context.Context, *sql.Tx) error
+	err error
+}
+
+// tx runs f in one immediate transaction. Calls that are made while another is under way
+// share the next one, and its flush to disk. A change that fails is undone alone, and no
+// call returns before the transaction is over, so each can be taken for one of its own.
+func (db *DB) tx(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
+	c := &change{ctx: ctx, do: f}
+	err := db.changes.Do(c, func(all []*change) error { return db.commit(context.WithoutCancel(ctx), all) })
+	return wrap(db.dir, cmp.Or(c.err, err))
+}
+
+// commit makes the changes in one transaction. A statement that is interrupted would undo
+// all of it, so the end of one caller's context only keeps its change from being begun.
+func (db *DB) commit(ctx context.Context, all []*change) error {
 	tx, err := db.sql.BeginTx(ctx, nil)
 	if err != nil {
-		return wrap(db.dir, err)
+		return err
 	}
-	if err := f(tx); err != nil {
-		if rerr := tx.Rollback(); !errors.Is(rerr, sql.ErrTxDone) {
-			err = errors.Join(err, rerr)
+	for _, c := range all {
+		if c.err = context.Cause(c.ctx); c.err != nil {
+			continue
 		}
-		return wrap(db.dir, err)
+		if err := c.make(ctx, tx); err != nil {
+			if rerr := tx.Rollback(); !errors.Is(rerr, sql.ErrTxDone) {
+				err = errors.Join(err, rerr)
+			}
+			return err
+		}
 	}
-	return wrap(db.dir, tx.Commit())
+	return tx.Commit()
+}
+
+// make makes the change, or none of it and notes its error. What it returns ends the whole
+// transaction: where the disk is full, SQLite undoes all of it.
+func (c *change) make(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT change"); err != nil {
+		return err
+	}
+	if c.err = c.do(ctx, tx); c.err != nil {
+		if _, err := tx.ExecContext(ctx, "ROLLBACK TO change"); err != nil {
+			return errors.Join(c.err, err)
+		}
+	}
+	_, err := tx.ExecContext(ctx, "RELEASE change")
+	return err
 }
 
 // exec runs one statement.

@@ -43,7 +43,7 @@ func (db *DB) Told(ctx context.Context) (map[string]Told, error) {
 // Tell enters the notes and what they tell of, all or nothing. After ErrTold nothing
 // was entered.
 func (db *DB) Tell(ctx context.Context, t Telling) error {
-	return db.tx(ctx, func(tx *sql.Tx) error {
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		for _, told := range t.Told {
 			entered, err := changed(tx.ExecContext(ctx, `INSERT INTO told VALUES (?,?,?)
 				ON CONFLICT DO UPDATE SET at = excluded.at, value = excluded.value WHERE value < excluded.value`,

@@ -33,7 +33,7 @@ const maxCooldown = 24 * time.Hour
 // from time that passed.
 func (db *DB) Charge(ctx context.Context, budget string, limit int, now func() time.Time, span, unanswered time.Duration,
 	answered map[int64]time.Time) (id int64, free time.Time, err error) {
-	err = db.tx(ctx, func(tx *sql.Tx) error {
+	err = db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := enterAnswers(ctx, tx, answered); err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func enterRequest(ctx context.Context, tx *sql.Tx, budget string, sent time.Time
 // it enters the answers to earlier requests and drops what is older than span.
 func (db *DB) Note(ctx context.Context, budget string, now func() time.Time, span, unanswered time.Duration,
 	count int, done time.Time, sent []time.Time, answered map[int64]time.Time) (ids []int64, err error) {
-	err = db.tx(ctx, func(tx *sql.Tx) error {
+	err = db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := enterAnswers(ctx, tx, answered); err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (db *DB) Release(ctx context.Context, id int64) error {
 // while nothing is free.
 func (db *DB) Occupied(ctx context.Context, budget string, now func() time.Time, soon, span, unanswered time.Duration) (
 	taken int, cooldown time.Time, err error) {
-	err = db.tx(ctx, func(tx *sql.Tx) error {
+	err = db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		at := now()
 		if taken, cooldown, err = expireSlots(ctx, tx, budget, at, span, unanswered); err != nil || soon <= 0 {
 			return err
@@ -137,7 +137,7 @@ func ceilMicro(t time.Time) int64 { return t.Add(time.Microsecond - 1).UnixMicro
 
 // Answered enters when responses came.
 func (db *DB) Answered(ctx context.Context, answered map[int64]time.Time) error {
-	return db.tx(ctx, func(tx *sql.Tx) error { return enterAnswers(ctx, tx, answered) })
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error { return enterAnswers(ctx, tx, answered) })
 }
 
 func enterAnswers(ctx context.Context, tx *sql.Tx, answered map[int64]time.Time) error {

@@ -39,7 +39,7 @@ const (
 // BeginRun enters a run that starts now and returns its id, which grows by one
 // each run.
 func (db *DB) BeginRun(ctx context.Context, now time.Time) (id int64, err error) {
-	err = db.tx(ctx, func(tx *sql.Tx) error {
+	err = db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, `INSERT INTO runs (started_at) VALUES (?)`, now.UnixMicro())
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func (db *DB) BeginRun(ctx context.Context, now time.Time) (id int64, err error)
 // EndRun enters how the run ended, whether that was a success, and adds what
 // was observed of it; a repetition changes nothing.
 func (db *DB) EndRun(ctx context.Context, r Run, good bool, observed ...Observation) error {
-	return db.tx(ctx, func(tx *sql.Tx) error {
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		first, err := changed(tx.ExecContext(ctx, `
 			UPDATE runs SET finished_at = ?, outcome = ?, message = ?, windows = ?, requests = ?
 			WHERE id = ? AND finished_at IS NULL`,
@@ -180,7 +180,7 @@ func (db *DB) Count(ctx context.Context, name string, n int64, labels ...string)
 
 // Tally adds to counters and histograms and sets flags, all at once or not at all.
 func (db *DB) Tally(ctx context.Context, counts []Count, observed []Observation, flags []Flag) error {
-	return db.tx(ctx, func(tx *sql.Tx) error {
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := addAll(ctx, tx, counts); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -311,7 +312,7 @@ type window struct {
 
 func (w window) Revision() analytics.Revision { return w.rev }
 
-func (w window) Open() (*os.File, error) { return nil, errors.New("a window without a file") }
+func (w window) Open() (io.ReadCloser, error) { return nil, errors.New("a window without a file") }
 
 func (w window) Rows() iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {

@@ -181,15 +181,15 @@ func stage(ctx context.Context, path string, w sinks.Sealed) error {
 		err = out.Sync()
 	}
 	if err = errors.Join(err, out.Close()); err != nil {
-		return fmt.Errorf("copy %s: %w", in.Name(), err)
+		return fmt.Errorf("copy the sealed window: %w", err)
 	}
 	staged, err := archive.Open(path)
 	if err != nil {
-		return fmt.Errorf("sealed window %s: %w", in.Name(), err)
+		return fmt.Errorf("copy of the sealed window: %w", err)
 	}
 	if got := staged.Revision(); !same(got, w.Revision()) {
-		return fmt.Errorf("sealed window %s: holds %s revision %d, want revision %d as it was sealed",
-			in.Name(), got.Key, got.Number, w.Revision().Number)
+		return fmt.Errorf("the sealed window holds %s revision %d, want revision %d as it was sealed",
+			got.Key, got.Number, w.Revision().Number)
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func (b *broken) Rows() iter.Seq2[analytics.Row, error] {
 	}
 }
 
-func (b *broken) Open() (*os.File, error) {
+func (b *broken) Open() (io.ReadCloser, error) {
 	if b.stop != nil {
 		b.stop()
 	}
@@ -169,7 +169,7 @@ type cut struct {
 	path string
 }
 
-func (c *cut) Open() (*os.File, error) { return os.Open(c.path) }
+func (c *cut) Open() (io.ReadCloser, error) { return os.Open(c.path) }
 
 func copyHalf(w sinks.Sealed, path string) error {
 	in, err := w.Open()
