@@ -106,8 +106,9 @@ report: ## write bin/report.html, a report of a sandbox with agent jobs
 	@echo "file://$(CURDIR)/bin/report.html"
 .PHONY: report
 
-bench: ## speed, memory and requests, against a plain sequential client; the economy of live services
-	$(GO) run ./internal/dev/bench
+# BENCH='-former BINARY' lets the docgauge of an earlier commit take part.
+bench: ## speed, memory and requests, against hand-written clients; the economy of live services
+	$(GO) run ./internal/dev/bench $(BENCH)
 	@$(MAKE) --no-print-directory economy
 
 economy: # simulated days of live services, in a few minutes
