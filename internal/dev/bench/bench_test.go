@@ -9,12 +9,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 // TestMain lets the test binary be the bench's children, as the bench itself is.
@@ -98,7 +101,7 @@ func TestPages(t *testing.T) {
 // readWindow reads one window page by page and returns its paths.
 func readWindow(t *testing.T, base string, w workload) (paths []string) {
 	t.Helper()
-	from, to := days(0)
+	from, to := days(firstDay, 0)
 	var first json.RawMessage
 	for more, offset := true, 0; more; offset += pageRows {
 		if offset > w.rows+pageRows {
@@ -253,12 +256,12 @@ func TestCheck(t *testing.T) {
 	defer srv.Close()
 	w := workload{windows: 2, rows: 300}
 	dir := t.TempDir()
-	if err := readIntoParquet(io.Discard, order{srv.URL, w.project(), w.windows, 2, dir}); err != nil {
+	if err := readIntoParquet(io.Discard, order{srv.URL, w.project(), w.windows, 2, dir, firstDay}); err != nil {
 		t.Fatal(err)
 	}
 	look := func(want findings) {
 		t.Helper()
-		if got, err := findRows(t.Context(), dir, w); err != nil || got != want {
+		if got, err := findRows(t.Context(), dir, w, firstDay); err != nil || got != want {
 			t.Errorf("found %+v (%v), want %+v", got, err, want)
 		}
 	}
@@ -303,5 +306,60 @@ func TestScrapeAims(t *testing.T) {
 		if len(got) != 2 || got[0].met != (median < 10*time.Millisecond) || got[1].met != (median < 50*time.Millisecond) {
 			t.Errorf("%v: %v", median, got)
 		}
+	}
+}
+
+// TestPeers lets docgauge and go-parquet do the work of make bench-peers in small,
+// and kills them half-way.
+func TestPeers(t *testing.T) {
+	base, stop, err := startChild(t.Context(), serverRole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	l := &lab{binary: engines.Docgauge(t), server: base, dir: t.TempDir()}
+	results, err := l.peerAll(t.Context(), peers[:2], true, func(cells []string) { t.Log(cells) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.repeated < 1 || r.name == docgaugeClient && r.repeated > usualInFlight {
+			t.Errorf("%s repeated %d requests after the kill", r.name, r.repeated)
+		}
+		if r.name == docgaugeClient && r.found != (findings{Rows: 8_000}) {
+			t.Errorf("%s: after the kill there is %+v", r.name, r.found)
+		}
+	}
+	if text := peerTable(results, true).markdown(); !strings.Contains(text, "| "+goParquetClient+" ") {
+		t.Errorf("the table:\n%s", text)
+	}
+}
+
+func TestPeersMissing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	there, missing := installed(peers)
+	if len(there) != 2 || !strings.Contains(missing, "dlt, tuned") || !strings.Contains(missing, "run make bench-peers") {
+		t.Errorf("%d peers are there; missing: %s", len(there), missing)
+	}
+}
+
+// TestPeerPrograms: what Python cannot parse would only be found when somebody
+// installs dlt.
+func TestPeerPrograms(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("needs python3")
+	}
+	programs, err := filepath.Glob("peers/*.py")
+	if err != nil || len(programs) != 3 {
+		t.Fatalf("%q (%v), want three programs", programs, err)
+	}
+	const parse = "import ast, sys\nfor path in sys.argv[1:]: ast.parse(open(path).read(), path)"
+	if out, err := exec.Command(python, append([]string{"-c", parse}, programs...)...).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -28,8 +28,8 @@ type findings struct {
 
 // findRows compares every row below dir, in a process of its own: the bench holds
 // no data.
-func findRows(ctx context.Context, dir string, w workload) (f findings, err error) {
-	cmd, err := child(ctx, checkRole, dir, w.project(), strconv.Itoa(w.windows))
+func findRows(ctx context.Context, dir string, w workload, first time.Time) (f findings, err error) {
+	cmd, err := child(ctx, checkRole, dir, w.project(), strconv.Itoa(w.windows), first.Format(time.DateOnly))
 	if err != nil {
 		return f, err
 	}
@@ -43,14 +43,15 @@ func findRows(ctx context.Context, dir string, w workload) (f findings, err erro
 // check is a child's role: it reads all Parquet and CSV files below dir and prints
 // its findings. Folders whose name begins with _ are a tool's own notes, state and
 // totals are docgauge's.
-func check(out io.Writer, dir, project, windows string) error {
+func check(out io.Writer, dir, project, windows, firstDay string) error {
 	n, windowsErr := strconv.Atoi(windows)
 	work, err := parseProject(project)
-	if err := errors.Join(windowsErr, err); err != nil {
+	first, firstErr := time.Parse(time.DateOnly, firstDay)
+	if err := errors.Join(windowsErr, err, firstErr); err != nil {
 		return err
 	}
 	work.windows = n
-	c := newChecker(work)
+	c := newChecker(work, first)
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -71,17 +72,18 @@ func check(out io.Writer, dir, project, windows string) error {
 	return json.NewEncoder(out).Encode(c.findings)
 }
 
-// checker knows by heart what the server serves, and keeps one bit of news about each row.
+// checker knows what the server serves, and keeps whether it has seen each row.
 type checker struct {
 	findings
 	work    workload
+	first   time.Time
 	seen    [][]bool // by window and index of the row
 	unmixer uint32
 	path    []byte
 }
 
-func newChecker(w workload) *checker {
-	c := &checker{work: w, seen: make([][]bool, w.windows), unmixer: mixer}
+func newChecker(w workload, first time.Time) *checker {
+	c := &checker{work: w, first: first, seen: make([][]bool, w.windows), unmixer: mixer}
 	for i := range c.seen {
 		c.seen[i] = make([]bool, w.rows)
 	}
@@ -95,7 +97,7 @@ func newChecker(w workload) *checker {
 func (c *checker) add(day time.Time, v visitor) {
 	c.Rows++
 	mixed, err := strconv.ParseUint(v.Path[max(0, len(v.Path)-8):], 16, 32)
-	window, index := int(day.Sub(firstDay)/(24*time.Hour)), int(uint32(mixed)*c.unmixer)
+	window, index := int(day.Sub(c.first)/(24*time.Hour)), int(uint32(mixed)*c.unmixer)
 	if err != nil || window < 0 || window >= c.work.windows || index >= c.work.rows {
 		c.Wrong++
 		return

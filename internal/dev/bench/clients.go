@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
@@ -28,21 +29,28 @@ type tally struct {
 	Requests int64 `json:"requests"`
 }
 
-// order is what a client of ours has to do: read that many windows of a project
-// from base into dir, with so many in flight.
+// order is what a client has to do: read that many windows of a project, day after
+// day from the first on, from base into dir, with so many in flight.
 type order struct {
 	base, project     string
 	windows, inFlight int
 	dir               string
+	first             time.Time
+}
+
+// orderArgs are the arguments of a client, in Go or Python; parseOrder reads them.
+func orderArgs(base string, w workload, inFlight int, dir string, first time.Time) []string {
+	return []string{base, w.project(), strconv.Itoa(w.windows), strconv.Itoa(inFlight), dir, first.Format(time.DateOnly)}
 }
 
 func parseOrder(args []string) (o order, err error) {
-	if len(args) != 5 {
-		return o, fmt.Errorf("%d arguments, want 5", len(args))
+	if len(args) != 6 {
+		return o, fmt.Errorf("%d arguments, want 6", len(args))
 	}
 	windows, windowsErr := strconv.Atoi(args[2])
 	inFlight, inFlightErr := strconv.Atoi(args[3])
-	return order{args[0], args[1], windows, inFlight, args[4]}, errors.Join(windowsErr, inFlightErr)
+	first, firstErr := time.Parse(time.DateOnly, args[5])
+	return order{args[0], args[1], windows, inFlight, args[4], first}, errors.Join(windowsErr, inFlightErr, firstErr)
 }
 
 // page is a page as the clients decode it.
@@ -60,7 +68,7 @@ type visitor struct {
 
 // readPages hands each page of window i to use.
 func (o order) readPages(i int, use func([]visitor) error) error {
-	from, to := days(i)
+	from, to := days(o.first, i)
 	for offset, more := 0, true; more; offset += pageRows {
 		p, err := get(fmt.Sprintf("%s/v1/analytics/%s/visitors?dateFrom=%s&dateTo=%s&limit=%d&offset=%d",
 			o.base, o.project, from, to, pageRows, offset))
@@ -103,7 +111,7 @@ func plain(out io.Writer, o order) error {
 	w := csv.NewWriter(buffered)
 	var done tally
 	for i := range o.windows {
-		from, _ := days(i)
+		from, _ := days(o.first, i)
 		err := o.readPages(i, func(rows []visitor) error {
 			done.Requests++
 			for _, v := range rows {
@@ -135,7 +143,7 @@ func readIntoParquet(out io.Writer, o order) error {
 	group.SetLimit(o.inFlight)
 	for i := range o.windows {
 		group.Go(func() error {
-			from, _ := days(i)
+			from, _ := days(o.first, i)
 			path := filepath.Join(o.dir, from+".parquet")
 			if _, err := os.Stat(path); err == nil {
 				return nil
@@ -150,7 +158,7 @@ func readIntoParquet(out io.Writer, o order) error {
 			if err != nil {
 				return err
 			}
-			return writeParquet(path, int32(analytics.DateOf(firstDay))+int32(i), all)
+			return writeParquet(path, int32(analytics.DateOf(o.first))+int32(i), all)
 		})
 	}
 	if err := group.Wait(); err != nil {

@@ -34,9 +34,9 @@ type workload struct {
 // firstDay is so long past that a thousand windows from it on are complete and settled.
 var firstDay = time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// days returns the first day of window n, counted from 0, and the day after it.
-func days(n int) (from, to string) {
-	day := firstDay.AddDate(0, 0, n)
+// days returns the day of window n, counted from 0 on the first day, and the day after it.
+func days(first time.Time, n int) (from, to string) {
+	day := first.AddDate(0, 0, n)
 	return day.Format(time.DateOnly), day.AddDate(0, 0, 1).Format(time.DateOnly)
 }
 
@@ -290,7 +290,7 @@ func (l *lab) export(ctx context.Context, c contestant, w workload, dir string) 
 	if want := (tally{w.totalRows(), requests}); said != want {
 		return r, fmt.Errorf("%s reading %s rows: it reports %+v, the server counted %+v", c.client, w, said, want)
 	}
-	found, err := findRows(ctx, dir, w)
+	found, err := findRows(ctx, dir, w, firstDay)
 	if want := (findings{Rows: w.totalRows()}); err == nil && found != want {
 		err = fmt.Errorf("%s reading %s rows: it wrote %+v, want %+v", c.client, w, found, want)
 	}
@@ -300,11 +300,16 @@ func (l *lab) export(ctx context.Context, c contestant, w workload, dir string) 
 // exportCommand returns the command with which c reads w into dir.
 func (l *lab) exportCommand(ctx context.Context, c contestant, w workload, dir string) (*exec.Cmd, error) {
 	if l.binaryOf(c.client) == "" {
-		return child(ctx, c.client, l.server, w.project(), strconv.Itoa(w.windows), strconv.Itoa(c.inFlight), dir)
+		return child(ctx, c.client, orderArgs(l.server, w, c.inFlight, dir, firstDay)...)
 	}
-	from, _ := days(0)
-	_, to := days(w.windows - 1)
-	cmd := exec.CommandContext(ctx, l.binaryOf(c.client), "export", "--json", "--from", from, "--to", to)
+	from, _ := days(firstDay, 0)
+	_, to := days(firstDay, w.windows-1)
+	return l.docgaugeCommand(ctx, c, w, dir, "--from", from, "--to", to), nil
+}
+
+// docgaugeCommand returns an export of w into dir.
+func (l *lab) docgaugeCommand(ctx context.Context, c contestant, w workload, dir string, flags ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, l.binaryOf(c.client), append([]string{"export", "--json"}, flags...)...)
 	cmd.Env = append(cleanEnv(),
 		"DOCGAUGE_BASE_URL="+l.server,
 		"DOCGAUGE_API_KEY="+benchKey,
@@ -317,7 +322,7 @@ func (l *lab) exportCommand(ctx context.Context, c contestant, w workload, dir s
 		"DOCGAUGE_PARQUET_URL="+filepath.Join(dir, "data"),
 		"DOCGAUGE_LOG_LEVEL=error",
 	)
-	return cmd, nil
+	return cmd
 }
 
 // countRequests asks the server how many requests it has received.

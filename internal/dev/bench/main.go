@@ -28,6 +28,9 @@
 // ledger. Prometheus requests OpenMetrics or protobuf, with gzip. The first
 // scrape for a format encodes the snapshot; "new snapshot each" is that one.
 //
+// With -peers, docgauge and other tools export the same windows, and each is
+// killed once half-way: that is one table of its own.
+//
 // Where work is repeated, a row of the table is the run of median duration; the
 // clients take turns. After each run every row is compared with what the server
 // sends; if one differs, the benchmark ends with an error. docs/performance.md explains the columns.
@@ -72,6 +75,7 @@ type options struct {
 	short  bool
 	only   string
 	former string
+	peers  bool
 }
 
 // bench is the whole program: tables go to out, progress to log.
@@ -82,6 +86,7 @@ func bench(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	flags.BoolVar(&o.short, "short", false, "smoke run of a few seconds, whose speeds mean nothing")
 	flags.StringVar(&o.only, "only", "", "part of the names of the scenarios to run; clickhouse; scrape")
 	flags.StringVar(&o.former, "former", "", "a docgauge `binary` of an earlier commit, which takes part as \""+formerClient+"\"")
+	flags.BoolVar(&o.peers, "peers", false, "instead, compare with other tools: see make bench-peers")
 	if flags.Parse(args) != nil {
 		return flag.ErrHelp
 	}
@@ -107,6 +112,7 @@ type measurements struct {
 	exports []exportResult
 	loads   []loadResult
 	scrapes []scrapeResult
+	peers   table
 }
 
 // lab is where runs take place: the docgauge that is measured, a former one if
@@ -141,6 +147,15 @@ func measureAll(ctx context.Context, o options, dir string, log io.Writer) (m me
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	l.server = base
+	if o.peers {
+		there, missing := installed(peers)
+		if missing != "" {
+			fmt.Fprintln(log, "not measured:", missing)
+		}
+		results, err := l.peerAll(ctx, there, o.short, done)
+		m.peers = peerTable(results, o.short)
+		return m, err
+	}
 	scenarios := slices.DeleteFunc(exportScenarios(o.short), func(s scenario) bool { return !strings.Contains(s.name, o.only) })
 	if m.exports, err = l.exportAll(ctx, scenarios, done); err != nil {
 		return m, err
@@ -179,7 +194,7 @@ func (m measurements) markdown() string {
 		aims = append(aims, []string{a.name, a.measured, map[bool]string{true: "yes", false: "no"}[a.met]})
 	}
 	var text string
-	for _, t := range []table{exports, loads, scrapes, aims} {
+	for _, t := range []table{exports, loads, scrapes, aims, m.peers} {
 		if len(t) > 1 {
 			text += "\n" + t.markdown()
 		}

@@ -47,8 +47,8 @@ func runChild() (isChild bool, err error) {
 			return true, plain(os.Stdout, o)
 		}
 		return true, readIntoParquet(os.Stdout, o)
-	case role == checkRole && len(args) == 3:
-		return true, check(os.Stdout, args[0], args[1], args[2])
+	case role == checkRole && len(args) == 4:
+		return true, check(os.Stdout, args[0], args[1], args[2], args[3])
 	case role == "archive" && len(args) == 3:
 		return true, writeArchive(args[0], args[1], args[2])
 	case (role == bareClient || role == bareWindowsClient) && len(args) == 3:

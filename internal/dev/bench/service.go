@@ -18,10 +18,12 @@ import (
 // pageRows is the most rows a page can have.
 const pageRows = analytics.PageRows
 
-// server is the bench's service: section 4.3 of the specification, and /requests.
+// server is the bench's service: section 4.3 of the specification, /requests
+// and /answers.
 // It renders made-up rows as they are requested, and keeps none.
 type server struct {
 	requests atomic.Int64
+	answers  atomic.Int64 // requests beyond this number get no answer; 0 is no limit
 	buffers  sync.Pool
 }
 
@@ -37,6 +39,10 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /v1/analytics/{project}/visitors", s.visitors)
 	mux.HandleFunc("GET /requests", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, s.requests.Load()) // for visitors, good and bad
+	})
+	mux.HandleFunc("POST /answers", func(_ http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.ParseInt(r.FormValue("until"), 10, 64) // the bench's own request
+		s.answers.Store(n)
 	})
 	return mux
 }
@@ -61,7 +67,11 @@ func serve(in io.Reader, out io.Writer, handler http.Handler) error {
 }
 
 func (s *server) visitors(w http.ResponseWriter, r *http.Request) {
-	s.requests.Add(1)
+	n, until := s.requests.Add(1), s.answers.Load()
+	if until > 0 && n > until {
+		<-r.Context().Done() // until the client is gone
+		return
+	}
 	work, err := parseProject(r.PathValue("project"))
 	day, offset, limit, queryErr := parseQuery(r.URL.Query())
 	if err := errors.Join(err, queryErr); err != nil {
