@@ -30,7 +30,7 @@ RACED       := ./exporter ./exporter/api ./exporter/page ./exporter/server ./int
 .PHONY: help demo stack build test check lint bench torture fuzz engines docs clean $(TEST_BINARY) $(BINARY)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # DOCGAUGE_SINKS=parquet,clickhouse make demo writes to ClickHouse too: the one
 # of DOCGAUGE_CLICKHOUSE_DSN, or without that a temporary one.
@@ -106,9 +106,15 @@ report: ## write bin/report.html, a report of a sandbox with agent jobs
 	@echo "file://$(CURDIR)/bin/report.html"
 .PHONY: report
 
-bench: ## speed, memory and requests, against a plain sequential client; the economy of live services
-	$(GO) run ./internal/dev/bench
+# BENCH='-former BINARY' lets the docgauge of an earlier commit take part.
+bench: ## speed, memory and requests, against hand-written clients; the economy of live services
+	$(GO) run ./internal/dev/bench $(BENCH)
 	@$(MAKE) --no-print-directory economy
+
+bench-peers: ## speed and kills of docgauge, dlt, pyarrow and a Go client, on the same windows
+	@sh internal/dev/bench/peers/install.sh
+	$(GO) run ./internal/dev/bench -peers $(BENCH)
+.PHONY: bench-peers
 
 economy: # simulated days of live services, in a few minutes
 	@mkdir -p bin

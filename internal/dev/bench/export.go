@@ -1,26 +1,27 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/dustin/go-humanize"
 )
 
-const (
-	// benchKey is no secret: the bench's server accepts any key.
-	benchKey = "bench_key"
+// benchKey is no secret: the bench's server accepts any key.
+const benchKey = "bench_key"
 
-	plainClient    = "plain"
-	docgaugeClient = "docgauge"
+// The clients. formerClient is a docgauge that was built from an earlier commit.
+const (
+	plainClient     = "plain"
+	goParquetClient = "go-parquet"
+	docgaugeClient  = "docgauge"
+	formerClient    = "docgauge before"
 )
 
 // workload is the data that is read: day windows from firstDay on, all of one size.
@@ -30,12 +31,12 @@ type workload struct {
 	latency time.Duration
 }
 
-// firstDay is long past, so that every window is complete and settled.
-var firstDay = time.Date(2025, time.January, 1, 0, 0, 0, 0, time.UTC)
+// firstDay is so long past that a thousand windows from it on are complete and settled.
+var firstDay = time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// days returns the first day of window n, counted from 0, and the day after it.
-func days(n int) (from, to string) {
-	day := firstDay.AddDate(0, 0, n)
+// days returns the day of window n, counted from 0 on the first day, and the day after it.
+func days(first time.Time, n int) (from, to string) {
+	day := first.AddDate(0, 0, n)
 	return day.Format(time.DateOnly), day.AddDate(0, 0, 1).Format(time.DateOnly)
 }
 
@@ -69,88 +70,127 @@ func (w workload) String() string {
 
 // The names of the scenarios.
 const (
-	daysScenario  = "many days"
-	largeScenario = "one large window"
-	firstReading  = "first reading"
-	secondReading = "second reading"
-	smallScenario = "small windows"
+	daysScenario   = "many days"
+	fiveScenario   = "five large windows"
+	largeScenario  = "one large window"
+	firstReading   = "first reading"
+	secondReading  = "second reading"
+	smallScenario  = "small windows"
+	budgetScenario = "with a budget"
 )
 
 // The sizes that the aims are about.
 const (
-	manyInFlight = 16
-	dayRows      = 25_000
-	middleRows   = 1_000_000
-	largeRows    = 10_000_000
-	usualLatency = 50 * time.Millisecond
+	usualInFlight = 4
+	manyInFlight  = 16
+	dayRows       = 25_000
+	middleRows    = 1_000_000
+	largeRows     = 10_000_000
+	usualLatency  = 50 * time.Millisecond
+	largeBudget   = 100_000
 )
-
-// scenario is one workload that several clients read.
-type scenario struct {
-	name     string
-	work     workload
-	inFlight []int // the values of DOCGAUGE_CONCURRENCY
-	plain    bool  // the plain client reads it too
-	again    bool  // docgauge reads it a second time, when its ledger knows the pages
-	rounds   int   // 0 is one
-}
-
-// exportScenarios take about three minutes on two cores, the short ones a few
-// seconds; both have every kind.
-func exportScenarios(short bool) []scenario {
-	if short {
-		return []scenario{
-			{name: daysScenario, work: workload{6, 1_000, 0}, inFlight: []int{1, 4}, plain: true},
-			{name: daysScenario, work: workload{6, 750, 5 * time.Millisecond}, inFlight: []int{4}, plain: true},
-			{name: largeScenario, work: workload{1, 20_001, 0}, inFlight: []int{4}},
-			{name: firstReading, work: workload{1, 2_600, 5 * time.Millisecond}, inFlight: []int{manyInFlight}, again: true},
-			{name: smallScenario, work: workload{12, 10, 0}, inFlight: []int{4}},
-			{name: smallScenario, work: workload{3, 0, 0}, inFlight: []int{4}},
-		}
-	}
-	return []scenario{
-		{name: daysScenario, work: workload{40, dayRows, 0}, inFlight: []int{1, 4, manyInFlight}, plain: true, rounds: 3},
-		{name: daysScenario, work: workload{40, 2_500, usualLatency}, inFlight: []int{1, 4, manyInFlight}, plain: true},
-		{name: largeScenario, work: workload{1, 100_000, 0}, inFlight: []int{4}},
-		{name: largeScenario, work: workload{1, middleRows, 0}, inFlight: []int{4}},
-		{name: largeScenario, work: workload{1, largeRows, 0}, inFlight: []int{4}},
-		{name: firstReading, work: workload{1, dayRows, usualLatency}, inFlight: []int{manyInFlight}, plain: true, again: true},
-		{name: smallScenario, work: workload{300, 10, 0}, inFlight: []int{4}, plain: true},
-	}
-}
 
 // contestant is a client in a scenario.
 type contestant struct {
 	scenario string
 	client   string
-	inFlight int
+	inFlight int // requests of docgauge, windows of go-parquet, 1 of the plain client
+	budget   int // DOCGAUGE_BUDGET; 0 is unlimited
+}
+
+// scenario is one workload that several clients read.
+type scenario struct {
+	name    string
+	work    workload
+	clients []contestant // their scenario is filled in
+	again   bool         // docgauge reads it a second time, when its ledger knows the pages
+	rounds  int          // 0 is one
+}
+
+var plain1 = contestant{client: plainClient, inFlight: 1}
+
+func goParquet(inFlight int) contestant {
+	return contestant{client: goParquetClient, inFlight: inFlight}
+}
+func docgauge(inFlight int) contestant { return contestant{client: docgaugeClient, inFlight: inFlight} }
+
+// exportScenarios take about five minutes on two cores, the short ones a few
+// seconds; both have every kind.
+func exportScenarios(short bool) []scenario {
+	one, four, many := docgauge(1), docgauge(usualInFlight), docgauge(manyInFlight)
+	budgeted := contestant{client: docgaugeClient, inFlight: usualInFlight, budget: largeBudget}
+	if short {
+		return []scenario{
+			{name: daysScenario, work: workload{6, 1_000, 0}, clients: []contestant{plain1, one, four}},
+			{name: daysScenario, work: workload{6, 750, 5 * time.Millisecond}, clients: []contestant{plain1, four}},
+			{name: fiveScenario, work: workload{5, 1_001, 0}, clients: []contestant{goParquet(usualInFlight), four}},
+			{name: largeScenario, work: workload{1, 20_001, 0}, clients: []contestant{four}},
+			{name: firstReading, work: workload{1, 2_600, 5 * time.Millisecond}, clients: []contestant{many}, again: true},
+			{name: smallScenario, work: workload{12, 10, 0}, clients: []contestant{goParquet(1), four}},
+			{name: smallScenario, work: workload{3, 0, 0}, clients: []contestant{goParquet(1), four}},
+			{name: budgetScenario, work: workload{4, 750, 0}, clients: []contestant{four, budgeted}},
+		}
+	}
+	return []scenario{
+		{name: smallScenario, work: workload{1_000, 10, 0}, clients: []contestant{plain1, goParquet(1), four}, rounds: 3},
+		{name: fiveScenario, work: workload{5, 100_000, 0}, clients: []contestant{goParquet(usualInFlight), four}, rounds: 3},
+		{name: largeScenario, work: workload{1, middleRows, 0}, clients: []contestant{four}, rounds: 3},
+		{name: largeScenario, work: workload{1, largeRows, 0}, clients: []contestant{four}},
+		{name: firstReading, work: workload{1, dayRows, usualLatency}, clients: []contestant{plain1, many}, again: true},
+		{name: budgetScenario, work: workload{120, dayRows, 0}, clients: []contestant{four, budgeted}, rounds: 3},
+		{name: daysScenario, work: workload{40, dayRows, 0}, clients: []contestant{plain1, one, four, many}, rounds: 3},
+		{name: daysScenario, work: workload{40, 2_500, usualLatency}, clients: []contestant{plain1, one, four, many}},
+	}
 }
 
 // exportResult is one row of the table; the package comment explains the numbers.
 type exportResult struct {
 	contestant
-	work       workload
-	cost       cost
-	requests   int64
-	timesPlain float64 // 0 where the plain client did not take part
+	work     workload
+	cost     cost
+	requests int64
+	times    map[string]float64 // the speed divided by that of another client, by its name
 }
 
 func (r exportResult) ratio() float64         { return float64(r.requests) / float64(r.work.fewest()) }
 func (r exportResult) rowsPerSecond() float64 { return float64(r.work.totalRows()) / r.cost.seconds }
 
 func (r exportResult) cells() []string {
-	cpu, timesPlain := "-", "-"
+	client, cpu := r.client, "-"
+	if r.budget > 0 {
+		client += ", budget " + humanize.Comma(int64(r.budget))
+	}
 	if rows := r.work.totalRows(); rows >= 10_000 { // a few rows say little about it
 		cpu = fmt.Sprintf("%.2f", r.cost.cpuSeconds/(float64(rows)/1e6))
 	}
-	if r.timesPlain > 0 {
-		timesPlain = fmt.Sprintf("%.2f", r.timesPlain)
-	}
-	return []string{
-		r.scenario, r.work.String(), fmt.Sprintf("%d ms", r.work.latency.Milliseconds()), r.client, strconv.Itoa(r.inFlight),
+	cells := []string{
+		r.scenario, r.work.String(), fmt.Sprintf("%d ms", r.work.latency.Milliseconds()), client, strconv.Itoa(r.inFlight),
 		fmt.Sprintf("%.2f", r.cost.seconds), humanize.Comma(int64(r.rowsPerSecond())),
 		fmt.Sprintf("%.1f", float64(r.work.windows)/r.cost.seconds), cpu, mebibytes(r.cost.maxRSS),
-		humanize.Comma(r.requests), fmt.Sprintf("%.2f", r.ratio()), timesPlain,
+		humanize.Comma(r.requests), fmt.Sprintf("%.2f", r.ratio()),
+	}
+	for _, other := range []string{plainClient, goParquetClient, formerClient} {
+		times := "-"
+		if r.times[other] > 0 {
+			times = fmt.Sprintf("%.2f", r.times[other])
+		}
+		cells = append(cells, times)
+	}
+	return cells
+}
+
+// compare fills in times: against the one plain client and the one go-parquet
+// client of the scenario, and against the former docgauge with the same settings.
+func compare(results []exportResult) {
+	for i, r := range results {
+		results[i].times = map[string]float64{}
+		for _, other := range results {
+			twin := r.contestant
+			twin.client = formerClient
+			if other.client != docgaugeClient && (other.client != formerClient || other.contestant == twin) {
+				results[i].times[other.client] = other.cost.seconds / r.cost.seconds
+			}
+		}
 	}
 }
 
@@ -158,75 +198,77 @@ func (r exportResult) cells() []string {
 // turns, round after round, and the median of each counts.
 func (l *lab) exportAll(ctx context.Context, scenarios []scenario, done func(cells []string)) (all []exportResult, err error) {
 	for _, s := range scenarios {
-		var contestants []contestant
-		if s.plain {
-			contestants = append(contestants, contestant{s.name, plainClient, 1})
-		}
-		for _, n := range s.inFlight {
-			contestants = append(contestants, contestant{s.name, docgaugeClient, n})
-		}
+		var order []contestant
 		runs := map[contestant][]exportResult{}
+		add := func(r exportResult) {
+			if runs[r.contestant] == nil {
+				order = append(order, r.contestant)
+			}
+			runs[r.contestant] = append(runs[r.contestant], r)
+		}
 		for range max(s.rounds, 1) {
-			for _, c := range contestants {
-				err := l.inDir(func(dir string) error {
-					r, err := l.export(ctx, c, s.work, dir)
-					if err != nil {
-						return err
-					}
-					runs[c] = append(runs[c], r)
-					if !s.again || c.client != docgaugeClient {
-						return nil
-					}
-					c.scenario = secondReading
-					r, err = l.export(ctx, c, s.work, dir)
-					runs[c] = append(runs[c], r)
-					return err
-				})
-				if err != nil {
+			for _, c := range l.contestants(s) {
+				if err := l.turn(ctx, c, s, add); err != nil {
 					return all, err
 				}
 			}
 		}
-		if s.again {
-			contestants = append(contestants, contestant{secondReading, docgaugeClient, s.inFlight[0]})
+		var results []exportResult
+		for _, c := range order {
+			results = append(results, median(runs[c], func(r exportResult) float64 { return r.cost.seconds }))
 		}
-		plain := 0.0
-		for _, c := range contestants {
-			r := median(runs[c], func(r exportResult) float64 { return r.cost.seconds })
-			if c.client == plainClient {
-				plain = r.cost.seconds
-			}
-			r.timesPlain = plain / r.cost.seconds
+		compare(results)
+		for _, r := range results {
 			done(r.cells())
-			all = append(all, r)
 		}
+		all = append(all, results...)
 	}
 	return all, nil
 }
 
-// export lets c read w once, in a directory of its own, and compares what it says
-// it did with what the server counted.
-func (l *lab) export(ctx context.Context, c contestant, w workload, dir string) (r exportResult, err error) {
-	from, _ := days(0)
-	_, to := days(w.windows - 1)
-	cmd := exec.CommandContext(ctx, l.binary, "export", "--json", "--from", from, "--to", to)
-	cmd.Env = append(cleanEnv(),
-		"DOCGAUGE_BASE_URL="+l.server,
-		"DOCGAUGE_API_KEY="+benchKey,
-		"DOCGAUGE_PROJECTS="+w.project(),
-		"DOCGAUGE_WINDOWS=day",
-		"DOCGAUGE_OPEN_WINDOWS=",
-		"DOCGAUGE_BUDGET=0",
-		"DOCGAUGE_CONCURRENCY="+strconv.Itoa(c.inFlight),
-		"DOCGAUGE_STATE_DIR="+filepath.Join(dir, "state"),
-		"DOCGAUGE_PARQUET_URL="+filepath.Join(dir, "data"),
-		"DOCGAUGE_LOG_LEVEL=error",
-	)
-	if c.client == plainClient {
-		cmd, err = child(ctx, plainClient, l.server, w.project(), strconv.Itoa(w.windows), filepath.Join(dir, "rows.csv"))
-		if err != nil {
-			return r, err
+// contestants are the clients of s, and before each docgauge the former one.
+func (l *lab) contestants(s scenario) (all []contestant) {
+	for _, c := range s.clients {
+		c.scenario = s.name
+		if c.client == docgaugeClient && l.former != "" {
+			twin := c
+			twin.client = formerClient
+			all = append(all, twin)
 		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// turn lets c read s in a directory of its own, a second time if s wants that.
+func (l *lab) turn(ctx context.Context, c contestant, s scenario, add func(exportResult)) error {
+	return l.inDir(func(dir string) error {
+		r, err := l.export(ctx, c, s.work, dir)
+		if err != nil {
+			return err
+		}
+		add(r)
+		if !s.again || l.binaryOf(c.client) == "" {
+			return nil
+		}
+		c.scenario = secondReading
+		r, err = l.export(ctx, c, s.work, dir)
+		add(r)
+		return err
+	})
+}
+
+// binaryOf returns the docgauge that a client is, if it is one.
+func (l *lab) binaryOf(client string) string {
+	return map[string]string{docgaugeClient: l.binary, formerClient: l.former}[client]
+}
+
+// export lets c read w in dir, and compares what it says it did with what the
+// server counted, and what it wrote with what the server sent.
+func (l *lab) export(ctx context.Context, c contestant, w workload, dir string) (r exportResult, err error) {
+	cmd, err := l.exportCommand(ctx, c, w, dir)
+	if err != nil {
+		return r, err
 	}
 	before, err := countRequests(l.server)
 	if err != nil {
@@ -248,7 +290,39 @@ func (l *lab) export(ctx context.Context, c contestant, w workload, dir string) 
 	if want := (tally{w.totalRows(), requests}); said != want {
 		return r, fmt.Errorf("%s reading %s rows: it reports %+v, the server counted %+v", c.client, w, said, want)
 	}
-	return exportResult{contestant: c, work: w, cost: spent, requests: requests}, nil
+	found, err := findRows(ctx, dir, w, firstDay)
+	if want := (findings{Rows: w.totalRows()}); err == nil && found != want {
+		err = fmt.Errorf("%s reading %s rows: it wrote %+v, want %+v", c.client, w, found, want)
+	}
+	return exportResult{contestant: c, work: w, cost: spent, requests: requests}, err
+}
+
+// exportCommand returns the command with which c reads w into dir.
+func (l *lab) exportCommand(ctx context.Context, c contestant, w workload, dir string) (*exec.Cmd, error) {
+	if l.binaryOf(c.client) == "" {
+		return child(ctx, c.client, orderArgs(l.server, w, c.inFlight, dir, firstDay)...)
+	}
+	from, _ := days(firstDay, 0)
+	_, to := days(firstDay, w.windows-1)
+	return l.docgaugeCommand(ctx, c, w, dir, "--from", from, "--to", to), nil
+}
+
+// docgaugeCommand returns an export of w into dir.
+func (l *lab) docgaugeCommand(ctx context.Context, c contestant, w workload, dir string, flags ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, l.binaryOf(c.client), append([]string{"export", "--json"}, flags...)...)
+	cmd.Env = append(cleanEnv(),
+		"DOCGAUGE_BASE_URL="+l.server,
+		"DOCGAUGE_API_KEY="+benchKey,
+		"DOCGAUGE_PROJECTS="+w.project(),
+		"DOCGAUGE_WINDOWS=day",
+		"DOCGAUGE_OPEN_WINDOWS=",
+		"DOCGAUGE_BUDGET="+strconv.Itoa(c.budget),
+		"DOCGAUGE_CONCURRENCY="+strconv.Itoa(c.inFlight),
+		"DOCGAUGE_STATE_DIR="+filepath.Join(dir, "state"),
+		"DOCGAUGE_PARQUET_URL="+filepath.Join(dir, "data"),
+		"DOCGAUGE_LOG_LEVEL=error",
+	)
+	return cmd
 }
 
 // countRequests asks the server how many requests it has received.
@@ -260,44 +334,4 @@ func countRequests(base string) (n int64, err error) {
 	defer resp.Body.Close()
 	_, err = fmt.Fscan(resp.Body, &n)
 	return n, err
-}
-
-// exportAims judges the results; what was not measured is left out.
-func exportAims(all []exportResult) (aims []aim) {
-	// best returns the results of docgauge that are wanted, the largest value first.
-	best := func(value func(exportResult) float64, wanted func(exportResult) bool) []exportResult {
-		ours := slices.DeleteFunc(slices.Clone(all), func(r exportResult) bool { return r.client != docgaugeClient || !wanted(r) })
-		slices.SortFunc(ours, func(a, b exportResult) int { return cmp.Compare(value(b), value(a)) })
-		return ours
-	}
-	add := func(name, format string, value float64, met bool) {
-		aims = append(aims, aim{name, fmt.Sprintf(format, value), met})
-	}
-	memory := func(r exportResult) float64 { return float64(r.cost.maxRSS) }
-	if ours := best(exportResult.ratio, func(exportResult) bool { return true }); len(ours) > 0 {
-		exact := !slices.ContainsFunc(ours, func(r exportResult) bool { return r.ratio() != 1 })
-		add("requests to fewest possible: exactly 1", "%.4g at worst", ours[0].ratio(), exact)
-	}
-	fast := best(exportResult.rowsPerSecond, func(r exportResult) bool {
-		return r.scenario == daysScenario && r.work.latency == 0 && r.work.rows == dayRows
-	})
-	if len(fast) > 0 {
-		add("300,000 rows/s at 0 ms on two cores", "%.0f", fast[0].rowsPerSecond(), fast[0].rowsPerSecond() >= 300_000)
-	}
-	slow := best(exportResult.rowsPerSecond, func(r exportResult) bool {
-		return r.scenario == daysScenario && r.work.latency == usualLatency && r.inFlight == manyInFlight
-	})
-	if len(slow) > 0 {
-		add("10 times the plain client at 50 ms and 16 in flight", "%.1f times", slow[0].timesPlain, slow[0].timesPlain >= 10)
-	}
-	large := best(memory, func(r exportResult) bool { return r.work.rows == largeRows })
-	middle := best(memory, func(r exportResult) bool { return r.work.rows == middleRows })
-	if len(large) > 0 {
-		add("peak RSS under 128 MiB at 10,000,000 rows", "%.0f MiB", memory(large[0])/(1<<20), memory(large[0]) < 128<<20)
-	}
-	if len(large) > 0 && len(middle) > 0 {
-		growth := memory(large[0]) / memory(middle[0])
-		add("peak RSS flat from 1,000,000 to 10,000,000 rows, within a tenth", "%.2f times", growth, growth <= 1.1)
-	}
-	return aims
 }

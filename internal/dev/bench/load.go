@@ -65,20 +65,24 @@ func loadings(short bool) []loading {
 
 // loadResult is one row of the table of loads.
 type loadResult struct {
-	server    string
-	load      loading
-	client    string
-	cost      cost
-	timesBare float64 // the speed divided by that of the bare insert of everything
+	server      string
+	load        loading
+	client      string
+	cost        cost
+	timesBare   float64 // the speed divided by that of the bare insert of everything
+	timesBefore float64 // and by that of the former docgauge; 0 without one
 }
 
 func (r loadResult) cells() []string {
-	rows := float64(r.load.rows)
+	rows, before := float64(r.load.rows), "-"
+	if r.timesBefore > 0 {
+		before = fmt.Sprintf("%.2f", r.timesBefore)
+	}
 	return []string{
 		r.server, humanize.Comma(int64(r.load.rows)), workload{windows: r.load.windows(), rows: r.load.windowRows}.String(), r.client,
 		fmt.Sprintf("%.2f", r.cost.seconds), humanize.Comma(int64(rows / r.cost.seconds)),
 		fmt.Sprintf("%.1f", float64(r.load.windows())/r.cost.seconds), fmt.Sprintf("%.2f", r.cost.cpuSeconds/(rows/1e6)),
-		mebibytes(r.cost.maxRSS), fmt.Sprintf("%.2f", r.timesBare),
+		mebibytes(r.cost.maxRSS), fmt.Sprintf("%.2f", r.timesBare), before,
 	}
 }
 
@@ -109,7 +113,7 @@ func (l *lab) loadAll(ctx context.Context, loadings []loading, done func(cells [
 				http bool
 				database
 			}{{"18.16 native", false, old}, {"26 HTTP", true, modern}} {
-				results, err := loadInTurns(load, func(client string) (cost, error) {
+				results, err := loadInTurns(load, l.former != "", func(client string) (cost, error) {
 					return l.load(ctx, server.database, server.http, load, dir, client)
 				})
 				if err != nil {
@@ -131,8 +135,11 @@ func (l *lab) loadAll(ctx context.Context, loadings []loading, done func(cells [
 }
 
 // loadInTurns lets the clients take turns, and returns the median of each.
-func loadInTurns(load loading, run func(client string) (cost, error)) (all []loadResult, err error) {
+func loadInTurns(load loading, former bool, run func(client string) (cost, error)) (all []loadResult, err error) {
 	clients := []string{bareClient, docgaugeClient}
+	if former {
+		clients = []string{bareClient, formerClient, docgaugeClient}
+	}
 	if load.bareWindows {
 		clients = append(clients, bareWindowsClient)
 	}
@@ -146,13 +153,16 @@ func loadInTurns(load loading, run func(client string) (cost, error)) (all []loa
 			runs[client] = append(runs[client], spent)
 		}
 	}
-	bareSeconds := 0.0
+	medians := map[string]cost{}
+	for client, spent := range runs {
+		medians[client] = median(spent, func(c cost) float64 { return c.seconds })
+	}
 	for _, client := range clients {
-		spent := median(runs[client], func(c cost) float64 { return c.seconds })
-		if client == bareClient {
-			bareSeconds = spent.seconds
-		}
-		all = append(all, loadResult{load: load, client: client, cost: spent, timesBare: bareSeconds / spent.seconds})
+		spent := medians[client]
+		all = append(all, loadResult{
+			load: load, client: client, cost: spent,
+			timesBare: medians[bareClient].seconds / spent.seconds, timesBefore: medians[formerClient].seconds / spent.seconds,
+		})
 	}
 	return all, nil
 }
@@ -173,7 +183,7 @@ func (l *lab) load(ctx context.Context, db database, http bool, load loading, di
 	if err := os.RemoveAll(state); err != nil {
 		return spent, err
 	}
-	cmd := exec.CommandContext(ctx, l.binary, "load", "--sink", "clickhouse")
+	cmd := exec.CommandContext(ctx, l.binaryOf(client), "load", "--sink", "clickhouse")
 	cmd.Env = append(cleanEnv(),
 		"DOCGAUGE_PARQUET_URL="+filepath.Join(dir, "data"),
 		"DOCGAUGE_CLICKHOUSE_DSN="+db.DSN(name),
@@ -181,7 +191,7 @@ func (l *lab) load(ctx context.Context, db database, http bool, load loading, di
 		"DOCGAUGE_STATE_DIR="+state,
 		"DOCGAUGE_LOG_LEVEL=error",
 	)
-	if client != docgaugeClient {
+	if l.binaryOf(client) == "" {
 		table = name + ".bare"
 		if _, err := db.Exec(ctx, "CREATE TABLE "+table+bareTable); err != nil {
 			return spent, err
@@ -200,18 +210,27 @@ func (l *lab) load(ctx context.Context, db database, http bool, load loading, di
 	return spent, err
 }
 
-// loadAims judges the loads of windows of 20,000 rows and more.
-func loadAims(all []loadResult) []aim {
-	ours := slices.DeleteFunc(slices.Clone(all), func(r loadResult) bool { return r.client != docgaugeClient || r.load.windowRows < 20_000 })
-	if len(ours) == 0 {
-		return nil
+// loadAims judges the slowest loads, and the largest.
+func loadAims(all []loadResult) (aims []aim) {
+	slowest := func(name string, atLeast float64, about func(windowRows int) bool) {
+		ours := slices.DeleteFunc(slices.Clone(all), func(r loadResult) bool { return r.client != docgaugeClient || !about(r.load.windowRows) })
+		if len(ours) > 0 {
+			worst := slices.MinFunc(ours, func(a, b loadResult) int { return cmp.Compare(a.timesBare, b.timesBare) }).timesBare
+			aims = append(aims, aim{name, fmt.Sprintf("%.2f at worst", worst), worst >= atLeast})
+		}
 	}
-	slowest := slices.MinFunc(ours, func(a, b loadResult) int { return cmp.Compare(a.timesBare, b.timesBare) }).timesBare
-	largest := slices.MaxFunc(ours, func(a, b loadResult) int { return cmp.Compare(a.cost.maxRSS, b.cost.maxRSS) }).cost.maxRSS
-	return []aim{
-		{"into ClickHouse at 0.8 of the bare insert, in windows of 20,000 rows and more", fmt.Sprintf("%.2f at worst", slowest), slowest >= 0.8},
-		{"peak RSS under 160 MiB into ClickHouse", mebibytes(largest) + " at most", largest < 160<<20},
+	slowest("into ClickHouse at 0.9 of the bare insert, in windows of 20,000 rows and more", 0.9, func(rows int) bool { return rows >= 20_000 })
+	slowest("into ClickHouse at 0.5 of the bare insert, in windows of 1,000 rows", 0.5, func(rows int) bool { return rows == 1_000 })
+	var largest int64
+	for _, r := range all {
+		if r.client == docgaugeClient {
+			largest = max(largest, r.cost.maxRSS)
+		}
 	}
+	if largest > 0 {
+		aims = append(aims, aim{"peak RSS under 160 MiB into ClickHouse", mebibytes(largest) + " at most", largest < 160<<20})
+	}
+	return aims
 }
 
 // writeArchive is a child's role: it writes that many windows below dir/data.

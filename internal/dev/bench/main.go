@@ -1,16 +1,19 @@
-// Bench measures the real docgauge binary, end to end over loopback, against a
-// plain sequential client that does the same work in the same run. It prints
-// Markdown; -short is a smoke run of a few seconds.
+// Bench measures the real docgauge binary, end to end over loopback, against
+// hand-written clients that do the same work in the same run. It prints Markdown;
+// -short is a smoke run of a few seconds. With -former, a docgauge built from an
+// earlier commit does the same work too, so that both are measured in one run.
 //
-// Three kinds of child process take part, so that each has its own CPU time and
-// its own peak of memory: the server, docgauge, and the plain client. The server
+// Several kinds of child process take part, so that each has its own CPU time and
+// its own peak of memory: the server, docgauge, and the clients. The server
 // renders pages of made-up rows as they are requested, and counts requests. Its
 // CPU time is counted to nobody, but on a machine with few cores it takes its
 // share of them.
 //
 // The plain client is what people write first: net/http, encoding/json into
 // structs, page after page, window after window, over one connection, into a
-// CSV file. It checks nothing, sorts nothing and flushes nothing to disk.
+// CSV file. go-parquet is what they write when that is too slow: several windows
+// at once, the rows of each in memory and then in a Parquet file of its own with
+// zstd, which is renamed into place. Neither checks, sorts or flushes to disk.
 //
 // The second table loads files into ClickHouse: with the real `docgauge load`,
 // and with two clients that only insert through the driver, from the same files
@@ -25,9 +28,12 @@
 // ledger. Prometheus requests OpenMetrics or protobuf, with gzip. The first
 // scrape for a format encodes the snapshot; "new snapshot each" is that one.
 //
+// With -peers, docgauge and other tools export the same windows, and each is
+// killed once half-way: that is one table of its own.
+//
 // Where work is repeated, a row of the table is the run of median duration; the
-// clients take turns. If a run exports another number of rows than the server
-// has, the benchmark ends with an error. docs/performance.md explains the columns.
+// clients take turns. After each run every row is compared with what the server
+// sends; if one differs, the benchmark ends with an error. docs/performance.md explains the columns.
 package main
 
 import (
@@ -39,6 +45,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -65,8 +72,10 @@ func main() {
 
 // options are the command line.
 type options struct {
-	short bool
-	only  string
+	short  bool
+	only   string
+	former string
+	peers  bool
 }
 
 // bench is the whole program: tables go to out, progress to log.
@@ -76,6 +85,8 @@ func bench(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	flags.SetOutput(log)
 	flags.BoolVar(&o.short, "short", false, "smoke run of a few seconds, whose speeds mean nothing")
 	flags.StringVar(&o.only, "only", "", "part of the names of the scenarios to run; clickhouse; scrape")
+	flags.StringVar(&o.former, "former", "", "a docgauge `binary` of an earlier commit, which takes part as \""+formerClient+"\"")
+	flags.BoolVar(&o.peers, "peers", false, "instead, compare with other tools: see make bench-peers")
 	if flags.Parse(args) != nil {
 		return flag.ErrHelp
 	}
@@ -101,12 +112,13 @@ type measurements struct {
 	exports []exportResult
 	loads   []loadResult
 	scrapes []scrapeResult
+	peers   table
 }
 
-// lab is where runs take place: the docgauge that is measured, the base URL of
-// the server, and a directory.
+// lab is where runs take place: the docgauge that is measured, a former one if
+// there is one, the base URL of the server, and a directory.
 type lab struct {
-	binary, server, dir string
+	binary, former, server, dir string
 }
 
 const (
@@ -118,6 +130,11 @@ const (
 func measureAll(ctx context.Context, o options, dir string, log io.Writer) (m measurements, err error) {
 	done := func(cells []string) { fmt.Fprintln(log, strings.Join(cells, "  ")) }
 	l := &lab{dir: dir}
+	if o.former != "" {
+		if l.former, err = filepath.Abs(o.former); err != nil {
+			return m, err
+		}
+	}
 	if o.only != scrapeScenarios {
 		fmt.Fprintln(log, "building docgauge")
 		if l.binary, err = engines.DocgaugeBinary(); err != nil {
@@ -130,6 +147,15 @@ func measureAll(ctx context.Context, o options, dir string, log io.Writer) (m me
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	l.server = base
+	if o.peers {
+		there, missing := installed(peers)
+		if missing != "" {
+			fmt.Fprintln(log, "not measured:", missing)
+		}
+		results, err := l.peerAll(ctx, there, o.short, done)
+		m.peers = peerTable(results, o.short)
+		return m, err
+	}
 	scenarios := slices.DeleteFunc(exportScenarios(o.short), func(s scenario) bool { return !strings.Contains(s.name, o.only) })
 	if m.exports, err = l.exportAll(ctx, scenarios, done); err != nil {
 		return m, err
@@ -149,19 +175,13 @@ func measureAll(ctx context.Context, o options, dir string, log io.Writer) (m me
 	return m, err
 }
 
-// aim is a number the project wants to reach, and the one it reached.
-type aim struct {
-	name, measured string
-	met            bool
-}
-
 func (m measurements) markdown() string {
 	exports := table{{"scenario", "windows × rows", "latency", "client", "in flight", "seconds", "rows/s", "windows/s",
-		"CPU s/Mrow", "peak RSS", "requests", "ratio", "× plain"}}
+		"CPU s/Mrow", "peak RSS", "requests", "ratio", "× plain", "× go-parquet", "× before"}}
 	for _, r := range m.exports {
 		exports = append(exports, r.cells())
 	}
-	loads := table{{"server", "rows", "windows × rows", "client", "seconds", "rows/s", "windows/s", "CPU s/Mrow", "peak RSS", "× bare"}}
+	loads := table{{"server", "rows", "windows × rows", "client", "seconds", "rows/s", "windows/s", "CPU s/Mrow", "peak RSS", "× bare", "× before"}}
 	for _, r := range m.loads {
 		loads = append(loads, r.cells())
 	}
@@ -174,7 +194,7 @@ func (m measurements) markdown() string {
 		aims = append(aims, []string{a.name, a.measured, map[bool]string{true: "yes", false: "no"}[a.met]})
 	}
 	var text string
-	for _, t := range []table{exports, loads, scrapes, aims} {
+	for _, t := range []table{exports, loads, scrapes, aims, m.peers} {
 		if len(t) > 1 {
 			text += "\n" + t.markdown()
 		}

@@ -21,10 +21,11 @@ import (
 // the one that writes the data of others. Its arguments follow the name.
 const roleVariable = "BENCH_ROLE"
 
-// The roles that serve: the API's pages, and metrics.
+// The roles that serve, the API's pages and metrics, and the one that compares rows.
 const (
 	serverRole  = "server"
 	metricsRole = "metrics"
+	checkRole   = "check"
 )
 
 // runChild plays the role of this process, if it has one.
@@ -37,8 +38,17 @@ func runChild() (isChild bool, err error) {
 		return true, serve(os.Stdin, os.Stdout, newServer().handler())
 	case role == metricsRole:
 		return true, serve(os.Stdin, os.Stdout, metricsHandler())
-	case role == plainClient && len(args) == 4:
-		return true, plain(os.Stdout, args[0], args[1], args[2], args[3])
+	case role == plainClient || role == goParquetClient:
+		o, err := parseOrder(args)
+		if err != nil {
+			return true, err
+		}
+		if role == plainClient {
+			return true, plain(os.Stdout, o)
+		}
+		return true, readIntoParquet(os.Stdout, o)
+	case role == checkRole && len(args) == 4:
+		return true, check(os.Stdout, args[0], args[1], args[2], args[3])
 	case role == "archive" && len(args) == 3:
 		return true, writeArchive(args[0], args[1], args[2])
 	case (role == bareClient || role == bareWindowsClient) && len(args) == 3:

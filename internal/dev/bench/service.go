@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bufio"
-	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -22,10 +18,12 @@ import (
 // pageRows is the most rows a page can have.
 const pageRows = analytics.PageRows
 
-// server is the bench's service: section 4.3 of the specification, and /requests.
+// server is the bench's service: section 4.3 of the specification, /requests
+// and /answers.
 // It renders made-up rows as they are requested, and keeps none.
 type server struct {
 	requests atomic.Int64
+	answers  atomic.Int64 // requests beyond this number get no answer; 0 is no limit
 	buffers  sync.Pool
 }
 
@@ -41,6 +39,10 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /v1/analytics/{project}/visitors", s.visitors)
 	mux.HandleFunc("GET /requests", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, s.requests.Load()) // for visitors, good and bad
+	})
+	mux.HandleFunc("POST /answers", func(_ http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.ParseInt(r.FormValue("until"), 10, 64) // the bench's own request
+		s.answers.Store(n)
 	})
 	return mux
 }
@@ -65,7 +67,11 @@ func serve(in io.Reader, out io.Writer, handler http.Handler) error {
 }
 
 func (s *server) visitors(w http.ResponseWriter, r *http.Request) {
-	s.requests.Add(1)
+	n, until := s.requests.Add(1), s.answers.Load()
+	if until > 0 && n > until {
+		<-r.Context().Done() // until the client is gone
+		return
+	}
 	work, err := parseProject(r.PathValue("project"))
 	day, offset, limit, queryErr := parseQuery(r.URL.Query())
 	if err := errors.Join(err, queryErr); err != nil {
@@ -118,20 +124,32 @@ func appendPage(b []byte, rows, day, offset, limit int) []byte {
 		if i > offset {
 			b = append(b, ',')
 		}
-		// Multiplying by an odd number is a bijection of the 32-bit numbers, so all
-		// paths differ, and neighbours are far apart.
-		mixed := uint32(i) * 2_654_435_761
-		b = append(b, `{"path":"/docs/`...)
-		b = append(append(b, sections[mixed>>28]...), '/')
-		b = append(append(b, topics[mixed>>24&15]...), '-')
-		for shift := 28; shift >= 0; shift -= 4 {
-			b = append(b, "0123456789abcdef"[mixed>>shift&15])
-		}
-		human, ai := int64((mixed^uint32(day))%5000), int64((mixed>>13+uint32(day))%700)
-		b = appendCounts(append(b, `",`...), human, ai, max(human, ai)+min(human, ai)/2)
+		mixed := uint32(i) * mixer
+		b = appendPath(append(b, `{"path":"`...), mixed)
+		human, ai, total := counts(mixed, day)
+		b = appendCounts(append(b, `",`...), human, ai, total)
 	}
 	b = append(b, `],"hasMore":`...)
 	return append(strconv.AppendBool(b, end < rows), '}')
+}
+
+// mixer makes of the index of a row the number its path ends with. Multiplying by
+// an odd number is a bijection of the 32-bit numbers, so all paths differ, and
+// neighbours are far apart.
+const mixer uint32 = 2_654_435_761
+
+func appendPath(b []byte, mixed uint32) []byte {
+	b = append(append(append(b, "/docs/"...), sections[mixed>>28]...), '/')
+	b = append(append(b, topics[mixed>>24&15]...), '-')
+	for shift := 28; shift >= 0; shift -= 4 {
+		b = append(b, "0123456789abcdef"[mixed>>shift&15])
+	}
+	return b
+}
+
+func counts(mixed uint32, day int) (human, ai, total int64) {
+	human, ai = int64((mixed^uint32(day))%5000), int64((mixed>>13+uint32(day))%700)
+	return human, ai, max(human, ai) + min(human, ai)/2
 }
 
 func appendCounts(b []byte, human, ai, total int64) []byte {
@@ -139,77 +157,4 @@ func appendCounts(b []byte, human, ai, total int64) []byte {
 	b = strconv.AppendInt(append(b, `,"ai":`...), ai, 10)
 	b = strconv.AppendInt(append(b, `,"total":`...), total, 10)
 	return append(b, '}')
-}
-
-// tally is a client's summary of its work.
-type tally struct {
-	Rows     int64 `json:"rows"`
-	Requests int64 `json:"requests"`
-}
-
-// page is a page as the plain client decodes it.
-type page struct {
-	Visitors []struct {
-		Path  string `json:"path"`
-		Human int64  `json:"human"`
-		AI    int64  `json:"ai"`
-		Total int64  `json:"total"`
-	} `json:"visitors"`
-	HasMore bool `json:"hasMore"`
-}
-
-// plain is the plain client's process: it reads that many windows of project from
-// base into the CSV file at path, and prints its tally to out.
-func plain(out io.Writer, base, project, windows, path string) error {
-	n, err := strconv.Atoi(windows)
-	if err != nil {
-		return err
-	}
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	buffered := bufio.NewWriter(file)
-	w := csv.NewWriter(buffered)
-	var done tally
-	for i := range n {
-		from, to := days(i)
-		for offset, more := 0, true; more; offset += pageRows {
-			page, err := get(fmt.Sprintf("%s/v1/analytics/%s/visitors?dateFrom=%s&dateTo=%s&limit=%d&offset=%d",
-				base, project, from, to, pageRows, offset))
-			if err != nil {
-				return errors.Join(err, file.Close())
-			}
-			done.Requests++
-			for _, v := range page.Visitors {
-				done.Rows++
-				if err := w.Write([]string{from, v.Path, strconv.FormatInt(v.Human, 10), strconv.FormatInt(v.AI, 10), strconv.FormatInt(v.Total, 10)}); err != nil {
-					return errors.Join(err, file.Close())
-				}
-			}
-			more = page.HasMore
-		}
-	}
-	w.Flush()
-	if err := errors.Join(w.Error(), buffered.Flush(), file.Close()); err != nil {
-		return err
-	}
-	return json.NewEncoder(out).Encode(done)
-}
-
-func get(url string) (p page, err error) {
-	req, err := http.NewRequest(http.MethodGet, url, nil)
-	if err != nil {
-		return p, err
-	}
-	req.Header.Set("Authorization", "Bearer "+benchKey)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return p, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return p, fmt.Errorf("%s: %s", url, resp.Status)
-	}
-	return p, json.NewDecoder(resp.Body).Decode(&p)
 }
