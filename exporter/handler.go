@@ -5,9 +5,9 @@ import (
 	"cmp"
 	"compress/flate"
 	"encoding/binary"
-	"errors"
 	"hash/crc32"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,45 +27,83 @@ type Values struct{ newest atomic.Pointer[published] }
 // published is a snapshot with its metrics. Nobody changes it.
 type published struct {
 	snapshot Snapshot
-	families []*dto.MetricFamily
-	err      error
-	bodies   map[expfmt.FormatType]*body
+	blocks   []*block // of byName
+	bodies   map[expfmt.FormatType]func() (body, error)
 }
 
-// body is the metrics of a snapshot in one format, encoded and compressed when first
-// requested and then kept: promhttp, which encodes at each scrape, takes twenty times
-// as long for a few thousand series.
+// block is a family in one snapshot and in those after it that have the same series, so
+// that only what changed is encoded and compressed again: promhttp, which does that with
+// everything at each scrape, takes twenty times as long for a few thousand series.
+type block struct {
+	samples  []sample
+	families []*dto.MetricFamily // one, none without samples
+	pieces   map[expfmt.FormatType]func() (piece, error)
+}
+
+// piece is a block in one format. deflated are blocks of a gzip stream that refer to
+// nothing before them, end on a byte and are not the last.
+type piece struct{ plain, deflated []byte }
+
+// body holds all pieces of a snapshot in one format, and the sum and the size of those
+// that are plain. deflated begins with the header of the stream.
 type body struct {
-	plain    func() ([]byte, error)
-	deflated func() (deflated, error)
+	plain, deflated [][]byte
+	sum             uint32
+	size            int
 }
 
 // offered are the formats a scraper can choose from, the preferred first. Every name
 // and label we have is written alike under all parameters of a format.
 var offered = []expfmt.Format{expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtOpenMetrics_0_0_1, expfmt.FmtProtoDelim, expfmt.FmtText}
 
-func bodies(families []*dto.MetricFamily) map[expfmt.FormatType]*body {
-	all := map[expfmt.FormatType]*body{}
-	for _, f := range offered {
-		plain := sync.OnceValues(func() ([]byte, error) { return encode(families, f, false) })
-		all[f.FormatType()] = &body{plain, sync.OnceValues(func() (deflated, error) {
-			text, err := plain()
-			return deflate(text), err
-		})}
-	}
-	return all
-}
-
 // none stands for the snapshot before the first.
-var none = &published{bodies: bodies(nil)}
+var none = newPublished(Snapshot{}, slices.Repeat([]*block{{}}, len(byName)))
 
 // Publish replaces the snapshot. Concurrent readers see the former one or s, whole; s
 // must not be changed afterwards.
 func (v *Values) Publish(s Snapshot) {
-	p := &published{snapshot: s}
-	p.families, p.err = gather(&p.snapshot)
-	p.bodies = bodies(p.families)
-	v.newest.Store(p)
+	blocks := slices.Clone(cmp.Or(v.newest.Load(), none).blocks)
+	for i, f := range byName {
+		if samples := f.samples(&s); !slices.EqualFunc(samples, blocks[i].samples, sample.equal) {
+			blocks[i] = newBlock(f, samples)
+		}
+	}
+	v.newest.Store(newPublished(s, blocks))
+}
+
+// inEachFormat returns make for each format, each to be called when it is first asked for.
+func inEachFormat[T any](make func(f expfmt.Format) (T, error)) map[expfmt.FormatType]func() (T, error) {
+	all := map[expfmt.FormatType]func() (T, error){}
+	for _, f := range offered {
+		all[f.FormatType()] = sync.OnceValues(func() (T, error) { return make(f) })
+	}
+	return all
+}
+
+func newBlock(f family, samples []sample) *block {
+	families := f.gather(samples)
+	return &block{samples, families, inEachFormat(func(f expfmt.Format) (piece, error) {
+		text, err := encode(families, f, false)
+		return piece{text, compress(text, (*flate.Writer).Flush)}, err
+	})}
+}
+
+func newPublished(s Snapshot, blocks []*block) *published {
+	return &published{s, blocks, inEachFormat(func(f expfmt.Format) (body, error) {
+		all := body{deflated: [][]byte{gzipHeader}}
+		for _, b := range blocks {
+			if len(b.samples) == 0 {
+				continue
+			}
+			p, err := b.pieces[f.FormatType()]()
+			if err != nil {
+				return all, err
+			}
+			all.plain, all.deflated = append(all.plain, p.plain), append(all.deflated, p.deflated)
+			all.sum, all.size = crc32.Update(all.sum, crc32.IEEETable, p.plain), all.size+len(p.plain)
+		}
+		return all, nil
+	})}
 }
 
 // Load returns the newest snapshot, nil before the first. It must not be changed.
@@ -134,27 +172,31 @@ func (v *Values) Handler() http.Handler {
 
 // gather returns the metrics of the newest snapshot, and after them, in alphabetical
 // order as they are, the live ones of the runtime and the process.
-func (v *Values) gather() ([]*dto.MetricFamily, error) {
-	p := cmp.Or(v.newest.Load(), none)
+func (v *Values) gather() (all []*dto.MetricFamily, err error) {
+	for _, b := range cmp.Or(v.newest.Load(), none).blocks {
+		all = append(all, b.families...)
+	}
 	now, err := live().Gather()
-	return append(p.families[:len(p.families):len(p.families)], now...), errors.Join(p.err, err)
+	return append(all, now...), err
 }
 
 // answer returns all metrics, encoded, in parts: those of the newest snapshot, and the
-// live ones.
+// live ones. Compressed they are one member of gzip, because some clients stop after the
+// first.
 func (v *Values) answer(f expfmt.Format, gzip bool) ([][]byte, error) {
 	now, _ := live().Gather() // what a registry returns beside an error is good
 	rest, err := encode(now, f, true)
 	if err != nil {
 		return nil, err
 	}
-	b := cmp.Or(v.newest.Load(), none).bodies[f.FormatType()]
-	if gzip {
-		d, err := b.deflated()
-		return d.gzip(rest), err
+	b, err := cmp.Or(v.newest.Load(), none).bodies[f.FormatType()]()
+	if err != nil || !gzip {
+		return append(slices.Clip(b.plain), rest), err
 	}
-	text, err := b.plain()
-	return [][]byte{text, rest}, err
+	end := compress(rest, (*flate.Writer).Close)
+	end = binary.LittleEndian.AppendUint32(end, crc32.Update(b.sum, crc32.IEEETable, rest))
+	end = binary.LittleEndian.AppendUint32(end, uint32(b.size+len(rest)))
+	return append(slices.Clip(b.deflated), end), nil
 }
 
 // encode returns families in format f; whole says that nothing will follow.
@@ -189,45 +231,26 @@ func AcceptsGzip(h http.Header) bool {
 	return false
 }
 
-// deflated is the beginning of a gzip stream: blocks that end on a byte and are
-// not the last, so that more can be compressed separately and follow.
-type deflated struct {
-	blocks []byte
-	sum    uint32 // of the uncompressed bytes
-	size   int    // of the uncompressed bytes
-}
-
-func deflate(text []byte) deflated {
-	var blocks bytes.Buffer
-	compress(&blocks, text, (*flate.Writer).Flush)
-	return deflated{blocks.Bytes(), crc32.ChecksumIEEE(text), len(text)}
-}
-
 // gzipHeader names no file, time or system.
 var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255}
 
-// gzip returns the parts of one stream that holds d and then rest. It is a single
-// member, because some clients stop after the first.
-func (d deflated) gzip(rest []byte) [][]byte {
-	var end bytes.Buffer
-	compress(&end, rest, (*flate.Writer).Close)
-	tail := binary.LittleEndian.AppendUint32(end.Bytes(), crc32.Update(d.sum, crc32.IEEETable, rest))
-	tail = binary.LittleEndian.AppendUint32(tail, uint32(d.size+len(rest)))
-	return [][]byte{gzipHeader, d.blocks, tail}
-}
+// level is that of least effort that makes families as small as the default level.
+const level = 4
 
 // compressors are kept because each has most of a megabyte.
 var compressors = sync.Pool{New: func() any {
-	w, _ := flate.NewWriter(nil, flate.DefaultCompression) // fails for an unknown level only
+	w, _ := flate.NewWriter(nil, level) // fails for an unknown level only
 	return w
 }}
 
-// compress writes text as blocks that refer to nothing before them; end ends the last
+// compress returns text as blocks that refer to nothing before them; end ends the last
 // of them.
-func compress(out *bytes.Buffer, text []byte, end func(*flate.Writer) error) {
+func compress(text []byte, end func(*flate.Writer) error) []byte {
+	var out bytes.Buffer
 	w := compressors.Get().(*flate.Writer)
 	defer compressors.Put(w)
-	w.Reset(out)
+	w.Reset(&out)
 	_, _ = w.Write(text) // memory takes every write
 	_ = end(w)
+	return out.Bytes()
 }

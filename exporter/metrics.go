@@ -21,12 +21,12 @@ package exporter
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 )
 
@@ -111,7 +111,7 @@ const (
 // from 0 to 1.
 type family struct {
 	Metric
-	desc    *prometheus.Desc
+	sorted  []int // indexes of Labels, by name
 	collect func(s *Snapshot, emit emit)
 }
 
@@ -138,12 +138,20 @@ func (e emit) flag(set bool, labels ...string) {
 
 // define returns an entry of a table.
 func define(group, name, kind, help string, labels []string, collect func(s *Snapshot, emit emit)) family {
-	return family{Metric{group, name, kind, help, labels}, prometheus.NewDesc(name, help, labels, nil), collect}
+	sorted := make([]int, len(labels))
+	for i := range sorted {
+		sorted[i] = i
+	}
+	slices.SortFunc(sorted, func(a, b int) int { return strings.Compare(labels[a], labels[b]) })
+	return family{Metric{group, name, kind, help, labels}, sorted, collect}
 }
 
 // families holds all metrics except those of the Go runtime and the process, in the
-// order of the documentation.
-var families = slices.Concat(visitorFamilies, pipelineFamilies, apiFamilies, jobFamilies, buildFamilies)
+// order of the documentation; byName is the order in which they are shown.
+var (
+	families = slices.Concat(visitorFamilies, pipelineFamilies, apiFamilies, jobFamilies, buildFamilies)
+	byName   = slices.SortedFunc(slices.Values(families), func(a, b family) int { return strings.Compare(a.Name, b.Name) })
+)
 
 // Metrics returns every metric there is except those of the Go runtime and the
 // process, in the order of the documentation.
@@ -157,80 +165,84 @@ func Metrics() []Metric {
 	return all
 }
 
-// gather returns every metric of s: families by name, each with its series in
-// order. The error says what the registry found inconsistent and left out.
-func gather(s *Snapshot) ([]*dto.MetricFamily, error) {
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(collector{s}); err != nil {
-		return nil, err
+// gather returns every metric of s: families by name, each with its series in order.
+func gather(s *Snapshot) (all []*dto.MetricFamily) {
+	for _, f := range byName {
+		all = append(all, f.gather(f.samples(s))...)
 	}
-	return registry.Gather()
+	return all
 }
 
-// collector makes constant metrics of a snapshot.
-type collector struct{ snapshot *Snapshot }
-
-// Describe implements prometheus.Collector.
-func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, f := range families {
-		out <- f.desc
-	}
+// sample is a series as it was emitted. value is the sum of a histogram.
+type sample struct {
+	labels  []string
+	value   float64
+	buckets map[int]uint64
 }
 
-// Collect implements prometheus.Collector.
-func (c collector) Collect(out chan<- prometheus.Metric) {
-	s := c.snapshot
-	for _, f := range families {
-		if f.Group == groupJobs && s.Queue == nil {
-			continue
-		}
-		seen := map[string]bool{}
-		write := func(labels []string, build func(labels []string) (prometheus.Metric, error)) {
-			values := make([]string, len(labels))
-			for i, l := range labels {
-				values[i] = Label(l)
-			}
-			// No label value has the separator: it is not UTF-8.
-			id := strings.Join(values, "\xff")
-			if seen[id] {
-				return
-			}
-			seen[id] = true
-			m, err := build(values)
-			if err != nil {
-				m = prometheus.NewInvalidMetric(f.desc, err)
-			}
-			out <- m
-		}
-		constant := func(kind prometheus.ValueType) emit {
-			return func(value float64, labels ...string) {
-				write(labels, func(labels []string) (prometheus.Metric, error) {
-					return prometheus.NewConstMetric(f.desc, kind, value, labels...)
-				})
+func (a sample) equal(b sample) bool {
+	return a.value == b.value && slices.Equal(a.labels, b.labels) && maps.Equal(a.buckets, b.buckets)
+}
+
+// samples returns the series of f in s, as they come.
+func (f family) samples(s *Snapshot) (all []sample) {
+	if f.Group == groupJobs && s.Queue == nil {
+		return nil
+	}
+	switch f.Type {
+	case typeCounter:
+		for _, k := range s.Counters {
+			if labels, ok := s.labelsOf(f.Metric, k.Name, k.Labels); ok {
+				all = append(all, sample{labels: labels, value: float64(k.Value)})
 			}
 		}
-		switch f.Type {
-		case typeGauge:
-			f.collect(s, constant(prometheus.GaugeValue))
-		case typeCounter:
-			emit := constant(prometheus.CounterValue)
-			for _, k := range s.Counters {
-				if labels, ok := s.labelsOf(f.Metric, k.Name, k.Labels); ok {
-					emit(float64(k.Value), labels...)
-				}
+	case TypeHistogram:
+		for _, h := range s.Histograms {
+			if labels, ok := s.labelsOf(f.Metric, h.Name, h.Labels); ok {
+				all = append(all, sample{labels, h.Sum, h.Buckets})
 			}
-			f.collect(s, emit)
-		case TypeHistogram:
-			for _, h := range s.Histograms {
-				if labels, ok := s.labelsOf(f.Metric, h.Name, h.Labels); ok {
-					write(labels, func(labels []string) (prometheus.Metric, error) { return h.metric(f, labels) })
-				}
-			}
-			f.collect(s, func(_ float64, labels ...string) {
-				write(labels, func(labels []string) (prometheus.Metric, error) { return Histogram{}.metric(f, labels) })
-			})
 		}
 	}
+	f.collect(s, func(value float64, labels ...string) { all = append(all, sample{labels: labels, value: value}) })
+	return all
+}
+
+// gather returns f with the samples as its series, as a registry would: labels by name,
+// series by their labels. Without samples there is no family.
+func (f family) gather(samples []sample) []*dto.MetricFamily {
+	if len(samples) == 0 {
+		return nil
+	}
+	all := slices.Clone(samples)
+	for i, s := range all {
+		all[i].labels = make([]string, len(f.sorted))
+		for j, at := range f.sorted {
+			all[i].labels[j] = Label(s.labels[at])
+		}
+	}
+	slices.SortStableFunc(all, func(a, b sample) int { return slices.Compare(a.labels, b.labels) })
+	all = slices.CompactFunc(all, func(a, b sample) bool { return slices.Equal(a.labels, b.labels) })
+	series := make([]*dto.Metric, len(all))
+	for i := range all {
+		series[i] = f.metric(&all[i])
+	}
+	kind := dto.MetricType(dto.MetricType_value[strings.ToUpper(f.Type)])
+	return []*dto.MetricFamily{{Name: &f.Name, Help: &f.Help, Type: &kind, Metric: series}}
+}
+
+// metric returns the series of s, whose labels are in order.
+func (f family) metric(s *sample) *dto.Metric {
+	pairs := make([]*dto.LabelPair, len(f.sorted))
+	for i, at := range f.sorted {
+		pairs[i] = &dto.LabelPair{Name: &f.Labels[at], Value: &s.labels[i]}
+	}
+	switch f.Type {
+	case typeCounter:
+		return &dto.Metric{Label: pairs, Counter: &dto.Counter{Value: &s.value}}
+	case TypeHistogram:
+		return &dto.Metric{Label: pairs, Histogram: f.histogram(s)}
+	}
+	return &dto.Metric{Label: pairs, Gauge: &dto.Gauge{Value: &s.value}}
 }
 
 // labelsOf returns the label values of a kept counter or histogram in the order of the
