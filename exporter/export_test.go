@@ -19,5 +19,5 @@ func Inconsistent(s Snapshot) error {
 
 // Answer returns all metrics in parts, the live ones in the last.
 func (v *Values) Answer(gzip bool) ([][]byte, error) {
-	return v.answer(expfmt.FmtOpenMetrics_1_0_0, gzip)
+	return v.answer(expfmt.FmtOpenMetrics_1_0_0, gzip, nil)
 }

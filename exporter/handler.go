@@ -15,95 +15,73 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 )
 
 // Values holds the newest snapshot and its metrics. The zero value holds none
 // and is ready for use, by any number of goroutines.
-type Values struct{ newest atomic.Pointer[published] }
+type Values struct {
+	newest atomic.Pointer[published]
+	asked  sync.Map // the formats (expfmt.FormatType) that scrapers have asked for
+}
 
 // published is a snapshot with its metrics. Nobody changes it.
 type published struct {
 	snapshot Snapshot
 	blocks   []*block // of byName
-	bodies   map[expfmt.FormatType]func() (body, error)
 }
 
 // block is a family in one snapshot and in those after it that have the same series, so
 // that only what changed is encoded and compressed again: promhttp, which does that with
 // everything at each scrape, takes twenty times as long for a few thousand series.
 type block struct {
-	samples  []sample
-	families []*dto.MetricFamily // one, none without samples
-	pieces   map[expfmt.FormatType]func() (piece, error)
+	samples []sample
+	pieces  map[expfmt.FormatType]func() (piece, error)
 }
 
-// piece is a block in one format. deflated are blocks of a gzip stream that refer to
-// nothing before them, end on a byte and are not the last.
+// piece is a block in one format. deflated is part of a gzip stream: it refers to nothing
+// before it, ends on a byte and is not the last.
 type piece struct{ plain, deflated []byte }
-
-// body holds all pieces of a snapshot in one format, and the sum and the size of those
-// that are plain. deflated begins with the header of the stream.
-type body struct {
-	plain, deflated [][]byte
-	sum             uint32
-	size            int
-}
 
 // offered are the formats a scraper can choose from, the preferred first. Every name
 // and label we have is written alike under all parameters of a format.
 var offered = []expfmt.Format{expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtOpenMetrics_0_0_1, expfmt.FmtProtoDelim, expfmt.FmtText}
 
 // none stands for the snapshot before the first.
-var none = newPublished(Snapshot{}, slices.Repeat([]*block{{}}, len(byName)))
+var none = &published{blocks: slices.Repeat([]*block{{}}, len(byName))}
 
 // Publish replaces the snapshot. Concurrent readers see the former one or s, whole; s
-// must not be changed afterwards.
+// must not be changed afterwards. What changed is encoded at once in the formats that
+// were asked for before, so that the next scrape does not wait for it.
 func (v *Values) Publish(s Snapshot) {
-	blocks := slices.Clone(cmp.Or(v.newest.Load(), none).blocks)
+	p := &published{s, slices.Clone(cmp.Or(v.newest.Load(), none).blocks)}
 	for i, f := range byName {
-		if samples := f.samples(&s); !slices.EqualFunc(samples, blocks[i].samples, sample.equal) {
-			blocks[i] = newBlock(f, samples)
+		samples := f.samples(&s)
+		if slices.EqualFunc(samples, p.blocks[i].samples, sample.equal) {
+			continue
 		}
+		b := newBlock(f, samples)
+		v.asked.Range(func(format, _ any) bool {
+			_, _ = b.pieces[format.(expfmt.FormatType)]() // a scrape tells of the error
+			return true
+		})
+		p.blocks[i] = b
 	}
-	v.newest.Store(newPublished(s, blocks))
+	v.newest.Store(p)
 }
 
-// inEachFormat returns make for each format, each to be called when it is first asked for.
-func inEachFormat[T any](make func(f expfmt.Format) (T, error)) map[expfmt.FormatType]func() (T, error) {
-	all := map[expfmt.FormatType]func() (T, error){}
-	for _, f := range offered {
-		all[f.FormatType()] = sync.OnceValues(func() (T, error) { return make(f) })
-	}
-	return all
-}
-
+// newBlock returns the block of the samples, to be encoded in a format when it is first
+// wanted in that.
 func newBlock(f family, samples []sample) *block {
-	families := f.gather(samples)
-	return &block{samples, families, inEachFormat(func(f expfmt.Format) (piece, error) {
-		text, err := encode(families, f, false)
-		return piece{text, compress(text, (*flate.Writer).Flush)}, err
-	})}
-}
-
-func newPublished(s Snapshot, blocks []*block) *published {
-	return &published{s, blocks, inEachFormat(func(f expfmt.Format) (body, error) {
-		all := body{deflated: [][]byte{gzipHeader}}
-		for _, b := range blocks {
-			if len(b.samples) == 0 {
-				continue
-			}
-			p, err := b.pieces[f.FormatType()]()
-			if err != nil {
-				return all, err
-			}
-			all.plain, all.deflated = append(all.plain, p.plain), append(all.deflated, p.deflated)
-			all.sum, all.size = crc32.Update(all.sum, crc32.IEEETable, p.plain), all.size+len(p.plain)
-		}
-		return all, nil
-	})}
+	b := &block{samples, map[expfmt.FormatType]func() (piece, error){}}
+	for _, format := range offered {
+		b.pieces[format.FormatType()] = sync.OnceValues(func() (piece, error) {
+			text, err := encode([]*dto.MetricFamily{f.gather(samples)}, format, false)
+			return piece{text, compress(text, (*flate.Writer).Flush)}, err
+		})
+	}
+	return b
 }
 
 // Load returns the newest snapshot, nil before the first. It must not be changed.
@@ -133,10 +111,6 @@ const maxInFlight = 64
 // gzip if it accepts that. The parameter name[] picks families. Scrapes beyond
 // maxInFlight get 503.
 func (v *Values) Handler() http.Handler {
-	picked := promhttp.HandlerFor(prometheus.GathererFunc(v.gather), promhttp.HandlerOpts{
-		ErrorHandling:     promhttp.ContinueOnError,
-		EnableOpenMetrics: true,
-	})
 	slots := make(chan struct{}, maxInFlight)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -146,12 +120,8 @@ func (v *Values) Handler() http.Handler {
 			http.Error(w, "too many scrapes at a time, try again later", http.StatusServiceUnavailable)
 			return
 		}
-		if r.URL.Query().Has("name[]") {
-			picked.ServeHTTP(w, r)
-			return
-		}
 		f, gzip := expfmt.NegotiateAccept(r.Header, offered...), AcceptsGzip(r.Header)
-		parts, err := v.answer(f, gzip)
+		parts, err := v.answer(f, gzip, r.URL.Query()["name[]"])
 		if err != nil {
 			http.Error(w, "encode metrics: "+err.Error(), http.StatusInternalServerError)
 			return
@@ -170,33 +140,35 @@ func (v *Values) Handler() http.Handler {
 	})
 }
 
-// gather returns the metrics of the newest snapshot, and after them, in alphabetical
-// order as they are, the live ones of the runtime and the process.
-func (v *Values) gather() (all []*dto.MetricFamily, err error) {
-	for _, b := range cmp.Or(v.newest.Load(), none).blocks {
-		all = append(all, b.families...)
+// answer returns the metrics that have one of names, or all without names, encoded, in
+// parts: families of the newest snapshot, and in the last part the live ones. Compressed
+// they are one member of gzip, because some clients stop after the first.
+func (v *Values) answer(f expfmt.Format, gzip bool, names []string) ([][]byte, error) {
+	v.asked.LoadOrStore(f.FormatType(), nil)
+	left := func(name string) bool { return names != nil && !slices.Contains(names, name) }
+	plain, deflated := [][]byte{}, [][]byte{gzipHeader}
+	for i, b := range cmp.Or(v.newest.Load(), none).blocks {
+		if len(b.samples) == 0 || left(byName[i].Name) {
+			continue
+		}
+		p, err := b.pieces[f.FormatType()]()
+		if err != nil {
+			return nil, err
+		}
+		plain, deflated = append(plain, p.plain), append(deflated, p.deflated)
 	}
-	now, err := live().Gather()
-	return append(all, now...), err
-}
-
-// answer returns all metrics, encoded, in parts: those of the newest snapshot, and the
-// live ones. Compressed they are one member of gzip, because some clients stop after the
-// first.
-func (v *Values) answer(f expfmt.Format, gzip bool) ([][]byte, error) {
 	now, _ := live().Gather() // what a registry returns beside an error is good
+	now = slices.DeleteFunc(now, func(f *dto.MetricFamily) bool { return left(f.GetName()) })
 	rest, err := encode(now, f, true)
-	if err != nil {
-		return nil, err
+	if plain = append(plain, rest); err != nil || !gzip {
+		return plain, err
 	}
-	b, err := cmp.Or(v.newest.Load(), none).bodies[f.FormatType()]()
-	if err != nil || !gzip {
-		return append(slices.Clip(b.plain), rest), err
+	var sum, size uint32
+	for _, part := range plain {
+		sum, size = crc32.Update(sum, crc32.IEEETable, part), size+uint32(len(part))
 	}
-	end := compress(rest, (*flate.Writer).Close)
-	end = binary.LittleEndian.AppendUint32(end, crc32.Update(b.sum, crc32.IEEETable, rest))
-	end = binary.LittleEndian.AppendUint32(end, uint32(b.size+len(rest)))
-	return append(slices.Clip(b.deflated), end), nil
+	end := binary.LittleEndian.AppendUint32(compress(rest, (*flate.Writer).Close), sum)
+	return append(deflated, binary.LittleEndian.AppendUint32(end, size)), nil
 }
 
 // encode returns families in format f; whole says that nothing will follow.

@@ -111,7 +111,6 @@ const (
 // from 0 to 1.
 type family struct {
 	Metric
-	sorted  []int // indexes of Labels, by name
 	collect func(s *Snapshot, emit emit)
 }
 
@@ -138,12 +137,7 @@ func (e emit) flag(set bool, labels ...string) {
 
 // define returns an entry of a table.
 func define(group, name, kind, help string, labels []string, collect func(s *Snapshot, emit emit)) family {
-	sorted := make([]int, len(labels))
-	for i := range sorted {
-		sorted[i] = i
-	}
-	slices.SortFunc(sorted, func(a, b int) int { return strings.Compare(labels[a], labels[b]) })
-	return family{Metric{group, name, kind, help, labels}, sorted, collect}
+	return family{Metric{group, name, kind, help, labels}, collect}
 }
 
 // families holds all metrics except those of the Go runtime and the process, in the
@@ -168,7 +162,9 @@ func Metrics() []Metric {
 // gather returns every metric of s: families by name, each with its series in order.
 func gather(s *Snapshot) (all []*dto.MetricFamily) {
 	for _, f := range byName {
-		all = append(all, f.gather(f.samples(s))...)
+		if samples := f.samples(s); len(samples) > 0 {
+			all = append(all, f.gather(samples))
+		}
 	}
 	return all
 }
@@ -208,41 +204,37 @@ func (f family) samples(s *Snapshot) (all []sample) {
 }
 
 // gather returns f with the samples as its series, as a registry would: labels by name,
-// series by their labels. Without samples there is no family.
-func (f family) gather(samples []sample) []*dto.MetricFamily {
-	if len(samples) == 0 {
-		return nil
+// series by their labels.
+func (f family) gather(samples []sample) *dto.MetricFamily {
+	all := make([]*dto.Metric, len(samples))
+	for i := range samples {
+		all[i] = f.metric(&samples[i])
 	}
-	all := slices.Clone(samples)
-	for i, s := range all {
-		all[i].labels = make([]string, len(f.sorted))
-		for j, at := range f.sorted {
-			all[i].labels[j] = Label(s.labels[at])
-		}
+	order := func(a, b *dto.Metric) int {
+		return slices.CompareFunc(a.Label, b.Label, func(x, y *dto.LabelPair) int { return strings.Compare(*x.Value, *y.Value) })
 	}
-	slices.SortStableFunc(all, func(a, b sample) int { return slices.Compare(a.labels, b.labels) })
-	all = slices.CompactFunc(all, func(a, b sample) bool { return slices.Equal(a.labels, b.labels) })
-	series := make([]*dto.Metric, len(all))
-	for i := range all {
-		series[i] = f.metric(&all[i])
-	}
+	slices.SortStableFunc(all, order)
+	all = slices.CompactFunc(all, func(a, b *dto.Metric) bool { return order(a, b) == 0 })
 	kind := dto.MetricType(dto.MetricType_value[strings.ToUpper(f.Type)])
-	return []*dto.MetricFamily{{Name: &f.Name, Help: &f.Help, Type: &kind, Metric: series}}
+	return &dto.MetricFamily{Name: &f.Name, Help: &f.Help, Type: &kind, Metric: all}
 }
 
-// metric returns the series of s, whose labels are in order.
 func (f family) metric(s *sample) *dto.Metric {
-	pairs := make([]*dto.LabelPair, len(f.sorted))
-	for i, at := range f.sorted {
-		pairs[i] = &dto.LabelPair{Name: &f.Labels[at], Value: &s.labels[i]}
+	m := &dto.Metric{Label: make([]*dto.LabelPair, len(f.Labels))}
+	for i := range f.Labels {
+		value := Label(s.labels[i])
+		m.Label[i] = &dto.LabelPair{Name: &f.Labels[i], Value: &value}
 	}
+	slices.SortFunc(m.Label, func(a, b *dto.LabelPair) int { return strings.Compare(*a.Name, *b.Name) })
 	switch f.Type {
 	case typeCounter:
-		return &dto.Metric{Label: pairs, Counter: &dto.Counter{Value: &s.value}}
+		m.Counter = &dto.Counter{Value: &s.value}
+	case typeGauge:
+		m.Gauge = &dto.Gauge{Value: &s.value}
 	case TypeHistogram:
-		return &dto.Metric{Label: pairs, Histogram: f.histogram(s)}
+		m.Histogram = f.histogram(s)
 	}
-	return &dto.Metric{Label: pairs, Gauge: &dto.Gauge{Value: &s.value}}
+	return m
 }
 
 // labelsOf returns the label values of a kept counter or histogram in the order of the

@@ -236,6 +236,22 @@ func TestEncodesWhatChanged(t *testing.T) {
 	}
 }
 
+// What changed is encoded when it is published, if its format was asked for before.
+// Buckets that are taken away afterwards tell whether it was.
+func TestEncodesBeforeTheScrape(t *testing.T) {
+	for asked, want := range map[string]float64{acceptText: 3, acceptOpenMetrics: 0} {
+		v, next := publish(rich()), rich()
+		scrape(t, v, asked, "gzip")
+		next.Histograms[0].Sum++
+		v.Publish(next)
+		clear(next.Histograms[0].Buckets)
+		_, text := scrape(t, v, acceptText, "gzip")
+		if got := parse(t, text)[exporter.ExportDuration]; got != want {
+			t.Errorf("after %s: %v runs, want %v", asked, got, want)
+		}
+	}
+}
+
 // parts returns where the parts of an answer begin in memory, without the live one.
 func parts(t *testing.T, v *exporter.Values, gzip bool) map[*byte]bool {
 	t.Helper()
