@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -64,21 +65,53 @@ func benchmarkScrape(b *testing.B, accept, encoding string) {
 	b.ReportMetric(float64(got.bytes), "bytes")
 }
 
+// renewals are the ways in which a snapshot follows another.
+var renewals = []struct {
+	name  string
+	renew func(s *exporter.Snapshot)
+}{
+	{"time", func(s *exporter.Snapshot) { s.At = s.At.Add(time.Second) }},
+	{"everything", func(s *exporter.Snapshot) {
+		s.At = s.At.Add(time.Second)
+		for _, w := range s.Windows {
+			for i := range w.Pages {
+				w.Pages[i].Human, w.Pages[i].AI, w.Pages[i].Total = w.Pages[i].Human+1, w.Pages[i].AI+1, w.Pages[i].Total+2
+			}
+		}
+	}},
+}
+
 // BenchmarkFirstScrape is that of a snapshot nobody has asked for yet.
 func BenchmarkFirstScrape(b *testing.B) {
-	s := large(10, 50)
-	for b.Loop() {
-		b.StopTimer()
-		v := publish(s)
-		b.StartTimer()
-		scrape(b, v, acceptOpenMetrics, "gzip")
+	for _, r := range renewals {
+		b.Run(r.name, func(b *testing.B) {
+			s := large(10, 50)
+			v := publish(s)
+			handler, request := v.Handler(), httptest.NewRequest(http.MethodGet, "/metrics", nil)
+			request.Header.Set("Accept", acceptOpenMetrics)
+			request.Header.Set("Accept-Encoding", "gzip")
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				r.renew(&s)
+				v.Publish(s)
+				b.StartTimer()
+				handler.ServeHTTP(&sink{header: http.Header{}}, request)
+			}
+		})
 	}
 }
 
 func BenchmarkPublish(b *testing.B) {
-	s := large(10, 50)
-	b.ReportAllocs()
-	for b.Loop() {
-		publish(s)
+	for _, r := range renewals {
+		b.Run(r.name, func(b *testing.B) {
+			s := large(10, 50)
+			v := publish(s)
+			b.ReportAllocs()
+			for b.Loop() {
+				r.renew(&s)
+				v.Publish(s)
+			}
+		})
 	}
 }

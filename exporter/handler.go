@@ -5,9 +5,9 @@ import (
 	"cmp"
 	"compress/flate"
 	"encoding/binary"
-	"errors"
 	"hash/crc32"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,57 +15,73 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 )
 
 // Values holds the newest snapshot and its metrics. The zero value holds none
 // and is ready for use, by any number of goroutines.
-type Values struct{ newest atomic.Pointer[published] }
+type Values struct {
+	newest atomic.Pointer[published]
+	asked  sync.Map // the formats (expfmt.FormatType) that scrapers have asked for
+}
 
 // published is a snapshot with its metrics. Nobody changes it.
 type published struct {
 	snapshot Snapshot
-	families []*dto.MetricFamily
-	err      error
-	bodies   map[expfmt.FormatType]*body
+	blocks   []*block // of byName
 }
 
-// body is the metrics of a snapshot in one format, encoded and compressed when first
-// requested and then kept: promhttp, which encodes at each scrape, takes twenty times
-// as long for a few thousand series.
-type body struct {
-	plain    func() ([]byte, error)
-	deflated func() (deflated, error)
+// block is a family in one snapshot and in those after it that have the same series, so
+// that only what changed is encoded and compressed again: promhttp, which does that with
+// everything at each scrape, takes twenty times as long for a few thousand series.
+type block struct {
+	samples []sample
+	pieces  map[expfmt.FormatType]func() (piece, error)
 }
+
+// piece is a block in one format. deflated is part of a gzip stream: it refers to nothing
+// before it, ends on a byte and is not the last.
+type piece struct{ plain, deflated []byte }
 
 // offered are the formats a scraper can choose from, the preferred first. Every name
 // and label we have is written alike under all parameters of a format.
 var offered = []expfmt.Format{expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtOpenMetrics_0_0_1, expfmt.FmtProtoDelim, expfmt.FmtText}
 
-func bodies(families []*dto.MetricFamily) map[expfmt.FormatType]*body {
-	all := map[expfmt.FormatType]*body{}
-	for _, f := range offered {
-		plain := sync.OnceValues(func() ([]byte, error) { return encode(families, f, false) })
-		all[f.FormatType()] = &body{plain, sync.OnceValues(func() (deflated, error) {
-			text, err := plain()
-			return deflate(text), err
-		})}
-	}
-	return all
-}
-
 // none stands for the snapshot before the first.
-var none = &published{bodies: bodies(nil)}
+var none = &published{blocks: slices.Repeat([]*block{{}}, len(byName))}
 
 // Publish replaces the snapshot. Concurrent readers see the former one or s, whole; s
-// must not be changed afterwards.
+// must not be changed afterwards. What changed is encoded at once in the formats that
+// were asked for before, so that the next scrape does not wait for it.
 func (v *Values) Publish(s Snapshot) {
-	p := &published{snapshot: s}
-	p.families, p.err = gather(&p.snapshot)
-	p.bodies = bodies(p.families)
+	p := &published{s, slices.Clone(cmp.Or(v.newest.Load(), none).blocks)}
+	for i, f := range byName {
+		samples := f.samples(&s)
+		if slices.EqualFunc(samples, p.blocks[i].samples, sample.equal) {
+			continue
+		}
+		b := newBlock(f, samples)
+		v.asked.Range(func(format, _ any) bool {
+			_, _ = b.pieces[format.(expfmt.FormatType)]() // a scrape tells of the error
+			return true
+		})
+		p.blocks[i] = b
+	}
 	v.newest.Store(p)
+}
+
+// newBlock returns the block of the samples, to be encoded in a format when it is first
+// wanted in that.
+func newBlock(f family, samples []sample) *block {
+	b := &block{samples, map[expfmt.FormatType]func() (piece, error){}}
+	for _, format := range offered {
+		b.pieces[format.FormatType()] = sync.OnceValues(func() (piece, error) {
+			text, err := encode([]*dto.MetricFamily{f.gather(samples)}, format, false)
+			return piece{text, compress(text, (*flate.Writer).Flush)}, err
+		})
+	}
+	return b
 }
 
 // Load returns the newest snapshot, nil before the first. It must not be changed.
@@ -95,10 +111,6 @@ const maxInFlight = 64
 // gzip if it accepts that. The parameter name[] picks families. Scrapes beyond
 // maxInFlight get 503.
 func (v *Values) Handler() http.Handler {
-	picked := promhttp.HandlerFor(prometheus.GathererFunc(v.gather), promhttp.HandlerOpts{
-		ErrorHandling:     promhttp.ContinueOnError,
-		EnableOpenMetrics: true,
-	})
 	slots := make(chan struct{}, maxInFlight)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -108,12 +120,8 @@ func (v *Values) Handler() http.Handler {
 			http.Error(w, "too many scrapes at a time, try again later", http.StatusServiceUnavailable)
 			return
 		}
-		if r.URL.Query().Has("name[]") {
-			picked.ServeHTTP(w, r)
-			return
-		}
 		f, gzip := expfmt.NegotiateAccept(r.Header, offered...), AcceptsGzip(r.Header)
-		parts, err := v.answer(f, gzip)
+		parts, err := v.answer(f, gzip, r.URL.Query()["name[]"])
 		if err != nil {
 			http.Error(w, "encode metrics: "+err.Error(), http.StatusInternalServerError)
 			return
@@ -132,29 +140,35 @@ func (v *Values) Handler() http.Handler {
 	})
 }
 
-// gather returns the metrics of the newest snapshot, and after them, in alphabetical
-// order as they are, the live ones of the runtime and the process.
-func (v *Values) gather() ([]*dto.MetricFamily, error) {
-	p := cmp.Or(v.newest.Load(), none)
-	now, err := live().Gather()
-	return append(p.families[:len(p.families):len(p.families)], now...), errors.Join(p.err, err)
-}
-
-// answer returns all metrics, encoded, in parts: those of the newest snapshot, and the
-// live ones.
-func (v *Values) answer(f expfmt.Format, gzip bool) ([][]byte, error) {
+// answer returns the metrics that have one of names, or all without names, encoded, in
+// parts: families of the newest snapshot, and in the last part the live ones. Compressed
+// they are one member of gzip, because some clients stop after the first.
+func (v *Values) answer(f expfmt.Format, gzip bool, names []string) ([][]byte, error) {
+	v.asked.LoadOrStore(f.FormatType(), nil)
+	left := func(name string) bool { return names != nil && !slices.Contains(names, name) }
+	plain, deflated := [][]byte{}, [][]byte{gzipHeader}
+	for i, b := range cmp.Or(v.newest.Load(), none).blocks {
+		if len(b.samples) == 0 || left(byName[i].Name) {
+			continue
+		}
+		p, err := b.pieces[f.FormatType()]()
+		if err != nil {
+			return nil, err
+		}
+		plain, deflated = append(plain, p.plain), append(deflated, p.deflated)
+	}
 	now, _ := live().Gather() // what a registry returns beside an error is good
+	now = slices.DeleteFunc(now, func(f *dto.MetricFamily) bool { return left(f.GetName()) })
 	rest, err := encode(now, f, true)
-	if err != nil {
-		return nil, err
+	if plain = append(plain, rest); err != nil || !gzip {
+		return plain, err
 	}
-	b := cmp.Or(v.newest.Load(), none).bodies[f.FormatType()]
-	if gzip {
-		d, err := b.deflated()
-		return d.gzip(rest), err
+	var sum, size uint32
+	for _, part := range plain {
+		sum, size = crc32.Update(sum, crc32.IEEETable, part), size+uint32(len(part))
 	}
-	text, err := b.plain()
-	return [][]byte{text, rest}, err
+	end := binary.LittleEndian.AppendUint32(compress(rest, (*flate.Writer).Close), sum)
+	return append(deflated, binary.LittleEndian.AppendUint32(end, size)), nil
 }
 
 // encode returns families in format f; whole says that nothing will follow.
@@ -189,45 +203,26 @@ func AcceptsGzip(h http.Header) bool {
 	return false
 }
 
-// deflated is the beginning of a gzip stream: blocks that end on a byte and are
-// not the last, so that more can be compressed separately and follow.
-type deflated struct {
-	blocks []byte
-	sum    uint32 // of the uncompressed bytes
-	size   int    // of the uncompressed bytes
-}
-
-func deflate(text []byte) deflated {
-	var blocks bytes.Buffer
-	compress(&blocks, text, (*flate.Writer).Flush)
-	return deflated{blocks.Bytes(), crc32.ChecksumIEEE(text), len(text)}
-}
-
 // gzipHeader names no file, time or system.
 var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255}
 
-// gzip returns the parts of one stream that holds d and then rest. It is a single
-// member, because some clients stop after the first.
-func (d deflated) gzip(rest []byte) [][]byte {
-	var end bytes.Buffer
-	compress(&end, rest, (*flate.Writer).Close)
-	tail := binary.LittleEndian.AppendUint32(end.Bytes(), crc32.Update(d.sum, crc32.IEEETable, rest))
-	tail = binary.LittleEndian.AppendUint32(tail, uint32(d.size+len(rest)))
-	return [][]byte{gzipHeader, d.blocks, tail}
-}
+// level is that of least effort that makes families as small as the default level.
+const level = 4
 
 // compressors are kept because each has most of a megabyte.
 var compressors = sync.Pool{New: func() any {
-	w, _ := flate.NewWriter(nil, flate.DefaultCompression) // fails for an unknown level only
+	w, _ := flate.NewWriter(nil, level) // fails for an unknown level only
 	return w
 }}
 
-// compress writes text as blocks that refer to nothing before them; end ends the last
+// compress returns text as blocks that refer to nothing before them; end ends the last
 // of them.
-func compress(out *bytes.Buffer, text []byte, end func(*flate.Writer) error) {
+func compress(text []byte, end func(*flate.Writer) error) []byte {
+	var out bytes.Buffer
 	w := compressors.Get().(*flate.Writer)
 	defer compressors.Put(w)
-	w.Reset(out)
+	w.Reset(&out)
 	_, _ = w.Write(text) // memory takes every write
 	_ = end(w)
+	return out.Bytes()
 }

@@ -45,24 +45,31 @@ var classic = map[string]powers{
 // zeroThreshold is the usual width of the native zero bucket, which stays empty.
 const zeroThreshold = prometheus.DefNativeHistogramZeroThreshold
 
-// metric returns h in native and classic buckets.
-func (h Histogram) metric(f family, labels []string) (prometheus.Metric, error) {
+// histogram returns s in native and classic buckets.
+func (f family) histogram(s *sample) *dto.Histogram {
 	native := map[int]int64{}
 	var count uint64
-	for i, n := range h.Buckets {
+	for i, n := range s.buckets {
 		native[i] = int64(n)
 		count += n
 	}
-	m, err := prometheus.NewConstNativeHistogram(f.desc, count, h.Sum, native, nil, 0, schema, zeroThreshold, time.Time{}, labels...)
-	return both{m, h.classic(classic[f.Name])}, err
+	// The labels are added elsewhere. No error is possible: the count is that of the buckets.
+	m := prometheus.MustNewConstNativeHistogram(prometheus.NewDesc(f.Name, f.Help, nil, nil),
+		count, s.value, native, nil, 0, schema, zeroThreshold, time.Time{})
+	var out dto.Metric
+	_ = m.Write(&out)
+	out.Histogram.Bucket = s.classic(classic[f.Name])
+	// It is not known when the state began to count.
+	out.Histogram.CreatedTimestamp = nil
+	return out.Histogram
 }
 
 // classic returns the cumulative counts at the bounds of p.
-func (h Histogram) classic(p powers) []*dto.Bucket {
+func (s *sample) classic(p powers) []*dto.Bucket {
 	var buckets []*dto.Bucket
 	for power := p.low; power <= p.high; power++ {
 		var below uint64
-		for i, n := range h.Buckets {
+		for i, n := range s.buckets {
 			if i <= power*schemaBuckets {
 				below += n
 			}
@@ -71,21 +78,4 @@ func (h Histogram) classic(p powers) []*dto.Bucket {
 		buckets = append(buckets, &dto.Bucket{CumulativeCount: &below, UpperBound: &bound})
 	}
 	return buckets
-}
-
-// both is a native histogram that has classic buckets too.
-type both struct {
-	prometheus.Metric
-	buckets []*dto.Bucket
-}
-
-// Write implements prometheus.Metric.
-func (b both) Write(out *dto.Metric) error {
-	if err := b.Metric.Write(out); err != nil {
-		return err
-	}
-	out.Histogram.Bucket = b.buckets
-	// It is not known when the state began to count.
-	out.Histogram.CreatedTimestamp = nil
-	return nil
 }

@@ -21,12 +21,12 @@ package exporter
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 )
 
@@ -111,7 +111,6 @@ const (
 // from 0 to 1.
 type family struct {
 	Metric
-	desc    *prometheus.Desc
 	collect func(s *Snapshot, emit emit)
 }
 
@@ -138,12 +137,15 @@ func (e emit) flag(set bool, labels ...string) {
 
 // define returns an entry of a table.
 func define(group, name, kind, help string, labels []string, collect func(s *Snapshot, emit emit)) family {
-	return family{Metric{group, name, kind, help, labels}, prometheus.NewDesc(name, help, labels, nil), collect}
+	return family{Metric{group, name, kind, help, labels}, collect}
 }
 
 // families holds all metrics except those of the Go runtime and the process, in the
-// order of the documentation.
-var families = slices.Concat(visitorFamilies, pipelineFamilies, apiFamilies, jobFamilies, buildFamilies)
+// order of the documentation; byName is the order in which they are shown.
+var (
+	families = slices.Concat(visitorFamilies, pipelineFamilies, apiFamilies, jobFamilies, buildFamilies)
+	byName   = slices.SortedFunc(slices.Values(families), func(a, b family) int { return strings.Compare(a.Name, b.Name) })
+)
 
 // Metrics returns every metric there is except those of the Go runtime and the
 // process, in the order of the documentation.
@@ -157,80 +159,82 @@ func Metrics() []Metric {
 	return all
 }
 
-// gather returns every metric of s: families by name, each with its series in
-// order. The error says what the registry found inconsistent and left out.
-func gather(s *Snapshot) ([]*dto.MetricFamily, error) {
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(collector{s}); err != nil {
-		return nil, err
+// gather returns every metric of s: families by name, each with its series in order.
+func gather(s *Snapshot) (all []*dto.MetricFamily) {
+	for _, f := range byName {
+		if samples := f.samples(s); len(samples) > 0 {
+			all = append(all, f.gather(samples))
+		}
 	}
-	return registry.Gather()
+	return all
 }
 
-// collector makes constant metrics of a snapshot.
-type collector struct{ snapshot *Snapshot }
-
-// Describe implements prometheus.Collector.
-func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, f := range families {
-		out <- f.desc
-	}
+// sample is a series as it was emitted. value is the sum of a histogram.
+type sample struct {
+	labels  []string
+	value   float64
+	buckets map[int]uint64
 }
 
-// Collect implements prometheus.Collector.
-func (c collector) Collect(out chan<- prometheus.Metric) {
-	s := c.snapshot
-	for _, f := range families {
-		if f.Group == groupJobs && s.Queue == nil {
-			continue
-		}
-		seen := map[string]bool{}
-		write := func(labels []string, build func(labels []string) (prometheus.Metric, error)) {
-			values := make([]string, len(labels))
-			for i, l := range labels {
-				values[i] = Label(l)
-			}
-			// No label value has the separator: it is not UTF-8.
-			id := strings.Join(values, "\xff")
-			if seen[id] {
-				return
-			}
-			seen[id] = true
-			m, err := build(values)
-			if err != nil {
-				m = prometheus.NewInvalidMetric(f.desc, err)
-			}
-			out <- m
-		}
-		constant := func(kind prometheus.ValueType) emit {
-			return func(value float64, labels ...string) {
-				write(labels, func(labels []string) (prometheus.Metric, error) {
-					return prometheus.NewConstMetric(f.desc, kind, value, labels...)
-				})
+func (a sample) equal(b sample) bool {
+	return a.value == b.value && slices.Equal(a.labels, b.labels) && maps.Equal(a.buckets, b.buckets)
+}
+
+// samples returns the series of f in s, as they come.
+func (f family) samples(s *Snapshot) (all []sample) {
+	if f.Group == groupJobs && s.Queue == nil {
+		return nil
+	}
+	switch f.Type {
+	case typeCounter:
+		for _, k := range s.Counters {
+			if labels, ok := s.labelsOf(f.Metric, k.Name, k.Labels); ok {
+				all = append(all, sample{labels: labels, value: float64(k.Value)})
 			}
 		}
-		switch f.Type {
-		case typeGauge:
-			f.collect(s, constant(prometheus.GaugeValue))
-		case typeCounter:
-			emit := constant(prometheus.CounterValue)
-			for _, k := range s.Counters {
-				if labels, ok := s.labelsOf(f.Metric, k.Name, k.Labels); ok {
-					emit(float64(k.Value), labels...)
-				}
+	case TypeHistogram:
+		for _, h := range s.Histograms {
+			if labels, ok := s.labelsOf(f.Metric, h.Name, h.Labels); ok {
+				all = append(all, sample{labels, h.Sum, h.Buckets})
 			}
-			f.collect(s, emit)
-		case TypeHistogram:
-			for _, h := range s.Histograms {
-				if labels, ok := s.labelsOf(f.Metric, h.Name, h.Labels); ok {
-					write(labels, func(labels []string) (prometheus.Metric, error) { return h.metric(f, labels) })
-				}
-			}
-			f.collect(s, func(_ float64, labels ...string) {
-				write(labels, func(labels []string) (prometheus.Metric, error) { return Histogram{}.metric(f, labels) })
-			})
 		}
 	}
+	f.collect(s, func(value float64, labels ...string) { all = append(all, sample{labels: labels, value: value}) })
+	return all
+}
+
+// gather returns f with the samples as its series, as a registry would: labels by name,
+// series by their labels.
+func (f family) gather(samples []sample) *dto.MetricFamily {
+	all := make([]*dto.Metric, len(samples))
+	for i := range samples {
+		all[i] = f.metric(&samples[i])
+	}
+	order := func(a, b *dto.Metric) int {
+		return slices.CompareFunc(a.Label, b.Label, func(x, y *dto.LabelPair) int { return strings.Compare(*x.Value, *y.Value) })
+	}
+	slices.SortStableFunc(all, order)
+	all = slices.CompactFunc(all, func(a, b *dto.Metric) bool { return order(a, b) == 0 })
+	kind := dto.MetricType(dto.MetricType_value[strings.ToUpper(f.Type)])
+	return &dto.MetricFamily{Name: &f.Name, Help: &f.Help, Type: &kind, Metric: all}
+}
+
+func (f family) metric(s *sample) *dto.Metric {
+	m := &dto.Metric{Label: make([]*dto.LabelPair, len(f.Labels))}
+	for i := range f.Labels {
+		value := Label(s.labels[i])
+		m.Label[i] = &dto.LabelPair{Name: &f.Labels[i], Value: &value}
+	}
+	slices.SortFunc(m.Label, func(a, b *dto.LabelPair) int { return strings.Compare(*a.Name, *b.Name) })
+	switch f.Type {
+	case typeCounter:
+		m.Counter = &dto.Counter{Value: &s.value}
+	case typeGauge:
+		m.Gauge = &dto.Gauge{Value: &s.value}
+	case TypeHistogram:
+		m.Histogram = f.histogram(s)
+	}
+	return m
 }
 
 // labelsOf returns the label values of a kept counter or histogram in the order of the

@@ -38,10 +38,7 @@ func Push(ctx context.Context, address string, s Snapshot) error {
 	if err != nil {
 		return err
 	}
-	families, err := gather(&s)
-	if err != nil {
-		return fmt.Errorf("push to %s: %w", group.Host, err)
-	}
+	families := gather(&s)
 	body, err := encode(append(families, empty(families)...), expfmt.FmtProtoDelim, true)
 	if err != nil {
 		return fmt.Errorf("push to %s: %w", group.Host, err)

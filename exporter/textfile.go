@@ -24,11 +24,7 @@ func WriteTextfile(path string, s Snapshot) error {
 	if err := checkTextfile(path); err != nil {
 		return err
 	}
-	families, err := gather(&s)
-	if err != nil {
-		return textfileError(path, err)
-	}
-	text, err := encode(families, expfmt.NewFormat(expfmt.TypeTextPlain), true)
+	text, err := encode(gather(&s), expfmt.NewFormat(expfmt.TypeTextPlain), true)
 	if err == nil {
 		err = durable.WriteFile(path, text, 0o644)
 	}

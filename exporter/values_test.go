@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 )
@@ -189,13 +191,79 @@ func TestOneGzipMember(t *testing.T) {
 	}
 }
 
-// A scrape encodes nothing that another has encoded already.
-func TestBodyIsKept(t *testing.T) {
-	for _, gzip := range []bool{false, true} {
-		if !exporter.KeepsBody(publish(rich()), gzip) {
-			t.Errorf("gzip %v: encoded again", gzip)
+// A scrape encodes nothing that another has encoded already. Of the next snapshot only
+// those families are encoded that are not as they were.
+func TestEncodesWhatChanged(t *testing.T) {
+	for name, c := range map[string]struct {
+		change   func(s *exporter.Snapshot)
+		families int // that change
+	}{
+		"nothing":             {func(*exporter.Snapshot) {}, 0},
+		"the time":            {func(s *exporter.Snapshot) { s.At = s.At.Add(time.Second) }, 1},
+		"a gauge":             {func(s *exporter.Snapshot) { s.Sinks[1].Waiting++ }, 1},
+		"a counter":           {func(s *exporter.Snapshot) { s.Counters[3].Value++ }, 1},
+		"a sum":               {func(s *exporter.Snapshot) { s.Histograms[0].Sum++ }, 1},
+		"a bucket":            {func(s *exporter.Snapshot) { s.Histograms[1].Buckets = buckets(time.Second, time.Hour, time.Hour) }, 1},
+		"a label":             {func(s *exporter.Snapshot) { s.Windows[0].Pages[1].Path = "/other" }, 2},
+		"a series more":       {func(s *exporter.Snapshot) { s.Keys[1].Expires = noon }, 1},
+		"a series less":       {func(s *exporter.Snapshot) { s.Sinks[0].LastCommit = time.Time{} }, 0}, // nothing is left of it
+		"the queue":           {func(s *exporter.Snapshot) { s.Queue = nil }, 0},
+		"what is not counted": {func(s *exporter.Snapshot) { s.Runs = []exporter.Run{{Message: "new"}} }, 0},
+	} {
+		for _, gzip := range []bool{false, true} {
+			v, next := publish(rich()), rich()
+			before := parts(t, v, gzip)
+			c.change(&next)
+			v.Publish(next)
+			renewed := 0
+			for part := range parts(t, v, gzip) {
+				if !before[part] {
+					renewed++
+				}
+			}
+			if renewed != c.families {
+				t.Errorf("%s, gzip %v: %d families were encoded again, want %d", name, gzip, renewed, c.families)
+			}
+		}
+		v, next := publish(rich()), rich()
+		c.change(&next)
+		v.Publish(next)
+		_, text := scrape(t, v, acceptOpenMetrics, "gzip")
+		_, fresh := scrape(t, publish(next), acceptOpenMetrics, "gzip")
+		if diff := cmp.Diff(own(fresh), own(text)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
+}
+
+// What changed is encoded when it is published, if its format was asked for before.
+// Buckets that are taken away afterwards tell whether it was.
+func TestEncodesBeforeTheScrape(t *testing.T) {
+	for asked, want := range map[string]float64{acceptText: 3, acceptOpenMetrics: 0} {
+		v, next := publish(rich()), rich()
+		scrape(t, v, asked, "gzip")
+		next.Histograms[0].Sum++
+		v.Publish(next)
+		clear(next.Histograms[0].Buckets)
+		_, text := scrape(t, v, acceptText, "gzip")
+		if got := parse(t, text)[exporter.ExportDuration]; got != want {
+			t.Errorf("after %s: %v runs, want %v", asked, got, want)
+		}
+	}
+}
+
+// parts returns where the parts of an answer begin in memory, without the live one.
+func parts(t *testing.T, v *exporter.Values, gzip bool) map[*byte]bool {
+	t.Helper()
+	answer, err := v.Answer(gzip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[*byte]bool{}
+	for _, part := range answer[:len(answer)-1] {
+		all[&part[0]] = true
+	}
+	return all
 }
 
 func TestPickFamilies(t *testing.T) {
