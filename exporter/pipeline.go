@@ -116,7 +116,7 @@ var pipelineFamilies = []family{
 		[]string{LabelProject},
 		ofProjects(func(_ *Snapshot, _ Project, emit emit) { emit(0) })),
 	define(groupPipeline, PagesMispredicted, typeCounter,
-		"Pages that the API was asked for although they do not exist: a window was shorter than predicted."+kept,
+		"Pages that the API was asked for although they do not exist: a window was shorter than predicted or, without a budget, guessed."+kept,
 		[]string{LabelProject},
 		ofProjects(func(_ *Snapshot, _ Project, emit emit) { emit(0) })),
 	define(groupPipeline, RowsWritten, typeCounter,

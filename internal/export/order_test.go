@@ -130,6 +130,7 @@ func TestSmallPages(t *testing.T) {
 			t.Run(fmt.Sprintf("%d rows, %d a page, concurrency %d", c.rows, c.cap, concurrency), func(t *testing.T) {
 				w := newWorld(t, t.TempDir())
 				w.concurrency, w.service.cap = concurrency, c.cap
+				w.service.limited, w.service.budget = true, 100
 				k := day("prj_a", 0)
 				w.service.put(k, c.rows, 1)
 				w.clean(w.run(asked(k)...))

@@ -91,7 +91,7 @@ func (p *pages) add(offset int, page spool.PageInfo) error {
 			p.hollow++
 		}
 	}
-	if page.Rows == 0 && offset > 0 && !page.HasMore {
+	if isBeyond(offset, page) {
 		p.beyond = min(p.beyond, offset)
 	} else {
 		if !page.HasMore {
@@ -116,6 +116,11 @@ func (p *pages) add(offset int, page spool.PageInfo) error {
 		p.size = page.Rows
 	}
 	return p.drift
+}
+
+// isBeyond reports whether a page says only that the window ends before it.
+func isBeyond(offset int, page spool.PageInfo) bool {
+	return page.Rows == 0 && offset > 0 && !page.HasMore
 }
 
 // covers is how many offsets a page covers. An empty one that says that more follow is
@@ -175,23 +180,44 @@ func (p *pages) firstMissing() (offset, limit int, missing bool) {
 	return p.checked, analytics.PageRows, true
 }
 
-// missing returns the offsets before limit that are not in the log, size apart.
-func (p *pages) missing(limit, size int) []int {
-	var offsets []int
-	for o := 0; o < limit; o += size {
-		if _, ok := p.log.Page(o); !ok {
-			offsets = append(offsets, o)
-		}
-	}
-	return offsets
-}
-
 // end returns what is known about the end: the offset of the furthest page, where the next
 // one begins, and whether there is one.
 func (p *pages) end() (furthest, next int, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.furthest, p.next, p.more || p.furthest < 0
+}
+
+// guess returns the offset of a page that may exist although no page says so, and how many
+// pages surely exist. It is twice as far as those, but at most so many pages further, and
+// at most halfway to a page that is known not to exist. false: the end is known or close,
+// where each page tells of the next, or nothing is known.
+func (p *pages) guess(most int) (offset, surely int, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.size == 0 || p.last < math.MaxInt {
+		return 0, 0, false
+	}
+	exists := p.promised / p.size
+	step := min(exists, most, (p.beyond/p.size-exists)/2)
+	return (exists + step) * p.size, exists + 1, step > 1
+}
+
+// sizeOr returns how many rows a page has that others follow, or what was expected.
+func (p *pages) sizeOr(expected int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.size > 0 {
+		return p.size
+	}
+	return expected
+}
+
+// isEmpty reports whether there is no page yet.
+func (p *pages) isEmpty() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.highest < 0
 }
 
 // atLeast returns how many pages the window has at least.

@@ -13,8 +13,8 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// TestRequests counts requests: as many as there are pages, except where a prediction was
-// too high.
+// TestRequests counts requests under a budget: as many as there are pages, except where a
+// prediction was too high.
 func TestRequests(t *testing.T) {
 	for _, c := range []struct{ rows, predict, want, wasted int }{
 		{0, 0, 1, 0}, {1, 0, 1, 0}, {249, 0, 1, 0}, {250, 0, 1, 0}, {251, 0, 2, 0}, {500, 0, 2, 0}, {501, 0, 3, 0}, {2500, 0, 10, 0},
@@ -26,6 +26,7 @@ func TestRequests(t *testing.T) {
 			t.Run(fmt.Sprintf("%d rows, %d predicted, concurrency %d", c.rows, c.predict, concurrency), func(t *testing.T) {
 				w := newWorld(t, t.TempDir())
 				w.concurrency, w.predict = concurrency, c.predict
+				w.service.limited, w.service.budget = true, 100
 				k := day("prj_a", 0)
 				w.service.put(k, c.rows, 1)
 				r := w.clean(w.run(asked(k)...))

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/spool"
@@ -19,14 +17,11 @@ type freshPage struct {
 	requested time.Time // before its request
 }
 
-// readPages is one reading: it brings every page that is not in the page log yet. The
-// page after the last is never requested; with a prediction at most one page is requested
-// that does not exist. Requests in flight are not cancelled because a page of the same
+// readPages is one reading: it brings every page that is not in the page log yet, up to
+// Concurrency at a time. Requests in flight are not cancelled because a page of the same
 // window failed: they are paid for, and their pages are kept.
 func (w *window) readPages(ctx context.Context) error {
 	w.pages, w.fresh = newPages(w.log, w.log.Reading() >= w.maxReadings()), nil
-	w.failed.Store(false)
-	w.inFlight = make(chan struct{}, w.p.cfg.Concurrency)
 	if w.item.TotalsOnly {
 		return w.readTotals(ctx)
 	}
@@ -36,55 +31,30 @@ func (w *window) readPages(ctx context.Context) error {
 	if err := w.takeCarried(ctx); err != nil {
 		return err
 	}
-	size := w.run.work.Sizes.PerPage(w.item.Project)
-	if w.pages.size > 0 {
-		size = w.pages.size
+	type answer struct {
+		to  query
+		err error
 	}
-	// A window is mispredicted once, not again when it is started over.
-	if w.predictable && !w.pages.tolerant && w.pages.highest < 0 {
-		_, limited := w.run.free(ctx)
-		if n := w.run.work.Sizes.Surely(w.item.Key, limited); n > 1 {
-			if err := w.readLast(ctx, (n-1)*size, size); err != nil {
-				return err
-			}
-		}
-	}
-	// What surely exists is requested at once: everything before the furthest page with
-	// rows. Behind that page one follows the other, each where the rows of the page
-	// before it end.
-	furthest, next, more := w.pages.end()
-	var group, before errgroup.Group
-	before.SetLimit(w.p.cfg.Concurrency)
-	group.Go(func() error {
-		for _, offset := range w.pages.missing(furthest, size) {
-			before.Go(func() error {
-				_, err := w.fetch(ctx, offset, size)
-				return unlessEnded(err)
-			})
-		}
-		return before.Wait()
-	})
-	group.Go(func() error {
-		for more {
-			page, err := w.fetch(ctx, next, analytics.PageRows)
-			if err != nil {
-				return unlessEnded(err)
-			}
-			next, more = next+covers(infoOf(page)), page.HasMore
-		}
-		return nil
-	})
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	// What is missing now, because pages had fewer rows than expected, comes one by one.
+	ahead, answers := w.newAhead(ctx), make(chan answer)
+	var failure error
 	for {
-		offset, limit, missing := w.pages.firstMissing()
-		if !missing {
-			return nil
+		for failure == nil && len(ahead.inFlight) < w.p.cfg.Concurrency {
+			q, ok := ahead.next()
+			if !ok {
+				break
+			}
+			go func() {
+				_, err := w.fetch(ctx, q)
+				answers <- answer{q, err}
+			}()
 		}
-		if _, err := w.fetch(ctx, offset, limit); err != nil {
-			return err
+		if len(ahead.inFlight) == 0 {
+			return failure
+		}
+		got := <-answers
+		ahead.answered(got.to)
+		if failure == nil {
+			failure = got.err
 		}
 	}
 }
@@ -133,7 +103,7 @@ func (w *window) takeCarried(ctx context.Context) error {
 			break
 		}
 	}
-	first, err := w.fetch(ctx, offset, analytics.PageRows)
+	first, err := w.fetch(ctx, query{offset, analytics.PageRows, false})
 	if err != nil {
 		return err
 	}
@@ -151,53 +121,12 @@ func (w *window) takeCarried(ctx context.Context) error {
 	return nil
 }
 
-// readLast requests the page that is expected to be the last one. If it does not exist,
-// that is recorded, so that it is not requested again.
-func (w *window) readLast(ctx context.Context, offset, limit int) error {
-	page, err := w.ask(ctx, offset, limit)
-	if err != nil {
-		return err
-	}
-	if len(page.Rows) > 0 || page.HasMore {
-		return w.record(page, w.p.cfg.Now())
-	}
-	if err := w.log.Append(page); err != nil {
-		return err
-	}
-	_ = w.pages.add(page.Offset, infoOf(page)) // an only page cannot drift
-	w.predictable = false
-	w.observe(StepMispredicted, 0)
-	w.run.locked(func() { w.run.result.Mispredicted++ })
-	return w.p.gauges.Count(ctx, "pages_mispredicted_total", 1, "project", w.item.Project)
-}
-
-// errEnded means that another request of the reading failed, so that this one was not
-// sent.
-var errEnded = errors.New("another request of the reading failed")
-
-// unlessEnded returns err, or nil if another goroutine has the error.
-func unlessEnded(err error) error {
-	if errors.Is(err, errEnded) {
-		return nil
-	}
-	return err
-}
-
-// fetch requests a page and records it, as one of at most Concurrency of its window.
-// After an error this reading sends no further request: the error is errEnded.
-func (w *window) fetch(ctx context.Context, offset, limit int) (analytics.Page, error) {
-	w.inFlight <- struct{}{}
-	defer func() { <-w.inFlight }()
-	if w.failed.Load() {
-		return analytics.Page{}, errEnded
-	}
+// fetch requests a page and records it.
+func (w *window) fetch(ctx context.Context, q query) (analytics.Page, error) {
 	requested := w.p.cfg.Now()
-	page, err := w.ask(ctx, offset, limit)
+	page, err := w.ask(ctx, q.offset, q.limit)
 	if err == nil {
-		err = w.record(page, requested)
-	}
-	if err != nil {
-		w.failed.Store(true)
+		err = w.record(ctx, page, q.guess, requested)
 	}
 	return page, err
 }
@@ -221,13 +150,20 @@ func (w *window) ask(ctx context.Context, offset, limit int) (analytics.Page, er
 
 // record puts a page into the page log and verifies it. Drift ends the reading, so that no
 // request is spent on the rest of it; a tolerant reading ends only where it would go on for
-// ever.
-func (w *window) record(page analytics.Page, requested time.Time) error {
+// ever. A guess that found nothing is recorded too, so that it is not repeated.
+func (w *window) record(ctx context.Context, page analytics.Page, guess bool, requested time.Time) error {
 	if err := w.log.Append(page); err != nil {
 		return err
 	}
-	drift := w.pages.add(page.Offset, infoOf(page))
-	w.observe(StepPage, int64(len(page.Rows)))
+	info := infoOf(page)
+	drift := w.pages.add(page.Offset, info)
+	if guess && isBeyond(page.Offset, info) {
+		if err := w.noteInVain(ctx); err != nil {
+			return err
+		}
+	} else {
+		w.observe(StepPage, int64(len(page.Rows)))
+	}
 	repeats := w.pages.repeats(page)
 	switch {
 	case w.pages.tolerant:
@@ -241,6 +177,14 @@ func (w *window) record(page analytics.Page, requested time.Time) error {
 		w.mu.Unlock()
 	}
 	return drift
+}
+
+// noteInVain counts a page that was requested although it does not exist.
+func (w *window) noteInVain(ctx context.Context) error {
+	w.inVain++
+	w.observe(StepMispredicted, 0)
+	w.run.locked(func() { w.run.result.Mispredicted++ })
+	return w.p.gauges.Count(ctx, "pages_mispredicted_total", 1, "project", w.item.Project)
 }
 
 func infoOf(page analytics.Page) spool.PageInfo {

@@ -429,6 +429,13 @@ func (o *order) isOpenBefore(turn int) (earlier bool, changed <-chan struct{}) {
 	return earlier, o.changed
 }
 
+// openWindows returns how many windows are open.
+func (o *order) openWindows() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.open)
+}
+
 // wait returns when the window that has the turn may send: at once while the budget is
 // ample, otherwise when no window before it is open.
 func (o *order) wait(ctx context.Context, turn int, ample func(context.Context) bool) error {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -38,15 +38,13 @@ type window struct {
 	resumed bool
 	// moved: a reading started over in this run.
 	moved bool
-	// predictable: no prediction of how many pages there are has failed yet.
-	predictable bool
+	// inVain counts the pages that were requested although they do not exist, in all
+	// readings.
+	inVain int
 
-	// This is the state of one reading: pages verifies its pages, inFlight bounds its
-	// requests, and failed keeps its goroutines from sending more.
-	pages    *pages
-	inFlight chan struct{}
-	failed   atomic.Bool
-	mu       sync.Mutex
+	// This is the state of one reading: pages verifies its pages.
+	pages *pages
+	mu    sync.Mutex
 	// fresh are pages whose totals differ from those of the pages before, which ends the
 	// reading: they belong to the window as it is now. carried are those that the next
 	// reading may use.
@@ -269,7 +267,16 @@ func (w *window) open() (err error) {
 	if w.log, err = w.p.spool.Begin(w.item.Key, w.number(), now, notBefore); err != nil {
 		return err
 	}
-	w.predictable, w.resumed = w.log.Reading() == 1, len(w.log.Pages()) > 0
+	logged := w.log.Pages()
+	w.resumed = len(logged) > 0
+	for offset, page := range logged {
+		if isBeyond(offset, page) {
+			w.inVain++
+		}
+	}
+	if w.log.Reading() > 1 { // what earlier readings requested is not known any more
+		w.inVain = math.MaxInt32
+	}
 	return nil
 }
 

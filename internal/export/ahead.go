@@ -1,0 +1,113 @@
+package export
+
+import (
+	"context"
+	"math/bits"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// query is a request for a page.
+type query struct {
+	offset, limit int
+	// guess: no page says that this one exists.
+	guess bool
+}
+
+// ahead decides which page of a reading is requested next, for one goroutine. A page that
+// another one says exists is never requested in vain. The other pages are guesses, which
+// are requested only where there is no budget:
+//
+// One after the other, pages further and further ahead are requested. Each that has rows
+// says that all before it exist, which then are requested together. The first that has
+// none bounds the search: from there on the guesses halve what is unknown.
+type ahead struct {
+	pages *pages
+	// size is how many rows a page has as long as no page of the reading tells.
+	size        int
+	concurrency int
+	mayGuess    func(surely int) bool
+	// predicted is the offset of the first request, 0 for no prediction.
+	predicted int
+	// inFlight are the offsets that are requested and not in the page log yet, guessing
+	// says whether one of them is a guess.
+	inFlight map[int]bool
+	guessing bool
+	// chained is the last page that was requested because it follows the furthest; every
+	// page before offset filled is requested.
+	chained, filled int
+}
+
+// next returns what to request now; false if there is nothing until an answer has come,
+// or, where none is awaited, if the reading is complete.
+func (a *ahead) next() (q query, ok bool) {
+	if a.guessing && a.pages.isEmpty() {
+		return query{}, false // the prediction is not answered
+	}
+	if q, ok = a.choose(); ok {
+		a.inFlight[q.offset] = true
+		a.guessing = a.guessing || q.guess
+	}
+	return q, ok
+}
+
+// answered takes in that the answer to q is in the page log.
+func (a *ahead) answered(q query) {
+	delete(a.inFlight, q.offset)
+	if q.guess {
+		a.guessing = false
+	}
+}
+
+func (a *ahead) choose() (query, bool) {
+	if o := a.predicted; o > 0 {
+		a.predicted = 0
+		return query{o, a.size, true}, true
+	}
+	furthest, next, more := a.pages.end()
+	if more && next > a.chained {
+		a.chained = next
+		if !a.inFlight[next] {
+			return query{next, analytics.PageRows, false}, true
+		}
+	}
+	size := a.pages.sizeOr(a.size)
+	if !a.guessing && furthest-a.filled < a.concurrency*size {
+		offset, surely, ok := a.pages.guess(a.concurrency)
+		if ok && a.mayGuess(surely) && !a.inFlight[offset] {
+			return query{offset, size, true}, true
+		}
+	}
+	for a.filled < furthest {
+		offset := a.filled
+		a.filled += size
+		if _, has := a.pages.log.Page(offset); !has && !a.inFlight[offset] {
+			return query{offset, size, false}, true
+		}
+	}
+	if len(a.inFlight) > 0 {
+		return query{}, false
+	}
+	// What is missing now, because pages had fewer rows than expected, comes one by one.
+	offset, limit, missing := a.pages.firstMissing()
+	return query{offset, limit, false}, missing
+}
+
+// newAhead begins with a prediction where there is one: a window is mispredicted once, not
+// again when it is started over.
+func (w *window) newAhead(ctx context.Context) *ahead {
+	sizes, concurrency := w.run.work.Sizes, w.p.cfg.Concurrency
+	_, limited := w.run.free(ctx)
+	a := &ahead{pages: w.pages, size: sizes.PerPage(w.item.Project), concurrency: concurrency, inFlight: map[int]bool{}, chained: -1}
+	if w.inVain == 0 && !w.pages.tolerant && w.pages.isEmpty() {
+		a.predicted = (sizes.Surely(w.item.Key, limited) - 1) * a.size
+	}
+	// Guesses that find nothing are at most the logarithm, to the base of 2, of the pages:
+	// there are no more than the pages known before each of them allow. None is sent where
+	// a budget is set, or where other windows use the places.
+	a.mayGuess = func(surely int) bool {
+		return !limited && !w.pages.tolerant && w.inVain < bits.Len(uint(surely-1)) &&
+			2*w.run.order.openWindows() <= concurrency
+	}
+	return a
+}
