@@ -32,11 +32,11 @@ type peer struct {
 }
 
 var peers = []peer{
-	{docgaugeClient, "", "window verified against its totals, on disk before it counts, resumed at the page, hourly limit kept by all processes"},
-	{goParquetClient, "", "no file in part"},
-	{"requests and pyarrow", "by_hand.py", "no file in part"},
-	{"dlt, tuned", "dlt_tuned.py", "loads in packages; schema, other destinations"},
-	{"dlt, as documented", "dlt_documented.py", "loads in packages; schema, other destinations"},
+	{docgaugeClient, "", "verifies each window, flushes it, resumes at the page, knows what is due (exclusive ends), keeps to the hourly limit"},
+	{goParquetClient, "", "no file in part; resumes at the window"},
+	{"requests and pyarrow", "by_hand.py", "no file in part; resumes at the window"},
+	{"dlt, tuned", "dlt_tuned.py", "begins again; schema, many destinations"},
+	{"dlt, as documented", "dlt_documented.py", "begins again; schema, many destinations"},
 }
 
 // peerWork is one workload of all peers.
