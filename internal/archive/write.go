@@ -316,8 +316,8 @@ func readingFills(rev analytics.Revision) []fill {
 
 // constant fills a column with one value.
 func constant[T any](v T) fill {
-	batch := slices.Repeat([]T{v}, batchRows)
 	return func(cw file.ColumnChunkWriter, n int) error {
+		batch := slices.Repeat([]T{v}, min(n, batchRows))
 		for ; n > 0; n -= batchRows {
 			if err := put(cw, batch[:min(n, batchRows)]); err != nil {
 				return err
