@@ -74,10 +74,11 @@ func (v *Values) Publish(s Snapshot) {
 // newBlock returns the block of the samples, to be encoded in a format when it is first
 // wanted in that.
 func newBlock(f family, samples []sample) *block {
+	families := sync.OnceValue(func() []*dto.MetricFamily { return []*dto.MetricFamily{f.gather(samples)} })
 	b := &block{samples, map[expfmt.FormatType]func() (piece, error){}}
 	for _, format := range offered {
 		b.pieces[format.FormatType()] = sync.OnceValues(func() (piece, error) {
-			text, err := encode([]*dto.MetricFamily{f.gather(samples)}, format, false)
+			text, err := encode(families(), format, false)
 			return piece{text, compress(text, (*flate.Writer).Flush)}, err
 		})
 	}
@@ -144,14 +145,15 @@ func (v *Values) Handler() http.Handler {
 // parts: families of the newest snapshot, and in the last part the live ones. Compressed
 // they are one member of gzip, because some clients stop after the first.
 func (v *Values) answer(f expfmt.Format, gzip bool, names []string) ([][]byte, error) {
-	v.asked.LoadOrStore(f.FormatType(), nil)
+	format := f.FormatType()
+	v.asked.LoadOrStore(format, nil)
 	left := func(name string) bool { return names != nil && !slices.Contains(names, name) }
-	plain, deflated := [][]byte{}, [][]byte{gzipHeader}
+	plain, deflated := make([][]byte, 0, len(byName)+1), append(make([][]byte, 0, len(byName)+2), gzipHeader)
 	for i, b := range cmp.Or(v.newest.Load(), none).blocks {
 		if len(b.samples) == 0 || left(byName[i].Name) {
 			continue
 		}
-		p, err := b.pieces[f.FormatType()]()
+		p, err := b.pieces[format]()
 		if err != nil {
 			return nil, err
 		}

@@ -236,18 +236,20 @@ func TestEncodesWhatChanged(t *testing.T) {
 	}
 }
 
-// What changed is encoded when it is published, if its format was asked for before.
-// Buckets that are taken away afterwards tell whether it was.
-func TestEncodesBeforeTheScrape(t *testing.T) {
-	for asked, want := range map[string]float64{acceptText: 3, acceptOpenMetrics: 0} {
+// What changed is made when it is published, and before a scraper ever came it is not.
+// Buckets that are taken away afterwards tell which.
+func TestPublishedBeforeTheScrape(t *testing.T) {
+	for scraped, want := range map[bool]float64{true: 3, false: 0} {
 		v, next := publish(rich()), rich()
-		scrape(t, v, asked, "gzip")
+		if scraped {
+			scrape(t, v, acceptText, "gzip")
+		}
 		next.Histograms[0].Sum++
 		v.Publish(next)
 		clear(next.Histograms[0].Buckets)
 		_, text := scrape(t, v, acceptText, "gzip")
 		if got := parse(t, text)[exporter.ExportDuration]; got != want {
-			t.Errorf("after %s: %v runs, want %v", asked, got, want)
+			t.Errorf("scraped before %v: %v runs, want %v", scraped, got, want)
 		}
 	}
 }
