@@ -5,8 +5,18 @@
 // Invariant: in any hour at most Limit requests reach the service from all
 // processes that share the store, whatever is killed in between; and no request is
 // refused while a slot is free. A 429 closes the budget for all of them. Without a
-// limit, requests are written in groups, for a limit that is set later: a crash
-// loses those of the last second.
+// limit, requests are written too, for a limit that is set later.
+//
+// A durable write for each request would cost more than the request. So with a limit
+// of 200 or more, or none, a request enters a group of those that may follow it within
+// a second, and they are sent without a write. The first of the invariant's halves holds
+// as before: the store has the whole group as taken before the first of it is sent, and
+// as sent at the end of that second. The second half is weaker: slots free when the last
+// response of their group is an hour old; a process that is killed leaves its group as
+// if all of it had been sent and none answered. What bounds that is the size of a group:
+// at most a hundredth of the limit, a tenth of the free slots, and four times what the
+// process sent of its group before. What is not sent within the second, or before a
+// refusal, an unreachable service or Flush, is given back.
 //
 // It does not retry and does not decide which requests are worth sending.
 package budget
@@ -38,25 +48,21 @@ const (
 
 // Store is the durable request log (package state).
 type Store interface {
-	// Charge enters a request unless limit slots are occupied or a cooldown is
-	// on; id 0 means not entered, and free is when to ask again. A slot is
-	// occupied until span after its response. A request whose response was never
-	// entered counts as answered after unanswered. now is called while no other
-	// process can charge. A limit of 0 enters nothing; only a cooldown refuses.
-	// The cost does not depend on the length of the log.
-	Charge(ctx context.Context, budget string, limit int, now func() time.Time, span, unanswered time.Duration,
-		answered map[int64]time.Time) (id int64, free time.Time, err error)
-	// Note enters requests that were not limited: count with a response, the last
-	// at done, and those of sent without one yet, whose ids it returns in order.
-	Note(ctx context.Context, budget string, now func() time.Time, span, unanswered time.Duration,
-		count int, done time.Time, sent []time.Time, answered map[int64]time.Time) (ids []int64, err error)
-	// Release removes the entry of a request that was never sent.
-	Release(ctx context.Context, id int64) error
+	// Charge enters up to most requests as one entry, unless limit slots are occupied or
+	// a cooldown is on; id 0 means not entered, and free is when to ask again. The first
+	// is sent at once, the others within life. A slot is occupied until span after the
+	// last response of its entry. An entry whose last response was never entered counts
+	// as answered after unanswered. now is called while no other process can charge. A
+	// limit of 0 is none. The cost does not depend on the length of the log.
+	Charge(ctx context.Context, budget string, limit, most int, now func() time.Time, life, span, unanswered time.Duration,
+		answered map[int64]time.Time) (id int64, slots int, free time.Time, err error)
+	// Release frees n slots of an entry whose requests were never sent.
+	Release(ctx context.Context, id int64, n int) error
 	// Occupied returns how many slots are occupied for longer than soon, and when the
 	// cooldown ends or ended.
 	Occupied(ctx context.Context, budget string, now func() time.Time, soon, span, unanswered time.Duration) (
 		taken int, cooldown time.Time, err error)
-	// Answered enters when responses came.
+	// Answered enters when the last responses to entries came.
 	Answered(ctx context.Context, answered map[int64]time.Time) error
 	// Cooldown closes the budget until a time, or opens it (zero time).
 	Cooldown(ctx context.Context, budget string, until time.Time, step int) error
@@ -97,13 +103,14 @@ type Budget struct {
 	base   http.RoundTripper
 	places chan struct{} // in flight
 
+	// charging lets one request at a time use the group or take the next one.
+	charging chan struct{}
 	// throttling lets one response at a time change the cooldown.
 	throttling sync.Mutex
 
 	mu       sync.Mutex
-	answered map[int64]time.Time // responses the store does not know yet
-	noted    []*entry            // requests the store does not know yet; without a limit only
-	wrote    time.Time           // when they were last written
+	group    *group              // the last one that was charged
+	answered map[int64]time.Time // last responses the store does not know yet, by entry
 	next     time.Time           // earliest send time of the next request
 	step     int                 // of the back-off, as the store last had it
 	sent     int
@@ -117,7 +124,8 @@ type Budget struct {
 func New(cfg Config, store Store, base http.RoundTripper) *Budget {
 	return &Budget{
 		cfg: cfg, store: store, base: base,
-		places: make(chan struct{}, max(cfg.InFlight, 1)), answered: map[int64]time.Time{}, patience: cfg.Patience,
+		places: make(chan struct{}, max(cfg.InFlight, 1)), charging: make(chan struct{}, 1),
+		group: new(group), answered: map[int64]time.Time{}, patience: cfg.Patience,
 	}
 }
 
@@ -188,10 +196,9 @@ func (b *Budget) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	return resp, nil
 }
 
-// charge waits for MinInterval and enters the request in the log. If the limit is
-// used up it waits for a slot as far as Patience goes. Without a limit the request
-// is only noted.
-func (b *Budget) charge(ctx context.Context) (e *entry, err error) {
+// charge waits for MinInterval and takes a slot for the request. If the limit is used up
+// it waits for one as far as Patience goes.
+func (b *Budget) charge(ctx context.Context) (*entry, error) {
 	defer b.beginCharge()()
 	if b.cfg.MinInterval > 0 {
 		// By the monotonic clock of time.Now, not that of the log: setting a clock
@@ -205,30 +212,14 @@ func (b *Budget) charge(ctx context.Context) (e *entry, err error) {
 			return nil, err
 		}
 	}
-	cooldown, err := b.cooldown(ctx)
-	if err != nil {
-		return nil, err
-	}
-	// Without a limit the store is only asked in a cooldown: it has the last word on
-	// it, and shortens it where the clock was set back.
-	for b.cfg.Limit > 0 || cooldown.After(b.cfg.Now()) {
-		e = new(entry)
-		now := func() time.Time {
-			e.sent = b.cfg.Now()
-			return e.sent
-		}
-		answered := b.takeAnswered()
-		id, free, err := b.store.Charge(ctx, b.cfg.Name, b.cfg.Limit, now, Span, b.cfg.Timeout, answered)
-		if err != nil {
-			b.putBack(answered)
-			return nil, &StoreError{err}
-		}
-		if free.IsZero() {
-			e.id = id
-			break
+	for {
+		e, free, err := b.take(ctx)
+		if err != nil || free.IsZero() {
+			return e, err
 		}
 		b.staleRoom()
-		if cooldown, err = b.cooldown(ctx); err != nil {
+		cooldown, err := b.cooldown(ctx)
+		if err != nil {
 			return nil, err
 		}
 		refusal := &ExhaustedError{Budget: b.cfg.Name, Limit: b.cfg.Limit, Until: free, Throttled: cooldown.Equal(free)}
@@ -240,15 +231,6 @@ func (b *Budget) charge(ctx context.Context) (e *entry, err error) {
 			return nil, err
 		}
 	}
-	if b.cfg.Limit <= 0 {
-		if e, err = b.note(ctx); err != nil {
-			return nil, err
-		}
-	}
-	b.mu.Lock()
-	b.sent++
-	b.mu.Unlock()
-	return e, nil
 }
 
 // takePatience returns how long to wait for the slot that a refusal names, and

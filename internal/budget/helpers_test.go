@@ -230,17 +230,18 @@ func check(t *testing.T, err error) {
 // broken is a store with operations that fail.
 type broken struct {
 	*state.DB
-	charge, throttles, cooldown, answered, release, note bool
-	// noting is called before requests are noted, if not nil; notes and looks count.
-	noting       func()
-	notes, looks int
+	charge, throttles, cooldown, answered, release bool
+	charges, looks                                 int
+	slow                                           time.Duration // a charge, after its entry
 }
 
-func (s *broken) Charge(ctx context.Context, name string, limit int, now func() time.Time, span, unanswered time.Duration, answered map[int64]time.Time) (int64, time.Time, error) {
+func (s *broken) Charge(ctx context.Context, name string, limit, most int, now func() time.Time, life, span, unanswered time.Duration, answered map[int64]time.Time) (int64, int, time.Time, error) {
+	s.charges++
 	if s.charge {
-		return 0, time.Time{}, errDisk
+		return 0, 0, time.Time{}, errDisk
 	}
-	return s.DB.Charge(ctx, name, limit, now, span, unanswered, answered)
+	defer time.Sleep(s.slow)
+	return s.DB.Charge(ctx, name, limit, most, now, life, span, unanswered, answered)
 }
 
 func (s *broken) Throttles(ctx context.Context, name string) (time.Time, int, error) {
@@ -264,22 +265,11 @@ func (s *broken) Answered(ctx context.Context, answered map[int64]time.Time) err
 	return s.DB.Answered(ctx, answered)
 }
 
-func (s *broken) Release(ctx context.Context, id int64) error {
+func (s *broken) Release(ctx context.Context, id int64, n int) error {
 	if s.release {
 		return errDisk
 	}
-	return s.DB.Release(ctx, id)
-}
-
-func (s *broken) Note(ctx context.Context, name string, now func() time.Time, span, unanswered time.Duration, count int, done time.Time, sent []time.Time, answered map[int64]time.Time) ([]int64, error) {
-	s.notes++
-	if s.noting != nil {
-		s.noting()
-	}
-	if s.note {
-		return nil, errDisk
-	}
-	return s.DB.Note(ctx, name, now, span, unanswered, count, done, sent, answered)
+	return s.DB.Release(ctx, id, n)
 }
 
 func (s *broken) Occupied(ctx context.Context, name string, now func() time.Time, soon, span, unanswered time.Duration) (int, time.Time, error) {

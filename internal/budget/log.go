@@ -6,46 +6,188 @@ import (
 	"time"
 )
 
-// noteEvery is how often requests without a limit are written to the log.
-const noteEvery = time.Second
+const (
+	// groupLife is how long after its entry requests of a group may be sent.
+	groupLife = time.Second
+	// groupGrowth: a group is at most so many times what was sent of the one before.
+	groupGrowth = 4
+	// groupShare: a group is at most one in so many of the limit.
+	groupShare = 100
+	// groupMost is the size of a group without a limit.
+	groupMost = 1000
+)
+
+// group is an entry of the log: requests that are charged together.
+type group struct {
+	id    int64
+	wall  time.Time // when it was entered, by the clock of the log
+	began time.Time // the same by the monotonic clock
+	left  int       // slots without a request
+	sent  int       // requests sent, or about to be
+	open  int       // requests without an answer
+	done  time.Time // when the last answer came
+}
 
 // entry is one request in the log.
 type entry struct {
-	id   int64     // 0: the store does not know it yet
-	sent time.Time // when it was charged
-	done time.Time // when the response came, zero: none did
-	void bool      // certainly nothing was sent
+	group *group
+	sent  time.Time // when it was charged
 }
 
-// answer notes a response; the store learns its time later.
+// take takes a slot for a request: of the last group, or of a new one that is entered
+// in the log. Otherwise free is when to ask again.
+func (b *Budget) take(ctx context.Context) (e *entry, free time.Time, err error) {
+	end, err := b.beginCharging(ctx)
+	if err != nil {
+		return nil, free, err
+	}
+	defer end()
+	cooldown, err := b.cooldown(ctx)
+	if err != nil {
+		return nil, free, err
+	}
+	// In a cooldown the store is asked in any case: it has the last word on it, and
+	// shortens it where the clock was set back.
+	if now := b.cfg.Now(); !cooldown.After(now) {
+		if e := b.useGroup(now); e != nil {
+			return e, free, nil
+		}
+	}
+	if err := b.giveBack(ctx); err != nil {
+		return nil, free, err
+	}
+	g := new(group)
+	now := func() time.Time {
+		g.wall, g.began = b.cfg.Now(), time.Now()
+		return g.wall
+	}
+	answered, most := b.takeAnswered(), b.groupSize()
+	g.id, g.left, free, err = b.store.Charge(ctx, b.cfg.Name, b.cfg.Limit, most, now, groupLife, Span, b.cfg.Timeout, answered)
+	if err != nil {
+		b.putBack(answered)
+		return nil, free, &StoreError{err}
+	}
+	if !free.IsZero() {
+		return nil, free, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.group = g
+	return b.use(g.wall), free, nil
+}
+
+// beginCharging waits until no other request charges. The caller calls end.
+func (b *Budget) beginCharging(ctx context.Context) (end func(), err error) {
+	select {
+	case b.charging <- struct{}{}:
+		return func() { <-b.charging }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// groupSize returns how many requests the next group has at most. It grows with what is
+// sent within a second, so that a process that is killed wastes few slots.
+func (b *Budget) groupSize() int {
+	most := groupMost
+	if b.cfg.Limit > 0 {
+		most = b.cfg.Limit / groupShare
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return max(1, min(most, groupGrowth*b.group.sent))
+}
+
+// useGroup takes a slot of the last group, nil if there is none or its time is up. Both
+// clocks must say so: the monotonic one stands still while the machine sleeps, and the
+// other one can be set.
+func (b *Budget) useGroup(now time.Time) *entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if age := b.group.age(now); b.group.left == 0 || age < 0 || age >= groupLife || time.Since(b.group.began) >= groupLife {
+		return nil
+	}
+	return b.use(now)
+}
+
+// leftOver returns how many slots the last group has taken for requests not sent yet. The
+// caller holds mu.
+func (b *Budget) leftOver(now time.Time) int {
+	if age := b.group.age(now); age < 0 || age >= Span {
+		return 0 // the log may have freed them
+	}
+	return b.group.left
+}
+
+// age is by the clock of the log.
+func (g *group) age(now time.Time) time.Duration { return now.Round(0).Sub(g.wall.Round(0)) }
+
+// use takes a slot of the last group. The caller holds mu.
+func (b *Budget) use(now time.Time) *entry {
+	b.sent++
+	b.group.left--
+	b.group.sent++
+	b.group.open++
+	return &entry{group: b.group, sent: now}
+}
+
+// giveBack frees what is left of the last group. If the store fails, its slots stay
+// taken, as after a kill. The caller has begun charging.
+func (b *Budget) giveBack(ctx context.Context) error {
+	b.mu.Lock()
+	g := b.group
+	n := g.left
+	g.left = 0
+	b.settle(g)
+	b.mu.Unlock()
+	if n == 0 {
+		return nil
+	}
+	if err := b.store.Release(ctx, g.id, n); err != nil {
+		return &StoreError{err}
+	}
+	return nil
+}
+
+// answer notes a response; the store learns later when the last one of its group came.
 func (b *Budget) answer(e *entry, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e.done = at
-	if e.id != 0 {
-		b.answered[e.id] = at
+	e.group.open--
+	if at.After(e.group.done) {
+		e.group.done = at
+	}
+	b.settle(e.group)
+}
+
+// settle notes the last response of a group of which nothing more is sent. A request
+// that was given up has no answer: its group is held as long as it may be under way. The
+// caller holds mu.
+func (b *Budget) settle(g *group) {
+	if g.left == 0 && g.open == 0 && g.sent > 0 {
+		b.answered[g.id] = g.done
 	}
 }
 
-// release removes a request that was never sent from the log.
+// release frees the slot of a request that was never sent, and what is left of its
+// group: other processes may be able to send.
 func (b *Budget) release(ctx context.Context, e *entry) error {
+	g := e.group
 	b.mu.Lock()
 	b.sent--
-	e.void = true
-	id := e.id
+	g.sent--
+	n := 1 + g.left
+	g.left = 0
 	b.mu.Unlock()
-	if id == 0 {
-		return nil // it will not be written, or writeNotes frees it
-	}
-	return b.free(ctx, id)
-}
-
-func (b *Budget) free(ctx context.Context, id int64) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if err := b.store.Release(ctx, id); err != nil {
+	if err := b.store.Release(ctx, g.id, n); err != nil {
 		return &StoreError{err}
 	}
+	b.mu.Lock()
+	g.open-- // only now: nothing frees of an entry that was answered
+	b.settle(g)
+	b.mu.Unlock()
 	b.staleRoom()
 	return nil
 }
@@ -64,10 +206,16 @@ func (b *Budget) putBack(answered map[int64]time.Time) {
 	maps.Copy(b.answered, answered)
 }
 
-// Flush enters the requests and responses the store does not know yet. Without it
-// the slots of the responses are held as if they had never come.
+// Flush frees the slots that were taken for requests not sent yet, and enters the
+// responses the store does not know yet. Without it their slots are held as if all had
+// been sent and no response had come.
 func (b *Budget) Flush(ctx context.Context) error {
-	if err := b.writeNotes(ctx); err != nil {
+	end, err := b.beginCharging(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := b.giveBack(ctx); err != nil {
 		return err
 	}
 	answered := b.takeAnswered()
@@ -77,87 +225,6 @@ func (b *Budget) Flush(ctx context.Context) error {
 	if err := b.store.Answered(ctx, answered); err != nil {
 		b.putBack(answered)
 		return &StoreError{err}
-	}
-	return nil
-}
-
-// note keeps a request that is not limited, for a limit that is set within the hour.
-// A request that comes a second or more after the last write writes all requests
-// noted since then, itself among them, before it is sent; the others are only
-// noted. So a crash loses at most the requests sent within a second of the last
-// write.
-func (b *Budget) note(ctx context.Context) (*entry, error) {
-	e := &entry{sent: b.cfg.Now()}
-	b.mu.Lock()
-	b.noted = append(b.noted, e)
-	due := time.Since(b.wrote) >= noteEvery
-	b.mu.Unlock()
-	if !due {
-		return e, nil
-	}
-	if err := b.writeNotes(ctx); err != nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		e.void = true
-		return nil, err
-	}
-	return e, nil
-}
-
-// writeNotes writes the noted requests: those with a response as one entry, which
-// costs the same for a thousand of them as for one, the others as an entry each,
-// because their responses are still to come. One writer takes them, and no request
-// waits for it.
-func (b *Budget) writeNotes(ctx context.Context) error {
-	b.mu.Lock()
-	if len(b.noted) == 0 {
-		b.mu.Unlock()
-		return nil
-	}
-	taken, answered := b.noted, b.answered
-	b.noted, b.answered, b.wrote = nil, map[int64]time.Time{}, time.Now()
-	count, last := 0, time.Time{}
-	var open []*entry
-	var sent []time.Time
-	for _, e := range taken {
-		switch {
-		case e.void:
-		case e.done.IsZero():
-			open, sent = append(open, e), append(sent, e.sent)
-		default:
-			count++
-			if e.done.After(last) {
-				last = e.done
-			}
-		}
-	}
-	b.mu.Unlock()
-
-	ids, err := b.store.Note(ctx, b.cfg.Name, b.cfg.Now, Span, b.cfg.Timeout, count, last, sent, answered)
-
-	b.mu.Lock()
-	if err != nil {
-		// The next request tries again, and is not sent if that fails too.
-		b.noted, b.wrote = append(taken, b.noted...), time.Time{}
-		maps.Copy(b.answered, answered)
-		b.mu.Unlock()
-		return &StoreError{err}
-	}
-	var void []int64
-	for i, e := range open { // what happened to them while they were written
-		e.id = ids[i]
-		if !e.done.IsZero() {
-			b.answered[e.id] = e.done
-		}
-		if e.void {
-			void = append(void, e.id)
-		}
-	}
-	b.mu.Unlock()
-	for _, id := range void {
-		if err := b.free(ctx, id); err != nil {
-			return err
-		}
 	}
 	return nil
 }

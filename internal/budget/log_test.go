@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/budget"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
 func TestFlushFreesAnHourAfterTheResponse(t *testing.T) {
@@ -69,60 +70,136 @@ func TestLimitSetLater(t *testing.T) {
 	})
 }
 
-// TestKilledWithoutALimit: the log has every request older than a second, and every
-// single one that came alone.
-func TestKilledWithoutALimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), &service{back: 300 * time.Millisecond, conn: made}
-		b := newBudget(0, store, svc)
-		wantStatus(t, b, 200)
-		wantSlots(t, store, timeout+budget.Span-300*time.Millisecond)
-		for range 9 {
-			wantStatus(t, b, 200)
+// TestKilled: with groups or without, the log has every request of a process that was
+// killed, and bounds how many more it has.
+func TestKilled(t *testing.T) {
+	for limit, most := range map[int]int{0: 1000, 90: 1, 1000: 10, 100_000: 1000} {
+		for _, requests := range []int{1, 2, 7, 60} {
+			synctest.Test(t, func(t *testing.T) {
+				store, svc := openStore(t), &service{back: time.Millisecond, conn: made}
+				b := newBudget(limit, store, svc)
+				for range requests {
+					wantStatus(t, b, 200)
+				}
+				more := occupied(t, store) - requests
+				if more < 0 || more >= most || more > 4*requests {
+					t.Errorf("limit %d: the log has %d more than %d requests", limit, more, requests)
+				}
+				// Those of which the log knows nothing else can have been sent a
+				// second after their entry, and have lasted as long as a request may.
+				time.Sleep(timeout + budget.Span)
+				if n := occupied(t, store); n != 0 && limit == 90 {
+					t.Errorf("limit %d: %d slots are held for too long", limit, n)
+				}
+				time.Sleep(time.Second)
+				if n := occupied(t, store); n != 0 {
+					t.Errorf("limit %d: %d slots are held for too long", limit, n)
+				}
+			})
 		}
-		u, err := store.Usage(t.Context(), "b", 1_000, time.Now(), budget.Span, timeout)
-		check(t, err)
-		known := 0
-		for _, at := range svc.arrivals() {
-			if time.Since(at) > time.Second+300*time.Millisecond {
-				known++
+	}
+}
+
+// occupied returns how many slots of the log are.
+func occupied(t *testing.T, store *state.DB) int {
+	t.Helper()
+	taken, _, err := store.Occupied(t.Context(), "b", time.Now, 0, budget.Span, timeout)
+	check(t, err)
+	return taken
+}
+
+// TestManyRequestsCostLittle: thousands of requests cost a few writes, and a Flush leaves
+// as many slots as were sent.
+func TestManyRequestsCostLittle(t *testing.T) {
+	for _, limit := range []int{0, 100_000} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &broken{DB: openStore(t)}
+			b := newBudget(limit, store, &service{back: time.Millisecond, conn: made})
+			for range 3000 {
+				wantStatus(t, b, 200)
 			}
-		}
-		if len(u.Slots) < known || known < 5 {
-			t.Errorf("the log knows %d requests, %d are older than a second", len(u.Slots), known)
-		}
-	})
+			if store.charges > 10 {
+				t.Errorf("limit %d: %d writes", limit, store.charges)
+			}
+			check(t, b.Flush(t.Context()))
+			if n := occupied(t, store.DB); n != 3000 {
+				t.Errorf("limit %d: the log holds %d requests", limit, n)
+			}
+		})
+	}
 }
 
-// TestUnlimitedCostsLittle: a thousand requests a second cost one write a second.
-func TestUnlimitedCostsLittle(t *testing.T) {
+// grown is a budget whose next group is as large as one can be, beside what it sent.
+func grown(t *testing.T, limit int, store budget.Store, svc *service) (b *budget.Budget, sent int) {
+	t.Helper()
+	b = newBudget(limit, store, svc)
+	for range limit / 100 {
+		wantStatus(t, b, 200)
+	}
+	check(t, b.Flush(t.Context()))
+	return b, limit / 100
+}
+
+// TestGroupEndsAfterASecond: by either clock, whichever comes first. The next request
+// enters a new one, and the slots of the former that were not used are free.
+func TestGroupEndsAfterASecond(t *testing.T) {
+	for name, pass := range map[string]func(*wallClock){
+		"both clocks":        func(*wallClock) { time.Sleep(time.Second) },
+		"the machine slept":  func(wall *wallClock) { wall.set(time.Second) },
+		"the clock set back": func(wall *wallClock) { wall.set(-time.Millisecond) },
+		"set back, a second later": func(wall *wallClock) {
+			wall.set(-500 * time.Millisecond)
+			time.Sleep(time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, svc, wall := &broken{DB: openStore(t)}, &service{conn: made}, new(wallClock)
+				b := budget.New(config(1000, wall.now), store, svc)
+				for range 3 { // the second group has room for more
+					wantStatus(t, b, 200)
+				}
+				before := store.charges
+				wantStatus(t, b, 200)
+				if store.charges != before {
+					t.Fatal("the second group is used up")
+				}
+				pass(wall)
+				wantStatus(t, b, 200)
+				if store.charges != before+1 {
+					t.Error("the group was used after its end")
+				}
+				check(t, b.Flush(t.Context()))
+				taken, _, err := store.DB.Occupied(t.Context(), "b", wall.now, 0, budget.Span, timeout)
+				if err != nil || taken != 5 {
+					t.Errorf("%d slots of 5 requests, %v", taken, err)
+				}
+			})
+		})
+	}
+}
+
+// TestGroupOfAnOldEntry: the first request of a group is sent however long its entry
+// took, as a request alone is.
+func TestGroupOfAnOldEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &broken{DB: openStore(t)}
-		b := newBudget(0, store, &service{back: time.Millisecond, conn: made})
-		begin := time.Now()
-		for range 3000 {
+		store := &broken{DB: openStore(t), slow: 2 * time.Second}
+		b := newBudget(1000, store, &service{conn: made})
+		for range 8 {
 			wantStatus(t, b, 200)
 		}
-		if most := int(time.Since(begin)/time.Second) + 1; store.notes > most {
-			t.Errorf("%d writes in %v", store.notes, time.Since(begin))
-		}
-		check(t, b.Flush(t.Context()))
-		taken, _, err := store.DB.Occupied(t.Context(), "b", time.Now, 0, budget.Span, timeout)
-		if err != nil || taken != 3000 {
-			t.Errorf("the log holds %d requests, %v", taken, err)
+		if store.charges != 8 {
+			t.Errorf("%d writes", store.charges)
 		}
 	})
 }
 
-// TestNotedInFlight: a request that is written before its response came occupies its
-// slot until an hour after the response, or longer if none came.
-func TestNotedInFlight(t *testing.T) {
+// TestGroupInFlight: the slots of a group are occupied until an hour after its last
+// response, or longer if one is lacking.
+func TestGroupInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), &service{back: 10 * time.Second, conn: made}
-		b := newBudget(0, store, svc)
-		wantStatus(t, b, 200) // written at once: it is the first
-		check(t, b.Flush(t.Context()))
-		wantSlots(t, store, budget.Span)
+		store, svc := openStore(t), &service{conn: made}
+		b, sent := grown(t, 300, store, svc)
 		svc.back = timeout / 2
 		done := make(chan struct{})
 		go func() {
@@ -130,61 +207,62 @@ func TestNotedInFlight(t *testing.T) {
 			close(done)
 		}()
 		synctest.Wait()
-		wantSlots(t, store, budget.Span, budget.Span+timeout)
+		svc.back = 0
+		wantStatus(t, b, 200)
+		check(t, b.Flush(t.Context())) // gives the third slot back
+		held := time.Second + timeout + budget.Span
+		wantSlots(t, store, append(slices.Repeat([]time.Duration{budget.Span}, sent), held, held)...)
 		<-done
 		check(t, b.Flush(t.Context()))
-		wantSlots(t, store, budget.Span-timeout/2, budget.Span)
+		wantSlots(t, store, append(slices.Repeat([]time.Duration{budget.Span - timeout/2}, sent), budget.Span, budget.Span)...)
 	})
 }
 
-// TestWhatHappensWhileNotesAreWritten: a request that is answered meanwhile frees
-// its slot in time, and one that was never sent occupies none.
-func TestWhatHappensWhileNotesAreWritten(t *testing.T) {
-	for _, end := range []conn{made, refused} {
-		synctest.Test(t, func(t *testing.T) {
-			store, svc := &broken{DB: openStore(t)}, &service{conn: made}
-			b := newBudget(0, store, svc)
-			wantStatus(t, b, 200) // written before it is sent, as it is the first
-			svc.there, svc.conn = 5*time.Second, end
-			go func() { _, _ = send(t.Context(), b) }() // only noted
-			synctest.Wait()
-			store.noting = func() { time.Sleep(10 * time.Second) } // in which it ends
-			check(t, b.Flush(t.Context()))
-			store.noting = nil
-			check(t, b.Flush(t.Context()))
-			if store.notes != 2 {
-				t.Fatalf("written %d times", store.notes)
-			}
-			if end == refused {
-				wantSlots(t, store.DB, budget.Span-10*time.Second)
-			} else {
-				wantSlots(t, store.DB, budget.Span-10*time.Second, budget.Span-5*time.Second)
-			}
+// TestGroupIsGivenBack: where a request cannot be sent, other processes get what its group
+// has left, at once.
+func TestGroupIsGivenBack(t *testing.T) {
+	for name, hinder := range map[string]func(*service){
+		"never sent": func(svc *service) { svc.conn = refused },
+		"throttled":  func(svc *service) { svc.answers(429, time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, svc := openStore(t), &service{conn: made}
+				b, sent := grown(t, 500, store, svc)
+				wantStatus(t, b, 200)
+				if n := occupied(t, store); n <= sent+1 {
+					t.Fatalf("%d slots are taken: no group", n)
+				}
+				hinder(svc)
+				for range 2 { // the one after a 429 is refused
+					_, _ = send(t.Context(), b)
+				}
+				want := sent + 1
+				if name == "throttled" {
+					want++
+				}
+				if n := occupied(t, store); n != want {
+					t.Errorf("%d slots are taken by %d requests", n, want)
+				}
+			})
 		})
 	}
 }
 
-// TestNotesSurviveAStoreFailure: requests that were sent are written later; the one
-// that the failure refused is not.
-func TestNotesSurviveAStoreFailure(t *testing.T) {
+// TestGiveBackFails: nothing is sent, and what was left stays taken.
+func TestGiveBackFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := &broken{DB: openStore(t)}, &service{conn: made}
-		b := newBudget(0, store, svc)
-		for range 3 {
-			wantStatus(t, b, 200)
+		b, _ := grown(t, 500, store, svc)
+		wantStatus(t, b, 200)
+		before, sent := occupied(t, store.DB), svc.count()
+		store.release = true
+		time.Sleep(time.Second)
+		_, err := send(t.Context(), b)
+		wantStoreError(t, err)
+		if n := occupied(t, store.DB); n != before || svc.count() != sent {
+			t.Errorf("%d slots, before %d; %d requests, before %d", n, before, svc.count(), sent)
 		}
-		store.note = true
-		time.Sleep(2 * time.Second)
-		for range 2 { // at once again: nothing is sent while the log cannot be written
-			_, err := send(t.Context(), b)
-			wantStoreError(t, err)
-		}
-		wantStoreError(t, b.Flush(t.Context()))
-		store.note = false
-		check(t, b.Flush(t.Context()))
-		wantSlots(t, store.DB, slices.Repeat([]time.Duration{budget.Span - 2*time.Second}, 3)...)
-		if sent, _ := b.Sent(); sent != 3 || svc.count() != 3 {
-			t.Errorf("%d counted as sent, %d arrived", sent, svc.count())
-		}
+		wantStatus(t, b, 200)
 	})
 }

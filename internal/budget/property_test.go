@@ -36,10 +36,10 @@ type story struct {
 	Events           []event
 }
 
-func drawStory(t *rapid.T) story {
-	s := story{Limit: rapid.IntRange(1, 6).Draw(t, "limit"), Processes: rapid.IntRange(1, 3).Draw(t, "processes")}
+func drawStory(t *rapid.T, limits *rapid.Generator[int], events int) story {
+	s := story{Limit: limits.Draw(t, "limit"), Processes: rapid.IntRange(1, 3).Draw(t, "processes")}
 	s.Patience = rapid.SampledFrom([]time.Duration{0, 0, time.Minute, 10 * time.Hour}).Draw(t, "patience")
-	s.Events = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) event { return drawEvent(t, s) }), 5, 40).Draw(t, "events")
+	s.Events = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) event { return drawEvent(t, s) }), 5, events).Draw(t, "events")
 	return s
 }
 
@@ -72,14 +72,24 @@ func drawEvent(t *rapid.T, s story) event {
 // TestNeverMoreThanLimitInAnyHour lets several processes send at random, crash, give
 // up requests and set their clock back, and counts the requests at the service.
 func TestNeverMoreThanLimitInAnyHour(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		s := drawStory(rt)
-		var arrived []time.Time
-		synctest.Test(t, func(t *testing.T) { arrived = s.play(t) })
-		if err := withinLimit(arrived, s.Limit); err != nil {
-			rt.Fatal(err)
-		}
-	})
+	for name, tc := range map[string]struct {
+		limits *rapid.Generator[int]
+		events int
+	}{
+		"alone":     {rapid.IntRange(1, 6), 40},
+		"in groups": {rapid.SampledFrom([]int{200, 400}), 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				s := drawStory(rt, tc.limits, tc.events)
+				var arrived []time.Time
+				synctest.Test(t, func(t *testing.T) { arrived = s.play(t) })
+				if err := withinLimit(arrived, s.Limit); err != nil {
+					rt.Fatal(err)
+				}
+			})
+		})
+	}
 }
 
 // play returns when requests reached the service, in order.

@@ -36,14 +36,15 @@ func (b *Budget) Room(ctx context.Context) (free int, limited bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if age := now.Sub(b.room.at); b.room.at.IsZero() || age < 0 || age >= roomAge {
-		known, changes, soon := b.room.begun-b.room.pending, b.room.changes, b.patience
+		known, changes, soon, ours := b.room.begun-b.room.pending, b.room.changes, b.patience, b.leftOver(now)
 		b.mu.Unlock()
 		taken, cooldown, err := b.store.Occupied(ctx, b.cfg.Name, b.cfg.Now, soon, Span, b.cfg.Timeout)
 		b.mu.Lock()
 		if err != nil {
 			return 0, true, &StoreError{err}
 		}
-		b.room.at, b.room.free, b.room.known = now, b.cfg.Limit-taken, known
+		// What is left of our group is taken in the store, and free for us.
+		b.room.at, b.room.free, b.room.known = now, b.cfg.Limit-taken+min(ours, b.leftOver(now)), known
 		if b.room.changes == changes { // otherwise our own cooldown is newer
 			b.room.cooldown = cooldown
 		}

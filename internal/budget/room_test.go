@@ -57,6 +57,28 @@ func TestRoom(t *testing.T) {
 	})
 }
 
+// TestRoomInAGroup: what is left of a group is room for its own process alone.
+func TestRoomInAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, svc := openStore(t), &service{conn: made}
+		b, sent := grown(t, 1000, store, svc)
+		wantStatus(t, b, 200)
+		time.Sleep(time.Second)
+		wantRoom(t, b, 1000-sent-1, true)
+		other := newBudget(1000, store, svc)
+		wantRoom(t, other, 1000-occupied(t, store), true)
+		for range 3 { // a new group
+			wantStatus(t, b, 200)
+		}
+		wantRoom(t, b, 1000-sent-4, true)
+		check(t, b.Flush(t.Context()))
+		time.Sleep(time.Second)
+		for _, b := range []*budget.Budget{b, other} {
+			wantRoom(t, b, 1000-sent-4, true)
+		}
+	})
+}
+
 // TestRoomInACooldown: there is none, with a limit or without, from the 429 on.
 func TestRoomInACooldown(t *testing.T) {
 	for _, limit := range []int{0, 10} {
@@ -124,10 +146,10 @@ func TestRoomFailsWithTheStore(t *testing.T) {
 // be sent at once.
 func TestRoomIsThere(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		limit := rapid.IntRange(1, 5).Draw(rt, "limit")
+		limit := rapid.OneOf(rapid.IntRange(1, 5), rapid.SampledFrom([]int{200, 500})).Draw(rt, "limit")
 		pauses := rapid.SliceOfN(rapid.SampledFrom([]time.Duration{0, 300 * time.Millisecond, 2 * time.Second, 20 * time.Minute, time.Hour}), 1, 30).Draw(rt, "pauses")
 		conns := rapid.SliceOfN(rapid.SampledFrom([]conn{refused, made, made}), 30, 30).Draw(rt, "connections")
-		use := rapid.SliceOfN(rapid.IntRange(0, 3), 30, 30).Draw(rt, "uses")
+		use := rapid.SliceOfN(rapid.IntRange(0, limit/10+3), 30, 30).Draw(rt, "uses")
 		synctest.Test(t, func(t *testing.T) {
 			svc := &service{there: time.Millisecond, back: time.Millisecond}
 			b := newBudget(limit, openStore(t), svc)

@@ -182,11 +182,11 @@ type mortal struct {
 	on *power
 }
 
-func (m mortal) Charge(ctx context.Context, name string, limit int, now func() time.Time, span, unanswered time.Duration, answered map[int64]time.Time) (int64, time.Time, error) {
+func (m mortal) Charge(ctx context.Context, name string, limit, most int, now func() time.Time, life, span, unanswered time.Duration, answered map[int64]time.Time) (int64, int, time.Time, error) {
 	if err := m.on.check(); err != nil {
-		return 0, time.Time{}, err
+		return 0, 0, time.Time{}, err
 	}
-	return m.DB.Charge(ctx, name, limit, now, span, unanswered, answered)
+	return m.DB.Charge(ctx, name, limit, most, now, life, span, unanswered, answered)
 }
 
 func (m mortal) Cooldown(ctx context.Context, name string, until time.Time, step int) error {

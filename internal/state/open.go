@@ -213,13 +213,15 @@ func (db *DB) tx(ctx context.Context, f func(*sql.Tx) error) error {
 	if err != nil {
 		return wrap(db.dir, err)
 	}
-	if err := f(tx); err != nil {
-		if rerr := tx.Rollback(); !errors.Is(rerr, sql.ErrTxDone) {
-			err = errors.Join(err, rerr)
-		}
-		return wrap(db.dir, err)
+	if err = f(tx); err == nil {
+		err = tx.Commit()
+	} else if rerr := tx.Rollback(); !errors.Is(rerr, sql.ErrTxDone) {
+		err = errors.Join(err, rerr)
 	}
-	return wrap(db.dir, tx.Commit())
+	if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil {
+		err = context.Cause(ctx) // for which it was rolled back
+	}
+	return wrap(db.dir, err)
 }
 
 // exec runs one statement.

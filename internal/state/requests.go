@@ -13,17 +13,23 @@ import (
 // service or the clock says.
 const maxCooldown = 24 * time.Hour
 
-// Charge enters a request of the budget, before it is sent, if fewer than limit
-// slots are occupied and no cooldown is on; it returns the entry's id. Otherwise
-// id is 0, nothing is entered, and free is when to ask again. With a limit of 0
-// only a cooldown closes the budget, and nothing is entered: see Note. The cost
-// does not depend on how much the log holds.
+// groupShare: a group takes one in so many of the free slots, so that no process holds
+// many that it does not need while others run out of them.
+const groupShare = 10
+
+// Charge enters a group of requests of the budget, before the first of them is sent,
+// if fewer than limit slots are occupied and no cooldown is on; it returns the entry's
+// id, and of how many requests it is: at most most, and a tenth of the free slots if
+// that is more than one. Otherwise id is 0, nothing is entered, and free is when to ask
+// again. With a limit of 0 only a cooldown closes the budget. The cost does not depend
+// on how much the log holds.
 //
-// A slot is occupied until span after the response; a request whose response
-// was never entered, because it is in flight or its process died, counts as
-// answered after unanswered.
+// The caller sends the first request at once, the others within life. A group's slots
+// are occupied until span after its last response; one whose last response was never
+// entered, because it is in flight or its process died, counts as sent as late as
+// possible and answered after unanswered.
 //
-// answered maps earlier entries to the time of their response; they are entered
+// answered maps earlier entries to the time of their last response; they are entered
 // in the same transaction.
 //
 // A clock that is set back never frees a slot early: a time in the future is taken
@@ -31,8 +37,8 @@ const maxCooldown = 24 * time.Hour
 // the wait for the lock would put entries that others made during that wait into the
 // future. A clock that is set forward does free slots; nothing here could tell it
 // from time that passed.
-func (db *DB) Charge(ctx context.Context, budget string, limit int, now func() time.Time, span, unanswered time.Duration,
-	answered map[int64]time.Time) (id int64, free time.Time, err error) {
+func (db *DB) Charge(ctx context.Context, budget string, limit, most int, now func() time.Time,
+	life, span, unanswered time.Duration, answered map[int64]time.Time) (id int64, slots int, free time.Time, err error) {
 	err = db.tx(ctx, func(tx *sql.Tx) error {
 		if err := enterAnswers(ctx, tx, answered); err != nil {
 			return err
@@ -42,70 +48,46 @@ func (db *DB) Charge(ctx context.Context, budget string, limit int, now func() t
 		if err != nil {
 			return err
 		}
+		slots = most
+		if limit > 0 {
+			slots = max(1, min(most, (limit-taken)/groupShare))
+		}
 		if limit > 0 && taken >= limit {
 			if free, err = nextFree(ctx, tx, budget, taken, limit, span, unanswered); err != nil {
 				return err
 			}
 		}
-		if free = afterCooldown(free, cooldown, at); !free.IsZero() || limit == 0 {
+		if free = afterCooldown(free, cooldown, at); !free.IsZero() {
 			return nil
 		}
-		id, err = enterRequest(ctx, tx, budget, at)
+		if slots == 1 {
+			life = 0
+		}
+		res, err := tx.ExecContext(ctx, `INSERT INTO requests (budget, sent_at, lasts, slots) VALUES (?,?,?,?)`,
+			budget, ceilMicro(at.Add(life)), life.Microseconds(), slots)
+		if err != nil {
+			return err
+		}
+		id, err = res.LastInsertId()
 		return err
 	})
-	if err != nil {
-		return 0, time.Time{}, err
+	if err != nil || id == 0 {
+		return 0, 0, free, err
 	}
-	return id, free, nil
+	return id, slots, time.Time{}, nil
 }
 
-func enterRequest(ctx context.Context, tx *sql.Tx, budget string, sent time.Time) (id int64, err error) {
-	res, err := tx.ExecContext(ctx, `INSERT INTO requests (budget, sent_at) VALUES (?, ?)`, budget, ceilMicro(sent))
-	if err != nil {
-		return 0, err
-	}
-	return res.LastInsertId()
-}
-
-// Note enters requests that were not limited: count that were answered, the last
-// of them at done, as one entry, whose slots free together; and one for each
-// of sent, which have no answer yet. It returns the ids of the latter. As Charge does,
-// it enters the answers to earlier requests and drops what is older than span.
-func (db *DB) Note(ctx context.Context, budget string, now func() time.Time, span, unanswered time.Duration,
-	count int, done time.Time, sent []time.Time, answered map[int64]time.Time) (ids []int64, err error) {
-	err = db.tx(ctx, func(tx *sql.Tx) error {
-		if err := enterAnswers(ctx, tx, answered); err != nil {
+// Release frees n slots of an entry whose requests were never sent. An entry that was
+// answered keeps its slots.
+func (db *DB) Release(ctx context.Context, id int64, n int) error {
+	return db.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE requests SET slots = slots - ? WHERE id = ? AND done_at IS NULL`, n, id)
+		if err != nil {
 			return err
 		}
-		if _, _, err := expireSlots(ctx, tx, budget, now(), span, unanswered); err != nil {
-			return err
-		}
-		if count > 0 {
-			_, err := tx.ExecContext(ctx, `INSERT INTO requests (budget, sent_at, done_at, slots) VALUES (?1, ?2, ?2, ?3)`,
-				budget, ceilMicro(done), count)
-			if err != nil {
-				return err
-			}
-		}
-		for _, at := range sent {
-			id, err := enterRequest(ctx, tx, budget, at)
-			if err != nil {
-				return err
-			}
-			ids = append(ids, id)
-		}
-		return nil
+		_, err = tx.ExecContext(ctx, `DELETE FROM requests WHERE id = ? AND slots <= 0`, id)
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return ids, nil
-}
-
-// Release removes the entry of a request that was never sent. One that was
-// answered stays.
-func (db *DB) Release(ctx context.Context, id int64) error {
-	return db.exec(ctx, `DELETE FROM requests WHERE id = ? AND done_at IS NULL`, id)
 }
 
 // Occupied returns how many slots of the budget are occupied and stay so for
@@ -160,7 +142,8 @@ func expireSlots(ctx context.Context, tx *sql.Tx, budget string, now time.Time, 
 		at    int64
 	}{
 		{`UPDATE requests SET done_at = ?2 WHERE budget = ?1 AND done_at > ?2`, ceilMicro(now)},
-		{`UPDATE requests SET sent_at = ?2 WHERE budget = ?1 AND done_at IS NULL AND sent_at > ?2`, ceilMicro(now)},
+		{`UPDATE requests SET sent_at = ?2 + lasts WHERE budget = ?1 AND done_at IS NULL
+			AND sent_at > ?2 AND sent_at > ?2 + lasts`, ceilMicro(now)},
 		{`UPDATE cooldowns SET until = ?2 WHERE budget = ?1 AND until > ?2`, now.Add(maxCooldown).UnixMicro()},
 		{`DELETE FROM requests WHERE budget = ?1 AND done_at <= ?2`, expired.UnixMicro()},
 		{`DELETE FROM requests WHERE budget = ?1 AND done_at IS NULL AND sent_at <= ?2`, expired.Add(-unanswered).UnixMicro()},
@@ -252,7 +235,7 @@ func (db *DB) Usage(ctx context.Context, budget string, limit int, now time.Time
 			u.Slots = append(u.Slots, r.frees)
 		}
 	}, `
-		SELECT coalesce(min(done_at, ?3), min(sent_at, ?3) + ?1) + ?4 AS frees, slots
+		SELECT coalesce(min(done_at, ?3), min(sent_at, ?3 + lasts) + ?1) + ?4 AS frees, slots
 		FROM requests WHERE budget = ?5 AND frees > ?2 ORDER BY frees DESC LIMIT ?6`,
 		unanswered.Microseconds(), now.UnixMicro(), ceilMicro(now), span.Microseconds(), budget, limit)
 	slices.Reverse(u.Slots)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 const (
 	span       = time.Hour
 	unanswered = time.Minute
+	life       = time.Second // of a group
 )
 
 func at(d time.Duration) func() time.Time {
@@ -28,10 +30,10 @@ func at(d time.Duration) func() time.Time {
 // time since now (0: not refused).
 func charge(t *testing.T, db *state.DB, limit int, d time.Duration, answered map[int64]time.Time) (int64, time.Duration) {
 	t.Helper()
-	id, free, err := db.Charge(t.Context(), "b", limit, at(d), span, unanswered, answered)
+	id, slots, free, err := db.Charge(t.Context(), "b", limit, 1, at(d), life, span, unanswered, answered)
 	check(t, err)
-	if free.IsZero() != (id != 0) && limit > 0 {
-		t.Errorf("id %d with free %v", id, free)
+	if free.IsZero() != (id != 0) || (slots == 1) != (id != 0) {
+		t.Errorf("id %d of %d slots with free %v", id, slots, free)
 	}
 	if free.IsZero() {
 		return id, 0
@@ -61,12 +63,12 @@ func TestChargeSlots(t *testing.T) {
 	wantSlot(t, db, 2, time.Second)
 	wantFree(t, db, 2, 2*time.Second, unanswered+span)
 	check(t, db.Answered(t.Context(), map[int64]time.Time{first: now.Add(3*time.Second + time.Nanosecond)}))
-	wantFree(t, db, 2, 4*time.Second, 3*time.Second+time.Microsecond+span)                                 // rounded up
-	wantFree(t, db, 1, 4*time.Second, time.Second+unanswered+span)                                         // a lower limit waits for the second
-	wantFree(t, db, 2, 3*time.Second+span, 3*time.Second+time.Microsecond+span)                            // not a moment early
-	wantSlot(t, db, 2, 3*time.Second+span+time.Microsecond)                                                // not a moment late
-	wantFree(t, db, 2, 3*time.Second+span+2*time.Microsecond, time.Second+unanswered+span)                 // the second was never answered
-	if id, _, err := db.Charge(t.Context(), "c", 1, at(0), span, unanswered, nil); err != nil || id == 0 { // another budget has its own slots
+	wantFree(t, db, 2, 4*time.Second, 3*time.Second+time.Microsecond+span)                                             // rounded up
+	wantFree(t, db, 1, 4*time.Second, time.Second+unanswered+span)                                                     // a lower limit waits for the second
+	wantFree(t, db, 2, 3*time.Second+span, 3*time.Second+time.Microsecond+span)                                        // not a moment early
+	wantSlot(t, db, 2, 3*time.Second+span+time.Microsecond)                                                            // not a moment late
+	wantFree(t, db, 2, 3*time.Second+span+2*time.Microsecond, time.Second+unanswered+span)                             // the second was never answered
+	if id, _, _, err := db.Charge(t.Context(), "c", 1, 1, at(0), life, span, unanswered, nil); err != nil || id == 0 { // another budget has its own slots
 		t.Errorf("another budget: id %d, %v", id, err)
 	}
 }
@@ -75,10 +77,10 @@ func TestChargeSlots(t *testing.T) {
 // for one budget alone.
 func TestBudgetsExpireApart(t *testing.T) {
 	db := open(t, t.TempDir())
-	_, _, err := db.Charge(t.Context(), "slow", 1, at(0), span, time.Hour, nil)
+	_, _, _, err := db.Charge(t.Context(), "slow", 1, 1, at(0), life, span, time.Hour, nil)
 	check(t, err)
 	wantSlot(t, db, 1, span+30*time.Minute)
-	_, free, err := db.Charge(t.Context(), "slow", 1, at(span+30*time.Minute), span, time.Hour, nil)
+	_, _, free, err := db.Charge(t.Context(), "slow", 1, 1, at(span+30*time.Minute), life, span, time.Hour, nil)
 	if want := now.Add(2 * time.Hour); err != nil || !free.Equal(want) {
 		t.Errorf("the slow budget is free at %v, want %v; %v", free, want, err)
 	}
@@ -140,10 +142,10 @@ func TestChargeTakesTheTimeUnderTheLock(t *testing.T) {
 	_, err := other.Exec("PRAGMA busy_timeout = 0")
 	check(t, err)
 	var refused error
-	_, _, err = db.Charge(t.Context(), "b", 1, func() time.Time {
+	_, _, _, err = db.Charge(t.Context(), "b", 1, 1, func() time.Time {
 		_, refused = other.Exec("INSERT INTO requests (budget, sent_at) VALUES ('b', 1)")
 		return now
-	}, span, unanswered, nil)
+	}, life, span, unanswered, nil)
 	check(t, err)
 	if refused == nil || !strings.Contains(refused.Error(), "locked") {
 		t.Errorf("another process wrote meanwhile: %v", refused)
@@ -163,9 +165,7 @@ func TestCooldown(t *testing.T) {
 	wantFree(t, db, 3, 0, 5*time.Minute)
 	wantFree(t, db, 0, 0, 5*time.Minute) // without a limit too
 	wantSlot(t, db, 3, 5*time.Minute)
-	if id, free := charge(t, db, 0, 5*time.Minute, nil); id != 0 || free != 0 {
-		t.Errorf("without a limit: id %d, refused until %v", id, free)
-	}
+	wantSlot(t, db, 0, 5*time.Minute)
 	check(t, db.Cooldown(t.Context(), "b", time.Time{}, 0))
 	if until, step, err := db.Throttles(t.Context(), "b"); err != nil || step != 0 || !until.IsZero() {
 		t.Errorf("after opening: until %v, step %d, %v", until, step, err)
@@ -219,9 +219,9 @@ func TestChargeFailsWhole(t *testing.T) {
 	id := wantSlot(t, db, 5, 0)
 	_, err := raw(t, dir).Exec("CREATE TRIGGER no BEFORE INSERT ON requests BEGIN SELECT raise(ABORT, 'no'); END")
 	check(t, err)
-	got, free, err := db.Charge(t.Context(), "b", 5, at(time.Second), span, unanswered, map[int64]time.Time{id: now.Add(time.Second)})
-	if err == nil || got != 0 || !free.IsZero() {
-		t.Errorf("id %d, free %v, %v", got, free, err)
+	got, slots, free, err := db.Charge(t.Context(), "b", 5, 1, at(time.Second), life, span, unanswered, map[int64]time.Time{id: now.Add(time.Second)})
+	if err == nil || got != 0 || slots != 0 || !free.IsZero() {
+		t.Errorf("id %d of %d slots, free %v, %v", got, slots, free, err)
 	}
 	wantMessage(t, err, filepath.Join(dir, state.FileName))
 	u, err := db.Usage(t.Context(), "b", 1_000, now.Add(time.Second), span, unanswered)
@@ -248,20 +248,15 @@ func TestLogAgrees(t *testing.T) {
 			}
 			switch rapid.IntRange(0, 5).Draw(rt, "event") {
 			case 0:
-				count := rapid.IntRange(0, 4).Draw(rt, "count")
-				sent := []time.Time{clock, clock.Add(-time.Second)}[:rapid.IntRange(0, 2).Draw(rt, "open")]
-				ids, err := db.Note(t.Context(), "b", ask, span, unanswered, count, clock.Add(-time.Minute), sent, answered)
-				check(t, err)
-				if len(ids) != len(sent) {
-					rt.Fatalf("%d ids of %d requests", len(ids), len(sent))
-				}
-				open = append(open, ids...)
-			case 1:
-				if len(open) > 0 {
-					check(t, db.Release(t.Context(), open[len(open)-1]))
-					open = open[:len(open)-1]
-				}
 				check(t, db.Answered(t.Context(), answered))
+				id, _, _, err := db.Charge(t.Context(), "b", 0, rapid.IntRange(1, 4).Draw(rt, "most"), ask, life, span, unanswered, nil)
+				check(t, err)
+				open = append(open, id)
+			case 1:
+				check(t, db.Answered(t.Context(), answered))
+				if len(open) > 0 {
+					check(t, db.Release(t.Context(), open[len(open)-1], rapid.IntRange(1, 4).Draw(rt, "given back")))
+				}
 			case 2:
 				clock = clock.Add(-time.Duration(rapid.Int64Range(0, int64(2*span)).Draw(rt, "set back")))
 				fallthrough
@@ -285,7 +280,7 @@ func TestLogAgrees(t *testing.T) {
 				if taken != want {
 					rt.Fatalf("%d slots are occupied for longer than %v, the log holds %v", taken, soon, u.Slots)
 				}
-				id, free, err := db.Charge(t.Context(), "b", limit, ask, span, unanswered, nil)
+				id, _, free, err := db.Charge(t.Context(), "b", limit, 1, ask, life, span, unanswered, nil)
 				check(t, err)
 				if want := u.Free(limit, clock); !free.Equal(want) || (id == 0) != !want.IsZero() {
 					rt.Fatalf("limit %d at %v: entry %d, free at %v; the log says %v, of %v", limit, clock, id, free, want, u.Slots)
@@ -298,44 +293,62 @@ func TestLogAgrees(t *testing.T) {
 	})
 }
 
-// TestNoteGroups: requests without a limit take few entries, and a limit counts each
-// of them.
-func TestNoteGroups(t *testing.T) {
+// group charges most requests at now + d and returns the entry and its slots.
+func group(t *testing.T, db *state.DB, limit, most int, d time.Duration) (id int64, slots int) {
+	t.Helper()
+	id, slots, _, err := db.Charge(t.Context(), "b", limit, most, at(d), life, span, unanswered, nil)
+	check(t, err)
+	return id, slots
+}
+
+// TestGroups: a group takes one entry; its slots count, each of them, from its last
+// response on, or from the last moment at which it can have been sent.
+func TestGroups(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
-	ids, err := db.Note(t.Context(), "b", at(time.Second), span, unanswered, 1000, now, []time.Time{now}, nil)
-	check(t, err)
-	if entries := rows(t, dir); entries != 2 || len(ids) != 1 {
-		t.Errorf("%d entries, ids %v", entries, ids)
+	id, slots := group(t, db, 0, 1000, 0)
+	if n := rows(t, dir); n != 1 || slots != 1000 {
+		t.Errorf("%d entries, %d slots", n, slots)
 	}
-	wantFree(t, db, 1001, time.Second, span)
-	wantFree(t, db, 1, time.Second, unanswered+span)
-	_, err = db.Note(t.Context(), "b", at(2*time.Second), span, unanswered, 0, time.Time{}, nil, map[int64]time.Time{ids[0]: now.Add(2 * time.Second)})
-	check(t, err)
-	wantFree(t, db, 1, 2*time.Second, 2*time.Second+span)
-	// What is older than the span is dropped, by the next group too.
-	_, err = db.Note(t.Context(), "b", at(2*span), span, unanswered, 7, now.Add(2*span), nil, nil)
-	check(t, err)
-	if entries := rows(t, dir); entries != 1 {
-		t.Errorf("%d entries after two hours", entries)
+	wantFree(t, db, 1000, 0, life+unanswered+span)
+	wantFree(t, db, 1, life, life+unanswered+span)
+	wantSlot(t, db, 1001, life)
+	check(t, db.Answered(t.Context(), map[int64]time.Time{id: now.Add(life)}))
+	wantFree(t, db, 1001, 2*life, life+span)
+	// What is older than the span is dropped.
+	wantSlot(t, db, 1, 2*span)
+	if n := rows(t, dir); n != 1 {
+		t.Errorf("%d entries after two hours", n)
 	}
 }
 
-// TestNoteFailsWhole: an error leaves no entry and no answer.
-func TestNoteFailsWhole(t *testing.T) {
-	dir := t.TempDir()
-	db := open(t, dir)
-	id := wantSlot(t, db, 5, 0)
-	_, err := raw(t, dir).Exec("CREATE TRIGGER no BEFORE INSERT ON requests WHEN NEW.done_at IS NULL BEGIN SELECT raise(ABORT, 'no'); END")
-	check(t, err)
-	ids, err := db.Note(t.Context(), "b", at(time.Second), span, unanswered, 3, now, []time.Time{now}, map[int64]time.Time{id: now})
-	if err == nil || ids != nil {
-		t.Errorf("ids %v, %v", ids, err)
+// TestGroupsShrink: a group takes a tenth of what is free, and always one slot.
+func TestGroupsShrink(t *testing.T) {
+	db, taken := open(t, t.TempDir()), 0
+	for taken < 1000 {
+		_, slots := group(t, db, 1000, 50, 0)
+		if want := max(1, min(50, (1000-taken)/10)); slots != want {
+			t.Fatalf("%d slots of %d that are free, want %d", slots, 1000-taken, want)
+		}
+		taken += slots
 	}
-	wantMessage(t, err, filepath.Join(dir, state.FileName))
-	u, err := db.Usage(t.Context(), "b", 1_000, now, span, unanswered)
-	if want := now.Add(unanswered + span); err != nil || len(u.Slots) != 1 || !u.Slots[0].Equal(want) {
-		t.Errorf("slots %v, %v; want one at %v", u.Slots, err, want)
+	if id, slots := group(t, db, 1000, 50, 0); id != 0 || slots != 0 {
+		t.Errorf("entry %d with %d slots of none", id, slots)
+	}
+}
+
+// TestGroupAfterTheClockWasSetBack: it counts as entered now, and may be sent for as
+// long as before.
+func TestGroupAfterTheClockWasSetBack(t *testing.T) {
+	for _, back := range []time.Duration{0, time.Millisecond, time.Hour} {
+		db := open(t, t.TempDir())
+		group(t, db, 0, 5, 0)
+		u, err := db.Usage(t.Context(), "b", 1, now.Add(-back), span, unanswered)
+		check(t, err)
+		if want := now.Add(life + unanswered + span - back); len(u.Slots) != 1 || !u.Slots[0].Equal(want) {
+			t.Errorf("set back %v: slots %v, want one at %v", back, u.Slots, want)
+		}
+		wantFree(t, db, 1, -back, life+unanswered+span-back)
 	}
 }
 
@@ -344,11 +357,15 @@ func TestRelease(t *testing.T) {
 	never, answered := wantSlot(t, db, 2, 0), wantSlot(t, db, 2, 0)
 	check(t, db.Answered(t.Context(), map[int64]time.Time{answered: now}))
 	for range 2 { // once more frees nothing more
-		check(t, db.Release(t.Context(), never))
-		check(t, db.Release(t.Context(), answered))
+		check(t, db.Release(t.Context(), never, 1))
+		check(t, db.Release(t.Context(), answered, 1))
 	}
 	wantSlot(t, db, 2, 0)
 	wantFree(t, db, 2, 0, span)
+	id, _ := group(t, db, 0, 5, 0)
+	check(t, db.Release(t.Context(), id, 3)) // of 7, 4 are left
+	wantFree(t, db, 4, 0, span)
+	wantSlot(t, db, 5, 0)
 }
 
 // TestOccupiedAfterTheClockWasSetBack: a caller that does not charge gets the budget
@@ -374,9 +391,8 @@ func TestOccupiedAfterTheClockWasSetBack(t *testing.T) {
 func TestUsageIsBounded(t *testing.T) {
 	db := open(t, t.TempDir())
 	for i, count := range []int{1 << 40, 3} {
-		done := now.Add(time.Duration(i) * time.Second)
-		_, err := db.Note(t.Context(), "b", at(time.Minute), span, unanswered, count, done, nil, nil)
-		check(t, err)
+		id, _ := group(t, db, 0, count, time.Duration(i)*time.Second)
+		check(t, db.Answered(t.Context(), map[int64]time.Time{id: now.Add(time.Duration(i) * time.Second)}))
 	}
 	u, err := db.Usage(t.Context(), "b", 1_000, now.Add(time.Minute), span, unanswered)
 	check(t, err)
@@ -447,28 +463,50 @@ func rows(t *testing.T, dir string) (n int) {
 }
 
 // BenchmarkCharge charges and answers with so many entries of the last hour in the
-// log. The disk's part is the same for all of them.
+// log, one request at a time and in groups, from so many processes. The disk's part is
+// the same for all of them.
 func BenchmarkCharge(b *testing.B) {
-	for _, entries := range []int{0, 10_000, 100_000} {
-		b.Run(fmt.Sprint(entries), func(b *testing.B) {
-			dir := b.TempDir()
-			db, err := state.Open(dir)
-			if err != nil {
-				b.Fatal(err)
+	for _, entries := range []int{90, 10_000, 100_000} {
+		for _, processes := range []int{1, 4} {
+			for _, most := range []int{1, 1000} {
+				b.Run(fmt.Sprintf("entries=%d/processes=%d/most=%d", entries, processes, most), func(b *testing.B) {
+					benchmarkCharge(b, entries, processes, most)
+				})
 			}
-			defer db.Close()
+		}
+	}
+}
+
+func benchmarkCharge(b *testing.B, entries, processes, most int) {
+	dir := b.TempDir()
+	var turns, all sync.WaitGroup
+	turns.Add(1)
+	for i := range processes {
+		db, err := state.Open(dir)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer db.Close()
+		if i == 0 {
 			fill(b, dir, entries)
-			at, answered := now, map[int64]time.Time{}
-			for b.Loop() {
-				at = at.Add(time.Millisecond)
-				id, free, err := db.Charge(b.Context(), "b", 1_000_000, func() time.Time { return at }, span, unanswered, answered)
+		}
+		all.Go(func() {
+			turns.Wait()
+			answered := map[int64]time.Time{}
+			for n := 0; n < b.N/processes; {
+				id, slots, free, err := db.Charge(b.Context(), "b", 1<<40, most, at(time.Millisecond), life, span, unanswered, answered)
 				if err != nil || !free.IsZero() {
-					b.Fatal(free, err)
+					b.Error(free, err)
+					return
 				}
-				answered = map[int64]time.Time{id: at}
+				answered = map[int64]time.Time{id: now}
+				n += slots
 			}
 		})
 	}
+	b.ResetTimer()
+	turns.Done()
+	all.Wait()
 }
 
 // fill enters n requests of the last half hour, one in ten of them unanswered.
