@@ -137,8 +137,10 @@ func (b *Budget) giveBack(ctx context.Context) error {
 	b.mu.Lock()
 	g := b.group
 	n := g.left
-	g.left = 0
-	b.settle(g)
+	if n > 0 {
+		g.left = 0
+		b.settle(g)
+	}
 	b.mu.Unlock()
 	if n == 0 {
 		return nil

@@ -199,7 +199,8 @@ func TestGroupOfAnOldEntry(t *testing.T) {
 func TestGroupInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := openStore(t), &service{conn: made}
-		b, sent := grown(t, 300, store, svc)
+		b, sent := grown(t, 400, store, svc)
+		wantStatus(t, b, 200)
 		svc.back = timeout / 2
 		done := make(chan struct{})
 		go func() {
@@ -209,12 +210,12 @@ func TestGroupInFlight(t *testing.T) {
 		synctest.Wait()
 		svc.back = 0
 		wantStatus(t, b, 200)
-		check(t, b.Flush(t.Context())) // gives the third slot back
+		check(t, b.Flush(t.Context())) // gives the fourth slot back
 		held := time.Second + timeout + budget.Span
-		wantSlots(t, store, append(slices.Repeat([]time.Duration{budget.Span}, sent), held, held)...)
+		wantSlots(t, store, append(slices.Repeat([]time.Duration{budget.Span}, sent), held, held, held)...)
 		<-done
 		check(t, b.Flush(t.Context()))
-		wantSlots(t, store, append(slices.Repeat([]time.Duration{budget.Span - timeout/2}, sent), budget.Span, budget.Span)...)
+		wantSlots(t, store, append(slices.Repeat([]time.Duration{budget.Span - timeout/2}, sent), budget.Span, budget.Span, budget.Span)...)
 	})
 }
 
@@ -244,6 +245,8 @@ func TestGroupIsGivenBack(t *testing.T) {
 				if n := occupied(t, store); n != want {
 					t.Errorf("%d slots are taken by %d requests", n, want)
 				}
+				check(t, b.Flush(t.Context()))
+				wantSlots(t, store, slices.Repeat([]time.Duration{budget.Span}, want)...)
 			})
 		})
 	}

@@ -76,6 +76,9 @@ func TestRoomInAGroup(t *testing.T) {
 		for _, b := range []*budget.Budget{b, other} {
 			wantRoom(t, b, 1000-sent-4, true)
 		}
+		wantStatus(t, b, 200)
+		time.Sleep(2 * budget.Span) // what is left of a group is free for all
+		wantRoom(t, b, 1000, true)
 	})
 }
 
