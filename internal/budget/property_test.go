@@ -77,7 +77,7 @@ func TestNeverMoreThanLimitInAnyHour(t *testing.T) {
 		events int
 	}{
 		"alone":     {rapid.IntRange(1, 6), 40},
-		"in groups": {rapid.SampledFrom([]int{200, 400}), 8},
+		"in groups": {rapid.SampledFrom([]int{200, 300}), 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
