@@ -13,9 +13,9 @@ import (
 // service or the clock says.
 const maxCooldown = 24 * time.Hour
 
-// groupShare: a group takes one in so many of the free slots, so that no process holds
+// freeShare: a group takes one in so many of the free slots, so that no process holds
 // many that it does not need while others run out of them.
-const groupShare = 10
+const freeShare = 10
 
 // Charge enters a group of requests of the budget, before the first of them is sent,
 // if fewer than limit slots are occupied and no cooldown is on; it returns the entry's
@@ -50,7 +50,7 @@ func (db *DB) Charge(ctx context.Context, budget string, limit, most int, now fu
 		}
 		slots = most
 		if limit > 0 {
-			slots = max(1, min(most, (limit-taken)/groupShare))
+			slots = max(1, min(most, (limit-taken)/freeShare))
 		}
 		if limit > 0 && taken >= limit {
 			if free, err = nextFree(ctx, tx, budget, taken, limit, span, unanswered); err != nil {
