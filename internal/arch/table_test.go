@@ -27,7 +27,7 @@ var allowed = map[string][]string{
 
 	"internal/spool": {"internal/analytics", "internal/archive", "internal/durable"},
 
-	"internal/state": {"internal/analytics", "internal/jobs/journal"},
+	"internal/state": {"internal/analytics", "internal/durable", "internal/jobs/journal"},
 
 	"sinks/clickhouse": {"internal/analytics", "internal/archive", "internal/clock", "sinks"},
 
