@@ -150,6 +150,12 @@ func (d *decoder) totals() analytics.Totals {
 	return analytics.Totals{Human: int64(d.uvarint()), AI: int64(d.uvarint()), Total: int64(d.uvarint())}
 }
 
+func (d *decoder) row() analytics.Row {
+	path := d.take(d.uvarint())
+	t := d.totals()
+	return analytics.Row{Path: path, Human: t.Human, AI: t.AI, Total: t.Total}
+}
+
 // rows reads rows to the end of the payload.
 func (d *decoder) rows(into []analytics.Row) ([]analytics.Row, error) {
 	n := d.uvarint()
@@ -157,9 +163,7 @@ func (d *decoder) rows(into []analytics.Row) ([]analytics.Row, error) {
 		return into, errTorn
 	}
 	for i := uint64(0); i < n && !d.bad; i++ {
-		path := d.take(d.uvarint())
-		t := d.totals()
-		into = append(into, analytics.Row{Path: path, Human: t.Human, AI: t.AI, Total: t.Total})
+		into = append(into, d.row())
 	}
 	if d.bad || d.s != "" {
 		return into, errTorn

@@ -3,7 +3,7 @@ package spool
 import (
 	"bufio"
 	"cmp"
-	"container/heap"
+	"encoding/binary"
 	"errors"
 	"io"
 	"iter"
@@ -32,48 +32,68 @@ type sorter struct {
 	// sorted and spilled to the file.
 	runRows, runBytes int
 
-	held []arrival
+	held []analytics.Row
 	size int // bytes of paths held
-	file *os.File
-	runs []section
+	// common is what all paths begin with, those in the runs too.
+	common string
+	places []place
+	file   *os.File
+	runs   []section
 }
 
 type section struct{ from, to int64 }
 
-// arrival is a row and its place among those held: an unstable sort that compares places
-// is three times as fast as a stable one.
-type arrival struct {
-	row analytics.Row
-	seq int
+// place is where a row is among those held, and the key of its path.
+type place struct {
+	key uint64
+	at  int
+}
+
+// key returns the 8 bytes of path after what all paths begin with. As a number, it sorts
+// as the path does, as far as it reaches, so that few comparisons need the paths.
+func (s *sorter) key(path string) uint64 {
+	var b [8]byte
+	copy(b[:], path[len(s.common):])
+	return binary.BigEndian.Uint64(b[:])
 }
 
 func (s *sorter) add(rows []analytics.Row) error {
+	if len(s.held) == 0 && len(s.runs) == 0 && len(rows) > 0 {
+		s.common = strings.Clone(rows[0].Path) // the page need not be kept
+	}
+	for _, r := range rows {
+		for !strings.HasPrefix(r.Path, s.common) {
+			s.common = s.common[:len(s.common)-1]
+		}
+		s.size += len(r.Path)
+	}
 	if cap(s.held)-len(s.held) < len(rows) {
 		s.held = slices.Grow(s.held, max(len(rows), len(s.held))) // append alone would grow by a quarter
 	}
-	for _, r := range rows {
-		s.held = append(s.held, arrival{r, len(s.held)})
-		s.size += len(r.Path)
-	}
+	s.held = append(s.held, rows...)
 	if len(s.held) < s.runRows && s.size < s.runBytes {
 		return nil
 	}
 	return s.spill()
 }
 
-// sortHeld returns the rows held by path, those of one path in the order they came.
-func (s *sorter) sortHeld() []analytics.Row {
-	slices.SortFunc(s.held, func(a, b arrival) int {
-		if c := strings.Compare(a.row.Path, b.row.Path); c != 0 {
+// sortHeld returns the places of the rows held by path, those of one path in the order
+// they came. They are valid until the next call.
+func (s *sorter) sortHeld() []place {
+	s.places = slices.Grow(s.places[:0], len(s.held))
+	for i, row := range s.held {
+		s.places = append(s.places, place{s.key(row.Path), i})
+	}
+	slices.SortFunc(s.places, func(a, b place) int {
+		if a.key != b.key {
+			return cmp.Compare(a.key, b.key)
+		}
+		if c := strings.Compare(s.held[a.at].Path, s.held[b.at].Path); c != 0 {
 			return c
 		}
-		return cmp.Compare(a.seq, b.seq)
+		return cmp.Compare(a.at, b.at)
 	})
-	rows := make([]analytics.Row, len(s.held))
-	for i, a := range s.held {
-		rows[i] = a.row
-	}
-	return rows
+	return s.places
 }
 
 // spill writes the rows held as one run, in blocks. After an error the sorter is useless
@@ -88,17 +108,20 @@ func (s *sorter) spill() error {
 	}
 	w := bufio.NewWriterSize(s.file, 1<<16)
 	var record []byte
+	block := make([]analytics.Row, 0, blockRows)
 	for rest := s.sortHeld(); len(rest) > 0; {
-		n, bytes := 1, len(rest[0].Path)
-		for n < min(blockRows, len(rest)) && bytes+len(rest[n].Path) <= blockBytes {
-			bytes += len(rest[n].Path)
-			n++
+		block = block[:0]
+		for bytes := 0; len(rest) > 0 && len(block) < blockRows; rest = rest[1:] {
+			row := s.held[rest[0].at]
+			if bytes += len(row.Path); len(block) > 0 && bytes > blockBytes {
+				break
+			}
+			block = append(block, row)
 		}
-		record = appendRows(newRecord(record, kindRows), rest[:n])
+		record = appendRows(newRecord(record, kindRows), block)
 		if err := writeRecord(w, record); err != nil {
 			return err
 		}
-		rest = rest[n:]
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -162,15 +185,15 @@ func (s *sorter) sorted(duplicates *int) iter.Seq2[analytics.Row, error] {
 // merge returns the runs and the rows held as one ordered source; of equal
 // paths the one of the earlier run comes first.
 func (s *sorter) merge() (*merger, error) {
-	m := &merger{}
+	m := &merger{sorter: s}
 	for i, run := range s.runs {
 		r := bufio.NewReaderSize(io.NewSectionReader(s.file, run.from, run.to-run.from), readBuffer)
 		m.sources = append(m.sources, &source{order: i, r: r})
 	}
-	m.sources = append(m.sources, &source{order: len(s.runs), block: s.sortHeld()})
+	m.sources = append(m.sources, &source{order: len(s.runs), places: s.sortHeld()})
 	live := m.sources[:0]
 	for _, src := range m.sources {
-		ok, err := src.fill(m)
+		ok, err := src.next(m)
 		if err != nil {
 			return nil, err
 		}
@@ -179,60 +202,89 @@ func (s *sorter) merge() (*merger, error) {
 		}
 	}
 	m.sources = live
-	heap.Init(m)
+	for i := range slices.Backward(m.sources) {
+		m.down(i)
+	}
 	return m, nil
 }
 
-// source is one sorted run: blocks that are read when needed, or only the rows held.
+// source is one sorted run, or the rows held: its next row, and how to get the others.
 type source struct {
 	order int
-	block []analytics.Row
-	at    int
-	r     *bufio.Reader
+	row   analytics.Row
+	key   uint64
+
+	places []place // of a run nil
+	r      *bufio.Reader
+	block  decoder
+	left   uint64 // rows in block
 }
 
-// fill makes sure that block has a row; false at the end of the run.
-func (s *source) fill(m *merger) (bool, error) {
-	if s.at < len(s.block) {
+// next takes the next row; false at the end of the source.
+func (s *source) next(m *merger) (bool, error) {
+	if s.r == nil {
+		if len(s.places) == 0 {
+			return false, nil
+		}
+		s.row, s.key = m.sorter.held[s.places[0].at], s.places[0].key
+		s.places = s.places[1:]
 		return true, nil
 	}
-	if s.r == nil {
-		return false, nil
+	if s.left == 0 {
+		payload, err := readRecord(s.r, m.buf)
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if payload[0] != kindRows {
+			return false, errTorn
+		}
+		m.buf, s.block = payload, decoder{s: string(payload[1:])}
+		s.left = s.block.uvarint()
 	}
-	payload, err := readRecord(s.r, m.buf)
-	if errors.Is(err, io.EOF) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if payload[0] != kindRows {
+	s.row = s.block.row()
+	s.left--
+	if s.block.bad || !strings.HasPrefix(s.row.Path, m.sorter.common) {
 		return false, errTorn
 	}
-	m.buf, s.at = payload[:0], 0
-	s.block, err = (&decoder{s: string(payload[1:])}).rows(s.block[:0])
-	return len(s.block) > 0, err
+	s.key = m.sorter.key(s.row.Path)
+	return true, nil
+}
+
+func (s *source) before(other *source) bool {
+	if s.key != other.key {
+		return s.key < other.key
+	}
+	if c := strings.Compare(s.row.Path, other.row.Path); c != 0 {
+		return c < 0
+	}
+	return s.order < other.order
 }
 
 // merger is a heap of sources.
 type merger struct {
+	sorter  *sorter
 	sources []*source
 	buf     []byte // reused for each record
 }
 
-func (m *merger) Len() int { return len(m.sources) }
-func (m *merger) Less(i, j int) bool {
-	a, b := m.sources[i], m.sources[j]
-	if c := strings.Compare(a.block[a.at].Path, b.block[b.at].Path); c != 0 {
-		return c < 0
+// down moves source i down to where it belongs.
+func (m *merger) down(i int) {
+	for {
+		first := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(m.sources); child++ {
+			if m.sources[child].before(m.sources[first]) {
+				first = child
+			}
+		}
+		if first == i {
+			return
+		}
+		m.sources[i], m.sources[first] = m.sources[first], m.sources[i]
+		i = first
 	}
-	return a.order < b.order
-}
-func (m *merger) Swap(i, j int) { m.sources[i], m.sources[j] = m.sources[j], m.sources[i] }
-func (m *merger) Push(any)      {}
-func (m *merger) Pop() any {
-	m.sources = m.sources[:len(m.sources)-1]
-	return nil
 }
 
 func (m *merger) next() (analytics.Row, error) {
@@ -240,16 +292,17 @@ func (m *merger) next() (analytics.Row, error) {
 		return analytics.Row{}, io.EOF
 	}
 	top := m.sources[0]
-	row := top.block[top.at]
-	top.at++
-	ok, err := top.fill(m)
+	row := top.row
+	ok, err := top.next(m)
 	if err != nil {
 		return row, err
 	}
-	if ok {
-		heap.Fix(m, 0)
-	} else {
-		heap.Pop(m)
+	if !ok {
+		last := len(m.sources) - 1
+		m.sources[0], m.sources = m.sources[last], m.sources[:last]
+	}
+	if len(m.sources) > 0 {
+		m.down(0)
 	}
 	return row, nil
 }
