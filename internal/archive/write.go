@@ -25,8 +25,8 @@ const (
 
 	// A row group ends at the first of these limits. Together they bound the
 	// memory of the writer and, with long paths, of readers.
-	groupRows  = 131_072
-	groupBytes = 4 << 20
+	groupRows  = 65_536
+	groupBytes = 2 << 20
 
 	// outputBytes is how much of a file is gathered for one write.
 	outputBytes = 256 << 10
@@ -81,20 +81,69 @@ func Encode(rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (*File
 	return f, nil
 }
 
-// encode encodes a visitors file, and completes its footer.
+// encode encodes a visitors file, and completes its footer. It encodes while the next rows
+// are read.
 func encode(w *file.Writer, rows iter.Seq2[analytics.Row, error], foot *Footer) error {
 	enc := newEncoder(w, foot.Revision)
 	defer enc.release()
-	for row, err := range rows {
-		if err != nil {
-			return err
+	for batch, err := range ahead(rows) {
+		for _, row := range batch {
+			if err := enc.add(row); err != nil {
+				return err
+			}
 		}
-		if err := enc.add(row); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	foot.Rows, foot.Checksum, foot.Visitors = enc.rows, enc.sum.String(), true
 	return enc.finish(foot.Revision)
+}
+
+// ahead yields rows in batches, which are valid until the next one. It reads the next
+// batch while the consumer works on this one.
+func ahead(rows iter.Seq2[analytics.Row, error]) iter.Seq2[[]analytics.Row, error] {
+	type batch struct {
+		rows []analytics.Row
+		err  error
+	}
+	return func(yield func([]analytics.Row, error) bool) {
+		full, used, stop := make(chan batch), make(chan []analytics.Row, 2), make(chan struct{})
+		var reader sync.WaitGroup
+		defer reader.Wait()
+		defer close(stop)
+		used <- nil
+		used <- nil
+		reader.Go(func() {
+			defer close(full)
+			next := batch{rows: (<-used)[:0]}
+			send := func() bool {
+				select {
+				case full <- next:
+					next.rows = (<-used)[:0]
+					return true
+				case <-stop:
+					return false
+				}
+			}
+			for row, err := range rows {
+				if next.err = err; err != nil {
+					break
+				}
+				next.rows = append(next.rows, row)
+				if len(next.rows) == batchRows && !send() {
+					return
+				}
+			}
+			send()
+		})
+		for b := range full {
+			if !yield(b.rows, b.err) {
+				return
+			}
+			used <- b.rows
+		}
+	}
 }
 
 // WriteTotals writes the totals file of rev to a new file at path, on the terms
