@@ -126,7 +126,7 @@ func TestRowGroupsEndAtBothLimits(t *testing.T) {
 		groups int
 	}{
 		"rows":  {groupRows + 1, func(i int) string { return fmt.Sprintf("/%07d", i) }, 2},
-		"bytes": {2000, func(i int) string { return fmt.Sprintf("/%s%07d", long, i) }, 4},
+		"bytes": {2000, func(i int) string { return fmt.Sprintf("/%s%07d", long, i) }, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "w")
