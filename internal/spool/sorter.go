@@ -21,7 +21,7 @@ const (
 	blockBytes = 64 << 10
 	// readBuffer is for one run in a merge: enough for the head of a record, as longer
 	// reads bypass it.
-	readBuffer = 1 << 10
+	readBuffer = 2 * recordHead
 )
 
 // sorter sorts rows by path in bounded memory: sorted runs in one temporary
@@ -67,8 +67,8 @@ func (s *sorter) add(rows []analytics.Row) error {
 		}
 		s.size += len(r.Path)
 	}
-	if cap(s.held)-len(s.held) < len(rows) {
-		s.held = slices.Grow(s.held, max(len(rows), len(s.held))) // append alone would grow by a quarter
+	if cap(s.held)-len(s.held) < len(rows) { // append alone would grow by a quarter, far beyond a run at last
+		s.held = slices.Grow(s.held, max(len(rows), min(len(s.held), s.runRows-len(s.held))))
 	}
 	s.held = append(s.held, rows...)
 	if len(s.held) < s.runRows && s.size < s.runBytes {
