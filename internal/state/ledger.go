@@ -67,20 +67,22 @@ func (db *DB) Entries(ctx context.Context) ([]Entry, error) {
 // revision again changes nothing, so it can be repeated after a crash. A window that
 // was read is no longer set aside.
 func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
-	return db.tx(ctx, func(tx *sql.Tx) error {
-		if err := insertRevision(ctx, tx, rev, prov); err != nil {
+	return db.tx(ctx, func(tx *sql.Tx) error { return record(ctx, tx, rev, prov, sinks) })
+}
+
+func record(ctx context.Context, tx *sql.Tx, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
+	if err := insertRevision(ctx, tx, rev, prov); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM set_aside`+ofWindow, windowOf(rev.Key)...); err != nil {
+		return err
+	}
+	for _, sink := range sinks {
+		if err := owe(ctx, tx, rev, sink); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM set_aside`+ofWindow, windowOf(rev.Key)...); err != nil {
-			return err
-		}
-		for _, sink := range sinks {
-			if err := owe(ctx, tx, rev, sink); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 func insertRevision(ctx context.Context, tx *sql.Tx, r analytics.Revision, p analytics.Provenance) error {
@@ -101,20 +103,37 @@ func owe(ctx context.Context, tx *sql.Tx, r analytics.Revision, sink string) err
 // Committed enters that sink has the revision since at, and counts the window
 // and its rows; a repetition is not counted twice.
 func (db *DB) Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error {
+	return db.tx(ctx, func(tx *sql.Tx) error { return committed(ctx, tx, rev, sink, at) })
+}
+
+func committed(ctx context.Context, tx *sql.Tx, rev analytics.Revision, sink string, at time.Time) error {
+	if err := owe(ctx, tx, rev, sink); err != nil {
+		return err
+	}
+	first, err := changed(tx.ExecContext(ctx, `
+		UPDATE deliveries SET committed_at = ?5`+ofWindow+` AND revision = ?6 AND sink = ?7 AND committed_at IS NULL`,
+		windowOf(rev.Key, at.UnixMicro(), rev.Number, sink)...))
+	if err != nil || !first {
+		return err
+	}
+	return addAll(ctx, tx, []Count{
+		{"windows_committed_total", Labels("project", rev.Project, "sink", sink), 1},
+		{"rows_written_total", Labels("sink", sink), max(rev.Rows, 0)},
+	})
+}
+
+// Loaded records revisions that a sink has committed and nobody fetched, all or none.
+func (db *DB) Loaded(ctx context.Context, revs []analytics.Revision, sink string, at time.Time) error {
 	return db.tx(ctx, func(tx *sql.Tx) error {
-		if err := owe(ctx, tx, rev, sink); err != nil {
-			return err
+		for _, rev := range revs {
+			if err := record(ctx, tx, rev, analytics.Provenance{}, nil); err != nil {
+				return err
+			}
+			if err := committed(ctx, tx, rev, sink, at); err != nil {
+				return err
+			}
 		}
-		first, err := changed(tx.ExecContext(ctx, `
-			UPDATE deliveries SET committed_at = ?5`+ofWindow+` AND revision = ?6 AND sink = ?7 AND committed_at IS NULL`,
-			windowOf(rev.Key, at.UnixMicro(), rev.Number, sink)...))
-		if err != nil || !first {
-			return err
-		}
-		return addAll(ctx, tx, []Count{
-			{"windows_committed_total", Labels("project", rev.Project, "sink", sink), 1},
-			{"rows_written_total", Labels("sink", sink), max(rev.Rows, 0)},
-		})
+		return nil
 	})
 }
 
