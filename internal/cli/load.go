@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -57,6 +56,10 @@ was interrupted. Each window is committed whole.
 	f.BoolVar(&l.json, "json", false, "print the summary as JSON")
 	return cmd
 }
+
+// loadAtOnce is how many windows are loaded at the same time, by sink. ClickHouse commits
+// those that wait for each other with the same few statements.
+var loadAtOnce = map[string]int{config.SinkParquet: 12, config.SinkClickHouse: 1000}
 
 // loadSummary is what load reports; its JSON keys are stable.
 type loadSummary struct {
@@ -168,10 +171,12 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 	if err == nil {
 		p := a.progress
 		p.BeginLoad(len(plan.Lacking))
-		err = load.Run(ctx, archiveOf{from, temp.Path}, to, plan, func(rev analytics.Revision) error {
-			s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
-			p.Loaded(rev.Rows)
-			return db.Record(ctx, rev, analytics.Provenance{}, map[string]time.Time{to.Name(): a.now()})
+		err = load.Run(ctx, archiveOf{from, temp.Path}, to, plan, loadAtOnce[to.Name()], func(revs []analytics.Revision) error {
+			for _, rev := range revs {
+				s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
+				p.Loaded(rev.Rows)
+			}
+			return db.Loaded(ctx, revs, to.Name(), a.now())
 		})
 		p.End()
 	}

@@ -25,9 +25,10 @@ import (
 
 const (
 	// rowsAtOnce bounds the rows of the windows that are loaded at the same time, and
-	// so memory; every window counts as at least windowWeight rows.
-	rowsAtOnce   = 100_000
-	windowWeight = 8_000
+	// so the files that are made of them.
+	rowsAtOnce = 1_500_000
+	// openAtOnce bounds the windows that are opened at the same time.
+	openAtOnce = 8
 	// windowTimeout bounds the loading of one window.
 	windowTimeout = 10 * time.Minute
 )
@@ -89,18 +90,19 @@ func NewPlan(ctx context.Context, archive, sink iter.Seq2[analytics.Revision, er
 	return p, ctx.Err()
 }
 
-// Run loads the windows of the plan, several at once, and calls committed for each.
+// Run loads the windows of the plan, atOnce of them at the same time, and calls committed
+// for each, with those that were committed meanwhile.
 // The first error of committed or of the sink ends the run; the next run loads the
 // rest. Run passes over windows that the archive cannot give, and returns their errors
 // with the others, joined.
-func Run(ctx context.Context, from Archive, to sinks.Sink, p Plan, committed func(analytics.Revision) error) error {
+func Run(ctx context.Context, from Archive, to sinks.Sink, p Plan, atOnce int, committed func([]analytics.Revision) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	l := loader{from: from, to: to, committed: committed, stop: stop}
+	l := loader{from: from, to: to, committed: committed, stop: stop, opening: semaphore.NewWeighted(openAtOnce)}
 	room := semaphore.NewWeighted(rowsAtOnce)
 	var wait sync.WaitGroup
 	for _, rev := range p.Lacking {
-		weight := min(max(rev.Rows, windowWeight), rowsAtOnce)
+		weight := min(max(rev.Rows, rowsAtOnce/int64(atOnce)), rowsAtOnce)
 		if room.Acquire(ctx, weight) != nil {
 			break
 		}
@@ -119,16 +121,23 @@ func Run(ctx context.Context, from Archive, to sinks.Sink, p Plan, committed fun
 type loader struct {
 	from      Archive
 	to        sinks.Sink
-	committed func(analytics.Revision) error
+	committed func([]analytics.Revision) error
 	stop      context.CancelCauseFunc
+	opening   *semaphore.Weighted
 
+	telling sync.Mutex // held while committed is called
 	mu      sync.Mutex
+	fresh   []analytics.Revision // of which committed is to be told
 	damaged []error
 }
 
 // window loads one window.
 func (l *loader) window(ctx context.Context, rev analytics.Revision) {
+	if l.opening.Acquire(ctx, 1) != nil {
+		return
+	}
 	w, done, err := l.from.Window(ctx, rev)
+	l.opening.Release(1)
 	if end := ctx.Err(); end != nil && errors.Is(err, end) {
 		return // the window is not damaged; Run returns once why it ended
 	}
@@ -141,11 +150,27 @@ func (l *loader) window(ctx context.Context, rev analytics.Revision) {
 	ctx, cancel := context.WithTimeout(ctx, windowTimeout)
 	defer cancel()
 	if err = l.to.Replace(ctx, w); err == nil {
-		l.mu.Lock()
-		err = l.committed(w.Revision())
-		l.mu.Unlock()
+		err = l.tell(w.Revision())
 	}
 	if err = errors.Join(err, done()); err != nil {
 		l.stop(fmt.Errorf("%s sink: %s: %w", l.to.Name(), rev.Key, err))
 	}
+}
+
+// tell calls committed for a window, and for those that waited while it was called for
+// others. A later call finds nothing left to tell.
+func (l *loader) tell(rev analytics.Revision) error {
+	l.mu.Lock()
+	l.fresh = append(l.fresh, rev)
+	l.mu.Unlock()
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	l.mu.Lock()
+	revs := l.fresh
+	l.fresh = nil
+	l.mu.Unlock()
+	if len(revs) == 0 {
+		return nil
+	}
+	return l.committed(revs)
 }

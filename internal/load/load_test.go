@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +71,9 @@ func days(n int) (out []analytics.Revision) {
 	return out
 }
 
+// atOnce is how many windows the tests load at the same time.
+const atOnce = 12
+
 func every(analytics.Key) bool { return true }
 
 // listed is an archive that can be listed.
@@ -89,8 +93,10 @@ func plan(t *testing.T, from listed, to sinks.Sink, want func(analytics.Key) boo
 
 func run(t *testing.T, from listed, to sinks.Sink) (loaded []analytics.Key, err error) {
 	t.Helper()
-	err = Run(t.Context(), from, to, plan(t, from, to, every), func(rev analytics.Revision) error {
-		loaded = append(loaded, rev.Key)
+	err = Run(t.Context(), from, to, plan(t, from, to, every), atOnce, func(revs []analytics.Revision) error {
+		for _, rev := range revs {
+			loaded = append(loaded, rev.Key)
+		}
 		return nil
 	})
 	return loaded, err
@@ -172,7 +178,7 @@ func TestSinkFails(t *testing.T) {
 	if !errors.Is(err, full) || !strings.Contains(err.Error(), "memory sink: prj_a day") || len(loaded) > 20 {
 		t.Fatalf("loaded %d, %v", len(loaded), err)
 	}
-	if from.fetched > 20+rowsAtOnce/windowWeight+1 {
+	if from.fetched > 20+atOnce+1 {
 		t.Errorf("%d windows were fetched after the sink had failed", from.fetched-20)
 	}
 	left = 1000
@@ -221,7 +227,7 @@ func TestStopWhileWindowsOpen(t *testing.T) {
 	from.opening.Add(opening)
 	ctx, stop := context.WithCancel(t.Context())
 	to.Fault = func(memsink.Step, analytics.Revision) error { stop(); return ctx.Err() }
-	err := Run(ctx, from, to, plan(t, from, to, every), func(analytics.Revision) error { return nil })
+	err := Run(ctx, from, to, plan(t, from, to, every), atOnce, func([]analytics.Revision) error { return nil })
 	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "\n") || strings.Count(err.Error(), "canceled") != 1 {
 		t.Errorf("Run = %v", err)
 	}
@@ -242,8 +248,8 @@ func TestLedgerFails(t *testing.T) {
 	from, to := newShelf(t, days(50)...), memsink.New()
 	lost := errors.New("ledger lost")
 	n := 0
-	err := Run(t.Context(), from, to, plan(t, from, to, every), func(analytics.Revision) error { n++; return lost })
-	if !errors.Is(err, lost) || n > rowsAtOnce/windowWeight {
+	err := Run(t.Context(), from, to, plan(t, from, to, every), atOnce, func([]analytics.Revision) error { n++; return lost })
+	if !errors.Is(err, lost) || n > atOnce {
 		t.Errorf("Run = %v after %d windows", err, n)
 	}
 }
@@ -252,7 +258,7 @@ func TestCancelled(t *testing.T) {
 	from, to := newShelf(t, days(50)...), memsink.New()
 	ctx, cancel := context.WithCancel(t.Context())
 	p := plan(t, from, to, every)
-	err := Run(ctx, from, to, p, func(analytics.Revision) error { cancel(); return nil })
+	err := Run(ctx, from, to, p, atOnce, func([]analytics.Revision) error { cancel(); return nil })
 	if !errors.Is(err, context.Canceled) || from.fetched == 50 {
 		t.Errorf("Run = %v, %d windows fetched", err, from.fetched)
 	}
@@ -262,7 +268,8 @@ func TestCancelled(t *testing.T) {
 // larger than it is loaded alone.
 func TestRoom(t *testing.T) {
 	from, to := newShelf(t), memsink.New()
-	for day, rows := range []int64{rowsAtOnce * 3, 40_000, 40_000, 40_000, 40_000, 90_000, 5, 5, 5} {
+	const most = rowsAtOnce / 10
+	for day, rows := range []int64{rowsAtOnce * 3, 4 * most, 4 * most, 4 * most, 4 * most, 9 * most, 5, 5, 5} {
 		rev := sinktest.Revision(sinktest.Key("prj_a", day), 1)
 		w := sinktest.Seal(t, rev, sinktest.Pages(1))
 		rev.Rows = rows // said, not held: it is the weight that counts
@@ -288,3 +295,38 @@ type heavy struct {
 }
 
 func (h heavy) Revision() analytics.Revision { return h.rev }
+
+// TestToldTogether: windows that are committed while the ledger is told of others are
+// told at once.
+func TestToldTogether(t *testing.T) {
+	revs := days(12)
+	var l loader
+	var told []int
+	var rest sync.WaitGroup
+	l.committed = func(some []analytics.Revision) error {
+		told = append(told, len(some))
+		if len(told) > 1 {
+			return nil
+		}
+		for _, rev := range revs[1:] {
+			rest.Go(func() {
+				if err := l.tell(rev); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for waiting := 0; waiting < len(revs)-1; runtime.Gosched() {
+			l.mu.Lock()
+			waiting = len(l.fresh)
+			l.mu.Unlock()
+		}
+		return nil
+	}
+	if err := l.tell(revs[0]); err != nil {
+		t.Error(err)
+	}
+	rest.Wait()
+	if diff := cmp.Diff([]int{1, len(revs) - 1}, told); diff != "" {
+		t.Errorf("windows told at once (-want +got):\n%s", diff)
+	}
+}

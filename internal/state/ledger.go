@@ -67,20 +67,22 @@ func (db *DB) Entries(ctx context.Context) ([]Entry, error) {
 // Entry.Sinks does. Recording a revision again changes nothing, so it can be repeated after
 // a crash. A window that was read is no longer set aside.
 func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks map[string]time.Time) error {
-	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := insertRevision(ctx, tx, rev, prov); err != nil {
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error { return record(ctx, tx, rev, prov, sinks) })
+}
+
+func record(ctx context.Context, tx *sql.Tx, rev analytics.Revision, prov analytics.Provenance, sinks map[string]time.Time) error {
+	if err := insertRevision(ctx, tx, rev, prov); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM set_aside`+ofWindow, windowOf(rev.Key)...); err != nil {
+		return err
+	}
+	for sink, at := range sinks {
+		if err := deliver(ctx, tx, rev, sink, at); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM set_aside`+ofWindow, windowOf(rev.Key)...); err != nil {
-			return err
-		}
-		for sink, at := range sinks {
-			if err := deliver(ctx, tx, rev, sink, at); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 func insertRevision(ctx context.Context, tx *sql.Tx, r analytics.Revision, p analytics.Provenance) error {
@@ -116,6 +118,18 @@ func deliver(ctx context.Context, tx *sql.Tx, r analytics.Revision, sink string,
 // and its rows; a repetition is not counted twice.
 func (db *DB) Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error {
 	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error { return deliver(ctx, tx, rev, sink, at) })
+}
+
+// Loaded records revisions that a sink has committed and nobody fetched, all or none.
+func (db *DB) Loaded(ctx context.Context, revs []analytics.Revision, sink string, at time.Time) error {
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		for _, rev := range revs {
+			if err := record(ctx, tx, rev, analytics.Provenance{}, map[string]time.Time{sink: at}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // Forget removes a revision that no sink has, so that its window is due again. It

@@ -205,6 +205,15 @@ func ledgerActions(t *testing.T, db *state.DB, m *model) map[string]func(*rapid.
 				m.commit(r, sink, at)
 			}
 		},
+		"load": func(rt *rapid.T) {
+			revs := rapid.SliceOfN(rapid.Custom(drawRevision), 0, 3).Draw(rt, "revisions")
+			sink, at := rapid.SampledFrom(sinkNames).Draw(rt, "sink"), drawTime(rt)
+			must(rt, db.Loaded(ctx, revs, sink, at))
+			for _, r := range revs {
+				m.record(state.Entry{Revision: r})
+				m.commit(r, sink, at)
+			}
+		},
 		"forget": func(rt *rapid.T) {
 			r := drawRevision(rt)
 			if err := db.Forget(ctx, r); (err == nil) != m.forget(r) {

@@ -123,7 +123,7 @@ func due(attempts []sinks.Superseded, commits map[analytics.Key][]commit, before
 func (ses *session) remove(ctx context.Context, attempts []sinks.Superseded) error {
 	tuples := make([]string, len(attempts))
 	for i, a := range attempts {
-		tuples[i] = fmt.Sprintf("(%s, toUInt64(%d))", tuple(a.Key), a.Attempt)
+		tuples[i] = attemptTuple(a.Key, a.Attempt)
 	}
 	return ses.define(ctx, fmt.Sprintf("ALTER TABLE %s%s DELETE WHERE (%s) IN (%s)",
 		ses.in(ses.local(rowsTable)), ses.onCluster(), attemptColumns, strings.Join(tuples, ", ")))

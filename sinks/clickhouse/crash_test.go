@@ -43,7 +43,7 @@ func onStep(s *Sink, name string, nth int, f func()) {
 }
 
 // TestCrashChild is not a test of its own: TestCrash runs it as a process that
-// kills itself in Replace.
+// kills itself while it commits a group.
 func TestCrashChild(t *testing.T) {
 	dsn := os.Getenv(childDSN)
 	if dsn == "" {
@@ -56,8 +56,10 @@ func TestCrashChild(t *testing.T) {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
 	})
-	if err := s.Replace(t.Context(), windowOf(0, 2, twoBlocks)); err != nil {
-		t.Fatal(err)
+	for _, err := range replaceTogether(t, s, groupOf(2, twoBlocks)) {
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -69,8 +71,10 @@ func TestCrash(t *testing.T) {
 				t.Parallel()
 				dsn := e.DSN(database(t, e))
 				s, r := open(t, dsn), newReader(t, dsn)
-				if err := s.Replace(t.Context(), windowOf(0, 1, 10)); err != nil {
-					t.Fatal(err)
+				for _, w := range groupOf(1, 10) {
+					if err := s.Replace(t.Context(), w); err != nil {
+						t.Fatal(err)
+					}
 				}
 				child := exec.Command(os.Args[0], "-test.run=^TestCrashChild$")
 				child.Env = append(os.Environ(), childDSN+"="+dsn, childStep+"="+at.name+"/"+strconv.Itoa(at.nth))
@@ -79,8 +83,10 @@ func TestCrash(t *testing.T) {
 				if !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 					t.Fatalf("child: %v\n%s", err, out)
 				}
-				if got := r.shown(windowOf(0, 1, 0).rev.Key); got != at.sees {
-					t.Errorf("readers see revision %d, want %d", got, at.sees)
+				for _, w := range groupOf(1, 10) {
+					if got := r.shown(w.rev.Key); got != at.sees {
+						t.Errorf("%s: readers see revision %d, want %d", w.rev.Key, got, at.sees)
+					}
 				}
 				heals(t, dsn, r)
 				attemptsAreApart(t, s)

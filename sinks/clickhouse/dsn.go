@@ -23,9 +23,9 @@ const (
 	// generous, since a quorum or a merge under load takes long.
 	readTimeout     = 2 * time.Minute
 	defaultDatabase = "default"
-	// connections bounds the connections to the server, and so the windows that are
-	// written at once, and memory.
-	connections = 8
+	// connections bounds the connections to the server. Two groups of windows are on their
+	// way at once, the second with two statements over HTTP, and users read.
+	connections = 4
 )
 
 var (

@@ -48,12 +48,15 @@ var hints = map[int32]string{
 const (
 	timeoutExceeded   = 159
 	unsatisfiedQuorum = 286
+	// memoryLimitExceeded and tooManyParts depend on the size of an insert.
+	memoryLimitExceeded = 241
+	tooManyParts        = 252
 )
 
 // passing are the codes of errors after which the same may succeed a moment later.
 var passing = map[int32]bool{
 	timeoutExceeded: true, unsatisfiedQuorum: true,
-	202: true, 209: true, 210: true, 225: true, 241: true, 242: true, 252: true, 279: true, 285: true, 289: true, 319: true, 999: true,
+	202: true, 209: true, 210: true, 225: true, memoryLimitExceeded: true, 242: true, tooManyParts: true, 279: true, 285: true, 289: true, 319: true, 999: true,
 }
 
 // isTransient reports whether the same window may be committed a moment later. A
@@ -69,6 +72,19 @@ func isTransient(err error) bool {
 	}
 	_, short := errors.AsType[errShort](err)
 	return short || errors.Is(err, errOvertaken) || isBroken(err)
+}
+
+// isRefused reports whether the server did not take what it was sent, and may take a
+// smaller insert, or one without another window.
+func isRefused(err error) bool {
+	if _, outside := errors.AsType[errConnect](err); outside {
+		return false
+	}
+	if e, ok := errors.AsType[*clickhouse.Exception](err); ok {
+		return !passing[e.Code] || e.Code == memoryLimitExceeded || e.Code == tooManyParts
+	}
+	_, answered := errors.AsType[*clickhouse.HTTPError](err)
+	return answered
 }
 
 // isOccupied reports whether another insert into the table is under way, on servers

@@ -306,8 +306,9 @@ func (r reader) shown(key analytics.Key) int32 {
 // window is a sealed window that makes its rows, each of which carries the
 // number of the revision in Human.
 type window struct {
-	rev  analytics.Revision
-	size int // of a path
+	rev   analytics.Revision
+	size  int   // of a path
+	lacks int64 // rows
 }
 
 func (w window) Revision() analytics.Revision { return w.rev }
@@ -317,7 +318,7 @@ func (w window) Open() (io.ReadCloser, error) { return nil, errors.New("a window
 func (w window) Rows() iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
 		tail := strings.Repeat("x", max(w.size-20, 0))
-		for i := range w.rev.Rows {
+		for i := range w.rev.Rows - w.lacks {
 			path := fmt.Sprintf("/docs/page-%08d%s", i, tail)
 			if !yield(analytics.Row{Path: path, Human: int64(w.rev.Number), AI: 7, Total: int64(w.rev.Number) + 3}, nil) {
 				return

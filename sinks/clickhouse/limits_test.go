@@ -82,8 +82,8 @@ func spares(t *testing.T, e engine) {
 	defer debug.SetGCPercent(debug.SetGCPercent(20)) // what is held counts, not what may go
 	s, _ := newSink(t, e)
 	for name, w := range map[string]window{
-		"400,000 rows": {windowOf(0, 1, 400_000).rev, 500},
-		"8 KiB":        {windowOf(1, 1, 25_000).rev, 8 << 10},
+		"400,000 rows": {rev: windowOf(0, 1, 400_000).rev, size: 500},
+		"8 KiB":        {rev: windowOf(1, 1, 25_000).rev, size: 8 << 10},
 	} {
 		most := heapDuring(func() {
 			if err := s.Replace(t.Context(), w); err != nil {

@@ -332,3 +332,8 @@ func (k *scannedKey) key() analytics.Key {
 func tuple(key analytics.Key) string {
 	return fmt.Sprintf("%s, %s, toDate('%s'), toDate('%s')", quote(key.Project), quote(string(key.Granularity)), key.From, key.To)
 }
+
+// attemptTuple writes an attempt as the values of attemptColumns.
+func attemptTuple(key analytics.Key, attempt uint64) string {
+	return fmt.Sprintf("(%s, toUInt64(%d))", tuple(key), attempt)
+}

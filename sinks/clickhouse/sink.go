@@ -19,6 +19,18 @@
 //	3 sent, answer lost          the former or this one     takes a new attempt,
 //	                             whole                      which supersedes both
 //
+// # Groups
+//
+// Windows that wait while others are inserted are committed as a group: one INSERT has
+// the rows of all, each window under its own attempt id, one query counts them by
+// attempt, and one INSERT has a marker for each window whose rows are there. So a
+// window becomes visible whole, and on its own. One that cannot be read is left without
+// a marker, and the others go on. If the connection breaks, each window of the group
+// begins anew under another attempt id; if the server refuses the group, each is
+// committed alone. Nobody waits for a group to fill: a window that comes alone is
+// committed at once. While a group is inserted, counted and marked by the server, the
+// rows of the next one are sent.
+//
 // # The order of reading
 //
 // A query over docgauge_visitors reads two tables, and takes the state of one
@@ -78,15 +90,12 @@ type Sink struct {
 	options  *clickhouse.Options
 	cluster  string
 	attempts attempts
-	// slots has room for as many windows as there are connections.
-	slots   chan struct{}
-	timeout time.Duration // among the servers of a cluster
+	queue    queue
+	timeout  time.Duration // among the servers of a cluster
 	// blockRows bounds the rows of a block in memory.
 	blockRows int
 	// step is called between two steps of a commit; nil outside tests.
 	step func(name string)
-	// inserting is held where inserts with a quorum must not overlap.
-	inserting sync.Mutex
 
 	mu      sync.Mutex
 	session *session
@@ -106,7 +115,7 @@ func New(c Config) (*Sink, error) {
 	o.ClientInfo.Products = append(o.ClientInfo.Products, struct{ Name, Version string }{"docgauge", c.Version})
 	return &Sink{
 		options: o, cluster: c.Cluster, timeout: clusterTimeout, blockRows: blockRows,
-		attempts: attempts{now: c.Now}, slots: make(chan struct{}, o.MaxOpenConns),
+		attempts: attempts{now: c.Now}, queue: newQueue(),
 	}, nil
 }
 
@@ -145,6 +154,8 @@ type session struct {
 	timeout   time.Duration
 	blockRows int
 	at        func(step string)
+	// overlaps: rows may be read and sent while the server works on those before them.
+	overlaps bool
 	// classic: the views have the exact time in a column of its own. Only reading
 	// sets it.
 	classic bool
@@ -195,6 +206,8 @@ func (s *Sink) prepare(ctx context.Context, conn driver.Conn) (*session, error) 
 		return nil, err
 	}
 	ses.inlines = inlines > 0
+	// Servers before 22.3 take one insert with a quorum at a time.
+	ses.overlaps = s.options.MaxOpenConns >= connections && (s.cluster == "" || ses.server.modern())
 	if err := ses.migrate(ctx); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,475 @@
+package clickhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// groupOf are windows of three months, each of so many rows.
+func groupOf(number int32, rows int64) (all []window) {
+	for _, day := range []int{0, 1, 40, 41, 80} {
+		all = append(all, windowOf(day, number, rows))
+	}
+	return all
+}
+
+// replaceTogether has the windows committed as one group.
+func replaceTogether[W sinks.Sealed](t *testing.T, s *Sink, all []W) []error {
+	t.Helper()
+	s.queue.turn <- struct{}{} // nobody's turn before all have come
+	var wait sync.WaitGroup
+	errs := make([]error, len(all))
+	for i, w := range all {
+		wait.Go(func() { errs[i] = s.Replace(t.Context(), w) })
+	}
+	s.queue.await(len(all))
+	<-s.queue.turn
+	wait.Wait()
+	return errs
+}
+
+// await returns when n windows wait.
+func (q *queue) await(n int) {
+	for waiting := -1; waiting != n; runtime.Gosched() {
+		q.mu.Lock()
+		waiting = len(q.waiting)
+		q.mu.Unlock()
+	}
+}
+
+// former has the first revisions of the windows of groupOf committed, and makes the
+// tables.
+func former(t *testing.T, s *Sink) {
+	t.Helper()
+	for i, err := range replaceTogether(t, s, groupOf(1, 10)) {
+		if err != nil {
+			t.Fatalf("window %d: %v", i, err)
+		}
+	}
+}
+
+// counted notes the statements that go to the server.
+type counted struct {
+	driver.Conn
+	mu         sync.Mutex
+	statements []string
+}
+
+func (c *counted) note(query string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	table := windowsTable
+	if strings.Contains(query, rowsTable) {
+		table = rowsTable
+	}
+	c.statements = append(c.statements, query[:len("INSERT")]+" "+table)
+}
+
+func (c *counted) PrepareBatch(ctx context.Context, query string, o ...driver.PrepareBatchOption) (driver.Batch, error) {
+	c.note(query)
+	return c.Conn.PrepareBatch(ctx, query, o...)
+}
+
+func (c *counted) Query(ctx context.Context, query string, args ...any) (driver.Rows, error) {
+	c.note(query)
+	return c.Conn.Query(ctx, query, args...)
+}
+
+// TestGroup: windows that wait together are committed by one statement of each kind.
+func TestGroup(t *testing.T) {
+	both(t, func(t *testing.T, e engine) {
+		s, r := newSink(t, e)
+		former(t, s)
+		c := &counted{Conn: s.session.conn}
+		s.session.conn = c
+		next := append(groupOf(2, 700), windowOf(7, 2, 0), totalsOnly(8))
+		for i, err := range replaceTogether(t, s, next) {
+			if err != nil {
+				t.Errorf("window %d: %v", i, err)
+			}
+		}
+		want := []string{"INSERT " + rowsTable, "SELECT " + rowsTable, "INSERT " + windowsTable, "SELECT " + windowsTable}
+		if diff := cmp.Diff(want, c.statements); diff != "" {
+			t.Errorf("statements (-want +got):\n%s", diff)
+		}
+		for _, w := range next {
+			if got := r.shown(w.rev.Key); got != 2 {
+				t.Errorf("%s: readers see revision %d", w.rev.Key, got)
+			}
+		}
+		attemptsAreApart(t, s)
+	})
+}
+
+// totalsOnly is a window of which only totals were read.
+func totalsOnly(day int) window {
+	w := windowOf(day, 2, 0)
+	w.rev.Rows = -1
+	return w
+}
+
+// spoilt is a window that stops after the given row.
+type spoilt struct {
+	window
+	after int64
+	stop  func() error
+}
+
+func (s spoilt) Rows() iter.Seq2[analytics.Row, error] {
+	return func(yield func(analytics.Row, error) bool) {
+		n := int64(0)
+		for row := range s.window.Rows() {
+			if n++; n == s.after {
+				if err := s.stop(); err != nil {
+					yield(analytics.Row{}, err)
+					return
+				}
+			}
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TestGroupWithOneBad has one window of a group fail, which no other is to notice.
+func TestGroupWithOneBad(t *testing.T) {
+	damaged := errors.New("damaged")
+	both(t, func(t *testing.T, e engine) {
+		for name, bad := range map[string]struct {
+			window
+			after int64
+			want  string
+		}{
+			"at its first row":        {windowOf(40, 2, 700), 1, "damaged"},
+			"in the middle":           {windowOf(40, 2, 3*smallBlock), 2*smallBlock + 100, "damaged"},
+			"a row short":             {short(windowOf(40, 2, 700)), 0, "has 700 rows, its revision says 701"},
+			"short and without a row": {short(windowOf(40, 2, 0)), 0, "has 0 rows, its revision says 1"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				dsn := e.DSN(database(t, e))
+				s, r := openSmall(t, dsn), newReader(t, dsn)
+				former(t, s)
+				group := []sinks.Sealed{}
+				for _, w := range groupOf(2, 900) {
+					group = append(group, w)
+				}
+				const at = 2
+				group[at] = spoilt{bad.window, bad.after, func() error { return damaged }}
+				for i, err := range replaceTogether(t, s, group) {
+					want := int32(2)
+					if i == at {
+						want = 1
+					}
+					if (err == nil) != (i != at) || err != nil && !strings.Contains(err.Error(), bad.want) {
+						t.Errorf("window %d: %v", i, err)
+					}
+					if got := r.shown(group[i].Revision().Key); got != want {
+						t.Errorf("window %d: readers see revision %d", i, got)
+					}
+				}
+				attemptsAreApart(t, s)
+			})
+		}
+	})
+}
+
+// short is a window with a row less than its revision says.
+func short(w window) window {
+	rows := w.rev.Rows
+	w.lacks, w.rev.Rows = 1, rows+1
+	return w
+}
+
+// TestGroupWithOneGone cancels one caller while its window is read.
+func TestGroupWithOneGone(t *testing.T) {
+	both(t, func(t *testing.T, e engine) {
+		dsn := e.DSN(database(t, e))
+		s, r := openSmall(t, dsn), newReader(t, dsn)
+		former(t, s)
+		reading, stopReading := context.WithCancel(t.Context())
+		waiting, stopWaiting := context.WithCancel(t.Context())
+		defer stopReading()
+		defer stopWaiting()
+		s.queue.turn <- struct{}{}
+		var wait sync.WaitGroup
+		group := groupOf(2, 2*smallBlock)
+		errs := make([]error, len(group))
+		for i, w := range group {
+			ctx, sealed := t.Context(), sinks.Sealed(w)
+			if i == 0 { // the first leads the group, or another does
+				ctx, sealed = reading, spoilt{w, smallBlock / 2, func() error { stopReading(); return nil }}
+			}
+			wait.Go(func() { errs[i] = s.Replace(ctx, sealed) })
+		}
+		wait.Go(func() { // this one goes before its turn comes
+			if err := s.Replace(waiting, windowOf(7, 1, 10)); !errors.Is(err, context.Canceled) {
+				t.Errorf("the one that waits: %v", err)
+			}
+		})
+		s.queue.await(len(group) + 1)
+		stopWaiting()
+		s.queue.await(len(group))
+		<-s.queue.turn
+		wait.Wait()
+		for i, err := range errs {
+			want := int32(2)
+			if i == 0 {
+				want = 1
+			}
+			if i > 0 && err != nil || i == 0 && !errors.Is(err, context.Canceled) {
+				t.Errorf("window %d: %v", i, err)
+			}
+			if got := r.shown(group[i].rev.Key); got != want {
+				t.Errorf("window %d: readers see revision %d", i, got)
+			}
+		}
+	})
+}
+
+// TestGroupWithAllGone: a group that nobody waits for ends although the server stands
+// still, and the next one goes on.
+func TestGroupWithAllGone(t *testing.T) {
+	both(t, func(t *testing.T, e engine) {
+		dsn := e.DSN(database(t, e))
+		p, r := newProxy(t, dsn, limit{up: -1, down: -1, stall: true}), newReader(t, dsn)
+		s := open(t, p.dsn(dsn))
+		former(t, s)
+		ctx, gone := context.WithCancel(t.Context())
+		defer gone()
+		onStep(s, "rows verified", 1, func() { p.standStill(); gone() })
+		s.queue.turn <- struct{}{}
+		var wait sync.WaitGroup
+		for _, w := range groupOf(2, 300) {
+			wait.Go(func() {
+				if err := s.Replace(ctx, w); !errors.Is(err, context.Canceled) {
+					t.Errorf("%s: %v", w.rev.Key, err)
+				}
+			})
+		}
+		s.queue.await(len(groupOf(2, 0)))
+		<-s.queue.turn
+		wait.Wait()
+		p.heal()
+		for _, w := range groupOf(3, 30) {
+			if got := r.shown(w.rev.Key); got != 1 && got != 2 {
+				t.Errorf("%s: readers see revision %d", w.rev.Key, got)
+			}
+			shows(t, s, r, w)
+		}
+	})
+}
+
+// TestGroupCut cuts all connections between the rows of a group and their markers.
+func TestGroupCut(t *testing.T) {
+	both(t, func(t *testing.T, e engine) {
+		for _, forever := range []bool{false, true} {
+			t.Run(fmt.Sprintf("forever %t", forever), func(t *testing.T) {
+				t.Parallel()
+				dsn := e.DSN(database(t, e))
+				p, r := newProxy(t, dsn, never), newReader(t, dsn)
+				s := open(t, p.dsn(dsn))
+				former(t, s)
+				onStep(s, "rows verified", 1, func() {
+					p.mu.Lock()
+					p.failed = forever
+					p.mu.Unlock()
+					p.hangUp()
+				})
+				want := int32(2)
+				if forever {
+					want = 1
+				}
+				group := groupOf(2, 300)
+				for i, err := range replaceTogether(t, s, group) {
+					if (err == nil) == forever {
+						t.Errorf("window %d: %v", i, err)
+					}
+					if got := r.shown(group[i].rev.Key); got != want {
+						t.Errorf("window %d: readers see revision %d", i, got)
+					}
+				}
+				p.heal()
+				for _, w := range groupOf(3, 30) {
+					shows(t, s, r, w)
+				}
+				attemptsAreApart(t, s)
+			})
+		}
+	})
+}
+
+// TestGroupRefused: a group that the server refuses is committed window by window.
+func TestGroupRefused(t *testing.T) {
+	t.Parallel()
+	e := modern(t)
+	dsn := e.DSN(database(t, e))
+	s, r := open(t, dsn+"?max_partitions_per_insert_block=1"), newReader(t, dsn)
+	if err := s.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := &counted{Conn: s.session.conn}
+	s.session.conn = c
+	group := groupOf(2, 300)
+	for i, err := range replaceTogether(t, s, group) {
+		if err != nil {
+			t.Errorf("window %d: %v", i, err)
+		}
+	}
+	inserts := slices.DeleteFunc(c.statements, func(q string) bool { return q != "INSERT "+rowsTable })
+	if want := 1 + len(group); len(inserts) != want {
+		t.Errorf("rows were inserted %d times, want %d", len(inserts), want)
+	}
+	for _, w := range group {
+		if got := r.shown(w.rev.Key); got != 2 {
+			t.Errorf("%s: readers see revision %d", w.rev.Key, got)
+		}
+	}
+}
+
+// TestReadersDuringGroups polls the view while many windows are replaced at once.
+func TestReadersDuringGroups(t *testing.T) {
+	both(t, func(t *testing.T, e engine) {
+		s, r := newSink(t, e)
+		size := func(number int32) int64 { return 50 + 400*int64(number%2) }
+		const windows, rounds = 40, 6
+		write := func(number int32) {
+			var wait sync.WaitGroup
+			for day := range windows {
+				wait.Go(func() {
+					if err := s.Replace(t.Context(), windowOf(day, number, size(number))); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wait.Wait()
+		}
+		write(1)
+		ctx, stop := context.WithCancel(t.Context())
+		var readers sync.WaitGroup
+		reads := 0
+		readers.Go(func() {
+			for ; ctx.Err() == nil; reads++ {
+				if err := r.wholeWindows(windows, size); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		for number := range int32(rounds) {
+			write(2 + number)
+		}
+		stop()
+		readers.Wait()
+		t.Logf("%d reads during %d rounds", reads, rounds)
+		attemptsAreApart(t, s)
+	})
+}
+
+// wholeWindows reads the view of rows once and expects one whole revision of each window.
+func (r reader) wholeWindows(windows int, size func(int32) int64) error {
+	rows, err := r.conn.Query(context.Background(), "SELECT toUInt64(count()), min(revision), max(revision) FROM "+visitorsView+" GROUP BY window_start")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	seen := 0
+	for ; rows.Next(); seen++ {
+		var n uint64
+		var low, high int32
+		if err := rows.Scan(&n, &low, &high); err != nil {
+			return err
+		}
+		if low != high || int64(n) != size(low) {
+			return fmt.Errorf("a reader sees %d rows of revisions %d to %d", n, low, high)
+		}
+	}
+	if err := rows.Err(); err != nil || seen != windows {
+		return fmt.Errorf("a reader sees %d of %d windows, %w", seen, windows, err)
+	}
+	return nil
+}
+
+// TestGather: what fits together, in the order of coming.
+func TestGather(t *testing.T) {
+	wait := func(windows ...window) (all []*delivery) {
+		for _, w := range windows {
+			all = append(all, &delivery{Sealed: w})
+		}
+		return all
+	}
+	months := func(n int) (all []window) {
+		for i := range n {
+			all = append(all, windowOf(-31*i, 1, 1))
+		}
+		return all
+	}
+	for name, tc := range map[string]struct {
+		cluster string
+		waiting []*delivery
+		want    int
+	}{
+		"one":              {"", wait(windowOf(0, 1, 5)), 1},
+		"a large one":      {"", wait(windowOf(0, 1, 2*groupRows), windowOf(1, 1, 1)), 1},
+		"rows":             {"", wait(windowOf(0, 1, groupRows-5), windowOf(1, 1, 6), windowOf(2, 1, 5), windowOf(3, 1, 1)), 2},
+		"totals only":      {"", wait(windowOf(0, 1, groupRows), totalsOnly(1)), 2},
+		"windows":          {"", wait(slices.Repeat([]window{windowOf(0, 1, 1)}, groupWindows+3)...), groupWindows},
+		"months":           {"", wait(months(groupMonths + 20)...), groupMonths},
+		"months, cluster":  {"c", wait(append(months(3), months(1)...)...), 2},
+		"another is alone": {"", append(wait(windowOf(0, 1, 5)), &delivery{Sealed: windowOf(1, 1, 5), alone: true}), 1},
+		"it is alone":      {"", append([]*delivery{{Sealed: windowOf(1, 1, 5), alone: true}}, wait(windowOf(0, 1, 5))...), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Sink{cluster: tc.cluster, queue: newQueue()}
+			s.queue.waiting = slices.Clone(tc.waiting)
+			got := s.gather(tc.waiting[0])
+			if len(got) != tc.want || got[0] != tc.waiting[0] || len(got)+len(s.queue.waiting) != len(tc.waiting) {
+				t.Errorf("%d of %d together, %d left, want %d together", len(got), len(tc.waiting), len(s.queue.waiting), tc.want)
+			}
+			if s.gather(tc.waiting[0]) != nil {
+				t.Error("taken twice")
+			}
+		})
+	}
+}
+
+// TestClusterGroups writes windows of several months at once, through both nodes.
+func TestClusterGroups(t *testing.T) {
+	forms(t, func(t *testing.T, c cluster) {
+		c = c.fresh(t)
+		nodes := []*Sink{c.sink(0), c.sink(1)}
+		if err := nodes[0].Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var wait sync.WaitGroup
+		var all []window
+		for i := range 16 {
+			all = append(all, windowOf(i*9, 1, 200))
+		}
+		for i, w := range all {
+			wait.Go(func() {
+				if err := nodes[i%2].Replace(t.Context(), w); err != nil {
+					t.Errorf("window %d: %v", i, err)
+				}
+			})
+		}
+		wait.Wait()
+		for _, w := range all {
+			c.agree(w)
+		}
+	})
+}
