@@ -42,16 +42,11 @@ func (b *Budget) take(ctx context.Context) (e *entry, free time.Time, err error)
 		return nil, free, err
 	}
 	defer end()
-	cooldown, err := b.cooldown(ctx)
-	if err != nil {
-		return nil, free, err
+	if e := b.useGroup(b.cfg.Now()); e != nil {
+		return e, free, nil
 	}
-	// In a cooldown the store is asked in any case: it has the last word on it, and
-	// shortens it where the clock was set back.
-	if now := b.cfg.Now(); !cooldown.After(now) {
-		if e := b.useGroup(now); e != nil {
-			return e, free, nil
-		}
+	if _, err := b.cooldown(ctx); err != nil {
+		return nil, free, err
 	}
 	if err := b.giveBack(ctx); err != nil {
 		return nil, free, err
@@ -100,10 +95,15 @@ func (b *Budget) groupSize() int {
 
 // useGroup takes a slot of the last group, nil if there is none or its time is up. Both
 // clocks must say so: the monotonic one stands still while the machine sleeps, and the
-// other one can be set.
+// other one can be set. In a cooldown the store is asked in any case: it has the last word
+// on it, and shortens it where the clock was set back. A cooldown that another process has
+// begun shows when this group ends.
 func (b *Budget) useGroup(now time.Time) *entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.room.cooldown.After(now) {
+		return nil
+	}
 	if age := b.group.age(now); b.group.left == 0 || age < 0 || age >= groupLife || time.Since(b.group.began) >= groupLife {
 		return nil
 	}

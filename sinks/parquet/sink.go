@@ -172,7 +172,7 @@ func stage(ctx context.Context, path string, w sinks.Sealed) error {
 		return fmt.Errorf("sealed window: %w", err)
 	}
 	defer in.Close()
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	out, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return err
 	}
@@ -180,18 +180,26 @@ func stage(ctx context.Context, path string, w sinks.Sealed) error {
 	if err == nil {
 		err = out.Sync()
 	}
-	if err = errors.Join(err, out.Close()); err != nil {
-		return fmt.Errorf("copy the sealed window: %w", err)
+	if err == nil {
+		err = holds(out, w.Revision())
 	}
-	staged, err := archive.Open(path)
-	if err != nil {
+	if err = errors.Join(err, out.Close()); err != nil {
 		return fmt.Errorf("copy of the sealed window: %w", err)
 	}
-	if got := staged.Revision(); !same(got, w.Revision()) {
-		return fmt.Errorf("the sealed window holds %s revision %d, want revision %d as it was sealed",
-			got.Key, got.Number, w.Revision().Number)
-	}
 	return nil
+}
+
+// holds returns an error unless f is the visitors file of the revision.
+func holds(f *os.File, want analytics.Revision) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	foot, err := archive.ReadFooter(f, info.Size())
+	if err == nil && (!foot.Visitors || !same(foot.Revision, want)) {
+		err = fmt.Errorf("holds %s revision %d, want revision %d as it was sealed", foot.Key, foot.Number, want.Number)
+	}
+	return err
 }
 
 // copyAll copies until the end of in, or of ctx.
