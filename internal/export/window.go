@@ -101,6 +101,9 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 	// A commit under way is finished rather than cut.
 	ctx, cancel := clock.Outlive(ctx, grace, commitTimeout)
 	defer cancel()
+	if !w.recorded {
+		w.observe(StepSealed, rev.Rows)
+	}
 	held := w.sealed.IsHeld()
 	if held {
 		// A window in memory goes to its sinks before the ledger knows it, and needs steps
@@ -111,7 +114,6 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 		w.run.commits <- struct{}{}
 		defer func() { <-w.run.commits }()
 		w.release()
-		w.observe(StepSealed, rev.Rows)
 		if err := w.deliver(ctx, &done); err != nil {
 			return done, w.leave(err)
 		}
@@ -122,9 +124,6 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 		}
 	}
 	if !w.recorded {
-		if !held {
-			w.observe(StepSealed, rev.Rows)
-		}
 		// Step 3: from here on the ledger owes the revision to every sink that lacks it.
 		// CRASH: Recover continues with step 4. If the file is lost before any sink has
 		// it, Recover forgets the revision, and the window is due again.
@@ -133,8 +132,10 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 		}
 		w.recorded = true
 		w.observe(StepRecorded, rev.Rows)
-		for name := range w.taken {
-			p.cfg.Observe(Event{Step: StepCommitted, Key: rev.Key, Rows: rev.Rows, Sink: name})
+		for _, name := range p.sinkNames {
+			if !w.taken[name].IsZero() {
+				p.cfg.Observe(Event{Step: StepCommitted, Key: rev.Key, Rows: rev.Rows, Sink: name})
+			}
 		}
 		// Step 4: ledger, file and sinks have all that the log had.
 		// CRASH: Recover continues with step 5.
@@ -142,15 +143,9 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 			return done, err
 		}
 	}
-	if w.item.Newest && !rev.TotalsOnly() {
-		// CRASH: the gauges lack these pages until they are read from a sink.
-		top, err := analytics.Top(w.sealed.Rows(), p.cfg.TopPages)
-		if err == nil {
-			err = p.gauges.SetPages(ctx, rev, top)
-		}
-		if err != nil {
-			return done, err
-		}
+	// CRASH: the gauges lack these pages until they are read from a sink.
+	if err := w.setPages(ctx); err != nil {
+		return done, err
 	}
 	if !held {
 		// Steps 5 and 6, for each sink.
@@ -171,6 +166,19 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 	w.observe(StepDone, max(rev.Rows, 0))
 	done.Committed = 1
 	return done, nil
+}
+
+// setPages keeps the pages with the most visitors, where the window is its series' newest.
+func (w *window) setPages(ctx context.Context) error {
+	rev := w.sealed.Revision()
+	if !w.item.Newest || rev.TotalsOnly() {
+		return nil
+	}
+	top, err := analytics.Top(w.sealed.Rows(), w.p.cfg.TopPages)
+	if err != nil {
+		return err
+	}
+	return w.p.gauges.SetPages(ctx, rev, top)
 }
 
 // deliver gives the window to each sink that lacks it. A sink that fails gets nothing more in
