@@ -164,7 +164,8 @@ func peerPython() (string, error) {
 // killed kills p when half of the requests have been answered, and lets it begin
 // again: how many requests were sent in vain, and are all rows there, once? The
 // windows are the newest days, which is what docgauge reads without being told;
-// told which windows to read, it reads them again.
+// told which windows to read, it reads them again. It has a budget, and so asks for no page
+// that may not exist.
 func (l *lab) killed(ctx context.Context, p peer, w peerWork, r *peerResult) error {
 	for {
 		today := time.Now().UTC().Truncate(24 * time.Hour)
@@ -180,7 +181,7 @@ func (l *lab) killedOnce(ctx context.Context, p peer, w peerWork, dir string, fi
 		if p.name != docgaugeClient {
 			return l.peerCommand(ctx, p, w, dir, first)
 		}
-		cmd := l.docgaugeCommand(ctx, contestant{client: p.name, inFlight: w.inFlight}, w.work, dir)
+		cmd := l.docgaugeCommand(ctx, contestant{client: p.name, inFlight: w.inFlight, budget: largeBudget}, w.work, dir)
 		cmd.Env = append(cmd.Env, "DOCGAUGE_SINCE="+first.Format(time.DateOnly))
 		return cmd, nil
 	}
