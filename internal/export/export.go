@@ -73,8 +73,9 @@ type Gauges interface {
 
 // Config says how to export.
 type Config struct {
-	// Concurrency is how many windows, and how many pages of one window, may be under
-	// way at once. The order of requests can allow fewer (see Run).
+	// Concurrency is how many windows, and how many pages of one window, may be read at
+	// once. The order of requests can allow fewer (see Run). Up to maxCommits windows of one
+	// page may be committed beside them.
 	Concurrency int
 	// Settle is how long after its end a window can still change.
 	Settle time.Duration
