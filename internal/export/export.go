@@ -13,12 +13,12 @@
 //  6. the ledger notes each sink's commit (crash: as in step 5)
 //  7. the window file leaves the spool    (crash: Recover removes it)
 //
-// A window of one page takes fewer: its file is held in memory, step 5 comes before step 3,
-// which then notes the commits too, and steps 6 and 7 have nothing to do. The page log is
-// what the next run has after a crash (it goes on from there, without a request). The log is
-// not flushed: after a power cut, such a window may have to be requested again, as every
-// window whose pages are still coming. Many such windows are committed at once, and share
-// the flushes of directories (package durable) and ledger (package state).
+// The file of a window of one page is held in memory. Its page log stays until all sinks have
+// the window (step 4 is its last), or until the window has a file because one did not take it:
+// after a crash Recover seals the log. The log is not flushed, so a power cut may make the
+// window due again, as every window whose pages are still coming. Many such windows are
+// committed at once, and share the flushes of directories (package durable) and ledger
+// (package state).
 //
 // The package does not decide what is due (package schedule does) or how many requests
 // fit (the budget below the source refuses those that do not).
@@ -45,7 +45,7 @@ type Source interface {
 // Ledger keeps which revisions of a window exist and which sinks have them, and what the
 // runs learned about the service that decides what is worth reading.
 type Ledger interface {
-	// Record enters a revision, and when each sink took it; the zero time while it is owed.
+	// Record enters a revision, and when each sink took it; the zero time: it is owed.
 	// Repeating it is harmless.
 	Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks map[string]time.Time) error
 	// Committed notes that a sink has the revision; repeating it is harmless.

@@ -33,36 +33,9 @@ type faultCase struct {
 	logged int
 }
 
-// pageFaultCases is faultCases for a window of one page, which is held in memory until a
-// sink does not take it.
-func pageFaultCases() []faultCase {
-	return []faultCase{
-		{callAsk, 1, requestLost, false, former, 0},
-		{callAsk, 1, killedBefore, false, former, 0},
-		{callAsk, 1, replyLost, false, former, 0},
-		{callAsk, 1, killedAfter, false, former, 0},
-		{callReplace, 1, requestLost, false, owed, 1},
-		{callReplace, 1, killedBefore, false, former, 1},
-		{callReplace, 1, replyLost, true, owed, 1},
-		{callReplace, 1, killedAfter, true, former, 1},
-		{callRecord, 1, requestLost, true, former, 1},
-		{callRecord, 1, killedBefore, true, former, 1},
-		{callRecord, 1, replyLost, true, committed, 1},
-		{callRecord, 1, killedAfter, true, committed, 1},
-		{string(StepStarted), 1, killedAfter, false, former, 0},
-		{string(StepPage), 1, killedAfter, false, former, 1},
-		{string(StepFetched), 1, killedAfter, false, former, 1},
-		{string(StepSealed), 1, killedAfter, false, former, 1},
-		{string(StepReplaced), 1, killedAfter, true, former, 1},
-		{string(StepRecorded), 1, killedAfter, true, committed, 1},
-		{string(StepCommitted), 1, killedAfter, true, committed, 1},
-		{string(StepDone), 1, killedAfter, true, committed, 1},
-	}
-}
-
-// faultCases lists every step of the export of a window of three pages, with every fault
-// that can occur in it.
-func faultCases() []faultCase {
+// faultCases lists every step of the export of a window, with every fault that can occur in
+// it. A window of one page is held in memory until a sink does not take it.
+func faultCases(pages int) []faultCase {
 	var all []faultCase
 	add := func(call string, nth int, shown [2]bool, ledger [2]progress, logged int) {
 		for _, f := range []fault{requestLost, killedBefore} {
@@ -72,31 +45,29 @@ func faultCases() []faultCase {
 			all = append(all, faultCase{call, nth, f, shown[1], ledger[1], logged})
 		}
 	}
-	for n := range 3 {
+	for n := range pages {
 		add(callAsk, n+1, [2]bool{}, [2]progress{former, former}, n)
+		all = append(all, faultCase{string(StepPage), n + 1, killedAfter, false, former, n + 1})
 	}
-	add(callRecord, 1, [2]bool{}, [2]progress{former, owed}, 3)
-	add(callReplace, 1, [2]bool{false, true}, [2]progress{owed, owed}, 3)
-	add(callCommitted, 1, [2]bool{true, true}, [2]progress{owed, committed}, 3)
+	add(callRecord, 1, [2]bool{}, [2]progress{former, owed}, pages)
+	add(callReplace, 1, [2]bool{false, true}, [2]progress{owed, owed}, pages)
+	add(callCommitted, 1, [2]bool{true, true}, [2]progress{owed, committed}, pages)
 	return append(all, []faultCase{
 		{string(StepStarted), 1, killedAfter, false, former, 0},
-		{string(StepPage), 1, killedAfter, false, former, 1},
-		{string(StepPage), 2, killedAfter, false, former, 2},
-		{string(StepPage), 3, killedAfter, false, former, 3},
-		{string(StepFetched), 1, killedAfter, false, former, 3},
-		{string(StepSealed), 1, killedAfter, false, former, 3},
-		{string(StepRecorded), 1, killedAfter, false, owed, 3},
-		{string(StepReplaced), 1, killedAfter, true, owed, 3},
-		{string(StepCommitted), 1, killedAfter, true, committed, 3},
-		{string(StepDone), 1, killedAfter, true, committed, 3},
+		{string(StepFetched), 1, killedAfter, false, former, pages},
+		{string(StepSealed), 1, killedAfter, false, former, pages},
+		{string(StepRecorded), 1, killedAfter, false, owed, pages},
+		{string(StepReplaced), 1, killedAfter, true, owed, pages},
+		{string(StepCommitted), 1, killedAfter, true, committed, pages},
+		{string(StepDone), 1, killedAfter, true, committed, pages},
 	}...)
 }
 
 func TestFaults(t *testing.T) {
 	for _, kind := range []string{"memory", "parquet"} {
 		for _, before := range []int32{0, 1} {
-			for pages, cases := range map[int][]faultCase{1: pageFaultCases(), 3: faultCases()} {
-				for _, c := range cases {
+			for _, pages := range []int{1, 3} {
+				for _, c := range faultCases(pages) {
 					t.Run(fmt.Sprintf("%s/revision %d/%d pages/%s %d/%s", kind, before+1, pages, c.call, c.nth, c.fault), func(t *testing.T) {
 						t.Parallel() // most of its time is waiting for the disk
 						w := newWorld(t, t.TempDir())

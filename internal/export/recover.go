@@ -22,7 +22,7 @@ type Owed struct {
 
 // Recover takes up what earlier runs left in the spool, without a request:
 // sealed windows that the ledger does not know are recorded, windows that a sink lacks are
-// delivered, and revisions that are owed but whose file is gone are forgotten,
+// delivered, those that were in memory from their page logs, and revisions that are owed but whose file is gone are forgotten,
 // so that their windows are due again. It returns how many windows it delivered
 // to all sinks that lacked them, and the failures of single sinks; other errors end it.
 // Sinks that were down in an earlier run are tried again.
@@ -44,10 +44,12 @@ func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (
 	for _, sealed := range waiting {
 		held[sealed.Revision().Key] = max(held[sealed.Revision().Key], sealed.Revision().Number)
 	}
-	if newest, err = p.forgetLost(ctx, newest, held); err != nil {
+	resealed, err := p.takeLogs(ctx, newest, held)
+	if err != nil {
 		return 0, nil, err
 	}
-	if err := p.dropLogs(newest); err != nil {
+	waiting = append(waiting, resealed...)
+	if newest, err = p.forgetLost(ctx, newest, held); err != nil {
 		return 0, nil, err
 	}
 	for _, sealed := range waiting {
@@ -63,7 +65,7 @@ func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (
 			}
 			continue
 		}
-		w := &window{p: p, sealed: sealed, recorded: known.Number == rev.Number, lacking: p.lacking(rev, known), taken: map[string]time.Time{}}
+		w := &window{p: p, sealed: sealed, recorded: known.Number == rev.Number, lacking: p.lacking(rev, known)}
 		if !w.recorded {
 			// The process died after step 2. The page log knows what the reading cost; where
 			// a power cut took it, the fewest requests are assumed.
@@ -86,14 +88,46 @@ func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (
 	return delivered, failures, nil
 }
 
-// dropLogs removes the page logs of revisions that are in the ledger: the process died
-// between steps 3 and 4.
-func (p *Pipeline) dropLogs(newest map[analytics.Key]Owed) error {
-	recorded := map[string]int32{}
+// takeLogs takes up the page logs of revisions that are in the ledger: windows that were in
+// memory when the process died, which are sealed now where a sink lacks them, and logs that
+// it had no time to remove. It adds to held what it returns.
+func (p *Pipeline) takeLogs(ctx context.Context, newest map[analytics.Key]Owed, held map[analytics.Key]int32) (
+	resealed []*spool.Sealed, err error,
+) {
+	recorded := map[string]Owed{}
 	for k, owed := range newest {
-		recorded[k.String()] = owed.Number
+		recorded[k.String()] = owed
 	}
-	return p.spool.DropLogs(func(u spool.UnderWay) bool { return u.Revision <= recorded[u.Key] })
+	logs, err := p.spool.Logs()
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range logs {
+		owed, known := recorded[u.Key]
+		if !known || u.Revision > owed.Number {
+			continue // a reading that is not complete
+		}
+		log, err := p.spool.Begin(owed.Key, u.Revision, owed.ExportedAt, time.Time{})
+		if err != nil {
+			return nil, err
+		}
+		if u.Revision == owed.Number && held[owed.Key] < owed.Number && len(p.lacking(owed.Revision, owed)) > 0 {
+			sealed, err := p.spool.Seal(ctx, log, owed.Revision)
+			if err != nil {
+				return nil, errors.Join(err, log.Close())
+			}
+			// A power cut may have taken pages of the log.
+			if sealed.Revision().Rows == owed.Rows {
+				resealed, held[owed.Key] = append(resealed, sealed), owed.Number
+			} else if err := p.spool.Remove(sealed); err != nil {
+				return nil, errors.Join(err, log.Close())
+			}
+		}
+		if err := log.Discard(); err != nil {
+			return nil, err
+		}
+	}
+	return resealed, nil
 }
 
 // lacking returns the sinks that do not have the revision, as far as the ledger knows.

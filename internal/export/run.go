@@ -328,7 +328,7 @@ func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int,
 	if item.Reason == schedule.ReasonOpen {
 		err = r.readOpen(sending, item.Key, turn)
 	} else {
-		w := &window{p: r.p, run: r, item: item, turn: turn, lacking: r.p.sinks, taken: map[string]time.Time{}, release: release}
+		w := &window{p: r.p, run: r, item: item, turn: turn, lacking: r.p.sinks, release: release}
 		if rev, ok := r.work.Known(item.Key); ok {
 			w.previous = &rev
 		}

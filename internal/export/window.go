@@ -50,13 +50,12 @@ type window struct {
 	// reading may use.
 	fresh, carried []freshPage
 
-	// sealed is the window file. recorded: the ledger knows it. lacking: the sinks that did
-	// not have it when the commit began; taken: when sinks took it since then.
+	// sealed is the window file. recorded: the ledger knows it. lacking: the sinks that do
+	// not have it yet.
 	sealed     *spool.Sealed
 	provenance analytics.Provenance
 	recorded   bool
 	lacking    []sinks.Sink
-	taken      map[string]time.Time
 	// release gives the window's place among those that are read to another.
 	release func()
 }
@@ -101,55 +100,48 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 	// A commit under way is finished rather than cut.
 	ctx, cancel := clock.Outlive(ctx, grace, commitTimeout)
 	defer cancel()
-	if !w.recorded {
-		w.observe(StepSealed, rev.Rows)
-	}
 	held := w.sealed.IsHeld()
 	if held {
-		// A window in memory goes to its sinks before the ledger knows it, and needs steps
-		// 3 and 4 alone then; a sink that does not take it makes it a window like all others.
-		// CRASH: the log is complete, so the next run does this again, without a request and
-		// without a change that readers see. A power cut may take the log, which is never
-		// flushed: then the window is requested again and replaces what sinks have.
+		// Another window may be read meanwhile.
 		w.run.commits <- struct{}{}
 		defer func() { <-w.run.commits }()
 		w.release()
-		if err := w.deliver(ctx, &done); err != nil {
-			return done, w.leave(err)
-		}
-		if done.Waiting > 0 {
-			if err := p.spool.Keep(w.sealed); err != nil {
-				return done, w.leave(err)
-			}
-		}
 	}
 	if !w.recorded {
-		// Step 3: from here on the ledger owes the revision to every sink that lacks it.
-		// CRASH: Recover continues with step 4. If the file is lost before any sink has
-		// it, Recover forgets the revision, and the window is due again.
-		if err := p.ledger.Record(ctx, rev, w.provenance, w.delivered()); err != nil {
+		w.observe(StepSealed, rev.Rows)
+		// Step 3: from here on the ledger owes the revision to every sink.
+		// CRASH: Recover continues with step 4, from the file or, of a window in memory, from
+		// the page log. If that is lost before any sink has the window, as in a power cut,
+		// Recover forgets the revision, and the window is due again.
+		if err := p.ledger.Record(ctx, rev, w.provenance, p.owed()); err != nil {
 			return done, w.leave(err)
 		}
-		w.recorded = true
 		w.observe(StepRecorded, rev.Rows)
-		for _, name := range p.sinkNames {
-			if !w.taken[name].IsZero() {
-				p.cfg.Observe(Event{Step: StepCommitted, Key: rev.Key, Rows: rev.Rows, Sink: name})
-			}
-		}
-		// Step 4: ledger, file and sinks have all that the log had.
-		// CRASH: Recover continues with step 5.
-		if err := w.log.Discard(); err != nil {
+	}
+	if !held {
+		// Step 4: ledger and file have all that the log had.
+		// CRASH: Recover removes the log.
+		if err := w.discardLog(); err != nil {
 			return done, err
 		}
 	}
 	// CRASH: the gauges lack these pages until they are read from a sink.
 	if err := w.setPages(ctx); err != nil {
-		return done, err
+		return done, w.leave(err)
 	}
-	if !held {
-		// Steps 5 and 6, for each sink.
-		if err := w.deliver(ctx, &done); err != nil {
+	// Steps 5 and 6, for each sink.
+	if err := w.deliver(ctx, &done); err != nil {
+		return done, w.leave(err)
+	}
+	if held {
+		// Step 4 of a window in memory. It gets a file where a sink still lacks it.
+		// CRASH: Recover removes the log, or continues from it with the sinks that are left.
+		if done.Waiting > 0 {
+			if err := p.spool.Keep(w.sealed); err != nil {
+				return done, w.leave(err)
+			}
+		}
+		if err := w.discardLog(); err != nil {
 			return done, err
 		}
 	}
@@ -192,8 +184,8 @@ func (w *window) deliver(ctx context.Context, done *Result) error {
 			continue
 		}
 		// Step 5: afterwards readers of the sink see this revision, whole.
-		// CRASH: nobody knows whether it happened, and it is done again, which changes
-		// nothing that readers see.
+		// CRASH: Recover does not know whether it happened and does it again, which
+		// changes nothing that readers see.
 		err := sink.Replace(ctx, w.sealed)
 		if errors.Is(err, spool.ErrDamaged) {
 			// The sink is not at fault. No other sink gets this file.
@@ -210,14 +202,9 @@ func (w *window) deliver(ctx context.Context, done *Result) error {
 			continue
 		}
 		p.cfg.Observe(Event{Step: StepReplaced, Key: rev.Key, Rows: rev.Rows, Sink: name})
-		w.taken[name] = p.cfg.Now()
-		// Step 6: the ledger no longer owes the revision to this sink. Where it does not
-		// know the revision yet, step 3 enters both.
+		// Step 6: the ledger no longer owes the revision to this sink.
 		// CRASH: as in step 5 for the sinks that are left.
-		if !w.recorded {
-			continue
-		}
-		if err := p.ledger.Committed(ctx, rev, name, w.taken[name]); err != nil {
+		if err := p.ledger.Committed(ctx, rev, name, p.cfg.Now()); err != nil {
 			return err
 		}
 		p.cfg.Observe(Event{Step: StepCommitted, Key: rev.Key, Rows: rev.Rows, Sink: name})
@@ -225,13 +212,23 @@ func (w *window) deliver(ctx context.Context, done *Result) error {
 	return nil
 }
 
-// delivered returns when each sink took the window; the zero time for those that lack it.
-func (w *window) delivered() map[string]time.Time {
-	all := map[string]time.Time{}
-	for _, name := range w.p.sinkNames {
-		all[name] = w.taken[name]
+// owed names every sink, for Record.
+func (p *Pipeline) owed() map[string]time.Time {
+	owed := map[string]time.Time{}
+	for _, name := range p.sinkNames {
+		owed[name] = time.Time{}
 	}
-	return all
+	return owed
+}
+
+// discardLog removes the page log, if there still is one.
+func (w *window) discardLog() error {
+	if w.log == nil {
+		return nil
+	}
+	log := w.log
+	w.log = nil
+	return log.Discard()
 }
 
 // noteDown counts the first failure of a sink, which gets nothing more in this run.
@@ -363,6 +360,9 @@ func (w *window) revision(verified bool) analytics.Revision {
 // leave keeps the page log for the next run. It discards the log if the last reading,
 // which accepts what comes, met an answer outside the specification.
 func (w *window) leave(err error) error {
+	if w.log == nil {
+		return err
+	}
 	e, ok := errors.AsType[*docsapi.Error](err)
 	outsideSpec := errors.Is(err, errRepeats) || ok && e.Status == http.StatusOK && e.Outcome == docsapi.Permanent
 	closeLog := w.log.Close

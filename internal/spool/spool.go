@@ -295,29 +295,25 @@ type UnderWay struct {
 // nothing, as other processes may be at work there. A page log that cannot be
 // trusted, or that vanishes meanwhile, is left out.
 func ListUnderWay(stateDir string) ([]UnderWay, error) {
-	var all []UnderWay
-	err := eachFile(filepath.Join(stateDir, "spool", "fetching"), func(path string, _ fs.FileInfo) error {
-		u, err := countPages(path)
-		if u.Pages > 0 {
-			all = append(all, u)
-		}
-		return err
-	})
+	all, err := listLogs(filepath.Join(stateDir, "spool", "fetching"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return all, err
 }
 
-// DropLogs removes the page logs of windows under way that drop reports.
-func (s *Spool) DropLogs(drop func(UnderWay) bool) error {
-	return eachFile(s.fetching, func(path string, _ fs.FileInfo) error {
+// Logs is ListUnderWay of this spool.
+func (s *Spool) Logs() ([]UnderWay, error) { return listLogs(s.fetching) }
+
+func listLogs(dir string) (all []UnderWay, err error) {
+	err = eachFile(dir, func(path string, _ fs.FileInfo) error {
 		u, err := countPages(path)
-		if err != nil || u.Pages == 0 || !drop(u) {
-			return err
+		if u.Pages > 0 {
+			all = append(all, u)
 		}
-		return os.Remove(path)
+		return err
 	})
+	return all, err
 }
 
 // countPages reads the header of a page log and counts the pages after it by their
