@@ -331,7 +331,8 @@ func TestNewerRevisionSupersedes(t *testing.T) {
 	}
 }
 
-// TestLostFile: a window file that is gone or damaged.
+// TestLostFile: a window file that is gone or damaged is made again from the page log, or,
+// where that is removed already, the window is requested again.
 func TestLostFile(t *testing.T) {
 	for _, damage := range []struct {
 		name string
@@ -342,21 +343,25 @@ func TestLostFile(t *testing.T) {
 		{"one bit flipped", flipBit},
 	} {
 		t.Run(damage.name, func(t *testing.T) {
-			w := newWorld(t, t.TempDir())
-			k := day("prj_a", 0)
-			w.service.put(k, 300, 1)
-			w.failing(string(StepRecorded), 1, killedAfter)
-			w.run(asked(k)...)
-			w.faults = nil
-			if err := damage.do(w.sealed("*")); err != nil {
-				t.Fatal(err)
+			for call, logged := range map[string]bool{string(StepRecorded): true, callReplace: false} {
+				w := newWorld(t, t.TempDir())
+				k := day("prj_a", 0)
+				w.service.put(k, 300, 1)
+				w.failing(call, 1, map[bool]fault{true: killedAfter, false: killedBefore}[logged])
+				w.run(asked(k)...)
+				w.faults = nil
+				if err := damage.do(w.sealed("*")); err != nil {
+					t.Fatal(err)
+				}
+				w.recovered()
+				if rev, ok := w.ledger.known(k); ok != logged {
+					t.Fatalf("killed at %q: the ledger has %+v", call, rev)
+				}
+				if !logged {
+					w.clean(w.run(asked(k)...))
+				}
+				w.shows(k, 1)
 			}
-			w.recovered()
-			if rev, ok := w.ledger.known(k); ok {
-				t.Fatalf("the ledger still has %+v", rev)
-			}
-			w.clean(w.run(asked(k)...))
-			w.shows(k, 1)
 		})
 	}
 }
