@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -122,12 +123,11 @@ type loader struct {
 	from      Archive
 	to        sinks.Sink
 	committed func([]analytics.Revision) error
+	told      durable.Group[analytics.Revision] // of which committed is told
 	stop      context.CancelCauseFunc
 	opening   *semaphore.Weighted
 
-	telling sync.Mutex // held while committed is called
 	mu      sync.Mutex
-	fresh   []analytics.Revision // of which committed is to be told
 	damaged []error
 }
 
@@ -150,27 +150,9 @@ func (l *loader) window(ctx context.Context, rev analytics.Revision) {
 	ctx, cancel := context.WithTimeout(ctx, windowTimeout)
 	defer cancel()
 	if err = l.to.Replace(ctx, w); err == nil {
-		err = l.tell(w.Revision())
+		err = l.told.Do(w.Revision(), l.committed)
 	}
 	if err = errors.Join(err, done()); err != nil {
 		l.stop(fmt.Errorf("%s sink: %s: %w", l.to.Name(), rev.Key, err))
 	}
-}
-
-// tell calls committed for a window, and for those that waited while it was called for
-// others. A later call finds nothing left to tell.
-func (l *loader) tell(rev analytics.Revision) error {
-	l.mu.Lock()
-	l.fresh = append(l.fresh, rev)
-	l.mu.Unlock()
-	l.telling.Lock()
-	defer l.telling.Unlock()
-	l.mu.Lock()
-	revs := l.fresh
-	l.fresh = nil
-	l.mu.Unlock()
-	if len(revs) == 0 {
-		return nil
-	}
-	return l.committed(revs)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -295,38 +294,3 @@ type heavy struct {
 }
 
 func (h heavy) Revision() analytics.Revision { return h.rev }
-
-// TestToldTogether: windows that are committed while the ledger is told of others are
-// told at once.
-func TestToldTogether(t *testing.T) {
-	revs := days(12)
-	var l loader
-	var told []int
-	var rest sync.WaitGroup
-	l.committed = func(some []analytics.Revision) error {
-		told = append(told, len(some))
-		if len(told) > 1 {
-			return nil
-		}
-		for _, rev := range revs[1:] {
-			rest.Go(func() {
-				if err := l.tell(rev); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		for waiting := 0; waiting < len(revs)-1; runtime.Gosched() {
-			l.mu.Lock()
-			waiting = len(l.fresh)
-			l.mu.Unlock()
-		}
-		return nil
-	}
-	if err := l.tell(revs[0]); err != nil {
-		t.Error(err)
-	}
-	rest.Wait()
-	if diff := cmp.Diff([]int{1, len(revs) - 1}, told); diff != "" {
-		t.Errorf("windows told at once (-want +got):\n%s", diff)
-	}
-}
