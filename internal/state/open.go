@@ -43,6 +43,8 @@ const (
 	// busyTimeout is how long a write waits for those of other processes. SQLite
 	// has no queue: on a slow disk the others may come first for long.
 	busyTimeout = time.Minute
+	// busyPause is between two tries where SQLite does not wait by itself.
+	busyPause = 20 * time.Millisecond
 	// memory is SQLite's name of a database without a file.
 	memory = ":memory:"
 	remedy = "`docgauge status --rebuild` puts it aside and reads the ledger back from the sinks"
@@ -148,7 +150,13 @@ func open(dir, file string) (*DB, error) {
 	// One connection: SQLite has one writer anyway, and :memory: is one per connection.
 	pool.SetMaxOpenConns(1)
 	db := &DB{sql: pool, dir: dir}
-	if err := db.prepare(context.Background()); err != nil {
+	// SQLite does not wait while another process turns a new database into one with a WAL.
+	began := time.Now()
+	for err = db.prepare(context.Background()); isBusy(err) && time.Since(began) < busyTimeout; {
+		time.Sleep(busyPause)
+		err = db.prepare(context.Background())
+	}
+	if err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
 	if file != memory {
@@ -329,6 +337,11 @@ func (i instant) Value() (driver.Value, error) {
 		return int64(0), nil
 	}
 	return i.UnixMicro(), nil
+}
+
+func isBusy(err error) bool {
+	se, ok := errors.AsType[*sqlite.Error](err)
+	return ok && se.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
 // wrap names the database and, where there is one, the remedy.
