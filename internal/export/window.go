@@ -137,7 +137,7 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 		// Step 4 of a window in memory. It gets a file where a sink still lacks it.
 		// CRASH: Recover removes the log, or continues from it with the sinks that are left.
 		if done.Waiting > 0 {
-			if err := p.spool.Keep(w.sealed); err != nil {
+			if w.sealed, err = p.spool.Seal(ctx, w.log, rev); err != nil {
 				return done, w.leave(err)
 			}
 		}

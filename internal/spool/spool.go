@@ -186,22 +186,16 @@ func open(path string) (*Sealed, error) {
 // (whose Rows are counted here). ErrDuplicate if rev is to be verified and a
 // path came twice: nothing is sealed then. The page log stays until Discard.
 func (s *Spool) Seal(ctx context.Context, l *PageLog, rev analytics.Revision) (*Sealed, error) {
-	return s.publish(rev, func(path string) error {
-		return l.encode(ctx, rev, func(rows iter.Seq2[analytics.Row, error]) error {
-			_, err := archive.Write(path, rev, rows)
-			return err
-		})
-	})
-}
-
-// publish lets write make the window file, and gives it its name.
-func (s *Spool) publish(rev analytics.Revision, write func(path string) error) (*Sealed, error) {
 	final := filepath.Join(s.sealed, fmt.Sprintf("%s.r%d%s", name(rev.Key), rev.Number, sealedSuffix))
 	staged := filepath.Join(s.tmp, filepath.Base(final)+".tmp")
 	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
-	if err := write(staged); err != nil {
+	err := l.encode(ctx, rev, func(rows iter.Seq2[analytics.Row, error]) error {
+		_, err := archive.Write(staged, rev, rows)
+		return err
+	})
+	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(staged))
 	}
 	if err := durable.Rename(staged, final); err != nil {
@@ -211,26 +205,14 @@ func (s *Spool) publish(rev analytics.Revision, write func(path string) error) (
 }
 
 // Hold is Seal into memory, for a page log of one page: the window has no file. Until it
-// is where it shall be, or Keep has given it one, the page log must stay, from which it can
-// be made again.
+// is where it shall be, or Seal has given it a file, the page log must stay, from which it
+// can be made again.
 func (s *Spool) Hold(ctx context.Context, l *PageLog, rev analytics.Revision) (w *Sealed, err error) {
 	return w, l.encode(ctx, rev, func(rows iter.Seq2[analytics.Row, error]) error {
 		file, err := archive.Encode(rev, rows)
 		w = &Sealed{file}
 		return err
 	})
-}
-
-// Keep writes a held window to a file, as Seal would have done.
-func (s *Spool) Keep(w *Sealed) error {
-	kept, err := s.publish(w.Revision(), func(path string) error {
-		_, err := archive.Write(path, w.Revision(), w.Rows())
-		return wrapped(err)
-	})
-	if err == nil {
-		*w = *kept
-	}
-	return err
 }
 
 // List returns the sealed windows, in name order. A damaged file is renamed, so
