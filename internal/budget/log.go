@@ -45,6 +45,7 @@ func (b *Budget) take(ctx context.Context) (e *entry, free time.Time, err error)
 	if e := b.useGroup(b.cfg.Now()); e != nil {
 		return e, free, nil
 	}
+	// An answer to a request of the group goes by the step of the back-off that was reached.
 	if _, err := b.cooldown(ctx); err != nil {
 		return nil, free, err
 	}

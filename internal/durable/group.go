@@ -21,12 +21,12 @@ type batch[T any] struct {
 // calls that gathered writes for all, in their order; write begins after each of them was
 // made.
 func (g *Group[T]) Do(item T, write func([]T) error) error {
-	b, first := g.join(item)
+	b, former, first := g.join(item)
 	if !first {
 		<-b.done
 		return b.err
 	}
-	if former := g.former(); former != nil {
+	if former != nil {
 		<-former.done
 	}
 	g.begin(b)
@@ -35,21 +35,16 @@ func (g *Group[T]) Do(item T, write func([]T) error) error {
 	return b.err
 }
 
-func (g *Group[T]) join(item T) (b *batch[T], first bool) {
+// join adds item to the batch that gathers. The first in a batch also gets the one before
+// it: no other is begun meanwhile.
+func (g *Group[T]) join(item T) (b, former *batch[T], first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.gathering == nil {
 		g.gathering, first = &batch[T]{done: make(chan struct{})}, true
 	}
 	g.gathering.items = append(g.gathering.items, item)
-	return g.gathering, first
-}
-
-// former is the batch before the one that gathers.
-func (g *Group[T]) former() *batch[T] {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.last
+	return g.gathering, g.last, first
 }
 
 func (g *Group[T]) begin(b *batch[T]) {

@@ -22,10 +22,10 @@ type Owed struct {
 
 // Recover takes up what earlier runs left in the spool, without a request:
 // sealed windows that the ledger does not know are recorded, windows that a sink lacks are
-// delivered, those that were in memory from their page logs, and revisions that are owed but whose file is gone are forgotten,
-// so that their windows are due again. It returns how many windows it delivered
-// to all sinks that lacked them, and the failures of single sinks; other errors end it.
-// Sinks that were down in an earlier run are tried again.
+// delivered, those that were in memory from their page logs, and revisions that are owed
+// but of which nothing is left are forgotten, so that their windows are due again. It
+// returns how many windows it delivered to all sinks that lacked them, and the failures of
+// single sinks; other errors end it. Sinks that were down in an earlier run are tried again.
 //
 // newest holds the newest revision of each window in the ledger.
 func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (

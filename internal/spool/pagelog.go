@@ -272,10 +272,7 @@ func (s *Spool) takeIdle() (idleFile, bool) {
 // retire empties the file of a page log and keeps it for another log. A process that dies
 // here leaves an empty log, or a file in tmp.
 func (s *Spool) retire(file *os.File, path string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.retired++
-	idle := idleFile{file, filepath.Join(s.tmp, fmt.Sprintf("idle-%d", s.retired))}
+	idle := idleFile{file, filepath.Join(s.tmp, fmt.Sprintf("idle-%d", s.retired.Add(1)))}
 	err := file.Truncate(0)
 	if err == nil {
 		err = os.Rename(path, idle.path)
@@ -283,8 +280,20 @@ func (s *Spool) retire(file *os.File, path string) error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.idle = append(s.idle, idle)
 	return nil
+}
+
+// RemoveIdle removes the files that were kept for page logs to come: a run is over. Open
+// removes those of a process that died.
+func (s *Spool) RemoveIdle() error {
+	var errs []error
+	for idle, ok := s.takeIdle(); ok; idle, ok = s.takeIdle() {
+		errs = append(errs, idle.file.Close(), os.Remove(idle.path))
+	}
+	return wrapped(errors.Join(errs...))
 }
 
 const (
@@ -293,19 +302,6 @@ const (
 	// onePageBytes, of paths, are the most that a page has which is held in memory.
 	onePageBytes = 256 << 10
 )
-
-// RemoveIdle removes the files that were kept for page logs to come: a run is over. Open
-// removes those of a process that died.
-func (s *Spool) RemoveIdle() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var errs []error
-	for _, idle := range s.idle {
-		errs = append(errs, idle.file.Close(), os.Remove(idle.path))
-	}
-	s.idle = nil
-	return wrapped(errors.Join(errs...))
-}
 
 // IsOnePage reports whether the log has one page and no more, whose rows take little memory.
 func (l *PageLog) IsOnePage() bool {

@@ -31,6 +31,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -52,11 +53,11 @@ type Spool struct {
 	// runRows and runBytes, of paths, bound the rows that a page log holds in memory.
 	runRows, runBytes int
 
-	mu sync.Mutex
+	mu sync.Mutex // guards idle
 	// idle are empty files in tmp for page logs to come: to make and remove a file for
-	// each window costs more than to write and read it.
+	// each window costs more than to write and read it. retired counts those there were.
 	idle    []idleFile
-	retired int
+	retired atomic.Int64
 }
 
 type idleFile struct {
