@@ -87,7 +87,7 @@ var allowed = map[string][]string{
 
 	"internal/notify": {"internal/clock", "internal/format", "internal/jobs/journal"},
 
-	"internal/load": {"internal/analytics", "internal/durable", "sinks"},
+	"internal/load": {"internal/analytics", "sinks"},
 
 	"internal/prompts": {"internal/analytics", "internal/clock", "internal/durable", "schedule"},
 

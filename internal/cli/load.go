@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -171,12 +172,19 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 	if err == nil {
 		p := a.progress
 		p.BeginLoad(len(plan.Lacking))
-		err = load.Run(ctx, archiveOf{from, temp.Path}, to, plan, loadAtOnce[to.Name()], func(revs []analytics.Revision) error {
-			for _, rev := range revs {
-				s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
-				p.Loaded(rev.Rows)
+		var counting sync.Mutex
+		count := func(rev analytics.Revision) {
+			counting.Lock()
+			defer counting.Unlock()
+			s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
+			p.Loaded(rev.Rows)
+		}
+		err = load.Run(ctx, archiveOf{from, temp.Path}, to, plan, loadAtOnce[to.Name()], func(rev analytics.Revision) error {
+			count(rev)
+			if err := db.Record(ctx, rev, analytics.Provenance{}, nil); err != nil {
+				return err
 			}
-			return db.Loaded(ctx, revs, to.Name(), a.now())
+			return db.Committed(ctx, rev, to.Name(), a.now())
 		})
 		p.End()
 	}

@@ -426,7 +426,7 @@ func TestOneCannotBeSaid(t *testing.T) {
 			Key:    analytics.Key{Project: "prj_a", Granularity: analytics.Week, Window: analytics.Window{From: to - 7 - 7*i, To: to - 7*i}},
 			Number: 1, Rows: 5, ExportedAt: w.now,
 		}
-		w.check(w.app.State.Record(t.Context(), rev, analytics.Provenance{}, map[string]time.Time{config.SinkParquet: {}}))
+		w.check(w.app.State.Record(t.Context(), rev, analytics.Provenance{}, []string{config.SinkParquet}))
 	}
 	w.run("success", "")
 	for range 2 {

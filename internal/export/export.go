@@ -45,9 +45,8 @@ type Source interface {
 // Ledger keeps which revisions of a window exist and which sinks have them, and what the
 // runs learned about the service that decides what is worth reading.
 type Ledger interface {
-	// Record enters a revision, and when each sink took it; the zero time: it is owed.
-	// Repeating it is harmless.
-	Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks map[string]time.Time) error
+	// Record enters a sealed revision, owed to sinks; repeating it is harmless.
+	Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error
 	// Committed notes that a sink has the revision; repeating it is harmless.
 	Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error
 	// Forget removes a revision that no sink has.

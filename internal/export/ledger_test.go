@@ -41,7 +41,7 @@ func (m *memory) find(rev analytics.Revision) int {
 	return slices.IndexFunc(m.windows[rev.Key], func(e entry) bool { return e.rev.Number == rev.Number })
 }
 
-func (m *memory) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks map[string]time.Time) error {
+func (m *memory) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -51,8 +51,8 @@ func (m *memory) Record(ctx context.Context, rev analytics.Revision, prov analyt
 		return nil
 	}
 	e := entry{rev, prov, map[string]bool{}}
-	for s, at := range sinks {
-		e.sinks[s] = !at.IsZero()
+	for _, s := range sinks {
+		e.sinks[s] = false
 	}
 	m.windows[rev.Key] = append(m.windows[rev.Key], e)
 	delete(m.aside, rev.Key)

@@ -196,7 +196,7 @@ func local(err error) error {
 	return errors.New("state: " + err.Error())
 }
 
-func (w wire) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks map[string]time.Time) error {
+func (w wire) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
 	return local(w.p.do(callRecord, func() error { return w.book.Record(ctx, rev, prov, sinks) }))
 }
 

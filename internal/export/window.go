@@ -113,7 +113,7 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 		// CRASH: Recover continues with step 4, from the file or, of a window in memory, from
 		// the page log. If that is lost before any sink has the window, as in a power cut,
 		// Recover forgets the revision, and the window is due again.
-		if err := p.ledger.Record(ctx, rev, w.provenance, p.owed()); err != nil {
+		if err := p.ledger.Record(ctx, rev, w.provenance, p.sinkNames); err != nil {
 			return done, w.leave(err)
 		}
 		w.observe(StepRecorded, rev.Rows)
@@ -210,15 +210,6 @@ func (w *window) deliver(ctx context.Context, done *Result) error {
 		p.cfg.Observe(Event{Step: StepCommitted, Key: rev.Key, Rows: rev.Rows, Sink: name})
 	}
 	return nil
-}
-
-// owed names every sink, for Record.
-func (p *Pipeline) owed() map[string]time.Time {
-	owed := map[string]time.Time{}
-	for _, name := range p.sinkNames {
-		owed[name] = time.Time{}
-	}
-	return owed
 }
 
 // discardLog removes the page log, if there still is one.

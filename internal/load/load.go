@@ -20,7 +20,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -92,11 +91,11 @@ func NewPlan(ctx context.Context, archive, sink iter.Seq2[analytics.Revision, er
 }
 
 // Run loads the windows of the plan, atOnce of them at the same time, and calls committed
-// for each, with those that were committed meanwhile.
+// for each, also at the same time: whoever keeps what it says can write it together.
 // The first error of committed or of the sink ends the run; the next run loads the
 // rest. Run passes over windows that the archive cannot give, and returns their errors
 // with the others, joined.
-func Run(ctx context.Context, from Archive, to sinks.Sink, p Plan, atOnce int, committed func([]analytics.Revision) error) error {
+func Run(ctx context.Context, from Archive, to sinks.Sink, p Plan, atOnce int, committed func(analytics.Revision) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	l := loader{from: from, to: to, committed: committed, stop: stop, opening: semaphore.NewWeighted(openAtOnce)}
@@ -122,8 +121,7 @@ func Run(ctx context.Context, from Archive, to sinks.Sink, p Plan, atOnce int, c
 type loader struct {
 	from      Archive
 	to        sinks.Sink
-	committed func([]analytics.Revision) error
-	told      durable.Group[analytics.Revision] // of which committed is told
+	committed func(analytics.Revision) error
 	stop      context.CancelCauseFunc
 	opening   *semaphore.Weighted
 
@@ -150,7 +148,7 @@ func (l *loader) window(ctx context.Context, rev analytics.Revision) {
 	ctx, cancel := context.WithTimeout(ctx, windowTimeout)
 	defer cancel()
 	if err = l.to.Replace(ctx, w); err == nil {
-		err = l.told.Do(w.Revision(), l.committed)
+		err = l.committed(w.Revision())
 	}
 	if err = errors.Join(err, done()); err != nil {
 		l.stop(fmt.Errorf("%s sink: %s: %w", l.to.Name(), rev.Key, err))

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,10 +93,11 @@ func plan(t *testing.T, from listed, to sinks.Sink, want func(analytics.Key) boo
 
 func run(t *testing.T, from listed, to sinks.Sink) (loaded []analytics.Key, err error) {
 	t.Helper()
-	err = Run(t.Context(), from, to, plan(t, from, to, every), atOnce, func(revs []analytics.Revision) error {
-		for _, rev := range revs {
-			loaded = append(loaded, rev.Key)
-		}
+	var mu sync.Mutex
+	err = Run(t.Context(), from, to, plan(t, from, to, every), atOnce, func(rev analytics.Revision) error {
+		mu.Lock()
+		defer mu.Unlock()
+		loaded = append(loaded, rev.Key)
 		return nil
 	})
 	return loaded, err
@@ -226,7 +228,7 @@ func TestStopWhileWindowsOpen(t *testing.T) {
 	from.opening.Add(opening)
 	ctx, stop := context.WithCancel(t.Context())
 	to.Fault = func(memsink.Step, analytics.Revision) error { stop(); return ctx.Err() }
-	err := Run(ctx, from, to, plan(t, from, to, every), atOnce, func([]analytics.Revision) error { return nil })
+	err := Run(ctx, from, to, plan(t, from, to, every), atOnce, func(analytics.Revision) error { return nil })
 	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "\n") || strings.Count(err.Error(), "canceled") != 1 {
 		t.Errorf("Run = %v", err)
 	}
@@ -246,10 +248,10 @@ func TestDamagedWindows(t *testing.T) {
 func TestLedgerFails(t *testing.T) {
 	from, to := newShelf(t, days(50)...), memsink.New()
 	lost := errors.New("ledger lost")
-	n := 0
-	err := Run(t.Context(), from, to, plan(t, from, to, every), atOnce, func([]analytics.Revision) error { n++; return lost })
-	if !errors.Is(err, lost) || n > atOnce {
-		t.Errorf("Run = %v after %d windows", err, n)
+	var n atomic.Int64
+	err := Run(t.Context(), from, to, plan(t, from, to, every), atOnce, func(analytics.Revision) error { n.Add(1); return lost })
+	if !errors.Is(err, lost) || n.Load() > atOnce {
+		t.Errorf("Run = %v after %d windows", err, n.Load())
 	}
 }
 
@@ -257,7 +259,7 @@ func TestCancelled(t *testing.T) {
 	from, to := newShelf(t, days(50)...), memsink.New()
 	ctx, cancel := context.WithCancel(t.Context())
 	p := plan(t, from, to, every)
-	err := Run(ctx, from, to, p, atOnce, func([]analytics.Revision) error { cancel(); return nil })
+	err := Run(ctx, from, to, p, atOnce, func(analytics.Revision) error { cancel(); return nil })
 	if !errors.Is(err, context.Canceled) || from.fetched == 50 {
 		t.Errorf("Run = %v, %d windows fetched", err, from.fetched)
 	}

@@ -114,7 +114,7 @@ func countTo(dir string, n int) error {
 			return err
 		}
 		rev := revision(day(1+i), 1)
-		if err := db.Record(ctx, rev, analytics.Provenance{Requests: 1}, map[string]time.Time{"parquet": {}}); err != nil {
+		if err := db.Record(ctx, rev, analytics.Provenance{Requests: 1}, []string{"parquet"}); err != nil {
 			return err
 		}
 		if err := db.Committed(ctx, rev, "parquet", now); err != nil {

@@ -63,26 +63,24 @@ func (db *DB) Entries(ctx context.Context) ([]Entry, error) {
 	return out, wrap(db.dir, err)
 }
 
-// Record enters a revision that was read, and which sinks have it or are owed it, as
-// Entry.Sinks does. Recording a revision again changes nothing, so it can be repeated after
-// a crash. A window that was read is no longer set aside.
-func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks map[string]time.Time) error {
-	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error { return record(ctx, tx, rev, prov, sinks) })
-}
-
-func record(ctx context.Context, tx *sql.Tx, rev analytics.Revision, prov analytics.Provenance, sinks map[string]time.Time) error {
-	if err := insertRevision(ctx, tx, rev, prov); err != nil {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, `DELETE FROM set_aside`+ofWindow, windowOf(rev.Key)...); err != nil {
-		return err
-	}
-	for sink, at := range sinks {
-		if err := deliver(ctx, tx, rev, sink, at); err != nil {
+// Record enters a sealed revision and owes it to the given sinks. Recording a
+// revision again changes nothing, so it can be repeated after a crash. A window that
+// was read is no longer set aside.
+func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if err := insertRevision(ctx, tx, rev, prov); err != nil {
 			return err
 		}
-	}
-	return nil
+		if _, err := tx.ExecContext(ctx, `DELETE FROM set_aside`+ofWindow, windowOf(rev.Key)...); err != nil {
+			return err
+		}
+		for _, sink := range sinks {
+			if err := owe(ctx, tx, rev, sink); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func insertRevision(ctx context.Context, tx *sql.Tx, r analytics.Revision, p analytics.Provenance) error {
@@ -94,41 +92,29 @@ func insertRevision(ctx context.Context, tx *sql.Tx, r analytics.Revision, p ana
 	return err
 }
 
-// deliver enters that sink has the revision since at, or is owed it if at is the zero time.
-// A window and its rows are counted when the sink has it, once.
-func deliver(ctx context.Context, tx *sql.Tx, r analytics.Revision, sink string, at time.Time) error {
+func owe(ctx context.Context, tx *sql.Tx, r analytics.Revision, sink string) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO deliveries VALUES (?,?,?,?,?,?,NULL) ON CONFLICT DO NOTHING`,
 		windowOf(r.Key, r.Number, sink)...)
-	if err != nil || at.IsZero() {
-		return err
-	}
-	first, err := changed(tx.ExecContext(ctx, `
-		UPDATE deliveries SET committed_at = ?5`+ofWindow+` AND revision = ?6 AND sink = ?7 AND committed_at IS NULL`,
-		windowOf(r.Key, at.UnixMicro(), r.Number, sink)...))
-	if err != nil || !first {
-		return err
-	}
-	return addAll(ctx, tx, []Count{
-		{"windows_committed_total", Labels("project", r.Project, "sink", sink), 1},
-		{"rows_written_total", Labels("sink", sink), max(r.Rows, 0)},
-	})
+	return err
 }
 
 // Committed enters that sink has the revision since at, and counts the window
 // and its rows; a repetition is not counted twice.
 func (db *DB) Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error {
-	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error { return deliver(ctx, tx, rev, sink, at) })
-}
-
-// Loaded records revisions that a sink has committed and nobody fetched, all or none.
-func (db *DB) Loaded(ctx context.Context, revs []analytics.Revision, sink string, at time.Time) error {
 	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		for _, rev := range revs {
-			if err := record(ctx, tx, rev, analytics.Provenance{}, map[string]time.Time{sink: at}); err != nil {
-				return err
-			}
+		if err := owe(ctx, tx, rev, sink); err != nil {
+			return err
 		}
-		return nil
+		first, err := changed(tx.ExecContext(ctx, `
+			UPDATE deliveries SET committed_at = ?5`+ofWindow+` AND revision = ?6 AND sink = ?7 AND committed_at IS NULL`,
+			windowOf(rev.Key, at.UnixMicro(), rev.Number, sink)...))
+		if err != nil || !first {
+			return err
+		}
+		return addAll(ctx, tx, []Count{
+			{"windows_committed_total", Labels("project", rev.Project, "sink", sink), 1},
+			{"rows_written_total", Labels("sink", sink), max(rev.Rows, 0)},
+		})
 	})
 }
 

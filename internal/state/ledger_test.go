@@ -57,13 +57,10 @@ func (m *model) delivery(r analytics.Revision, sink string) map[string]time.Time
 	return d
 }
 
-func (m *model) record(e state.Entry) {
-	m.insert(e.Revision, e.Provenance)
-	for sink, at := range e.Sinks {
-		m.delivery(e.Revision, sink)
-		if !at.IsZero() {
-			m.commit(e.Revision, sink, at)
-		}
+func (m *model) record(r analytics.Revision, prov analytics.Provenance, sinks []string) {
+	m.insert(r, prov)
+	for _, sink := range sinks {
+		m.delivery(r, sink)
 	}
 }
 
@@ -194,23 +191,15 @@ func ledgerActions(t *testing.T, db *state.DB, m *model) map[string]func(*rapid.
 	}
 	return map[string]func(*rapid.T){
 		"record": func(rt *rapid.T) {
-			e := drawEntry(rt)
-			must(rt, db.Record(ctx, e.Revision, e.Provenance, e.Sinks))
-			m.record(e)
+			r, prov := drawRevision(rt), drawProvenance(rt)
+			owed := rapid.SliceOfDistinct(rapid.SampledFrom(sinkNames), rapid.ID[string]).Draw(rt, "sinks")
+			must(rt, db.Record(ctx, r, prov, owed))
+			m.record(r, prov, owed)
 		},
 		"commit": func(rt *rapid.T) {
 			r, sink, at := drawRevision(rt), rapid.SampledFrom(sinkNames).Draw(rt, "sink"), drawTime(rt)
 			for range rapid.IntRange(1, 2).Draw(rt, "times") {
 				must(rt, db.Committed(ctx, r, sink, at))
-				m.commit(r, sink, at)
-			}
-		},
-		"load": func(rt *rapid.T) {
-			revs := rapid.SliceOfN(rapid.Custom(drawRevision), 0, 3).Draw(rt, "revisions")
-			sink, at := rapid.SampledFrom(sinkNames).Draw(rt, "sink"), drawTime(rt)
-			must(rt, db.Loaded(ctx, revs, sink, at))
-			for _, r := range revs {
-				m.record(state.Entry{Revision: r})
 				m.commit(r, sink, at)
 			}
 		},
@@ -276,7 +265,7 @@ func (m *model) counts() []state.Count {
 func TestForgetRefusesWhatASinkHas(t *testing.T) {
 	db := open(t, t.TempDir())
 	rev := revision(day(1), 1)
-	check(t, db.Record(t.Context(), rev, analytics.Provenance{Requests: 4}, map[string]time.Time{"parquet": {}, "clickhouse": {}}))
+	check(t, db.Record(t.Context(), rev, analytics.Provenance{Requests: 4}, []string{"parquet", "clickhouse"}))
 	check(t, db.Committed(t.Context(), rev, "parquet", now))
 	wantMessage(t, db.Forget(t.Context(), rev), rev.Key.String(), "revision 1", "committed")
 	if got, _ := db.Entries(t.Context()); len(got) != 1 || len(got[0].Sinks) != 2 {
@@ -293,7 +282,8 @@ func TestChangesTogether(t *testing.T) {
 	gone, leave := context.WithCancel(ctx)
 	leave()
 	kept := revision(day(1), 1)
-	check(t, db.Record(ctx, kept, analytics.Provenance{}, map[string]time.Time{"parquet": now}))
+	check(t, db.Record(ctx, kept, analytics.Provenance{}, nil))
+	check(t, db.Committed(ctx, kept, "parquet", now))
 	const changes = 60
 	var errs [changes]error
 	var group sync.WaitGroup
@@ -302,7 +292,8 @@ func TestChangesTogether(t *testing.T) {
 			rev := revision(day(2+i), 1)
 			switch i % 3 {
 			case 0:
-				errs[i] = db.Record(ctx, rev, analytics.Provenance{}, map[string]time.Time{"parquet": {}, "clickhouse": now})
+				errs[i] = errors.Join(db.Record(ctx, rev, analytics.Provenance{}, []string{"parquet", "clickhouse"}),
+					db.Committed(ctx, rev, "clickhouse", now))
 			case 1:
 				errs[i] = db.Forget(ctx, kept) // a sink has it: refused
 			default:

@@ -41,7 +41,7 @@ func TestWhatWasLearned(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"prj_a": 200}, pages); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
-	check(t, db.Record(t.Context(), first, analytics.Provenance{Requests: 1}, map[string]time.Time{"parquet": {}}))
+	check(t, db.Record(t.Context(), first, analytics.Provenance{Requests: 1}, []string{"parquet"}))
 	asides, err = db.Asides(t.Context())
 	if diff := cmp.Diff([]analytics.Aside{aside(second.Key, 1)}, asides); err != nil || diff != "" {
 		t.Error(err, diff)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/state"
@@ -125,7 +124,7 @@ func filled(t *testing.T) (dir, file string) {
 	dir = t.TempDir()
 	db := open(t, dir)
 	for d := range 300 {
-		check(t, db.Record(t.Context(), revision(day(1+d), 1), analytics.Provenance{Requests: 1}, map[string]time.Time{"parquet": {}, "clickhouse": {}}))
+		check(t, db.Record(t.Context(), revision(day(1+d), 1), analytics.Provenance{Requests: 1}, []string{"parquet", "clickhouse"}))
 	}
 	check(t, db.Close())
 	return dir, filepath.Join(dir, state.FileName)
@@ -209,7 +208,7 @@ func TestDiskFull(t *testing.T) {
 	defer db.Close()
 	acknowledged := 0
 	for err == nil && acknowledged < 10_000 {
-		if err = db.Record(t.Context(), revision(day(1+acknowledged), 1), analytics.Provenance{Requests: 1}, map[string]time.Time{"parquet": {}, "clickhouse": {}}); err == nil {
+		if err = db.Record(t.Context(), revision(day(1+acknowledged), 1), analytics.Provenance{Requests: 1}, []string{"parquet", "clickhouse"}); err == nil {
 			acknowledged++
 		}
 	}
@@ -228,7 +227,7 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 	check(t, syscall.Mount("none", root, "tmpfs", syscall.MS_REMOUNT, "size=4m,mode=0700"))
-	check(t, db.Record(t.Context(), revision(day(1+acknowledged), 1), analytics.Provenance{Requests: 1}, map[string]time.Time{"parquet": {}}))
+	check(t, db.Record(t.Context(), revision(day(1+acknowledged), 1), analytics.Provenance{Requests: 1}, []string{"parquet"}))
 }
 
 func TestReadOnlyDirectory(t *testing.T) {
