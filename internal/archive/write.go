@@ -44,41 +44,39 @@ const (
 // It is an error if path exists. After an error nothing is left at path,
 // unless it was there before.
 func Write(path string, rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (analytics.Revision, error) {
-	if !rev.TotalsOnly() {
-		rev.Rows = 0
-	}
-	rev, err := checked(rev)
+	foot, columns, encode, err := prepare(rev, rows)
 	if err != nil {
-		return rev, fmt.Errorf("window file %s: %w", path, err)
+		return foot.Revision, fmt.Errorf("window file %s: %w", path, err)
 	}
-	if rev.TotalsOnly() {
-		return rev, WriteTotals(path, rev)
-	}
-	foot := Footer{Revision: rev}
-	err = create(path, visitorsSchema(), func(w *file.Writer) error { return encode(w, rows, &foot) })
+	err = create(path, columns, encode)
 	return foot.Revision, err
 }
 
 // Encode is [Write] into memory, for a window of few rows.
 func Encode(rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (*File, error) {
-	if !rev.TotalsOnly() {
-		rev.Rows = 0
-	}
-	rev, err := checked(rev)
-	f := &File{path: "in memory", foot: Footer{Revision: rev}}
 	var out bytes.Buffer
-	switch {
-	case err != nil:
-	case rev.TotalsOnly():
-		err = write(&out, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, rev) })
-	default:
-		err = write(&out, visitorsSchema(), func(w *file.Writer) error { return encode(w, rows, &f.foot) })
+	foot, columns, encode, err := prepare(rev, rows)
+	if err == nil {
+		err = write(&out, columns, encode)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("window file: %w", err)
 	}
-	f.data = out.Bytes()
-	return f, nil
+	return &File{path: "in memory", data: out.Bytes(), foot: *foot}, nil
+}
+
+// prepare checks rev, and returns what encodes it with its rows, and the footer, which is
+// complete afterwards.
+func prepare(rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (*Footer, *schema.GroupNode, func(*file.Writer) error, error) {
+	if !rev.TotalsOnly() {
+		rev.Rows = 0
+	}
+	rev, err := checked(rev)
+	foot := &Footer{Revision: rev}
+	if rev.TotalsOnly() {
+		return foot, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, rev) }, err
+	}
+	return foot, visitorsSchema(), func(w *file.Writer) error { return encode(w, rows, foot) }, err
 }
 
 // encode encodes a visitors file, and completes its footer. It encodes while the next rows
