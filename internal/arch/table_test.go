@@ -25,6 +25,8 @@ var allowed = map[string][]string{
 	// What is stored, and where.
 	"internal/archive": {"internal/analytics"},
 
+	"internal/filestore": {"internal/durable"},
+
 	"internal/spool": {"internal/analytics", "internal/archive", "internal/durable"},
 
 	"internal/state": {"internal/analytics", "internal/durable", "internal/jobs/journal"},
@@ -33,7 +35,7 @@ var allowed = map[string][]string{
 
 	"sinks/memsink": {"internal/analytics", "internal/archive", "sinks"},
 
-	"sinks/parquet": {"internal/analytics", "internal/archive", "internal/durable", "sinks"},
+	"sinks/parquet": {"internal/analytics", "internal/archive", "internal/filestore", "sinks"},
 
 	"sinks/sinktest": {"internal/analytics", "internal/archive", "sinks"},
 
@@ -141,6 +143,8 @@ var allowed = map[string][]string{
 
 	"internal/dev/engines": {},
 
+	"internal/dev/s3test": {"internal/dev/engines"},
+
 	"internal/dev/stack": {"internal/dev/engines"},
 
 	"internal/dev/testbed": {"internal/analytics", "internal/sandbox"},
@@ -155,7 +159,7 @@ var allowed = map[string][]string{
 var owner = map[string]string{
 	"github.com/ClickHouse/clickhouse-go":    "sinks/clickhouse",
 	"github.com/CycloneDX":                   "internal/dev/release",
-	"github.com/aws":                         "sinks/parquet",
+	"github.com/aws":                         "internal/filestore",
 	"github.com/apache/arrow-go":             "internal/archive",
 	"github.com/chromedp":                    "internal/dev/engines",
 	"github.com/go-json-experiment/json":     "internal/docsapi",

@@ -134,6 +134,16 @@ func ReadFooter(r io.ReaderAt, size int64) (Footer, error) {
 	return readFooter(io.NewSectionReader(r, 0, size))
 }
 
+// Holds reads the footer of the window file in r, and returns an error unless it is the
+// visitors file of want.
+func Holds(r io.ReaderAt, size int64, want analytics.Revision) error {
+	foot, err := ReadFooter(r, size)
+	if err == nil && (!foot.Visitors || !foot.Same(want)) {
+		err = fmt.Errorf("holds %s revision %d, want revision %d as it was sealed", foot.Key, foot.Number, want.Number)
+	}
+	return err
+}
+
 func readFooter(r *io.SectionReader) (foot Footer, err error) {
 	defer caught(&err)
 	reader, err := newReader(r)

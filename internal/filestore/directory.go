@@ -1,15 +1,18 @@
-package parquet
+package filestore
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/durable"
@@ -28,6 +31,9 @@ const (
 type directory struct {
 	root string
 
+	// link makes a hard link; os.Link but for tests.
+	link func(file, name string) error
+
 	mu     sync.Mutex
 	opened bool            // root was there or made by this process
 	synced map[string]bool // directories whose entries are known to be durable
@@ -35,38 +41,38 @@ type directory struct {
 
 func newDirectory(root string) (*directory, error) {
 	if root == "" {
-		return nil, errors.New("parquet directory: its name is empty")
+		return nil, errors.New("directory: its name is empty")
 	}
 	abs, err := filepath.Abs(root)
 	if err != nil {
-		return nil, fmt.Errorf("parquet directory %q: %w", root, err)
+		return nil, fmt.Errorf("directory %q: %w", root, err)
 	}
 	if info, err := os.Stat(abs); err == nil && !info.IsDir() {
-		return nil, fmt.Errorf("parquet directory %s: is a file, must be a directory", abs)
+		return nil, fmt.Errorf("directory %s: is a file, must be a directory", abs)
 	}
-	return &directory{root: abs, synced: map[string]bool{}}, nil
+	return &directory{root: abs, link: os.Link, synced: map[string]bool{}}, nil
 }
 
-func (d *directory) location() string { return d.root }
+func (d *directory) Location() string { return d.root }
 
-func (d *directory) describe(name string) string { return d.path(name) }
+func (d *directory) Describe(name string) string { return d.path(name) }
 
-func (d *directory) readers() int { return 1 }
+func (d *directory) Readers() int { return 1 }
 
-func (d *directory) close() error { return nil }
+func (d *directory) Close() error { return nil }
 
 func (d *directory) path(name string) string { return filepath.Join(d.root, filepath.FromSlash(name)) }
 
-func (d *directory) staging() string { return filepath.Join(d.root, stagingName) }
+func (d *directory) staging() string { return filepath.Join(d.root, StagingDir) }
 
-func (d *directory) stagingFile() string {
+func (d *directory) StagingFile() string {
 	return filepath.Join(d.staging(), rand.Text()+stagedSuffix)
 }
 
-// prepare makes root and _staging where they are missing. It does not make a root
+// Prepare makes root and _staging where they are missing. It does not make a root
 // again that was there and is gone: more likely its file system is not mounted, and
 // a new directory would hide that.
-func (d *directory) prepare(context.Context) error {
+func (d *directory) Prepare(context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	info, err := os.Stat(d.root)
@@ -106,16 +112,67 @@ func (d *directory) prepare(context.Context) error {
 	return nil
 }
 
-// publish renames: readers see the former file or this one.
-func (d *directory) publish(_ context.Context, staged, name string) error {
+// Publish renames: readers see the former file or this one.
+func (d *directory) Publish(_ context.Context, staged, name string) error {
 	path := d.path(name)
-	d.mu.Lock()
-	err := d.makeDir(filepath.Dir(path))
-	d.mu.Unlock()
-	if err != nil {
+	if err := d.makeDirOf(path); err != nil {
 		return err
 	}
 	return durable.Rename(staged, path)
+}
+
+// Create links a staged file to its name: the link is refused where the name is taken,
+// and readers see all of the file or none. A process that dies before the link leaves a
+// staging file, which a later one removes.
+func (d *directory) Create(ctx context.Context, name string, data []byte) error {
+	path, staged := d.path(name), d.StagingFile()
+	if err := d.makeDirOf(path); err != nil {
+		return err
+	}
+	defer os.Remove(staged)
+	anything := func(io.ReaderAt, int64) error { return nil }
+	if err := Stage(ctx, staged, bytes.NewReader(data), anything); err != nil {
+		return err
+	}
+	err := d.link(staged, path)
+	if noLinks(err) {
+		err = claim(staged, path)
+	}
+	// The entry of a name that is taken is flushed too: who took it may have died before
+	// it did that, and what comes next builds on it.
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		err = errors.Join(err, durable.SyncDir(filepath.Dir(path)))
+	}
+	return err
+}
+
+// noLinks reports whether err means that a file system has no hard links.
+func noLinks(err error) bool {
+	return errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EMLINK)
+}
+
+// claim takes the name by an empty file, which only one process can make, and puts the
+// staged file in its place. Dying between the two leaves the empty file, which keeps
+// the name taken: no later file can be mistaken for this one.
+func claim(staged, path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(f.Close(), os.Rename(staged, path)); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// CheckCreate creates a file in _staging twice.
+func (d *directory) CheckCreate(ctx context.Context) error { return checkCreate(ctx, d) }
+
+// makeDirOf makes the directory of path.
+func (d *directory) makeDirOf(path string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.makeDir(filepath.Dir(path))
 }
 
 // makeDir makes dir below root, and the directories above it, durably. An entry that
@@ -142,7 +199,7 @@ func (d *directory) makeDir(dir string) error {
 	return nil
 }
 
-func (d *directory) remove(_ context.Context, name string) error {
+func (d *directory) Remove(_ context.Context, name string) error {
 	path := d.path(name)
 	if err := os.Remove(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -152,7 +209,7 @@ func (d *directory) remove(_ context.Context, name string) error {
 	return durable.SyncDir(filepath.Dir(path))
 }
 
-func (d *directory) list(_ context.Context, dir string, found func(name string)) error {
+func (d *directory) List(_ context.Context, dir, after string, found func(name string)) error {
 	return filepath.WalkDir(d.path(dir), func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -160,7 +217,7 @@ func (d *directory) list(_ context.Context, dir string, found func(name string))
 		if err != nil || e.IsDir() {
 			return err
 		}
-		if rel, err := filepath.Rel(d.root, path); err == nil {
+		if rel, err := filepath.Rel(d.root, path); err == nil && filepath.ToSlash(rel) > after {
 			found(filepath.ToSlash(rel))
 		}
 		return nil
@@ -175,16 +232,16 @@ type localFile struct {
 
 func (f localFile) Size() int64 { return f.size }
 
-func (d *directory) open(_ context.Context, name string) (file, error) {
+func (d *directory) Open(_ context.Context, name string) (File, error) {
 	return openLocal(d.path(name))
 }
 
-// openWhole is open: an open file stays as it is.
-func (d *directory) openWhole(ctx context.Context, name string) (file, error) {
-	return d.open(ctx, name)
+// OpenWhole is open: an open file stays as it is.
+func (d *directory) OpenWhole(ctx context.Context, name string) (File, error) {
+	return d.Open(ctx, name)
 }
 
-func openLocal(path string) (file, error) {
+func openLocal(path string) (File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -196,10 +253,10 @@ func openLocal(path string) (file, error) {
 	return localFile{f, info.Size()}, nil
 }
 
-// fetch gives the file a second name, so that it stays although another file takes
+// Fetch gives the file a second name, so that it stays although another file takes
 // its place, or copies it where links cannot be made.
-func (d *directory) fetch(ctx context.Context, name, dir string) (string, func() error, error) {
-	path := filepath.Join(dir, rand.Text()+suffix)
+func (d *directory) Fetch(ctx context.Context, name, dir string) (string, func() error, error) {
+	path := filepath.Join(dir, rand.Text())
 	done := func() error { return os.Remove(path) }
 	if os.Link(d.path(name), path) == nil {
 		return path, done, nil
@@ -220,13 +277,13 @@ func (d *directory) fetch(ctx context.Context, name, dir string) (string, func()
 	return path, done, nil
 }
 
-// check makes the directory if need be, and writes, flushes and removes a file
+// Check makes the directory if need be, and writes, flushes and removes a file
 // in _staging.
-func (d *directory) check(ctx context.Context) error {
-	if err := d.prepare(ctx); err != nil {
+func (d *directory) Check(ctx context.Context) error {
+	if err := d.Prepare(ctx); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(d.stagingFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	f, err := os.OpenFile(d.StagingFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return err
 	}
