@@ -66,8 +66,8 @@ type Store interface {
 }
 
 // File is an open file of a store. It stays as it is although another one takes its
-// place, or gives an error.
-type File interface {
+// place, or gives an error. It is an alias, so that others need not know this package.
+type File = interface {
 	io.ReaderAt
 	io.Closer
 	Size() int64
