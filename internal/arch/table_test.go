@@ -25,6 +25,10 @@ var allowed = map[string][]string{
 	// What is stored, and where.
 	"internal/archive": {"internal/analytics"},
 
+	"internal/deltalog": {},
+
+	"internal/deltalog/memfiles": {"internal/deltalog"},
+
 	"internal/spool": {"internal/analytics", "internal/archive", "internal/durable"},
 
 	"internal/state": {"internal/analytics", "internal/durable", "internal/jobs/journal"},
