@@ -27,11 +27,17 @@ var allowed = map[string][]string{
 
 	"internal/filestore": {"internal/durable"},
 
+	"internal/deltalog": {},
+
+	"internal/deltalog/memfiles": {"internal/deltalog"},
+
 	"internal/spool": {"internal/analytics", "internal/archive", "internal/durable"},
 
 	"internal/state": {"internal/analytics", "internal/durable", "internal/jobs/journal"},
 
 	"sinks/clickhouse": {"internal/analytics", "internal/archive", "internal/clock", "sinks"},
+
+	"sinks/delta": {"internal/analytics", "internal/archive", "internal/deltalog", "internal/durable", "internal/filestore", "sinks"},
 
 	"sinks/memsink": {"internal/analytics", "internal/archive", "sinks"},
 

@@ -80,6 +80,19 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
+// OpenIntact opens the window file at path, which must be of this window, and reads it
+// to its end: [ErrDamaged] if its bytes are not those that were written.
+func OpenIntact(path string, key analytics.Key) (*File, error) {
+	f, err := Open(path)
+	if err == nil && f.foot.Key != key {
+		err = fmt.Errorf("holds %s", f.foot.Key)
+	}
+	if err == nil {
+		err = f.Intact()
+	}
+	return f, err
+}
+
 // read opens the file for the time of do. Errors name the file.
 func (f *File) read(do func(*io.SectionReader) error) error {
 	if f.data != nil {
@@ -152,7 +165,7 @@ func readFooter(r *io.SectionReader) (foot Footer, err error) {
 	}
 	meta := reader.MetaData()
 	kv := meta.KeyValueMetadata()
-	if foot.Revision, err = readRevision(kv); err != nil {
+	if foot.Revision, err = readRevision(kv.FindValue); err != nil {
 		return foot, err
 	}
 	if sum := kv.FindValue(checksumKey); sum != nil {

@@ -65,6 +65,9 @@ type bucket struct {
 
 func (b *bucket) Location() string { return b.address.of("") }
 
+// Path is empty: objects are not files.
+func (b *bucket) Path(string) string { return "" }
+
 func (b *bucket) Describe(name string) string { return b.address.of(name) }
 
 func (b *bucket) Readers() int { return bucketReaders }

@@ -55,13 +55,13 @@ func newDirectory(root string) (*directory, error) {
 
 func (d *directory) Location() string { return d.root }
 
-func (d *directory) Describe(name string) string { return d.path(name) }
+func (d *directory) Describe(name string) string { return d.Path(name) }
 
 func (d *directory) Readers() int { return 1 }
 
 func (d *directory) Close() error { return nil }
 
-func (d *directory) path(name string) string { return filepath.Join(d.root, filepath.FromSlash(name)) }
+func (d *directory) Path(name string) string { return filepath.Join(d.root, filepath.FromSlash(name)) }
 
 func (d *directory) staging() string { return filepath.Join(d.root, StagingDir) }
 
@@ -114,7 +114,7 @@ func (d *directory) Prepare(context.Context) error {
 
 // Publish renames: readers see the former file or this one.
 func (d *directory) Publish(_ context.Context, staged, name string) error {
-	path := d.path(name)
+	path := d.Path(name)
 	if err := d.makeDirOf(path); err != nil {
 		return err
 	}
@@ -125,13 +125,13 @@ func (d *directory) Publish(_ context.Context, staged, name string) error {
 // and readers see all of the file or none. A process that dies before the link leaves a
 // staging file, which a later one removes.
 func (d *directory) Create(ctx context.Context, name string, data []byte) error {
-	path, staged := d.path(name), d.StagingFile()
+	path, staged := d.Path(name), d.StagingFile()
 	if err := d.makeDirOf(path); err != nil {
 		return err
 	}
 	defer os.Remove(staged)
-	anything := func(io.ReaderAt, int64) error { return nil }
-	if err := Stage(ctx, staged, bytes.NewReader(data), anything); err != nil {
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
+	if err := Stage(ctx, staged, open, func(io.ReaderAt, int64) error { return nil }); err != nil {
 		return err
 	}
 	err := d.link(staged, path)
@@ -200,7 +200,7 @@ func (d *directory) makeDir(dir string) error {
 }
 
 func (d *directory) Remove(_ context.Context, name string) error {
-	path := d.path(name)
+	path := d.Path(name)
 	if err := os.Remove(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -210,7 +210,7 @@ func (d *directory) Remove(_ context.Context, name string) error {
 }
 
 func (d *directory) List(_ context.Context, dir, after string, found func(name string)) error {
-	return filepath.WalkDir(d.path(dir), func(path string, e fs.DirEntry, err error) error {
+	return filepath.WalkDir(d.Path(dir), func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -233,7 +233,7 @@ type localFile struct {
 func (f localFile) Size() int64 { return f.size }
 
 func (d *directory) Open(_ context.Context, name string) (File, error) {
-	return openLocal(d.path(name))
+	return openLocal(d.Path(name))
 }
 
 // OpenWhole is open: an open file stays as it is.
@@ -258,11 +258,11 @@ func openLocal(path string) (File, error) {
 func (d *directory) Fetch(ctx context.Context, name, dir string) (string, func() error, error) {
 	path := filepath.Join(dir, rand.Text())
 	done := func() error { return os.Remove(path) }
-	if os.Link(d.path(name), path) == nil {
+	if os.Link(d.Path(name), path) == nil {
 		return path, done, nil
 	}
 	// Also a file that is replaced at this moment cannot be linked, but opened.
-	in, err := os.Open(d.path(name))
+	in, err := os.Open(d.Path(name))
 	if err != nil {
 		return "", nil, err
 	}

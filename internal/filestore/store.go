@@ -31,6 +31,9 @@ type Store interface {
 	Location() string
 	// Describe names a file for people.
 	Describe(name string) string
+	// Path is the file's name in the file system, whether it is there or not; empty in a
+	// bucket.
+	Path(name string) string
 	// Prepare makes sure that files can be staged, published and created.
 	Prepare(ctx context.Context) error
 	// StagingFile returns a new name of a local file to write a file to first.
@@ -97,9 +100,14 @@ func NewWithin(root string, limits Limits) (Store, error) {
 	return nil, errors.New("want a directory or s3://bucket/prefix")
 }
 
-// Stage copies in to a new file at path, durably, and has check read it: what is
-// published is what was written.
-func Stage(ctx context.Context, path string, in io.Reader, check func(r io.ReaderAt, size int64) error) error {
+// Stage copies what open opens to a new file at path, durably, and has check read it:
+// what is published is what was written.
+func Stage(ctx context.Context, path string, open func() (io.ReadCloser, error), check func(r io.ReaderAt, size int64) error) error {
+	in, err := open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
 	out, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return err

@@ -116,13 +116,7 @@ func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (
 	if err != nil {
 		return nil, nil, err
 	}
-	file, err := archive.Open(path)
-	if err == nil && file.Revision().Key != rev.Key {
-		err = fmt.Errorf("holds %s", file.Revision().Key)
-	}
-	if err == nil {
-		err = file.Intact()
-	}
+	file, err := archive.OpenIntact(path, rev.Key)
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("%s: %w", s.store.Describe(name), err), done())
 	}
@@ -143,19 +137,9 @@ func (s *Sink) Top(ctx context.Context, rev analytics.Revision, n int) ([]analyt
 		return nil, fmt.Errorf("file %s: %w", s.store.Describe(name), err)
 	}
 	defer f.Close()
-	foot, err := archive.ReadFooter(f, f.Size())
-	if err == nil && (foot.Key != rev.Key || foot.Number != rev.Number) {
+	top, err := archive.Top(f, f.Size(), rev, n)
+	if errors.Is(err, archive.ErrOther) {
 		err = sinks.ErrOtherRevision
-	}
-	var top []analytics.Row
-	if err == nil {
-		top, err = analytics.Top(func(yield func(analytics.Row, error) bool) {
-			more := true
-			_, _, err := archive.InspectRows(f, f.Size(), func(r analytics.Row) { more = more && yield(r, nil) })
-			if err != nil && more {
-				yield(analytics.Row{}, err)
-			}
-		}, n)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("file %s: %w", s.store.Describe(name), err)

@@ -3,12 +3,10 @@ package parquet
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
@@ -50,57 +48,16 @@ func (s *Sink) list(ctx context.Context, scope sinks.Scope) (keys map[analytics.
 	return keys, strays, nil
 }
 
-// each yields what read returns of each window, reading several at once where the
-// tree is far away. It leaves out nil without an error. It returns false when yield
-// wants no more; no goroutine outlives it.
+// each yields what read returns of each window.
 func (s *Sink) each(ctx context.Context, keys map[analytics.Key]bool, read func(context.Context, analytics.Key) (*sinks.Shown, error),
 	yield func(sinks.Shown, error) bool) (more bool) {
-	type result struct {
-		shown *sinks.Shown
-		err   error
-	}
-	within, stop := context.WithCancel(ctx)
-	defer stop()
-	results := make(chan result)
-	go func() {
-		defer close(results)
-		var readers errgroup.Group
-		readers.SetLimit(s.store.Readers())
-		for key := range keys {
-			if within.Err() != nil {
-				break
-			}
-			readers.Go(func() error {
-				shown, err := read(within, key)
-				if err != nil {
-					err = sinks.Fault{Sink: sinkName, Key: key, Kind: kindOf(err), Err: err}
-				}
-				select {
-				case results <- result{shown, err}:
-				case <-within.Done():
-				}
-				return nil
-			})
+	return sinks.Each(ctx, sinkName, maps.Keys(keys), s.store.Readers(), func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
+		shown, err := read(ctx, key)
+		if err != nil {
+			err = sinks.Fault{Sink: sinkName, Key: key, Kind: kindOf(err), Err: err}
 		}
-		_ = readers.Wait()
-	}()
-	more = true
-	for r := range results {
-		switch {
-		case !more: // wait for the end of the goroutines
-		case r.shown != nil:
-			more = yield(*r.shown, r.err)
-		case r.err != nil:
-			more = yield(sinks.Shown{}, r.err)
-		}
-		if !more {
-			stop()
-		}
-	}
-	if more && ctx.Err() != nil {
-		more = yield(sinks.Shown{}, fmt.Errorf("%s sink: %w", sinkName, context.Cause(ctx)))
-	}
-	return more
+		return shown, err
+	}, yield)
 }
 
 func kindOf(err error) sinks.FaultKind {

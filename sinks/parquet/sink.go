@@ -42,6 +42,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/filestore"
 	"github.com/docgauge/docgauge/sinks"
@@ -150,17 +151,24 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	return nil
 }
 
+// Published names the local files of rev's window, if they are there: whether they are of
+// rev is for the caller to see. In a bucket there are none.
+func (s *Sink) Published(rev analytics.Revision) (visitors, totals string) {
+	v, err := place(visitorsTable, rev.Key)
+	t, terr := place(totalsTable, rev.Key)
+	if err != nil || terr != nil {
+		return "", ""
+	}
+	return s.store.Path(v), s.store.Path(t)
+}
+
 // stage copies the sealed file of w to path, durably, and reads its footer back:
 // what is published is a whole window file of this revision.
 func stage(ctx context.Context, path string, w sinks.Sealed) error {
-	in, err := w.Open()
-	if err != nil {
-		return fmt.Errorf("sealed window: %w", err)
-	}
-	defer in.Close()
-	if err := filestore.Stage(ctx, path, in, func(r io.ReaderAt, size int64) error {
+	err := filestore.Stage(ctx, path, w.Open, func(r io.ReaderAt, size int64) error {
 		return archive.Holds(r, size, w.Revision())
-	}); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("copy of the sealed window: %w", err)
 	}
 	return nil
