@@ -7,14 +7,16 @@
 // writes. Checkpoints only save readers work: one that is missing or damaged costs time
 // and loses nothing.
 //
-// It does not read, write or delete data files, and does not know what they hold.
+// It does not read, write or delete data files, and does not know what they hold. Parquet
+// libraries panic on some damaged input: such a panic leaves this package as an error.
+//
+// Source: PROTOCOL.md of github.com/delta-io/delta.
 package deltalog
 
 import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"time"
 )
 
@@ -22,16 +24,16 @@ import (
 // says what is wrong, where, and the remedy.
 var (
 	// ErrProtocol: the table needs a reader or a writer that knows more of Delta.
-	ErrProtocol = errors.New("table needs a newer Delta protocol")
+	ErrProtocol = errors.New("the table needs a newer Delta protocol")
 	// ErrSchema: columns or properties are not those that this program writes.
-	ErrSchema = errors.New("table was altered")
+	ErrSchema = errors.New("the table was altered")
 	// ErrDamaged: an entry is missing or cannot be read, and no checkpoint makes up for it.
-	ErrDamaged = errors.New("log is damaged")
-	// ErrGone: the log that this process has read is no longer there. The next call takes
+	ErrDamaged = errors.New("the log is damaged")
+	// ErrGone: entries that this process has read are no longer there. The next call takes
 	// what is there for the table.
-	ErrGone = errors.New("log is gone")
-	// ErrBusy: other writers came first each time, or the store does not say what is there.
-	ErrBusy = errors.New("no commit")
+	ErrGone = errors.New("the log is not the one it was")
+	// ErrBusy: other writers came first each time.
+	ErrBusy = errors.New("other writers came first each time")
 )
 
 // Files is the store that the table is in. Names are relative to its root, with slashes.
@@ -39,13 +41,15 @@ type Files interface {
 	// Describe names a file for people.
 	Describe(name string) string
 	// Create makes a file under a name that is free, whole and durable; the error is
-	// fs.ErrExist if it is taken. After any other error the file may be there too.
+	// fs.ErrExist if it is taken. After any error the file may be there.
 	Create(ctx context.Context, name string, data []byte) error
 	// Remove takes a file away; one that is not there is no error.
 	Remove(ctx context.Context, name string) error
 	// List calls found for each file below dir whose name is greater than after.
 	List(ctx context.Context, dir, after string, found func(name string)) error
-	// OpenWhole opens a file; the error is fs.ErrNotExist if there is none.
+	// Open opens a file of which a small part at the end will be read, OpenWhole one that
+	// will be read to its end; the error is fs.ErrNotExist if there is none.
+	Open(ctx context.Context, name string) (File, error)
 	OpenWhole(ctx context.Context, name string) (File, error)
 	// StagingFile returns a new name of a local file, which Publish gives a name in the
 	// store, durably, in the place of the former file.
@@ -72,8 +76,11 @@ type Config struct {
 	Dir         string // of the table, relative to the root
 	Columns     []Column
 	Description string // of a new table
-	Engine      string // name and version of this program
+	Engine      string // name/version of this program
 	Now         func() time.Time
+	// Checkpointed is called when a checkpoint was written, or could not be, which fails
+	// no commit: the next one tries again. May be nil.
+	Checkpointed func(version int64, err error)
 }
 
 // Add is a data file of the table.
@@ -93,48 +100,37 @@ type Tombstone struct {
 }
 
 // Table is a Delta table. It is used by many goroutines at once, which take turns.
-type Table struct{ cfg Config }
+type Table struct {
+	cfg  Config
+	turn chan struct{}
+	snap *Snapshot // nil: nothing is known
+	mark mark      // of the entry of snap's version
+}
 
 // New returns the table in c.Dir. It reads nothing.
-func New(c Config) *Table { return &Table{cfg: c} }
+func New(c Config) *Table { return &Table{cfg: c, turn: make(chan struct{}, 1)} }
+
+// await waits for its turn, which done ends.
+func (t *Table) await(ctx context.Context) (done func(), err error) {
+	select {
+	case t.turn <- struct{}{}:
+		return func() { <-t.turn }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
 
 // Read brings the snapshot up to date and calls use with it, which must not keep it.
 // Nothing else reads or commits meanwhile. A table that does not exist has version -1 and
 // no files.
 func (t *Table) Read(ctx context.Context, use func(*Snapshot) error) error {
-	return errors.ErrUnsupported
+	done, err := t.await(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := t.refresh(ctx); err != nil && !errors.Is(err, ErrGone) { // what is there now has been read
+		return err
+	}
+	return use(t.snap)
 }
-
-// Commit appends one entry, which removes and adds what plan says. plan is called with
-// the current snapshot, and again with a newer one if another writer came first. Without
-// anything to add or to remove there is no entry. It makes the table if there is none. The
-// version is that of the entry, or of the snapshot if there was none. After an error the
-// entry may be there or come to be there: calling again is safe if plan goes by the snapshot.
-func (t *Table) Commit(ctx context.Context, operation string, plan func(*Snapshot) (add []Add, remove []string, err error)) (version int64, err error) {
-	return -1, errors.ErrUnsupported
-}
-
-// Expire deletes entries and checkpoints that are older than 30 days and that no reader
-// needs for the versions since. found is called with each name, before it is deleted, and
-// nothing is deleted if dryRun.
-func (t *Table) Expire(ctx context.Context, dryRun bool, found func(name string)) error {
-	return errors.ErrUnsupported
-}
-
-// Snapshot is the table at one version.
-type Snapshot struct{}
-
-// Version is the version of the newest entry, -1 if there is no table.
-func (s *Snapshot) Version() int64 { return -1 }
-
-// Len is the number of files.
-func (s *Snapshot) Len() int { return 0 }
-
-// Files yields the files of the table, in no order.
-func (s *Snapshot) Files() iter.Seq[Add] { return func(func(Add) bool) {} }
-
-// File returns one file of the table.
-func (s *Snapshot) File(path string) (Add, bool) { return Add{}, false }
-
-// Tombstones yields files that were removed within the last 7 days or somewhat more.
-func (s *Snapshot) Tombstones() iter.Seq[Tombstone] { return func(func(Tombstone) bool) {} }

@@ -112,6 +112,11 @@ func (f *Files) List(ctx context.Context, dir, after string, found func(name str
 	return err
 }
 
+// Open is OpenWhole.
+func (f *Files) Open(ctx context.Context, name string) (deltalog.File, error) {
+	return f.OpenWhole(ctx, name)
+}
+
 // OpenWhole opens a file, which stays as it is.
 func (f *Files) OpenWhole(ctx context.Context, name string) (deltalog.File, error) {
 	var data []byte
