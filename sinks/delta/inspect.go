@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
@@ -23,6 +24,11 @@ const straysNamed = 5
 type held struct {
 	deltalog.Add
 	sinks.Shown
+}
+
+func heldOf(add deltalog.Add) (*held, error) {
+	foot, err := footerOf(add)
+	return &held{add, sinks.Shown{Revision: foot.Revision, Checksum: foot.Checksum}}, err
 }
 
 // newer reports whether f shows a newer revision than other, which may be nil.
@@ -80,12 +86,16 @@ func (s *Sink) read(ctx context.Context, scope sinks.Scope) (c contents, err err
 	for _, t := range []*table{s.totals, s.visitors} {
 		err := t.log.Read(ctx, func(snap *deltalog.Snapshot) error {
 			var strays []string
-			for add := range snap.Files() {
-				foot, err := footerOf(add)
-				if err != nil {
-					strays = append(strays, add.Path)
-				} else if scope.Has(foot.Key) {
-					c.add(t, &held{add, sinks.Shown{Revision: foot.Revision, Checksum: foot.Checksum}})
+			for path := range snap.Paths() {
+				key, _, ours := parseName(path)
+				if ours && !scope.Has(key) {
+					continue
+				}
+				add, _ := snap.File(path)
+				if h, err := heldOf(add); err != nil {
+					strays = append(strays, path)
+				} else {
+					c.add(t, h)
 				}
 			}
 			for _, path := range strays {
@@ -206,22 +216,28 @@ func kindOf(err error) sinks.FaultKind {
 }
 
 // find returns the file that shows rev's window, and its name.
-func (s *Sink) find(ctx context.Context, rev analytics.Revision) (*held, string, error) {
-	c, err := s.read(ctx, sinks.Scope{Keys: map[analytics.Key]bool{rev.Key: true}})
-	if err != nil {
-		return nil, "", err
+func (s *Sink) find(ctx context.Context, rev analytics.Revision) (newest *held, name string, err error) {
+	for _, t := range []*table{s.visitors, s.totals} {
+		if t == s.visitors && rev.TotalsOnly() {
+			continue
+		}
+		err := t.log.Read(ctx, func(snap *deltalog.Snapshot) error {
+			for path := range snap.Paths() {
+				if !strings.HasPrefix(path, prefixOf(rev.Key)) {
+					continue
+				}
+				add, _ := snap.File(path)
+				if h, err := heldOf(add); err == nil && h.newer(newest) {
+					newest, name = h, t.name+"/"+path
+				}
+			}
+			return nil
+		})
+		if err != nil || newest != nil {
+			return newest, name, err
+		}
 	}
-	w := c.windows[rev.Key]
-	if w == nil {
-		return nil, "", fmt.Errorf("%s: %w", s.Location(), fs.ErrNotExist)
-	}
-	if h := w.visitors; h != nil && !rev.TotalsOnly() {
-		return h, visitorsTable + "/" + h.Path, nil
-	}
-	if h := w.totals; h != nil {
-		return h, totalsTable + "/" + h.Path, nil
-	}
-	return nil, "", fmt.Errorf("%s: %w", s.Location(), fs.ErrNotExist)
+	return nil, "", fmt.Errorf("%s: the window is not there: %w", s.Location(), fs.ErrNotExist)
 }
 
 // Window returns the data file of rev's window as a sealed one. It refuses a file whose

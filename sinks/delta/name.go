@@ -33,8 +33,12 @@ func newName(rev analytics.Revision, now time.Time) (string, error) {
 	if _, err := analytics.ParseGranularity(string(rev.Granularity)); err != nil {
 		return "", err
 	}
-	return path.Join(folder(rev.Key), fmt.Sprintf("%s_%s_r%d_%s_%s%s",
-		rev.From, rev.To, rev.Number, now.UTC().Format(nameTime), rand.Text()[:8], suffix)), nil
+	return fmt.Sprintf("%sr%d_%s_%s%s", prefixOf(rev.Key), rev.Number, now.UTC().Format(nameTime), rand.Text()[:8], suffix), nil
+}
+
+// prefixOf is the beginning of the names of the window's files.
+func prefixOf(key analytics.Key) string {
+	return folder(key) + "/" + key.From.String() + "_" + key.To.String() + "_"
 }
 
 // folder is where the files of the windows of a project and granularity are.

@@ -20,9 +20,10 @@ type table struct {
 	store filestore.Store
 	log   *deltalog.Table
 
-	// held are the files of each window at version, if that is not -1: most windows have
-	// one. It saves reading the tags of all files for every entry.
+	// held are the files of each window at a version of the table, nil if that is not
+	// known: most windows have one. It saves reading the tags of all files for every entry.
 	held    map[analytics.Key][]string
+	id      string
 	version int64
 }
 
@@ -50,8 +51,8 @@ func columnsOf(name string) []deltalog.Column {
 }
 
 func newTable(c Config, store filestore.Store, name, description string) *table {
-	return &table{name: name, store: store, version: -1, log: deltalog.New(deltalog.Config{
-		Files: store, Dir: name, Columns: columnsOf(name), Description: description, Engine: "docgauge " + c.Version, Now: c.Now,
+	return &table{name: name, store: store, log: deltalog.New(deltalog.Config{
+		Files: store, Dir: name, Columns: columnsOf(name), Description: description, Engine: "docgauge/" + c.Version, Now: c.Now,
 	})}
 }
 
@@ -100,36 +101,38 @@ func (t *table) set(ctx context.Context, want files) error {
 	if len(want) == 0 {
 		return nil
 	}
-	var planned int64
 	var next map[analytics.Key][]string
 	version, err := t.log.Commit(ctx, "WRITE", func(snap *deltalog.Snapshot) (add []deltalog.Add, remove []string, err error) {
-		if t.version < 0 || t.version != snap.Version() {
+		if t.held == nil || t.id != snap.ID() || t.version != snap.Version() {
 			held, strays := t.scan(snap)
 			if err := t.refuse(snap, strays); err != nil {
 				return nil, nil, err
 			}
-			t.held, t.version = held, snap.Version()
+			t.held, t.id, t.version = held, snap.ID(), snap.Version()
 		}
-		planned, next = snap.Version(), map[analytics.Key][]string{}
+		next = map[analytics.Key][]string{}
 		for key, file := range want {
-			next[key] = nil
+			there := t.held[key]
 			if file != nil {
 				next[key] = []string{file.Path}
+				if !slices.Contains(there, file.Path) {
+					add = append(add, *file)
+				}
 			}
-			for _, path := range t.held[key] {
+			for _, path := range there {
 				if !slices.Contains(next[key], path) {
 					remove = append(remove, path)
 				}
 			}
-			if file != nil && !slices.Contains(t.held[key], file.Path) {
-				add = append(add, *file)
-			}
 		}
 		return add, remove, nil
 	})
-	if err != nil || version > planned+1 {
-		t.held, t.version = nil, -1 // what is there will be read
+	if err != nil {
+		t.held = nil // what is there will be read
 		return err
+	}
+	for key := range want {
+		delete(t.held, key)
 	}
 	maps.Copy(t.held, next)
 	t.version = version
