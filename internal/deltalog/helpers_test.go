@@ -27,7 +27,7 @@ var (
 		{Name: "revision", Type: "integer"}, {Name: "settled", Type: "boolean"}, {Name: "verified", Type: "boolean"},
 		{Name: "exported_at", Type: "timestamp", Nullable: true},
 	}
-	start = time.UnixMilli(1793491200123).UTC()
+	start = time.Now().UTC().Truncate(time.Millisecond) // other programs go by the real time
 )
 
 func config(files deltalog.Files) deltalog.Config {
