@@ -35,6 +35,8 @@ var allowed = map[string][]string{
 
 	"sinks/parquet": {"internal/analytics", "internal/archive", "internal/durable", "sinks"},
 
+	"sinks/postgres": {"internal/analytics", "internal/archive", "internal/clock", "sinks"},
+
 	"sinks/sinktest": {"internal/analytics", "internal/archive", "sinks"},
 
 	// The service, and our copy of it.
@@ -160,6 +162,7 @@ var owner = map[string]string{
 	"github.com/chromedp":                    "internal/dev/engines",
 	"github.com/go-json-experiment/json":     "internal/docsapi",
 	"github.com/google/go-cmp":               "sinks/sinktest",
+	"github.com/jackc":                       "sinks/postgres",
 	"github.com/kelseyhightower/envconfig":   "internal/config",
 	"github.com/mattn/go-runewidth":          "internal/cli/render",
 	"github.com/prometheus/client_golang":    "exporter",
