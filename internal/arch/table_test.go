@@ -43,6 +43,8 @@ var allowed = map[string][]string{
 
 	"sinks/parquet": {"internal/analytics", "internal/archive", "internal/filestore", "sinks"},
 
+	"sinks/postgres": {"internal/analytics", "internal/archive", "internal/clock", "sinks"},
+
 	"sinks/sinktest": {"internal/analytics", "internal/archive", "sinks"},
 
 	// The service, and our copy of it.
@@ -113,13 +115,13 @@ var allowed = map[string][]string{
 	// What holds it together: only config and app know every sink.
 	"internal/config": {
 		"exporter", "exporter/server", "internal/analytics", "internal/docsapi", "internal/jobs", "internal/notify",
-		"internal/secretfile", "schedule", "sinks/clickhouse", "sinks/parquet",
+		"internal/secretfile", "schedule", "sinks/clickhouse", "sinks/delta", "sinks/parquet", "sinks/postgres",
 	},
 
 	"internal/app": {
 		"internal/analytics", "internal/budget", "internal/config", "internal/coverage", "internal/docsapi", "internal/durable",
 		"internal/clock", "internal/jobs", "internal/notify", "internal/prompts", "internal/spool", "internal/state", "internal/verify",
-		"schedule", "sinks", "sinks/clickhouse", "sinks/parquet", "exporter",
+		"schedule", "sinks", "sinks/clickhouse", "sinks/delta", "sinks/parquet", "sinks/postgres", "exporter",
 	},
 
 	"internal/daemon": {
@@ -172,6 +174,7 @@ var owner = map[string][]string{
 	"github.com/chromedp":                    {"internal/dev/engines"},
 	"github.com/go-json-experiment/json":     {"internal/docsapi"},
 	"github.com/google/go-cmp":               {"sinks/sinktest"},
+	"github.com/jackc":                       {"sinks/postgres"},
 	"github.com/kelseyhightower/envconfig":   {"internal/config"},
 	"github.com/klauspost/compress":          {"internal/deltalog"},
 	"github.com/mattn/go-runewidth":          {"internal/cli/render"},

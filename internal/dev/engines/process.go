@@ -44,6 +44,8 @@ type process struct {
 	ready func(context.Context) bool
 
 	stopTimeout time.Duration // from SIGTERM to SIGKILL; 0 is the default
+	// user is whom it runs as; nil is ours.
+	user *syscall.Credential
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -129,6 +131,7 @@ func (p *process) start() error {
 	cmd.Dir, cmd.Env = p.dir, slices.Concat(os.Environ(), direct, p.env)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = attributes()
+	cmd.SysProcAttr.Credential = p.user
 	started := make(chan error)
 	spawner() <- func() { started <- cmd.Start() }
 	if err := <-started; err != nil {

@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -112,6 +111,9 @@ func TestTakenPort(t *testing.T) {
 		},
 		"zookeeper": preparer(newZooKeeper),
 		"s3":        preparer(newS3),
+		"postgres": func(dir string, ports []int) (engine, error) {
+			return newPostgres(dir, "15", ports, nil)
+		},
 		"prometheus": func(dir string, ports []int) (engine, error) {
 			return newPrometheus(dir, ports, PrometheusConfig{})
 		},
@@ -247,18 +249,6 @@ func TestProgramThatIsNotThere(t *testing.T) {
 	if !errors.As(err, &missing) || missing.Engine != "no-such-engine" {
 		t.Errorf("program: %v, want a Missing that names it", err)
 	}
-}
-
-// alive reports whether a process exists and has not ended. A process that has
-// ended exists until its parent waits for it, which the first process of a
-// container may never do.
-func alive(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err == nil {
-		_, state, _ := strings.Cut(string(stat), ") ")
-		return !strings.HasPrefix(state, "Z")
-	}
-	return syscall.Kill(pid, 0) == nil
 }
 
 func until(t *testing.T, what string, holds func() bool) {

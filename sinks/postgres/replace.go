@@ -1,0 +1,137 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+const (
+	// tries is how often a window is written before its error is returned.
+	tries = 3
+	// between is the wait before the second try; it doubles.
+	between = 500 * time.Millisecond
+	// lockClass sets our advisory locks apart from those of other programs.
+	lockClass int32 = 0x646f6367 // "docg"
+)
+
+// Replace commits w; see the package comment for the protocol. Errors that may pass by
+// themselves are tried again, and so is a COMMIT whose answer is lost: the transaction may
+// be repeated.
+func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
+	for try := 1; ; try++ {
+		err := s.commit(ctx, w)
+		if try == tries || !isTransient(err) || clock.Sleep(ctx, between<<(try-1)) != nil {
+			return s.explain(err)
+		}
+	}
+}
+
+// commit replaces a window in one transaction. A connection that is released before its
+// end is closed, which gives the transaction up.
+func (s *Sink) commit(ctx context.Context, w sinks.Sealed) error {
+	ses, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := ses.limit(ctx)
+	defer cancel()
+	conn, err := ses.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if conn.Conn().IsClosed() { // the others may be as dead: a server that was started again
+			ses.pool.Reset()
+		}
+		conn.Release()
+	}()
+	rev := w.Revision()
+
+	// 1. Lock the window, delete its rows, and write its totals. [CRASH: the server rolls
+	// the transaction back, and readers see the former revision.]
+	if err := ses.begin(ctx, conn, rev); err != nil {
+		return err
+	}
+	s.at("begun")
+
+	// 2. The rows. [CRASH: as before.]
+	if err := ses.copyRows(ctx, conn, rev, w.Rows()); err != nil {
+		return err
+	}
+	s.at("rows sent")
+
+	// 3. COMMIT: readers see the new revision in both tables. Its answer is awaited even
+	// if the caller has gone. [CRASH, or the answer is lost: it took effect or not. What is
+	// tried next locks the window, so that it comes after a COMMIT that is under way.]
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	ending, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), committing, errSilent)
+	defer stop()
+	tag, err := conn.Exec(ending, "COMMIT")
+	if err == nil && tag.String() != "COMMIT" {
+		err = fmt.Errorf("the server answers COMMIT with %s", tag)
+	}
+	s.at("committed")
+	return err
+}
+
+// committing bounds a COMMIT, which may wait for the standby of a synchronous replication.
+const committing = 2 * time.Minute
+
+// begin does what one round trip can do. The isolation is named, since each statement
+// must see what was committed while the lock was awaited; and so is the safety of the
+// COMMIT, as the ledger will rely on it.
+func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics.Revision) error {
+	var b pgx.Batch
+	key := keyValues(rev.Key)
+	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	b.Queue("SELECT pg_advisory_xact_lock($1, $2), CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END",
+		lockClass, lockOf(rev.Key))
+	b.Queue(fmt.Sprintf("DELETE FROM %s WHERE (%s) = ($1, $2, $3::date, $4::date)", ses.in(visitorsTable), keyColumns), key...)
+	b.Queue(ses.upsert(), append(key, rev.Totals.Human, rev.Totals.AI, rev.Totals.Total, rev.Rows,
+		rev.Number, rev.Settled, rev.Verified, rev.ExportedAt)...)
+	return conn.SendBatch(ctx, &b).Close()
+}
+
+// upsert writes the totals of a window.
+func (ses *session) upsert() string {
+	var values, set []string
+	for i, c := range totalsColumns {
+		values = append(values, fmt.Sprintf("$%d::%s", i+1, c.kind))
+		if i >= len(windowColumns) {
+			set = append(set, fmt.Sprintf("%s = EXCLUDED.%[1]s", c.name))
+		}
+	}
+	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s) ON CONFLICT (%s) DO UPDATE SET %s", ses.in(totalsTable), names(totalsColumns),
+		strings.Join(values, ", "), keyColumns, strings.Join(set, ", "))
+}
+
+// keyValues are a window as arguments: dates as text, which does not depend on a zone.
+func keyValues(k analytics.Key) []any {
+	return []any{k.Project, string(k.Granularity), k.From.String(), k.To.String()}
+}
+
+// lockOf is the advisory lock of a window. Two that have the same wait in vain, no more.
+func lockOf(k analytics.Key) int32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(k.String()))
+	return int32(h.Sum32() | 1) // 0 is that of migrations
+}
+
+// at says that a commit has come to a step.
+func (s *Sink) at(step string) {
+	if s.step != nil {
+		s.step(step)
+	}
+}

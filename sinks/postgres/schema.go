@@ -1,0 +1,228 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	visitorsTable = "docgauge_visitors"
+	totalsTable   = "docgauge_totals"
+	versionsTable = "docgauge_migrations"
+
+	keyColumns      = "project, granularity, window_start, window_end"
+	revisionColumns = "revision, settled, verified, exported_at"
+)
+
+// layout says where the tables are.
+type layout struct{ schema string }
+
+// server is what a server says of itself.
+type server struct {
+	version  int // 150004 is 15.4
+	encoding string
+	schema   string // the first of search_path that is there; empty if none is
+	timeout  int64  // of a statement, in milliseconds; 0 for none
+}
+
+const aboutServer = `SELECT current_setting('server_version_num')::int4, current_setting('server_encoding'),
+	coalesce(current_schema()::text, ''), (SELECT setting::int8 FROM pg_settings WHERE name = 'statement_timeout')`
+
+// oldest is the oldest major version that this package was tested with.
+const oldest = 13
+
+// check refuses a server that could not hold the tables.
+func (s server) check() error {
+	switch {
+	case s.version < oldest*10_000:
+		return fmt.Errorf("server version %d.%d: too old, want %d or later", s.version/10_000, s.version%10_000, oldest)
+	case s.encoding != "UTF8":
+		return fmt.Errorf("the database has the encoding %s: want one made with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0", s.encoding)
+	case s.schema == "":
+		return errors.New("no schema of search_path is there, or the user has no right to it: CREATE SCHEMA and GRANT USAGE, or name another one with ?search_path= in the DSN")
+	}
+	return nil
+}
+
+// patience is how long a transaction may take: two statements of it take their time, and
+// the server ends what takes longer.
+func (s server) patience() time.Duration {
+	if s.timeout == 0 {
+		return 0
+	}
+	return 2*time.Duration(s.timeout)*time.Millisecond + time.Minute
+}
+
+// column is a column of a table; made is how its type is written for CREATE TABLE.
+type column struct{ name, kind, made string }
+
+// The columns of both tables, in the order of the other sinks. Text is compared by
+// bytes, whatever the collation of the database: cheaper, and the order of docgauge.
+var (
+	windowColumns = []column{
+		{"project", "text", `COLLATE "C" NOT NULL`}, {"granularity", "text", `COLLATE "C" NOT NULL`},
+		{"window_start", "date", "NOT NULL"}, {"window_end", "date", "NOT NULL"},
+	}
+	countColumns   = []column{{"human", "bigint", "NOT NULL"}, {"ai", "bigint", "NOT NULL"}, {"total", "bigint", "NOT NULL"}}
+	readingColumns = []column{
+		{"revision", "integer", "NOT NULL"}, {"settled", "boolean", "NOT NULL"}, {"verified", "boolean", "NOT NULL"},
+		{"exported_at", "timestamp with time zone", "NOT NULL"},
+	}
+	visitorsColumns = slices.Concat(windowColumns, []column{{"path", "text", `COLLATE "C" NOT NULL`}}, countColumns, readingColumns,
+		[]column{{"path_bytes", "bytea", ""}, {"path_key", "uuid", "NOT NULL GENERATED ALWAYS AS (CASE WHEN path_bytes IS NULL THEN md5(path) ELSE md5(path_bytes) END::uuid) STORED"}})
+	totalsColumns = slices.Concat(windowColumns, countColumns, []column{{"page_count", "bigint", "NOT NULL"}}, readingColumns)
+)
+
+// pathBytes are the bytes of a path; they order as docgauge orders paths.
+const pathBytes = "coalesce(path_bytes, convert_to(path, 'UTF8'))"
+
+// table is a table with the columns of its primary key.
+type table struct {
+	name    string
+	columns []column
+	key     string
+	about   []string // comments: on the table, and on a column
+}
+
+var tables = []table{
+	{visitorsTable, visitorsColumns, keyColumns + ", path_key", []string{
+		"TABLE %s IS 'docgauge: unique visitors of each page in each window'",
+		"COLUMN %s.total IS 'Not human + ai: deduplicated. Unique visitors do not add up over days or pages.'",
+		"COLUMN %s.path_bytes IS 'The path, if text cannot hold it; otherwise NULL.'",
+	}},
+	{totalsTable, totalsColumns, keyColumns, []string{
+		"TABLE %s IS 'docgauge: unique visitors of the whole site in each window'",
+		"COLUMN %s.total IS 'Not human + ai: deduplicated. Unique visitors do not add up over days.'",
+		"COLUMN %s.page_count IS 'Rows of the window in docgauge_visitors; -1 if only totals were read.'",
+	}},
+}
+
+// definition returns the statements that make a table.
+func (l layout) definition(t table) (statements []string) {
+	var columns []string
+	for _, c := range t.columns {
+		columns = append(columns, strings.Join([]string{c.name, c.kind, c.made}, " "))
+	}
+	statements = append(statements, fmt.Sprintf("CREATE TABLE %s (%s, PRIMARY KEY (%s))", l.in(t.name), strings.Join(columns, ", "), t.key))
+	for _, comment := range t.about {
+		statements = append(statements, "COMMENT ON "+fmt.Sprintf(comment, l.in(t.name)))
+	}
+	return statements
+}
+
+// schemaVersion is the newest that this program knows.
+const schemaVersion = 1
+
+// queryer is a connection, a transaction or a pool.
+type queryer interface {
+	Exec(ctx context.Context, sql string, arguments ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, arguments ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row
+}
+
+// migrated returns the version of the schema that is there, 0 if none, and refuses one
+// newer than this program.
+func (l layout) migrated(ctx context.Context, q queryer) (version int, err error) {
+	var there bool
+	if err := q.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", l.in(versionsTable)).Scan(&there); err != nil || !there {
+		return 0, err
+	}
+	err = q.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM "+l.in(versionsTable)).Scan(&version)
+	if err == nil && version > schemaVersion {
+		err = fmt.Errorf("the tables have schema version %d, this program knows %d: use the release of docgauge that made them, or a newer one", version, schemaVersion)
+	}
+	return version, err
+}
+
+// migrate makes the schema, in one transaction. Processes that come at the same time
+// wait for each other.
+func (ses *session) migrate(ctx context.Context, by string) error {
+	return pgx.BeginFunc(ctx, ses.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1, 0)", lockClass); err != nil {
+			return err
+		}
+		if version, err := ses.migrated(ctx, tx); err != nil || version == schemaVersion {
+			return err
+		}
+		statements := []string{fmt.Sprintf("CREATE TABLE %s (version integer PRIMARY KEY, made_by text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())", ses.in(versionsTable))}
+		for _, t := range tables {
+			statements = append(statements, ses.definition(t)...)
+		}
+		for _, statement := range statements {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO %s (version, made_by) VALUES ($1, $2)", ses.in(versionsTable)), schemaVersion, "docgauge "+by)
+		return err
+	})
+}
+
+// verify refuses tables that somebody has changed in a way that matters: other columns
+// may be added.
+func (ses *session) verify(ctx context.Context) error {
+	for _, t := range tables {
+		columns, key, err := ses.described(ctx, t.name)
+		if err != nil {
+			return err
+		}
+		if len(columns) == 0 {
+			return errAltered{t.name, "is gone"}
+		}
+		for _, c := range t.columns {
+			if got := columns[c.name]; got != c.kind {
+				return errAltered{t.name, fmt.Sprintf("has %s for column %s, want %s", orNone(got), c.name, c.kind)}
+			}
+		}
+		if key != t.key {
+			return errAltered{t.name, fmt.Sprintf("has %s for primary key, want %s", orNone(key), t.key)}
+		}
+	}
+	return nil
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// described returns the columns of a table with their types, and its primary key.
+func (ses *session) described(ctx context.Context, table string) (columns map[string]string, key string, err error) {
+	const query = `SELECT a.attname::text, format_type(a.atttypid, NULL), coalesce(array_position(i.indkey::int2[], a.attnum), -1)
+		FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
+		WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 3`
+	columns = map[string]string{}
+	var keys []string
+	rows, err := ses.pool.Query(ctx, query, ses.in(table))
+	if err != nil {
+		return nil, "", err
+	}
+	var name, kind string
+	var position int
+	_, err = pgx.ForEachRow(rows, []any{&name, &kind, &position}, func() error {
+		columns[name] = kind
+		if position >= 0 {
+			keys = append(keys, name)
+		}
+		return nil
+	})
+	return columns, strings.Join(keys, ", "), err
+}
+
+// names lists the names of columns.
+func names(columns []column) string {
+	var all []string
+	for _, c := range columns {
+		all = append(all, c.name)
+	}
+	return strings.Join(all, ", ")
+}
