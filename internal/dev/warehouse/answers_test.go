@@ -202,15 +202,12 @@ func restated(h history) table {
 	return t
 }
 
-// since lists the windows of the first project that had other visitors on the morning
-// of 27 October.
+// since lists the windows of the first project whose numbers have changed since.
 func since(h history) table {
 	t := table{Columns: []string{"granularity", "window_start", "before", "total"}}
 	former := map[analytics.Key]int64{}
-	for _, w := range h {
-		if w.ExportedAt.Before(analytics.NewDate(2026, 10, 27).Time()) {
-			former[w.Key] = w.Totals.Total
-		}
+	for _, w := range h.before(beforeChanges) {
+		former[w.Key] = w.Totals.Total
 	}
 	for _, w := range h.site("", 0) {
 		if before, there := former[w.Key]; there && before != w.Totals.Total {
