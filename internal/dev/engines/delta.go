@@ -79,15 +79,21 @@ func (r DeltaReader) Query(ctx context.Context, dir string, tables []DeltaTable,
 // [{name, code}]} as JSON from standard input and prints [DeltaRows]. It has not
 // been started. Setup is SQL that the recipes need; deltalake ignores it.
 func (r DeltaReader) Command(ctx context.Context, dir string) (*exec.Cmd, error) {
-	python, err := DeltaPython()
-	if err != nil {
-		return nil, err
-	}
 	script, err := deltaFiles.ReadFile("files/delta_" + string(r) + ".py")
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, python, "-c", string(script))
+	return r.Script(ctx, dir, string(script))
+}
+
+// Script returns any Python program, which can import the reader. What Spark writes
+// goes to dir.
+func (r DeltaReader) Script(ctx context.Context, dir, program string, args ...string) (*exec.Cmd, error) {
+	python, err := DeltaPython()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, python, append([]string{"-c", program}, args...)...)
 	cmd.Env = os.Environ()
 	if r == Spark {
 		_, cmd.Env, err = sparkHome(dir, python)
