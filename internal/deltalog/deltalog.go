@@ -1,0 +1,136 @@
+// Package deltalog hides the transaction log of a Delta Lake table: reader version 1,
+// writer version 2, no partition columns. A [Table] appends entries that add and remove
+// data files, and tells which files make up the table.
+//
+// Invariant: an entry is put under a name that is free and never changed, and version n
+// is put only where n-1 is. So each commit takes effect once or not at all, whoever else
+// writes. Checkpoints only save readers work: one that is missing or damaged costs time
+// and loses nothing.
+//
+// It does not read, write or delete data files, and does not know what they hold. Parquet
+// libraries panic on some damaged input: such a panic leaves this package as an error.
+//
+// Source: PROTOCOL.md of github.com/delta-io/delta.
+package deltalog
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// Errors of a log that this program must leave alone. The text of the error that wraps one
+// says what is wrong, where, and the remedy.
+var (
+	// ErrProtocol: the table needs a reader or a writer that knows more of Delta.
+	ErrProtocol = errors.New("the table needs a newer Delta protocol")
+	// ErrSchema: columns or properties are not those that this program writes.
+	ErrSchema = errors.New("the table was altered")
+	// ErrDamaged: an entry is missing or cannot be read, and no checkpoint makes up for it.
+	ErrDamaged = errors.New("the log is damaged")
+	// ErrGone: entries that this process has read are no longer there. The next call takes
+	// what is there for the table.
+	ErrGone = errors.New("the log is not the one it was")
+	// ErrBusy: other writers came first each time.
+	ErrBusy = errors.New("other writers came first each time")
+)
+
+// Files is the store that the table is in. Names are relative to its root, with slashes.
+type Files interface {
+	// Describe names a file for people.
+	Describe(name string) string
+	// Create makes a file under a name that is free, whole and durable; the error is
+	// fs.ErrExist if it is taken. After any error the file may be there.
+	Create(ctx context.Context, name string, data []byte) error
+	// Remove takes a file away; one that is not there is no error.
+	Remove(ctx context.Context, name string) error
+	// List calls found for each file below dir whose name is greater than after.
+	List(ctx context.Context, dir, after string, found func(name string)) error
+	// Open opens a file of which a small part at the end will be read, OpenWhole one that
+	// will be read to its end; the error is fs.ErrNotExist if there is none.
+	Open(ctx context.Context, name string) (File, error)
+	OpenWhole(ctx context.Context, name string) (File, error)
+	// StagingFile returns a new name of a local file, which Publish gives a name in the
+	// store, durably, in the place of the former file.
+	StagingFile() string
+	Publish(ctx context.Context, staged, name string) error
+}
+
+// File is an open file of the store. It is an alias, so that stores need not know it.
+type File = interface {
+	io.ReaderAt
+	io.Closer
+	Size() int64
+}
+
+// Column is a column of the table, with its type as Delta names it.
+type Column struct {
+	Name, Type string
+	Nullable   bool
+}
+
+// Config says what table it is, and what a new one is to be like.
+type Config struct {
+	Files       Files
+	Dir         string // of the table, relative to the root
+	Columns     []Column
+	Description string // of a new table
+	Engine      string // name/version of this program
+	Now         func() time.Time
+	// Checkpointed is called when a checkpoint was written, or could not be, which fails
+	// no commit: the next one tries again. May be nil.
+	Checkpointed func(version int64, err error)
+}
+
+// Add is a data file of the table.
+type Add struct {
+	Path     string // relative to Dir, not escaped
+	Size     int64
+	Modified time.Time         // whole milliseconds
+	Stats    string            // JSON, or empty
+	Tags     map[string]string // read only
+}
+
+// Tombstone is a file that was removed from the table, and perhaps is still there.
+type Tombstone struct {
+	Path    string // relative to Dir, not escaped
+	Deleted time.Time
+	Size    int64
+}
+
+// Table is a Delta table. It is used by many goroutines at once, which take turns.
+type Table struct {
+	cfg  Config
+	turn chan struct{}
+	snap *Snapshot // nil: nothing is known
+	mark mark      // of the entry of snap's version
+}
+
+// New returns the table in c.Dir. It reads nothing.
+func New(c Config) *Table { return &Table{cfg: c, turn: make(chan struct{}, 1)} }
+
+// await waits for its turn, which done ends.
+func (t *Table) await(ctx context.Context) (done func(), err error) {
+	select {
+	case t.turn <- struct{}{}:
+		return func() { <-t.turn }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Read brings the snapshot up to date and calls use with it, which must not keep it.
+// Nothing else reads or commits meanwhile. A table that does not exist has version -1 and
+// no files.
+func (t *Table) Read(ctx context.Context, use func(*Snapshot) error) error {
+	done, err := t.await(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := t.refresh(ctx); err != nil && !errors.Is(err, ErrGone) { // what is there now has been read
+		return err
+	}
+	return use(t.snap)
+}

@@ -1,0 +1,141 @@
+package deltalog_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/deltalog"
+	"github.com/docgauge/docgauge/internal/deltalog/memfiles"
+)
+
+const tableDir = "visitors"
+
+var (
+	columns = []deltalog.Column{
+		{Name: "project", Type: "string"}, {Name: "granularity", Type: "string"},
+		{Name: "window_start", Type: "date"}, {Name: "window_end", Type: "date"},
+		{Name: "path", Type: "string"},
+		{Name: "human", Type: "long"}, {Name: "ai", Type: "long"}, {Name: "total", Type: "long"},
+		{Name: "revision", Type: "integer"}, {Name: "settled", Type: "boolean"}, {Name: "verified", Type: "boolean"},
+		{Name: "exported_at", Type: "timestamp", Nullable: true},
+	}
+	start = time.UnixMilli(1793491200123).UTC()
+)
+
+func config(files deltalog.Files) deltalog.Config {
+	return deltalog.Config{
+		Files: files, Dir: tableDir, Columns: columns, Description: "visitors by path", Engine: "docgauge/test",
+		Now: func() time.Time { return start },
+	}
+}
+
+func newFiles(t testing.TB) *memfiles.Files {
+	t.Helper()
+	return memfiles.New(t.TempDir())
+}
+
+// open returns a table that knows nothing yet, and fails the test if a checkpoint fails.
+func open(t testing.TB, files deltalog.Files) *deltalog.Table {
+	c := config(files)
+	c.Checkpointed = func(version int64, err error) {
+		if err != nil {
+			t.Errorf("checkpoint of version %d: %v", version, err)
+		}
+	}
+	return deltalog.New(c)
+}
+
+// file is a data file named by path, with all fields.
+func file(path string) deltalog.Add {
+	return deltalog.Add{
+		Path: path, Size: int64(1000 + len(path)), Modified: start.Add(-time.Minute),
+		Stats: fmt.Sprintf(`{"numRecords":%d,"minValues":{"project":"prj_a"},"nullCount":{"project":0}}`, len(path)),
+		Tags:  map[string]string{"docgauge.path": path, "docgauge.empty": ""},
+	}
+}
+
+// commit adds and removes these files.
+func commit(t testing.TB, table *deltalog.Table, adds, removes []string) int64 {
+	t.Helper()
+	version, err := table.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) {
+		var all []deltalog.Add
+		for _, path := range adds {
+			all = append(all, file(path))
+		}
+		return all, removes, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return version
+}
+
+// contents is all of a snapshot.
+type contents struct {
+	Version    int64
+	Files      map[string]deltalog.Add
+	Tombstones map[string]deltalog.Tombstone
+}
+
+// read reads all of a table.
+func read(t testing.TB, table *deltalog.Table) contents {
+	t.Helper()
+	c, err := tryRead(t, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func tryRead(t testing.TB, table *deltalog.Table) (contents, error) {
+	c := contents{Files: map[string]deltalog.Add{}, Tombstones: map[string]deltalog.Tombstone{}}
+	err := table.Read(t.Context(), func(s *deltalog.Snapshot) error {
+		c.Version = s.Version()
+		for a := range s.Files() {
+			c.Files[a.Path] = a
+		}
+		for g := range s.Tombstones() {
+			c.Tombstones[g.Path] = g
+		}
+		return nil
+	})
+	return c, err
+}
+
+func (c contents) paths() []string { return slices.Sorted(maps.Keys(c.Files)) }
+
+// dump writes all files below dir.
+func dump(t testing.TB, files *memfiles.Files, dir string) {
+	t.Helper()
+	for _, name := range files.Names() {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, files.Get(name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// take reads all files below dir.
+func take(t testing.TB, files *memfiles.Files, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		files.Put(filepath.ToSlash(name), data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
