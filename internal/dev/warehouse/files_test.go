@@ -78,7 +78,7 @@ func python(t *testing.T) *exec.Cmd {
 
 func TestDuckDB(t *testing.T) {
 	cmd, h := duckdb(t), exported(t)
-	setup, blocks := recipes(t, "duckdb", "duckdb")
+	setup, blocks := recipes(t, "duckdb", "duckdb", "duckdb-files")
 	script(t, h, lake(t, h), cmd, setup, blocks)
 }
 
