@@ -75,8 +75,8 @@ func initialised(t *testing.T) string {
 
 func TestComposeServices(t *testing.T) {
 	p := load(t, initialised(t))
-	if len(p.Services) != 7 {
-		t.Errorf("%d services, want 7", len(p.Services))
+	if len(p.Services) != 8 {
+		t.Errorf("%d services, want 8", len(p.Services))
 	}
 	// The image has a health check of its own, and the sandbox is not serve.
 	unchecked := []string{"docgauge", "docgauge-sandbox"}
@@ -156,7 +156,7 @@ func TestInit(t *testing.T) {
 	dir := initialised(t)
 	before := contents(t, dir)
 	succeed(t, exec.Command("sh", filepath.Join(dir, "init.sh")))
-	if after := contents(t, dir); !maps.Equal(before, after) || len(before) != 7 {
+	if after := contents(t, dir); !maps.Equal(before, after) || len(before) != 9 {
 		t.Errorf("%d files; the second run of init.sh changed something: %v", len(before), !maps.Equal(before, after))
 	}
 	info, err := os.Stat(filepath.Join(dir, "secrets"))
@@ -164,7 +164,7 @@ func TestInit(t *testing.T) {
 		t.Errorf("secrets: %v, %v, want 0700", info, err)
 	}
 	other := contents(t, initialised(t))
-	for _, name := range []string{"secrets/clickhouse_dsn", "secrets/grafana_admin_password"} {
+	for _, name := range []string{"secrets/clickhouse_dsn", "secrets/postgres_dsn", "secrets/grafana_admin_password"} {
 		if before[name] == other[name] || before[name] == "" {
 			t.Errorf("%s is not random", name)
 		}
@@ -260,6 +260,7 @@ func TestComposeRun(t *testing.T) {
 	dsn := strings.Replace(read(t, filepath.Join(dir, "secrets", "clickhouse_dsn")), "clickhouse:9000",
 		clickhouse.Addr(), 1)
 	write(t, filepath.Join(secrets, "clickhouse_dsn"), dsn, 0o600)
+	write(t, filepath.Join(secrets, "postgres_dsn"), read(t, filepath.Join(dir, "secrets", "postgres_dsn")), 0o600)
 	write(t, filepath.Join(secrets, "api_key"), "adm_of-the-test\n", 0o600)
 
 	t.Run("real", func(t *testing.T) {

@@ -338,6 +338,7 @@ func TestHelmRefuses(t *testing.T) {
 		{"a number", "deployment", "settings.DOCGAUGE_BUDGET=80", "at '/settings/DOCGAUGE_BUDGET': got number, want string"},
 		{"a secret as a setting", "deployment", "settings.DOCGAUGE_API_KEY=a_b", "additional properties 'DOCGAUGE_API_KEY' not allowed"},
 		{"a setting as env", "deployment", "extraEnv[0].name=DOCGAUGE_BUDGET", "extraEnv: DOCGAUGE_BUDGET: variables of docgauge belong in settings"},
+		{"PostgreSQL without DSN", "deployment", `settings.DOCGAUGE_SINKS=parquet\,postgres`, "set secrets.existingKeys.postgresDSN"},
 		{"ClickHouse without DSN", "deployment", `settings.DOCGAUGE_SINKS=parquet\,clickhouse`, "set secrets.existingKeys.clickhouseDSN"},
 		{"a signature for nobody", "deployment", "secrets.notifySecret=x", "notifySecret has no effect without notifyURL"},
 		{"latest", "deployment", "image.tag=latest", "image.tag: latest is another program tomorrow"},
@@ -365,7 +366,7 @@ func TestHelmRefuses(t *testing.T) {
 var own = []string{
 	"DOCGAUGE_BASE_URL", "DOCGAUGE_PROJECTS", "DOCGAUGE_SCHEDULE", "DOCGAUGE_LISTEN_ADDRESS", "DOCGAUGE_WEB_CONFIG_FILE",
 	"DOCGAUGE_STATE_DIR", "DOCGAUGE_PROMPTS_DIR", "DOCGAUGE_PROMPTS_ON_NEW_STATE",
-	"DOCGAUGE_API_KEY", "DOCGAUGE_WRITE_API_KEY", "DOCGAUGE_CLICKHOUSE_DSN", "DOCGAUGE_NOTIFY_URL", "DOCGAUGE_NOTIFY_SECRET",
+	"DOCGAUGE_API_KEY", "DOCGAUGE_WRITE_API_KEY", "DOCGAUGE_CLICKHOUSE_DSN", "DOCGAUGE_POSTGRES_DSN", "DOCGAUGE_NOTIFY_URL", "DOCGAUGE_NOTIFY_SECRET",
 	"DOCGAUGE_PING_URL", "DOCGAUGE_PUSHGATEWAY_URL", "DOCGAUGE_ENV_FILE",
 }
 

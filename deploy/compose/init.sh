@@ -25,6 +25,11 @@ if ! [ -e secrets/clickhouse_dsn ]; then
 XML
 	printf '%s\n' "clickhouse://docgauge:$password@clickhouse:9000/default" >secrets/clickhouse_dsn
 fi
+if ! [ -e secrets/postgres_dsn ]; then
+	random >secrets/postgres_password
+	# The server has no certificate, and no port but that of this machine.
+	printf 'postgres://docgauge:%s@postgres:5432/docgauge?sslmode=disable\n' "$(cat secrets/postgres_password)" >secrets/postgres_dsn
+fi
 [ -e secrets/grafana_admin_password ] || random >secrets/grafana_admin_password
 
 echo "Grafana: http://127.0.0.1:3000, user admin, password in $PWD/secrets/grafana_admin_password"

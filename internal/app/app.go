@@ -16,7 +16,9 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/clickhouse"
+	"github.com/docgauge/docgauge/sinks/delta"
 	"github.com/docgauge/docgauge/sinks/parquet"
+	"github.com/docgauge/docgauge/sinks/postgres"
 )
 
 // The kinds of temporary directories in the state directory: for windows whose pages
@@ -143,12 +145,22 @@ func NewSink(c config.Config, name string) (sinks.Sink, error) {
 	switch name {
 	case config.SinkParquet:
 		return parquet.New(c.ParquetURL)
+	case config.SinkDelta:
+		// Where both are chosen, a data file is a link to the file that the Parquet sink has
+		// published for the window.
+		d := delta.Config{URL: c.DeltaURL, Version: c.Build.Version, Now: time.Now}
+		if files, err := parquet.New(c.ParquetURL); err == nil {
+			d.Published = files.Published
+		}
+		return delta.New(d)
+	case config.SinkPostgres:
+		return postgres.New(postgres.Config{DSN: string(c.PostgresDSN), Version: c.Build.Version, Now: time.Now})
 	case config.SinkClickHouse:
 		return clickhouse.New(clickhouse.Config{
 			DSN: string(c.ClickHouseDSN), Cluster: c.ClickHouseCluster, Version: c.Build.Version, Now: time.Now,
 		})
 	}
-	return nil, fmt.Errorf("sink %q: want parquet or clickhouse", name)
+	return nil, fmt.Errorf("sink %w", config.CheckSink(name))
 }
 
 // NewSinks makes the sinks of DOCGAUGE_SINKS.

@@ -88,6 +88,7 @@ func WatchSecrets(ctx context.Context, c config.Config, signals <-chan os.Signal
 		held       config.Secret
 	}{
 		{"DOCGAUGE_CLICKHOUSE_DSN", c.ClickHouseDSNFile, c.ClickHouseDSN},
+		{"DOCGAUGE_POSTGRES_DSN", c.PostgresDSNFile, c.PostgresDSN},
 		{"DOCGAUGE_PUSHGATEWAY_URL", c.PushgatewayFile, c.PushgatewayURL},
 		{"DOCGAUGE_NOTIFY_URL", c.NotifyURLFile, c.NotifyURL},
 		{"DOCGAUGE_NOTIFY_SECRET", c.NotifySecretFile, c.NotifySecret},

@@ -68,7 +68,7 @@ func flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
 	case "by":
 		return cobra.FixedCompletions([]cobra.Completion{"total", "human", "ai", byChange}, cobra.ShellCompDirectiveNoFileComp)
 	case "sink":
-		return cobra.FixedCompletions([]cobra.Completion{config.SinkClickHouse, config.SinkParquet}, cobra.ShellCompDirectiveNoFileComp)
+		return cobra.FixedCompletions(slices.Sorted(slices.Values(config.SinkNames())), cobra.ShellCompDirectiveNoFileComp)
 	case "scenario":
 		return cobra.FixedCompletions([]cobra.Completion{string(sandbox.Growth), string(sandbox.Steady)}, cobra.ShellCompDirectiveNoFileComp)
 	case "archive", "data", "dir", "repo":

@@ -90,7 +90,7 @@ func TestCompletion(t *testing.T) {
 		{"docgauge top --window ", []string{"day", "28d"}},
 		{"docgauge top --by h", []string{"human"}},
 		{"docgauge history --project ", []string{"prj_a", "prj_b"}},
-		{"docgauge load --sink ", []string{"clickhouse", "parquet"}},
+		{"docgauge load --sink ", []string{"clickhouse", "delta", "parquet", "postgres"}},
 		{"docgauge load --archive ", []string{"<files -d>", "<files>"}},
 		{"docgauge sandbox --scenario ", []string{"growth", "steady"}},
 		{"docgauge sandbox --request-log ", []string{"<files>"}},

@@ -40,8 +40,9 @@ func (a *Program) demoCommand() *cobra.Command {
 from it over HTTP into Parquet files, and prints a summary. Nothing else is
 needed. Without --dir the files are written to a new temporary directory, which is
 not removed.
-With DOCGAUGE_SINKS=parquet,clickhouse and DOCGAUGE_CLICKHOUSE_DSN it writes to
-that ClickHouse as well, as project prj_sandbox.
+With DOCGAUGE_SINKS=parquet,delta it also writes Delta Lake tables there, and with
+clickhouse or postgres among them to the server of DOCGAUGE_CLICKHOUSE_DSN or
+DOCGAUGE_POSTGRES_DSN, as project prj_sandbox.
 
 With --serve it keeps running: status page and metrics on DOCGAUGE_LISTEN_ADDRESS, or
 on a free port if that is taken, and an export every minute.`,
@@ -130,7 +131,7 @@ func demoConfig(a *Program, url, dir string) (config.Config, error) {
 	c.Budget = 0
 	// Nobody is told of a demonstration.
 	c.NotifyURL, c.PingURL, c.Digest = "", "", config.Cron{}
-	c.StateDir, c.ParquetURL = filepath.Join(dir, "state"), filepath.Join(dir, "data")
+	c.StateDir, c.ParquetURL, c.DeltaURL = filepath.Join(dir, "state"), filepath.Join(dir, "data"), filepath.Join(dir, "delta")
 	if os.Getenv("DOCGAUGE_LOG_LEVEL") == "" {
 		if err := c.LogLevel.UnmarshalText([]byte("warn")); err != nil {
 			return c, err
@@ -154,8 +155,14 @@ func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) 
 			return err
 		}
 	}
-	if slices.Contains(c.Sinks, config.SinkClickHouse) {
-		fmt.Fprintf(a.Out, "\nThe same in ClickHouse:\n\n%s", newestWeek("docgauge_visitors", "docgauge_totals"))
+	if slices.Contains(c.Sinks, config.SinkDelta) {
+		scan := func(table string) string { return "delta_scan(" + sqlText(filepath.Join(c.DeltaURL, table)) + ")" }
+		fmt.Fprintf(a.Out, "\nThe Delta Lake tables in DuckDB:\n\n%s", newestWeek(scan("visitors"), scan("totals")))
+	}
+	for _, server := range []struct{ sink, name string }{{config.SinkClickHouse, "ClickHouse"}, {config.SinkPostgres, "PostgreSQL"}} {
+		if slices.Contains(c.Sinks, server.sink) {
+			fmt.Fprintf(a.Out, "\nThe same in %s:\n\n%s", server.name, newestWeek("docgauge_visitors", "docgauge_totals"))
+		}
 	}
 	fmt.Fprintf(a.Out, "\nFor numbers of your own, which asks for URL, key and projects:\n\n  %s init\n", commandName())
 	return nil
@@ -188,12 +195,15 @@ func (a *Program) demoFiles(ctx context.Context, c config.Config) (err error) {
 		}
 	}
 	tree := func(table string) string {
-		return "'" + strings.ReplaceAll(filepath.Join(root, table, "v1/*/g=week/*/*.parquet"), "'", "''") + "'"
+		return sqlText(filepath.Join(root, table, "v1/*/g=week/*/*.parquet"))
 	}
 	fmt.Fprintf(a.Out, "\nAll of it, and the site day by day:\n\n  %[1]s top --archive %[2]s\n  %[1]s history --archive %[2]s\n\nThe same in DuckDB:\n\n%[3]s",
 		commandName(), shellWord(root), newestWeek(tree("visitors"), tree("totals")))
 	return err
 }
+
+// sqlText quotes text for SQL.
+func sqlText(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // newestWeek is a query for the most read pages of the newest week: of one window, as
 // the tables have them all.

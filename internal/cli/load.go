@@ -33,10 +33,10 @@ func (a *Program) loadCommand() *cobra.Command {
 		Use:   "load --sink S",
 		Short: "fill a sink from the Parquet archive, without a request",
 		Long: `load copies windows from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive,
-into a sink: a new ClickHouse server, or with --sink parquet another directory or
-bucket. No request is sent to the service. Windows that the sink has, in this or a
-later reading, are skipped: load can be run again at any time, and continues where it
-was interrupted. Each window is committed whole.
+into a sink: Delta Lake tables, a new ClickHouse or PostgreSQL server, or with
+--sink parquet another directory or bucket. No request is sent to the service. Windows
+that the sink has, in this or a later reading, are skipped: load can be run again at
+any time, and continues where it was interrupted. Each window is committed whole.
 
   docgauge load --sink clickhouse
   docgauge load --sink clickhouse --from 2026-01-01 --to 2026-07-01
@@ -48,7 +48,7 @@ was interrupted. Each window is committed whole.
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.load(cmd.Context(), l) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&l.sink, "sink", "", "sink to fill: clickhouse or parquet")
+	f.StringVar(&l.sink, "sink", "", "sink to fill: delta, clickhouse, postgres or parquet")
 	f.StringVar(&l.archive, "archive", "", "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
 	f.StringVar(&l.from, "from", "", "load only windows inside [from,to): YYYY-MM-DD")
 	f.StringVar(&l.to, "to", "", "the first day after those windows")
@@ -59,8 +59,11 @@ was interrupted. Each window is committed whole.
 }
 
 // loadAtOnce is how many windows are loaded at the same time, by sink. ClickHouse commits
-// those that wait for each other with the same few statements.
-var loadAtOnce = map[string]int{config.SinkParquet: 12, config.SinkClickHouse: 1000}
+// those that wait for each other with the same few statements, Delta Lake with one entry
+// of its log.
+var loadAtOnce = map[string]int{
+	config.SinkParquet: 12, config.SinkDelta: 1000, config.SinkClickHouse: 1000, config.SinkPostgres: 12,
+}
 
 // loadSummary is what load reports; its JSON keys are stable.
 type loadSummary struct {
@@ -113,13 +116,13 @@ func (a *Program) load(ctx context.Context, l loadOptions) (err error) {
 // open makes both ends. They must be different places.
 func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
 	if l.sink == "" {
-		return nil, nil, usageError{errors.New("which sink? --sink clickhouse, or --sink parquet with another --archive")}
+		return nil, nil, usageError{errors.New("which sink? --sink delta, clickhouse or postgres, or parquet with another --archive")}
 	}
-	if l.sink != config.SinkParquet && l.sink != config.SinkClickHouse {
-		return nil, nil, usageError{fmt.Errorf("--sink %.40q: want clickhouse or parquet", l.sink)}
+	if err := config.CheckSink(l.sink); err != nil {
+		return nil, nil, usageError{fmt.Errorf("--sink %w", err)}
 	}
-	if l.sink == config.SinkClickHouse && c.ClickHouseDSN == "" {
-		return nil, nil, config.Problems{"DOCGAUGE_CLICKHOUSE_DSN: missing; where the sink clickhouse writes, like clickhouse://localhost:9000/default (or DOCGAUGE_CLICKHOUSE_DSN_FILE)"}
+	if err := c.CheckSinkIsSet(l.sink); err != nil {
+		return nil, nil, config.Problems{err.Error()}
 	}
 	if from, err = app.OpenArchive(cmp.Or(l.archive, c.ParquetURL)); err != nil {
 		return nil, nil, usageError{fmt.Errorf("--archive: %w", err)}

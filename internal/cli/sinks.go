@@ -29,11 +29,13 @@ func (a *Program) gcCommand() *cobra.Command {
 	var dryRun, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "gc",
-		Short: "delete rows of superseded readings from ClickHouse",
-		Long: `gc deletes rows that no view of ClickHouse shows any more: of readings that a later
-one took the place of, and of attempts that were never committed. It leaves them
-for 24 hours, longer than any query runs. What a view shows is never touched.
-docgauge export does the same once a day.`,
+		Short: "delete superseded readings from ClickHouse and Delta Lake",
+		Long: `gc deletes what no reader sees any more, of readings that a later one took the place
+of, and of attempts that were never committed: rows of ClickHouse after 24 hours,
+longer than any query runs; data files of Delta Lake after 7 days, for which older
+versions of the tables can be read, and log entries after 30 days if a checkpoint
+has what they said. What readers see is never touched. docgauge export does the same
+once a day.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gc(cmd.Context(), dryRun, asJSON) },
 	}
@@ -52,21 +54,32 @@ func (a *Program) gc(ctx context.Context, dryRun, asJSON bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, app.CloseSinks(stores)) }()
-	found := []sinks.Superseded{}
+	found := []collected{}
+	var failed []error
 	for _, s := range stores {
 		some, err := s.Collect(ctx, dryRun)
 		if err != nil {
-			return fmt.Errorf("%s sink: %w", s.Name(), err)
+			failed = append(failed, fmt.Errorf("%s sink: %w", s.Name(), err))
 		}
-		found = append(found, some...)
+		for _, one := range some {
+			found = append(found, collected{s.Name(), one})
+		}
 	}
 	if asJSON {
-		return render.JSON(a.Out, found)
+		err = render.JSON(a.Out, found)
+	} else {
+		err = a.printCollected(found, a.wording(c), dryRun)
 	}
-	return a.printCollected(found, a.wording(c), dryRun)
+	return errors.Join(append(failed, err)...)
 }
 
-func (a *Program) printCollected(found []sinks.Superseded, w wording, dryRun bool) error {
+// collected is what one sink has deleted; its JSON keys are stable.
+type collected struct {
+	Sink string `json:"sink"`
+	sinks.Superseded
+}
+
+func (a *Program) printCollected(found []collected, w wording, dryRun bool) error {
 	verb, n := "deleted", uint64(0)
 	if dryRun {
 		verb = "would delete"
@@ -74,9 +87,9 @@ func (a *Program) printCollected(found []sinks.Superseded, w wording, dryRun boo
 	for _, f := range found {
 		w.several = w.several || f.Project != found[0].Project
 	}
-	table := render.NewTable(projectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"}, render.Number("rows"), render.Column{Name: "superseded"})
+	table := render.NewTable(render.Column{Name: "sink"}, projectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"}, render.Number("rows"), render.Column{Name: "superseded"})
 	for _, f := range found {
-		table.Add(w.project(f.Project), string(f.Granularity), w.days(f.Key), format.Commas(int64(f.Rows)), format.Time(f.Since))
+		table.Add(f.Sink, w.project(f.Project), string(f.Granularity), w.days(f.Key), format.Commas(int64(f.Rows)), format.Time(f.Since))
 		n += f.Rows
 	}
 	if len(found) > 0 && (dryRun || render.IsTerminal(a.Out)) {

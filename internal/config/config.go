@@ -23,7 +23,9 @@ import (
 	"github.com/docgauge/docgauge/internal/notify"
 	"github.com/docgauge/docgauge/internal/secretfile"
 	"github.com/docgauge/docgauge/sinks/clickhouse"
+	"github.com/docgauge/docgauge/sinks/delta"
 	"github.com/docgauge/docgauge/sinks/parquet"
+	"github.com/docgauge/docgauge/sinks/postgres"
 )
 
 const (
@@ -61,11 +63,14 @@ type Config struct {
 	MinInterval       Duration     `envconfig:"MIN_INTERVAL" default:"0s" desc:"least time between two requests"`
 	Concurrency       Count        `envconfig:"CONCURRENCY" default:"4" desc:"requests in flight"`
 	Timeout           Duration     `envconfig:"TIMEOUT" default:"60s" desc:"time limit of one request"`
-	Sinks             Sinks        `group:"Sinks" envconfig:"SINKS" default:"parquet" desc:"where windows go: parquet, clickhouse, or both"`
+	Sinks             Sinks        `group:"Sinks" envconfig:"SINKS" default:"parquet" desc:"where windows go: of parquet, delta, clickhouse, postgres, one or several"`
 	ParquetURL        string       `envconfig:"PARQUET_URL" default:"./data" desc:"directory, or s3://bucket/prefix[?region=&endpoint=&path_style=]; S3 credentials as the AWS CLI finds them"`
+	DeltaURL          string       `envconfig:"DELTA_URL" default:"./delta" desc:"root of the Delta Lake tables visitors and totals: a directory, or s3://bucket/prefix as for Parquet"`
 	ClickHouseDSN     Secret       `envconfig:"CLICKHOUSE_DSN" desc:"clickhouse://[user:password@]host:9000/database[?secure=true] or https://…:8443/database; or DOCGAUGE_CLICKHOUSE_DSN_FILE"`
 	ClickHouseDSNFile string       `envconfig:"CLICKHOUSE_DSN_FILE" desc:"-"`
 	ClickHouseCluster string       `envconfig:"CLICKHOUSE_CLUSTER" desc:"ClickHouse cluster name; creates Replicated and Distributed tables"`
+	PostgresDSN       Secret       `envconfig:"POSTGRES_DSN" desc:"postgres://[user:password@]host:5432/database[?sslmode=verify-full&search_path=schema]; or DOCGAUGE_POSTGRES_DSN_FILE"`
+	PostgresDSNFile   string       `envconfig:"POSTGRES_DSN_FILE" desc:"-"`
 	Schedule          Cron         `group:"Serve and metrics" envconfig:"SCHEDULE" default:"17 * * * *" desc:"when serve exports: cron, five fields, UTC"`
 	RunTimeout        Duration     `envconfig:"RUN_TIMEOUT" default:"6h" desc:"time limit of one export under serve; the next one continues"`
 	ListenAddress     string       `envconfig:"LISTEN_ADDRESS" default:"127.0.0.1:9817" desc:"address serve listens on; port 0 picks a free one"`
@@ -240,6 +245,7 @@ func dropEmpty() {
 func (c *Config) readSecrets(p *Problems) {
 	c.readSecret(p, "DOCGAUGE_API_KEY", &c.APIKey, c.APIKeyFile)
 	c.readSecret(p, "DOCGAUGE_CLICKHOUSE_DSN", &c.ClickHouseDSN, c.ClickHouseDSNFile)
+	c.readSecret(p, "DOCGAUGE_POSTGRES_DSN", &c.PostgresDSN, c.PostgresDSNFile)
 	c.readSecret(p, "DOCGAUGE_WRITE_API_KEY", &c.WriteAPIKey, c.WriteAPIKeyFile)
 	c.readSecret(p, "DOCGAUGE_NOTIFY_URL", &c.NotifyURL, c.NotifyURLFile)
 	c.readSecret(p, "DOCGAUGE_NOTIFY_SECRET", &c.NotifySecret, c.NotifySecretFile)
@@ -372,16 +378,42 @@ func (c *Config) validateSinks(p *Problems) {
 			p.add("DOCGAUGE_PARQUET_URL: %v", err)
 		}
 	}
+	if strings.Contains(c.DeltaURL, "://") {
+		if _, err := delta.New(delta.Config{URL: c.DeltaURL}); err != nil {
+			p.add("DOCGAUGE_DELTA_URL: %v", err)
+		}
+	}
+	// The files of one would be strays in the other.
+	if c.DeltaURL == c.ParquetURL && slices.Contains(c.Sinks, SinkDelta) {
+		p.add("DOCGAUGE_DELTA_URL: is the same place as DOCGAUGE_PARQUET_URL: name another one")
+	}
+	if c.PostgresDSN != "" {
+		if _, err := postgres.New(postgres.Config{DSN: string(c.PostgresDSN)}); err != nil {
+			p.add("DOCGAUGE_POSTGRES_DSN: %v", err)
+		}
+	}
+	for _, name := range c.Sinks {
+		p.join(c.CheckSinkIsSet(name))
+	}
 	switch {
 	case c.ClickHouseDSN != "":
 		if _, err := clickhouse.New(clickhouse.Config{DSN: string(c.ClickHouseDSN), Cluster: c.ClickHouseCluster}); err != nil {
 			p.add("DOCGAUGE_CLICKHOUSE_DSN, DOCGAUGE_CLICKHOUSE_CLUSTER: %v", err)
 		}
-	case slices.Contains(c.Sinks, SinkClickHouse) && c.ClickHouseDSNFile == "":
-		p.add("DOCGAUGE_CLICKHOUSE_DSN: missing; where the sink clickhouse writes, like clickhouse://localhost:9000/default (or DOCGAUGE_CLICKHOUSE_DSN_FILE)")
-	case c.ClickHouseCluster != "":
+	case c.ClickHouseCluster != "" && !slices.Contains(c.Sinks, SinkClickHouse):
 		p.add("DOCGAUGE_CLICKHOUSE_CLUSTER: without DOCGAUGE_CLICKHOUSE_DSN it has no effect")
 	}
+}
+
+// CheckSinkIsSet returns an error if nothing says where the sink of this name writes.
+func (c *Config) CheckSinkIsSet(name string) error {
+	switch {
+	case name == SinkClickHouse && c.ClickHouseDSN == "" && c.ClickHouseDSNFile == "":
+		return errors.New("DOCGAUGE_CLICKHOUSE_DSN: missing; where the sink clickhouse writes, like clickhouse://localhost:9000/default (or DOCGAUGE_CLICKHOUSE_DSN_FILE)")
+	case name == SinkPostgres && c.PostgresDSN == "" && c.PostgresDSNFile == "":
+		return errors.New("DOCGAUGE_POSTGRES_DSN: missing; where the sink postgres writes, like postgres://localhost:5432/analytics (or DOCGAUGE_POSTGRES_DSN_FILE)")
+	}
+	return nil
 }
 
 // unsetKey stands for a key that is not given.

@@ -174,23 +174,41 @@ func (b *Bytes) Decode(s string) error {
 const (
 	SinkParquet    = "parquet"
 	SinkClickHouse = "clickhouse"
+	SinkDelta      = "delta"
+	SinkPostgres   = "postgres"
 )
 
-// Sinks are the names of the sinks.
+// SinkNames are the names of all sinks, in the order in which a window comes to them:
+// data files of Delta Lake are links to those of Parquet.
+func SinkNames() []string { return []string{SinkParquet, SinkDelta, SinkClickHouse, SinkPostgres} }
+
+// wantSinks says what a sink can be called.
+const wantSinks = "want parquet, delta, clickhouse or postgres"
+
+// CheckSink returns an error unless there is a sink of this name.
+func CheckSink(name string) error {
+	if !slices.Contains(SinkNames(), name) {
+		return fmt.Errorf("%.40q: %s", name, wantSinks)
+	}
+	return nil
+}
+
+// Sinks are the names of the chosen sinks, in the order of [SinkNames].
 type Sinks []string
 
 func (n *Sinks) Decode(s string) error {
-	*n = nil
+	chosen := map[string]bool{}
 	for part := range strings.SplitSeq(s, ",") {
 		name := strings.TrimSpace(part)
-		if name != SinkParquet && name != SinkClickHouse {
-			return fmt.Errorf("sink %.40q: want parquet, clickhouse or both", name)
+		if err := CheckSink(name); err != nil {
+			return fmt.Errorf("sink %w, or several of them", err)
 		}
-		if slices.Contains(*n, name) {
+		if chosen[name] {
 			return fmt.Errorf("sink %q: listed twice", name)
 		}
-		*n = append(*n, name)
+		chosen[name] = true
 	}
+	*n = slices.DeleteFunc(SinkNames(), func(name string) bool { return !chosen[name] })
 	return nil
 }
 

@@ -66,6 +66,7 @@ labels:
   (list "DOCGAUGE_API_KEY" "apiKey" "api-key")
   (list "DOCGAUGE_WRITE_API_KEY" "writeAPIKey" "write-api-key")
   (list "DOCGAUGE_CLICKHOUSE_DSN" "clickhouseDSN" "clickhouse-dsn")
+  (list "DOCGAUGE_POSTGRES_DSN" "postgresDSN" "postgres-dsn")
   (list "DOCGAUGE_NOTIFY_URL" "notifyURL" "notify-url")
   (list "DOCGAUGE_NOTIFY_SECRET" "notifySecret" "notify-secret")
   (list "DOCGAUGE_PING_URL" "pingURL" "ping-url")
@@ -108,7 +109,7 @@ labels:
 {{- if gt (int $sources) 1 -}}
 {{- fail "prompts: set one of files, existingConfigMap and volume" -}}
 {{- end -}}
-{{- if and .Values.secrets.existingSecret (or .Values.secrets.apiKey .Values.secrets.writeAPIKey .Values.secrets.clickhouseDSN .Values.secrets.notifyURL .Values.secrets.notifySecret .Values.secrets.pingURL .Values.secrets.pushgatewayURL) -}}
+{{- if and .Values.secrets.existingSecret (or .Values.secrets.apiKey .Values.secrets.writeAPIKey .Values.secrets.clickhouseDSN .Values.secrets.postgresDSN .Values.secrets.notifyURL .Values.secrets.notifySecret .Values.secrets.pingURL .Values.secrets.pushgatewayURL) -}}
 {{- fail "secrets: with existingSecret the chart makes no Secret: put the values into that one, and name its keys in existingKeys" -}}
 {{- end -}}
 {{- $has := dict -}}
@@ -120,6 +121,9 @@ labels:
 {{- end -}}
 {{- if and (contains "clickhouse" (default "" .Values.settings.DOCGAUGE_SINKS)) (not $has.DOCGAUGE_CLICKHOUSE_DSN) -}}
 {{- fail "settings.DOCGAUGE_SINKS has clickhouse: set secrets.existingKeys.clickhouseDSN, or for a trial secrets.clickhouseDSN" -}}
+{{- end -}}
+{{- if and (contains "postgres" (default "" .Values.settings.DOCGAUGE_SINKS)) (not $has.DOCGAUGE_POSTGRES_DSN) -}}
+{{- fail "settings.DOCGAUGE_SINKS has postgres: set secrets.existingKeys.postgresDSN, or for a trial secrets.postgresDSN" -}}
 {{- end -}}
 {{- if and $has.DOCGAUGE_NOTIFY_SECRET (not $has.DOCGAUGE_NOTIFY_URL) -}}
 {{- fail "secrets: notifySecret has no effect without notifyURL" -}}
