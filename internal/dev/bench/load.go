@@ -307,15 +307,7 @@ func bare(dsn, dir, http string, windows bool) error {
 		return err
 	}
 	defer conn.Close()
-	var files []*archive.File
-	err = filepath.WalkDir(filepath.Join(dir, "data", "visitors"), func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".parquet") {
-			return err
-		}
-		f, err := archive.Open(path)
-		files = append(files, f)
-		return err
-	})
+	files, err := windowFiles(dir)
 	if err != nil {
 		return err
 	}
@@ -337,6 +329,19 @@ func bare(dsn, dir, http string, windows bool) error {
 		})
 	}
 	return group.Wait()
+}
+
+// windowFiles opens the visitors files below dir/data.
+func windowFiles(dir string) (files []*archive.File, err error) {
+	err = filepath.WalkDir(filepath.Join(dir, "data", "visitors"), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".parquet") {
+			return err
+		}
+		f, err := archive.Open(path)
+		files = append(files, f)
+		return err
+	})
+	return files, err
 }
 
 // inserter fills columns and sends them.

@@ -23,7 +23,11 @@
 // window, 16 at once. Neither counts, commits or keeps a ledger. If a table or
 // view then has another number of rows, the benchmark ends with an error.
 //
-// The third table scrapes /metrics over HTTP, from a process that only serves a
+// The third table loads files into Delta Lake, beside the Parquet sink that copies them
+// into another directory, and into PostgreSQL, beside two clients that only COPY into the
+// same table: "bare" everything at once, "bare windows" each window by itself, 16 at once.
+//
+// The fourth table scrapes /metrics over HTTP, from a process that only serves a
 // snapshot of 10 projects × 4 windows × 50 pages, with 10,000 windows in its
 // ledger. Prometheus requests OpenMetrics or protobuf, with gzip. The first
 // scrape for a format encodes the snapshot; "new snapshot each" is that one.
@@ -111,6 +115,7 @@ func bench(ctx context.Context, args []string, out, log io.Writer) (err error) {
 type measurements struct {
 	exports []exportResult
 	loads   []loadResult
+	sinks   []sinkResult
 	scrapes []scrapeResult
 	peers   table
 }
@@ -123,6 +128,7 @@ type lab struct {
 
 const (
 	loadScenarios   = "clickhouse" // the name for -only
+	sinkScenarios   = "delta postgres"
 	scrapeScenarios = "scrape"
 )
 
@@ -169,6 +175,15 @@ func measureAll(ctx context.Context, o options, dir string, log io.Writer) (m me
 			fmt.Fprintln(log, "not measured:", missing)
 		}
 	}
+	if strings.Contains(sinkScenarios, o.only) {
+		if m.sinks, err = l.sinksAll(ctx, o.short, done); err != nil {
+			missing, ok := errors.AsType[engines.Missing](err)
+			if !ok || os.Getenv("CI") == "true" {
+				return m, err
+			}
+			fmt.Fprintln(log, "not measured:", missing)
+		}
+	}
 	if strings.Contains(scrapeScenarios, o.only) {
 		m.scrapes, err = scrapeAll(ctx, scrapings(o.short), done)
 	}
@@ -190,11 +205,11 @@ func (m measurements) markdown() string {
 		scrapes = append(scrapes, r.cells())
 	}
 	aims := table{{"aim", "measured", "met"}}
-	for _, a := range slices.Concat(exportAims(m.exports), loadAims(m.loads), scrapeAims(m.scrapes)) {
+	for _, a := range slices.Concat(exportAims(m.exports), loadAims(m.loads), sinkAims(m.sinks), scrapeAims(m.scrapes)) {
 		aims = append(aims, []string{a.name, a.measured, map[bool]string{true: "yes", false: "no"}[a.met]})
 	}
 	var text string
-	for _, t := range []table{exports, loads, scrapes, aims, m.peers} {
+	for _, t := range []table{exports, loads, sinkTable(m.sinks), scrapes, aims, m.peers} {
 		if len(t) > 1 {
 			text += "\n" + t.markdown()
 		}

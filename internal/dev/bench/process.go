@@ -51,6 +51,8 @@ func runChild() (isChild bool, err error) {
 		return true, check(os.Stdout, args[0], args[1], args[2], args[3])
 	case role == "archive" && len(args) == 3:
 		return true, writeArchive(args[0], args[1], args[2])
+	case (role == bareCopyRole || role == bareCopiesRole) && len(args) == 2:
+		return true, bareCopy(args[0], args[1], role == bareCopiesRole)
 	case (role == bareClient || role == bareWindowsClient) && len(args) == 3:
 		return true, bare(args[0], args[1], args[2], role == bareWindowsClient)
 	}
