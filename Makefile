@@ -32,12 +32,12 @@ RACED       := ./exporter ./exporter/api ./exporter/page ./exporter/server ./int
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# DOCGAUGE_SINKS=parquet,clickhouse make demo writes to ClickHouse too: the one
-# of DOCGAUGE_CLICKHOUSE_DSN, or without that a temporary one.
+# DOCGAUGE_SINKS=parquet,delta,clickhouse,postgres make demo writes to all four: to the
+# servers of their DSNs, or without those to temporary ones.
 demo: ## export three months from the built-in sandbox into Parquet files (needs only Go)
 	@$(MAKE) --no-print-directory $(DEMO_BINARY)
-	@case "$$DOCGAUGE_SINKS,$$DOCGAUGE_CLICKHOUSE_DSN$$DOCGAUGE_CLICKHOUSE_DSN_FILE" in \
-	  *clickhouse*,) $(GO) run ./internal/dev/engines/with $(DEMO_BINARY) demo ;; \
+	@case "$$DOCGAUGE_SINKS" in \
+	  *clickhouse*|*postgres*) $(GO) run ./internal/dev/engines/with $(DEMO_BINARY) demo ;; \
 	  *) $(DEMO_BINARY) demo ;; esac
 
 build: $(BINARY) ## build the static binary bin/docgauge

@@ -1,9 +1,10 @@
-// Command with runs a command beside a temporary ClickHouse server, whose
-// address it puts into DOCGAUGE_CLICKHOUSE_DSN:
+// Command with runs a command beside temporary servers for those of DOCGAUGE_SINKS that
+// need one and have no DSN, and puts their addresses into DOCGAUGE_CLICKHOUSE_DSN and
+// DOCGAUGE_POSTGRES_DSN:
 //
-//	go run ./internal/dev/engines/with bin/docgauge demo
+//	DOCGAUGE_SINKS=parquet,postgres go run ./internal/dev/engines/with bin/docgauge demo
 //
-// The server and its data are gone when the command ends.
+// The servers and their data are gone when the command ends.
 package main
 
 import (
@@ -13,6 +14,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
@@ -32,19 +36,48 @@ func main() {
 func run(name string, args []string) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	dir, err := os.MkdirTemp("", "docgauge-clickhouse-")
+	dir, err := os.MkdirTemp("", "docgauge-servers-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	server, err := engines.StartClickHouse(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, server.Stop()) }()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), "DOCGAUGE_CLICKHOUSE_DSN="+server.DSN("default"))
+	cmd.Env = os.Environ()
+	for _, s := range servers {
+		if !s.isWanted() {
+			continue
+		}
+		server, err := s.start(filepath.Join(dir, s.sink))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = server.Stop() }()
+		cmd.Env = append(cmd.Env, s.variable+"="+server.DSN(s.database))
+	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	return cmd.Run()
+}
+
+// server is a started server.
+type server interface {
+	DSN(database string) string
+	Stop() error
+}
+
+// kind is what a sink needs.
+type kind struct {
+	sink, variable, database string
+	start                    func(dir string) (server, error)
+}
+
+var servers = []kind{
+	{"clickhouse", "DOCGAUGE_CLICKHOUSE_DSN", "default", func(dir string) (server, error) { return engines.StartClickHouse(dir) }},
+	{"postgres", "DOCGAUGE_POSTGRES_DSN", "postgres", func(dir string) (server, error) { return engines.StartPostgres(dir, "15") }},
+}
+
+// isWanted reports whether the sink is chosen, and nothing says where it writes.
+func (k kind) isWanted() bool {
+	return slices.Contains(strings.Split(os.Getenv("DOCGAUGE_SINKS"), ","), k.sink) &&
+		os.Getenv(k.variable)+os.Getenv(k.variable+"_FILE") == ""
 }
