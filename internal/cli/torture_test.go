@@ -20,6 +20,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/sinks/parquet"
@@ -27,32 +28,69 @@ import (
 
 var tortureKills = flag.Int("torture", 12, "how often TestTorture kills the real binary; `make torture` uses 200")
 
-// TestTorture kills the real binary at random moments and at each named step,
-// while readers open every .parquet file and poll ClickHouse; then one run must finish
-// the work: every window exactly once, each row equal to the service's.
+// TestTorture kills the real binary at random moments and at each named step, while readers
+// open every .parquet file and ask every other sink; then one run must finish the work:
+// every window exactly once, each row equal to the service's.
 func TestTorture(t *testing.T) {
+	var all []warehouse
+	for engine, add := range map[string]func(*testing.T) warehouse{
+		"clickhouse-server": newClickHouse, "postgres": newPostgres, "deltalake": newDelta,
+	} {
+		if engines.Has(engine) || os.Getenv("CI") == "true" {
+			all = append(all, add(t))
+		} else {
+			t.Logf("%s is not here, and is not tortured; `make engines` installs it", engine)
+		}
+	}
+	torture(t, *tortureKills, all)
+}
+
+// TestTortureBucket is TestTorture for tables of Delta Lake in a bucket.
+func TestTortureBucket(t *testing.T) {
+	torture(t, max(6, *tortureKills/4), []warehouse{newDeltaBucket(t)})
+}
+
+func torture(t *testing.T, kills int, all []warehouse) {
 	s, url := tortureService(t)
 	dir := t.TempDir()
+	r := &runs{url: url, dir: dir, service: s}
 	watch := watchFiles(t, filepath.Join(dir, "data"))
-	h := newHouse(t, s)
-	stopWatching := h.watch()
+	chosen := []string{"parquet"}
+	var stops []func() int
+	for _, w := range all {
+		chosen, r.env = append(chosen, w.name), append(r.env, w.env...)
+		reader := &reader{warehouse: w, t: t, service: s}
+		r.readers, stops = append(r.readers, reader), append(stops, reader.watch())
+	}
+	r.env = append(r.env, "DOCGAUGE_SINKS="+strings.Join(chosen, ","))
 	killed, rounds, windows, rows := 0, 0, 0, 0
-	for i := 1; killed < *tortureKills; i++ {
-		if i > 20**tortureKills {
+	for i := 1; killed < kills; i++ {
+		if i > 20*kills {
 			t.Fatalf("only %d of %d runs could be killed", killed, i)
 		}
-		if killOnce(t, h, dir, url, i) {
+		if r.killOnce(t, i) {
 			killed++
 		}
 		// A round ends before the work is done for good: there must be
 		// something to kill.
-		if i%roundRuns == 0 || killed == *tortureKills {
-			w, r := healed(t, s, h, dir, url)
-			windows, rows, rounds = windows+w, rows+r, rounds+1
+		if i%roundRuns == 0 || killed == kills {
+			w, n := r.healed(t)
+			windows, rows, rounds = windows+w, rows+n, rounds+1
 		}
 	}
-	t.Logf("%d kills in %d rounds, one run after each: %d windows and %d rows equal to the service's, each once; %d files opened meanwhile, none unreadable; ClickHouse looked at %d times, never half a window",
-		killed, rounds, windows, rows, watch.stop(), stopWatching())
+	t.Logf("%d kills in %d rounds, one run after each: %d windows and %d rows equal to the service's, each once; %d files opened meanwhile, none unreadable",
+		killed, rounds, windows, rows, watch.stop())
+	for i, stop := range stops {
+		t.Logf("%s asked %d times, never half a window", r.readers[i].name, stop())
+	}
+}
+
+// runs are runs of the real binary, and what reads what they write.
+type runs struct {
+	url, dir string
+	env      []string
+	service  *sandbox.Sandbox
+	readers  []*reader
 }
 
 // roundRuns is how many runs are killed before one is let through.
@@ -60,17 +98,19 @@ const roundRuns = 12
 
 // healed lets one run through, compares everything with the service, and clears
 // the table for the next round.
-func healed(t *testing.T, s *sandbox.Sandbox, h *house, dir, url string) (windows, rows int) {
-	if out, err := docgauge(h, dir, url, "").CombinedOutput(); err != nil {
+func (r *runs) healed(t *testing.T) (windows, rows int) {
+	if out, err := r.docgauge("").CombinedOutput(); err != nil {
 		t.Fatalf("the run after the kills: %v\n%s", err, out)
 	}
-	out, err := docgauge(h, dir, url, "").CombinedOutput()
+	out, err := r.docgauge("").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "0 windows, 0 rows, 0 requests") {
 		t.Fatalf("a second run found work: %v\n%s", err, out)
 	}
-	windows, rows = compareAll(t, s, filepath.Join(dir, "data"))
-	h.compare(windows, rows)
-	if err := errors.Join(os.RemoveAll(filepath.Join(dir, "state")), os.RemoveAll(filepath.Join(dir, "data"))); err != nil {
+	windows, rows = compareAll(t, r.service, filepath.Join(r.dir, "data"))
+	for _, reader := range r.readers {
+		reader.compare(windows, rows)
+	}
+	if err := errors.Join(os.RemoveAll(filepath.Join(r.dir, "state")), os.RemoveAll(filepath.Join(r.dir, "data"))); err != nil {
 		t.Fatal(err)
 	}
 	return windows, rows
@@ -95,26 +135,26 @@ func tortureService(t *testing.T) (*sandbox.Sandbox, string) {
 }
 
 // docgauge is one export by the real binary.
-func docgauge(h *house, dir, url, stop string) *exec.Cmd {
+func (r *runs) docgauge(stop string) *exec.Cmd {
 	cmd := exec.Command("docgauge", "export")
-	cmd.Dir = dir
+	cmd.Dir = r.dir
 	cmd.Env = append(os.Environ(), "STOP_AT="+stop,
-		"DOCGAUGE_BASE_URL="+url, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject, "DOCGAUGE_API_KEY="+sandbox.DefaultAPIKey,
+		"DOCGAUGE_BASE_URL="+r.url, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject, "DOCGAUGE_API_KEY="+sandbox.DefaultAPIKey,
 		"DOCGAUGE_SINCE="+(analytics.DateOf(time.Now())-14).String(), "DOCGAUGE_OPEN_WINDOWS=", "DOCGAUGE_BUDGET=0",
 		"DOCGAUGE_WINDOWS=day,week,3d:totals")
-	cmd.Env = append(cmd.Env, h.sinks()...)
+	cmd.Env = append(cmd.Env, r.env...)
 	return cmd
 }
 
 // killOnce runs the binary and kills it: at a random moment, or every other
 // time at a step of its own. It reports whether the kill came in time.
-func killOnce(t *testing.T, h *house, dir, url string, i int) bool {
+func (r *runs) killOnce(t *testing.T, i int) bool {
 	steps := []string{"started", "page", "fetched", "sealed", "recorded", "replaced", "committed", "done"}
 	stop := ""
 	if i%2 == 0 {
 		stop = fmt.Sprintf("%s:%d", steps[(i/2)%len(steps)], 1+rand.IntN(3))
 	}
-	cmd := docgauge(h, dir, url, stop)
+	cmd := r.docgauge(stop)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {

@@ -3,6 +3,7 @@ package engines
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -59,4 +60,10 @@ func newS3(dir string, ports []int) (*S3, error) {
 // bucket, so no request is needed.
 func (s *S3) CreateBucket(_ context.Context, name string) error {
 	return os.Mkdir(filepath.Join(s.buckets, name), 0o700)
+}
+
+// EmptyBucket deletes all objects of a bucket.
+func (s *S3) EmptyBucket(name string) error {
+	bucket := filepath.Join(s.buckets, name)
+	return errors.Join(os.RemoveAll(bucket), os.Mkdir(bucket, 0o700))
 }

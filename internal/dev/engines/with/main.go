@@ -47,11 +47,11 @@ func run(name string, args []string) (err error) {
 		if !s.isWanted() {
 			continue
 		}
-		server, err := s.start(filepath.Join(dir, s.sink))
-		if err != nil {
-			return err
+		server, failed := s.start(filepath.Join(dir, s.sink))
+		if failed != nil {
+			return failed
 		}
-		defer func() { _ = server.Stop() }()
+		defer func() { err = errors.Join(err, server.Stop()) }()
 		cmd.Env = append(cmd.Env, s.variable+"="+server.DSN(s.database))
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

@@ -1,0 +1,269 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/sandbox"
+)
+
+// warehouse is where the killed runs write beside Parquet: what asks it, as its users do,
+// and what empties it.
+type warehouse struct {
+	name  string
+	env   []string
+	query func(ctx context.Context, sql string) (tsv string, err error)
+	empty func(t *testing.T)
+	// absent is what a query says as long as there are no tables.
+	absent string
+}
+
+// newClickHouse starts a server.
+func newClickHouse(t *testing.T) warehouse {
+	server := engines.RunClickHouse(t)
+	return warehouse{
+		name: "clickhouse", env: []string{"DOCGAUGE_CLICKHOUSE_DSN=" + server.DSN("default")},
+		query: server.Exec, absent: "doesn't exist",
+		empty: func(t *testing.T) {
+			for _, table := range []string{"docgauge_windows", "docgauge_visitors_rows"} {
+				if _, err := server.Exec(t.Context(), "TRUNCATE TABLE "+table); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	}
+}
+
+// newPostgres starts a server.
+func newPostgres(t *testing.T) warehouse {
+	dsn := engines.RunPostgres(t, "15").DSN("postgres")
+	query := func(ctx context.Context, sql string) (tsv string, err error) {
+		conn, err := pgx.Connect(ctx, dsn)
+		if err != nil {
+			return "", err
+		}
+		defer conn.Close(context.WithoutCancel(ctx))
+		rows, err := conn.Query(ctx, sql, pgx.QueryExecModeSimpleProtocol)
+		if err != nil {
+			return "", err
+		}
+		for rows.Next() {
+			var cells []string
+			for _, cell := range rows.RawValues() {
+				cells = append(cells, string(cell))
+			}
+			tsv += strings.Join(cells, "\t") + "\n"
+		}
+		return tsv, rows.Err()
+	}
+	return warehouse{
+		name: "postgres", env: []string{"DOCGAUGE_POSTGRES_DSN=" + dsn}, query: query, absent: "does not exist",
+		empty: func(t *testing.T) {
+			if _, err := query(t.Context(), "TRUNCATE docgauge_visitors, docgauge_totals"); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+}
+
+// newDelta has tables in a directory, which the Python package deltalake reads.
+func newDelta(t *testing.T) warehouse {
+	dir := filepath.Join(t.TempDir(), "delta")
+	return warehouse{
+		name: "delta", env: []string{"DOCGAUGE_DELTA_URL=" + dir}, query: tablesOf(t, dir), absent: "TableNotFound",
+		empty: func(t *testing.T) {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+}
+
+// newDeltaBucket has tables in a bucket.
+func newDeltaBucket(t *testing.T) warehouse {
+	ctx := t.Context()
+	server := engines.RunS3(t)
+	if err := server.CreateBucket(ctx, "docs"); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{
+		"AWS_ACCESS_KEY_ID=" + server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + server.SecretKey,
+		"AWS_REGION=" + server.Region, "AWS_EC2_METADATA_DISABLED=true",
+	}
+	options := append([]string{"AWS_ENDPOINT_URL=" + server.Endpoint, "AWS_ALLOW_HTTP=true"}, env...)
+	return warehouse{
+		name: "delta", env: append(env, "DOCGAUGE_DELTA_URL=s3://docs/gauge?endpoint="+server.Endpoint),
+		query: tablesOf(t, "s3://docs/gauge", options...), absent: "TableNotFound",
+		empty: func(t *testing.T) {
+			if err := server.EmptyBucket("docs"); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+}
+
+// tablesOf returns what asks the Delta Lake tables below a root, in one Python process.
+func tablesOf(t *testing.T, root string, options ...string) func(ctx context.Context, sql string) (string, error) {
+	t.Helper()
+	python := engines.DeltaPython(t)
+	cmd := exec.Command(python, append([]string{"testdata/tables.py", root}, options...)...)
+	cmd.Stderr = os.Stderr
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+	lines := bufio.NewReader(out)
+	var asking sync.Mutex
+	return func(_ context.Context, sql string) (tsv string, err error) {
+		asking.Lock()
+		defer asking.Unlock()
+		if _, err := fmt.Fprintln(in, strings.Join(strings.Fields(sql), " ")); err != nil {
+			return "", err
+		}
+		for {
+			line, err := lines.ReadString('\n')
+			switch {
+			case err != nil:
+				return "", err
+			case line == ".\n":
+				return tsv, nil
+			case strings.HasPrefix(line, "!"):
+				return "", errors.New(strings.TrimSpace(line[1:]))
+			}
+			tsv += line
+		}
+	}
+}
+
+// reader polls a warehouse while runs write to it and are killed.
+type reader struct {
+	warehouse
+	t       *testing.T
+	service *sandbox.Sandbox
+	looking sync.Mutex // not while the tables are emptied
+	looks   int
+}
+
+// watch polls until stop: every window it sees must be whole.
+func (r *reader) watch() (stop func() (looks int)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for ctx.Err() == nil {
+			r.look(ctx)
+			r.looks++
+		}
+	})
+	stop = func() int { cancel(); wait.Wait(); return r.looks }
+	r.t.Cleanup(func() { stop() }) // where the test has failed before
+	return stop
+}
+
+// look expects every window that has totals to have its rows, all of them.
+func (r *reader) look(ctx context.Context) {
+	r.looking.Lock()
+	defer r.looking.Unlock()
+	listed := r.read(ctx, "SELECT granularity, window_start, window_end FROM docgauge_totals WHERE page_count > 0")
+	shown := r.read(ctx, `SELECT granularity, window_start, window_end, count(*), count(DISTINCT path), count(DISTINCT revision)
+		FROM docgauge_visitors GROUP BY granularity, window_start, window_end`)
+	if ctx.Err() != nil {
+		return
+	}
+	whole := map[string]bool{}
+	for _, f := range shown {
+		window := analytics.Window{From: date(r.t, f[1]), To: date(r.t, f[2])}
+		_, want, err := r.service.Visitors(sandbox.DefaultProject, window)
+		if err != nil {
+			r.t.Error(err)
+		}
+		if n := fmt.Sprint(len(want)); f[3] != n || f[4] != n || f[5] != "1" {
+			r.t.Errorf("a reader of %s sees of %s %s: %s rows, %s paths, %s revisions; the service has %s rows", r.name, f[0], window, f[3], f[4], f[5], n)
+		}
+		whole[strings.Join(f[:3], " ")] = true
+	}
+	for _, f := range listed {
+		if !whole[strings.Join(f, " ")] {
+			r.t.Errorf("a reader of %s sees totals of %s, but no rows", r.name, f)
+		}
+	}
+}
+
+func (r *reader) read(ctx context.Context, query string) (rows [][]string) {
+	out, err := r.query(ctx, query)
+	if err != nil && ctx.Err() == nil && !strings.Contains(err.Error(), r.absent) {
+		r.t.Errorf("a reader of %s: %v", r.name, err)
+	}
+	if err == nil {
+		for line := range strings.Lines(out) {
+			rows = append(rows, strings.Fields(line))
+		}
+	}
+	return rows
+}
+
+func date(t *testing.T, s string) analytics.Date {
+	d, err := analytics.ParseDate(s)
+	if err != nil {
+		t.Error(err)
+	}
+	return d
+}
+
+// compare expects the windows and rows that Parquet has, with the service's sums, and
+// empties the tables.
+func (r *reader) compare(windows, rows int) {
+	r.t.Helper()
+	got := r.ask("SELECT count(*), sum(CASE WHEN page_count > 0 THEN page_count ELSE 0 END) FROM docgauge_totals")
+	if want := fmt.Sprintf("%d\t%d", windows, rows); got != want {
+		r.t.Errorf("%s has windows and rows %q, Parquet %q", r.name, got, want)
+	}
+	for line := range strings.Lines(r.ask("SELECT window_start, window_end, sum(human), sum(ai), sum(total) FROM docgauge_visitors GROUP BY window_start, window_end")) {
+		f := strings.Fields(line)
+		window := analytics.Window{From: date(r.t, f[0]), To: date(r.t, f[1])}
+		if want := r.sums(window); strings.Join(f[2:], " ") != want {
+			r.t.Errorf("%s has sums %s of %s, the service %s", r.name, f[2:], window, want)
+		}
+	}
+	r.looking.Lock()
+	defer r.looking.Unlock()
+	r.empty(r.t)
+}
+
+// sums adds up the rows of a window, as a fingerprint of them.
+func (r *reader) sums(w analytics.Window) string {
+	_, rows, err := r.service.Visitors(sandbox.DefaultProject, w)
+	if err != nil {
+		r.t.Error(err)
+	}
+	var human, ai, total int64
+	for _, r := range rows {
+		human, ai, total = human+r.Human, ai+r.AI, total+r.Total
+	}
+	return fmt.Sprint(human, ai, total)
+}
+
+func (r *reader) ask(sql string) string {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	defer cancel()
+	out, err := r.query(ctx, sql)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return strings.TrimSpace(out)
+}
