@@ -32,8 +32,12 @@ type warehouse struct {
 }
 
 // newClickHouse starts a server.
-func newClickHouse(t *testing.T) warehouse {
-	server := engines.RunClickHouse(t)
+func newClickHouse(t *testing.T) (warehouse, error) {
+	server, err := engines.StartClickHouse(t.TempDir())
+	if err != nil {
+		return warehouse{}, err
+	}
+	t.Cleanup(func() { _ = server.Kill() })
 	return warehouse{
 		name: "clickhouse", env: []string{"DOCGAUGE_CLICKHOUSE_DSN=" + server.DSN("default")},
 		query: server.Exec, absent: "doesn't exist",
@@ -44,12 +48,17 @@ func newClickHouse(t *testing.T) warehouse {
 				}
 			}
 		},
-	}
+	}, nil
 }
 
 // newPostgres starts a server.
-func newPostgres(t *testing.T) warehouse {
-	dsn := engines.RunPostgres(t, "15").DSN("postgres")
+func newPostgres(t *testing.T) (warehouse, error) {
+	server, err := engines.StartPostgres(t.TempDir(), "15")
+	if err != nil {
+		return warehouse{}, err
+	}
+	t.Cleanup(func() { _ = server.Kill() })
+	dsn := server.DSN("postgres")
 	query := func(ctx context.Context, sql string) (tsv string, err error) {
 		conn, err := pgx.Connect(ctx, dsn)
 		if err != nil {
@@ -76,55 +85,58 @@ func newPostgres(t *testing.T) warehouse {
 				t.Fatal(err)
 			}
 		},
-	}
+	}, nil
 }
 
 // newDelta has tables in a directory, which the Python package deltalake reads.
-func newDelta(t *testing.T) warehouse {
+func newDelta(t *testing.T) (warehouse, error) {
 	dir := filepath.Join(t.TempDir(), "delta")
+	query, err := tablesOf(t, dir)
 	return warehouse{
-		name: "delta", env: []string{"DOCGAUGE_DELTA_URL=" + dir}, query: tablesOf(t, dir), absent: "TableNotFound",
+		name: "delta", env: []string{"DOCGAUGE_DELTA_URL=" + dir}, query: query, absent: "TableNotFound",
 		empty: func(t *testing.T) {
 			if err := os.RemoveAll(dir); err != nil {
 				t.Fatal(err)
 			}
 		},
-	}
+	}, err
 }
 
 // newDeltaBucket has tables in a bucket.
-func newDeltaBucket(t *testing.T) warehouse {
-	ctx := t.Context()
+func newDeltaBucket(t *testing.T) (warehouse, error) {
 	server := engines.RunS3(t)
-	if err := server.CreateBucket(ctx, "docs"); err != nil {
-		t.Fatal(err)
+	if err := server.CreateBucket(t.Context(), "docs"); err != nil {
+		return warehouse{}, err
 	}
 	env := []string{
 		"AWS_ACCESS_KEY_ID=" + server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + server.SecretKey,
 		"AWS_REGION=" + server.Region, "AWS_EC2_METADATA_DISABLED=true",
 	}
 	options := append([]string{"AWS_ENDPOINT_URL=" + server.Endpoint, "AWS_ALLOW_HTTP=true"}, env...)
+	query, err := tablesOf(t, "s3://docs/gauge", options...)
 	return warehouse{
 		name: "delta", env: append(env, "DOCGAUGE_DELTA_URL=s3://docs/gauge?endpoint="+server.Endpoint),
-		query: tablesOf(t, "s3://docs/gauge", options...), absent: "TableNotFound",
+		query: query, absent: "TableNotFound",
 		empty: func(t *testing.T) {
 			if err := server.EmptyBucket("docs"); err != nil {
 				t.Fatal(err)
 			}
 		},
-	}
+	}, err
 }
 
 // tablesOf returns what asks the Delta Lake tables below a root, in one Python process.
-func tablesOf(t *testing.T, root string, options ...string) func(ctx context.Context, sql string) (string, error) {
-	t.Helper()
-	python := engines.DeltaPython(t)
+func tablesOf(t *testing.T, root string, options ...string) (query func(ctx context.Context, sql string) (string, error), err error) {
+	python, err := engines.DeltaPython()
+	if err != nil {
+		return nil, err
+	}
 	cmd := exec.Command(python, append([]string{"testdata/tables.py", root}, options...)...)
 	cmd.Stderr = os.Stderr
 	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
 	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
 	lines := bufio.NewReader(out)
@@ -147,7 +159,7 @@ func tablesOf(t *testing.T, root string, options ...string) func(ctx context.Con
 			}
 			tsv += line
 		}
-	}
+	}, nil
 }
 
 // reader polls a warehouse while runs write to it and are killed.
