@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -18,6 +19,9 @@ func scriptCondition(name string) (bool, error) {
 	programs := map[string]string{
 		"clickhouse": "clickhouse-server", "s3": "versitygw",
 		"pushgateway": "prometheus-pushgateway", "nodeexporter": "prometheus-node-exporter",
+	}
+	if name == "postgres" {
+		return engines.HasPostgres("15") || os.Getenv("CI") == "true", nil
 	}
 	program, ok := programs[name]
 	if !ok {
@@ -55,6 +59,59 @@ func scriptQuery(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s = %s, want %s", args[0], got, args[1])
 	}
 	ts.Logf("%s", got)
+}
+
+// scriptPostgres runs PostgreSQL: postgres start sets DOCGAUGE_POSTGRES_DSN; postgres kill,
+// and postgres start again.
+func scriptPostgres(ts *testscript.TestScript, _ bool, args []string) {
+	server := startedBy(ts).postgres
+	switch {
+	case args[0] == "kill":
+		ts.Check(server.Kill())
+	case server != nil:
+		ts.Check(server.Restart())
+	default:
+		// Its user must be able to reach the directory.
+		dir, err := os.MkdirTemp("", "docgauge-script-postgres-")
+		ts.Check(err)
+		server, err := engines.StartPostgres(dir, "15")
+		ts.Check(err)
+		startedBy(ts).postgres = server
+		ts.Defer(func() { _ = server.Kill(); _ = os.RemoveAll(dir) })
+		ts.Setenv("DOCGAUGE_POSTGRES_DSN", server.DSN("postgres"))
+	}
+}
+
+// scriptSQL is scriptQuery for PostgreSQL, and runs other statements too.
+func scriptSQL(ts *testscript.TestScript, neg bool, args []string) {
+	out, err := askPostgres(context.Background(), startedBy(ts).postgres.DSN("postgres"), args[0])
+	ts.Check(err)
+	got := strings.Join(strings.Fields(out), " ")
+	if len(args) > 1 && (got == args[1]) == neg {
+		ts.Fatalf("%s = %s, want %s", args[0], got, args[1])
+	}
+	ts.Logf("%s", got)
+}
+
+// scriptFind sets a variable to the one file whose name matches: find FILE 'a/*.json'.
+func scriptFind(ts *testscript.TestScript, _ bool, args []string) {
+	found, err := filepath.Glob(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if len(found) != 1 {
+		ts.Fatalf("%s: found %q, want one file", args[1], found)
+	}
+	ts.Setenv(args[0], found[0])
+}
+
+// scriptLinked expects two names to be of one file.
+func scriptLinked(ts *testscript.TestScript, neg bool, args []string) {
+	a, err := os.Stat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	b, err := os.Stat(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if os.SameFile(a, b) == neg {
+		ts.Fatalf("%s and %s: one file is %t", args[0], args[1], neg)
+	}
 }
 
 // scriptMutate runs an ALTER TABLE and waits until the server has done it, which

@@ -80,6 +80,10 @@ func TestScripts(t *testing.T) {
 
 			"clickhouse":   scriptClickHouse,
 			"query":        scriptQuery,
+			"postgres":     scriptPostgres,
+			"sql":          scriptSQL,
+			"find":         scriptFind,
+			"linked":       scriptLinked,
 			"mutate":       scriptMutate,
 			"s3":           scriptS3,
 			"pushgateway":  scriptPushgateway,
@@ -106,6 +110,7 @@ type started struct {
 	sandbox     *exec.Cmd
 	sidecar     *sidecar
 	clickhouse  *engines.ClickHouse
+	postgres    *engines.Postgres
 	pushgateway *engines.Pushgateway
 }
 

@@ -59,25 +59,7 @@ func newPostgres(t *testing.T) (warehouse, error) {
 	}
 	t.Cleanup(func() { _ = server.Kill() })
 	dsn := server.DSN("postgres")
-	query := func(ctx context.Context, sql string) (tsv string, err error) {
-		conn, err := pgx.Connect(ctx, dsn)
-		if err != nil {
-			return "", err
-		}
-		defer conn.Close(context.WithoutCancel(ctx))
-		rows, err := conn.Query(ctx, sql, pgx.QueryExecModeSimpleProtocol)
-		if err != nil {
-			return "", err
-		}
-		for rows.Next() {
-			var cells []string
-			for _, cell := range rows.RawValues() {
-				cells = append(cells, string(cell))
-			}
-			tsv += strings.Join(cells, "\t") + "\n"
-		}
-		return tsv, rows.Err()
-	}
+	query := func(ctx context.Context, sql string) (string, error) { return askPostgres(ctx, dsn, sql) }
 	return warehouse{
 		name: "postgres", env: []string{"DOCGAUGE_POSTGRES_DSN=" + dsn}, query: query, absent: "does not exist",
 		empty: func(t *testing.T) {
@@ -86,6 +68,27 @@ func newPostgres(t *testing.T) (warehouse, error) {
 			}
 		},
 	}, nil
+}
+
+// askPostgres runs a statement, and returns its answer as TSV.
+func askPostgres(ctx context.Context, dsn, sql string) (tsv string, err error) {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	rows, err := conn.Query(ctx, sql, pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		return "", err
+	}
+	for rows.Next() {
+		var cells []string
+		for _, cell := range rows.RawValues() {
+			cells = append(cells, string(cell))
+		}
+		tsv += strings.Join(cells, "\t") + "\n"
+	}
+	return tsv, rows.Err()
 }
 
 // newDelta has tables in a directory, which the Python package deltalake reads.
