@@ -103,6 +103,17 @@ func scriptFind(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], found[0])
 }
 
+// scriptEntry appends an entry to the log of a Delta table, as another engine would, and
+// sets ENTRY to its name: entry FILE TABLE.
+func scriptEntry(ts *testscript.TestScript, _ bool, args []string) {
+	log := ts.MkAbs(filepath.Join(args[1], "_delta_log"))
+	entries, err := filepath.Glob(filepath.Join(log, "*.json"))
+	ts.Check(err)
+	name := filepath.Join(log, fmt.Sprintf("%020d.json", len(entries)))
+	ts.Check(os.WriteFile(name, []byte(ts.ReadFile(args[0])), 0o600))
+	ts.Setenv("ENTRY", name)
+}
+
 // scriptLinked expects two names to be of one file.
 func scriptLinked(ts *testscript.TestScript, neg bool, args []string) {
 	a, err := os.Stat(ts.MkAbs(args[0]))

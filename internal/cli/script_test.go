@@ -84,6 +84,7 @@ func TestScripts(t *testing.T) {
 			"sql":          scriptSQL,
 			"find":         scriptFind,
 			"linked":       scriptLinked,
+			"entry":        scriptEntry,
 			"mutate":       scriptMutate,
 			"s3":           scriptS3,
 			"pushgateway":  scriptPushgateway,

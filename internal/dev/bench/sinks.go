@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -96,7 +95,7 @@ func (l *lab) sinksAll(ctx context.Context, short bool, done func(cells []string
 	if err := measure(deltaSink, l.deltaClients()); err != nil {
 		return all, err
 	}
-	server, err := engines.StartPostgres(filepath.Join(l.dir, "postgres"))
+	server, err := engines.StartPostgres(filepath.Join(l.dir, "postgres"), "15")
 	if err != nil {
 		return all, err
 	}
