@@ -159,10 +159,14 @@ func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) 
 		scan := func(table string) string { return "delta_scan(" + sqlText(filepath.Join(c.DeltaURL, table)) + ")" }
 		fmt.Fprintf(a.Out, "\nThe Delta Lake tables in DuckDB:\n\n%s", newestWeek(scan("visitors"), scan("totals")))
 	}
+	var servers []string
 	for _, server := range []struct{ sink, name string }{{config.SinkClickHouse, "ClickHouse"}, {config.SinkPostgres, "PostgreSQL"}} {
 		if slices.Contains(c.Sinks, server.sink) {
-			fmt.Fprintf(a.Out, "\nThe same in %s:\n\n%s", server.name, newestWeek("docgauge_visitors", "docgauge_totals"))
+			servers = append(servers, server.name)
 		}
+	}
+	if len(servers) > 0 {
+		fmt.Fprintf(a.Out, "\nThe same in %s:\n\n%s", strings.Join(servers, " and "), newestWeek("docgauge_visitors", "docgauge_totals"))
 	}
 	fmt.Fprintf(a.Out, "\nFor numbers of your own, which asks for URL, key and projects:\n\n  %s init\n", commandName())
 	return nil
