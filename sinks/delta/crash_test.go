@@ -3,23 +3,19 @@
 package delta
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/dev/s3test"
-	"github.com/docgauge/docgauge/internal/filestore"
 )
 
 const (
-	childRoot   = "DELTA_TEST_ROOT"
 	childWindow = "DELTA_TEST_WINDOW"
 	childStep   = "DELTA_TEST_STEP"
 )
@@ -31,28 +27,6 @@ var steps = []string{
 	"before visitors entry", "after visitors entry", "before totals entry", "after totals entry",
 }
 
-// stepping is a store that says which step Replace has come to.
-type stepping struct {
-	filestore.Store
-	at func(step string)
-}
-
-func (s stepping) Publish(ctx context.Context, staged, name string) error {
-	table, _, _ := strings.Cut(name, "/")
-	s.at("before " + table + " file")
-	err := s.Store.Publish(ctx, staged, name)
-	s.at("after " + table + " file")
-	return err
-}
-
-func (s stepping) Create(ctx context.Context, name string, data []byte) error {
-	table, _, _ := strings.Cut(name, "/")
-	s.at("before " + table + " entry")
-	err := s.Store.Create(ctx, name, data)
-	s.at("after " + table + " entry")
-	return err
-}
-
 // TestCrashChild is not a test of its own: TestCrash runs it as a process that kills
 // itself in Replace.
 func TestCrashChild(t *testing.T) {
@@ -62,13 +36,12 @@ func TestCrashChild(t *testing.T) {
 	}
 	w, err := archive.Open(os.Getenv(childWindow))
 	check(t, err)
-	s := open(t, root)
-	s = newSink(s.cfg, stepping{s.store, func(step string) {
+	s := stepped(open(t, root), func(step string) {
 		if step == os.Getenv(childStep) {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		}
-	}})
+	})
 	replace(t, s, w)
 }
 

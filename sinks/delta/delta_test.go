@@ -3,6 +3,7 @@ package delta
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"iter"
@@ -22,6 +23,9 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
+
+// childRoot makes a process a child of TestCrash.
+const childRoot = "DELTA_TEST_ROOT"
 
 func TestMain(m *testing.M) { os.Exit(s3test.Main(m, os.Getenv(childRoot) != "")) }
 
@@ -277,3 +281,28 @@ func dataFiles(t *testing.T, root string) (paths []string) {
 	check(t, err)
 	return paths
 }
+
+// stepping is a store that says which step Replace has come to.
+type stepping struct {
+	filestore.Store
+	at func(step string)
+}
+
+func (s stepping) Publish(ctx context.Context, staged, name string) error {
+	table, _, _ := strings.Cut(name, "/")
+	s.at("before " + table + " file")
+	err := s.Store.Publish(ctx, staged, name)
+	s.at("after " + table + " file")
+	return err
+}
+
+func (s stepping) Create(ctx context.Context, name string, data []byte) error {
+	table, _, _ := strings.Cut(name, "/")
+	s.at("before " + table + " entry")
+	err := s.Store.Create(ctx, name, data)
+	s.at("after " + table + " entry")
+	return err
+}
+
+// stepped returns s with a store that says its steps.
+func stepped(s *Sink, at func(step string)) *Sink { return newSink(s.cfg, stepping{s.store, at}) }

@@ -82,11 +82,11 @@ func TestRootRemoved(t *testing.T) {
 		if step == "" {
 			check(t, os.RemoveAll(root))
 		}
-		s = newSink(s.cfg, stepping{s.store, func(now string) {
+		s = stepped(s, func(now string) {
 			if now == step {
 				check(t, os.RemoveAll(root))
 			}
-		}})
+		})
 		if err := s.Replace(t.Context(), seal(t, 2, 3)); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), root) {
 			t.Errorf("gone %s: Replace = %v", step, err)
 		}
