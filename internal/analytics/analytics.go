@@ -52,6 +52,13 @@ type Revision struct {
 // TotalsOnly reports whether only the site totals were read.
 func (r Revision) TotalsOnly() bool { return r.Rows == TotalsOnlyRows }
 
+// Same reports whether r and other are one revision, to the microsecond that sinks keep.
+func (r Revision) Same(other Revision) bool {
+	sameTime := r.ExportedAt.Truncate(time.Microsecond).Equal(other.ExportedAt.Truncate(time.Microsecond))
+	r.ExportedAt, other.ExportedAt = time.Time{}, time.Time{}
+	return sameTime && r == other
+}
+
 // State is settled, or provisional while the numbers can still change.
 func (r Revision) State() string {
 	if r.Settled {

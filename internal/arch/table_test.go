@@ -25,6 +25,8 @@ var allowed = map[string][]string{
 	// What is stored, and where.
 	"internal/archive": {"internal/analytics"},
 
+	"internal/filestore": {"internal/durable"},
+
 	"internal/deltalog": {},
 
 	"internal/deltalog/memfiles": {"internal/deltalog"},
@@ -35,9 +37,11 @@ var allowed = map[string][]string{
 
 	"sinks/clickhouse": {"internal/analytics", "internal/archive", "internal/clock", "sinks"},
 
+	"sinks/delta": {"internal/analytics", "internal/archive", "internal/deltalog", "internal/durable", "internal/filestore", "sinks"},
+
 	"sinks/memsink": {"internal/analytics", "internal/archive", "sinks"},
 
-	"sinks/parquet": {"internal/analytics", "internal/archive", "internal/durable", "sinks"},
+	"sinks/parquet": {"internal/analytics", "internal/archive", "internal/filestore", "sinks"},
 
 	"sinks/sinktest": {"internal/analytics", "internal/archive", "sinks"},
 
@@ -145,6 +149,8 @@ var allowed = map[string][]string{
 
 	"internal/dev/engines": {},
 
+	"internal/dev/s3test": {"internal/dev/engines"},
+
 	"internal/dev/stack": {"internal/dev/engines"},
 
 	"internal/dev/testbed": {"internal/analytics", "internal/sandbox"},
@@ -161,7 +167,7 @@ var allowed = map[string][]string{
 var owner = map[string][]string{
 	"github.com/ClickHouse/clickhouse-go":    {"sinks/clickhouse"},
 	"github.com/CycloneDX":                   {"internal/dev/release"},
-	"github.com/aws":                         {"sinks/parquet"},
+	"github.com/aws":                         {"internal/filestore"},
 	"github.com/apache/arrow-go":             {"internal/archive", "internal/deltalog"},
 	"github.com/chromedp":                    {"internal/dev/engines"},
 	"github.com/go-json-experiment/json":     {"internal/docsapi"},

@@ -9,7 +9,6 @@ import (
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/arrow-go/v18/parquet/file"
-	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/schema"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -144,9 +143,9 @@ func checked(rev analytics.Revision) (analytics.Revision, error) {
 	return rev, nil
 }
 
-// writeMetadata writes the key-value metadata, in its fixed order, and blank
-// digits for the CRC. checksum is that of the rows, empty for a totals file.
-func writeMetadata(w *file.Writer, rev analytics.Revision, checksum string) error {
+// pairs is the key-value metadata of a file, in its fixed order, but for the CRC.
+// checksum is that of the rows, empty for a totals file.
+func pairs(rev analytics.Revision, checksum string) [][2]string {
 	count := func(n int64) string { return strconv.FormatInt(n, 10) }
 	pairs := [][2]string{
 		{keyPrefix + "schema_version", schemaVersion},
@@ -161,12 +160,17 @@ func writeMetadata(w *file.Writer, rev analytics.Revision, checksum string) erro
 		{keyPrefix + "totals_human", count(rev.Totals.Human)},
 		{keyPrefix + "totals_ai", count(rev.Totals.AI)},
 		{keyPrefix + "totals_total", count(rev.Totals.Total)},
-		{keyPrefix + "exported_at", rev.ExportedAt.Format(timeLayout)},
+		{keyPrefix + "exported_at", rev.ExportedAt.UTC().Format(timeLayout)},
 	}
 	if checksum != "" {
 		pairs = append(pairs, [2]string{checksumKey, checksum})
 	}
-	for _, kv := range append(pairs, [2]string{crcKey, crcBlank}) {
+	return pairs
+}
+
+// writeMetadata writes the key-value metadata, and blank digits for the CRC.
+func writeMetadata(w *file.Writer, rev analytics.Revision, checksum string) error {
+	for _, kv := range append(pairs(rev, checksum), [2]string{crcKey, crcBlank}) {
 		if err := w.AppendKeyValueMetadata(kv[0], kv[1]); err != nil {
 			return err
 		}
@@ -174,9 +178,31 @@ func writeMetadata(w *file.Writer, rev analytics.Revision, checksum string) erro
 	return nil
 }
 
+// Metadata returns what the footer says of the revision as keys and values, for
+// whoever keeps them beside the file.
+func (f Footer) Metadata() map[string]string {
+	kv := map[string]string{}
+	for _, pair := range pairs(f.Revision, f.Checksum) {
+		kv[pair[0]] = pair[1]
+	}
+	return kv
+}
+
+// ParseMetadata is the inverse of [Footer.Metadata], with the checks of a footer.
+func ParseMetadata(kv map[string]string) (f Footer, err error) {
+	f.Checksum = kv[checksumKey]
+	f.Revision, err = readRevision(func(key string) *string {
+		if value, ok := kv[key]; ok {
+			return &value
+		}
+		return nil
+	})
+	return f, err
+}
+
 // readRevision is the inverse of writeMetadata.
-func readRevision(kv metadata.KeyValueMetadata) (analytics.Revision, error) {
-	f := fields{kv: kv}
+func readRevision(find func(key string) *string) (analytics.Revision, error) {
+	f := fields{find: find}
 	if v := f.text("schema_version"); f.err != nil {
 		return analytics.Revision{}, fmt.Errorf("not a window file: %w", f.err)
 	} else if v != schemaVersion {
@@ -213,14 +239,14 @@ func readRevision(kv metadata.KeyValueMetadata) (analytics.Revision, error) {
 
 // fields reads key-value metadata and keeps the first error.
 type fields struct {
-	kv  metadata.KeyValueMetadata
-	err error
+	find func(key string) *string
+	err  error
 }
 
 func parse[T any](f *fields, name string, read func(string) (T, error)) T {
 	var value T
 	err := errors.New("missing")
-	if text := f.kv.FindValue(keyPrefix + name); text != nil {
+	if text := f.find(keyPrefix + name); text != nil {
 		value, err = read(*text)
 	}
 	if err != nil && f.err == nil {

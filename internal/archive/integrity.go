@@ -90,6 +90,17 @@ func hasNoCRC(r *io.SectionReader) (former bool, err error) {
 	return meta.GetCreatedBy() == createdByFormer && meta.KeyValueMetadata().FindValue(crcKey) == nil, nil
 }
 
+// ReadIntact is [ReadFooter] for a file whose bytes are those that were written, else
+// [ErrDamaged].
+func ReadIntact(r io.ReaderAt, size int64) (Footer, error) {
+	section := io.NewSectionReader(r, 0, size)
+	foot, err := readFooter(section)
+	if err == nil {
+		err = intact(section)
+	}
+	return foot, err
+}
+
 // Inspect reads the window file in r, visitors or totals, which is size bytes
 // long, to its end. It adds up the rows of a visitors file, and returns an error
 // if anything that can be tested is not as it was written: the bytes, the
@@ -121,6 +132,28 @@ func InspectRows(r io.ReaderAt, size int64, visit func(analytics.Row)) (foot Foo
 		err = fmt.Errorf("its rows have the checksum %s, its footer says %s", sum.Checksum, foot.Checksum)
 	}
 	return foot, sum, err
+}
+
+// ErrOther is the error of [Top] where the file is of another revision.
+var ErrOther = errors.New("file of another revision")
+
+// Top returns the n rows with the most visitors, in the order of [analytics.Top], of the
+// visitors file in r, which must be of rev. It makes the tests of [Inspect].
+func Top(r io.ReaderAt, size int64, rev analytics.Revision, n int) (top []analytics.Row, err error) {
+	foot, err := ReadFooter(r, size)
+	if err == nil && (foot.Key != rev.Key || foot.Number != rev.Number) {
+		err = ErrOther
+	}
+	if err != nil {
+		return nil, err
+	}
+	return analytics.Top(func(yield func(analytics.Row, error) bool) {
+		more := true
+		_, _, err := InspectRows(r, size, func(r analytics.Row) { more = more && yield(r, nil) })
+		if err != nil && more {
+			yield(analytics.Row{}, err)
+		}
+	}, n)
 }
 
 // checkTotals compares the row of a totals file with its footer.

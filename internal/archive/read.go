@@ -80,6 +80,19 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
+// OpenIntact opens the window file at path, which must be of this window, and reads it
+// to its end: [ErrDamaged] if its bytes are not those that were written.
+func OpenIntact(path string, key analytics.Key) (*File, error) {
+	f, err := Open(path)
+	if err == nil && f.foot.Key != key {
+		err = fmt.Errorf("holds %s", f.foot.Key)
+	}
+	if err == nil {
+		err = f.Intact()
+	}
+	return f, err
+}
+
 // read opens the file for the time of do. Errors name the file.
 func (f *File) read(do func(*io.SectionReader) error) error {
 	if f.data != nil {
@@ -134,6 +147,16 @@ func ReadFooter(r io.ReaderAt, size int64) (Footer, error) {
 	return readFooter(io.NewSectionReader(r, 0, size))
 }
 
+// Holds reads the footer of the window file in r, and returns an error unless it is the
+// visitors file of want.
+func Holds(r io.ReaderAt, size int64, want analytics.Revision) error {
+	foot, err := ReadFooter(r, size)
+	if err == nil && (!foot.Visitors || !foot.Same(want)) {
+		err = fmt.Errorf("holds %s revision %d, want revision %d as it was sealed", foot.Key, foot.Number, want.Number)
+	}
+	return err
+}
+
 func readFooter(r *io.SectionReader) (foot Footer, err error) {
 	defer caught(&err)
 	reader, err := newReader(r)
@@ -142,7 +165,7 @@ func readFooter(r *io.SectionReader) (foot Footer, err error) {
 	}
 	meta := reader.MetaData()
 	kv := meta.KeyValueMetadata()
-	if foot.Revision, err = readRevision(kv); err != nil {
+	if foot.Revision, err = readRevision(kv.FindValue); err != nil {
 		return foot, err
 	}
 	if sum := kv.FindValue(checksumKey); sum != nil {

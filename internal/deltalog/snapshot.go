@@ -40,8 +40,8 @@ func newSnapshot() *Snapshot {
 // Version is the version of the newest entry, -1 if there is no table.
 func (s *Snapshot) Version() int64 { return s.version }
 
-// id is that of the table, which a new one in the same place does not have.
-func (s *Snapshot) id() string {
+// ID is that of the table, which a new one in the same place does not have.
+func (s *Snapshot) ID() string {
 	if s.meta == nil {
 		return ""
 	}
@@ -61,6 +61,9 @@ func (s *Snapshot) Files() iter.Seq[Add] {
 		}
 	}
 }
+
+// Paths yields the paths of Files, for less than what Files costs.
+func (s *Snapshot) Paths() iter.Seq[string] { return maps.Keys(s.files) }
 
 // File returns one file of the table.
 func (s *Snapshot) File(path string) (Add, bool) {

@@ -1,21 +1,17 @@
 package parquet
 
 import (
-	"crypto/md5"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/pem"
-	"io"
-	"log"
+	"context"
+	"errors"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/s3test"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -29,10 +25,10 @@ func TestBucketFaults(t *testing.T) {
 		"over totals only":      {sealTotals(t, 1), seal(t, 2, 80)},
 		"totals only over rows": {seal(t, 1, 50), sealTotals(t, 2)},
 	}
-	faults := map[string]meddler{
-		"reset before the body": resetBefore, "reset in the body": resetMiddle, "answer lost": resetAfter,
-		"slow down": says(503, "SlowDown", "Please reduce your request rate."), "500": says(500, "InternalError", "We failed."),
-		"flipped byte": flipUpload,
+	faults := map[string]s3test.Meddler{
+		"reset before the body": s3test.ResetBefore, "reset in the body": s3test.ResetMiddle, "answer lost": s3test.LoseAnswer,
+		"slow down": s3test.Says(503, "SlowDown", "Please reduce your request rate."), "500": s3test.Says(500, "InternalError", "We failed."),
+		"flipped byte": s3test.FlipUpload,
 	}
 	for _, request := range []string{"PUT " + visitorsTable, "PUT " + totalsTable, "DELETE " + visitorsTable} {
 		for fault, m := range faults {
@@ -43,14 +39,17 @@ func TestBucketFaults(t *testing.T) {
 					continue // no such request, or no body
 				}
 				t.Run(request+"/"+fault+"/"+name, func(t *testing.T) {
-					survives(t, w.former, w.next, func(times int) meddler { return when(method, "/"+table+"/", times, m) })
+					survives(t, w.former, w.next, func(times int) s3test.Meddler { return s3test.When(method, "/"+table+"/", times, m) })
 				})
 			}
 		}
 	}
 }
 
-func survives(t *testing.T, former, next *archive.File, fault func(times int) meddler) {
+// requestTries is how often a store sends one request.
+const requestTries = 5
+
+func survives(t *testing.T, former, next *archive.File, fault func(times int) s3test.Meddler) {
 	s, direct, p := behindProxy(t)
 	begin := func() {
 		if former != nil {
@@ -58,7 +57,7 @@ func survives(t *testing.T, former, next *archive.File, fault func(times int) me
 		}
 	}
 	begin()
-	p.set(fault(requestTries - 1))
+	p.Set(fault(requestTries - 1))
 	replace(t, s, next)
 	agreed(t, direct, revOf(next))
 
@@ -68,13 +67,13 @@ func survives(t *testing.T, former, next *archive.File, fault func(times int) me
 	} {
 		empty(t, direct)
 		begin()
-		p.set(fault(-1))
+		p.Set(fault(-1))
 		err := s.Replace(t.Context(), next)
 		if err == nil {
 			t.Fatal("Replace = nil")
 		}
-		clean(t, err.Error())
-		if requests, _ := p.seen(); len(requests) > 2*requestTries {
+		s3test.Clean(t, err.Error())
+		if requests, _ := p.Seen(); len(requests) > 2*requestTries {
 			t.Errorf("%d requests", len(requests))
 		}
 		if left := whole(t, direct, revOf(former), revOf(next)); len(left) > 0 {
@@ -87,22 +86,12 @@ func survives(t *testing.T, former, next *archive.File, fault func(times int) me
 func empty(t *testing.T, s *Sink) {
 	t.Helper()
 	var names []string
-	if err := s.tree.list(t.Context(), "", func(name string) { names = append(names, name) }); err != nil {
+	if err := s.store.List(t.Context(), "", "", func(name string) { names = append(names, name) }); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if err := s.tree.remove(t.Context(), name); err != nil {
+		if err := s.store.Remove(t.Context(), name); err != nil {
 			t.Fatal(err)
-		}
-	}
-}
-
-// clean fails if text is not one sentence for people.
-func clean(t *testing.T, text string) {
-	t.Helper()
-	for _, bad := range []string{"\n", "operation error", "X-Amz-", "https response error", "RequestID", "exceeded maximum", shared.server.SecretKey} {
-		if strings.Contains(text, bad) {
-			t.Errorf("the message has %q in it: %s", bad, text)
 		}
 	}
 }
@@ -110,42 +99,15 @@ func clean(t *testing.T, text string) {
 // TestFlippedUploadLeavesNothing sends a damaged body into an empty bucket.
 func TestFlippedUploadLeavesNothing(t *testing.T) {
 	s, direct, p := behindProxy(t)
-	p.set(when("PUT", "", -1, flipUpload))
+	p.Set(s3test.When("PUT", "", -1, s3test.FlipUpload))
 	if err := s.Replace(t.Context(), seal(t, 1, 50)); err == nil || !strings.Contains(err.Error(), "damaged on the way") {
 		t.Errorf("Replace = %v", err)
 	}
 	if left := whole(t, direct); len(left) > 0 {
 		t.Errorf("the bucket holds %v", left)
 	}
-	if left, err := filepath.Glob(filepath.Join(s.tree.(*bucket).temp.Path, "*"+stagedSuffix)); len(left) > 0 || err != nil {
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(s.store.StagingFile()), "*.tmp")); len(left) > 0 || err != nil {
 		t.Errorf("staging holds %v, %v", left, err)
-	}
-}
-
-// TestPutCarriesSums looks at what a server and a reader can check.
-func TestPutCarriesSums(t *testing.T) {
-	s, _, p := behindProxy(t)
-	w := seal(t, 1, 50)
-	data, err := os.ReadFile(w.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
-	short, long := md5.Sum(data), sha256.Sum256(data) //nolint:gosec // what Content-MD5 is
-	var got http.Header
-	p.set(when("PUT", "/visitors/", 1, func(_ *proxy, _ http.ResponseWriter, r *http.Request) bool {
-		got = r.Header.Clone()
-		return false
-	}))
-	replace(t, s, w)
-	for name, want := range map[string]string{
-		"Content-MD5":                base64.StdEncoding.EncodeToString(short[:]),
-		"X-Amz-Content-Sha256":       hex.EncodeToString(long[:]),
-		"X-Amz-Meta-Sha256":          hex.EncodeToString(long[:]),
-		"X-Amz-Meta-Sha256-Last-64k": hex.EncodeToString(long[:]),
-	} {
-		if got.Get(name) != want {
-			t.Errorf("%s: %q, want %q", name, got.Get(name), want)
-		}
 	}
 }
 
@@ -158,11 +120,11 @@ func TestManyRetries(t *testing.T) {
 		replace(t, direct, sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", day), 1), sinktest.Pages(1)))
 	}
 	var tries sync.Map
-	p.set(func(p *proxy, w http.ResponseWriter, r *http.Request) bool {
+	p.Set(func(p *s3test.Proxy, w http.ResponseWriter, r *http.Request) bool {
 		if _, again := tries.LoadOrStore(r.URL.Path, true); again {
 			return false
 		}
-		return says(503, "SlowDown", "")(p, w, r)
+		return s3test.Says(503, "SlowDown", "")(p, w, r)
 	})
 	n := 0
 	for _, err := range s.Revisions(t.Context()) {
@@ -174,39 +136,35 @@ func TestManyRetries(t *testing.T) {
 	if n != windows {
 		t.Errorf("Revisions yields %d windows, want %d", n, windows)
 	}
-	if requests, connections := p.seen(); connections > len(requests)/4 {
+	if requests, connections := p.Seen(); connections > len(requests)/4 {
 		t.Errorf("%d connections for %d requests", connections, len(requests))
 	}
 }
 
-// TestTLS trusts the certificates of AWS_CA_BUNDLE and no others. The signature
-// does not cover the body then, but its MD5 does.
-func TestTLS(t *testing.T) {
-	p := proxyTo(t)
-	p.Config.ErrorLog = log.New(io.Discard, "", 0)
-	p.StartTLS()
-	stranger, _ := newBucketSink(t, p.URL)
-	failsAll(t, impatient(stranger), "AWS_CA_BUNDLE")
-
-	bundle := filepath.Join(t.TempDir(), "ca.pem")
-	data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
-	if err := os.WriteFile(bundle, data, 0o600); err != nil {
-		t.Fatal(err)
+// TestErrorsKeepTheirCause stops in each step and asks for the cause.
+func TestErrorsKeepTheirCause(t *testing.T) {
+	for _, request := range []string{"PUT /visitors/", "PUT /totals/", "GET /visitors/", "GET "} {
+		method, in, _ := strings.Cut(request, " ")
+		s, direct, p := behindProxy(t)
+		former, next := seal(t, 1, 50), seal(t, 2, 80)
+		replace(t, direct, former)
+		ctx, cancel := context.WithCancel(t.Context())
+		p.Set(s3test.When(method, in, -1, func(p *s3test.Proxy, w http.ResponseWriter, r *http.Request) bool {
+			cancel()
+			return s3test.Stall(p, w, r)
+		}))
+		begin := time.Now()
+		var err error
+		if method == "PUT" {
+			err = s.Replace(ctx, next)
+		} else {
+			for _, err = range s.Revisions(ctx) {
+			}
+		}
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "context canceled") || time.Since(begin) > s3test.AtOnce {
+			t.Errorf("%s = %v after %s", request, err, time.Since(begin))
+		}
+		whole(t, direct, revOf(former), revOf(next))
+		agreed(t, direct, revOf(former), revOf(next))
 	}
-	t.Setenv("AWS_CA_BUNDLE", bundle)
-	s, name := newBucketSink(t, p.URL)
-	impatient(s)
-	w := seal(t, 1, 50)
-	p.set(when("PUT", "", -1, flipUpload))
-	if err := s.Replace(t.Context(), w); err == nil || !strings.Contains(err.Error(), "damaged on the way") {
-		t.Errorf("Replace = %v", err)
-	}
-	direct := openBucket(t, name)
-	if left := whole(t, direct); len(left) > 0 {
-		t.Errorf("the bucket holds %v", left)
-	}
-	p.set(when("PUT", "", 1, flipUpload))
-	replace(t, s, w)
-	agreed(t, s, revOf(w))
-	agreed(t, direct, revOf(w))
 }

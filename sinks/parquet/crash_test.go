@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/s3test"
+	"github.com/docgauge/docgauge/internal/filestore"
 )
 
 const (
@@ -26,20 +28,20 @@ var steps = []string{"copying", "before visitors", "after visitors", "before tot
 
 // stepping is a tree that says which step Replace has come to.
 type stepping struct {
-	tree
+	filestore.Store
 	at func(step string)
 }
 
-func (s stepping) publish(ctx context.Context, staged, name string) error {
+func (s stepping) Publish(ctx context.Context, staged, name string) error {
 	s.at("before " + tableOf(name))
-	err := s.tree.publish(ctx, staged, name)
+	err := s.Store.Publish(ctx, staged, name)
 	s.at("after " + tableOf(name))
 	return err
 }
 
-func (s stepping) remove(ctx context.Context, name string) error {
+func (s stepping) Remove(ctx context.Context, name string) error {
 	s.at("before removal")
-	err := s.tree.remove(ctx, name)
+	err := s.Store.Remove(ctx, name)
 	s.at("after removal")
 	return err
 }
@@ -76,7 +78,7 @@ func TestCrashChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSink(t, root)
-	s.tree = stepping{s.tree, at}
+	s.store = stepping{s.store, at}
 	if err := s.Replace(&copying{Context: t.Context(), at: at}, w); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +111,7 @@ func TestCrash(t *testing.T) {
 		})
 	})
 	t.Run("bucket", func(t *testing.T) {
-		server := s3server(t)
+		server := s3test.Server(t)
 		t.Setenv("TMPDIR", t.TempDir()) // what dies leaves its staging files
 		crashes(t, func(t *testing.T) (*Sink, string) {
 			s, bucket := newBucketSink(t, "")

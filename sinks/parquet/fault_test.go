@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/filestore"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -43,7 +44,7 @@ func TestCheck(t *testing.T) {
 	if err := newSink(t, root).Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := os.ReadDir(filepath.Join(root, stagingName)); len(left) > 0 || err != nil {
+	if left, err := os.ReadDir(filepath.Join(root, filestore.StagingDir)); len(left) > 0 || err != nil {
 		t.Errorf("Check leaves %v, %v", left, err)
 	}
 }
@@ -91,7 +92,7 @@ func TestRootRemoved(t *testing.T) {
 func TestRootRemovedInTheMiddle(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
 	s := newSink(t, root)
-	s.tree = stepping{s.tree, func(step string) {
+	s.store = stepping{s.store, func(step string) {
 		if step == "before visitors" {
 			if err := os.RemoveAll(root); err != nil {
 				t.Error(err)

@@ -28,7 +28,7 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 			return
 		}
 		for _, stray := range strays {
-			err := fmt.Errorf("file %s: readers of **/*%s get it too, and it is not a window of ours: move it away", s.tree.describe(stray), suffix)
+			err := fmt.Errorf("file %s: readers of **/*%s get it too, and it is not a window of ours: move it away", s.store.Describe(stray), suffix)
 			if !yield(sinks.Shown{}, sinks.Fault{Sink: sinkName, Kind: sinks.Stray, Err: err}) {
 				return
 			}
@@ -40,43 +40,42 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 // could be read, or what a repair would make of files that disagree.
 func (s *Sink) inspect(ctx context.Context, key analytics.Key, rows bool) (*sinks.Shown, error) {
 	p, err := s.read(ctx, key, rows)
-	if err == nil && p.disagreement() != nil {
+	if err == nil && p.Disagreement() != nil {
 		p, err = s.read(ctx, key, rows) // the window may have been replaced between the two files
 	}
 	if err == nil {
-		err = p.disagreement()
+		err = p.Disagreement()
 	}
-	return p.newest(), err
+	return p.Newest(), err
 }
 
 // read reads the footers of key's files, or with rows all of them. If the totals
 // file cannot be read, the pair has the visitors file.
-func (s *Sink) read(ctx context.Context, key analytics.Key, rows bool) (p pair, err error) {
-	if p.visitors, p.sum, err = s.readFile(ctx, visitorsTable, key, rows); err != nil {
-		return pair{}, err
+func (s *Sink) read(ctx context.Context, key analytics.Key, rows bool) (p sinks.Pair, err error) {
+	if p.Visitors, err = s.readFile(ctx, visitorsTable, key, rows); err != nil {
+		return sinks.Pair{}, err
 	}
-	p.totals, _, err = s.readFile(ctx, totalsTable, key, rows)
+	p.Totals, err = s.readFile(ctx, totalsTable, key, rows)
 	return p, err
 }
 
 // readFile reads the footer of key's file in table, or with rows all of it; nil if
 // there is no file.
-func (s *Sink) readFile(ctx context.Context, table string, key analytics.Key, rows bool) (*archive.Footer, analytics.Sum, error) {
-	var none analytics.Sum
+func (s *Sink) readFile(ctx context.Context, table string, key analytics.Key, rows bool) (*sinks.Shown, error) {
 	name, err := place(table, key)
 	if err != nil {
-		return nil, none, err
+		return nil, err
 	}
-	open := s.tree.open
+	open := s.store.Open
 	if rows {
-		open = s.tree.openWhole
+		open = s.store.OpenWhole
 	}
 	f, err := open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, none, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, none, err
+		return nil, err
 	}
 	defer f.Close()
 	var foot archive.Footer
@@ -94,9 +93,9 @@ func (s *Sink) readFile(ctx context.Context, table string, key analytics.Key, ro
 		err = fmt.Errorf("is no file of the table %s", table)
 	}
 	if err != nil {
-		return nil, none, fmt.Errorf("file %s: %w", s.tree.describe(name), err)
+		return nil, fmt.Errorf("file %s: %w", s.store.Describe(name), err)
 	}
-	return &foot, sum, nil
+	return &sinks.Shown{Revision: foot.Revision, Checksum: foot.Checksum, Sum: sum}, nil
 }
 
 // Window returns the published file of rev's window as a sealed one. It refuses a
@@ -110,22 +109,16 @@ func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (
 	if err != nil {
 		return nil, nil, err
 	}
-	path, done, err := s.tree.fetch(ctx, name, dir)
+	path, done, err := s.store.Fetch(ctx, name, dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s is gone since it was listed: %w", s.tree.describe(name), err)
+		err = fmt.Errorf("%s is gone since it was listed: %w", s.store.Describe(name), err)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	file, err := archive.Open(path)
-	if err == nil && file.Revision().Key != rev.Key {
-		err = fmt.Errorf("holds %s", file.Revision().Key)
-	}
-	if err == nil {
-		err = file.Intact()
-	}
+	file, err := archive.OpenIntact(path, rev.Key)
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("%s: %w", s.tree.describe(name), err), done())
+		return nil, nil, errors.Join(fmt.Errorf("%s: %w", s.store.Describe(name), err), done())
 	}
 	return file, done, nil
 }
@@ -139,27 +132,17 @@ func (s *Sink) Top(ctx context.Context, rev analytics.Revision, n int) ([]analyt
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.tree.openWhole(ctx, name)
+	f, err := s.store.OpenWhole(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("file %s: %w", s.tree.describe(name), err)
+		return nil, fmt.Errorf("file %s: %w", s.store.Describe(name), err)
 	}
 	defer f.Close()
-	foot, err := archive.ReadFooter(f, f.Size())
-	if err == nil && (foot.Key != rev.Key || foot.Number != rev.Number) {
+	top, err := archive.Top(f, f.Size(), rev, n)
+	if errors.Is(err, archive.ErrOther) {
 		err = sinks.ErrOtherRevision
 	}
-	var top []analytics.Row
-	if err == nil {
-		top, err = analytics.Top(func(yield func(analytics.Row, error) bool) {
-			more := true
-			_, _, err := archive.InspectRows(f, f.Size(), func(r analytics.Row) { more = more && yield(r, nil) })
-			if err != nil && more {
-				yield(analytics.Row{}, err)
-			}
-		}, n)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("file %s: %w", s.tree.describe(name), err)
+		return nil, fmt.Errorf("file %s: %w", s.store.Describe(name), err)
 	}
 	return top, nil
 }

@@ -3,12 +3,12 @@ package parquet
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/s3test"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -99,7 +99,7 @@ func TestInspectDamage(t *testing.T) {
 		"directory": func(t *testing.T) (*Sink, string) { dir := t.TempDir(); return newSink(t, dir), dir },
 		"bucket": func(t *testing.T) (*Sink, string) {
 			s, bucket := newBucketSink(t, "")
-			return s, filepath.Join(shared.dir, "buckets", bucket)
+			return s, s3test.Dir(bucket)
 		},
 	} {
 		for _, d := range damages(t) {
@@ -139,9 +139,9 @@ func publish(t *testing.T, s *Sink, table string, key analytics.Key, data []byte
 	t.Helper()
 	name, err := place(table, key)
 	check(t, err)
-	staged := s.tree.stagingFile()
+	staged := s.store.StagingFile()
 	check(t, os.WriteFile(staged, data, 0o600))
-	check(t, s.tree.publish(t.Context(), staged, name))
+	check(t, s.store.Publish(t.Context(), staged, name))
 }
 
 // windowFile finds the only window file of a table below root, also where a server

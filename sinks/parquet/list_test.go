@@ -7,22 +7,23 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/filestore"
 	"github.com/docgauge/docgauge/sinks"
 )
 
 // busy is a tree in which another process replaces a window just before the second
 // of its files is opened.
 type busy struct {
-	tree
+	filestore.Store
 	opened  int
 	replace func()
 }
 
-func (b *busy) open(ctx context.Context, name string) (file, error) {
+func (b *busy) Open(ctx context.Context, name string) (filestore.File, error) {
 	if b.opened++; b.opened == 2 {
 		b.replace()
 	}
-	return b.tree.open(ctx, name)
+	return b.Store.Open(ctx, name)
 }
 
 // TestListWhileAnotherWrites: what is seen is one reading or the other.
@@ -35,7 +36,7 @@ func TestListWhileAnotherWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			writer := newSink(t, t.TempDir())
 			replace(t, writer, tc.former)
-			s := &Sink{tree: &busy{tree: writer.tree, replace: func() { replace(t, writer, tc.next) }}}
+			s := &Sink{store: &busy{Store: writer.store, replace: func() { replace(t, writer, tc.next) }}}
 			var got []analytics.Revision
 			for rev, err := range sinks.List(t.Context(), s) {
 				if err != nil {
@@ -60,10 +61,10 @@ func TestListReadsOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := near.tree.remove(t.Context(), name); err != nil {
+	if err := near.store.Remove(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	p.set(nil)
+	p.Set(nil)
 	for rev, err := range sinks.List(t.Context(), far) {
 		if err != nil || rev.Number != 1 {
 			t.Fatalf("List yields %+v, %v", rev, err)
@@ -76,7 +77,7 @@ func TestListReadsOnly(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	requests, _ := p.seen()
+	requests, _ := p.Seen()
 	for _, request := range requests {
 		if !strings.HasPrefix(request, "GET ") && !strings.HasPrefix(request, "HEAD ") {
 			t.Errorf("List sends %s", request)

@@ -1,6 +1,7 @@
 package parquet
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"iter"
@@ -10,13 +11,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/filestore"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -47,14 +48,14 @@ type reader struct {
 
 func (r reader) each(table string, key analytics.Key, f func(path string, rev analytics.Revision) error) error {
 	var names []string
-	if err := r.s.tree.list(r.t.Context(), table, func(name string) { names = append(names, name) }); err != nil {
+	if err := r.s.store.List(r.t.Context(), table, "", func(name string) { names = append(names, name) }); err != nil {
 		return err
 	}
 	for _, name := range names {
 		if named, ours := keyOf(name); !strings.HasSuffix(name, suffix) || ours && named != key {
 			continue
 		}
-		path, done, err := r.s.tree.fetch(r.t.Context(), name, r.t.TempDir())
+		path, done, err := r.s.store.Fetch(r.t.Context(), name, r.t.TempDir())
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -74,12 +75,11 @@ func (r reader) each(table string, key analytics.Key, f func(path string, rev an
 
 // revisionIn reads the footer of a file of either table.
 func revisionIn(path string) (analytics.Revision, error) {
-	f, err := openLocal(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return analytics.Revision{}, err
 	}
-	defer f.Close()
-	return archive.ReadRevision(f, f.Size())
+	return archive.ReadRevision(bytes.NewReader(data), int64(len(data)))
 }
 
 func (r reader) Visitors(key analytics.Key) (rows []analytics.Row, revs []analytics.Revision, err error) {
@@ -154,7 +154,7 @@ func TestLayout(t *testing.T) {
 	if !slices.Equal(sealed, got) {
 		t.Error("the visitors file is not the sealed file")
 	}
-	if left, err := os.ReadDir(filepath.Join(root, stagingName)); len(left) != 0 || err != nil {
+	if left, err := os.ReadDir(filepath.Join(root, filestore.StagingDir)); len(left) != 0 || err != nil {
 		t.Errorf("staging holds %v, %v", left, err)
 	}
 }
@@ -180,30 +180,6 @@ func TestPlace(t *testing.T) {
 		if name, err := place(visitorsTable, key); err == nil {
 			t.Errorf("project %q has the place %s", project, name)
 		}
-	}
-}
-
-func TestLeftovers(t *testing.T) {
-	root := t.TempDir()
-	staging := filepath.Join(root, stagingName)
-	if err := os.Mkdir(staging, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, age := range map[string]time.Duration{"old.tmp": 2 * leftoverAge, "young.tmp": leftoverAge / 2, "old.txt": 2 * leftoverAge} {
-		path := filepath.Join(staging, name)
-		then := time.Now().Add(-age)
-		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, then, then)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	replace(t, newSink(t, root), seal(t, 1, 1))
-	var left []string
-	entries, _ := os.ReadDir(staging)
-	for _, e := range entries {
-		left = append(left, e.Name())
-	}
-	if diff := cmp.Diff([]string{"old.txt", "young.tmp"}, left); diff != "" {
-		t.Errorf("left in staging (-want +got):\n%s", diff)
 	}
 }
 
@@ -265,14 +241,14 @@ func TestHalfWindows(t *testing.T) {
 			s := newSink(t, t.TempDir())
 			if tc.totals != nil {
 				replace(t, s, tc.totals)
-				if err := s.tree.remove(t.Context(), placed(t, visitorsTable, tc.totals.Revision().Key)); err != nil {
+				if err := s.store.Remove(t.Context(), placed(t, visitorsTable, tc.totals.Revision().Key)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if tc.visitors != nil {
-				staged := s.tree.stagingFile()
-				err := errors.Join(s.tree.prepare(t.Context()), stage(t.Context(), staged, tc.visitors),
-					s.tree.publish(t.Context(), staged, placed(t, visitorsTable, tc.visitors.Revision().Key)))
+				staged := s.store.StagingFile()
+				err := errors.Join(s.store.Prepare(t.Context()), stage(t.Context(), staged, tc.visitors),
+					s.store.Publish(t.Context(), staged, placed(t, visitorsTable, tc.visitors.Revision().Key)))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -309,14 +285,14 @@ func TestHalfWindows(t *testing.T) {
 func whole(t *testing.T, s *Sink, revs ...analytics.Revision) map[string]int32 {
 	t.Helper()
 	tables := map[string]int32{}
-	if err := s.tree.list(t.Context(), "", func(name string) {
+	if err := s.store.List(t.Context(), "", "", func(name string) {
 		if !strings.HasSuffix(name, suffix) {
 			return
 		}
 		if _, twice := tables[tableOf(name)]; twice {
 			t.Errorf("a second file, %s", name)
 		}
-		path, done, err := s.tree.fetch(t.Context(), name, t.TempDir())
+		path, done, err := s.store.Fetch(t.Context(), name, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -351,7 +327,7 @@ func rowsOf(path string) iter.Seq2[analytics.Row, error] {
 }
 
 func isOneOf(rev analytics.Revision, revs []analytics.Revision) bool {
-	return slices.ContainsFunc(revs, func(r analytics.Revision) bool { return same(rev, r) })
+	return slices.ContainsFunc(revs, func(r analytics.Revision) bool { return rev.Same(r) })
 }
 
 // agreed fails unless List and then Revisions yield just one revision, one of these,

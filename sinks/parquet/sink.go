@@ -2,11 +2,9 @@
 // visitors/v1 and totals/v1, one file per window, in a directory or below a prefix of
 // an S3 bucket.
 //
-// A file appears under its name whole and durable, so nothing whose name ends in
-// .parquet is ever incomplete: in a directory by rename from _staging on the same
-// file system, in a bucket by one PUT whose body the server checks. The package does
-// not write Parquet itself: the visitors file is the sealed window file, byte for
-// byte. It has no multipart uploads: one PUT carries 5 GiB.
+// A file appears under its name whole and durable (package filestore), so nothing whose
+// name ends in .parquet is ever incomplete. The package does not write Parquet itself:
+// the visitors file is the sealed window file, byte for byte.
 //
 // # Two files
 //
@@ -39,16 +37,14 @@ package parquet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/filestore"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -56,7 +52,7 @@ const sinkName = "parquet"
 
 // Sink publishes windows in one directory, or below one prefix of a bucket.
 type Sink struct {
-	tree tree
+	store filestore.Store
 
 	// healing is shared by all Replace and held alone by a repair, which must not
 	// take a window in the middle of Replace for one that a crash left.
@@ -69,33 +65,24 @@ var _ sinks.Sink = (*Sink)(nil)
 // region, endpoint and path_style as a query. The first Replace or Check makes the
 // directory if its parent exists; New writes nothing and connects to nothing.
 func New(root string) (*Sink, error) {
-	var t tree
-	var err error
-	switch scheme, _, remote := strings.Cut(root, ":"); {
-	case remote && strings.EqualFold(scheme, "s3"):
-		t, err = newBucket(root)
-	case !strings.Contains(root, "://"):
-		t, err = newDirectory(root)
-	default:
-		err = errors.New("want a directory or s3://bucket/prefix")
-	}
+	store, err := filestore.New(root)
 	if err != nil {
 		return nil, err
 	}
-	return &Sink{tree: t}, nil
+	return &Sink{store: store}, nil
 }
 
 // Name returns "parquet".
 func (s *Sink) Name() string { return sinkName }
 
 // Location names the directory or bucket, without secrets.
-func (s *Sink) Location() string { return s.tree.location() }
+func (s *Sink) Location() string { return s.store.Location() }
 
 // Check makes the directory if need be, and writes and removes a file in _staging.
 func (s *Sink) Check(ctx context.Context) error {
 	err := context.Cause(ctx)
 	if err == nil {
-		err = s.tree.check(ctx)
+		err = s.store.Check(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write: %w", err)
@@ -108,7 +95,7 @@ func (s *Sink) Check(ctx context.Context) error {
 func (s *Sink) Collect(context.Context, bool) ([]sinks.Superseded, error) { return nil, nil }
 
 // Close removes staging files of this process outside the tree.
-func (s *Sink) Close() error { return s.tree.close() }
+func (s *Sink) Close() error { return s.store.Close() }
 
 // Replace publishes w. If it fails or dies between the two files, each table shows
 // one whole revision, but they can differ until Replace or Revisions runs again.
@@ -124,13 +111,13 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	if err != nil {
 		return err
 	}
-	if err := s.tree.prepare(ctx); err != nil {
+	if err := s.store.Prepare(ctx); err != nil {
 		return err
 	}
 
 	// Both files are staged first. No reader finds them there; what a process
 	// leaves that dies here is removed by a later one.
-	visitors, totals := s.tree.stagingFile(), s.tree.stagingFile()
+	visitors, totals := s.store.StagingFile(), s.store.StagingFile()
 	defer os.Remove(visitors) // a published one is no longer there, or not needed
 	defer os.Remove(totals)
 	if !rev.TotalsOnly() {
@@ -147,81 +134,42 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	}
 
 	if !rev.TotalsOnly() {
-		if err := s.tree.publish(ctx, visitors, visitorsName); err != nil {
+		if err := s.store.Publish(ctx, visitors, visitorsName); err != nil {
 			return err
 		}
 		// Dying here leaves the new visitors beside the former totals. The footer of
 		// the visitors file has what the totals file must say.
 	}
-	if err := s.tree.publish(ctx, totals, totalsName); err != nil {
+	if err := s.store.Publish(ctx, totals, totalsName); err != nil {
 		return err
 	}
 	// With rows, this was the commit. Of a totals-only revision, dying here leaves the
 	// visitors file of a former revision, which the newer totals show to be obsolete.
 	if rev.TotalsOnly() {
-		return s.tree.remove(ctx, visitorsName)
+		return s.store.Remove(ctx, visitorsName)
 	}
 	return nil
+}
+
+// Published names the local files of rev's window, if they are there: whether they are of
+// rev is for the caller to see. In a bucket there are none.
+func (s *Sink) Published(rev analytics.Revision) (visitors, totals string) {
+	v, err := place(visitorsTable, rev.Key)
+	t, terr := place(totalsTable, rev.Key)
+	if err != nil || terr != nil {
+		return "", ""
+	}
+	return s.store.Path(v), s.store.Path(t)
 }
 
 // stage copies the sealed file of w to path, durably, and reads its footer back:
 // what is published is a whole window file of this revision.
 func stage(ctx context.Context, path string, w sinks.Sealed) error {
-	in, err := w.Open()
+	err := filestore.Stage(ctx, path, w.Open, func(r io.ReaderAt, size int64) error {
+		return archive.Holds(r, size, w.Revision())
+	})
 	if err != nil {
-		return fmt.Errorf("sealed window: %w", err)
-	}
-	defer in.Close()
-	out, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
-	if err != nil {
-		return err
-	}
-	err = copyAll(ctx, out, in)
-	if err == nil {
-		err = out.Sync()
-	}
-	if err == nil {
-		err = holds(out, w.Revision())
-	}
-	if err = errors.Join(err, out.Close()); err != nil {
 		return fmt.Errorf("copy of the sealed window: %w", err)
 	}
 	return nil
-}
-
-// holds returns an error unless f is the visitors file of the revision.
-func holds(f *os.File, want analytics.Revision) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	foot, err := archive.ReadFooter(f, info.Size())
-	if err == nil && (!foot.Visitors || !same(foot.Revision, want)) {
-		err = fmt.Errorf("holds %s revision %d, want revision %d as it was sealed", foot.Key, foot.Number, want.Number)
-	}
-	return err
-}
-
-// copyAll copies until the end of in, or of ctx.
-func copyAll(ctx context.Context, out io.Writer, in io.Reader) error {
-	const chunk = 64 << 10
-	for {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		_, err := io.CopyN(out, in, chunk)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// same reports whether a and b are one revision, to the microsecond that files keep.
-func same(a, b analytics.Revision) bool {
-	sameTime := a.ExportedAt.Truncate(time.Microsecond).Equal(b.ExportedAt.Truncate(time.Microsecond))
-	a.ExportedAt, b.ExportedAt = time.Time{}, time.Time{}
-	return sameTime && a == b
 }

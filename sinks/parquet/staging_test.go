@@ -10,12 +10,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/docgauge/docgauge/internal/dev/s3test"
 )
 
 // TestStagingOfTheDead: what a killed process staged for a bucket goes with the next
 // one that stages, not what another still uses.
 func TestStagingOfTheDead(t *testing.T) {
-	server := s3server(t)
+	server := s3test.Server(t)
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	staging := func(want int, when string) {

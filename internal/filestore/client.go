@@ -1,4 +1,4 @@
-package parquet
+package filestore
 
 import (
 	"context"
@@ -123,10 +123,10 @@ func (a address) of(name string) string {
 // newClient looks for credentials at once: if there are none, the error says so, and
 // not which of many places was the last to be searched.
 func (b *bucket) newClient(ctx context.Context) (*s3.Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.limits.credentials)
+	ctx, cancel := context.WithTimeout(ctx, b.limits.Credentials)
 	defer cancel()
 	base := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-		t.ResponseHeaderTimeout = b.limits.answer
+		t.ResponseHeaderTimeout = b.limits.Answer
 		t.MaxIdleConnsPerHost = bucketReaders
 		t.DisableCompression = true
 	})
@@ -177,9 +177,9 @@ func (b *bucket) options(o *s3.Options) {
 // that was damaged on the way.
 func (b *bucket) retryer() aws.Retryer {
 	r := retry.NewStandard(func(o *retry.StandardOptions) {
-		o.MaxAttempts, o.MaxBackoff, o.RateLimiter = requestTries, b.limits.backoff, ratelimit.None
+		o.MaxAttempts, o.MaxBackoff, o.RateLimiter = requestTries, b.limits.Backoff, ratelimit.None
 	})
-	return retry.AddWithErrorCodes(r, "BadDigest", "XAmzContentSHA256Mismatch")
+	return retry.AddWithErrorCodes(r, "BadDigest", "XAmzContentSHA256Mismatch", "ConditionalRequestConflict")
 }
 
 // withoutAcceptEncoding leaves out a header that some servers (Google's) change before

@@ -1,6 +1,7 @@
-package parquet
+package filestore
 
 import (
+	"bytes"
 	"context"
 	"crypto/md5"
 	"crypto/rand"
@@ -35,18 +36,18 @@ const (
 	bucketReaders = 16
 )
 
-// limits is how long things may take.
-type limits struct {
-	transfer    time.Duration // one object sent or fetched, with its retries
-	call        time.Duration // every other call, with its retries
-	answer      time.Duration // the server, to begin its answer to one request
-	credentials time.Duration // all places where credentials can be
-	backoff     time.Duration // between two tries, at most
+// Limits is how long things may take.
+type Limits struct {
+	Transfer    time.Duration // one object sent or fetched, with its retries
+	Call        time.Duration // every other call, with its retries
+	Answer      time.Duration // the server, to begin its answer to one request
+	Credentials time.Duration // all places where credentials can be
+	Backoff     time.Duration // between two tries, at most
 }
 
-var usualLimits = limits{
-	transfer: 5 * time.Minute, call: time.Minute, answer: 30 * time.Second,
-	credentials: 10 * time.Second, backoff: 5 * time.Second,
+var usualLimits = Limits{
+	Transfer: 5 * time.Minute, Call: time.Minute, Answer: 30 * time.Second,
+	Credentials: 10 * time.Second, Backoff: 5 * time.Second,
 }
 
 // bucket is a tree of objects below a prefix. An object appears whole, by one PUT
@@ -55,32 +56,27 @@ var usualLimits = limits{
 // a file or a footer that is read is known to be the one published.
 type bucket struct {
 	address address
-	limits  limits
+	limits  Limits
 
 	mu     sync.Mutex
 	client *s3.Client
 	temp   *durable.Temp // for staging files, made when needed
 }
 
-func newBucket(url string) (*bucket, error) {
-	a, err := parseAddress(url)
-	if err != nil {
-		return nil, err
-	}
-	return &bucket{address: a, limits: usualLimits}, nil
-}
+func (b *bucket) Location() string { return b.address.of("") }
 
-func (b *bucket) location() string { return b.address.of("") }
+// Path is empty: objects are not files.
+func (b *bucket) Path(string) string { return "" }
 
-func (b *bucket) describe(name string) string { return b.address.of(name) }
+func (b *bucket) Describe(name string) string { return b.address.of(name) }
 
-func (b *bucket) readers() int { return bucketReaders }
+func (b *bucket) Readers() int { return bucketReaders }
 
 func (b *bucket) key(name string) *string { return aws.String(path.Join(b.address.prefix, name)) }
 
-// prepare finds region and credentials, and makes the directory of staging files,
+// Prepare finds region and credentials, and makes the directory of staging files,
 // which only this user can read. It makes it again if the system has tidied it up.
-func (b *bucket) prepare(ctx context.Context) error {
+func (b *bucket) Prepare(ctx context.Context) error {
 	if _, err := b.connect(ctx); err != nil {
 		return err
 	}
@@ -110,14 +106,14 @@ func (b *bucket) connect(ctx context.Context) (*s3.Client, error) {
 	}
 	client, err := b.newClient(ctx)
 	if err != nil {
-		return nil, explain(b.location(), err)
+		return nil, explain(b.Location(), err)
 	}
 	b.client = client
 	return client, nil
 }
 
-// stagingFile is a local file: an object needs no staging in the bucket.
-func (b *bucket) stagingFile() string {
+// StagingFile is a local file: an object needs no staging in the bucket.
+func (b *bucket) StagingFile() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	dir := ""
@@ -127,7 +123,7 @@ func (b *bucket) stagingFile() string {
 	return filepath.Join(dir, rand.Text()+stagedSuffix)
 }
 
-func (b *bucket) publish(ctx context.Context, staged, name string) (err error) {
+func (b *bucket) Publish(ctx context.Context, staged, name string) (err error) {
 	f, err := os.Open(staged)
 	if err != nil {
 		return err
@@ -139,15 +135,16 @@ func (b *bucket) publish(ctx context.Context, staged, name string) (err error) {
 	}
 	if info.Size() > maxObject {
 		return fmt.Errorf("%s: %d bytes are more than the %d that S3 takes in one PUT: use a directory for windows as large as this",
-			b.describe(name), info.Size(), maxObject)
+			b.Describe(name), info.Size(), maxObject)
 	}
-	return b.put(ctx, name, f)
+	return b.put(ctx, name, f, nil)
 }
 
 // put sends an object, whole or not at all. The MD5 is for the server, on which every
-// S3 server can rely; the checksums in the metadata are for readers.
-func (b *bucket) put(ctx context.Context, name string, body io.ReadSeeker) error {
-	ctx, cancel := context.WithTimeout(ctx, b.limits.transfer)
+// S3 server can rely; the checksums in the metadata are for readers. With unless, it is
+// not sent in the place of an object whose ETag matches.
+func (b *bucket) put(ctx context.Context, name string, body io.ReadSeeker, unless *string) error {
+	ctx, cancel := context.WithTimeout(ctx, b.limits.Transfer)
 	defer cancel()
 	short, all, tail := md5.New(), sha256.New(), sha256.New() //nolint:gosec // detects damage on the way, not an attack
 	size, err := io.Copy(io.MultiWriter(short, all), body)
@@ -170,17 +167,40 @@ func (b *bucket) put(ctx context.Context, name string, body io.ReadSeeker) error
 	answer, err := client.PutObject(ctx, &s3.PutObjectInput{
 		Bucket: &b.address.bucket, Key: b.key(name), Body: body, ContentLength: &size,
 		ContentMD5:  aws.String(base64.StdEncoding.EncodeToString(short.Sum(nil))),
-		ContentType: aws.String("application/vnd.apache.parquet"),
+		ContentType: contentType(name),
+		IfNoneMatch: unless,
 		Metadata:    map[string]string{sumKey: hex.EncodeToString(all.Sum(nil)), tailSumKey: hex.EncodeToString(tail.Sum(nil))},
 	})
 	if err == nil && answer.ETag == nil {
 		err = errNotS3
 	}
-	return explain(b.location(), err)
+	if unless != nil && hasCode(err, "PreconditionFailed") {
+		return fmt.Errorf("%s: %w", b.Describe(name), fs.ErrExist)
+	}
+	return explain(b.Location(), err)
 }
 
-func (b *bucket) remove(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, b.limits.call)
+func contentType(name string) *string {
+	switch path.Ext(name) {
+	case ".parquet":
+		return aws.String("application/vnd.apache.parquet")
+	case ".json":
+		return aws.String("application/json")
+	}
+	return aws.String("application/octet-stream")
+}
+
+// Create has the server refuse the PUT where the name is taken. The SDK sends a PUT
+// again whose answer is lost: if the first had taken effect, the second is refused.
+func (b *bucket) Create(ctx context.Context, name string, data []byte) error {
+	return b.put(ctx, name, bytes.NewReader(data), aws.String("*"))
+}
+
+// CheckCreate creates an object below _staging twice.
+func (b *bucket) CheckCreate(ctx context.Context) error { return checkCreate(ctx, b) }
+
+func (b *bucket) Remove(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, b.limits.Call)
 	defer cancel()
 	client, err := b.connect(ctx)
 	if err != nil {
@@ -190,62 +210,69 @@ func (b *bucket) remove(ctx context.Context, name string) error {
 	if isAbsent(err) {
 		return nil
 	}
-	return explain(b.location(), err)
+	return explain(b.Location(), err)
 }
 
-func (b *bucket) list(ctx context.Context, dir string, found func(name string)) error {
+func (b *bucket) List(ctx context.Context, dir, after string, found func(name string)) error {
 	client, err := b.connect(ctx)
 	if err != nil {
 		return err
 	}
-	pages := s3.NewListObjectsV2Paginator(client, &s3.ListObjectsV2Input{Bucket: &b.address.bucket, Prefix: aws.String(*b.key(dir) + "/")})
+	input := &s3.ListObjectsV2Input{Bucket: &b.address.bucket, Prefix: aws.String(*b.key(dir) + "/")}
+	if after != "" {
+		input.StartAfter = b.key(after)
+	}
+	pages := s3.NewListObjectsV2Paginator(client, input)
 	for pages.HasMorePages() {
-		within, cancel := context.WithTimeout(ctx, b.limits.call)
+		within, cancel := context.WithTimeout(ctx, b.limits.Call)
 		page, err := pages.NextPage(within)
 		cancel()
 		if err == nil && page.IsTruncated == nil && page.Name == nil {
 			err = errNotS3
 		}
 		if err != nil {
-			return explain(b.location(), err)
+			return explain(b.Location(), err)
 		}
 		for _, object := range page.Contents {
-			found(strings.TrimPrefix(strings.TrimPrefix(*object.Key, b.address.prefix), "/"))
+			name := strings.TrimPrefix(strings.TrimPrefix(*object.Key, b.address.prefix), "/")
+			if name > after { // not every server knows StartAfter
+				found(name)
+			}
 		}
 	}
 	return nil
 }
 
-// check puts, lists, reads and deletes an object below _staging.
-func (b *bucket) check(ctx context.Context) (err error) {
-	if err := b.prepare(ctx); err != nil {
+// Check puts, lists, reads and deletes an object below _staging.
+func (b *bucket) Check(ctx context.Context) (err error) {
+	if err := b.Prepare(ctx); err != nil {
 		return err
 	}
-	name := stagingName + "/" + rand.Text() + stagedSuffix
-	if err := b.put(ctx, name, strings.NewReader(name)); err != nil {
+	name := StagingDir + "/" + rand.Text() + stagedSuffix
+	if err := b.put(ctx, name, strings.NewReader(name), nil); err != nil {
 		return err
 	}
 	defer func() {
-		if rerr := b.remove(context.WithoutCancel(ctx), name); err == nil {
+		if rerr := b.Remove(context.WithoutCancel(ctx), name); err == nil {
 			err = rerr
 		}
 	}()
 	listed := false
-	if err := b.list(ctx, stagingName, func(found string) { listed = listed || found == name }); err != nil {
+	if err := b.List(ctx, StagingDir, "", func(found string) { listed = listed || found == name }); err != nil {
 		return err
 	}
 	if !listed {
-		return fmt.Errorf("%s: an object that was put is not listed: docgauge needs a server that lists what it holds", b.location())
+		return fmt.Errorf("%s: an object that was put is not listed: docgauge needs a server that lists what it holds", b.Location())
 	}
-	_, err = b.open(ctx, name)
+	_, err = b.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s: an object that was put cannot be read: %w", b.describe(name), err)
+		err = fmt.Errorf("%s: an object that was put cannot be read: %w", b.Describe(name), err)
 	}
 	return err
 }
 
-// close removes the directory of staging files.
-func (b *bucket) close() error {
+// Close removes the directory of staging files.
+func (b *bucket) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	temp := b.temp

@@ -1,4 +1,4 @@
-package parquet
+package filestore
 
 import (
 	"cmp"
@@ -43,6 +43,8 @@ var hints = map[string]string{
 	"QuotaExceeded":                "the bucket is full: raise its quota or free space",
 	"InvalidRange":                 "the object is empty: export the window again",
 	"PreconditionFailed":           "the object was replaced while it was read: try again",
+	"ConditionalRequestConflict":   "another writer was putting the same object at every retry: the next run tries again",
+	"NotImplemented":               "the server cannot do this: docgauge needs PUT, GET, DELETE and ListObjectsV2, and for Delta tables If-None-Match",
 }
 
 var (
@@ -174,6 +176,15 @@ func oneLine(text string) string {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	return text
+}
+
+// Unavailable reports whether err says nothing about what a file holds: it could not be
+// opened or fetched.
+func Unavailable(err error) bool {
+	_, local := errors.AsType[*fs.PathError](err)
+	_, remote := errors.AsType[bucketError](err)
+	return (local || remote || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) &&
+		!errors.Is(err, errDamaged) && !isEmptyObject(err)
 }
 
 // isAbsent reports whether err is of an object that is not there.

@@ -1,4 +1,4 @@
-package parquet
+package filestore
 
 import (
 	"context"
@@ -62,7 +62,7 @@ func (o *object) ReadAt(p []byte, off int64) (int, error) {
 		}
 	}
 	if off < from.off || off-from.off > int64(len(from.data)) {
-		return 0, explain(o.bucket.describe(o.name), errNotS3)
+		return 0, explain(o.bucket.Describe(o.name), errNotS3)
 	}
 	n := copy(p, from.data[off-from.off:])
 	if n < len(p) {
@@ -71,21 +71,21 @@ func (o *object) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// open fetches the end of an object.
-func (b *bucket) open(ctx context.Context, name string) (file, error) {
+// Open fetches the end of an object.
+func (b *bucket) Open(ctx context.Context, name string) (File, error) {
 	tail, err := b.get(ctx, name, fmt.Sprintf("bytes=-%d", tailBytes), nil)
 	if err != nil {
 		return nil, err
 	}
 	if tail.off+int64(len(tail.data)) != tail.size {
-		return nil, explain(b.describe(name), errNotS3)
+		return nil, explain(b.Describe(name), errNotS3)
 	}
 	return &object{ctx, b, name, tail}, nil
 }
 
 // get fetches a range of an object into memory.
 func (b *bucket) get(ctx context.Context, name, bytes string, etag *string) (p part, err error) {
-	ctx, cancel := context.WithTimeout(ctx, b.limits.call)
+	ctx, cancel := context.WithTimeout(ctx, b.limits.Call)
 	defer cancel()
 	err = b.untilWhole(ctx, name, aws.String(bytes), etag, func(answer *s3.GetObjectOutput) error {
 		data, err := io.ReadAll(io.LimitReader(answer.Body, maxRange))
@@ -133,7 +133,7 @@ func (b *bucket) untilWhole(ctx context.Context, name string, bytes, etag *strin
 			return fs.ErrNotExist
 		}
 		if _, again := errors.AsType[brokenOff](err); !again || try == fetchTries || ctx.Err() != nil {
-			return explain(b.describe(name), err)
+			return explain(b.Describe(name), err)
 		}
 	}
 }
@@ -147,11 +147,11 @@ func verify(answer *s3.GetObjectOutput, key string, sum []byte) error {
 	return nil
 }
 
-// fetch copies an object to a file in dir.
-func (b *bucket) fetch(ctx context.Context, name, dir string) (string, func() error, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.limits.transfer)
+// Fetch copies an object to a file in dir.
+func (b *bucket) Fetch(ctx context.Context, name, dir string) (string, func() error, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.limits.Transfer)
 	defer cancel()
-	path := filepath.Join(dir, rand.Text()+suffix)
+	path := filepath.Join(dir, rand.Text())
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", nil, err
@@ -189,19 +189,19 @@ func (b body) Read(p []byte) (int, error) {
 
 // fetched is a local copy of an object, removed when it is closed.
 type fetched struct {
-	file
+	File
 	done func() error
 }
 
-func (f fetched) Close() error { return errors.Join(f.file.Close(), f.done()) }
+func (f fetched) Close() error { return errors.Join(f.File.Close(), f.done()) }
 
-// openWhole fetches an object that is to be read to its end, with its checksum
+// OpenWhole fetches an object that is to be read to its end, with its checksum
 // tested.
-func (b *bucket) openWhole(ctx context.Context, name string) (file, error) {
-	if err := b.prepare(ctx); err != nil {
+func (b *bucket) OpenWhole(ctx context.Context, name string) (File, error) {
+	if err := b.Prepare(ctx); err != nil {
 		return nil, err
 	}
-	path, done, err := b.fetch(ctx, name, filepath.Dir(b.stagingFile()))
+	path, done, err := b.Fetch(ctx, name, filepath.Dir(b.StagingFile()))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,283 @@
+package delta
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"strings"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/deltalog"
+	"github.com/docgauge/docgauge/internal/filestore"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// straysNamed is how many files of another writer are named one by one.
+const straysNamed = 5
+
+// held is a data file of a table, with what its tags say.
+type held struct {
+	deltalog.Add
+	sinks.Shown
+}
+
+func heldOf(add deltalog.Add) (*held, error) {
+	foot, err := footerOf(add)
+	return &held{add, sinks.Shown{Revision: foot.Revision, Checksum: foot.Checksum}}, err
+}
+
+// newer reports whether f shows a newer revision than other, which may be nil.
+func (f *held) newer(other *held) bool {
+	return other == nil || f.Number > other.Number ||
+		f.Number == other.Number && f.ExportedAt.After(other.ExportedAt)
+}
+
+// window is what the tables hold of one window: the newest file of each, and how many
+// there are.
+type window struct {
+	visitors, totals         *held
+	manyVisitors, manyTotals int
+}
+
+func (w *window) pair() (p sinks.Pair) {
+	if w.visitors != nil {
+		p.Visitors = &w.visitors.Shown
+	}
+	if w.totals != nil {
+		p.Totals = &w.totals.Shown
+	}
+	return p
+}
+
+// twice is sinks.ErrDisagree of a table that shows a window twice.
+type twice struct{ error }
+
+func (twice) Unwrap() error { return sinks.ErrDisagree }
+
+// disagreement says what is wrong with the window; nil if nothing is.
+func (w *window) disagreement() error {
+	for table, n := range map[string]int{visitorsTable: w.manyVisitors, totalsTable: w.manyTotals} {
+		if n > 1 {
+			return twice{fmt.Errorf("the table %s has %d files of the window, and readers get the rows of all: export the window again", table, n)}
+		}
+	}
+	return w.pair().Disagreement()
+}
+
+// contents is what the logs of both tables say.
+type contents struct {
+	windows map[analytics.Key]*window
+	// strays are the files of other writers, err says so of each table that has some.
+	strays []string
+	err    error
+	// unhealed is why windows that disagree were not healed.
+	unhealed error
+}
+
+// read reads the logs, totals first: then a window that another process writes has
+// visitors that are as new as its totals or newer.
+func (s *Sink) read(ctx context.Context, scope sinks.Scope) (c contents, err error) {
+	c.windows = map[analytics.Key]*window{}
+	for _, t := range []*table{s.totals, s.visitors} {
+		err := t.log.Read(ctx, func(snap *deltalog.Snapshot) error {
+			var strays []string
+			for path := range snap.Paths() {
+				key, _, ours := parseName(path)
+				if ours && !scope.Has(key) {
+					continue
+				}
+				add, _ := snap.File(path)
+				if h, err := heldOf(add); err != nil {
+					strays = append(strays, path)
+				} else {
+					c.add(t, h)
+				}
+			}
+			for _, path := range strays {
+				c.strays = append(c.strays, s.store.Describe(t.name+"/"+path))
+			}
+			c.err = errors.Join(c.err, t.refuse(snap, strays))
+			return nil
+		})
+		if err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+func (c *contents) add(t *table, f *held) {
+	w := c.windows[f.Key]
+	if w == nil {
+		w = new(window)
+		c.windows[f.Key] = w
+	}
+	newest, many := &w.visitors, &w.manyVisitors
+	if t.name == totalsTable {
+		newest, many = &w.totals, &w.manyTotals
+	}
+	if *many++; f.newer(*newest) {
+		*newest = f
+	}
+}
+
+// disagree reports whether there is a window whose tables do not show one revision.
+func (c *contents) disagree() bool {
+	for _, w := range c.windows {
+		if w.disagreement() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Inspect yields what the two tables show of each window in scope, and changes nothing.
+// Without scope.Rows it reads the logs alone. Files of other writers are faults of kind
+// Stray, unless only some windows are asked for, and since they may hold any window, an
+// error with ErrNotListed too.
+func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
+	return func(yield func(sinks.Shown, error) bool) {
+		c, err := s.read(ctx, scope)
+		if err == nil && c.disagree() {
+			c, err = s.read(ctx, scope) // windows may have been replaced meanwhile
+		}
+		if problem := cmp.Or(err, c.err); problem != nil && !yield(sinks.Shown{}, sinks.NotListed(sinkName, problem)) || err != nil {
+			return
+		}
+		if !s.each(ctx, c, scope.Rows, yield) || scope.Keys != nil {
+			return
+		}
+		for i, stray := range c.strays {
+			err := fmt.Errorf("file %s: readers of the table get it too, and it is not a window of ours", stray)
+			if i == straysNamed {
+				err = fmt.Errorf("%d more files are not windows of ours", len(c.strays)-i)
+			}
+			if !yield(sinks.Shown{}, sinks.Fault{Sink: sinkName, Kind: sinks.Stray, Err: err}) || i == straysNamed {
+				return
+			}
+		}
+	}
+}
+
+// each yields what is shown of each window.
+func (s *Sink) each(ctx context.Context, c contents, rows bool, yield func(sinks.Shown, error) bool) bool {
+	return sinks.Each(ctx, sinkName, maps.Keys(c.windows), s.store.Readers(), func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
+		w := c.windows[key]
+		var err error
+		if rows {
+			err = errors.Join(s.readRows(ctx, visitorsTable, w.visitors), s.readRows(ctx, totalsTable, w.totals))
+		}
+		if err != nil {
+			return nil, sinks.Fault{Sink: sinkName, Key: key, Kind: kindOf(err), Err: err}
+		}
+		if err = w.disagreement(); err != nil && c.unhealed != nil {
+			err = fmt.Errorf("%w; it was not healed: %w", err, c.unhealed)
+		}
+		if err != nil {
+			err = sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree, Err: err}
+		}
+		return w.pair().Newest(), err
+	}, yield)
+}
+
+// readRows reads a data file to its end and adds up its rows. The file must be what its
+// tags say; nil is none.
+func (s *Sink) readRows(ctx context.Context, table string, h *held) error {
+	if h == nil {
+		return nil
+	}
+	name := table + "/" + h.Path
+	f, err := s.store.OpenWhole(ctx, name)
+	if err != nil {
+		return fmt.Errorf("file %s: %w", s.store.Describe(name), err)
+	}
+	defer f.Close()
+	var foot archive.Footer
+	foot, h.Sum, err = archive.Inspect(f, f.Size())
+	if err == nil && (foot.Visitors != (table == visitorsTable) || !foot.Same(h.Revision)) {
+		err = fmt.Errorf("holds revision %d of %s, the log says revision %d of %s", foot.Number, foot.Key, h.Number, h.Shown.Key)
+	}
+	if err != nil {
+		return fmt.Errorf("file %s: %w", s.store.Describe(name), err)
+	}
+	return nil
+}
+
+func kindOf(err error) sinks.FaultKind {
+	if filestore.Unavailable(err) && !errors.Is(err, fs.ErrNotExist) {
+		return sinks.Unavailable
+	}
+	return sinks.Unreadable // readers of the table fail on a file that is gone
+}
+
+// find returns the file that shows rev's window, and its name.
+func (s *Sink) find(ctx context.Context, rev analytics.Revision) (newest *held, name string, err error) {
+	for _, t := range []*table{s.visitors, s.totals} {
+		if t == s.visitors && rev.TotalsOnly() {
+			continue
+		}
+		err := t.log.Read(ctx, func(snap *deltalog.Snapshot) error {
+			for path := range snap.Paths() {
+				if !strings.HasPrefix(path, prefixOf(rev.Key)) {
+					continue
+				}
+				add, _ := snap.File(path)
+				if h, err := heldOf(add); err == nil && h.newer(newest) {
+					newest, name = h, t.name+"/"+path
+				}
+			}
+			return nil
+		})
+		if err != nil || newest != nil {
+			return newest, name, err
+		}
+	}
+	return nil, "", fmt.Errorf("%s: the window is not there: %w", s.Location(), fs.ErrNotExist)
+}
+
+// Window returns the data file of rev's window as a sealed one. It refuses a file whose
+// bytes are not those that were written.
+func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (w sinks.Sealed, done func() error, err error) {
+	_, name, err := s.find(ctx, rev)
+	if err != nil {
+		return nil, nil, err
+	}
+	path, done, err := s.store.Fetch(ctx, name, dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("file %s: %w", s.store.Describe(name), err)
+	}
+	file, err := archive.OpenIntact(path, rev.Key)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("file %s: %w", s.store.Describe(name), err), done())
+	}
+	return file, done, nil
+}
+
+// Top reads the visitors file of rev's window, with the tests of Inspect.
+func (s *Sink) Top(ctx context.Context, rev analytics.Revision, n int) ([]analytics.Row, error) {
+	if rev.TotalsOnly() {
+		return nil, nil
+	}
+	h, name, err := s.find(ctx, rev)
+	if err != nil {
+		return nil, err
+	}
+	if h.Number != rev.Number {
+		return nil, sinks.ErrOtherRevision
+	}
+	f, err := s.store.OpenWhole(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("file %s: %w", s.store.Describe(name), err)
+	}
+	defer f.Close()
+	top, err := archive.Top(f, f.Size(), rev, n)
+	if err != nil {
+		return nil, fmt.Errorf("file %s: %w", s.store.Describe(name), err)
+	}
+	return top, nil
+}

@@ -1,0 +1,125 @@
+package delta
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/deltalog"
+	"github.com/docgauge/docgauge/internal/filestore"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// freshAge is the age up to which other engines surely take a file that no entry names
+// for one that an entry will name.
+const freshAge = time.Hour
+
+// publish puts the data files of w that c lacks into the tables' directories, durably,
+// and fills in the actions that add them.
+func (s *Sink) publish(ctx context.Context, c *change, w sinks.Sealed) error {
+	visitors, totals := s.store.StagingFile(), s.store.StagingFile()
+	defer os.Remove(visitors) // a published one is no longer there, or not needed
+	defer os.Remove(totals)
+	var there, totalsThere string
+	if s.cfg.Published != nil {
+		there, totalsThere = s.cfg.Published(c.rev)
+	}
+	needVisitors := c.visitors == nil && !c.rev.TotalsOnly()
+	if needVisitors && !s.link(there, visitors, c.rev, true) {
+		err := filestore.Stage(ctx, visitors, w.Open, func(r io.ReaderAt, size int64) error { return archive.Holds(r, size, c.rev) })
+		if err != nil {
+			return fmt.Errorf("copy of the sealed window: %w", err)
+		}
+	}
+	if c.totals == nil && !s.link(totalsThere, totals, c.rev, false) {
+		if err := archive.WriteTotals(totals, c.rev); err != nil {
+			return err
+		}
+	}
+	err := context.Cause(ctx)
+	if err == nil && needVisitors {
+		c.visitors, err = s.add(ctx, s.visitors, visitors, c.rev)
+	}
+	if err == nil && c.totals == nil {
+		c.totals, err = s.add(ctx, s.totals, totals, c.rev)
+	}
+	return err
+}
+
+// link makes staged a hard link to a published file, and reports whether it is there and
+// whole. It is read from its beginning to its end, which costs less than a copy: damage
+// that was shared could not be repaired from here.
+func (s *Sink) link(published, staged string, rev analytics.Revision, visitors bool) bool {
+	if published == "" || os.Link(published, staged) != nil {
+		return false
+	}
+	err := s.freshen(staged)
+	var foot archive.Footer
+	if err == nil {
+		foot, err = readStaged(staged, archive.ReadIntact)
+	}
+	if err == nil && foot.Visitors == visitors && foot.Same(rev) {
+		return true
+	}
+	_ = os.Remove(staged) // if it stays, making the copy says so
+	return false
+}
+
+// freshen touches a link to a file that was written long ago: VACUUM of other engines
+// goes by that time.
+func (s *Sink) freshen(staged string) error {
+	info, err := os.Stat(staged)
+	now := s.cfg.Now()
+	if err == nil && now.Sub(info.ModTime()) > freshAge {
+		err = os.Chtimes(staged, now, now)
+	}
+	return err
+}
+
+func readStaged[T any](path string, read func(r io.ReaderAt, size int64) (T, error)) (value T, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return value, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return value, err
+	}
+	return read(f, info.Size())
+}
+
+// add publishes a staged file under a new name, and returns the action that adds it.
+func (s *Sink) add(ctx context.Context, t *table, staged string, rev analytics.Revision) (*deltalog.Add, error) {
+	now := s.cfg.Now()
+	name, err := newName(rev, now)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(staged)
+	if err != nil {
+		return nil, err
+	}
+	foot, err := readStaged(staged, archive.ReadFooter)
+	if err != nil {
+		return nil, err
+	}
+	stats := totalsStats(rev)
+	if foot.Visitors {
+		bounds, err := readStaged(staged, archive.ReadBounds)
+		if err != nil {
+			return nil, err
+		}
+		stats = visitorsStats(rev, bounds)
+	}
+	if err := s.store.Publish(ctx, staged, t.name+"/"+name); err != nil {
+		return nil, err
+	}
+	return &deltalog.Add{
+		Path: name, Size: info.Size(), Modified: now.Truncate(time.Millisecond), Stats: stats, Tags: foot.Metadata(),
+	}, nil
+}

@@ -1,0 +1,71 @@
+package delta
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"os"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/deltalog"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// Revisions yields the revision of each window in the tables, from the logs alone, and
+// finishes what a crash left half done (see the package comment).
+func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
+	return func(yield func(analytics.Revision, error) bool) {
+		c, err := s.read(ctx, sinks.Scope{})
+		if err == nil && c.disagree() {
+			// In a group of its own no Replace of this process is half done.
+			unhealed := s.store.Prepare(ctx)
+			if unhealed == nil {
+				unhealed = s.group.Do(&change{ctx: ctx}, s.commit)
+			}
+			c, err = s.read(ctx, sinks.Scope{})
+			c.unhealed = unhealed
+		}
+		if problem := cmp.Or(err, c.err); problem != nil && !yield(analytics.Revision{}, sinks.NotListed(sinkName, problem)) || err != nil {
+			return
+		}
+		s.each(ctx, c, false, func(shown sinks.Shown, err error) bool { return yield(shown.Revision, err) })
+	}
+}
+
+// heal makes the tables agree where it can be told how.
+func (s *Sink) heal(ctx context.Context) error {
+	c, err := s.read(ctx, sinks.Scope{})
+	if err != nil {
+		return err
+	}
+	visitors, totals := files{}, files{}
+	for key, w := range c.windows {
+		if w.manyVisitors > 1 {
+			visitors[key] = &w.visitors.Add
+		}
+		if w.manyTotals > 1 {
+			totals[key] = &w.totals.Add
+		}
+		switch w.pair().Remedy() {
+		case sinks.WriteTotals:
+			if totals[key], err = s.writeTotals(ctx, w.visitors.Revision); err != nil {
+				return err
+			}
+		case sinks.RemoveVisitors:
+			visitors[key] = nil
+		}
+	}
+	return errors.Join(s.totals.set(ctx, totals), s.visitors.set(ctx, visitors))
+}
+
+// writeTotals publishes the totals file of a revision that the visitors show.
+func (s *Sink) writeTotals(ctx context.Context, rev analytics.Revision) (*deltalog.Add, error) {
+	staged := s.store.StagingFile()
+	defer os.Remove(staged)
+	if err := archive.WriteTotals(staged, rev); err != nil {
+		return nil, err
+	}
+	return s.add(ctx, s.totals, staged, rev)
+}

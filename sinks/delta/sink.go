@@ -1,0 +1,274 @@
+// Package delta keeps windows in two Delta Lake tables, visitors and totals, in a
+// directory or below a prefix of an S3 bucket. Each window is one data file of each
+// table; a window is replaced by an entry of the table's log (package deltalog), which
+// removes the former file and adds the new one, so that every reader of the table sees
+// one of them. The visitors file is the sealed window file, byte for byte.
+//
+// Data files are never changed. Where the Parquet sink has published the window on the
+// same file system, they are hard links to its files: the space is taken once.
+//
+// # Protocol
+//
+//  1. publish both data files under new names, durably
+//  2. visitors: an entry that removes the window's former file and adds the new one
+//  3. totals:   the same
+//  4. totals only: an entry that removes the former visitors file, if there is one
+//
+// Of a totals-only revision there is no visitors file, and no step 2. Calls at the same
+// time share the entries of steps 2 to 4, which one of them writes for all. The last
+// entry commits. Steps 2 and 3 are two tables, which no entry changes at once: readers
+// who join both can tell by the column revision.
+//
+// Every crash can be finished from what is in the logs, since the tags of a visitors
+// file carry the totals:
+//
+//	died after     readers see                              what heals it
+//	step 1         the former window                        nothing; gc deletes the files after 7 days
+//	step 2         the new visitors, the former totals      totals are written from the tags
+//	step 3         totals only beside former visitors       step 4
+//
+// Replace heals by doing everything again; Revisions heals before it yields a revision.
+// A lost answer to the PUT of an entry is decided by deltalog, which reads what is there.
+// A Replace that fails may have taken effect; to repeat it is safe, since each entry says
+// which one file the window has from then on. It is never skipped, though the log already
+// has the revision: that is how a damaged file is repaired.
+//
+// # Other writers
+//
+// Two processes that write different windows are both right, by the log. Files that
+// other engines wrote, or rewrote (OPTIMIZE, UPDATE, INSERT), have no tags of ours:
+// which windows they hold is not known, and to add a window could double its rows. So
+// Replace refuses, and names the version to return to.
+package delta
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/deltalog"
+	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/filestore"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+const (
+	sinkName      = "delta"
+	visitorsTable = "visitors"
+	totalsTable   = "totals"
+	// commitTimeout bounds the entries of a group.
+	commitTimeout = 5 * time.Minute
+)
+
+// Config says where the tables are.
+type Config struct {
+	// URL is a directory, or s3://bucket/prefix with options, as filestore.New reads it.
+	URL string
+	// Version of this program, for the logs.
+	Version string
+	Now     func() time.Time
+	// Published, if set, names local files that may hold just what rev is to show, or
+	// files that are not there: see the Parquet sink.
+	Published func(rev analytics.Revision) (visitors, totals string)
+}
+
+// Sink keeps windows in the two tables below one directory, or one prefix of a bucket.
+type Sink struct {
+	cfg              Config
+	store            filestore.Store
+	visitors, totals *table
+
+	// group lets calls at the same time share log entries.
+	group durable.Group[*change]
+	// readable: both tables were seen to take a window, and no commit has failed since.
+	readable atomic.Bool
+
+	mu sync.Mutex
+	// unfinished are the changes whose last try failed.
+	unfinished map[analytics.Key]*change
+}
+
+var _ sinks.Sink = (*Sink)(nil)
+
+// New returns a sink. It writes nothing and connects to nothing; the first Replace makes
+// the tables, and the directory if its parent exists.
+func New(c Config) (*Sink, error) {
+	store, err := filestore.New(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	return newSink(c, store), nil
+}
+
+func newSink(c Config, store filestore.Store) *Sink {
+	return &Sink{
+		cfg: c, store: store, unfinished: map[analytics.Key]*change{},
+		visitors: newTable(c, store, visitorsTable, "unique visitors of each page by window"),
+		totals:   newTable(c, store, totalsTable, "unique visitors of the site by window"),
+	}
+}
+
+// Name returns "delta".
+func (s *Sink) Name() string { return sinkName }
+
+// Location names the directory or bucket, without secrets.
+func (s *Sink) Location() string { return s.store.Location() }
+
+// Close removes staging files of this process outside the tables.
+func (s *Sink) Close() error { return s.store.Close() }
+
+// Check makes the directory if need be, proves that files can be written and that a log
+// entry is never overwritten, and reads both tables. It makes no table.
+func (s *Sink) Check(ctx context.Context) error {
+	err := context.Cause(ctx)
+	for _, check := range []func(context.Context) error{s.store.Check, s.store.CheckCreate, s.writable} {
+		if err == nil {
+			err = check(ctx)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write: %w", err)
+	}
+	return nil
+}
+
+// writable returns an error if either table would not take a window.
+func (s *Sink) writable(ctx context.Context) error {
+	for _, t := range []*table{s.visitors, s.totals} {
+		err := t.log.Read(ctx, func(snap *deltalog.Snapshot) error {
+			_, strays := t.scan(snap)
+			return t.refuse(snap, strays)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.readable.Store(true)
+	return nil
+}
+
+// change is what a caller wants of a group: a window, or that the tables be healed.
+type change struct {
+	ctx context.Context
+	rev analytics.Revision
+	// visitors is nil where only totals were read, and so is totals for healing.
+	visitors, totals *deltalog.Add
+}
+
+// Replace commits w; see the package comment for the protocol.
+func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
+	if err := s.store.Prepare(ctx); err != nil {
+		return err
+	}
+	// A table that takes no window is seen before files are published that nobody
+	// would use.
+	if !s.readable.Load() {
+		if err := s.writable(ctx); err != nil {
+			return err
+		}
+	}
+	c := s.resume(ctx, w.Revision())
+	err := s.publish(ctx, c, w)
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		// CRASH: no entry names the files. Readers see the former window.
+		err = s.group.Do(c, s.commit)
+	}
+	if err != nil {
+		s.mu.Lock()
+		s.unfinished[c.rev.Key] = c
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// resume returns a change of rev with the files that an earlier try has published, if its
+// entries failed: what is tried again and again must not fill the disk.
+func (s *Sink) resume(ctx context.Context, rev analytics.Revision) *change {
+	s.mu.Lock()
+	former := s.unfinished[rev.Key]
+	delete(s.unfinished, rev.Key)
+	s.mu.Unlock()
+	c := &change{ctx: ctx, rev: rev}
+	if former != nil && former.rev.Same(rev) {
+		c.visitors, c.totals = s.still(ctx, s.visitors, former.visitors), s.still(ctx, s.totals, former.totals)
+	}
+	return c
+}
+
+// still returns add if its file is there, and stays long enough.
+func (s *Sink) still(ctx context.Context, t *table, add *deltalog.Add) *deltalog.Add {
+	if add == nil || s.cfg.Now().Sub(add.Modified) > keepFiles/2 {
+		return nil
+	}
+	f, err := s.store.Open(ctx, t.name+"/"+add.Path)
+	if err != nil {
+		return nil
+	}
+	if size := f.Size(); f.Close() != nil || size != add.Size {
+		return nil
+	}
+	return add
+}
+
+// commit writes the entries of a group. Groups come one after the other.
+func (s *Sink) commit(group []*change) (err error) {
+	defer func() { s.readable.Store(err == nil) }()
+	ctx, stop := together(group)
+	defer stop()
+	visitors, totals, gone := files{}, files{}, files{}
+	heal := false
+	for _, c := range group {
+		switch {
+		case c.totals == nil:
+			heal = true
+			continue
+		case c.visitors != nil:
+			visitors[c.rev.Key] = c.visitors
+		default:
+			gone[c.rev.Key] = nil
+		}
+		totals[c.rev.Key] = c.totals
+	}
+	if err := s.visitors.set(ctx, visitors); err != nil {
+		return err
+	}
+	// CRASH: readers see new visitors beside former totals. The tags of the visitors file
+	// have what the totals file must say.
+	if err := s.totals.set(ctx, totals); err != nil {
+		return err
+	}
+	// With rows, this was the commit. CRASH of a totals-only revision: the newer totals
+	// show the former visitors to be obsolete.
+	if err := s.visitors.set(ctx, gone); err != nil || !heal {
+		return err
+	}
+	return s.heal(ctx)
+}
+
+// together returns a context for the entries of a group: it ends when all of its callers
+// have given up, or at commitTimeout. One that gives up must not fail the others.
+func together(group []*change) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(group[0].ctx), commitTimeout)
+	var left atomic.Int64
+	left.Store(int64(len(group)))
+	stops := []func() bool{}
+	for _, c := range group {
+		stops = append(stops, context.AfterFunc(c.ctx, func() {
+			if left.Add(-1) == 0 {
+				cancel()
+			}
+		}))
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel()
+	}
+}

@@ -1,0 +1,109 @@
+package delta
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+)
+
+// statistics is what readers leave files out by, in Delta's form.
+type statistics struct {
+	Records   int64            `json:"numRecords"`
+	Min       map[string]any   `json:"minValues,omitempty"`
+	Max       map[string]any   `json:"maxValues,omitempty"`
+	NullCount map[string]int64 `json:"nullCount"`
+}
+
+// totalsStats is the statistics of the totals file of rev.
+func totalsStats(rev analytics.Revision) string {
+	s := newStatistics(rev, totalsTable, 1)
+	s.exactly("human", rev.Totals.Human)
+	s.exactly("ai", rev.Totals.AI)
+	s.exactly("total", rev.Totals.Total)
+	s.exactly("page_count", rev.Rows)
+	return s.text()
+}
+
+// visitorsStats is the statistics of the visitors file of rev.
+func visitorsStats(rev analytics.Revision, b archive.Bounds) string {
+	s := newStatistics(rev, visitorsTable, rev.Rows)
+	for name, of := range map[string]*[2]int64{"human": b.Human, "ai": b.AI, "total": b.Total} {
+		if of != nil {
+			s.Min[name], s.Max[name] = of[0], of[1]
+		}
+	}
+	if b.Path != nil {
+		s.Min["path"] = prefix(b.Path[0])
+		if most, ok := above(b.Path[1]); ok {
+			s.Max["path"] = most
+		}
+	}
+	return s.text()
+}
+
+// newStatistics has what is the same in every row. A file without a row has no values,
+// and no column has NULL. Of booleans there are no bounds in Delta.
+func newStatistics(rev analytics.Revision, table string, rows int64) *statistics {
+	s := &statistics{Records: rows, Min: map[string]any{}, Max: map[string]any{}, NullCount: map[string]int64{}}
+	for _, c := range columnsOf(table) {
+		s.NullCount[c.Name] = 0
+	}
+	if rows == 0 {
+		return s
+	}
+	for name, text := range map[string]string{"project": rev.Project, "granularity": string(rev.Granularity)} {
+		s.Min[name] = prefix(text)
+		if most, ok := above(text); ok {
+			s.Max[name] = most
+		}
+	}
+	s.exactly("window_start", rev.From)
+	s.exactly("window_end", rev.To)
+	s.exactly("revision", rev.Number)
+	// Times are milliseconds there: the bounds lie around the microsecond.
+	const layout = "2006-01-02T15:04:05.000Z"
+	least := rev.ExportedAt.UTC().Truncate(time.Millisecond)
+	most := rev.ExportedAt.UTC().Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
+	s.Min["exported_at"], s.Max["exported_at"] = least.Format(layout), most.Format(layout)
+	return s
+}
+
+// exactly says that all rows have this value.
+func (s *statistics) exactly(name string, value any) { s.Min[name], s.Max[name] = value, value }
+
+func (s *statistics) text() string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return "" // cannot be: then readers read the file
+	}
+	return string(text)
+}
+
+// boundRunes is how much of a text Delta keeps in statistics.
+const boundRunes = 32
+
+// prefix is a text that is not greater than s.
+func prefix(s string) string {
+	n := 0
+	for i := range s {
+		if n == boundRunes {
+			return s[:i]
+		}
+		n++
+	}
+	return s
+}
+
+// above is a text that is not less than s: a longer one is cut, and ends in the greatest
+// of all characters instead. There is none in the one case where that is not enough.
+func above(s string) (string, bool) {
+	short := prefix(s)
+	if len(short) == len(s) {
+		return s, true
+	}
+	return short + string(utf8.MaxRune), !strings.HasPrefix(s[len(short):], string(utf8.MaxRune))
+}
