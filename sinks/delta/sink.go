@@ -258,12 +258,17 @@ func together(group []*change) (ctx context.Context, stop func()) {
 	var left atomic.Int64
 	left.Store(int64(len(group)))
 	stops := []func() bool{}
+	givesUp := func() {
+		if left.Add(-1) == 0 {
+			cancel()
+		}
+	}
 	for _, c := range group {
-		stops = append(stops, context.AfterFunc(c.ctx, func() {
-			if left.Add(-1) == 0 {
-				cancel()
-			}
-		}))
+		if c.ctx.Err() != nil {
+			givesUp() // before the first entry, not at some time
+			continue
+		}
+		stops = append(stops, context.AfterFunc(c.ctx, givesUp))
 	}
 	return ctx, func() {
 		for _, stop := range stops {
