@@ -33,7 +33,7 @@ const (
 // for long.
 var settings = map[string]string{
 	"application_name":                    "docgauge",
-	"statement_timeout":                   "10min",
+	"statement_timeout":                   "5min",
 	"lock_timeout":                        "1min",
 	"idle_in_transaction_session_timeout": "2min",
 }

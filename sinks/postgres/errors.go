@@ -21,6 +21,7 @@ const (
 	hintTable     = "a table is not as docgauge made it: drop or rename the docgauge_ tables, then `docgauge load --sink postgres`"
 	hintReadOnly  = "the server only reads: it is a standby, or default_transaction_read_only is set; name the primary, or every server, in the DSN"
 	hintParameter = "the server does not know a parameter of the DSN, or a pooler before it does not pass it on: check those after ?"
+	hintSilent    = "the server stands still: it does not even keep its own time-outs"
 	hintBroken    = "the connection broke"
 	hintOthers    = "a table of that name is there that docgauge did not make: drop or rename it, or name another schema with ?search_path= in the DSN"
 )
@@ -91,14 +92,13 @@ func (s *Sink) explain(err error) error {
 		said, hint = ofConnect(connect.Unwrap())
 	case altered:
 		hint = hintTable
+	case errors.Is(err, context.DeadlineExceeded):
+		hint = hintSilent
 	case isBroken(err):
 		hint = hintBroken
 	}
-	if hint == "" {
-		hint = "something went wrong"
-		if !answered {
-			return fmt.Errorf("PostgreSQL at %s: %w", s.place, err)
-		}
+	if hint == "" && !answered {
+		return fmt.Errorf("PostgreSQL at %s: %w", s.place, err)
 	}
 	return fmt.Errorf("PostgreSQL at %s: %w", s.place, explained{hint, said, err})
 }
@@ -127,7 +127,7 @@ func ofConnect(err error) (said, hint string) {
 	return said, "what is there does not answer as PostgreSQL does: check host and port of the DSN"
 }
 
-// explained puts the hint before the first line of what was said.
+// explained puts the hint, if there is one, before the first line of what was said.
 type explained struct {
 	hint, said string
 	err        error
@@ -138,6 +138,9 @@ func (e explained) Error() string {
 	said, _, _ := strings.Cut(e.said, "\n")
 	if len(said) > most {
 		said = strings.ToValidUTF8(said[:most], "") + "…"
+	}
+	if e.hint == "" {
+		return said
 	}
 	return fmt.Sprintf("%s (%s)", e.hint, said)
 }

@@ -75,7 +75,7 @@ func start(version string) (*engines.Postgres, error) {
 }
 
 // server returns the shared server of a version.
-func serverOf(t *testing.T, version string) *engines.Postgres {
+func serverOf(t testing.TB, version string) *engines.Postgres {
 	t.Helper()
 	e, err := shared.servers[version]()
 	engines.Need(t, err)
@@ -281,5 +281,3 @@ func windowOf(day int, number int32, n int64) window {
 
 // seal is a revision of the first day of prj_a with n rows.
 func seal(number int32, n int64) window { return windowOf(0, number, n) }
-
-const childDSN = "POSTGRES_TEST_DSN"

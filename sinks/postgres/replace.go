@@ -20,6 +20,9 @@ const (
 	tries = 3
 	// between is the wait before the second try; it doubles.
 	between = 500 * time.Millisecond
+	// committing bounds a COMMIT, which may wait for the standby of a synchronous
+	// replication.
+	committing = 2 * time.Minute
 	// lockClass sets our advisory locks apart from those of other programs.
 	lockClass int32 = 0x646f6367 // "docg"
 )
@@ -76,7 +79,7 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	ending, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), committing, errSilent)
+	ending, stop := context.WithTimeout(context.WithoutCancel(ctx), ses.committing)
 	defer stop()
 	tag, err := conn.Exec(ending, "COMMIT")
 	if err == nil && tag.String() != "COMMIT" {
@@ -85,9 +88,6 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) error {
 	s.at("committed")
 	return err
 }
-
-// committing bounds a COMMIT, which may wait for the standby of a synchronous replication.
-const committing = 2 * time.Minute
 
 // begin does what one round trip can do. The isolation is named, since each statement
 // must see what was committed while the lock was awaited; and so is the safety of the

@@ -56,8 +56,8 @@ func (ses *session) copyRows(ctx context.Context, conn *pgxpool.Conn, rev analyt
 var errEnded = errors.New("the COPY has ended")
 
 // encodeRows writes rows in the binary format of COPY, and returns how many. The driver
-// could do that from values; it would take three times as long, as it boxes and looks up
-// each of them.
+// could do that from values, but boxes and looks up each of them, which takes longer than
+// reading the rows.
 func encodeRows(w io.Writer, rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (n int64, err error) {
 	e := newEncoder(rev)
 	for r, err := range rows {

@@ -127,11 +127,15 @@ type queryer interface {
 	QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row
 }
 
+// findTable selects the oid of the table $2 in the schema $1.
+const findTable = "SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2"
+
 // migrated returns the version of the schema that is there, 0 if none, and refuses one
 // newer than this program.
 func (l layout) migrated(ctx context.Context, q queryer) (version int, err error) {
 	var there bool
-	if err := q.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", l.in(versionsTable)).Scan(&there); err != nil || !there {
+	// to_regclass may answer from a cache, and miss what another process has just made.
+	if err := q.QueryRow(ctx, "SELECT EXISTS ("+findTable+")", l.schema, versionsTable).Scan(&there); err != nil || !there {
 		return 0, err
 	}
 	err = q.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM "+l.in(versionsTable)).Scan(&version)
@@ -199,10 +203,10 @@ func orNone(s string) string {
 func (ses *session) described(ctx context.Context, table string) (columns map[string]string, key string, err error) {
 	const query = `SELECT a.attname::text, format_type(a.atttypid, NULL), coalesce(array_position(i.indkey::int2[], a.attnum), -1)
 		FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
-		WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 3`
+		WHERE a.attrelid = (` + findTable + `) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 3`
 	columns = map[string]string{}
 	var keys []string
-	rows, err := ses.pool.Query(ctx, query, ses.in(table))
+	rows, err := ses.pool.Query(ctx, query, ses.schema, table)
 	if err != nil {
 		return nil, "", err
 	}

@@ -22,7 +22,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"time"
@@ -93,9 +92,10 @@ func (s *Sink) Close() error {
 type session struct {
 	layout
 	pool *pgxpool.Pool
-	// patience is how long one transaction may take; 0 means forever.
-	patience time.Duration
-	ready    bool
+	// patience is how long one transaction may take, 0 means forever; committing is how
+	// long its COMMIT may.
+	patience, committing time.Duration
+	ready                bool
 }
 
 // open returns the session, for writing: it makes the tables, or brings them up to date.
@@ -117,7 +117,7 @@ func (s *Sink) prepared(ctx context.Context, writing bool) (*session, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.session = &session{pool: pool}
+		s.session = &session{pool: pool, committing: committing}
 	}
 	if s.session.ready {
 		return s.session, nil
@@ -209,11 +209,8 @@ func (ses *session) limit(ctx context.Context) (context.Context, context.CancelF
 	if ses.patience == 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, ses.patience, errSilent)
+	return context.WithTimeout(ctx, ses.patience)
 }
-
-// errSilent is the error of a server that does not keep its own time-outs.
-var errSilent = errors.New("the server stands still")
 
 // in is a table of the schema, quoted.
 func (l layout) in(table string) string { return pgx.Identifier{l.schema, table}.Sanitize() }

@@ -1,0 +1,122 @@
+//go:build unix
+
+package postgres
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+)
+
+const (
+	childDSN  = "POSTGRES_TEST_DSN"
+	childStep = "POSTGRES_TEST_STEP"
+)
+
+// steps are the points of a commit at which something dies, and which revision readers
+// see then.
+var steps = []struct {
+	name string
+	sees int32
+}{{"begun", 1}, {"rows sent", 1}, {"committed", 2}}
+
+// TestCrashChild is not a test of its own: TestCrash runs it as a process that kills
+// itself while it commits a window, TestMigrationsAtOnce as one that makes the tables.
+func TestCrashChild(t *testing.T) {
+	dsn := os.Getenv(childDSN)
+	if dsn == "" {
+		t.Skip("run by others as a child process")
+	}
+	s := open(t, dsn)
+	onStep(s, os.Getenv(childStep), func() {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	})
+	if err := s.Replace(t.Context(), seal(2, cutRows)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func child(dsn, step string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], "-test.run=^TestCrashChild$")
+	cmd.Env = append(os.Environ(), childDSN+"="+dsn, childStep+"="+step)
+	return cmd
+}
+
+// TestCrash kills the process at each step of a commit.
+func TestCrash(t *testing.T) {
+	each(t, func(t *testing.T, e *engines.Postgres) {
+		for _, at := range steps {
+			t.Run(at.name, func(t *testing.T) {
+				t.Parallel()
+				dsn, r := made(t, e)
+				s := open(t, dsn)
+				shows(t, s, r, seal(1, 10))
+				out, err := child(dsn, at.name).CombinedOutput()
+				exit, ok := errors.AsType[*exec.ExitError](err)
+				if !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+					t.Fatalf("child: %v\n%s", err, out)
+				}
+				if got := r.shown(seal(1, 0).rev.Key); got != at.sees {
+					t.Errorf("readers see revision %d, want %d", got, at.sees)
+				}
+				shows(t, s, r, seal(3, 20))
+			})
+		}
+	})
+}
+
+// TestServerKilled kills the server at each step of a commit, and starts it again after
+// the sink gave up, or at once.
+func TestServerKilled(t *testing.T) {
+	t.Parallel()
+	for _, version := range engines.PostgresVersions {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			server := engines.RunPostgres(t, version)
+			for _, at := range steps {
+				for name, atOnce := range map[string]bool{"": false, " back at once": true} {
+					t.Run(at.name+name, func(t *testing.T) { serverKilled(t, server, at.name, at.sees, atOnce) })
+				}
+			}
+		})
+	}
+}
+
+func serverKilled(t *testing.T, server *engines.Postgres, name string, sees int32, atOnce bool) {
+	dsn, r := made(t, server)
+	s := open(t, dsn)
+	shows(t, s, r, seal(1, 10))
+	restart := func() {
+		if err := server.Restart(); err != nil {
+			t.Error(err)
+		}
+	}
+	onStep(s, name, func() {
+		if err := server.Kill(); err != nil {
+			t.Error(err)
+		}
+		if atOnce {
+			restart()
+		}
+	})
+	err := s.Replace(t.Context(), seal(2, cutRows))
+	if !atOnce {
+		restart()
+	}
+	if atOnce || name == "committed" {
+		sees = 2
+	}
+	if (err == nil) != (sees == 2) {
+		t.Errorf("Replace = %v", err)
+	}
+	r.Reset()
+	if got := r.shown(seal(1, 0).rev.Key); got != sees {
+		t.Errorf("readers see revision %d, want %d; Replace = %v", got, sees, err)
+	}
+	shows(t, s, r, seal(3, 20))
+}

@@ -1,0 +1,296 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// cutRows are the rows of a window whose connection is cut: several chunks.
+const cutRows = 3000
+
+// lengths is how many bytes a commit sends and gets, with the login before it.
+func lengths(t *testing.T, dsn string) (up, down int64) {
+	t.Helper()
+	p := newProxy(t, dsn, never)
+	if err := open(t, p.dsn(dsn)).Replace(t.Context(), windowOf(1, 2, cutRows)); err != nil {
+		t.Fatal(err)
+	}
+	return p.passed()
+}
+
+// made returns a database with the tables, and its readers.
+func made(t *testing.T, e *engines.Postgres) (dsn string, r reader) {
+	t.Helper()
+	dsn = e.DSN(database(t, e))
+	if err := open(t, dsn).Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return dsn, reader{connect(t, dsn)}
+}
+
+// TestCut cuts the connection at many points of a commit and lets nobody in again.
+// Readers must see the former revision or the new one, and the next Replace must heal.
+func TestCut(t *testing.T) {
+	each(t, func(t *testing.T, e *engines.Postgres) {
+		dsn, r := made(t, e)
+		up, down := lengths(t, dsn)
+		var all []limit
+		for _, left := range []int64{up - 1, up * 2 / 3, up / 3, 30000, 300, 20, 12, 6, 5, 1} {
+			all = append(all, limit{up: up - left, down: -1})
+		}
+		for _, left := range []int64{down - 1, down * 2 / 3, down / 3, 120, 60, 40, 18, 17, 7, 6, 5, 1} {
+			all = append(all, limit{up: -1, down: down - left})
+		}
+		outcomes := make([]string, len(all))
+		t.Run("at", func(t *testing.T) {
+			for i, at := range all {
+				t.Run(fmt.Sprintf("up %d down %d", at.up, at.down), func(t *testing.T) {
+					t.Parallel()
+					outcomes[i] = cut(t, dsn, reader{client{r.Pool, t}}, at, 2+i)
+				})
+			}
+		})
+		ways := map[bool]string{}
+		for i, at := range all {
+			ways[at.up < 0] += outcomes[i] + " "
+		}
+		t.Logf("up: %s\ndown: %s", ways[false], ways[true])
+		if !strings.Contains(ways[false], "former+error") || !strings.Contains(ways[true], "new+error") {
+			t.Error("the cuts are not where they should be")
+		}
+	})
+}
+
+// cut replaces a former revision by way of a proxy that fails.
+func cut(t *testing.T, dsn string, r reader, at limit, day int) (outcome string) {
+	next := windowOf(day, 2, cutRows)
+	if err := open(t, dsn).Replace(t.Context(), windowOf(day, 1, 10)); err != nil {
+		t.Fatal(err)
+	}
+	p := newProxy(t, dsn, at)
+	s := open(t, p.dsn(dsn))
+	err := s.Replace(t.Context(), next)
+	r.settled()
+	outcome = map[int32]string{1: "former", 2: "new"}[r.shown(next.rev.Key)]
+	if err == nil && outcome != "new" || outcome == "" {
+		t.Errorf("Replace = %v, readers see the %s revision", err, outcome)
+	}
+	if err != nil {
+		outcome += "+error"
+	}
+	p.heal()
+	shows(t, s, r, windowOf(day, 3, 20))
+	return outcome
+}
+
+// settled waits until no transaction is under way whose client is gone.
+func (r reader) settled() {
+	r.t.Helper()
+	r.until("SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'docgauge' AND state = 'active'")
+}
+
+// until waits until a query answers true.
+func (c client) until(query string) {
+	c.t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if value[bool](c, query) {
+			return
+		}
+	}
+	c.t.Fatalf("waited too long: %s", query)
+}
+
+// TestCutOnce lets the connection after a cut one work: Replace heals by itself, even
+// where the answer to COMMIT was lost.
+func TestCutOnce(t *testing.T) {
+	t.Parallel()
+	dsn, r := made(t, serverOf(t, debian))
+	up, down := lengths(t, dsn)
+	for i, l := range []limit{
+		{up: up / 2, down: -1, once: true}, {up: up - 20, down: -1, once: true},
+		{up: -1, down: down - 60, once: true}, {up: -1, down: down - 1, once: true},
+	} {
+		t.Run(fmt.Sprintf("up %d down %d", l.up, l.down), func(t *testing.T) {
+			shows(t, open(t, newProxy(t, dsn, l).dsn(dsn)), reader{client{r.Pool, t}}, windowOf(2+i, 2, cutRows))
+		})
+	}
+}
+
+// TestStall has a server stand still while it takes rows, and while it answers.
+func TestStall(t *testing.T) {
+	t.Parallel()
+	dsn, _ := made(t, serverOf(t, debian))
+	big := windowOf(0, 2, 40_000)
+	big.size = 400 // more than the buffers between hold
+	_, down := lengths(t, dsn)
+	for name, tc := range map[string]struct {
+		at limit
+		w  window
+	}{
+		"taking rows": {limit{up: 1 << 20, down: -1, stall: true}, big},
+		"answering":   {limit{up: -1, down: down - 6, stall: true}, windowOf(1, 2, cutRows)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProxy(t, dsn, tc.at)
+			s := open(t, p.dsn(dsn))
+			ses, err := s.open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ses.patience, ses.committing = 700*time.Millisecond, 700*time.Millisecond
+			if err := s.Replace(t.Context(), tc.w); err == nil || !strings.Contains(err.Error(), "stands still") {
+				t.Errorf("Replace = %v", err)
+			}
+			p.hangUp()
+		})
+	}
+}
+
+// TestTerminated has an administrator end the connection at each step.
+func TestTerminated(t *testing.T) {
+	each(t, func(t *testing.T, e *engines.Postgres) {
+		for _, step := range steps {
+			t.Run(step.name, func(t *testing.T) {
+				t.Parallel()
+				dsn, r := made(t, e)
+				s := open(t, dsn)
+				shows(t, s, r, seal(1, 10))
+				terminate := func() {
+					r.must("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'docgauge'")
+				}
+				onStep(s, step.name, terminate)
+				shows(t, s, r, seal(2, cutRows))
+				terminate() // those that wait for the next use
+				shows(t, s, r, seal(3, 10))
+			})
+		}
+	})
+}
+
+// onStep calls f once, when a commit of s comes to a step.
+func onStep(s *Sink, name string, f func()) {
+	done := false
+	s.step = func(reached string) {
+		if reached == name && !done {
+			done = true
+			f()
+		}
+	}
+}
+
+// TestTimeouts: what takes too long ends with an error that says which setting ended it,
+// and readers see the former revision.
+func TestTimeouts(t *testing.T) {
+	t.Parallel()
+	e := serverOf(t, debian)
+	lockTable := "LOCK TABLE docgauge_visitors IN SHARE MODE"
+	lockWindow := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, %d)", lockClass, lockOf(seal(1, 1).rev.Key))
+	for name, tc := range map[string]struct{ parameter, lock, want string }{
+		"lock of a table":    {"&lock_timeout=50ms", lockTable, "lock_timeout: see pg_locks"},
+		"lock of a window":   {"&lock_timeout=50ms", lockWindow, "lock_timeout: see pg_locks"},
+		"statement":          {"&statement_timeout=200", lockTable, "statement_timeout, set a longer one"},
+		"statement, in text": {"&statement_timeout=200ms&lock_timeout=0", lockWindow, "statement_timeout, set a longer one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn, r := made(t, e)
+			s := open(t, dsn+tc.parameter)
+			shows(t, s, r, seal(1, 10))
+			tx, err := r.Begin(t.Context())
+			if err == nil {
+				_, err = tx.Exec(t.Context(), tc.lock)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Replace(t.Context(), seal(2, 20)); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Replace = %v", err)
+			}
+			if err := tx.Rollback(t.Context()); err != nil || r.shown(seal(1, 1).rev.Key) != 1 {
+				t.Errorf("readers see revision %d, %v", r.shown(seal(1, 1).rev.Key), err)
+			}
+			shows(t, s, r, seal(3, 20))
+		})
+	}
+	t.Run("idle in a transaction", func(t *testing.T) {
+		t.Parallel()
+		dsn, r := made(t, e)
+		s := open(t, dsn+"&idle_in_transaction_session_timeout=30ms")
+		onStep(s, "begun", func() {
+			r.until("SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'docgauge' AND state LIKE 'idle in%'")
+		})
+		shows(t, s, r, seal(1, 10)) // by the second try
+	})
+}
+
+// TestSettings: the server has our time-outs, unless the DSN has others, and a COMMIT is
+// safe whatever the default of the database.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	dsn, r := made(t, serverOf(t, debian))
+	r.must("ALTER ROLE postgres IN DATABASE " + value[string](r.client, "SELECT current_database()") + " SET synchronous_commit = off")
+	s := open(t, dsn+"&statement_timeout=7s")
+	ses, err := s.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := ses.pool.Acquire(t.Context())
+	if err == nil {
+		defer conn.Release()
+		err = ses.begin(t.Context(), conn, seal(1, 1).rev)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"synchronous_commit": "on", "statement_timeout": "7s", "lock_timeout": "1min",
+		"idle_in_transaction_session_timeout": "2min", "application_name": "docgauge", "transaction_isolation": "read committed",
+	} {
+		var got string
+		if err := conn.QueryRow(t.Context(), "SHOW "+name).Scan(&got); err != nil || got != want {
+			t.Errorf("%s is %q, want %q, %v", name, got, want, err)
+		}
+	}
+	if ses.patience != 2*7*time.Second+time.Minute {
+		t.Errorf("patience %s", ses.patience)
+	}
+}
+
+// TestRowsMissing has a window file with fewer rows than its revision says.
+func TestRowsMissing(t *testing.T) {
+	t.Parallel()
+	s, r := newSink(t, serverOf(t, debian))
+	shows(t, s, r, seal(1, 10))
+	w := seal(2, 20)
+	w.lacks = 3
+	if err := s.Replace(t.Context(), w); err == nil || !strings.Contains(err.Error(), "has 20 rows, its file 17") {
+		t.Errorf("Replace = %v", err)
+	}
+	if got := r.shown(w.rev.Key); got != 1 {
+		t.Errorf("readers see revision %d", got)
+	}
+}
+
+// TestTransient: what is tried again, and what is left to the next run.
+func TestTransient(t *testing.T) {
+	for err, want := range map[error]bool{
+		&pgconn.PgError{Code: "40P01"}: true, &pgconn.PgError{Code: "57P03"}: true,
+		&pgconn.PgError{Code: "53100"}: false, &pgconn.PgError{Code: "57014"}: false, &pgconn.PgError{Code: "42501"}: false,
+		pgconn.ErrConnClosed: true, errAltered{"t", "is gone"}: false, errors.New("x"): false,
+		sinks.Fault{Key: analytics.Key{}}: false,
+	} {
+		if got := isTransient(fmt.Errorf("x: %w", err)); got != want {
+			t.Errorf("%v is transient: %t", err, got)
+		}
+	}
+}

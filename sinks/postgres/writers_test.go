@@ -1,0 +1,142 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+)
+
+// sizes are the rows of two revisions that take turns.
+var sizes = map[int32]int64{1: 2500, 2: 90}
+
+// TestReadersDuringReexports polls both tables while a window is written again and again
+// at another size: each statement alone, and both tables in one transaction.
+func TestReadersDuringReexports(t *testing.T) {
+	each(t, func(t *testing.T, e *engines.Postgres) {
+		s, r := newSink(t, e)
+		shows(t, s, r, seal(2, sizes[2]))
+		ctx, stop := context.WithCancel(t.Context())
+		var wait sync.WaitGroup
+		var reads atomic.Int64
+		for _, read := range []func(reader) error{reader.eachAlone, reader.bothAtOnce} {
+			wait.Go(func() {
+				for ; ctx.Err() == nil; reads.Add(1) {
+					if err := read(r); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		for i := range int32(50) {
+			if err := s.Replace(t.Context(), seal(1+i%2, sizes[1+i%2])); err != nil {
+				t.Errorf("Replace = %v", err)
+				break
+			}
+		}
+		stop()
+		wait.Wait()
+		t.Logf("%d reads during 50 re-exports", reads.Load())
+	})
+}
+
+const (
+	countVisitors = "SELECT count(*), min(revision), max(revision) FROM docgauge_visitors WHERE human = revision"
+	countTotals   = "SELECT min(page_count), min(revision), max(revision) FROM docgauge_totals"
+)
+
+// counted is what a statement over one table sees.
+type counted struct {
+	rows      int64
+	low, high int32
+}
+
+// whole returns an error unless it is one whole revision.
+func (c counted) whole() error {
+	if c.low != c.high || c.rows != sizes[c.low] {
+		return fmt.Errorf("a reader sees %+v", c)
+	}
+	return nil
+}
+
+func count(row pgx.Row) (c counted, err error) {
+	return c, row.Scan(&c.rows, &c.low, &c.high)
+}
+
+// eachAlone reads each table by a statement of its own, at READ COMMITTED.
+func (r reader) eachAlone() error {
+	for _, query := range []string{countVisitors, countTotals} {
+		c, err := count(r.QueryRow(context.Background(), query))
+		if err := errors.Join(err, c.whole()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bothAtOnce reads both tables in one transaction, which must see the same revision.
+func (r reader) bothAtOnce() error {
+	return pgx.BeginTxFunc(context.Background(), r, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
+		totals, err := count(tx.QueryRow(context.Background(), countTotals))
+		if err != nil {
+			return err
+		}
+		visitors, err := count(tx.QueryRow(context.Background(), countVisitors))
+		if err == nil && visitors != totals {
+			err = fmt.Errorf("a reader sees %+v and totals %+v", visitors, totals)
+		}
+		return errors.Join(err, visitors.whole())
+	})
+}
+
+// TestTwoWriters lets two sinks write one window: the later Replace is shown.
+func TestTwoWriters(t *testing.T) {
+	each(t, func(t *testing.T, e *engines.Postgres) {
+		dsn := e.DSN(database(t, e))
+		writers, r := []*Sink{open(t, dsn), open(t, dsn)}, reader{connect(t, dsn)}
+		for i := range int32(4) {
+			shows(t, writers[i%2], r, seal(i+1, int64(100+i)))
+		}
+		for range 10 {
+			var wait sync.WaitGroup
+			for i, s := range writers {
+				wait.Go(func() {
+					if err := s.Replace(t.Context(), seal(int32(10+i), int64(500-200*i))); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wait.Wait()
+			if got := r.shown(seal(1, 0).rev.Key); got != 10 && got != 11 {
+				t.Errorf("readers see revision %d", got)
+			}
+		}
+	})
+}
+
+// TestMigrationsAtOnce has eight processes come to an empty database.
+func TestMigrationsAtOnce(t *testing.T) {
+	each(t, func(t *testing.T, e *engines.Postgres) {
+		dsn := e.DSN(database(t, e))
+		var wait sync.WaitGroup
+		for range 8 {
+			wait.Go(func() {
+				if out, err := child(dsn, "").CombinedOutput(); err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+			})
+		}
+		wait.Wait()
+		r := reader{connect(t, dsn)}
+		if n := value[int](r.client, "SELECT count(*) FROM docgauge_migrations"); n != 1 || r.shown(seal(2, 0).rev.Key) != 2 {
+			t.Errorf("%d migrations, readers see revision %d", n, r.shown(seal(2, 0).rev.Key))
+		}
+	})
+}
