@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/sinks/delta"
 )
 
 // deltaLake writes h to ./delta of a directory, which it returns. Each entry of the
@@ -17,7 +18,7 @@ import (
 func deltaLake(t *testing.T, h history) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	byHand(t, h, filepath.Join(dir, "delta"))
+	publishDelta(t, h, filepath.Join(dir, "delta"))
 	entries, err := filepath.Glob(filepath.Join(dir, "delta", "*", "_delta_log", "*.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -29,6 +30,21 @@ func deltaLake(t *testing.T, h history) (dir string) {
 		}
 	}
 	return dir
+}
+
+// publishDelta exports h to Delta tables, at the times of h.
+func publishDelta(t *testing.T, h history, root string) {
+	t.Helper()
+	var now time.Time
+	sink, err := delta.New(delta.Config{URL: root, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	for i, w := range h {
+		now = w.ExportedAt
+		h[i:i+1].into(t, sink)
+	}
 }
 
 // committed returns the time in an entry of a log.
