@@ -110,6 +110,26 @@ func TestDeltaPython(t *testing.T) {
 	script(t, h, deltaLake(t, h), tool(t, program, "pyarrow_run.py"), setup, blocks)
 }
 
+// TestDeltaPythonS3 asks only for what has not been asked of a directory: time travel in
+// a bucket goes by times that a test cannot set.
+func TestDeltaPythonS3(t *testing.T) {
+	program, err := engines.DeltaPython()
+	engines.Need(t, err)
+	h := exported(t)
+	server := bucket(t, h, "delta", publishDelta)
+	setup, blocks := recipes(t, "pyarrow-delta-s3", "pyarrow")
+	here := `"AWS_ENDPOINT_URL": "` + server.Endpoint + `", "AWS_ALLOW_HTTP": "true", "AWS_REGION"`
+	script(t, h, t.TempDir(), tool(t, program, "pyarrow_run.py"), moved(t, setup, `"AWS_REGION"`, here), blocks)
+}
+
+func TestDeltaClickHouseS3(t *testing.T) {
+	h := exported(t)
+	b, s := bucket(t, h, "delta", publishDelta), engines.RunEngine26(t)
+	setup, _ := recipes(t, "clickhouse-delta-s3", "clickhouse")
+	prepare(t, s, inBucket(t, setup, b))
+	ask(t, s, h, "clickhouse", "clickhouse-26")
+}
+
 func TestDeltaClickHouse(t *testing.T) {
 	h := exported(t)
 	dir := deltaLake(t, h)
