@@ -4,16 +4,19 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/sinks/delta"
 )
 
 // planningScenarios is the name for -only.
@@ -49,39 +52,96 @@ func (r planningResult) cells() []string {
 }
 
 // planningAll measures how long readers need for the pages of one window of a table with
-// many, the median of three. The folder of Parquet files has the same windows.
-func planningAll(ctx context.Context, dir, root, files string, windows, windowRows int, done func(cells []string)) (all []planningResult, err error) {
-	logs, err := filepath.Glob(filepath.Join(root, "visitors", "_delta_log", "*.json"))
-	if err != nil {
-		return nil, err
+// many, the median of three: windows that were exported together, as load does, and one by
+// one. The folder of Parquet files has the same windows.
+func (l *lab) planningAll(ctx context.Context, short bool, done func(cells []string)) (all []planningResult, err error) {
+	windows, rounds := 10_000, 3
+	if short {
+		windows, rounds = 20, 1
 	}
-	for _, p := range []planner{
-		{"deltalake", root, engines.Deltalake, "deltalake"},
-		{"DuckDB", root, engines.DuckDB, "duckdb"},
-		{"Spark, on one machine", root, engines.Spark, "spark"},
-		{"ClickHouse", root, "", ""},
-		{"DuckDB, Parquet files", files, engines.DuckDB, "files"},
-	} {
-		var runs []planningResult
-		for range 3 {
-			r, err := p.measure(ctx, dir)
-			if err == nil && r.Rows != windowRows {
-				err = fmt.Errorf("found %d rows, want %d", r.Rows, windowRows)
-			}
+	err = l.inDir(func(dir string) error {
+		write, err := child(ctx, "archive", dir, strconv.Itoa(windows), strconv.Itoa(planningRows))
+		if err == nil {
+			_, _, err = measure(write)
+		}
+		if err != nil {
+			return err
+		}
+		together, single := filepath.Join(dir, "together"), filepath.Join(dir, "single")
+		if err := errors.Join(deltaTables(ctx, dir, together, manyInFlight), deltaTables(ctx, dir, single, 1)); err != nil {
+			return err
+		}
+		for _, p := range []planner{
+			{"deltalake", together, engines.Deltalake, "deltalake"},
+			{"deltalake", single, engines.Deltalake, "deltalake"},
+			{"DuckDB", together, engines.DuckDB, "duckdb"},
+			{"DuckDB", single, engines.DuckDB, "duckdb"},
+			{"Spark, on one machine", together, engines.Spark, "spark"},
+			{"Spark, on one machine", single, engines.Spark, "spark"},
+			{"ClickHouse", together, "", ""},
+			{"ClickHouse", single, "", ""},
+			{"DuckDB, Parquet files", filepath.Join(dir, "data"), engines.DuckDB, "files"},
+		} {
+			r, err := p.median(ctx, dir, rounds)
 			if err != nil {
-				return all, fmt.Errorf("%s: %w", p.name, err)
+				return fmt.Errorf("%s: %w", p.name, err)
 			}
-			runs = append(runs, r)
+			r.windows = windows
+			done(r.cells())
+			all = append(all, r)
 		}
-		r := median(runs, func(r planningResult) float64 { return r.First })
-		r.reader, r.windows = p.name, windows
-		if p.root == root {
-			r.entries = len(logs)
-		}
-		done(r.cells())
-		all = append(all, r)
+		return nil
+	})
+	return all, err
+}
+
+// planningRows are few, so that what is measured is not their reading.
+const planningRows = 10
+
+// deltaTables fills a root with the windows below dir/data, that many at once.
+func deltaTables(ctx context.Context, dir, root string, inFlight int) error {
+	files, err := filepath.Glob(filepath.Join(dir, "data", "visitors", "v1", "*", "*", "*", "*.parquet"))
+	if err != nil {
+		return err
 	}
-	return all, nil
+	sink, err := delta.New(delta.Config{URL: root, Now: time.Now})
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(inFlight)
+	for _, file := range files {
+		group.Go(func() error {
+			w, err := archive.Open(file)
+			if err != nil {
+				return err
+			}
+			return sink.Replace(ctx, w)
+		})
+	}
+	return errors.Join(group.Wait(), sink.Close())
+}
+
+// median measures a few times, each time in a new process.
+func (p planner) median(ctx context.Context, dir string, rounds int) (r planningResult, err error) {
+	logs, err := filepath.Glob(filepath.Join(p.root, "visitors", "_delta_log", "*.json"))
+	if err != nil {
+		return r, err
+	}
+	var runs []planningResult
+	for range rounds {
+		run, err := p.measure(ctx, dir)
+		if err == nil && run.Rows != planningRows {
+			err = fmt.Errorf("found %d rows, want %d", run.Rows, planningRows)
+		}
+		if err != nil {
+			return r, err
+		}
+		runs = append(runs, run)
+	}
+	r = median(runs, func(r planningResult) float64 { return r.First })
+	r.reader, r.entries = p.name, len(logs)
+	return r, nil
 }
 
 // planningCondition chooses one window of those that the child "archive" writes.
@@ -100,25 +160,18 @@ func (p planner) measure(ctx context.Context, dir string) (r planningResult, err
 	if err != nil {
 		return r, err
 	}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return r, fmt.Errorf("%w\n%s", err, stderrOf(err))
+		return r, fmt.Errorf("%w\n%s", err, stderr.String())
 	}
 	return r, json.Unmarshal(out, &r)
 }
 
-func stderrOf(err error) []byte {
-	if exit, ok := err.(*exec.ExitError); ok { //nolint:errorlint // Output returns it bare
-		return exit.Stderr
-	}
-	return nil
-}
-
-// clickhousePlanning does in a server what planning.py does with the other readers.
+// clickhousePlanning does in a server what planning.py does with the other readers. The
+// tables are below dir, as the server reads nothing else.
 func clickhousePlanning(ctx context.Context, dir, other, path string) (r planningResult, err error) {
-	if dir, err = os.MkdirTemp(dir, "clickhouse-"); err != nil {
-		return r, err
-	}
 	server, err := engines.StartEngine26(dir)
 	if err != nil {
 		return r, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/sinks/delta"
 )
 
 // deltaLake writes h to ./delta of a directory, which it returns. Each entry of the
@@ -17,7 +18,7 @@ import (
 func deltaLake(t *testing.T, h history) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	byHand(t, h, filepath.Join(dir, "delta"))
+	publishDelta(t, h, filepath.Join(dir, "delta"))
 	entries, err := filepath.Glob(filepath.Join(dir, "delta", "*", "_delta_log", "*.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -29,6 +30,21 @@ func deltaLake(t *testing.T, h history) (dir string) {
 		}
 	}
 	return dir
+}
+
+// publishDelta exports h to Delta tables, at the times of h.
+func publishDelta(t *testing.T, h history, root string) {
+	t.Helper()
+	var now time.Time
+	sink, err := delta.New(delta.Config{URL: root, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	for i, w := range h {
+		now = w.ExportedAt
+		h[i:i+1].into(t, sink)
+	}
 }
 
 // committed returns the time in an entry of a log.
@@ -92,6 +108,26 @@ func TestDeltaPython(t *testing.T) {
 	h := exported(t)
 	setup, blocks := recipes(t, "pyarrow-delta", "pyarrow", "pyarrow-delta")
 	script(t, h, deltaLake(t, h), tool(t, program, "pyarrow_run.py"), setup, blocks)
+}
+
+// TestDeltaPythonS3 asks only for what has not been asked of a directory: time travel in
+// a bucket goes by times that a test cannot set.
+func TestDeltaPythonS3(t *testing.T) {
+	program, err := engines.DeltaPython()
+	engines.Need(t, err)
+	h := exported(t)
+	server := bucket(t, h, "delta", publishDelta)
+	setup, blocks := recipes(t, "pyarrow-delta-s3", "pyarrow")
+	here := `"AWS_ENDPOINT_URL": "` + server.Endpoint + `", "AWS_ALLOW_HTTP": "true", "AWS_REGION"`
+	script(t, h, t.TempDir(), tool(t, program, "pyarrow_run.py"), moved(t, setup, `"AWS_REGION"`, here), blocks)
+}
+
+func TestDeltaClickHouseS3(t *testing.T) {
+	h := exported(t)
+	b, s := bucket(t, h, "delta", publishDelta), engines.RunEngine26(t)
+	setup, _ := recipes(t, "clickhouse-delta-s3", "clickhouse")
+	prepare(t, s, inBucket(t, setup, b))
+	ask(t, s, h, "clickhouse", "clickhouse-26")
 }
 
 func TestDeltaClickHouse(t *testing.T) {
