@@ -140,7 +140,7 @@ func (t *Table) publish(ctx context.Context, base string, write func(*os.File) e
 	return t.cfg.Files.Publish(ctx, f.Name(), t.name(base))
 }
 
-// encodeCheckpoint writes a checkpoint and returns the number of actions.
+// encodeCheckpoint writes a checkpoint of one or more actions and returns their number.
 func encodeCheckpoint(out io.Writer, actions iter.Seq[action]) (n int64, err error) {
 	defer caught(&err)
 	// The Parquet library would close a file, which is still to be flushed.
@@ -161,33 +161,23 @@ func encodeCheckpoint(out io.Writer, actions iter.Seq[action]) (n int64, err err
 	}
 	var rows file.BufferedRowGroupWriter
 	for a := range actions {
+		if n%groupRows == 0 { // this closes the former one
+			if rows, err = w.AppendBufferedRowGroupChecked(); err != nil {
+				return n, err
+			}
+		}
 		kind, values := a.row()
 		for _, l := range leaves {
 			l.put(kind, values[l.field])
 		}
-		if n++; n%batchRows > 0 {
-			continue
-		}
-		if rows == nil {
-			rows = w.AppendBufferedRowGroup()
-		}
-		if err := flush(rows, leaves); err != nil {
-			return n, err
-		}
-		if n%groupRows == 0 {
-			if err := rows.Close(); err != nil {
+		if n++; n%batchRows == 0 {
+			if err := flush(rows, leaves); err != nil {
 				return n, err
 			}
-			rows = nil
 		}
 	}
-	if rows == nil && n%batchRows > 0 {
-		rows = w.AppendBufferedRowGroup()
-	}
-	if rows != nil {
-		if err := errors.Join(flush(rows, leaves), rows.Close()); err != nil {
-			return n, err
-		}
+	if err := flush(rows, leaves); err != nil {
+		return n, err
 	}
 	return n, w.Close()
 }
