@@ -1,6 +1,7 @@
 package deltalog_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -122,6 +123,20 @@ func TestTolerated(t *testing.T) {
 		"newest checkpoint is no use": func(f *memfiles.Files) { f.Put(checkpointName(103), []byte("PAR1")) },
 		"multi-part, one missing": func(f *memfiles.Files) {
 			f.Put(logPath+"00000000000000000103.checkpoint.0000000001.0000000002.parquet", f.Get(checkpointName(100)))
+		},
+		"multi-part": func(f *memfiles.Files) {
+			for part := range 3 {
+				var out bytes.Buffer
+				err := open(t, f).Read(t.Context(), func(s *deltalog.Snapshot) error { return s.EncodePart(&out, part, 3) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.Put(fmt.Sprintf("%s%020d.checkpoint.%010d.%010d.parquet", logPath, 104, part+1, 3), out.Bytes())
+			}
+			for v := range 104 {
+				f.Put(entryName(v), nil)
+				f.Put(checkpointName(v), nil)
+			}
 		},
 		"entries before the checkpoint": func(f *memfiles.Files) {
 			for v := range 100 {
