@@ -138,6 +138,14 @@ func TestTolerated(t *testing.T) {
 				f.Put(checkpointName(v), nil)
 			}
 		},
+		"checkpoint without metaData": func(f *memfiles.Files) {
+			var out bytes.Buffer
+			err := open(t, f).Read(t.Context(), func(s *deltalog.Snapshot) error { return s.EncodePart(&out, 0, 3) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Put(checkpointName(104), out.Bytes())
+		},
 		"entries before the checkpoint": func(f *memfiles.Files) {
 			for v := range 100 {
 				f.Put(entryName(v), nil)
@@ -166,6 +174,26 @@ func TestTolerated(t *testing.T) {
 				t.Errorf("then files %q", again.paths())
 			}
 		})
+	}
+}
+
+// TestForeignPath: a path that another program escapes its own way stays as it is in the
+// log, in removals and in checkpoints, since programs compare paths as they are.
+func TestForeignPath(t *testing.T) {
+	const escaped, path = "a%2Eb.parquet", "a.b.parquet"
+	for _, after := range []int{0, 100} {
+		files := grown(t, 3)
+		put(3, `{"add":{"path":"`+escaped+`","partitionValues":{},"size":7,"modificationTime":1,"dataChange":true}}`+"\n")(files)
+		table := open(t, files)
+		for v := range after {
+			commit(t, table, []string{fmt.Sprint("g", v)}, nil)
+		}
+		for v := range after {
+			files.Put(entryName(v), nil) // so that the checkpoint is used
+		}
+		if version := commit(t, open(t, files), nil, []string{path}); !strings.Contains(string(files.Get(entryName(int(version)))), `"`+escaped+`"`) {
+			t.Errorf("%s is removed by another name: %s", escaped, files.Get(entryName(int(version))))
+		}
 	}
 }
 
