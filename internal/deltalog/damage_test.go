@@ -217,6 +217,16 @@ func TestEmptied(t *testing.T) {
 				files.Put(name, now.Get(name))
 				entries++
 			}
+			files.Before = func(call, _ string) error {
+				if call == "list" {
+					return errors.New("no answer")
+				}
+				return nil
+			}
+			if _, err := commitOnce(t, table); err == nil || errors.Is(err, deltalog.ErrGone) {
+				t.Fatalf("%v, want that the log cannot be listed", err)
+			}
+			files.Before = nil
 			if _, err := commitOnce(t, table); !errors.Is(err, deltalog.ErrGone) {
 				t.Fatalf("%v, want ErrGone", err)
 			}
