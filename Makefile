@@ -76,6 +76,7 @@ race: $(TEST_BINARY) ## the concurrent packages under the race detector
 	$(GOTEST) -short -race -skip 'TestEconomy|TestYear' ./internal/export $(RACED)
 	$(GOTEST) -race -run 'Contract|Window' ./sinks/parquet
 	$(GOTEST) -race -run 'TestContract/18.16|Attempt|Migrations' ./sinks/clickhouse
+	$(GOTEST) -race -run 'Writers' ./internal/deltalog
 .PHONY: race
 
 lint: $(LINT) $(ACTIONLINT) ## golangci-lint, actionlint and go mod tidy
