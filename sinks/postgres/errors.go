@@ -110,7 +110,7 @@ func ofConnect(err error) (said, hint string) {
 	said = lines[len(lines)-1]
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
-	_, unreachable := errors.AsType[*net.OpError](err)
+	network, isNetwork := errors.AsType[*net.OpError](err)
 	_, unresolved := errors.AsType[*net.DNSError](err)
 	switch {
 	case untrusted || unknown:
@@ -121,7 +121,7 @@ func ofConnect(err error) (said, hint string) {
 		return said, hintReadOnly
 	case errors.Is(err, context.DeadlineExceeded):
 		return said, "no answer in time: is it the address of a PostgreSQL server, and does a firewall let it pass"
-	case unreachable || unresolved:
+	case isNetwork && network.Op == "dial" || unresolved:
 		return said, "no server answers there: check host and port of the DSN, and whether the server runs"
 	}
 	return said, "what is there does not answer as PostgreSQL does: check host and port of the DSN"

@@ -97,7 +97,7 @@ func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics
 	key := keyValues(rev.Key)
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 	b.Queue("SELECT pg_advisory_xact_lock($1, $2), CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END",
-		lockClass, lockOf(rev.Key))
+		lockClass, ses.lockOf(rev.Key))
 	b.Queue(fmt.Sprintf("DELETE FROM %s WHERE (%s) = ($1, $2, $3::date, $4::date)", ses.in(visitorsTable), keyColumns), key...)
 	b.Queue(ses.upsert(), append(key, rev.Totals.Human, rev.Totals.AI, rev.Totals.Total, rev.Rows,
 		rev.Number, rev.Settled, rev.Verified, rev.ExportedAt)...)
@@ -123,9 +123,9 @@ func keyValues(k analytics.Key) []any {
 }
 
 // lockOf is the advisory lock of a window. Two that have the same wait in vain, no more.
-func lockOf(k analytics.Key) int32 {
+func (l layout) lockOf(k analytics.Key) int32 {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(k.String()))
+	_, _ = h.Write([]byte(l.in(totalsTable) + k.String()))
 	return int32(h.Sum32() | 1) // 0 is that of migrations
 }
 
