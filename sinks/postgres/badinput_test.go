@@ -221,7 +221,7 @@ func TestRights(t *testing.T) {
 		"other encoding":    {latin, []string{"encoding LATIN1", "ENCODING 'UTF8'"}},
 		"read-only":         {only, []string{"only reads", "default_transaction_read_only"}},
 		"read-only, asked":  {only + "&target_session_attrs=any", []string{"only reads", "25006"}},
-		"unknown parameter": {dsn + "&statment_timeout=1s", []string{"does not know a parameter", "statment_timeout"}},
+		"unknown parameter": {dsn + "&no_such_setting=1s", []string{"does not know a parameter", "no_such_setting"}},
 		"wrong setting":     {dsn + "&statement_timeout=soon", []string{"does not know a parameter", "22023"}},
 		"no server":         {"postgres://u:hunter2@127.0.0.1:1/db", []string{"no server answers there"}},
 		"no such host":      {"postgres://u:hunter2@no-such-host.invalid/db", []string{"no server answers there"}},
