@@ -122,7 +122,7 @@ func fill(config *pgxpool.Config, parameters url.Values) {
 		c.ConnectTimeout = connectTimeout
 	}
 	for name, value := range settings {
-		if _, set := c.RuntimeParams[name]; !set {
+		if _, set := c.RuntimeParams[name]; !set && !strings.Contains(c.RuntimeParams["options"], name) {
 			c.RuntimeParams[name] = value
 		}
 	}

@@ -245,7 +245,7 @@ func TestSettings(t *testing.T) {
 	dsn := database(t, serverOf(t, debian))
 	c := connect(t, dsn)
 	c.must("ALTER DATABASE " + value[string](c, "SELECT current_database()") + " SET synchronous_commit = off")
-	s := open(t, dsn+"&statement_timeout=7s")
+	s := open(t, dsn+"&statement_timeout=7s&pool_max_conns=1&options=-c%20lock_timeout%3D3s")
 	ses, err := s.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +259,7 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"synchronous_commit": "on", "statement_timeout": "7s", "lock_timeout": "1min",
+		"synchronous_commit": "on", "statement_timeout": "7s", "lock_timeout": "3s",
 		"idle_in_transaction_session_timeout": "2min", "application_name": "docgauge", "transaction_isolation": "read committed",
 	} {
 		var got string

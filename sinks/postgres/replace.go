@@ -41,7 +41,7 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 
 // commit replaces a window in one transaction. A connection that is released before its
 // end is closed, which gives the transaction up.
-func (s *Sink) commit(ctx context.Context, w sinks.Sealed) error {
+func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
 	ses, err := s.open(ctx)
 	if err != nil {
 		return err
@@ -57,6 +57,9 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) error {
 			ses.pool.Reset()
 		}
 		conn.Release()
+		if isAltered(err) {
+			ses.ready.Store(false) // the next use looks at the tables
+		}
 	}()
 	rev := w.Revision()
 
