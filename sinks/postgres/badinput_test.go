@@ -243,6 +243,19 @@ func TestRights(t *testing.T) {
 	})
 }
 
+// TestPrimary has a DSN that names a server which only reads, and then one that writes.
+func TestPrimary(t *testing.T) {
+	t.Parallel()
+	servers := []*engines.Postgres{engines.RunPostgres(t, debian, "default_transaction_read_only = on"), engines.RunPostgres(t, debian)}
+	for _, e := range servers {
+		connect(t, e.DSN("postgres")+"&default_transaction_read_only=off").must("CREATE USER full PASSWORD 'hunter2' SUPERUSER")
+	}
+	dsn := as("full", servers[0].DSN("postgres"))
+	refused(t, dsn, "only reads")
+	both := strings.Replace(dsn, servers[0].Addr(), servers[0].Addr()+","+servers[1].Addr(), 1)
+	shows(t, open(t, both), reader{connect(t, servers[1].DSN("postgres"))}, seal(1, 10))
+}
+
 // TestStrangeServers has other programs at the address.
 func TestStrangeServers(t *testing.T) {
 	t.Parallel()

@@ -53,9 +53,6 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
 		return err
 	}
 	defer func() {
-		if conn.Conn().IsClosed() { // the others may be as dead: a server that was started again
-			ses.pool.Reset()
-		}
 		conn.Release()
 		if isAltered(err) {
 			ses.ready.Store(false) // the next use looks at the tables
