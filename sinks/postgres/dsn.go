@@ -106,8 +106,8 @@ func withoutValues(err error, parameters url.Values) error {
 			return fmt.Errorf("the parameter %.40s: %s", name, why)
 		}
 	}
-	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return errors.New("a file that the parameters or the environment name cannot be read")
+	if strings.Contains(err.Error(), "failed to configure TLS") {
+		return errors.New("the parameters sslmode, sslrootcert, sslcert and sslkey, or PGSSL… in the environment, do not fit together, or a file is no certificate")
 	}
 	return errors.New("not a URL: is the port a number, and are special characters of user and password written as %40 for @, %2F for /? " + wantedDSN)
 }
@@ -122,7 +122,7 @@ func fill(config *pgxpool.Config, parameters url.Values) {
 		c.ConnectTimeout = connectTimeout
 	}
 	for name, value := range settings {
-		if _, set := c.RuntimeParams[name]; !set {
+		if _, set := c.RuntimeParams[name]; !set && !strings.Contains(c.RuntimeParams["options"], name) {
 			c.RuntimeParams[name] = value
 		}
 	}

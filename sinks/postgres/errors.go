@@ -26,6 +26,8 @@ const (
 	hintOthers    = "a table of that name is there that docgauge did not make: drop or rename it, or name another schema with ?search_path= in the DSN"
 )
 
+const undefinedTable = "42P01"
+
 // hints say what the commonest error codes of the server mean to the operator. The
 // server's message says the rest.
 var hints = map[string]string{
@@ -39,7 +41,7 @@ var hints = map[string]string{
 	"57014": "a statement was cancelled: if it takes longer than statement_timeout, set a longer one in the DSN",
 	"55P03": "another session holds a lock for longer than lock_timeout: see pg_locks and pg_stat_activity",
 	"42P07": hintOthers, "42710": hintOthers,
-	"42P01": "a table is gone that was there at the start: drop docgauge_migrations, then `docgauge load --sink postgres` makes and fills all of them",
+	undefinedTable: "a table is gone that was there at the start: drop docgauge_migrations, then `docgauge load --sink postgres` makes and fills all of them",
 	"42703": hintTable, "42804": hintTable, "42P10": hintTable, "42809": hintTable, "428C9": hintTable,
 	"22P03": hintTable, "23502": hintTable, "23505": hintTable, "23514": hintTable, "0A000": hintTable,
 }
@@ -69,6 +71,12 @@ func isBroken(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) ||
 		errors.Is(err, net.ErrClosed) || errors.Is(err, pgconn.ErrConnClosed)
+}
+
+// isAltered reports whether the server's answer means that a table is not as it was.
+func isAltered(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (hints[e.Code] == hintTable || e.Code == undefinedTable)
 }
 
 // errAltered is the error of a table that somebody has changed.
@@ -110,7 +118,7 @@ func ofConnect(err error) (said, hint string) {
 	said = lines[len(lines)-1]
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
-	_, unreachable := errors.AsType[*net.OpError](err)
+	network, isNetwork := errors.AsType[*net.OpError](err)
 	_, unresolved := errors.AsType[*net.DNSError](err)
 	switch {
 	case untrusted || unknown:
@@ -121,7 +129,7 @@ func ofConnect(err error) (said, hint string) {
 		return said, hintReadOnly
 	case errors.Is(err, context.DeadlineExceeded):
 		return said, "no answer in time: is it the address of a PostgreSQL server, and does a firewall let it pass"
-	case unreachable || unresolved:
+	case isNetwork && network.Op == "dial" || unresolved:
 		return said, "no server answers there: check host and port of the DSN, and whether the server runs"
 	}
 	return said, "what is there does not answer as PostgreSQL does: check host and port of the DSN"

@@ -30,11 +30,11 @@ func lengths(t *testing.T, dsn string) (up, down int64) {
 // made returns a database with the tables, and its readers.
 func made(t *testing.T, e *engines.Postgres) (dsn string, r reader) {
 	t.Helper()
-	dsn = e.DSN(database(t, e))
+	dsn = place(t, e)
 	if err := open(t, dsn).Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return dsn, reader{connect(t, dsn)}
+	return dsn, readerAt(t, dsn)
 }
 
 // TestCut cuts the connection at many points of a commit and lets nobody in again.
@@ -95,7 +95,7 @@ func cut(t *testing.T, dsn string, r reader, at limit, day int) (outcome string)
 // settled waits until no transaction is under way whose client is gone.
 func (r reader) settled() {
 	r.t.Helper()
-	r.until("SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'docgauge' AND state = 'active'")
+	r.until("SELECT count(*) = 0 FROM pg_stat_activity WHERE " + atPlace + " AND state = 'active'")
 }
 
 // until waits until a query answers true.
@@ -151,7 +151,7 @@ func TestStall(t *testing.T) {
 			if err := s.Replace(t.Context(), tc.w); err == nil || !strings.Contains(err.Error(), "stands still") {
 				t.Errorf("Replace = %v", err)
 			}
-			p.hangUp()
+			p.heal()
 		})
 	}
 }
@@ -166,7 +166,7 @@ func TestTerminated(t *testing.T) {
 				s := open(t, dsn)
 				shows(t, s, r, seal(1, 10))
 				terminate := func() {
-					r.must("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'docgauge'")
+					r.must("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE " + atPlace)
 				}
 				onStep(s, step.name, terminate)
 				shows(t, s, r, seal(2, cutRows))
@@ -194,7 +194,7 @@ func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	e := serverOf(t, debian)
 	lockTable := "LOCK TABLE docgauge_visitors IN SHARE MODE"
-	lockWindow := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, %d)", lockClass, lockOf(seal(1, 1).rev.Key))
+	const lockWindow = "SELECT pg_advisory_xact_lock(%d, %d)"
 	for name, tc := range map[string]struct{ parameter, lock, want string }{
 		"lock of a table":    {"&lock_timeout=50ms", lockTable, "lock_timeout: see pg_locks"},
 		"lock of a window":   {"&lock_timeout=50ms", lockWindow, "lock_timeout: see pg_locks"},
@@ -206,9 +206,14 @@ func TestTimeouts(t *testing.T) {
 			dsn, r := made(t, e)
 			s := open(t, dsn+tc.parameter)
 			shows(t, s, r, seal(1, 10))
+			lock := tc.lock
+			if lock == lockWindow {
+				at := layout{value[string](r.client, "SELECT current_schema()::text")}
+				lock = fmt.Sprintf(lock, lockClass, at.lockOf(seal(1, 1).rev.Key))
+			}
 			tx, err := r.Begin(t.Context())
 			if err == nil {
-				_, err = tx.Exec(t.Context(), tc.lock)
+				_, err = tx.Exec(t.Context(), lock)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -227,7 +232,7 @@ func TestTimeouts(t *testing.T) {
 		dsn, r := made(t, e)
 		s := open(t, dsn+"&idle_in_transaction_session_timeout=30ms")
 		onStep(s, "begun", func() {
-			r.until("SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'docgauge' AND state LIKE 'idle in%'")
+			r.until("SELECT count(*) = 0 FROM pg_stat_activity WHERE " + atPlace + " AND state LIKE 'idle in%'")
 		})
 		shows(t, s, r, seal(1, 10)) // by the second try
 	})
@@ -237,9 +242,10 @@ func TestTimeouts(t *testing.T) {
 // safe whatever the default of the database.
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	dsn, r := made(t, serverOf(t, debian))
-	r.must("ALTER ROLE postgres IN DATABASE " + value[string](r.client, "SELECT current_database()") + " SET synchronous_commit = off")
-	s := open(t, dsn+"&statement_timeout=7s")
+	dsn := database(t, serverOf(t, debian))
+	c := connect(t, dsn)
+	c.must("ALTER DATABASE " + value[string](c, "SELECT current_database()") + " SET synchronous_commit = off")
+	s := open(t, dsn+"&statement_timeout=7s&pool_max_conns=1&options=-c%20lock_timeout%3D3s")
 	ses, err := s.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +259,7 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"synchronous_commit": "on", "statement_timeout": "7s", "lock_timeout": "1min",
+		"synchronous_commit": "on", "statement_timeout": "7s", "lock_timeout": "3s",
 		"idle_in_transaction_session_timeout": "2min", "application_name": "docgauge", "transaction_isolation": "read committed",
 	} {
 		var got string

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"iter"
@@ -24,11 +25,15 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
+// testsAtOnce is how many tests run at the same time, on whatever machine: they
+// share servers, and wait for them most of the time.
+const testsAtOnce = "8"
+
 // shared are the servers that serve every test that stops none, by version. Each test
-// has databases of its own there.
+// has schemas of its own there.
 var shared struct {
 	dir     string
-	count   atomic.Int64 // of databases
+	count   atomic.Int64 // of schemas and databases
 	servers map[string]func() (*engines.Postgres, error)
 
 	sync.Mutex
@@ -44,6 +49,9 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "postgres-test-")
+	if err == nil {
+		err = flag.Set("test.parallel", testsAtOnce)
+	}
 	if err != nil {
 		panic(err)
 	}
@@ -93,18 +101,29 @@ func each(t *testing.T, f func(t *testing.T, e *engines.Postgres)) {
 	}
 }
 
-// database makes an empty database, dropped at the end.
-func database(t *testing.T, e *engines.Postgres, more ...string) string {
+// place makes an empty schema, and returns its DSN, whose connections have a name.
+func place(t *testing.T, e *engines.Postgres) (dsn string) {
 	t.Helper()
 	name := fmt.Sprintf("t%d", shared.count.Add(1))
-	admin := connect(t, e.DSN("postgres"))
-	admin.must("CREATE DATABASE " + name + " " + strings.Join(more, " "))
-	t.Cleanup(func() {
-		if _, err := admin.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
-			t.Log(err)
-		}
-	})
-	return name
+	connect(t, e.DSN("postgres")).must("CREATE SCHEMA " + name)
+	return e.DSN("postgres") + "&search_path=" + name + "&application_name=" + name
+}
+
+// atPlace selects the connections of sinks to the place of a reader, in pg_stat_activity.
+const atPlace = "'r' || application_name = current_setting('application_name')"
+
+// readerAt reads at a place, by connections that [atPlace] does not select.
+func readerAt(t *testing.T, dsn string) reader {
+	t.Helper()
+	return reader{connect(t, strings.Replace(dsn, "application_name=", "application_name=r", 1))}
+}
+
+// database makes an empty database, and returns its DSN.
+func database(t *testing.T, e *engines.Postgres, more ...string) (dsn string) {
+	t.Helper()
+	name := fmt.Sprintf("t%d", shared.count.Add(1))
+	connect(t, e.DSN("postgres")).must("CREATE DATABASE " + name + " " + strings.Join(more, " "))
+	return e.DSN(name)
 }
 
 // client is the connection of a reader, or of an administrator.
@@ -138,11 +157,11 @@ func value[T any](c client, sql string) (v T) {
 	return v
 }
 
-// newSink returns a sink on an empty database, and a reader of its tables.
+// newSink returns a sink on an empty schema, and a reader of its tables.
 func newSink(t *testing.T, e *engines.Postgres) (*Sink, reader) {
 	t.Helper()
-	dsn := e.DSN(database(t, e))
-	return open(t, dsn), reader{connect(t, dsn)}
+	dsn := place(t, e)
+	return open(t, dsn), readerAt(t, dsn)
 }
 
 func open(t testing.TB, dsn string) *Sink {

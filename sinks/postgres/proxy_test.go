@@ -75,13 +75,6 @@ func (p *proxy) heal() {
 	p.limit, p.failed = never, false
 }
 
-// standStill lets nothing down any more.
-func (p *proxy) standStill() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.limit.down = p.down + 1
-}
-
 func (p *proxy) stalls() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -41,7 +41,7 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 
 // commit replaces a window in one transaction. A connection that is released before its
 // end is closed, which gives the transaction up.
-func (s *Sink) commit(ctx context.Context, w sinks.Sealed) error {
+func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
 	ses, err := s.open(ctx)
 	if err != nil {
 		return err
@@ -53,10 +53,10 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) error {
 		return err
 	}
 	defer func() {
-		if conn.Conn().IsClosed() { // the others may be as dead: a server that was started again
-			ses.pool.Reset()
-		}
 		conn.Release()
+		if isAltered(err) {
+			ses.ready.Store(false) // the next use looks at the tables
+		}
 	}()
 	rev := w.Revision()
 
@@ -97,7 +97,7 @@ func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics
 	key := keyValues(rev.Key)
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 	b.Queue("SELECT pg_advisory_xact_lock($1, $2), CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END",
-		lockClass, lockOf(rev.Key))
+		lockClass, ses.lockOf(rev.Key))
 	b.Queue(fmt.Sprintf("DELETE FROM %s WHERE (%s) = ($1, $2, $3::date, $4::date)", ses.in(visitorsTable), keyColumns), key...)
 	b.Queue(ses.upsert(), append(key, rev.Totals.Human, rev.Totals.AI, rev.Totals.Total, rev.Rows,
 		rev.Number, rev.Settled, rev.Verified, rev.ExportedAt)...)
@@ -123,9 +123,9 @@ func keyValues(k analytics.Key) []any {
 }
 
 // lockOf is the advisory lock of a window. Two that have the same wait in vain, no more.
-func lockOf(k analytics.Key) int32 {
+func (l layout) lockOf(k analytics.Key) int32 {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(k.String()))
+	_, _ = h.Write([]byte(l.in(totalsTable) + k.String()))
 	return int32(h.Sum32() | 1) // 0 is that of migrations
 }
 

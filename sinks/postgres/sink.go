@@ -24,6 +24,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -95,7 +96,7 @@ type session struct {
 	// patience is how long one transaction may take, 0 means forever; committing is how
 	// long its COMMIT may.
 	patience, committing time.Duration
-	ready                bool
+	ready                atomic.Bool
 }
 
 // open returns the session, for writing: it makes the tables, or brings them up to date.
@@ -119,13 +120,13 @@ func (s *Sink) prepared(ctx context.Context, writing bool) (*session, error) {
 		}
 		s.session = &session{pool: pool, committing: committing}
 	}
-	if s.session.ready {
+	if s.session.ready.Load() {
 		return s.session, nil
 	}
 	if err := s.prepare(ctx, s.session, writing); err != nil {
 		return nil, err
 	}
-	s.session.ready = true
+	s.session.ready.Store(true)
 	return s.session, nil
 }
 

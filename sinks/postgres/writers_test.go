@@ -99,8 +99,8 @@ func (r reader) bothAtOnce() error {
 // TestTwoWriters lets two sinks write one window: the later Replace is shown.
 func TestTwoWriters(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
-		dsn := e.DSN(database(t, e))
-		writers, r := []*Sink{open(t, dsn), open(t, dsn)}, reader{connect(t, dsn)}
+		dsn := place(t, e)
+		writers, r := []*Sink{open(t, dsn), open(t, dsn)}, readerAt(t, dsn)
 		for i := range int32(4) {
 			shows(t, writers[i%2], r, seal(i+1, int64(100+i)))
 		}
@@ -124,7 +124,7 @@ func TestTwoWriters(t *testing.T) {
 // TestMigrationsAtOnce has eight processes come to an empty database.
 func TestMigrationsAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
-		dsn := e.DSN(database(t, e))
+		dsn := place(t, e)
 		var wait sync.WaitGroup
 		for range 8 {
 			wait.Go(func() {
@@ -134,7 +134,7 @@ func TestMigrationsAtOnce(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		r := reader{connect(t, dsn)}
+		r := readerAt(t, dsn)
 		if n := value[int](r.client, "SELECT count(*) FROM docgauge_migrations"); n != 1 || r.shown(seal(2, 0).rev.Key) != 2 {
 			t.Errorf("%d migrations, readers see revision %d", n, r.shown(seal(2, 0).rev.Key))
 		}

@@ -43,6 +43,8 @@ var answers = map[string]func(history) table{
 	"restated":       restated,
 	"since":          since,
 	"sums":           sums,
+	"ai-by-month":    aiByMonth,
+	"page-history":   pageHistory,
 }
 
 // site returns the shown windows of the first project with granularity g (empty:
@@ -81,6 +83,28 @@ func share(h history) table {
 	for _, w := range h.site("", 0) {
 		if w.Granularity.RollingDays() == 0 && w.To > analytics.NewDate(2026, 10, 30) {
 			t.add(w.Granularity, w.From, percent(w.Totals.Human, w.Totals.Total), percent(w.Totals.AI, w.Totals.Total))
+		}
+	}
+	return t
+}
+
+func aiByMonth(h history) table {
+	t := table{Columns: []string{"project", "month", "ai", "total", "ai_percent"}}
+	for _, w := range h.shown() {
+		if w.Granularity == analytics.Month {
+			t.add(w.Project, w.From.String()[:7], w.Totals.AI, w.Totals.Total, percent(w.Totals.AI, w.Totals.Total))
+		}
+	}
+	return t
+}
+
+func pageHistory(h history) table {
+	t := table{Columns: []string{"window_start", "human", "ai", "total"}}
+	for _, w := range h.site(analytics.Day, lastWeek) {
+		for _, r := range w.rows {
+			if r.Path == "/docs/quickstart" {
+				t.add(w.From, r.Human, r.AI, r.Total)
+			}
 		}
 	}
 	return t

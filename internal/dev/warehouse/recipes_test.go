@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	repository = "../../.."
-	page       = repository + "/docs/warehouse.md"
+	repository   = "../../.."
+	page         = repository + "/docs/warehouse.md"
+	postgresPage = repository + "/docs/postgres.md"
 )
 
 // block is a fenced block of the page. Its info string says what it is:
@@ -41,7 +42,9 @@ func (b block) code() bool { return b.language != "text" }
 
 var fence = regexp.MustCompile("(?ms)^```([^\n`]+)\n(.*?)^```$")
 
-func blocks(t *testing.T) (all []block) {
+func blocks(t *testing.T) []block { return blocksOf(t, page) }
+
+func blocksOf(t *testing.T, page string) (all []block) {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -107,7 +110,7 @@ func statements(sql string) (all []string) {
 var (
 	runs = []string{
 		"duckdb", "duckdb-files", "duckdb-delta", "clickhouse", "clickhouse-tables", "clickhouse-26", "clickhouse-file", "clickhouse-s3",
-		"clickhouse-delta", "clickhouse-delta-s3", "pyarrow", "pyarrow-s3", "pyarrow-delta", "pyarrow-delta-s3", "spark", "spark-job",
+		"clickhouse-delta", "clickhouse-delta-s3", "postgres", "pyarrow", "pyarrow-s3", "pyarrow-delta", "pyarrow-delta-s3", "spark", "spark-job",
 	}
 	marks = []string{"setup", "wrong", "checksum", "not-run"}
 	// readOnly are the engines that no test runs.
@@ -120,12 +123,14 @@ var fewer = map[string]string{
 	"restated":       "clickhouse-tables",
 	"sums":           "duckdb clickhouse spark",
 	"since":          "spark pyarrow-delta",
+	"ai-by-month":    "postgres",
+	"page-history":   "postgres",
 }
 
 // TestPage: every block of the page is run, is an answer, or is marked as neither.
 func TestPage(t *testing.T) {
 	have := map[string]bool{}
-	for _, b := range blocks(t) {
+	for _, b := range slices.Concat(blocks(t), ofRecipes(blocksOf(t, postgresPage))) {
 		for _, problem := range b.problems() {
 			t.Errorf("%s: block %q %s %s: %s", page, b.body[:min(40, len(b.body))], b.words, b.name+b.result, problem)
 		}
@@ -146,6 +151,12 @@ func TestPage(t *testing.T) {
 			}
 		}
 	}
+}
+
+// ofRecipes returns the blocks that are recipes or results. The others are run by tests
+// of the sink.
+func ofRecipes(all []block) []block {
+	return slices.DeleteFunc(all, func(b block) bool { return b.name+b.result == "" })
 }
 
 func (b block) problems() (all []string) {

@@ -11,11 +11,17 @@ import (
 	"text/tabwriter"
 )
 
-var update = flag.Bool("update", false, "write the results into docs/warehouse.md")
+var update = flag.Bool("update", false, "write the results into docs/warehouse.md and docs/postgres.md")
 
-// TestResults compares the results that the page shows with the true answers.
+// TestResults compares the results that the pages show with the true answers.
 func TestResults(t *testing.T) {
-	h := exported(t)
+	for _, page := range []string{page, postgresPage} {
+		resultsOf(t, exported(t), page)
+	}
+}
+
+func resultsOf(t *testing.T, h history, page string) {
+	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

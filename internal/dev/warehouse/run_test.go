@@ -23,7 +23,7 @@ func check(t *testing.T, h history, b block, got table) {
 }
 
 // alike writes the values of got in the style of want: engines print booleans as
-// 1 or true, and 24.0 as 24.
+// 1, t or true, and 24.0 as 24.
 func alike(want, got table) table {
 	out := table{Columns: got.Columns}
 	for i, row := range got.Rows {
@@ -40,7 +40,7 @@ func alike(want, got table) table {
 
 func like(want, got string) string {
 	switch {
-	case want == "true" && got == "1", want == "false" && got == "0":
+	case want == "true" && (got == "1" || got == "t"), want == "false" && (got == "0" || got == "f"):
 		return want
 	case strings.Contains(want, "."):
 		if f, err := strconv.ParseFloat(got, 64); err == nil {

@@ -1,0 +1,321 @@
+package postgres
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/sinks/sinktest"
+)
+
+const secret = "hunter2"
+
+func TestWrongDSN(t *testing.T) {
+	for dsn, want := range map[string]string{
+		"":                                                         "want postgres://",
+		"host=h user=u password=hunter2":                           "want postgres://",
+		"mysql://u:hunter2@h/db":                                   "want postgres://",
+		" postgres://h/db":                                         "want postgres://",
+		"postgres://":                                              "a host is missing",
+		"postgres:///db":                                           "a host is missing",
+		"postgres://u:hunter2@/db":                                 "a host is missing",
+		"postgres://u:hunter2@:5432/db":                            "a host is missing",
+		"postgres://,h/db":                                         "a host is missing",
+		"postgres://u:hunter2@h":                                   "the database, which follows",
+		"postgres://u:hunter2@h/":                                  "the database, which follows",
+		"postgres://h/a%2Fhunter2":                                 "the database, which follows",
+		"postgres://h/hunter2%40":                                  "the database, which follows",
+		"postgres://[::1/db":                                       "not a URL",
+		"postgres://u:hunter2@h:port/db":                           "is the port a number",
+		"postgres://u:hunter2/db":                                  "is the port a number",
+		"postgres://u:hunter2%@h/db":                               "not a URL",
+		"postgres://u:1hunter2/2@h:5432/db":                        "%2F for /",
+		"postgres://u:1?hunter2@h:5432/db":                         "%3F for ?",
+		"postgres://u:1#hunter2@h:5432/db":                         "%23 for #",
+		"postgres://u:1@hunter2@h:5432/db":                         "%40 for @",
+		"postgres://h/db?password=#hunter2":                        "%23 for #",
+		"postgres://h/db?x;password=hunter2":                       "the parameters after ?",
+		"postgres://h/db?password=%hunter2":                        "the parameters after ?",
+		"postgres://h/db?sslmode=hunter2":                          "the parameter sslmode: wrong value",
+		"postgres://h/db?connect_timeout=hunter2":                  "the parameter connect_timeout: wrong value",
+		"postgres://h/db?pool_max_conns=hunter2":                   "the parameter pool_max_conns: wrong value",
+		"postgres://h/db?target_session_attrs=hunter2":             "the parameter target_session_attrs: wrong value",
+		"postgres://h/db?sslmode=verify-full&sslrootcert=/hunter2": "the parameter sslrootcert: no such file",
+	} {
+		_, err := New(Config{DSN: dsn, Now: time.Now})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "PostgreSQL DSN: ") {
+			t.Errorf("%q: %v, want %q", dsn, err, want)
+		} else if strings.Contains(err.Error(), secret) {
+			t.Errorf("%q: %v shows the password", dsn, err)
+		}
+	}
+}
+
+func TestDSNForms(t *testing.T) {
+	for dsn, want := range map[string]string{
+		"postgres://h/db":                                     "h:5432/db",
+		"postgresql://u:p%40%2F@h:6543/db":                    "h:6543/db",
+		"postgres://u:hunter2@h,i:6543/db":                    "h:5432,i:6543/db",
+		"postgres://[::1]:5432/my-db":                         "[::1]:5432/my-db",
+		"postgres://h/db?password=hunter2&search_path=docs":   "h:5432/db (search_path docs)",
+		"postgres:///db?host=/run/postgresql&user=u":          "/run/postgresql/.s.PGSQL.5432/db",
+		"postgres://u:hunter2@h/db?sslmode=require":           "h:5432/db",
+		"postgres://u:hunter2@h:5432/db?statement_timeout=1h": "h:5432/db",
+	} {
+		s, err := New(Config{DSN: dsn, Now: time.Now})
+		if err != nil || s.Location() != want {
+			t.Errorf("%q: %v, %v; want %s", dsn, s, err, want)
+		}
+	}
+}
+
+// TestNoSecretInErrors writes passwords of all characters into DSNs as people do: raw,
+// at each place that takes one, and beside other mistakes.
+func TestNoSecretInErrors(t *testing.T) {
+	word := rapid.StringMatching(`[a-z]{6}[0-9]{3}`)
+	special := rapid.StringMatching("[-@/?#:%&=;,. \\[\\]`'\"\\\\]{0,2}")
+	forms := rapid.SampledFrom([]string{
+		"S://u:P@h:5432/db", "S://u:P@h/db?Q", "S://h/db?password=P", "S://h/db?Q&password=P", "S://u:P@/db", "S://u:P@h:port/db",
+		"S://u:P@h/d b", "u:P@h/db", "S:u:P@h", "S://u:P", "S://P@h/db?Q", "host=h password=P", "S://h/db?sslpassword=P&Q",
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.SliceOfN(word, 1, 3).Draw(t, "words")
+		password := ""
+		for _, w := range words {
+			password += special.Draw(t, "special") + w
+		}
+		dsn := strings.NewReplacer(
+			"S", rapid.SampledFrom([]string{"postgres", "postgresql", "mysql"}).Draw(t, "scheme"),
+			"P", password+special.Draw(t, "special"),
+			"Q", rapid.SampledFrom([]string{"sslmode=x", "connect_timeout=x", "%", "pool_max_conns=x", "sslrootcert=/x"}).Draw(t, "parameter"),
+		).Replace(forms.Draw(t, "form"))
+		s, err := New(Config{DSN: dsn, Now: time.Now})
+		shown := ""
+		if err != nil {
+			shown = err.Error()
+		} else if strings.Contains(dsn, "@h") {
+			shown = s.Location()
+		}
+		for _, w := range words {
+			if strings.Contains(shown, w) {
+				t.Fatalf("%q shows %q: %s", dsn, w, shown)
+			}
+		}
+	})
+}
+
+// refused expects Check and Replace to fail at once, both naming the place and each of
+// the words, and no secret.
+func refused(t *testing.T, dsn string, words ...string) {
+	t.Helper()
+	s := open(t, dsn)
+	w := sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 0), 9), sinktest.Pages(3))
+	for call, err := range map[string]error{"Check": s.Check(t.Context()), "Replace": s.Replace(t.Context(), w)} {
+		if err == nil {
+			t.Errorf("%s = nil", call)
+			continue
+		}
+		for _, word := range append(words, s.Location()) {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s = %q, want %q in it", call, err, word)
+			}
+		}
+		if strings.Contains(err.Error(), secret) || len(err.Error()) > 700 || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s = %q: not one line, or with the password", call, err)
+		}
+	}
+}
+
+// as is a DSN of another user, with the password hunter2.
+func as(user, dsn string) string {
+	_, rest, _ := strings.Cut(dsn, "@")
+	return "postgres://" + user + ":" + secret + "@" + rest
+}
+
+// documentedGrants are the statements of the documentation.
+func documentedGrants(t *testing.T) (grants []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/postgres.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, part, _ := strings.Cut(string(text), "<!-- grants to export -->")
+	part, _, _ = strings.Cut(part, "<!-- end -->")
+	for _, m := range regexp.MustCompile(`(?m)^(GRANT .*);$`).FindAllStringSubmatch(part, -1) {
+		grants = append(grants, m[1])
+	}
+	if len(grants) < 3 {
+		t.Fatalf("the documentation names %q", grants)
+	}
+	return grants
+}
+
+// TestGrants runs an export as a user that has only the rights which docs/postgres.md
+// names, on a database whose tables are made already; each of them is needed.
+func TestGrants(t *testing.T) {
+	each(t, func(t *testing.T, e *engines.Postgres) {
+		dsn := database(t, e)
+		if err := open(t, dsn).Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r := reader{connect(t, dsn)}
+		r.must("DO $$ BEGIN CREATE USER docgauge PASSWORD 'hunter2'; EXCEPTION WHEN duplicate_object THEN END $$")
+		grants := documentedGrants(t)
+		for _, grant := range grants {
+			r.must(grant)
+		}
+		s := open(t, as("docgauge", dsn))
+		if err := s.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		shows(t, s, r, seal(1, 30))
+		shows(t, s, r, seal(2, 10))
+		if _, fault := inspected(t, s, seal(1, 0).rev.Key); fault != nil {
+			t.Error(fault)
+		}
+		for _, grant := range grants {
+			if strings.Contains(grant, "SCHEMA") {
+				continue // everybody may use the schema public
+			}
+			r.must(strings.NewReplacer("GRANT", "REVOKE", " TO ", " FROM ").Replace(grant))
+			refused(t, as("docgauge", dsn), "lacks a right: docs/postgres.md", "42501")
+			r.must(grant)
+		}
+	})
+}
+
+func TestRights(t *testing.T) {
+	t.Parallel()
+	e := engines.RunPostgres(t, debian)
+	dsn := e.DSN("postgres")
+	if err := open(t, dsn).Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := reader{connect(t, dsn)}
+	r.must("CREATE USER reader PASSWORD 'hunter2'; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+	r.must("CREATE USER limited PASSWORD 'hunter2' CONNECTION LIMIT 0; CREATE USER full PASSWORD 'hunter2' SUPERUSER")
+	r.must("CREATE SCHEMA bare; CREATE SCHEMA usable; GRANT USAGE ON SCHEMA usable TO reader")
+	latin := database(t, e, "ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0")
+	only := database(t, e)
+	r.must("ALTER DATABASE " + value[string](connect(t, only), "SELECT current_database()") + " SET default_transaction_read_only = on")
+	for name, tc := range map[string]struct {
+		dsn   string
+		words []string
+	}{
+		"wrong password":    {strings.Replace(as("full", dsn), secret, secret+"x", 1), []string{"refuses user or password", "28P01"}},
+		"unknown user":      {as("nobody", dsn), []string{"refuses user or password", "28P01"}},
+		"missing database":  {e.DSN("none"), []string{"CREATE DATABASE", "3D000"}},
+		"may only read":     {as("reader", dsn), []string{"lacks a right", "42501"}},
+		"may not create":    {as("reader", dsn+"&search_path=usable"), []string{"lacks a right", "docgauge check", "permission denied for schema usable"}},
+		"no schema":         {as("reader", dsn+"&search_path=bare"), []string{"no schema of search_path", "GRANT USAGE"}},
+		"no such schema":    {dsn + "&search_path=nowhere", []string{"no schema of search_path"}},
+		"no connection":     {as("limited", dsn), []string{"no connection left", "53300"}},
+		"other encoding":    {latin, []string{"encoding LATIN1", "ENCODING 'UTF8'"}},
+		"read-only":         {only, []string{"only reads", "default_transaction_read_only"}},
+		"read-only, asked":  {only + "&target_session_attrs=any", []string{"only reads", "25006"}},
+		"unknown parameter": {dsn + "&no_such_setting=1s", []string{"does not know a parameter", "no_such_setting"}},
+		"wrong setting":     {dsn + "&statement_timeout=soon", []string{"does not know a parameter", "22023"}},
+		"no server":         {"postgres://u:hunter2@127.0.0.1:1/db", []string{"no server answers there"}},
+		"no such host":      {"postgres://u:hunter2@no-such-host.invalid/db", []string{"no server answers there"}},
+	} {
+		t.Run(name, func(t *testing.T) { refused(t, tc.dsn, tc.words...) })
+	}
+	t.Run("schema", func(t *testing.T) {
+		r.must(`CREATE SCHEMA "My ""docs"`)
+		s := open(t, dsn+"&search_path="+`%22My%20%22%22docs%22`)
+		if err := s.Replace(t.Context(), seal(7, 5)); err != nil {
+			t.Fatal(err)
+		}
+		if n := value[int](r.client, `SELECT count(*) FROM "My ""docs".docgauge_visitors`); n != 5 {
+			t.Errorf("%d rows", n)
+		}
+		if got := r.shown(seal(7, 5).rev.Key); got != 0 {
+			t.Errorf("the other schema shows revision %d", got)
+		}
+	})
+}
+
+// TestPrimary has a DSN that names a server which only reads, and then one that writes.
+func TestPrimary(t *testing.T) {
+	t.Parallel()
+	servers := []*engines.Postgres{engines.RunPostgres(t, debian, "default_transaction_read_only = on"), engines.RunPostgres(t, debian)}
+	for _, e := range servers {
+		connect(t, e.DSN("postgres")+"&default_transaction_read_only=off").must("CREATE USER full PASSWORD 'hunter2' SUPERUSER")
+	}
+	dsn := as("full", servers[0].DSN("postgres"))
+	refused(t, dsn, "only reads")
+	both := strings.Replace(dsn, servers[0].Addr(), servers[0].Addr()+","+servers[1].Addr(), 1)
+	shows(t, open(t, both), reader{connect(t, servers[1].DSN("postgres"))}, seal(1, 10))
+}
+
+// TestStrangeServers has other programs at the address.
+func TestStrangeServers(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	for name, tc := range map[string]struct{ at, want string }{
+		"web server":   {web.Listener.Addr().String(), "no answer in time"},
+		"hangs up":     {listen(t, func(c net.Conn) { _ = c.Close() }), "does not answer as PostgreSQL"},
+		"babbles":      {listen(t, func(c net.Conn) { _, _ = c.Write([]byte("220 mail.example.org ESMTP\r\n")); _ = c.Close() }), "PostgreSQL"},
+		"says nothing": {listen(t, func(net.Conn) {}), "no answer in time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refused(t, "postgres://u:hunter2@"+tc.at+"/db?sslmode=disable&connect_timeout=2", tc.want)
+		})
+	}
+}
+
+// listen serves connections, each kept open until the test ends.
+func listen(t *testing.T, serve func(net.Conn)) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	var all []net.Conn
+	go func() {
+		defer close(ended)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all = append(all, c)
+			serve(c)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-ended
+		for _, c := range all {
+			_ = c.Close()
+		}
+	})
+	return l.Addr().String()
+}
+
+func TestServerCheck(t *testing.T) {
+	for is, want := range map[server]string{
+		{version: 90624, encoding: "UTF8", schema: "s"}:       "version 9.624: too old",
+		{version: 120020, encoding: "UTF8", schema: "s"}:      "version 12.20: too old, want 13",
+		{version: 130000, encoding: "SQL_ASCII", schema: "s"}: "encoding SQL_ASCII",
+		{version: 130000, encoding: "UTF8"}:                   "no schema",
+		{version: 130000, encoding: "UTF8", schema: "s"}:      "",
+		{version: 190001, encoding: "UTF8", schema: "s"}:      "",
+	} {
+		err := is.check()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", is, err, want)
+		}
+	}
+}
