@@ -25,7 +25,7 @@ class DuckDB:
     def __init__(self):
         import duckdb
 
-        self.db = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+        self.db = duckdb.connect(config={"allow_unsigned_extensions": "true", "enable_progress_bar": "false"})
         (extension,) = glob.glob(sys.prefix + "/lib/python*/site-packages/duckdb_ext/extensions/*/*/delta.duckdb_extension")
         self.db.load_extension(extension)
 
