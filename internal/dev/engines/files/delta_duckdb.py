@@ -14,9 +14,10 @@ def text(value):
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-given, db = json.load(sys.stdin), duckdb.connect(config={"allow_unsigned_extensions": "true", "enable_progress_bar": "false"})
+given, db = json.load(sys.stdin), duckdb.connect(config={"allow_unsigned_extensions": "true"})
 (extension,) = glob.glob(sys.prefix + "/lib/python*/site-packages/duckdb_ext/extensions/*/*/delta.duckdb_extension")
 db.load_extension(extension)
+db.execute("SET enable_progress_bar = false")
 for table in given.get("tables") or []:
     version = "" if table["version"] is None else f", VERSION {table['version']}"
     db.execute(f"ATTACH '{table['path']}' AS delta_{table['name']} (TYPE delta{version})")
