@@ -123,8 +123,8 @@ func decodeEntry(in io.Reader) ([]action, error) {
 		case err != nil:
 			return nil, fmt.Errorf("action %d: %w", n, err)
 		}
-		if a.Add != nil && a.Add.Path == "" || a.Remove != nil && a.Remove.Path == "" {
-			return nil, fmt.Errorf("action %d: a file without a path", n)
+		if a.Add != nil && a.Add.Path == "" || a.Remove != nil && a.Remove.Path == "" || a.MetaData != nil && a.MetaData.ID == "" {
+			return nil, fmt.Errorf("action %d: a file without a path, or a table without an id", n)
 		}
 		if a != (action{}) {
 			actions = append(actions, a)
@@ -170,7 +170,7 @@ func newMetaData(c Config, now int64) *metaData {
 
 // check returns why this program must not write to a table like this; none if it may.
 func (p *protocol) check() error {
-	if p.MinReaderVersion <= readerVersion && p.MinWriterVersion <= writerVersion {
+	if p.MinReaderVersion == readerVersion && p.MinWriterVersion >= 1 && p.MinWriterVersion <= writerVersion {
 		return nil
 	}
 	return fmt.Errorf("%w: reader version %d and writer version %d, features %q, of which this program knows %d and %d: "+

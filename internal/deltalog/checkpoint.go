@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"os"
@@ -134,10 +135,11 @@ func (t *Table) publish(ctx context.Context, base string, write func(*os.File) e
 	return t.cfg.Files.Publish(ctx, f.Name(), t.name(base))
 }
 
-// encodeCheckpoint writes a checkpoint to f and returns the number of actions.
-func encodeCheckpoint(f *os.File, actions iter.Seq[action]) (n int64, err error) {
+// encodeCheckpoint writes a checkpoint and returns the number of actions.
+func encodeCheckpoint(out io.Writer, actions iter.Seq[action]) (n int64, err error) {
 	defer caught(&err)
-	w, err := file.NewParquetWriterWithError(unclosed{f}, checkpointSchema(), file.WithWriterProps(parquet.NewWriterProperties(
+	// The Parquet library would close a file, which is still to be flushed.
+	w, err := file.NewParquetWriterWithError(struct{ io.Writer }{out}, checkpointSchema(), file.WithWriterProps(parquet.NewWriterProperties(
 		parquet.WithCompression(compress.Codecs.Zstd),
 		parquet.WithCompressionLevel(zstdLevel),
 		parquet.WithDataPageVersion(parquet.DataPageV1),
@@ -170,11 +172,6 @@ func encodeCheckpoint(f *os.File, actions iter.Seq[action]) (n int64, err error)
 	}
 	return n, w.Close()
 }
-
-// unclosed keeps the Parquet library from closing the file, which is still to be flushed.
-type unclosed struct{ f *os.File }
-
-func (u unclosed) Write(p []byte) (int, error) { return u.f.Write(p) }
 
 // row returns the kind of an action in a checkpoint, and its fields by their names.
 func (a action) row() (kind string, values map[string]any) {

@@ -174,7 +174,7 @@ func one[T any](values []T) (v T) {
 
 func (c *columns) list(field string) func() []string {
 	all := open(c, field, 0, 1, parquet.ByteArray.String)
-	return func() []string { return append([]string{}, all()...) }
+	return func() []string { return append([]string(nil), all()...) }
 }
 
 func (c *columns) texts(field string) func() map[string]string {

@@ -1,6 +1,7 @@
 package deltalog_test
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/deltalog"
 	"github.com/docgauge/docgauge/internal/deltalog/memfiles"
@@ -24,7 +27,7 @@ var (
 		{Name: "revision", Type: "integer"}, {Name: "settled", Type: "boolean"}, {Name: "verified", Type: "boolean"},
 		{Name: "exported_at", Type: "timestamp", Nullable: true},
 	}
-	start = time.UnixMilli(1793491200123).UTC()
+	start = time.Now().UTC().Truncate(time.Millisecond) // other programs go by the real time
 )
 
 func config(files deltalog.Files) deltalog.Config {
@@ -137,5 +140,25 @@ func take(t testing.TB, files *memfiles.Files, dir string) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares text with a file of testdata, or with -update writes it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-update writes it): %s", path, diff)
 	}
 }

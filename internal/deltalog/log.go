@@ -88,7 +88,7 @@ func (t *Table) refresh(ctx context.Context) error {
 		return err
 	}
 	t.snap = s
-	if former != nil && (s.version < former.version || s.ID() != former.ID()) {
+	if former != nil && former.version >= 0 && (s.version < former.version || s.ID() != former.ID()) {
 		return fmt.Errorf("%s: %w: version %d is gone, the newest is now %d: try again if the directory was emptied or replaced on purpose",
 			t.describe(), ErrGone, former.version, s.version)
 	}

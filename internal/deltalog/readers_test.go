@@ -163,3 +163,69 @@ func TestReaders(t *testing.T) {
 		})
 	}
 }
+
+// TestForeignCheckpoint: a checkpoint of deltalake says the same to us as our own.
+func TestForeignCheckpoint(t *testing.T) {
+	files, table := makeTable(t)
+	want := read(t, table)
+	dir := t.TempDir()
+	dump(t, files, dir)
+	script(t, dir, "checkpoint")
+	theirs := newFiles(t)
+	take(t, theirs, dir)
+	for v := range windows + 9 {
+		theirs.Put(entryName(v), nil)
+		theirs.Put(checkpointName(v), nil)
+	}
+	got := open(t, theirs)
+	if d := cmp.Diff(want, read(t, got)); d != "" {
+		t.Error(d)
+	}
+	// And ours, made of theirs, again to deltalake.
+	for i := range 100 {
+		commit(t, got, []string{fmt.Sprint("f", i)}, nil)
+	}
+	theirs.Put(checkpointName(windows+9), nil)
+	if d := cmp.Diff(read(t, got), read(t, open(t, theirs))); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestForeignWriter: deltalake appends, deletes rows and compacts; we see its files, can
+// commit after it, and it reads the result.
+func TestForeignWriter(t *testing.T) {
+	files, _ := makeTable(t)
+	dir := t.TempDir()
+	dump(t, files, dir)
+	theirs := script(t, dir, "write")
+	after := newFiles(t)
+	take(t, after, dir)
+	table := open(t, after)
+	got := read(t, table)
+	if got.Version != theirs.Version || got.Version < windows+10 {
+		t.Errorf("version %d, deltalake is at %d", got.Version, theirs.Version)
+	}
+	removes, foreign := got.paths(), 0
+	for _, a := range got.Files {
+		if a.Tags["docgauge.window_start"] == "" {
+			foreign++
+		}
+	}
+	if foreign == 0 {
+		t.Error("no file of deltalake")
+	}
+	add := window(t, after, 49, 3, 50)
+	version, err := table.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) {
+		return []deltalog.Add{add}, removes, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dump(t, after, dir)
+	for _, engine := range []string{"deltalake", "duckdb"} {
+		r := script(t, dir, engine)
+		if r.Version != version || r.Rows != 50 || len(r.Files) != 1 {
+			t.Errorf("%s reads %+v", engine, r)
+		}
+	}
+}

@@ -86,7 +86,7 @@ func (d *directory) Prepare(context.Context) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("directory %s: its parent does not exist: create that or name another directory: %w", d.root, err)
 		}
-		if err == nil {
+		if err == nil || errors.Is(err, fs.ErrExist) { // another process has made it since
 			err = durable.SyncDir(filepath.Dir(d.root))
 		}
 	}

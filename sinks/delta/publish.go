@@ -18,8 +18,8 @@ import (
 // for one that an entry will name.
 const freshAge = time.Hour
 
-// publish puts the data files of w into the tables' directories, durably, and fills in
-// the actions that add them.
+// publish puts the data files of w that c lacks into the tables' directories, durably,
+// and fills in the actions that add them.
 func (s *Sink) publish(ctx context.Context, c *change, w sinks.Sealed) error {
 	visitors, totals := s.store.StagingFile(), s.store.StagingFile()
 	defer os.Remove(visitors) // a published one is no longer there, or not needed
@@ -28,27 +28,25 @@ func (s *Sink) publish(ctx context.Context, c *change, w sinks.Sealed) error {
 	if s.cfg.Published != nil {
 		there, totalsThere = s.cfg.Published(c.rev)
 	}
-	if !c.rev.TotalsOnly() && !s.link(there, visitors, c.rev, true) {
+	needVisitors := c.visitors == nil && !c.rev.TotalsOnly()
+	if needVisitors && !s.link(there, visitors, c.rev, true) {
 		err := filestore.Stage(ctx, visitors, w.Open, func(r io.ReaderAt, size int64) error { return archive.Holds(r, size, c.rev) })
 		if err != nil {
 			return fmt.Errorf("copy of the sealed window: %w", err)
 		}
 	}
-	if !s.link(totalsThere, totals, c.rev, false) {
+	if c.totals == nil && !s.link(totalsThere, totals, c.rev, false) {
 		if err := archive.WriteTotals(totals, c.rev); err != nil {
 			return err
 		}
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	err := context.Cause(ctx)
+	if err == nil && needVisitors {
+		c.visitors, err = s.add(ctx, s.visitors, visitors, c.rev)
 	}
-	var err error
-	if !c.rev.TotalsOnly() {
-		if c.visitors, err = s.add(ctx, s.visitors, visitors, c.rev); err != nil {
-			return err
-		}
+	if err == nil && c.totals == nil {
+		c.totals, err = s.add(ctx, s.totals, totals, c.rev)
 	}
-	c.totals, err = s.add(ctx, s.totals, totals, c.rev)
 	return err
 }
 

@@ -44,6 +44,7 @@ package delta
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -84,6 +85,10 @@ type Sink struct {
 	group durable.Group[*change]
 	// readable: both tables were seen to take a window, and no commit has failed since.
 	readable atomic.Bool
+
+	mu sync.Mutex
+	// unfinished are the changes whose last try failed.
+	unfinished map[analytics.Key]*change
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -100,7 +105,7 @@ func New(c Config) (*Sink, error) {
 
 func newSink(c Config, store filestore.Store) *Sink {
 	return &Sink{
-		cfg: c, store: store,
+		cfg: c, store: store, unfinished: map[analytics.Key]*change{},
 		visitors: newTable(c, store, visitorsTable, "unique visitors of each page by window"),
 		totals:   newTable(c, store, totalsTable, "unique visitors of the site by window"),
 	}
@@ -165,15 +170,50 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 			return err
 		}
 	}
-	c := &change{ctx: ctx, rev: w.Revision()}
-	if err := s.publish(ctx, c, w); err != nil {
-		return err
+	c := s.resume(ctx, w.Revision())
+	err := s.publish(ctx, c, w)
+	if err == nil {
+		err = context.Cause(ctx)
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if err == nil {
+		// CRASH: no entry names the files. Readers see the former window.
+		err = s.group.Do(c, s.commit)
 	}
-	// CRASH: no entry names the files. Readers see the former window.
-	return s.group.Do(c, s.commit)
+	if err != nil {
+		s.mu.Lock()
+		s.unfinished[c.rev.Key] = c
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// resume returns a change of rev with the files that an earlier try has published, if its
+// entries failed: what is tried again and again must not fill the disk.
+func (s *Sink) resume(ctx context.Context, rev analytics.Revision) *change {
+	s.mu.Lock()
+	former := s.unfinished[rev.Key]
+	delete(s.unfinished, rev.Key)
+	s.mu.Unlock()
+	c := &change{ctx: ctx, rev: rev}
+	if former != nil && former.rev.Same(rev) {
+		c.visitors, c.totals = s.still(ctx, s.visitors, former.visitors), s.still(ctx, s.totals, former.totals)
+	}
+	return c
+}
+
+// still returns add if its file is there, and stays long enough.
+func (s *Sink) still(ctx context.Context, t *table, add *deltalog.Add) *deltalog.Add {
+	if add == nil || s.cfg.Now().Sub(add.Modified) > keepFiles/2 {
+		return nil
+	}
+	f, err := s.store.Open(ctx, t.name+"/"+add.Path)
+	if err != nil {
+		return nil
+	}
+	if size := f.Size(); f.Close() != nil || size != add.Size {
+		return nil
+	}
+	return add
 }
 
 // commit writes the entries of a group. Groups come one after the other.
@@ -218,12 +258,17 @@ func together(group []*change) (ctx context.Context, stop func()) {
 	var left atomic.Int64
 	left.Store(int64(len(group)))
 	stops := []func() bool{}
+	givesUp := func() {
+		if left.Add(-1) == 0 {
+			cancel()
+		}
+	}
 	for _, c := range group {
-		stops = append(stops, context.AfterFunc(c.ctx, func() {
-			if left.Add(-1) == 0 {
-				cancel()
-			}
-		}))
+		if c.ctx.Err() != nil {
+			givesUp() // before the first entry, not at some time
+			continue
+		}
+		stops = append(stops, context.AfterFunc(c.ctx, givesUp))
 	}
 	return ctx, func() {
 		for _, stop := range stops {

@@ -71,4 +71,24 @@ def with_duckdb():
     }
 
 
-print(json.dumps({"deltalake": with_deltalake, "duckdb": with_duckdb}[what]()))
+def checkpoint():
+    from deltalake import DeltaTable
+
+    dt = DeltaTable(table)
+    dt.create_checkpoint()
+    return {"version": dt.version()}
+
+
+def write():
+    from deltalake import DeltaTable, QueryBuilder, write_deltalake
+
+    dt = DeltaTable(table)
+    copy = QueryBuilder().register("t", dt).execute(f"SELECT * FROM t WHERE window_start = DATE '{WINDOW}'").read_all()
+    write_deltalake(dt, copy, mode="append")
+    dt = DeltaTable(table)
+    dt.delete("path >= '/docs/010'")
+    dt.optimize.compact()
+    return {"version": DeltaTable(table).version()}
+
+
+print(json.dumps({"deltalake": with_deltalake, "duckdb": with_duckdb, "checkpoint": checkpoint, "write": write}[what]()))

@@ -1,0 +1,148 @@
+//go:build unix
+
+package delta
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/deltalog"
+)
+
+// mount returns a small file system of its own.
+func mount(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if runtime.GOOS != "linux" {
+		t.Skip("SKIPPED: needs a tmpfs, which only Linux has")
+	}
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", dir).CombinedOutput(); err != nil {
+		t.Skipf("SKIPPED: needs root to mount a tmpfs: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v: %s", err, out)
+		}
+	})
+	return dir
+}
+
+// TestDiskFull fills the file system, and frees a little at a time: a window that does
+// not fit is an error that says so, and each table shows a whole revision.
+func TestDiskFull(t *testing.T) {
+	root := mount(t)
+	s := open(t, root)
+	former, next := seal(t, 1, 3), seal(t, 2, 20_000)
+	replace(t, s, former)
+	ballast, err := os.Create(filepath.Join(root, "fill"))
+	check(t, err)
+	defer ballast.Close()
+	for err == nil {
+		_, err = ballast.Write(make([]byte, 4096))
+	}
+	full := 0
+	for {
+		err := s.Replace(t.Context(), next)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+		whole(t, root, former.Revision(), next.Revision())
+		if there := dataFiles(t, root); len(there) > 4 {
+			t.Fatalf("there are %q: what is tried again keeps the disk full", there)
+		}
+		if full++; full == 1 && s.Check(t.Context()) == nil {
+			t.Error("Check of a full disk = nil")
+		}
+		info, err := ballast.Stat()
+		check(t, err)
+		check(t, ballast.Truncate(info.Size()-4096))
+	}
+	if full == 0 {
+		t.Error("the disk was never full")
+	}
+	agreed(t, s, root, next.Revision())
+}
+
+// TestRootRemoved: a directory that is gone does not come back by itself.
+func TestRootRemoved(t *testing.T) {
+	for _, step := range []string{"", "before visitors file", "before visitors entry", "before totals entry"} {
+		root := filepath.Join(t.TempDir(), "data")
+		s := open(t, root)
+		replace(t, s, seal(t, 1, 3))
+		if step == "" {
+			check(t, os.RemoveAll(root))
+		}
+		s = stepped(s, func(now string) {
+			if now == step {
+				check(t, os.RemoveAll(root))
+			}
+		})
+		if err := s.Replace(t.Context(), seal(t, 2, 3)); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), root) {
+			t.Errorf("gone %s: Replace = %v", step, err)
+		}
+		if err := s.Replace(t.Context(), seal(t, 2, 3)); err == nil || !strings.Contains(err.Error(), "gone since it was first used") {
+			t.Errorf("gone %s: the next Replace = %v", step, err)
+		}
+		if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("gone %s: the directory came back by itself: %v", step, err)
+		}
+	}
+}
+
+// TestTableEmptied: the directory of one table, or of both, is emptied under a sink. The
+// next Replace says so, and the one after it makes the table.
+func TestTableEmptied(t *testing.T) {
+	root := t.TempDir()
+	s := open(t, root)
+	replace(t, s, sealDay(t, 1, 1, 5))
+	replace(t, s, seal(t, 1, 3))
+	check(t, os.RemoveAll(filepath.Join(root, visitorsTable)))
+	if err := s.Replace(t.Context(), seal(t, 2, 3)); !errors.Is(err, deltalog.ErrGone) {
+		t.Errorf("Replace = %v", err)
+	}
+	// Of the window that is only in totals now, visitors are lost.
+	lost := 0
+	replace(t, s, seal(t, 2, 3))
+	for rev, err := range s.Revisions(t.Context()) {
+		switch day := revOf(sealDay(t, 1, 1, 5)).Key; {
+		case err != nil && strings.Contains(err.Error(), day.String()) && strings.Contains(err.Error(), "export the window again"):
+			lost++
+		case err != nil || !rev.Same(revOf(seal(t, 2, 3))):
+			t.Errorf("Revisions yields %+v, %v", rev, err)
+		}
+	}
+	if lost != 1 {
+		t.Errorf("%d windows are lost, want 1", lost)
+	}
+	replace(t, s, sealDay(t, 1, 1, 5))
+	for rev, err := range s.Revisions(t.Context()) {
+		if err != nil {
+			t.Errorf("Revisions yields %+v, %v", rev, err)
+		}
+	}
+}
+
+// TestOpenRefuses what is no directory.
+func TestOpenRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "data")
+	check(t, os.WriteFile(file, nil, 0o600))
+	for _, root := range []string{"", "gs://bucket/prefix", file} {
+		if _, err := New(Config{URL: root}); err == nil {
+			t.Errorf("New(%q) = nil", root)
+		}
+	}
+	s := open(t, filepath.Join(t.TempDir(), "no", "data"))
+	if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "parent does not exist") {
+		t.Errorf("Check = %v", err)
+	}
+}

@@ -1,0 +1,159 @@
+package delta
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/sinks/sinktest"
+)
+
+// childBubble has the name of the test that a child process runs in a bubble.
+const childBubble = "DELTA_TEST_BUBBLE"
+
+// bubble runs f in a bubble of a child process: the pools of the compression library
+// outlive a bubble, and their contents must not be used outside it.
+func bubble(t *testing.T, f func(*testing.T)) {
+	if os.Getenv(childBubble) == t.Name() {
+		synctest.Test(t, f)
+		return
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	child.Env = append(os.Environ(), childBubble+"="+t.Name())
+	out, err := child.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// holding returns a sink in root whose first entry waits: held is closed then, and free
+// lets it go on.
+func holding(t *testing.T, root string) (s *Sink, held <-chan struct{}, free func()) {
+	holds, goes := make(chan struct{}), make(chan struct{})
+	hold := sync.OnceFunc(func() { close(holds); <-goes })
+	return stepped(open(t, root), func(step string) {
+		if step == "before visitors entry" {
+			hold()
+		}
+	}), holds, func() { close(goes) }
+}
+
+// TestGroup: calls that come while entries are written share the next ones, whatever
+// their number.
+func TestGroup(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var windows []*archive.File
+		for day := range 60 {
+			windows = append(windows, sealDay(t, day, 1, 3))
+		}
+		root := filepath.Join(t.TempDir(), "data")
+		s, held, free := holding(t, root)
+		var wait sync.WaitGroup
+		wait.Go(func() { replace(t, s, windows[0]) })
+		<-held
+		for _, w := range windows[1:] {
+			wait.Go(func() { replace(t, s, w) })
+		}
+		synctest.Wait() // all have published their files
+		free()
+		wait.Wait()
+		if got := entries(t, root); got != "[2 2]" {
+			t.Errorf("%d windows at once take %s entries of visitors and totals", len(windows), got)
+		}
+		shows(t, open(t, root), windows...)
+	})
+}
+
+// shows fails unless the sink yields just these windows.
+func shows(t *testing.T, s *Sink, windows ...*archive.File) {
+	t.Helper()
+	var got []string
+	for rev, err := range s.Revisions(t.Context()) {
+		if err != nil || !slices.ContainsFunc(windows, func(w *archive.File) bool { return rev.Same(w.Revision()) }) {
+			t.Errorf("Revisions yields %+v, %v", rev, err)
+		}
+		got = append(got, rev.Key.String())
+	}
+	slices.Sort(got)
+	if len(slices.Compact(got)) != len(windows) {
+		t.Errorf("%d windows are there, want %d", len(got), len(windows))
+	}
+}
+
+// TestGroupGivesUp: one that is cancelled does not fail the others of its group; when all
+// are, the group ends.
+func TestGroupGivesUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, all := range []bool{false, true} {
+			root := filepath.Join(t.TempDir(), "data")
+			former, windows := sealDay(t, 0, 1, 3), []*archive.File{sealDay(t, 1, 1, 3), sealDay(t, 2, 1, 3)}
+			s, held, free := holding(t, root)
+			ctx, cancel := context.WithCancel(t.Context())
+			var wait sync.WaitGroup
+			wait.Go(func() { replace(t, s, former) })
+			<-held
+			errs := make([]error, len(windows))
+			for i, w := range windows {
+				within := t.Context()
+				if i == 0 || all {
+					within = ctx
+				}
+				wait.Go(func() { errs[i] = s.Replace(within, w) })
+			}
+			synctest.Wait()
+			cancel()
+			synctest.Wait()
+			free()
+			wait.Wait()
+			for i, err := range errs {
+				if all != errors.Is(err, context.Canceled) {
+					t.Errorf("window %d: Replace = %v", i, err)
+				}
+			}
+			if all {
+				windows = nil
+			}
+			shows(t, open(t, root), append(windows, former)...)
+		}
+	})
+}
+
+// TestTwoWriters: processes that write different windows at once lose none, and one that
+// continues where another has written replaces its file.
+func TestTwoWriters(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "data")
+	one, two := open(t, root), open(t, root)
+	var windows []*archive.File
+	for day := range 24 {
+		windows = append(windows, sealDay(t, day, 1, 3))
+	}
+	var wait sync.WaitGroup
+	for half, s := range []*Sink{one, two} {
+		wait.Go(func() {
+			for i, w := range windows {
+				if i%2 == half {
+					replace(t, s, w)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	shows(t, one, windows...)
+	for number := int32(2); number < 6; number++ {
+		s := []*Sink{one, two}[number%2]
+		windows[0] = sealDay(t, 0, number, 5)
+		replace(t, s, windows[0])
+		shows(t, two, windows...)
+	}
+	if rows, revs, err := (reader{root}).Visitors(sinktest.Key("prj_a", 0)); len(rows) != 5 || len(revs) != 1 || err != nil {
+		t.Errorf("a reader sees %d rows of %v, %v", len(rows), revs, err)
+	}
+}
