@@ -311,6 +311,20 @@ func TestScrapeAims(t *testing.T) {
 
 // TestPeers lets docgauge and go-parquet do the work of make bench-peers in small,
 // and kills them half-way.
+func TestPlanning(t *testing.T) {
+	l := &lab{dir: t.TempDir()}
+	results, err := l.planningAll(t.Context(), true, func(cells []string) { t.Log(cells) })
+	engines.Need(t, err)
+	if len(results) != 7 {
+		t.Errorf("%d results", len(results))
+	}
+	for _, r := range results {
+		if r.First <= 0 || r.Next <= 0 {
+			t.Errorf("%s took no time: %+v", r.reader, r)
+		}
+	}
+}
+
 func TestPeers(t *testing.T) {
 	base, stop, err := startChild(t.Context(), serverRole)
 	if err != nil {

@@ -32,6 +32,9 @@
 // ledger. Prometheus requests OpenMetrics or protobuf, with gzip. The first
 // scrape for a format encodes the snapshot; "new snapshot each" is that one.
 //
+// With -only planning, readers of Delta tables are asked for one window of 10,000, when
+// they know nothing of the table and once more: that is one table of its own, too.
+//
 // With -peers, docgauge and other tools export the same windows, and each is
 // killed once half-way: that is one table of its own.
 //

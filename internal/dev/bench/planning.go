@@ -82,6 +82,9 @@ func (l *lab) planningAll(ctx context.Context, short bool, done func(cells []str
 			{"ClickHouse", single, "", ""},
 			{"DuckDB, Parquet files", filepath.Join(dir, "data"), engines.DuckDB, "files"},
 		} {
+			if short && p.program == engines.Spark {
+				continue // its start alone takes longer
+			}
 			r, err := p.median(ctx, dir, rounds)
 			if err != nil {
 				return fmt.Errorf("%s: %w", p.name, err)

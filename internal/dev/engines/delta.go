@@ -25,9 +25,6 @@ const (
 	Spark     DeltaReader = "spark"     // Delta Lake itself
 )
 
-// DeltaReaders lists them all.
-var DeltaReaders = []DeltaReader{Deltalake, DuckDB, Spark}
-
 // DeltaTable is a Delta table under the name that SQL has for it.
 type DeltaTable struct {
 	Name    string `json:"name"`
@@ -71,8 +68,9 @@ func (r DeltaReader) Query(ctx context.Context, dir string, tables []DeltaTable,
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r, err)
 	}
+	lines := strings.Split(strings.TrimSpace(out), "\n") // the engine may print above: VACUUM does
 	var answers []DeltaRows
-	return answers, json.Unmarshal([]byte(out), &answers)
+	return answers, json.Unmarshal([]byte(lines[len(lines)-1]), &answers)
 }
 
 // Command returns a program that reads {tables: [DeltaTable], setup, recipes:

@@ -2,8 +2,8 @@
 # Installs fixed versions of what reads Delta tables back in tests, into .tools/delta
 # at the top of the repository: the Python package deltalake, DuckDB with its delta
 # extension, and Spark with Delta Lake's jars, which pyspark lacks. Needs python3 with
-# venv, and curl; Spark needs Java 17 to run, which install.sh installs. Does nothing
-# if these versions are installed; packages that are there already are kept.
+# venv; Spark needs Java 17 to run, which install.sh installs. Does nothing if these
+# versions are installed; packages that are there already are kept.
 # 590 MB are downloaded, in about 40 seconds, and 780 MB kept.
 set -eu
 
@@ -58,8 +58,8 @@ jar() { # artifact, SHA-256
 	is "$file" "$2" && return
 	echo "installing $1 $delta" >&2
 	mkdir -p "$jars"
-	curl --silent --show-error --fail --location --retry 3 --output "$file.new" \
-		"https://repo1.maven.org/maven2/io/delta/$1/$delta/$1-$delta.jar"
+	"$python" -c 'import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])' \
+		"https://repo1.maven.org/maven2/io/delta/$1/$delta/$1-$delta.jar" "$file.new"
 	if ! is "$file.new" "$2"; then
 		rm -f "$file.new"
 		echo "engines: $1-$delta.jar of Maven Central is not the file whose SHA-256 is in $0" >&2

@@ -2,6 +2,7 @@ package warehouse
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -139,4 +140,10 @@ func TestDeltaClickHouse(t *testing.T) {
 	setup, _ := recipes(t, "clickhouse-delta", "clickhouse")
 	prepare(t, s, moved(t, setup, "/var/lib/clickhouse/user_files", dir))
 	ask(t, s, h, "clickhouse", "clickhouse-26")
+
+	version := versionBefore(t, filepath.Join(dir, "delta", "totals"), beforeChanges)
+	then, err := s.Exec(t.Context(), fmt.Sprintf("SELECT count() FROM docgauge_totals SETTINGS delta_lake_snapshot_version = %d", version))
+	if want := fmt.Sprintln(len(h.before(beforeChanges).shown())); err != nil || then != want {
+		t.Errorf("version %d has %q windows, want %q: %v", version, then, want, err)
+	}
 }

@@ -159,6 +159,24 @@ func ofRecipes(all []block) []block {
 	return slices.DeleteFunc(all, func(b block) bool { return b.name+b.result == "" })
 }
 
+// TestSparkVersion: the page names the package that the job is tested with.
+func TestSparkVersion(t *testing.T) {
+	installs, err := os.ReadFile(repository + "/internal/dev/engines/install-delta.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`(?m)^delta=(\S+)`).FindSubmatch(installs)
+	text, err := os.ReadFile(page)
+	if err != nil || version == nil {
+		t.Fatal(version, err)
+	}
+	for _, named := range regexp.MustCompile(`io\.delta:delta-spark_2\.13:\S+`).FindAllString(string(text), -1) {
+		if want := "io.delta:delta-spark_2.13:" + string(version[1]); named != want {
+			t.Errorf("%s names %s, and tests use %s", page, named, want)
+		}
+	}
+}
+
 func (b block) problems() (all []string) {
 	known := slices.Concat(runs, marks, readOnly)
 	for _, word := range b.words {

@@ -28,6 +28,7 @@ class DuckDB:
         self.db = duckdb.connect(config={"allow_unsigned_extensions": "true"})
         (extension,) = glob.glob(sys.prefix + "/lib/python*/site-packages/duckdb_ext/extensions/*/*/delta.duckdb_extension")
         self.db.load_extension(extension)
+        self.db.execute("SET enable_progress_bar = false")
 
     def open(self, path):
         self.db.execute(f"CREATE OR REPLACE VIEW t AS SELECT * FROM delta_scan('{path}')")

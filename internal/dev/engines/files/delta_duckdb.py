@@ -17,7 +17,8 @@ def text(value):
 given, db = json.load(sys.stdin), duckdb.connect(config={"allow_unsigned_extensions": "true"})
 (extension,) = glob.glob(sys.prefix + "/lib/python*/site-packages/duckdb_ext/extensions/*/*/delta.duckdb_extension")
 db.load_extension(extension)
-for table in given.get("tables", []):
+db.execute("SET enable_progress_bar = false")
+for table in given.get("tables") or []:
     version = "" if table["version"] is None else f", VERSION {table['version']}"
     db.execute(f"ATTACH '{table['path']}' AS delta_{table['name']} (TYPE delta{version})")
     db.execute(f"CREATE VIEW {table['name']} AS SELECT * FROM delta_{table['name']}")

@@ -16,7 +16,7 @@ def text(value):
 
 logging.disable()  # an exception says the same in fewer words
 given, spark = json.load(sys.stdin), SparkSession.builder.master("local[2]").getOrCreate()
-for table in given.get("tables", []):
+for table in given.get("tables") or []:
     read = spark.read.format("delta")
     if table["version"] is not None:
         read = read.option("versionAsOf", table["version"])
