@@ -76,6 +76,7 @@ race: $(TEST_BINARY) ## the concurrent packages under the race detector
 	$(GOTEST) -short -race -skip 'TestEconomy|TestYear' ./internal/export $(RACED)
 	$(GOTEST) -race -run 'Contract|Window' ./sinks/parquet
 	$(GOTEST) -race -run 'TestContract/18.16|Attempt|Migrations' ./sinks/clickhouse
+	$(GOTEST) -race -run 'Writers' ./internal/deltalog
 .PHONY: race
 
 lint: $(LINT) $(ACTIONLINT) ## golangci-lint, actionlint and go mod tidy
@@ -96,8 +97,9 @@ $(ACTIONLINT):
 	@mkdir -p $(TOOLS)/bin
 	GOBIN=$(TOOLS)/bin $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 
-engines: # what the tests run against: ClickHouse, ZooKeeper, an S3 server, DuckDB, pyarrow
+engines: # what the tests run against: ClickHouse, ZooKeeper, an S3 server, DuckDB, pyarrow, Spark
 	@sh sinks/parquet/testdata/install-readers.sh
+	@sh internal/dev/engines/install-delta.sh
 	@sh internal/dev/engines/install.sh
 
 report: ## write bin/report.html, a report of a sandbox with agent jobs

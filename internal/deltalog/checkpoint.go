@@ -21,8 +21,13 @@ import (
 const (
 	// checkpointEvery is after how many versions a checkpoint is written.
 	checkpointEvery = 100
-	// groupRows is how many actions are in a row group, and in memory at once.
-	groupRows = 2048
+	// groupRows is how many actions are in a row group, which is in memory compressed.
+	groupRows = 256 * batchRows
+	// batchRows is how many actions are in memory as they are. A page ends with a batch,
+	// and so with a row; while batches are small, so are pages, for which zstd does without
+	// its history window, 16 MiB of memory.
+	batchRows = 64
+	pageBytes = 48 << 10
 	zstdLevel = 3
 )
 
@@ -135,7 +140,7 @@ func (t *Table) publish(ctx context.Context, base string, write func(*os.File) e
 	return t.cfg.Files.Publish(ctx, f.Name(), t.name(base))
 }
 
-// encodeCheckpoint writes a checkpoint and returns the number of actions.
+// encodeCheckpoint writes a checkpoint of one or more actions and returns their number.
 func encodeCheckpoint(out io.Writer, actions iter.Seq[action]) (n int64, err error) {
 	defer caught(&err)
 	// The Parquet library would close a file, which is still to be flushed.
@@ -143,9 +148,9 @@ func encodeCheckpoint(out io.Writer, actions iter.Seq[action]) (n int64, err err
 		parquet.WithCompression(compress.Codecs.Zstd),
 		parquet.WithCompressionLevel(zstdLevel),
 		parquet.WithDataPageVersion(parquet.DataPageV1),
+		parquet.WithDataPageSize(pageBytes),
+		parquet.WithBatchSize(1<<30), // pages end with our batches, not within
 		parquet.WithDictionaryDefault(false),
-		// A column of a row group is one page, so that none ends within a row.
-		parquet.WithBatchSize(1<<30),
 	)))
 	if err != nil {
 		return 0, err
@@ -154,21 +159,25 @@ func encodeCheckpoint(out io.Writer, actions iter.Seq[action]) (n int64, err err
 	for i := range w.Schema.NumColumns() {
 		leaves = append(leaves, newLeaf(w.Schema.Column(i)))
 	}
+	var rows file.BufferedRowGroupWriter
 	for a := range actions {
+		if n%groupRows == 0 { // this closes the former one
+			if rows, err = w.AppendBufferedRowGroupChecked(); err != nil {
+				return n, err
+			}
+		}
 		kind, values := a.row()
 		for _, l := range leaves {
 			l.put(kind, values[l.field])
 		}
-		if n++; n%groupRows == 0 {
-			if err := flush(w, leaves); err != nil {
+		if n++; n%batchRows == 0 {
+			if err := flush(rows, leaves); err != nil {
 				return n, err
 			}
 		}
 	}
-	if n%groupRows > 0 {
-		if err := flush(w, leaves); err != nil {
-			return n, err
-		}
+	if err := flush(rows, leaves); err != nil {
+		return n, err
 	}
 	return n, w.Close()
 }
@@ -291,14 +300,10 @@ func (l *leaf) level(def, rep int16) {
 	}
 }
 
-// flush writes a row group and empties the leaves.
-func flush(w *file.Writer, leaves []*leaf) error {
-	rows, err := w.AppendRowGroupChecked()
-	if err != nil {
-		return err
-	}
-	for _, l := range leaves {
-		column, err := rows.NextColumn()
+// flush writes what the leaves have to a row group, and empties them.
+func flush(rows file.BufferedRowGroupWriter, leaves []*leaf) error {
+	for i, l := range leaves {
+		column, err := rows.Column(i)
 		if err != nil {
 			return err
 		}
@@ -317,7 +322,7 @@ func flush(w *file.Writer, leaves []*leaf) error {
 		}
 		l.def, l.rep, l.texts, l.longs, l.ints, l.flags = l.def[:0], l.rep[:0], l.texts[:0], l.longs[:0], l.ints[:0], l.flags[:0]
 	}
-	return rows.Close()
+	return nil
 }
 
 // caught turns a panic of the Parquet library into an error.

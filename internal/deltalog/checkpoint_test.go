@@ -180,6 +180,9 @@ func TestExpireDies(t *testing.T) {
 			t.Error("no error")
 		}
 		files.Before = nil
+		if files.Get(entryName(n)) == nil || n > 0 && files.Get(entryName(n-1)) != nil {
+			t.Errorf("after %d deletions, the log does not begin at %d", n, n)
+		}
 		if got := read(t, open(t, files)); got.Version != 100 || len(got.Files) != 101 {
 			t.Errorf("after %d deletions: version %d with %d files", n, got.Version, len(got.Files))
 		}

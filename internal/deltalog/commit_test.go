@@ -19,6 +19,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/deltalog"
 	"github.com/docgauge/docgauge/internal/deltalog/memfiles"
+	"github.com/docgauge/docgauge/internal/filestore"
 )
 
 // TestRoundTrip: whatever is committed, a table that knows nothing reads the same as the
@@ -81,34 +82,31 @@ func TestRoundTrip(t *testing.T) {
 // TestWriters: each commit of several writers takes effect exactly once, also when the
 // store loses answers.
 func TestWriters(t *testing.T) {
-	const writers, commits = 5, 60
-	for name, every := range map[string]int64{"all answers": 0, "lost answers": 7} {
+	inMemory := newFiles(t)
+	losing := newFiles(t)
+	var calls atomic.Int64
+	losing.After = func(call, _ string) error {
+		if call == "create" && calls.Add(1)%7 == 0 {
+			return errors.New("no answer")
+		}
+		return nil
+	}
+	onDisk, err := filestore.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := onDisk.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const writers, commits = 5, 30
+	for name, files := range map[string]deltalog.Files{"in memory": inMemory, "lost answers": losing, "in a directory": onDisk} {
 		t.Run(name, func(t *testing.T) {
-			files := newFiles(t)
-			var calls atomic.Int64
-			files.After = func(call, _ string) error {
-				if call == "create" && every > 0 && calls.Add(1)%every == 0 {
-					return errors.New("no answer")
-				}
-				return nil
-			}
 			var g errgroup.Group
 			for w := range writers {
 				table := open(t, files)
 				g.Go(func() error {
 					for i := range commits {
-						// Each replaces the file of the slot, whoever wrote it.
-						slot, path := fmt.Sprintf("slot%d/", i%3), fmt.Sprintf("slot%d/%d-%d", i%3, w, i)
-						_, err := table.Commit(t.Context(), "WRITE", func(s *deltalog.Snapshot) ([]deltalog.Add, []string, error) {
-							var former []string
-							for a := range s.Files() {
-								if strings.HasPrefix(a.Path, slot) {
-									former = append(former, a.Path)
-								}
-							}
-							return []deltalog.Add{file(path)}, former, nil
-						})
-						if err != nil {
+						if err := replaceSlot(t, table, i%3, fmt.Sprint(w, "-", i)); err != nil {
 							return err
 						}
 					}
@@ -129,23 +127,41 @@ func TestWriters(t *testing.T) {
 	}
 }
 
+// replaceSlot replaces the file of a slot, whoever wrote it.
+func replaceSlot(t *testing.T, table *deltalog.Table, slot int, name string) error {
+	dir := fmt.Sprintf("slot%d/", slot)
+	_, err := table.Commit(t.Context(), "WRITE", func(s *deltalog.Snapshot) ([]deltalog.Add, []string, error) {
+		var former []string
+		for a := range s.Files() {
+			if strings.HasPrefix(a.Path, dir) {
+				former = append(former, a.Path)
+			}
+		}
+		return []deltalog.Add{file(dir + name)}, former, nil
+	})
+	return err
+}
+
 // TestFaults breaks each call of a commit, before and after it took effect, once or until
 // the end, and with the process dying there: the next process commits again, and in the
 // end the file is there once.
 func TestFaults(t *testing.T) {
-	for _, how := range []string{"before", "after", "before and on", "after and on"} {
-		for _, from := range []int{0, 99} { // the entry that makes the table, and one with a checkpoint
-			base := newFiles(t)
-			for v := range from {
-				commit(t, open(t, base), []string{fmt.Sprint("old", v)}, nil)
-			}
+	for _, from := range []int{0, 100} { // the entry that makes the table, and one with a checkpoint
+		base := newFiles(t)
+		for old, v := open(t, base), 0; v < from; v++ {
+			commit(t, old, []string{fmt.Sprint("old", v)}, nil)
+		}
+		for _, how := range []string{"before", "after", "before and on", "after and on"} {
 			for n := 0; ; n++ {
 				files := newFiles(t)
 				for _, name := range base.Names() {
 					files.Put(name, base.Get(name))
 				}
-				broken := breakCall(files, how, n)
 				table := deltalog.New(config(files))
+				if from > 0 {
+					read(t, table) // else each of its entries is a call
+				}
+				broken := breakCall(files, how, n)
 				_, err := commitOnce(t, table)
 				files.Before, files.After = nil, nil
 				if !*broken {

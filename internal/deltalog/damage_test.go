@@ -1,6 +1,7 @@
 package deltalog_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -123,6 +124,28 @@ func TestTolerated(t *testing.T) {
 		"multi-part, one missing": func(f *memfiles.Files) {
 			f.Put(logPath+"00000000000000000103.checkpoint.0000000001.0000000002.parquet", f.Get(checkpointName(100)))
 		},
+		"multi-part": func(f *memfiles.Files) {
+			for part := range 3 {
+				var out bytes.Buffer
+				err := open(t, f).Read(t.Context(), func(s *deltalog.Snapshot) error { return s.EncodePart(&out, part, 3) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.Put(fmt.Sprintf("%s%020d.checkpoint.%010d.%010d.parquet", logPath, 104, part+1, 3), out.Bytes())
+			}
+			for v := range 104 {
+				f.Put(entryName(v), nil)
+				f.Put(checkpointName(v), nil)
+			}
+		},
+		"checkpoint without metaData": func(f *memfiles.Files) {
+			var out bytes.Buffer
+			err := open(t, f).Read(t.Context(), func(s *deltalog.Snapshot) error { return s.EncodePart(&out, 0, 3) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Put(checkpointName(104), out.Bytes())
+		},
 		"entries before the checkpoint": func(f *memfiles.Files) {
 			for v := range 100 {
 				f.Put(entryName(v), nil)
@@ -154,6 +177,26 @@ func TestTolerated(t *testing.T) {
 	}
 }
 
+// TestForeignPath: a path that another program escapes its own way stays as it is in the
+// log, in removals and in checkpoints, since programs compare paths as they are.
+func TestForeignPath(t *testing.T) {
+	const escaped, path = "a%2Eb.parquet", "a.b.parquet"
+	for _, after := range []int{0, 100} {
+		files := grown(t, 3)
+		put(3, `{"add":{"path":"`+escaped+`","partitionValues":{},"size":7,"modificationTime":1,"dataChange":true}}`+"\n")(files)
+		table := open(t, files)
+		for v := range after {
+			commit(t, table, []string{fmt.Sprint("g", v)}, nil)
+		}
+		for v := range after {
+			files.Put(entryName(v), nil) // so that the checkpoint is used
+		}
+		if version := commit(t, open(t, files), nil, []string{path}); !strings.Contains(string(files.Get(entryName(int(version)))), `"`+escaped+`"`) {
+			t.Errorf("%s is removed by another name: %s", escaped, files.Get(entryName(int(version))))
+		}
+	}
+}
+
 // TestEmptied: a directory that was emptied under a running program, or that holds another
 // table now, gets no entry that continues the former one. The next commit begins anew.
 func TestEmptied(t *testing.T) {
@@ -174,6 +217,16 @@ func TestEmptied(t *testing.T) {
 				files.Put(name, now.Get(name))
 				entries++
 			}
+			files.Before = func(call, _ string) error {
+				if call == "list" {
+					return errors.New("no answer")
+				}
+				return nil
+			}
+			if _, err := commitOnce(t, table); err == nil || errors.Is(err, deltalog.ErrGone) {
+				t.Fatalf("%v, want that the log cannot be listed", err)
+			}
+			files.Before = nil
 			if _, err := commitOnce(t, table); !errors.Is(err, deltalog.ErrGone) {
 				t.Fatalf("%v, want ErrGone", err)
 			}

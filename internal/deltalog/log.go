@@ -81,10 +81,9 @@ func (t *Table) refresh(ctx context.Context) error {
 			return t.check()
 		}
 	}
-	// From here on nothing is known until all of it is.
-	t.snap = nil
 	s, err := t.load(ctx)
 	if err != nil {
+		t.mark = mark{} // the former snapshot is of no use until all is read
 		return err
 	}
 	t.snap = s

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,37 +16,28 @@ import (
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/deltalog"
 	"github.com/docgauge/docgauge/internal/deltalog/memfiles"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-const (
-	python         = "../../.tools/delta/bin/python"
-	installReaders = "sh sinks/delta/testdata/install-readers.sh"
-	windows        = 130
-)
+const windows = 130
 
-// reading is what testdata/delta.py prints of a table.
+// reading is what testdata/deltalake.py prints of a table.
 type reading struct {
 	Version int64
 	Files   []string
-	Tags    map[string]string // the first of each file, of deltalake
-	Rows    int64
-	Human   int64
-	Pruned  int64 // rows of one window
-	Before  int64 // rows 10 versions ago
-	Vacuum  []string
-	Apps    map[string]int64
+	Vacuum  []string // what a vacuum without retention would delete
+	App     int64    // version of our application's transaction
 }
 
-// script runs testdata/delta.py, which needs the Python packages of the readers.
-func script(t *testing.T, dir string, args ...string) (r reading) {
+// deltalake has deltalake do something with a table.
+func deltalake(t *testing.T, dir, what string) (r reading) {
 	t.Helper()
-	if _, err := os.Stat(python); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("deltalake and DuckDB are not installed: " + installReaders)
-		}
-		t.Skip("SKIPPED: deltalake and DuckDB are not installed: " + installReaders)
+	program, err := os.ReadFile("testdata/deltalake.py")
+	if err != nil {
+		t.Fatal(err)
 	}
-	cmd := exec.Command(python, append([]string{"testdata/delta.py", filepath.Join(dir, tableDir)}, args...)...)
+	cmd, err := engines.Deltalake.Script(t.Context(), t.TempDir(), string(program), filepath.Join(dir, tableDir), what)
+	engines.Need(t, err)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -55,9 +45,25 @@ func script(t *testing.T, dir string, args ...string) (r reading) {
 		err = json.Unmarshal(out, &r)
 	}
 	if err != nil {
-		t.Fatalf("%q: %v, prints %q\n%s", args, err, out, stderr.String())
+		t.Fatalf("%s: %v, prints %q\n%s", what, err, out, stderr.String())
 	}
 	return r
+}
+
+// counts has a reader count rows of a table: all of them, the visits, those of window 49,
+// and all of them at a former version.
+func counts(t *testing.T, reader engines.DeltaReader, dir string, former int64) string {
+	t.Helper()
+	table := engines.DeltaTable{Name: "t", Path: filepath.Join(dir, tableDir)}
+	before := engines.DeltaTable{Name: "former", Path: table.Path, Version: &former}
+	answers, err := reader.Query(t.Context(), t.TempDir(), []engines.DeltaTable{table, before},
+		"SELECT count(*) FROM t", "SELECT sum(human) FROM t", "SELECT count(*) FROM t WHERE window_start = DATE '2024-11-22'", "SELECT count(*) FROM former")
+	engines.Need(t, err)
+	var all []string
+	for _, a := range answers {
+		all = append(all, a.Rows[0][0])
+	}
+	return strings.Join(all, " ")
 }
 
 // window is a data file of one window, i days after the first, with n rows.
@@ -136,31 +142,25 @@ func TestReaders(t *testing.T) {
 	files, table := makeTable(t)
 	dir := t.TempDir()
 	dump(t, files, dir)
-	const all = windows * (windows + 1) / 2
-	want := reading{Version: windows + 9, Files: read(t, table).paths(), Rows: all - 10, Human: all - 10, Pruned: 50, Before: all}
-	for _, engine := range []string{"deltalake", "duckdb"} {
-		t.Run(engine, func(t *testing.T) {
-			got := script(t, dir, engine)
-			if engine == "deltalake" {
-				var id string
-				for app, version := range got.Apps {
-					id = app
-					if !strings.HasPrefix(app, "docgauge/") || version != want.Version {
-						t.Errorf("transaction %s is at %d, want %d", app, version, want.Version)
-					}
-				}
-				if len(got.Apps) != 1 {
-					t.Errorf("applications %v, want one, last %s", got.Apps, id)
-				}
-				if len(got.Vacuum) != 10 {
-					t.Errorf("a vacuum without retention would delete %q, want the 10 replaced files", got.Vacuum)
-				}
+	const all, newest = windows * (windows + 1) / 2, windows + 9
+	for _, reader := range engines.DeltaReaders {
+		t.Run(string(reader), func(t *testing.T) {
+			if testing.Short() && reader == engines.Spark {
+				t.Skip("long")
 			}
-			got.Apps, got.Vacuum = nil, nil
-			if d := cmp.Diff(want, got); d != "" {
-				t.Error(d)
+			want := fmt.Sprintf("%d %d 50 %d", all-10, all-10, all)
+			if got := counts(t, reader, dir, newest-10); got != want {
+				t.Errorf("counts %s, want %s", got, want)
 			}
 		})
+	}
+	got := deltalake(t, dir, "read")
+	if len(got.Vacuum) != 10 {
+		t.Errorf("a vacuum would delete %q, want the 10 replaced files", got.Vacuum)
+	}
+	got.Vacuum = nil
+	if d := cmp.Diff(reading{Version: newest, Files: read(t, table).paths(), App: newest}, got); d != "" {
+		t.Error(d)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestForeignCheckpoint(t *testing.T) {
 	want := read(t, table)
 	dir := t.TempDir()
 	dump(t, files, dir)
-	script(t, dir, "checkpoint")
+	deltalake(t, dir, "checkpoint")
 	theirs := newFiles(t)
 	take(t, theirs, dir)
 	for v := range windows + 9 {
@@ -197,7 +197,7 @@ func TestForeignWriter(t *testing.T) {
 	files, _ := makeTable(t)
 	dir := t.TempDir()
 	dump(t, files, dir)
-	theirs := script(t, dir, "write")
+	theirs := deltalake(t, dir, "write")
 	after := newFiles(t)
 	take(t, after, dir)
 	table := open(t, after)
@@ -215,17 +215,18 @@ func TestForeignWriter(t *testing.T) {
 		t.Error("no file of deltalake")
 	}
 	add := window(t, after, 49, 3, 50)
-	version, err := table.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) {
+	_, err := table.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) {
 		return []deltalog.Add{add}, removes, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dump(t, after, dir)
-	for _, engine := range []string{"deltalake", "duckdb"} {
-		r := script(t, dir, engine)
-		if r.Version != version || r.Rows != 50 || len(r.Files) != 1 {
-			t.Errorf("%s reads %+v", engine, r)
+	// deltalake left ten rows at most of each window, and of its copy of one.
+	const left = 9*10/2 + (windows-10)*10 + 10
+	for _, reader := range []engines.DeltaReader{engines.Deltalake, engines.DuckDB} {
+		if got, want := counts(t, reader, dir, theirs.Version), fmt.Sprint("50 50 50 ", left); got != want {
+			t.Errorf("%s counts %s, want %s", reader, got, want)
 		}
 	}
 }

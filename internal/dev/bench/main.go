@@ -84,7 +84,7 @@ func bench(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(log)
 	flags.BoolVar(&o.short, "short", false, "smoke run of a few seconds, whose speeds mean nothing")
-	flags.StringVar(&o.only, "only", "", "part of the names of the scenarios to run; clickhouse; scrape")
+	flags.StringVar(&o.only, "only", "", "part of the names of the scenarios to run; clickhouse; scrape; planning, which runs by that name alone")
 	flags.StringVar(&o.former, "former", "", "a docgauge `binary` of an earlier commit, which takes part as \""+formerClient+"\"")
 	flags.BoolVar(&o.peers, "peers", false, "instead, compare with other tools: see make bench-peers")
 	if flags.Parse(args) != nil {
@@ -112,6 +112,7 @@ type measurements struct {
 	exports []exportResult
 	loads   []loadResult
 	scrapes []scrapeResult
+	plans   []planningResult
 	peers   table
 }
 
@@ -170,7 +171,12 @@ func measureAll(ctx context.Context, o options, dir string, log io.Writer) (m me
 		}
 	}
 	if strings.Contains(scrapeScenarios, o.only) {
-		m.scrapes, err = scrapeAll(ctx, scrapings(o.short), done)
+		if m.scrapes, err = scrapeAll(ctx, scrapings(o.short), done); err != nil {
+			return m, err
+		}
+	}
+	if o.only == planningScenarios {
+		m.plans, err = l.planningAll(ctx, o.short, done)
 	}
 	return m, err
 }
@@ -194,7 +200,7 @@ func (m measurements) markdown() string {
 		aims = append(aims, []string{a.name, a.measured, map[bool]string{true: "yes", false: "no"}[a.met]})
 	}
 	var text string
-	for _, t := range []table{exports, loads, scrapes, aims, m.peers} {
+	for _, t := range []table{exports, loads, scrapes, planningTable(m.plans), aims, m.peers} {
 		if len(t) > 1 {
 			text += "\n" + t.markdown()
 		}

@@ -2,8 +2,9 @@
 // against, on loopback, and stops them: ClickHouse 18.16 alone or as a cluster
 // with ZooKeeper, the engine of ClickHouse 26, an S3 server, Prometheus with
 // Pushgateway, Alertmanager and node_exporter, a browser, and any other program
-// ([StartCommand]). It also finds programs that run to their end ([Tool]) and
-// builds the docgauge that tests run ([Docgauge]).
+// ([StartCommand]). It also finds programs that run to their end ([Tool], and
+// readers of Delta tables, [DeltaReader]) and builds the docgauge that tests run
+// ([Docgauge]).
 //
 // It hides the location of the programs, their configuration, the choice of
 // free ports, and the wait until an engine answers. Its invariant: an engine is
@@ -12,9 +13,9 @@
 // (on Linux not even when this process is killed).
 //
 // It knows nothing of docgauge's tables or files, has no client library but
-// that of the browser, and installs nothing: install.sh does. An engine whose
-// program is absent is a [Missing] error, which [Need] turns into a skipped
-// test.
+// that of the browser, and installs nothing: install.sh and install-delta.sh do.
+// An engine whose program is absent is a [Missing] error, which [Need] turns
+// into a skipped test.
 package engines
 
 import (

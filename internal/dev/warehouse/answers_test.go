@@ -41,6 +41,7 @@ var answers = map[string]func(history) table{
 	"newest":         newest,
 	"read-again":     readAgain,
 	"restated":       restated,
+	"since":          since,
 	"sums":           sums,
 }
 
@@ -196,6 +197,21 @@ func restated(h history) table {
 		}
 		for _, w := range revisions {
 			t.add(w.Project, w.Granularity, w.From, w.Number, w.Totals.Human, w.Totals.AI, w.Totals.Total, w.Revision.Rows)
+		}
+	}
+	return t
+}
+
+// since lists the windows of the first project whose numbers have changed since.
+func since(h history) table {
+	t := table{Columns: []string{"granularity", "window_start", "before", "total"}}
+	former := map[analytics.Key]int64{}
+	for _, w := range h.before(beforeChanges) {
+		former[w.Key] = w.Totals.Total
+	}
+	for _, w := range h.site("", 0) {
+		if before, there := former[w.Key]; there && before != w.Totals.Total {
+			t.add(w.Granularity, w.From, before, w.Totals.Total)
 		}
 	}
 	return t

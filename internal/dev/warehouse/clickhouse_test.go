@@ -41,14 +41,20 @@ func TestClickHouseFile(t *testing.T) {
 
 func TestClickHouseS3(t *testing.T) {
 	h := exported(t)
-	b, s := bucket(t, h), engines.RunEngine26(t)
+	b, s := bucket(t, h, "docs", publish), engines.RunEngine26(t)
 	setup, _ := recipes(t, "clickhouse-s3", "clickhouse")
+	prepare(t, s, inBucket(t, setup, b))
+	ask(t, s, h, "clickhouse", "clickhouse-26")
+}
+
+// inBucket lets a setup for S3 read from b.
+func inBucket(t *testing.T, setup string, b *engines.S3) string {
+	t.Helper()
 	const public = "https://lake.s3.us-east-1.amazonaws.com/"
 	if !strings.Contains(setup, public) {
 		t.Fatalf("the setup for S3 does not read %s", public)
 	}
-	prepare(t, s, strings.NewReplacer(public, b.Endpoint+"/lake/", "ACCESS_KEY_ID", b.AccessKey, "SECRET_ACCESS_KEY", b.SecretKey).Replace(setup))
-	ask(t, s, h, "clickhouse", "clickhouse-26")
+	return strings.NewReplacer(public, b.Endpoint+"/lake/", "ACCESS_KEY_ID", b.AccessKey, "SECRET_ACCESS_KEY", b.SecretKey).Replace(setup)
 }
 
 // load fills the tables of the database default.

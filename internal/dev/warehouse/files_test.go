@@ -19,8 +19,8 @@ func lake(t *testing.T, h history) (dir string) {
 	return dir
 }
 
-// bucket writes h to s3://lake/docs of a new server.
-func bucket(t *testing.T, h history) *engines.S3 {
+// bucket calls write with the URL of s3://lake/<prefix> of a new server.
+func bucket(t *testing.T, h history, prefix string, write func(t *testing.T, h history, url string)) *engines.S3 {
 	t.Helper()
 	server := engines.RunS3(t)
 	if err := server.CreateBucket(t.Context(), "lake"); err != nil {
@@ -28,7 +28,7 @@ func bucket(t *testing.T, h history) *engines.S3 {
 	}
 	t.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", server.SecretKey)
-	publish(t, h, "s3://lake/docs?path_style=true&region="+server.Region+"&endpoint="+server.Endpoint)
+	write(t, h, "s3://lake/"+prefix+"?path_style=true&region="+server.Region+"&endpoint="+server.Endpoint)
 	return server
 }
 
@@ -78,7 +78,7 @@ func python(t *testing.T) *exec.Cmd {
 
 func TestDuckDB(t *testing.T) {
 	cmd, h := duckdb(t), exported(t)
-	setup, blocks := recipes(t, "duckdb", "duckdb")
+	setup, blocks := recipes(t, "duckdb", "duckdb", "duckdb-files")
 	script(t, h, lake(t, h), cmd, setup, blocks)
 }
 
@@ -90,7 +90,7 @@ func TestPyarrow(t *testing.T) {
 
 func TestPyarrowS3(t *testing.T) {
 	cmd, h := python(t), exported(t)
-	server := bucket(t, h)
+	server := bucket(t, h, "docs", publish)
 	cmd.Env = append(os.Environ(), "AWS_EC2_METADATA_DISABLED=true")
 	setup, blocks := recipes(t, "pyarrow-s3", "pyarrow")
 	const amazon = `region="us-east-1"`

@@ -4,13 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-const page = "../../../docs/warehouse.md"
+const (
+	repository = "../../.."
+	page       = repository + "/docs/warehouse.md"
+)
 
 // block is a fenced block of the page. Its info string says what it is:
 //
@@ -18,12 +22,14 @@ const page = "../../../docs/warehouse.md"
 //	sql duckdb clickhouse name=top-pages a recipe, for these engines
 //	sql clickhouse name=sums wrong       a recipe that shows what is wrong
 //	sql spark not-run                    for reading only
+//	python spark-job file=a/b.py         the text of a file, which a test runs
 //	text result=top-pages                what every recipe of that name answers
 type block struct {
 	language string
 	words    []string // engines and marks
 	name     string   // of a recipe
 	result   string   // name of the recipe whose answer the block is
+	file     string   // whose text the block is, from the top of the repository
 	body     string
 	before   string // the text between the block before and this one
 }
@@ -62,6 +68,8 @@ func parse(info string) (b block) {
 			b.name = value
 		case "result":
 			b.result = value
+		case "file":
+			b.file = value
 		default:
 			b.words = append(b.words, word)
 		}
@@ -97,17 +105,21 @@ func statements(sql string) (all []string) {
 }
 
 var (
-	runs  = []string{"duckdb", "clickhouse", "clickhouse-tables", "clickhouse-26", "clickhouse-file", "clickhouse-s3", "pyarrow", "pyarrow-s3"}
-	marks = []string{"setup", "wrong", "not-run"}
+	runs = []string{
+		"duckdb", "duckdb-files", "duckdb-delta", "clickhouse", "clickhouse-tables", "clickhouse-26", "clickhouse-file", "clickhouse-s3",
+		"clickhouse-delta", "clickhouse-delta-s3", "pyarrow", "pyarrow-s3", "pyarrow-delta", "pyarrow-delta-s3", "spark", "spark-job",
+	}
+	marks = []string{"setup", "wrong", "checksum", "not-run"}
 	// readOnly are the engines that no test runs.
-	readOnly = []string{"duckdb-s3", "spark", "bigquery", "snowflake", "athena", "redshift"}
+	readOnly = []string{"duckdb-s3", "spark-files", "polars", "trino", "bigquery", "snowflake", "athena", "redshift"}
 )
 
 // fewer names the engines of questions that are not for every engine.
 var fewer = map[string]string{
-	"week-over-week": "duckdb clickhouse-26",
+	"week-over-week": "duckdb clickhouse-26 spark",
 	"restated":       "clickhouse-tables",
-	"sums":           "duckdb clickhouse",
+	"sums":           "duckdb clickhouse spark",
+	"since":          "spark pyarrow-delta",
 }
 
 // TestPage: every block of the page is run, is an answer, or is marked as neither.
@@ -128,7 +140,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	for name := range answers {
-		for _, engine := range strings.Fields(cmp.Or(fewer[name], "duckdb clickhouse pyarrow")) {
+		for _, engine := range strings.Fields(cmp.Or(fewer[name], "duckdb clickhouse spark pyarrow")) {
 			if !have[name+" "+engine] {
 				t.Errorf("%s has no recipe %s for %s", page, name, engine)
 			}
@@ -156,10 +168,14 @@ func (b block) problems() (all []string) {
 		all = append(all, "names an engine that tests have, or is marked not-run: one of the two")
 	case b.has("not-run") && !strings.Contains(b.before, "Not run by our tests"):
 		all = append(all, "the text above does not say: Not run by our tests")
-	case runnable && b.name == "" && !b.has("setup"):
-		all = append(all, "is neither a setup nor a recipe with a name")
+	case runnable && b.name == "" && b.file == "" && !b.has("setup"):
+		all = append(all, "is neither a setup nor a recipe with a name nor a file")
+	case b.file != "":
+		if text, err := os.ReadFile(filepath.Join(repository, b.file)); err != nil || string(text) != b.body {
+			all = append(all, fmt.Sprintf("is not the text of %s: %v", b.file, err))
+		}
 	}
-	if summed := sumOfVisitors(b.body); summed != "" && !b.has("wrong") {
+	if summed := sumOfVisitors(b.body); summed != "" && !b.has("wrong") && !b.has("checksum") {
 		all = append(all, "adds unique visitors up: "+summed)
 	}
 	return all

@@ -1,0 +1,222 @@
+package engines
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// DeltaReader is a program that reads Delta tables and shares no code with ours.
+type DeltaReader string
+
+// The readers. Each runs to its end and listens on loopback at most.
+const (
+	Deltalake DeltaReader = "deltalake" // delta-rs, with the SQL of DataFusion
+	DuckDB    DeltaReader = "duckdb"    // its extension, on Databricks' delta-kernel
+	Spark     DeltaReader = "spark"     // Delta Lake itself
+)
+
+// DeltaReaders lists them all.
+var DeltaReaders = []DeltaReader{Deltalake, DuckDB, Spark}
+
+// DeltaTable is a Delta table under the name that SQL has for it.
+type DeltaTable struct {
+	Name    string `json:"name"`
+	Path    string `json:"path"`    // directory of _delta_log; deltalake also takes s3://
+	Version *int64 `json:"version"` // nil: the newest
+}
+
+// DeltaRows is the answer to a query: every value as text, NULL as "NULL".
+type DeltaRows struct {
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"`
+}
+
+//go:embed files/delta_*.py files/spark-defaults.conf
+var deltaFiles embed.FS
+
+// Query runs SQL over tables, and returns an answer for each statement. Whatever
+// the reader writes beside it goes to dir.
+func (r DeltaReader) Query(ctx context.Context, dir string, tables []DeltaTable, sql ...string) ([]DeltaRows, error) {
+	type recipe struct {
+		Code string `json:"code"`
+	}
+	input := struct {
+		Tables  []DeltaTable `json:"tables"`
+		Setup   string       `json:"setup"`
+		Recipes []recipe     `json:"recipes"`
+	}{Tables: tables}
+	for _, code := range sql {
+		input.Recipes = append(input.Recipes, recipe{code})
+	}
+	text, err := json.Marshal(input)
+	if err != nil {
+		return nil, err
+	}
+	cmd, err := r.Command(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	cmd.Dir, cmd.Stdin = dir, bytes.NewReader(text)
+	out, err := output(cmd)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r, err)
+	}
+	var answers []DeltaRows
+	return answers, json.Unmarshal([]byte(out), &answers)
+}
+
+// Command returns a program that reads {tables: [DeltaTable], setup, recipes:
+// [{name, code}]} as JSON from standard input and prints [DeltaRows]. It has not
+// been started. Setup is SQL that the recipes need; deltalake ignores it.
+func (r DeltaReader) Command(ctx context.Context, dir string) (*exec.Cmd, error) {
+	script, err := deltaFiles.ReadFile("files/delta_" + string(r) + ".py")
+	if err != nil {
+		return nil, err
+	}
+	return r.Script(ctx, dir, string(script))
+}
+
+// Script returns any Python program, which can import the reader. What Spark writes
+// goes to dir.
+func (r DeltaReader) Script(ctx context.Context, dir, program string, args ...string) (*exec.Cmd, error) {
+	python, err := DeltaPython()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, python, append([]string{"-c", program}, args...)...)
+	cmd.Env = os.Environ()
+	if r == Spark {
+		_, cmd.Env, err = sparkHome(dir, python)
+	}
+	return cmd, err
+}
+
+// DeltaPython returns a Python that has deltalake and pyarrow.
+func DeltaPython() (string, error) {
+	venv := filepath.Join(Tools(), "delta")
+	jars, err := filepath.Glob(filepath.Join(venv, "jars", "delta-*.jar"))
+	if err != nil || len(jars) == 0 {
+		return "", Missing{Engine: "readers of Delta tables", Install: installer}
+	}
+	return filepath.Abs(filepath.Join(venv, "bin", "python"))
+}
+
+// SparkSubmit runs a Python job as on a cluster: a driver and two executors, each
+// a process of its own with one core. It returns what the job printed, and the rows
+// of files that each executor read.
+func SparkSubmit(ctx context.Context, dir, job string, args ...string) (printed string, read map[string]int64, err error) {
+	python, err := DeltaPython()
+	if err != nil {
+		return "", nil, err
+	}
+	home, env, err := sparkHome(dir, python)
+	if err != nil {
+		return "", nil, err
+	}
+	events := filepath.Join(home, "events")
+	if err := os.Mkdir(events, 0o700); err != nil {
+		return "", nil, err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(home, "bin", "spark-submit"), slices.Concat([]string{
+		"--conf", "spark.eventLog.enabled=true", "--conf", "spark.eventLog.dir=" + events,
+		"--conf", "spark.eventLog.compress=false", "--conf", "spark.eventLog.rolling.enabled=false", job,
+	}, args)...)
+	cmd.Dir, cmd.Env = dir, env
+	if printed, err = output(cmd); err != nil {
+		return "", nil, fmt.Errorf("spark-submit: %w", err)
+	}
+	read, err = rowsRead(events)
+	return printed, read, err
+}
+
+// sparkHome makes a home of Spark in dir, with our configuration: executors keep
+// their files in its folder work, and Spark in the same second would share one.
+func sparkHome(dir, python string) (home string, env []string, err error) {
+	if _, err := exec.LookPath("java"); err != nil {
+		return "", nil, Missing{Engine: "java", Install: installer}
+	}
+	if home, err = os.MkdirTemp(dir, "spark-"); err != nil {
+		return "", nil, err
+	}
+	if home, err = filepath.Abs(home); err != nil {
+		return "", nil, err
+	}
+	venv := filepath.Dir(filepath.Dir(python))
+	for _, part := range []string{"bin", "jars"} {
+		installed, err := filepath.Glob(filepath.Join(venv, "lib", "python*", "site-packages", "pyspark", part))
+		if err != nil || len(installed) != 1 {
+			return "", nil, errors.Join(err, Missing{Engine: "Spark", Install: installer})
+		}
+		if err := os.Symlink(installed[0], filepath.Join(home, part)); err != nil {
+			return "", nil, err
+		}
+	}
+	defaults, err := deltaFiles.ReadFile("files/spark-defaults.conf")
+	if err != nil {
+		return "", nil, err
+	}
+	jars, err := filepath.Glob(filepath.Join(venv, "jars", "delta-*.jar"))
+	if err != nil {
+		return "", nil, err
+	}
+	conf := fmt.Sprintf("%sspark.jars %s\nspark.local.dir %s\nspark.sql.warehouse.dir %s\n", defaults,
+		strings.Join(jars, ","), filepath.Join(home, "local"), filepath.Join(home, "warehouse"))
+	env = append(os.Environ(), "SPARK_HOME="+home, "SPARK_CONF_DIR="+filepath.Join(home, "conf"),
+		"SPARK_LOCAL_IP=127.0.0.1", "PYSPARK_PYTHON="+python)
+	return home, env, write(filepath.Join(home, "conf", "spark-defaults.conf"), conf)
+}
+
+// rowsRead adds up Spark's own record of its tasks.
+func rowsRead(events string) (map[string]int64, error) {
+	logs, err := filepath.Glob(filepath.Join(events, "*"))
+	if err != nil || len(logs) != 1 {
+		return nil, fmt.Errorf("%d logs of events in %s: %w", len(logs), events, err)
+	}
+	f, err := os.Open(logs[0])
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	read, lines := map[string]int64{}, bufio.NewReader(f)
+	for decoder := json.NewDecoder(lines); decoder.More(); {
+		var event struct {
+			Task struct {
+				Executor string `json:"Executor ID"`
+			} `json:"Task Info"`
+			Metrics struct {
+				Input struct {
+					Records int64 `json:"Records Read"`
+				} `json:"Input Metrics"`
+			} `json:"Task Metrics"`
+		}
+		if err := decoder.Decode(&event); err != nil {
+			return nil, err
+		}
+		if event.Metrics.Input.Records > 0 {
+			read[event.Task.Executor] += event.Metrics.Input.Records
+		}
+	}
+	return read, nil
+}
+
+// output runs a program to its end; its error carries what the program complained of.
+func output(cmd *exec.Cmd) (string, error) {
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		text := stderr.String()
+		return "", fmt.Errorf("%w\n%s", err, text[max(0, len(text)-tailBytes):])
+	}
+	return string(out), nil
+}

@@ -1,0 +1,79 @@
+package engines
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// deltaTable makes a table of two files, with 200 rows and then 300.
+func deltaTable(t *testing.T) (path string) {
+	t.Helper()
+	python, err := DeltaPython()
+	Need(t, err)
+	path = filepath.Join(t.TempDir(), "numbers")
+	out, err := exec.CommandContext(t.Context(), python, "-c", `
+import sys
+import pyarrow as pa
+from deltalake import write_deltalake
+for first in (0, 100):
+    write_deltalake(sys.argv[1], pa.table({"n": range(first, first + 100)}), mode="append")
+write_deltalake(sys.argv[1], pa.table({"n": range(200, 300)}), mode="append")
+`, path).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+func TestDeltaReaders(t *testing.T) {
+	path, before := deltaTable(t), int64(1)
+	tables := []DeltaTable{{"now", path, nil}, {"before", path, &before}}
+	for _, reader := range DeltaReaders {
+		t.Run(string(reader), func(t *testing.T) {
+			got, err := reader.Query(t.Context(), t.TempDir(), tables,
+				"SELECT count(*) AS n, sum(n) AS total, min(n) = 0 AS whole FROM now",
+				"SELECT count(*) AS n, CAST(NULL AS INT) AS nothing FROM before")
+			Need(t, err)
+			want := []DeltaRows{
+				{[]string{"n", "total", "whole"}, [][]string{{"300", "44850", "true"}}},
+				{[]string{"n", "nothing"}, [][]string{{"200", "NULL"}}},
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDeltaReaderFails(t *testing.T) {
+	_, err := Deltalake.Query(t.Context(), t.TempDir(), []DeltaTable{{"none", t.TempDir(), nil}}, "SELECT 1")
+	if err == nil {
+		t.Error("a directory that is no table was read")
+	}
+}
+
+func TestSparkSubmit(t *testing.T) {
+	path, dir := deltaTable(t), t.TempDir()
+	job := filepath.Join(dir, "job.py")
+	if err := os.WriteFile(job, []byte(`
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+print("sum", spark.read.format("delta").load(sys.argv[1]).groupBy().sum("n").collect()[0][0])
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	printed, read, err := SparkSubmit(t.Context(), dir, job, path)
+	Need(t, err)
+	if printed != "sum 44850\n" {
+		t.Errorf("the job printed %q", printed)
+	}
+	// The three files are two partitions, and each executor has a core for one.
+	if len(read) != 2 || read["0"] < 100 || read["1"] < 100 {
+		t.Errorf("executors read %v rows", read)
+	}
+}
