@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -83,7 +84,8 @@ func ofTotals(rev analytics.Revision) deltalog.Add {
 
 // link makes staged a hard link to a published file, and reports whether it is there and
 // whole. It is read from its beginning to its end, which costs less than a copy: damage
-// that was shared could not be repaired from here.
+// that was shared could not be repaired from here. It needs no flush: the Parquet sink
+// made the bytes durable before they got that name.
 func (s *Sink) link(published, staged string, rev analytics.Revision, visitors bool) bool {
 	if published == "" || os.Link(published, staged) != nil {
 		return false
@@ -106,14 +108,19 @@ func (s *Sink) link(published, staged string, rev analytics.Revision, visitors b
 }
 
 // freshen touches a link to a file that was written long ago: VACUUM of other engines
-// goes by that time.
+// goes by that time. A symbolic link is refused: what it names can be replaced.
 func (s *Sink) freshen(staged string) error {
-	info, err := os.Stat(staged)
+	info, err := os.Lstat(staged)
 	now := s.cfg.Now()
-	if err == nil && now.Sub(info.ModTime()) > freshAge {
-		err = os.Chtimes(staged, now, now)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fs.ErrInvalid
+	case now.Sub(info.ModTime()) > freshAge:
+		return os.Chtimes(staged, now, now)
 	}
-	return err
+	return nil
 }
 
 func readStaged(path string, read func(r io.ReaderAt, size int64) error) error {
