@@ -15,16 +15,20 @@ type Bounds struct {
 	Human, AI, Total *[2]int64
 }
 
-// ReadBounds reads the footer of the visitors file in r, which is size bytes long.
-func ReadBounds(r io.ReaderAt, size int64) (b Bounds, err error) {
+// ReadBounds is [ReadFooter] for a visitors file, with its bounds.
+func ReadBounds(r io.ReaderAt, size int64) (foot Footer, b Bounds, err error) {
 	defer caught(&err)
 	reader, err := newReader(io.NewSectionReader(r, 0, size))
 	if err != nil {
-		return b, err
+		return foot, b, err
 	}
 	meta := reader.MetaData()
-	if !meta.Schema.Root().Equals(visitorsSchema()) {
-		return b, errors.New("is no visitors file")
+	foot, err = parseFooter(meta)
+	if err == nil && !foot.Visitors {
+		err = errors.New("is no visitors file")
+	}
+	if err != nil {
+		return foot, b, err
 	}
 	b.Path, err = bounds(meta, pathIndex, func(s metadata.TypedStatistics) (string, string) {
 		text := s.(*metadata.ByteArrayStatistics)
@@ -39,7 +43,7 @@ func ReadBounds(r io.ReaderAt, size int64) (b Bounds, err error) {
 			return count.Min(), count.Max()
 		})
 	}
-	return b, err
+	return foot, b, err
 }
 
 // bounds merges what the row groups say of a column.

@@ -134,7 +134,7 @@ func InspectRows(r io.ReaderAt, size int64, visit func(analytics.Row)) (foot Foo
 	return foot, sum, err
 }
 
-// ErrOther is the error of [Top] where the file is of another revision.
+// ErrOther: the file is of another revision.
 var ErrOther = errors.New("file of another revision")
 
 // Top returns the n rows with the most visitors, in the order of [analytics.Top], of the

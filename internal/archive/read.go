@@ -151,10 +151,18 @@ func ReadFooter(r io.ReaderAt, size int64) (Footer, error) {
 // visitors file of want.
 func Holds(r io.ReaderAt, size int64, want analytics.Revision) error {
 	foot, err := ReadFooter(r, size)
-	if err == nil && (!foot.Visitors || !foot.Same(want)) {
-		err = fmt.Errorf("holds %s revision %d, want revision %d as it was sealed", foot.Key, foot.Number, want.Number)
+	if err == nil {
+		err = foot.VisitorsOf(want)
 	}
 	return err
+}
+
+// VisitorsOf returns an error unless f is the footer of the visitors file of want.
+func (f Footer) VisitorsOf(want analytics.Revision) error {
+	if !f.Visitors || !f.Same(want) {
+		return fmt.Errorf("holds %s revision %d, want revision %d as it was sealed", f.Key, f.Number, want.Number)
+	}
+	return nil
 }
 
 func readFooter(r *io.SectionReader) (foot Footer, err error) {
@@ -163,7 +171,10 @@ func readFooter(r *io.SectionReader) (foot Footer, err error) {
 	if err != nil {
 		return foot, err
 	}
-	meta := reader.MetaData()
+	return parseFooter(reader.MetaData())
+}
+
+func parseFooter(meta *metadata.FileMetaData) (foot Footer, err error) {
 	kv := meta.KeyValueMetadata()
 	if foot.Revision, err = readRevision(kv.FindValue); err != nil {
 		return foot, err

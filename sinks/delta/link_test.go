@@ -85,6 +85,13 @@ func TestNoLink(t *testing.T) {
 			rev.Totals.Human++
 			check(t, files.Replace(t.Context(), sinktest.Seal(t, rev, sinktest.Pages(300))))
 		}, false},
+		"symbolic link": {func(t *testing.T, files *parquet.Sink) {
+			check(t, files.Replace(t.Context(), w))
+			visitors, totals := files.Published(w.Revision())
+			for _, path := range []string{visitors, totals} {
+				check(t, errors.Join(os.Rename(path, path+".away"), os.Symlink(path+".away", path)))
+			}
+		}, false},
 		"totals only": {func(t *testing.T, files *parquet.Sink) { check(t, files.Replace(t.Context(), sealTotals(t, 2))) }, false},
 		"damaged": {func(t *testing.T, files *parquet.Sink) {
 			check(t, files.Replace(t.Context(), w))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -21,6 +22,12 @@ const freshAge = time.Hour
 // publish puts the data files of w that c lacks into the tables' directories, durably,
 // and fills in the actions that add them.
 func (s *Sink) publish(ctx context.Context, c *change, w sinks.Sealed) error {
+	select {
+	case s.publishing <- struct{}{}:
+		defer func() { <-s.publishing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	visitors, totals := s.store.StagingFile(), s.store.StagingFile()
 	defer os.Remove(visitors) // a published one is no longer there, or not needed
 	defer os.Remove(totals)
@@ -28,10 +35,11 @@ func (s *Sink) publish(ctx context.Context, c *change, w sinks.Sealed) error {
 	if s.cfg.Published != nil {
 		there, totalsThere = s.cfg.Published(c.rev)
 	}
+	var action deltalog.Add
+	var err error
 	needVisitors := c.visitors == nil && !c.rev.TotalsOnly()
-	if needVisitors && !s.link(there, visitors, c.rev, true) {
-		err := filestore.Stage(ctx, visitors, w.Open, func(r io.ReaderAt, size int64) error { return archive.Holds(r, size, c.rev) })
-		if err != nil {
+	if needVisitors {
+		if action, err = s.stage(ctx, there, visitors, w); err != nil {
 			return fmt.Errorf("copy of the sealed window: %w", err)
 		}
 	}
@@ -40,29 +48,59 @@ func (s *Sink) publish(ctx context.Context, c *change, w sinks.Sealed) error {
 			return err
 		}
 	}
-	err := context.Cause(ctx)
+	err = context.Cause(ctx)
 	if err == nil && needVisitors {
-		c.visitors, err = s.add(ctx, s.visitors, visitors, c.rev)
+		c.visitors, err = s.add(ctx, s.visitors, visitors, c.rev, action)
 	}
 	if err == nil && c.totals == nil {
-		c.totals, err = s.add(ctx, s.totals, totals, c.rev)
+		c.totals, err = s.add(ctx, s.totals, totals, c.rev, ofTotals(c.rev))
 	}
 	return err
 }
 
+// stage puts the visitors file of w at path, a link or a copy, and returns what its
+// footer says, for the log.
+func (s *Sink) stage(ctx context.Context, published, path string, w sinks.Sealed) (action deltalog.Add, err error) {
+	read := func(r io.ReaderAt, size int64) error {
+		foot, bounds, err := archive.ReadBounds(r, size)
+		action = deltalog.Add{Stats: visitorsStats(foot.Revision, bounds), Tags: foot.Metadata()}
+		if err == nil {
+			err = foot.VisitorsOf(w.Revision())
+		}
+		return err
+	}
+	if s.link(published, path, w.Revision(), true) {
+		err = readStaged(path, read)
+	} else {
+		err = filestore.Stage(ctx, path, w.Open, read)
+	}
+	return action, err
+}
+
+// ofTotals is what the log says of the totals file of rev.
+func ofTotals(rev analytics.Revision) deltalog.Add {
+	return deltalog.Add{Stats: totalsStats(rev), Tags: archive.Footer{Revision: rev}.Metadata()}
+}
+
 // link makes staged a hard link to a published file, and reports whether it is there and
 // whole. It is read from its beginning to its end, which costs less than a copy: damage
-// that was shared could not be repaired from here.
+// that was shared could not be repaired from here. It needs no flush: the Parquet sink
+// made the bytes durable before they got that name.
 func (s *Sink) link(published, staged string, rev analytics.Revision, visitors bool) bool {
 	if published == "" || os.Link(published, staged) != nil {
 		return false
 	}
 	err := s.freshen(staged)
-	var foot archive.Footer
 	if err == nil {
-		foot, err = readStaged(staged, archive.ReadIntact)
+		err = readStaged(staged, func(r io.ReaderAt, size int64) error {
+			foot, err := archive.ReadIntact(r, size)
+			if err == nil && (foot.Visitors != visitors || !foot.Same(rev)) {
+				err = archive.ErrOther
+			}
+			return err
+		})
 	}
-	if err == nil && foot.Visitors == visitors && foot.Same(rev) {
+	if err == nil {
 		return true
 	}
 	_ = os.Remove(staged) // if it stays, making the copy says so
@@ -70,31 +108,36 @@ func (s *Sink) link(published, staged string, rev analytics.Revision, visitors b
 }
 
 // freshen touches a link to a file that was written long ago: VACUUM of other engines
-// goes by that time.
+// goes by that time. A symbolic link is refused: what it names can be replaced.
 func (s *Sink) freshen(staged string) error {
-	info, err := os.Stat(staged)
+	info, err := os.Lstat(staged)
 	now := s.cfg.Now()
-	if err == nil && now.Sub(info.ModTime()) > freshAge {
-		err = os.Chtimes(staged, now, now)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fs.ErrInvalid
+	case now.Sub(info.ModTime()) > freshAge:
+		return os.Chtimes(staged, now, now)
 	}
-	return err
+	return nil
 }
 
-func readStaged[T any](path string, read func(r io.ReaderAt, size int64) (T, error)) (value T, err error) {
+func readStaged(path string, read func(r io.ReaderAt, size int64) error) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return value, err
+		return err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return value, err
+		return err
 	}
 	return read(f, info.Size())
 }
 
 // add publishes a staged file under a new name, and returns the action that adds it.
-func (s *Sink) add(ctx context.Context, t *table, staged string, rev analytics.Revision) (*deltalog.Add, error) {
+func (s *Sink) add(ctx context.Context, t *table, staged string, rev analytics.Revision, action deltalog.Add) (*deltalog.Add, error) {
 	now := s.cfg.Now()
 	name, err := newName(rev, now)
 	if err != nil {
@@ -104,22 +147,9 @@ func (s *Sink) add(ctx context.Context, t *table, staged string, rev analytics.R
 	if err != nil {
 		return nil, err
 	}
-	foot, err := readStaged(staged, archive.ReadFooter)
-	if err != nil {
-		return nil, err
-	}
-	stats := totalsStats(rev)
-	if foot.Visitors {
-		bounds, err := readStaged(staged, archive.ReadBounds)
-		if err != nil {
-			return nil, err
-		}
-		stats = visitorsStats(rev, bounds)
-	}
 	if err := s.store.Publish(ctx, staged, t.name+"/"+name); err != nil {
 		return nil, err
 	}
-	return &deltalog.Add{
-		Path: name, Size: info.Size(), Modified: now.Truncate(time.Millisecond), Stats: stats, Tags: foot.Metadata(),
-	}, nil
+	action.Path, action.Size, action.Modified = name, info.Size(), now.Truncate(time.Millisecond)
+	return &action, nil
 }

@@ -67,5 +67,5 @@ func (s *Sink) writeTotals(ctx context.Context, rev analytics.Revision) (*deltal
 	if err := archive.WriteTotals(staged, rev); err != nil {
 		return nil, err
 	}
-	return s.add(ctx, s.totals, staged, rev)
+	return s.add(ctx, s.totals, staged, rev, ofTotals(rev))
 }

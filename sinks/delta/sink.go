@@ -15,8 +15,8 @@
 //  4. totals only: an entry that removes the former visitors file, if there is one
 //
 // Of a totals-only revision there is no visitors file, and no step 2. Calls at the same
-// time share the entries of steps 2 to 4, which one of them writes for all. The last
-// entry commits. Steps 2 and 3 are two tables, which no entry changes at once: readers
+// time share the entries of steps 2 to 4: those that have published wait a moment for
+// those that publish, and one of them writes for all. The last entry commits. Steps 2 and 3 are two tables, which no entry changes at once: readers
 // who join both can tell by the column revision.
 //
 // Every crash can be finished from what is in the logs, since the tags of a visitors
@@ -61,6 +61,9 @@ const (
 	totalsTable   = "totals"
 	// commitTimeout bounds the entries of a group.
 	commitTimeout = 5 * time.Minute
+	// publishAtOnce bounds the files that are written at the same time, and with them
+	// memory, however many windows wait for their entries.
+	publishAtOnce = 16
 )
 
 // Config says where the tables are.
@@ -81,8 +84,10 @@ type Sink struct {
 	store            filestore.Store
 	visitors, totals *table
 
-	// group lets calls at the same time share log entries.
-	group durable.Group[*change]
+	publishing chan struct{} // holds one for each that publishes
+	// gathering and group let calls at the same time share log entries.
+	gathering gathering
+	group     durable.Group[*change]
 	// readable: both tables were seen to take a window, and no commit has failed since.
 	readable atomic.Bool
 
@@ -105,7 +110,7 @@ func New(c Config) (*Sink, error) {
 
 func newSink(c Config, store filestore.Store) *Sink {
 	return &Sink{
-		cfg: c, store: store, unfinished: map[analytics.Key]*change{},
+		cfg: c, store: store, publishing: make(chan struct{}, publishAtOnce), unfinished: map[analytics.Key]*change{},
 		visitors: newTable(c, store, visitorsTable, "unique visitors of each page by window"),
 		totals:   newTable(c, store, totalsTable, "unique visitors of the site by window"),
 	}
@@ -171,9 +176,10 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 		}
 	}
 	c := s.resume(ctx, w.Revision())
+	s.gathering.enter()
 	err := s.publish(ctx, c, w)
-	if err == nil {
-		err = context.Cause(ctx)
+	if gathered := s.gathering.leave(); err == nil {
+		err = s.gathering.await(ctx, gathered)
 	}
 	if err == nil {
 		// CRASH: no entry names the files. Readers see the former window.

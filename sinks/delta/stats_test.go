@@ -94,7 +94,7 @@ func TestStatisticsOfUnusualFiles(t *testing.T) {
 		})
 		data, err := os.ReadFile(w.Path())
 		check(t, err)
-		bounds, err := archive.ReadBounds(strings.NewReader(string(data)), int64(len(data)))
+		_, bounds, err := archive.ReadBounds(strings.NewReader(string(data)), int64(len(data)))
 		check(t, err)
 		var got statistics
 		check(t, json.Unmarshal([]byte(visitorsStats(w.Revision(), bounds)), &got))

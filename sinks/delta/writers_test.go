@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -69,6 +71,41 @@ func TestGroup(t *testing.T) {
 			t.Errorf("%d windows at once take %s entries of visitors and totals", len(windows), got)
 		}
 		shows(t, open(t, root), windows...)
+	})
+}
+
+// TestGatherTime: a window that takes long to publish holds up the others for a moment
+// only, and those go together.
+func TestGatherTime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		root := filepath.Join(t.TempDir(), "data")
+		slow, windows := sealTotals(t, 1), []*archive.File{sealDay(t, 1, 1, 3), sealDay(t, 2, 1, 3), sealDay(t, 3, 1, 3)}
+		free, held := make(chan struct{}), make(chan struct{})
+		var taken atomic.Bool
+		s := stepped(open(t, root), func(step string) {
+			if step == "before totals file" && taken.CompareAndSwap(false, true) {
+				close(held)
+				<-free
+			}
+		})
+		begin := time.Now()
+		var wait, others sync.WaitGroup
+		wait.Go(func() { replace(t, s, slow) })
+		<-held
+		for _, w := range windows {
+			others.Go(func() { replace(t, s, w) })
+			time.Sleep(gatherTime / 4) // of the bubble
+		}
+		others.Wait()
+		if took := time.Since(begin); took != gatherTime {
+			t.Errorf("the others took %s", took)
+		}
+		if got := entries(t, root); got != "[1 1]" && got != "[2 2]" { // the first of them leads
+			t.Errorf("they take %s entries", got)
+		}
+		close(free)
+		wait.Wait()
+		shows(t, open(t, root), append(windows, slow)...)
 	})
 }
 
