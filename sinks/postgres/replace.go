@@ -46,13 +46,13 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := ses.limit(ctx)
-	defer cancel()
 	conn, err := ses.pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := ses.limit(ctx)
 	defer func() {
+		cancel()
 		conn.Release()
 		if isAltered(err) {
 			ses.ready.Store(false) // the next use looks at the tables
