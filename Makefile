@@ -22,7 +22,7 @@ DEMO_BINARY := $(BINARY)
 # Many tests wait, for engines or for time: four packages keep two cores busy.
 GOTEST      := TEST_DOCGAUGE_BINARY=$(CURDIR)/$(TEST_BINARY) $(GO) test -timeout 40m -p 4
 # The slowest packages come first, so that none of them runs alone at the end.
-SLOWEST     := ./sinks/clickhouse ./internal/cli ./internal/export ./internal/dev/stack ./sinks/parquet
+SLOWEST     := ./sinks/clickhouse ./sinks/postgres ./internal/cli ./internal/export ./internal/dev/stack ./sinks/parquet
 # The tests of these packages run under the race detector.
 RACED       := ./exporter ./exporter/api ./exporter/page ./exporter/server ./internal/app ./internal/archive ./internal/budget ./internal/daemon ./internal/docsapi ./internal/events \
   ./internal/export ./internal/jobs/... ./internal/load ./internal/notify ./internal/sandbox/... ./internal/spool ./schedule ./sinks/memsink
@@ -77,6 +77,7 @@ race: $(TEST_BINARY) ## the concurrent packages under the race detector
 	$(GOTEST) -race -run 'Contract|Window' ./sinks/parquet
 	$(GOTEST) -race -run 'TestContract/18.16|Attempt|Migrations' ./sinks/clickhouse
 	$(GOTEST) -race -run 'Writers' ./internal/deltalog
+	$(GOTEST) -race -run 'TestContract/15|Writers|Readers|Stall|Terminated' ./sinks/postgres
 .PHONY: race
 
 lint: $(LINT) $(ACTIONLINT) ## golangci-lint, actionlint and go mod tidy
@@ -97,7 +98,7 @@ $(ACTIONLINT):
 	@mkdir -p $(TOOLS)/bin
 	GOBIN=$(TOOLS)/bin $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 
-engines: # what the tests run against: ClickHouse, ZooKeeper, an S3 server, DuckDB, pyarrow, Spark
+engines: # what the tests run against: ClickHouse, ZooKeeper, PostgreSQL, an S3 server, DuckDB, pyarrow, Spark
 	@sh sinks/parquet/testdata/install-readers.sh
 	@sh internal/dev/engines/install-delta.sh
 	@sh internal/dev/engines/install.sh

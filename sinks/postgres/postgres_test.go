@@ -13,3 +13,23 @@ func TestContract(t *testing.T) {
 		sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) { t.Parallel(); return newSink(t, e) })
 	})
 }
+
+// TestPooler has the modes of the driver that poolers need which keep no prepared
+// statements.
+func TestPooler(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"exec", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			dsn := place(t, serverOf(t, debian))
+			s, r := open(t, dsn+"&pool_max_conns=1&default_query_exec_mode="+mode), readerAt(t, dsn)
+			shows(t, s, r, seal(1, 30))
+			shows(t, s, r, seal(2, 10))
+			if shown, fault := inspected(t, s, seal(2, 0).rev.Key); !shown.Whole() || shown.Number != 2 || fault != nil {
+				t.Errorf("%+v, %v", shown, fault)
+			}
+			if pages, err := s.Top(t.Context(), seal(2, 0).rev, 3); len(pages) != 3 || err != nil {
+				t.Errorf("%v, %v", pages, err)
+			}
+		})
+	}
+}

@@ -46,16 +46,19 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := ses.limit(ctx)
-	defer cancel()
 	conn, err := ses.pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := ses.limit(ctx)
 	defer func() {
+		defer cancel()
 		conn.Release()
+		if err != nil && ctx.Err() != nil { // what broke off because of that says it in many ways
+			err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
 		if isAltered(err) {
-			ses.ready.Store(false) // the next use looks at the tables
+			s.session.CompareAndSwap(ses, nil) // the next use looks at the tables
 		}
 	}()
 	rev := w.Revision()

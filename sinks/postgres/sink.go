@@ -54,9 +54,11 @@ type Sink struct {
 	// step is called between two steps of a commit; nil outside tests.
 	step func(name string)
 
-	// turn is held by whoever makes or prepares the session.
-	turn    chan struct{}
-	session *session
+	// turn is held by whoever makes the pool and prepares the session.
+	turn chan struct{}
+	pool *pgxpool.Pool
+	// session is nil until the schema is known to be up to date.
+	session atomic.Pointer[session]
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -82,21 +84,21 @@ func (s *Sink) Location() string { return s.place }
 func (s *Sink) Close() error {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	if s.session != nil {
-		s.session.pool.Close()
-		s.session = nil
+	s.session.Store(nil)
+	if s.pool != nil {
+		s.pool.Close()
+		s.pool = nil
 	}
 	return nil
 }
 
-// session is a server and, once it is ready, a schema that is up to date.
+// session is a server and a schema that is up to date. It does not change.
 type session struct {
 	layout
 	pool *pgxpool.Pool
 	// patience is how long one transaction may take, 0 means forever; committing is how
 	// long its COMMIT may.
 	patience, committing time.Duration
-	ready                atomic.Bool
 }
 
 // open returns the session, for writing: it makes the tables, or brings them up to date.
@@ -113,48 +115,48 @@ func (s *Sink) prepared(ctx context.Context, writing bool) (*session, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if s.session == nil {
+	if ses := s.session.Load(); ses != nil {
+		return ses, nil
+	}
+	if s.pool == nil {
 		pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), s.config.Copy())
 		if err != nil {
 			return nil, err
 		}
-		s.session = &session{pool: pool, committing: committing}
+		s.pool = pool
 	}
-	if s.session.ready.Load() {
-		return s.session, nil
+	ses, err := s.prepare(ctx, writing)
+	if err == nil {
+		s.session.Store(ses)
 	}
-	if err := s.prepare(ctx, s.session, writing); err != nil {
-		return nil, err
-	}
-	s.session.ready.Store(true)
-	return s.session, nil
+	return ses, err
 }
 
 // prepare asks what server it is, and looks after the schema.
-func (s *Sink) prepare(ctx context.Context, ses *session, writing bool) error {
+func (s *Sink) prepare(ctx context.Context, writing bool) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, preparing)
 	defer cancel()
 	var is server
-	if err := ses.pool.QueryRow(ctx, aboutServer).Scan(&is.version, &is.encoding, &is.schema, &is.timeout); err != nil {
-		return err
+	if err := s.pool.QueryRow(ctx, aboutServer).Scan(&is.version, &is.encoding, &is.schema, &is.timeout); err != nil {
+		return nil, err
 	}
 	if err := is.check(); err != nil {
-		return err
+		return nil, err
 	}
-	ses.layout, ses.patience = layout{is.schema}, is.patience()
+	ses := &session{layout: layout{is.schema}, pool: s.pool, patience: is.patience(), committing: committing}
 	version, err := ses.migrated(ctx, ses.pool)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if version == 0 && !writing {
-		return fmt.Errorf("docgauge has made no tables yet in schema %s: %w", is.schema, fs.ErrNotExist)
+		return nil, fmt.Errorf("docgauge has made no tables yet in schema %s: %w", is.schema, fs.ErrNotExist)
 	}
 	if version == 0 {
 		if err := ses.migrate(ctx, s.version); err != nil {
-			return fmt.Errorf("making the tables in schema %s: %w", is.schema, err)
+			return nil, fmt.Errorf("making the tables in schema %s: %w", is.schema, err)
 		}
 	}
-	return ses.verify(ctx)
+	return ses, ses.verify(ctx)
 }
 
 // preparing bounds what is done at the first use.
