@@ -27,7 +27,7 @@ var allowed = map[string][]string{
 
 	"internal/filestore": {"internal/durable"},
 
-	"internal/deltalog": {},
+	"internal/deltalog": {"internal/clock"},
 
 	"internal/deltalog/memfiles": {"internal/deltalog"},
 
@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 
 	"sinks/clickhouse": {"internal/analytics", "internal/archive", "internal/clock", "sinks"},
 
-	"sinks/delta": {"internal/analytics", "internal/archive", "internal/deltalog", "internal/durable", "internal/filestore", "sinks"},
+	"sinks/delta": {"internal/analytics", "internal/archive", "internal/clock", "internal/deltalog", "internal/durable", "internal/filestore", "sinks"},
 
 	"sinks/memsink": {"internal/analytics", "internal/archive", "sinks"},
 

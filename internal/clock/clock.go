@@ -8,6 +8,7 @@ package clock
 import (
 	"context"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 )
 
@@ -48,5 +49,33 @@ func Outlive(ctx context.Context, grace, limit time.Duration) (context.Context, 
 		stop()
 		cancel()
 		end(nil)
+	}
+}
+
+// Any returns a context that lives as long as any of the callers, of whom there must be
+// one, and then has the cause of the last: work for several of them goes on while one
+// still waits for it.
+func Any(callers ...context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(callers[0]))
+	var left atomic.Int64
+	left.Store(int64(len(callers)))
+	var stops []func() bool
+	for _, caller := range callers {
+		gone := func() {
+			if left.Add(-1) == 0 {
+				cancel(context.Cause(caller))
+			}
+		}
+		if caller.Err() != nil {
+			gone() // now, not at some time
+		} else {
+			stops = append(stops, context.AfterFunc(caller, gone))
+		}
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel(nil)
 	}
 }

@@ -111,3 +111,23 @@ func TestOutliveEnds(t *testing.T) {
 		}
 	})
 }
+
+func TestAny(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, endFirst := context.WithCancelCause(t.Context())
+		second, endSecond := context.WithCancelCause(t.Context())
+		ctx, stop := clock.Any(first, second)
+		defer stop()
+		endFirst(errors.New("first"))
+		synctest.Wait()
+		if ctx.Err() != nil {
+			t.Error("it ends with the first of two callers")
+		}
+		last := errors.New("second")
+		endSecond(last)
+		synctest.Wait()
+		if !errors.Is(context.Cause(ctx), last) {
+			t.Errorf("after the last caller its cause is %v", context.Cause(ctx))
+		}
+	})
+}

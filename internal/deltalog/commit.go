@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
 const (
@@ -36,8 +38,10 @@ func (t *Table) Commit(ctx context.Context, operation string, plan func(*Snapsho
 	defer done()
 	id := rand.Text()
 	for try := range commitTries {
-		if err := pause(ctx, try); err != nil {
-			return -1, err
+		if try > 0 { // stand back for the others, the longer the more races were lost
+			if err := clock.Sleep(ctx, mrand.N(min(longestPause, time.Millisecond<<min(try, 10)))); err != nil {
+				return -1, err
+			}
 		}
 		if err := t.refresh(ctx); err != nil {
 			return -1, err
@@ -69,22 +73,6 @@ func (t *Table) Commit(ctx context.Context, operation string, plan func(*Snapsho
 		// This version is another writer's for good, and ours cannot come to be there.
 	}
 	return -1, fmt.Errorf("%s: %w (%d): run fewer at once", t.describe(), ErrBusy, commitTries)
-}
-
-// pause stands back after a lost race, the longer the more were lost.
-func pause(ctx context.Context, lost int) error {
-	if lost == 0 {
-		return nil
-	}
-	longest := min(longestPause, time.Millisecond<<min(lost, 10))
-	timer := time.NewTimer(mrand.N(longest))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // create puts an entry if its name is free, and finds out what became of it where the

@@ -143,7 +143,7 @@ func TestReaders(t *testing.T) {
 	dir := t.TempDir()
 	dump(t, files, dir)
 	const all, newest = windows * (windows + 1) / 2, windows + 9
-	for _, reader := range engines.DeltaReaders {
+	for _, reader := range []engines.DeltaReader{engines.Deltalake, engines.DuckDB, engines.Spark} {
 		t.Run(string(reader), func(t *testing.T) {
 			if testing.Short() && reader == engines.Spark {
 				t.Skip("long")

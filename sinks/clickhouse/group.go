@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -163,7 +162,11 @@ func month(d *delivery) int {
 
 // lead commits a group while it is its turn, and tells its callers.
 func (s *Sink) lead(group []*delivery) {
-	ctx, stop := anyOf(group)
+	var callers []context.Context
+	for _, d := range group {
+		callers = append(callers, d.ctx)
+	}
+	ctx, stop := clock.Any(callers...)
 	defer stop()
 	next := sync.OnceFunc(func() { <-s.queue.turn })
 	err := s.commit(ctx, group, next)
@@ -173,27 +176,5 @@ func (s *Sink) lead(group []*delivery) {
 			d.err = err
 		}
 		close(d.done)
-	}
-}
-
-// anyOf returns a context that ends when all callers of the group have gone, with the
-// cause of the last.
-func anyOf(group []*delivery) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(group[0].ctx))
-	var left atomic.Int64
-	left.Store(int64(len(group)))
-	stops := make([]func() bool, len(group))
-	for i, d := range group {
-		stops[i] = context.AfterFunc(d.ctx, func() {
-			if left.Add(-1) == 0 {
-				cancel(context.Cause(d.ctx))
-			}
-		})
-	}
-	return ctx, func() {
-		for _, stop := range stops {
-			stop()
-		}
-		cancel(nil)
 	}
 }

@@ -49,6 +49,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/deltalog"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/filestore"
@@ -225,8 +226,15 @@ func (s *Sink) still(ctx context.Context, t *table, add *deltalog.Add) *deltalog
 // commit writes the entries of a group. Groups come one after the other.
 func (s *Sink) commit(group []*change) (err error) {
 	defer func() { s.readable.Store(err == nil) }()
-	ctx, stop := together(group)
+	var callers []context.Context
+	for _, c := range group {
+		callers = append(callers, c.ctx)
+	}
+	// One that gives up must not fail the others.
+	ctx, stop := clock.Any(callers...)
 	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
 	visitors, totals, gone := files{}, files{}, files{}
 	heal := false
 	for _, c := range group {
@@ -255,31 +263,4 @@ func (s *Sink) commit(group []*change) (err error) {
 		return err
 	}
 	return s.heal(ctx)
-}
-
-// together returns a context for the entries of a group: it ends when all of its callers
-// have given up, or at commitTimeout. One that gives up must not fail the others.
-func together(group []*change) (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(group[0].ctx), commitTimeout)
-	var left atomic.Int64
-	left.Store(int64(len(group)))
-	stops := []func() bool{}
-	givesUp := func() {
-		if left.Add(-1) == 0 {
-			cancel()
-		}
-	}
-	for _, c := range group {
-		if c.ctx.Err() != nil {
-			givesUp() // before the first entry, not at some time
-			continue
-		}
-		stops = append(stops, context.AfterFunc(c.ctx, givesUp))
-	}
-	return ctx, func() {
-		for _, stop := range stops {
-			stop()
-		}
-		cancel()
-	}
 }

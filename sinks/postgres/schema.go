@@ -222,11 +222,12 @@ func (ses *session) described(ctx context.Context, table string) (columns map[st
 	return columns, strings.Join(keys, ", "), err
 }
 
-// names lists the names of columns.
-func names(columns []column) string {
-	var all []string
+func nameList(columns []column) (all []string) {
 	for _, c := range columns {
 		all = append(all, c.name)
 	}
-	return strings.Join(all, ", ")
+	return all
 }
+
+// names lists the names of columns.
+func names(columns []column) string { return strings.Join(nameList(columns), ", ") }
