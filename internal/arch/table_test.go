@@ -177,6 +177,7 @@ var owner = map[string][]string{
 	"github.com/apache/arrow-go":             {"internal/archive", "internal/deltalog"},
 	"github.com/chromedp":                    {"internal/dev/engines"},
 	"github.com/go-json-experiment/json":     {"internal/docsapi"},
+	"github.com/google/go-github":            {"internal/codehost"},
 	"github.com/google/go-cmp":               {"sinks/sinktest"},
 	"github.com/jackc":                       {"sinks/postgres"},
 	"github.com/kelseyhightower/envconfig":   {"internal/config"},

@@ -14,8 +14,10 @@ package codehost
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -189,11 +191,80 @@ func place(u *url.URL) string {
 // are. What was read before an error is in the answer beside the error, which is an *Error:
 // where that is what the host says of the pull request itself, Answered is newer.
 func (c *Client) Read(ctx context.Context, former journal.PullRequest) (journal.PullRequest, error) {
-	return former, errors.ErrUnsupported
+	former.ETags = maps.Clone(former.ETags)
+	if former.ETags == nil {
+		former.ETags = map[string]string{}
+	}
+	r, err := c.begin(former)
+	if err != nil {
+		return former, err
+	}
+	if r.name == GitHub {
+		err = r.readGitHub(ctx)
+	} else {
+		err = r.readGitLab(ctx)
+	}
+	return r.pr, err
+}
+
+// begin finds the host of a link and the token, and asks whether there is room.
+func (c *Client) begin(pr journal.PullRequest) (*reading, error) {
+	name, repository, number, ok := c.Parse(pr.Link)
+	if !ok {
+		return nil, &Error{Kind: Elsewhere, text: Foreign}
+	}
+	pr.Host, pr.Repository, pr.Number = name, repository, number
+	h := c.github
+	if name == GitLab {
+		h = c.gitlab
+	}
+	token, err := h.currentToken()
+	if err != nil {
+		return nil, err
+	}
+	if err := h.room(); err != nil {
+		return nil, err
+	}
+	return &reading{h, token, pr}, nil
+}
+
+// Foreign says to people why a link is not asked for.
+const Foreign = "the link belongs to no host that docgauge asks: set DOCGAUGE_GITHUB_URL or DOCGAUGE_GITLAB_URL if it is yours"
+
+func (h *host) currentToken() (string, error) {
+	if h.token == nil {
+		return "", h.failed(NoToken, "is not asked: "+h.setting+"_TOKEN is not set", nil)
+	}
+	token, err := h.token()
+	switch {
+	case err != nil:
+		return "", h.failed(NoToken, "is not asked: "+h.setting+"_TOKEN cannot be read", err)
+	case token == "":
+		return "", h.failed(NoToken, "is not asked: "+h.setting+"_TOKEN is not set", nil)
+	case strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return "", h.failed(NoToken, "is not asked: "+h.setting+"_TOKEN has characters that no token has", nil)
+	}
+	return token, nil
 }
 
 // File returns a file of the repository as it is at the pull request's Commit. The error is
 // an *Error, of kind NotFound if there is no such file.
 func (c *Client) File(ctx context.Context, pr journal.PullRequest, path string) ([]byte, error) {
-	return nil, errors.ErrUnsupported
+	r, err := c.begin(pr)
+	if err != nil {
+		return nil, err
+	}
+	var file struct{ Encoding, Content string }
+	from := "/repos/" + r.pr.Repository + "/contents/" + (&url.URL{Path: path}).EscapedPath()
+	if r.name == GitLab {
+		from = "/projects/" + url.PathEscape(r.pr.Repository) + "/repository/files/" + url.PathEscape(path)
+	}
+	if _, err := r.get(ctx, from+"?ref="+url.QueryEscape(pr.Commit), "", &file); err != nil {
+		return nil, err
+	}
+	content, err := base64.StdEncoding.DecodeString(file.Content)
+	if err != nil || file.Encoding != "base64" {
+		return nil, r.garbled()
+	}
+	return content, nil
 }

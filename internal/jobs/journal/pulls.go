@@ -48,7 +48,8 @@ type PullRequest struct {
 	Repository string `json:"repository,omitempty"`
 	Number     int    `json:"number,omitempty"`
 
-	State PullState `json:"state"`
+	State  PullState `json:"state"`
+	Author string    `json:"author,omitempty"`
 	// Problem says to people why the state is unknown or old; empty if it is neither.
 	Problem string `json:"problem,omitempty"`
 
@@ -73,7 +74,7 @@ type PullRequest struct {
 	Changed []string `json:"changed,omitempty"`
 
 	// By our clock: the last answer; the next read, zero for never again; since when it is
-	// not found.
+	// not found, or not shown to us.
 	Answered time.Time `json:"answered_at,omitzero"`
 	Next     time.Time `json:"next_at,omitzero"`
 	Missing  time.Time `json:"missing_since,omitzero"`
