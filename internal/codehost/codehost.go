@@ -225,7 +225,7 @@ func (c *Client) begin(pr journal.PullRequest) (*reading, error) {
 	if err := h.room(); err != nil {
 		return nil, err
 	}
-	return &reading{h, token, pr}, nil
+	return &reading{host: h, token: token, pr: pr}, nil
 }
 
 // Foreign says to people why a link is not asked for.
