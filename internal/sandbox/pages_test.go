@@ -45,13 +45,18 @@ func TestIndex(t *testing.T) {
 			t.Error("a page is one of the requests")
 		}
 	}
-	for target, want := range map[string]int{"/pr/": 200, "/pr/1": 200, "/pr/2": 404, "/nowhere": 404} {
+	for target, want := range map[string]int{
+		"/pr/": 200, "/pr/1": 200, "/pr/2": 404, "/nowhere": 404, "/docgauge/sandbox/pull/1": 200, "/docgauge/sandbox/pull/2": 404,
+		"/docgauge/other/pull/1": 404, "/docgauge/sandbox/pull/": 404, "/docgauge/sandbox/pull/01": 404,
+	} {
 		if w := browse(t, s, http.MethodGet, target, "127.0.0.1:40000", here); w.Code != want {
 			t.Errorf("%s: %d, want %d", target, w.Code, want)
 		}
 	}
-	if w := browse(t, s, http.MethodPost, "/pr/1", "127.0.0.1:40000", here); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
-		t.Errorf("POST: %d", w.Code)
+	for method, target := range map[string]string{http.MethodPost: "/pr/", http.MethodPut: "/pr/1"} {
+		if w := browse(t, s, method, target, "127.0.0.1:40000", here); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") == "" {
+			t.Errorf("%s: %d", method, w.Code)
+		}
 	}
 }
 

@@ -162,14 +162,14 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 
 func TestDiffLines(t *testing.T) {
 	var got []string
-	for _, l := range parseDiff(hostile)[0].Lines {
+	for _, l := range codehost.ParseDiff(hostile)[0].Lines {
 		got = append(got, l.Class)
 	}
 	want := []string{"hunk", "plain", "del", "add", "del", "plain", "add"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if files := parseDiff("stray\n@@ -1 +1 @@\n-a\n+b\n"); len(files) != 1 || files[0].Added != 1 || files[0].Removed != 1 {
+	if files := codehost.ParseDiff("stray\n@@ -1 +1 @@\n-a\n+b\n"); len(files) != 1 || files[0].Added != 1 || files[0].Removed != 1 {
 		t.Errorf("a diff without a head: %+v", files)
 	}
 }
