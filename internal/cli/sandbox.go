@@ -67,7 +67,7 @@ func (a *Program) sandboxCommand() *cobra.Command {
   docgauge sandbox --rate-limit 100 --late-days 2   strict as the real service
   docgauge sandbox --latency 50ms --error-every 20  unreliable as a bad day
   docgauge sandbox --pages 10000 --moving 1h        totals that move while read
-  docgauge sandbox --merge-share 0.6 --merge-effect +30%  pull requests that people merge and read
+  docgauge sandbox --merge-share 1 --merge-effect +30%  merges with an effect
   docgauge sandbox --repo ~/docs --agent-cmd my-agent --agent-env MY_AGENT_KEY`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

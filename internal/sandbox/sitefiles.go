@@ -26,7 +26,8 @@ var (
 	// wantedPage is the word that names the page that a job changes.
 	wantedPage = regexp.MustCompile(`\[sandbox:page=(/[^\]\s"\\\x00-\x1f]*)\]`)
 	// plainPage is a path that is a file name too.
-	plainPage = regexp.MustCompile(`^/[a-z0-9/-]+$`)
+	plainPage     = regexp.MustCompile(`^/[a-z0-9/-]+$`)
+	documentation = []string{"docs", "doc", "documentation", "content", "site"}
 )
 
 // fileOf returns the file of a page.
@@ -40,13 +41,15 @@ func fileOf(page string) string {
 // pageOfFile returns the page of a file, which may be below a directory for documentation.
 func pageOfFile(file string, known map[string]uint32) (page uint32, ok bool) {
 	name := strings.TrimSuffix(file, slashpath.Ext(file))
-	if base := slashpath.Base(name); base == "index" || strings.EqualFold(base, "readme") {
+	base := slashpath.Base(name)
+	index := base == "index" || strings.EqualFold(base, "readme")
+	if index {
 		name = strings.TrimPrefix(slashpath.Dir(name), ".")
 	}
 	if page, ok = known["/"+name]; ok {
-		return page, true
+		return page, file != ""
 	}
-	if root, rest, below := strings.Cut(name, "/"); below && slices.Contains([]string{"docs", "doc", "documentation", "content", "site"}, root) {
+	if root, rest, below := strings.Cut(name, "/"); (below || index) && slices.Contains(documentation, root) {
 		page, ok = known["/"+rest]
 	}
 	return page, ok

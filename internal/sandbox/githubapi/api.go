@@ -86,7 +86,9 @@ func New(c Config) *API {
 // http://127.0.0.1:8787. It returns the status and the size of the answer.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, web string) (status, size int) {
 	inner := r.WithContext(context.WithValue(r.Context(), webKey{}, web))
-	inner.URL = &url.URL{Path: strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, Path), enterprise), RawQuery: r.URL.RawQuery}
+	below := func(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, Path), enterprise) }
+	// A branch with a slash is escaped in a path.
+	inner.URL = &url.URL{Path: below(r.URL.Path), RawPath: below(r.URL.EscapedPath()), RawQuery: r.URL.RawQuery}
 	counted := &counter{ResponseWriter: w, status: http.StatusOK}
 	switch {
 	case !a.admit(counted, inner):
