@@ -58,6 +58,7 @@ func (a *Program) sandboxCommand() *cobra.Command {
 	var badWindows []string
 	var repo sandbox.Repo
 	var remote bool
+	var pulls *pflag.FlagSet
 	cmd := &cobra.Command{
 		Use:   "sandbox",
 		Short: "run a local imitation of the service",
@@ -84,12 +85,13 @@ func (a *Program) sandboxCommand() *cobra.Command {
 					errEffect = fmt.Errorf("--merge-effect: %w", errEffect)
 				}
 			}
-			if err := errors.Join(errDates, errMoving, errEffect, setRepo(&c.Agent, repo, cmd.Flags().Changed)); err != nil {
+			if err := errors.Join(errDates, errMoving, errEffect, onSandbox(pulls, repo), setRepo(&c.Agent, repo, cmd.Flags().Changed)); err != nil {
 				return usageError{err}
 			}
 			return a.sandbox(cmd.Context(), c, listen, remote, requestLog)
 		},
 	}
+	pulls = pullFlags(&c.Agent.Pulls, &effect)
 	general := cmd.Flags()
 	general.StringVar(&listen, "listen", "127.0.0.1:8787", "address to listen on; port 0 picks a free port")
 	general.BoolVar(&remote, "allow-remote", false, "allow --listen addresses that other machines can reach")
@@ -98,7 +100,7 @@ func (a *Program) sandboxCommand() *cobra.Command {
 	groupFlags(cmd,
 		flagGroup{"Traffic and keys", trafficFlags(&c)},
 		flagGroup{"Agent jobs", agentFlags(&c.Agent)},
-		flagGroup{"Pull requests on the sandbox", pullFlags(&c.Agent.Pulls, &effect)},
+		flagGroup{"Pull requests on the sandbox", pulls},
 		flagGroup{"Agent jobs that edit a repository", repoFlags(&repo)},
 		flagGroup{"Faults of analytics", faultFlags(&c.Faults, &badWindows)},
 		flagGroup{"Faults of agent jobs", agentFaultFlags(&c.Agent.Faults)},
@@ -206,6 +208,16 @@ func pullFlags(c *sandbox.Pulls, effect *string) *pflag.FlagSet {
 	f.StringVar(&c.Token, "github-api-token", "", "token that reading pull requests needs (default none)")
 	f.IntVar(&c.Limit, "github-api-limit", githubapi.DefaultLimit, "requests about pull requests answered in an hour")
 	return f
+}
+
+// onSandbox refuses flags about pull requests where those are not on the sandbox.
+func onSandbox(pulls *pflag.FlagSet, r sandbox.Repo) (err error) {
+	pulls.VisitAll(func(f *pflag.Flag) {
+		if f.Changed && r.GitHub != "" {
+			err = errors.Join(err, fmt.Errorf("--%s: is for pull requests on the sandbox; with --github-repo they are on GitHub", f.Name))
+		}
+	})
+	return err
 }
 
 func agentFaultFlags(c *sandbox.AgentFaults) *pflag.FlagSet {

@@ -266,8 +266,11 @@ func TestPlansAreChecked(t *testing.T) {
 		{MergeShare: -0.1}, {CloseShare: 1.1}, {MergeShare: math.NaN()}, {MergeShare: 0.6, CloseShare: 0.6},
 		{EndAfter: -1}, {DraftFor: -1}, {ReviewAfter: -1}, {DaysAgo: -1}, {DaysAgo: maxDaysAgo + 1},
 	} {
-		if _, err := OpenLocal("", p, time.Now); err == nil {
+		if err := p.Check(); err == nil {
 			t.Errorf("%+v: no error", p)
 		}
+	}
+	if err := (Plan{MergeShare: 0.6, CloseShare: 0.4, DaysAgo: maxDaysAgo}).Check(); err != nil {
+		t.Error(err)
 	}
 }
