@@ -126,6 +126,7 @@ func TestMergesAreSeenByTheMinute(t *testing.T) {
 	if got := week(); got != 2*usual {
 		t.Errorf("merged: %d, want twice %d", got, usual)
 	}
+	now = now.Add(24 * time.Hour) // a later date, too
 	act("3", "merge")
 	now = now.Add(time.Minute)
 	if got := week(); got != 2*usual {

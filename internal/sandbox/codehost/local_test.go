@@ -26,7 +26,7 @@ func local(t *testing.T, dir string) *Local {
 func proposal(job, diff string, messages ...string) agent.Proposal {
 	return agent.Proposal{
 		Change: agent.Change{Branch: "docgauge/" + job, Base: "b000", Head: "h" + job, Messages: messages},
-		Job: job, Project: "prj_a", Title: messages[0], Source: agent.Source{Repository: "docs", Ref: "main"}, Diff: diff,
+		Job:    job, Project: "prj_a", Title: messages[0], Source: agent.Source{Repository: "docs", Ref: "main"}, Diff: diff,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -203,7 +204,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, find func(*question
 	if err == nil {
 		body, err = json.Marshal(value)
 	}
-	if refused, ok := err.(*refusal); ok {
+	if refused, ok := errors.AsType[*refusal](err); ok {
 		a.use(w, 1)
 		refuse(w, refused)
 		return

@@ -101,7 +101,9 @@ func object[T any](t *testing.T, w *httptest.ResponseRecorder) (o T) {
 const repo = "/repos/team/docs"
 
 func TestPullRequestByState(t *testing.T) {
-	at := func(minutes int) any { return noon.Truncate(time.Second).Add(time.Duration(minutes) * time.Minute).Format(time.RFC3339) }
+	at := func(minutes int) any {
+		return noon.Truncate(time.Second).Add(time.Duration(minutes) * time.Minute).Format(time.RFC3339)
+	}
 	for name, tc := range map[string]struct {
 		actions []codehost.Action
 		want    map[string]any
