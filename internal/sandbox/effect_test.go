@@ -106,7 +106,8 @@ func TestMergesAreSeenByTheMinute(t *testing.T) {
 		settled(t, s, createJob(t, s, "x [sandbox:page=/quickstart]").ID)
 	}
 	week := func() int64 { return readers(t, s, DefaultProject, "/quickstart", "2026-10-07", 1, 7).Total }
-	usual := week()
+	fortnight := func() int64 { return readers(t, s, DefaultProject, "/quickstart", "2026-09-30", 1, 14).Total }
+	usual, before := week(), fortnight()
 	act := func(number, action string) {
 		t.Helper()
 		if w := press(s, codehost.Path+number, action); w.Code != http.StatusSeeOther {
@@ -125,6 +126,9 @@ func TestMergesAreSeenByTheMinute(t *testing.T) {
 	now = now.Add(time.Minute)
 	if got := week(); got != 2*usual {
 		t.Errorf("merged: %d, want twice %d", got, usual)
+	}
+	if got := fortnight(); got != before+usual {
+		t.Errorf("a fortnight with the merge in its middle: %d, want %d and the twins of %d", got, before, usual)
 	}
 	now = now.Add(24 * time.Hour) // a later date, too
 	act("3", "merge")
@@ -196,7 +200,7 @@ func TestSiteFiles(t *testing.T) {
 		}
 		files[file] = true
 	}
-	if len(files) < 20 || change("[sandbox:page=nowhere]") == "" {
+	if len(files) < 12 || change("[sandbox:page=nowhere]") == "" {
 		t.Errorf("%d files are changed", len(files))
 	}
 	if file := changedFile(1, []string{"/"})("x"); file != "index.mdx" {

@@ -66,8 +66,14 @@ func pageNumbers(pages []string) map[string]uint32 {
 
 // changedFile returns the file that a job changes that only pretends: that of the page
 // that its prompt names, or of one of the best known pages, the same for the same prompt.
+// Those do not move by themselves in any scenario, so that the effect of a merge is seen.
 func changedFile(seed uint64, pages []string) func(prompt string) string {
-	known := slices.DeleteFunc(slices.Clone(pages[:min(len(pages), editedPages)]), func(page string) bool { return !plainPage.MatchString(page) })
+	var known []string
+	for i, page := range pages[:min(len(pages), editedPages)] {
+		if plainPage.MatchString(page) && !isWaving(i) && !isMortal(i) {
+			known = append(known, page)
+		}
+	}
 	return func(prompt string) string {
 		if wanted := wantedPage.FindStringSubmatch(prompt); wanted != nil {
 			return fileOf(wanted[1])

@@ -119,6 +119,9 @@ func TestPullRequestByState(t *testing.T) {
 	} {
 		a, _ := server(Config{}, pull(7, tc.actions...))
 		o := object[map[string]any](t, ask(a, repo+"/pulls/7"))
+		if asked := len(o["requested_reviewers"].([]any)); (asked == 1) != (name == "open" || name == "reopened") {
+			t.Errorf("%s: %d reviewers are asked", name, asked)
+		}
 		for field, want := range tc.want {
 			if got, there := o[field]; !there || got != want {
 				t.Errorf("%s: %s is %v, want %v", name, field, got, want)

@@ -82,6 +82,7 @@ type pullRequest struct {
 	ClosedAt       *time.Time `json:"closed_at"`
 	MergedAt       *time.Time `json:"merged_at"`
 	MergeCommitSHA *string    `json:"merge_commit_sha"`
+	Reviewers      []user     `json:"requested_reviewers"`
 	Head           reference  `json:"head"`
 	Base           reference  `json:"base"`
 }
@@ -112,10 +113,14 @@ func (q *question) newPullRequest(pr codehost.PullRequest) pullRequest {
 		ID: pr.Number, NodeID: fmt.Sprint("PR_", pr.Number), Number: pr.Number, URL: q.api("/pulls/%d", pr.Number),
 		HTMLURL: q.web + pr.WebPath(), State: "open", Draft: pr.IsDraft(), Title: pr.Title,
 		Body: "Opened by an agent job of the docgauge sandbox.", User: bot,
-		CreatedAt: second(pr.OpenedAt), UpdatedAt: second(pr.UpdatedAt),
+		CreatedAt: second(pr.OpenedAt), UpdatedAt: second(pr.UpdatedAt), Reviewers: []user{},
 		Head: branch(pr.Branch, pr.Head), Base: branch(pr.Base, pr.BaseCommit),
 	}
 	switch pr.State() {
+	case codehost.Open:
+		if pr.Review() == "" { // who has reviewed is not requested any more
+			o.Reviewers = append(o.Reviewers, reviewer)
+		}
 	case codehost.Merged:
 		at := second(pr.Last(codehost.Merge).At)
 		// The sandbox merges without a commit of its own.
