@@ -310,7 +310,7 @@ func (a *Program) sandbox(
 		return usageError{err}
 	}
 	url := "http://" + ln.Addr().String()
-	for _, line := range s.Exports(url, c.APIKey) {
+	for _, line := range s.Exports(url) {
 		if _, err := fmt.Fprintln(a.Out, line); err != nil {
 			return errors.Join(err, ln.Close())
 		}

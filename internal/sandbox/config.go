@@ -19,8 +19,10 @@ import (
 const (
 	DefaultProject = "prj_sandbox"
 	DefaultAPIKey  = "sbx_local-trial-key"
-	DefaultDays    = 120
-	DefaultPages   = 640
+	// AnyToken is printed where no token is needed: docgauge asks no code host without one.
+	AnyToken     = "sandbox-needs-none"
+	DefaultDays  = 120
+	DefaultPages = 640
 	// DefaultMovingDays is how long a day changes if Faults.Moving is set.
 	DefaultMovingDays = 3
 	DefaultWorkers    = 4
@@ -141,8 +143,9 @@ type Pulls struct {
 	codehost.Plan
 	// Effect of a merge on the synthetic readers of the pages that it changed.
 	Effect Effect
-	// Token, if set, is the one that the API at githubapi.Path needs; Limit is how many
-	// requests it answers in an hour, 0 = githubapi.DefaultLimit.
+	// Token, if set, is the one that the API at githubapi.Path needs; otherwise any will do,
+	// such as AnyToken, or none. Limit is how many requests it answers in an hour, 0 =
+	// githubapi.DefaultLimit.
 	Token string
 	Limit int
 }
@@ -281,6 +284,9 @@ func (c Config) validate() error {
 			f.Moving, f.MovingDays, maxLatecomers)
 	}
 	problems = append(problems, a.Pulls.Check(), a.Pulls.Effect.check())
+	if strings.ContainsFunc(a.Pulls.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		add("GitHub API token: want letters, digits and signs of ASCII, without spaces")
+	}
 	if !originURL(a.PublicURL) {
 		add("public URL %.200q: want http:// or https://, a host, and no path, such as http://docs.example:8787", a.PublicURL)
 	}

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -171,12 +172,12 @@ func (s *Sandbox) index(c *call) web.Index {
 	if !local {
 		key, note = "", "The sandbox has printed its key where it was started."
 	}
-	exports := s.Exports(s.webURL(c), key)
-	if key == "" {
-		exports = exports[:len(exports)-1]
+	token := ""
+	if s.config.Agent.Pulls.Token == "" {
+		token = AnyToken
 	}
 	return web.Index{
-		Traffic: s.describeTraffic(), Exports: exports, KeyNote: note, Uses: s.uses(c),
+		Traffic: s.describeTraffic(), Exports: s.exports(s.webURL(c), token, key), KeyNote: note, Uses: s.uses(c),
 		Jobs: s.Jobs(), Prompts: local, Pulls: s.pulls.Pulls(), Now: c.now,
 	}
 }
@@ -191,12 +192,24 @@ func (s *Sandbox) webURL(c *call) string {
 
 // Exports returns the lines that set docgauge's variables in a shell for the sandbox at
 // url, the key last.
-func (s *Sandbox) Exports(url, key string) []string {
-	lines := []string{"export DOCGAUGE_BASE_URL=" + url, "export DOCGAUGE_PROJECTS=" + strings.Join(s.config.Projects, ",")}
-	if r := s.config.Agent.Repo; r == nil || r.GitHub == "" { // else they are on GitHub
-		lines = append(lines, "export DOCGAUGE_GITHUB_URL="+url+githubapi.Path)
+func (s *Sandbox) Exports(url string) []string {
+	return s.exports(url, cmp.Or(s.config.Agent.Pulls.Token, AnyToken), s.config.APIKey)
+}
+
+// exports leaves out a token and a key that are not to be shown.
+func (s *Sandbox) exports(url, token, key string) (lines []string) {
+	github := url + githubapi.Path
+	if r := s.config.Agent.Repo; r != nil && r.GitHub != "" { // pull requests are there
+		github, token = "", ""
 	}
-	return append(lines, "export DOCGAUGE_API_KEY="+key)
+	for _, v := range [][2]string{
+		{"BASE_URL", url}, {"PROJECTS", strings.Join(s.config.Projects, ",")}, {"GITHUB_URL", github}, {"GITHUB_TOKEN", token}, {"API_KEY", key},
+	} {
+		if v[1] != "" {
+			lines = append(lines, "export DOCGAUGE_"+v[0]+"="+v[1])
+		}
+	}
+	return lines
 }
 
 // isLocal reports whether both ends of a connection are on this machine.

@@ -102,6 +102,20 @@ func TestIndexKeepsTheKey(t *testing.T) {
 	}
 }
 
+// TestIndexKeepsTheToken: one that somebody chose is not shown.
+func TestIndexKeepsTheToken(t *testing.T) {
+	for token, want := range map[string]bool{"": true, "ghp_chosen": false} {
+		s := newTest(t, Config{Pages: 10, Agent: Agent{Pulls: Pulls{Token: token}}})
+		text := browse(t, s, http.MethodGet, "/", "127.0.0.1:1", here).Body.String()
+		if strings.Contains(text, "export DOCGAUGE_GITHUB_TOKEN="+AnyToken) != want || strings.Contains(text, "ghp_") || !strings.Contains(text, "export DOCGAUGE_GITHUB_URL=http://"+here+"/github") {
+			t.Errorf("%q: %s", token, text)
+		}
+	}
+	if _, err := New(Config{Agent: Agent{Pulls: Pulls{Token: "two words"}}}); err == nil {
+		t.Error("a token with a space is taken")
+	}
+}
+
 func TestIndexOfAnEventLog(t *testing.T) {
 	f := newLogFile(t, `{"time":"2026-10-13T08:00:00Z","visitor":"a","kind":"human","path":"/x"}`+"\n")
 	s := newTest(t, Config{DataDir: f.dir})

@@ -255,7 +255,10 @@ func (q *question) history(reviews bool) (any, error) {
 	list := []event{}
 	for i, e := range pr.History {
 		at, id := second(e.At), pr.Number*1000+i
-		if name := issueEvents[e.Action]; name != "" && !e.At.Equal(pr.OpenedAt) { // nobody made what was opened as one a draft
+		if e.Action == codehost.Draft && e.At.Equal(pr.OpenedAt) {
+			continue // it was opened as one
+		}
+		if name := issueEvents[e.Action]; name != "" {
 			o := event{ID: id, Event: name, Actor: &reviewer, CreatedAt: &at}
 			if e.Action == codehost.Merge {
 				o.CommitID = &pr.Head
