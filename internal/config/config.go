@@ -88,6 +88,9 @@ type Config struct {
 	MaxActiveJobs     Count        `envconfig:"MAX_ACTIVE_JOBS" default:"3" desc:"agent jobs at work at once, all projects together"`
 	PollInterval      Duration     `envconfig:"POLL_INTERVAL" default:"15s" desc:"time between two polls of an agent job; grows to 5 minutes"`
 	JobPath           string       `envconfig:"JOB_PATH" default:"/v2/agent/{projectId}/job/{id}" desc:"path for fetching an agent job (not fixed by the API specification)"`
+	GitHubURL         string       `envconfig:"GITHUB_URL" default:"https://api.github.com" desc:"REST API that pull requests of GitHub are read from; http only for a loopback host"`
+	GitHubToken       Secret       `envconfig:"GITHUB_TOKEN" desc:"token that may read pull requests of GitHub; without one their state is unknown; or DOCGAUGE_GITHUB_TOKEN_FILE"`
+	GitHubTokenFile   string       `envconfig:"GITHUB_TOKEN_FILE" desc:"-"`
 	NotifyURL         Secret       `group:"Notifications" envconfig:"NOTIFY_URL" desc:"webhook that is told when exports fail, keys expire or agent jobs end; or DOCGAUGE_NOTIFY_URL_FILE"`
 	NotifyURLFile     string       `envconfig:"NOTIFY_URL_FILE" desc:"-"`
 	NotifySecret      Secret       `envconfig:"NOTIFY_SECRET" desc:"HMAC-SHA256 key that signs the notifications; or DOCGAUGE_NOTIFY_SECRET_FILE"`

@@ -165,11 +165,11 @@ func (g growth) shares(d analytics.Date) []float64 {
 	week := int(d+3) / 7
 	for i, usual := range g.usual {
 		switch {
-		case i >= firstMortal && i%8 == 3:
+		case isMortal(i):
 			if g.lives(i, week) {
 				weights[i] = usual
 			}
-		case i > 0 && i%3 == 1:
+		case isWaving(i):
 			phase := float64(d)/(7*waveWeeks) + float64(i)*math.Phi
 			weights[i] = usual * math.Exp(waveHeight*math.Sin(2*math.Pi*phase))
 		default:
@@ -178,6 +178,11 @@ func (g growth) shares(d analytics.Date) []float64 {
 	}
 	return cumulated(weights)
 }
+
+// isWaving and isMortal report whether a page of a growing site gains and loses readers
+// in waves, and whether it can vanish, which goes first.
+func isWaving(page int) bool { return page > 0 && page%3 == 1 }
+func isMortal(page int) bool { return page >= firstMortal && page%8 == 3 }
 
 // lives reports whether a page that can vanish is there in a week. The births of
 // these pages follow one another, so that some fall on every Monday.
