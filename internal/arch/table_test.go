@@ -99,6 +99,8 @@ var allowed = map[string][]string{
 
 	"internal/load": {"internal/analytics", "sinks"},
 
+	"internal/outcome": {"internal/analytics", "internal/query", "sinks"},
+
 	"internal/prompts": {"internal/analytics", "internal/clock", "internal/durable", "schedule"},
 
 	"internal/query": {"internal/analytics", "internal/durable", "schedule", "sinks"},
