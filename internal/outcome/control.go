@@ -1,7 +1,6 @@
 package outcome
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -119,7 +118,7 @@ func (c *control) weights(series []float64, level float64, own int) []float64 {
 		plain = 1 / float64(n-1)
 	}
 	ridge := 1/level + mean(c.noise)
-	w, ahead, next := make([]float64, n), make([]float64, n), make([]float64, n)
+	w, ahead, next, rising := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	for j := range w {
 		w[j] = plain
 	}
@@ -151,7 +150,7 @@ func (c *control) weights(series []float64, level float64, own int) []float64 {
 		if own >= 0 {
 			next[own] = math.Inf(-1)
 		}
-		toSimplex(next)
+		toSimplex(next, rising)
 		momentumNext := (1 + math.Sqrt(1+4*momentum*momentum)) / 2
 		moved := 0.0
 		for j := range w {
@@ -159,7 +158,7 @@ func (c *control) weights(series []float64, level float64, own int) []float64 {
 			ahead[j] = next[j] + (momentum-1)/momentumNext*(next[j]-w[j])
 		}
 		w, next, momentum = next, w, momentumNext
-		if moved < 1e-5 {
+		if moved < 1e-4 {
 			break
 		}
 	}
@@ -177,14 +176,14 @@ func (c *control) curvature() (sum float64) {
 }
 
 // toSimplex moves w to the nearest point whose coordinates are not negative and add up to 1
-// (Duchi and others 2008).
-func toSimplex(w []float64) {
-	largest := slices.Clone(w)
-	slices.SortFunc(largest, func(a, b float64) int { return cmp.Compare(b, a) })
+// (Duchi and others 2008). It needs a second slice of that length.
+func toSimplex(w, rising []float64) {
+	copy(rising, w)
+	slices.Sort(rising)
 	sum, excess := 0.0, 0.0
-	for i, v := range largest {
+	for i, v := range slices.Backward(rising) {
 		sum += v
-		if e := (sum - 1) / float64(i+1); v > e {
+		if e := (sum - 1) / float64(len(w)-i); v > e {
 			excess = e
 		} else {
 			break

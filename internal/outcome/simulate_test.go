@@ -67,31 +67,82 @@ func (p *panel) eligible(least, most float64) (paths []string) {
 	return paths
 }
 
-// simulation counts what became of simulated merges.
-type simulation struct {
-	merges, lacking, clear, wrong, covered int
-	widths, misses                         []float64
-	changes                                []float64
+// restlessTraffic is that of a site of so many pages that is harder than the sandbox: it grows or
+// shrinks by up to 1 % a day; its days have a noise in common; weekends differ from page to
+// page; each page wanders (a random walk), has noise that lasts some days, and one in ten is
+// mentioned somewhere and has up to four times its readers for a few days.
+func restlessTraffic(pages int) traffic {
+	return func(_ testing.TB, seed uint64) *panel {
+		r := rand.New(rand.NewPCG(seed, 1))
+		p := emptyPanel()
+		site := make([]float64, len(p.usable))
+		growth := 0.02*r.Float64() - 0.01
+		for i := range site {
+			site[i] = growth*float64(i) + 0.08*r.NormFloat64()
+		}
+		for n := range pages {
+			path := fmt.Sprintf("/page-%04d", n)
+			p.add(path)
+			base := math.Log(25) + 3*r.Float64()*r.Float64()
+			weekend := -0.8 + 0.3*r.NormFloat64()
+			walk, noise, mention := 0.0, 0.0, 0.0
+			mentioned := -1
+			if r.IntN(10) == 0 {
+				mentioned = r.IntN(len(site))
+			}
+			for i := range site {
+				walk += 0.015 * r.NormFloat64()
+				noise = 0.5*noise + 0.1*r.NormFloat64()
+				mention *= 0.7
+				if i == mentioned {
+					mention = 3 * r.Float64()
+				}
+				level := base + site[i] + walk + noise
+				if (int(p.first)+i)%7 < 2 {
+					level += weekend
+				}
+				p.pages[path][analytics.Human][i] = float64(poisson(r, math.Exp(level)*(1+mention)))
+			}
+		}
+		return p
+	}
 }
 
-// run lets one page in a range of daily visitors be changed on each of n sites, with a true
-// change of its readers from the merge on.
-func run(t testing.TB, from traffic, n int, least, most, change float64) (s simulation) {
-	for seed := range uint64(n) {
-		p := from(t, seed)
+// simulation is a number of merges with a true change of the readers of one page.
+type simulation struct {
+	traffic traffic
+	// sites is how many sites are made, each its comparisons: on each, perSite pages with a
+	// mean of daily visitors in [least, most) before the merge are changed, one at a time.
+	sites, perSite int
+	least, most    float64
+	change         float64
+}
+
+// tally is what became of simulated merges.
+type tally struct {
+	merges, lacking, clear, right, covered int
+	widths, changes                        []float64
+	methods                                map[Method]int
+}
+
+func (s simulation) run(t testing.TB) *tally {
+	out := &tally{methods: map[Method]int{}}
+	for seed := range uint64(s.sites) {
+		p := s.traffic(t, seed)
 		r := rand.New(rand.NewPCG(seed, 16))
-		paths := p.eligible(least, most)
-		if len(paths) == 0 {
-			continue
+		paths := p.eligible(s.least, s.most)
+		r.Shuffle(len(paths), func(i, j int) { paths[i], paths[j] = paths[j], paths[i] })
+		for _, path := range paths[:min(s.perSite, len(paths))] {
+			visitors := p.pages[path][analytics.Human]
+			former := slices.Clone(visitors)
+			for i := Span; i < len(visitors); i++ {
+				visitors[i] = changed(r, visitors[i], s.change)
+			}
+			out.add(estimateOne(p, path), s.change)
+			copy(visitors, former)
 		}
-		path := paths[r.IntN(len(paths))]
-		visitors := p.pages[path][analytics.Human]
-		for i := Span; i < len(visitors); i++ {
-			visitors[i] = changed(r, visitors[i], change)
-		}
-		s.add(estimateOne(p, path), change)
 	}
-	return s
+	return out
 }
 
 func estimateOne(p *panel, path string) Effect {
@@ -126,49 +177,80 @@ func poisson(r *rand.Rand, mean float64) int {
 	return n
 }
 
-func (s *simulation) add(e Effect, change float64) {
-	s.merges++
-	switch e.Verdict {
-	case Lacking:
-		s.lacking++
+func (o *tally) add(e Effect, change float64) {
+	o.merges++
+	if e.Verdict == Lacking {
+		o.lacking++
 		return
-	case More, Fewer:
-		s.clear++
-		if (e.Verdict == More) != (change > 0) {
-			s.wrong++
+	}
+	o.methods[e.Method]++
+	if e.Verdict != Unclear {
+		o.clear++
+		if change != 0 && (e.Verdict == More) == (change > 0) {
+			o.right++
 		}
 	}
 	if e.Low <= change && change <= e.High {
-		s.covered++
+		o.covered++
 	}
-	s.widths = append(s.widths, e.High-e.Low)
-	s.changes = append(s.changes, e.Change)
+	o.widths = append(o.widths, (e.High-e.Low)/2)
+	o.changes = append(o.changes, e.Change)
 }
 
-func (s *simulation) String() string {
-	n := float64(s.merges - s.lacking)
-	slices.Sort(s.widths)
-	slices.Sort(s.changes)
-	if n == 0 {
-		return fmt.Sprintf("%d merges, %d lacking", s.merges, s.lacking)
+func (o *tally) share(n int) float64 { return float64(n) / float64(max(1, o.merges-o.lacking)) }
+
+func (o *tally) String() string {
+	middle := func(all []float64) float64 {
+		slices.Sort(all)
+		return 100 * all[len(all)/2]
 	}
-	return fmt.Sprintf("%d merges (%d without enough data): clear %.1f %%, wrong sign or none %.1f %%, covered %.1f %%, median width ±%.1f points, median change %+.1f %%",
-		s.merges, s.lacking, 100*float64(s.clear)/n, 100*float64(s.wrong)/n, 100*float64(s.covered)/n, 50*s.widths[len(s.widths)/2], 100*s.changes[len(s.changes)/2])
+	return fmt.Sprintf("| %d | %.1f %% | %.1f %% | %+.0f %% ± %.0f |", o.merges-o.lacking, 100*o.share(o.clear), 100*o.share(o.covered), middle(o.changes), middle(o.widths))
 }
 
+// TestSimulate has the bars of the method on the sandbox's traffic: false effects, found
+// ones, and the coverage of the interval. With -long it makes the table of docs/outcomes.md.
 func TestSimulate(t *testing.T) {
-	n := 100
-	if *long {
-		n = 1000
-	}
+	steady, growth := sandboxTraffic(sandbox.Steady, 640), sandboxTraffic(sandbox.Growth, 640)
+	const any = 1e9
 	for _, tc := range []struct {
 		name string
-		traffic
-	}{{"steady", sandboxTraffic(sandbox.Steady, 640)}, {"growth", sandboxTraffic(sandbox.Growth, 640)}} {
-		start := time.Now()
-		none := run(t, tc.traffic, n, 20, 1e9, 0)
-		t.Logf("%s none: %v (%v)", tc.name, &none, time.Since(start))
-		more := run(t, tc.traffic, n, 80, 125, 0.3)
-		t.Logf("%s +30%%: %v", tc.name, &more)
+		simulation
+		clear, covered [2]float64 // bars of a full run
+		short          int        // sites of a run of seconds, in which all their pages are changed
+	}{
+		{"sandbox, steady, nothing changed", simulation{steady, 1000, 1, LeastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 3},
+		{"sandbox, steady, +30 %, 80 to 125 readers", simulation{steady, 1000, 1, 80, 125, 0.3}, [2]float64{0.8, 1}, [2]float64{0.85, 0.95}, 4},
+		{"sandbox, steady, -20 %, any page", simulation{steady, 500, 1, LeastVisitors, any, -0.2}, [2]float64{0.8, 1}, [2]float64{0.85, 0.95}, 0},
+		{"sandbox, growth, nothing changed", simulation{growth, 1000, 1, LeastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 0},
+		{"sandbox, growth, +30 %, 80 to 125 readers", simulation{growth, 500, 1, 80, 125, 0.3}, [2]float64{0, 1}, [2]float64{0.85, 0.97}, 0},
+		{"sandbox, growth, +100 %, any page", simulation{growth, 500, 1, LeastVisitors, any, 1}, [2]float64{0, 1}, [2]float64{0.85, 0.95}, 0},
+		{"restless, 120 pages, nothing changed", simulation{restlessTraffic(120), 1000, 1, LeastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 0},
+		{"restless, 120 pages, +30 %, any page", simulation{restlessTraffic(120), 500, 1, LeastVisitors, any, 0.3}, [2]float64{0.5, 1}, [2]float64{0.85, 0.95}, 0},
+		{"restless, 30 pages, nothing changed", simulation{restlessTraffic(30), 1000, 1, LeastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 4},
+		{"level: sandbox, steady, 80 pages, nothing changed", simulation{sandboxTraffic(sandbox.Steady, 80), 1000, 1, LeastVisitors, any, 0}, [2]float64{0, 0.08}, [2]float64{0.85, 0.95}, 4},
+		{"level: sandbox, steady, 80 pages, +30 %", simulation{sandboxTraffic(sandbox.Steady, 80), 500, 1, LeastVisitors, any, 0.3}, [2]float64{0.3, 1}, [2]float64{0.85, 0.95}, 0},
+		{"level: restless, 12 pages, nothing changed", simulation{restlessTraffic(12), 1000, 1, LeastVisitors, any, 0}, [2]float64{0, 1}, [2]float64{0, 1}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if !*long {
+				if tc.short == 0 {
+					t.Skip("only with -long")
+				}
+				tc.sites, tc.perSite = tc.short, math.MaxInt
+			}
+			got := tc.run(t)
+			t.Logf("| %s %v %v", tc.name, got, got.methods)
+			slack := 0.0
+			if !*long {
+				slack = 0.06
+			}
+			if s := got.share(got.clear); s < tc.clear[0]-slack || s > tc.clear[1]+slack {
+				t.Errorf("%.3f of the merges have a clear effect, want %v", s, tc.clear)
+			}
+			if s := got.share(got.covered); s < tc.covered[0]-slack || s > tc.covered[1]+slack {
+				t.Errorf("%.3f of the intervals have the true change, want %v", s, tc.covered)
+			}
+		})
 	}
 }
