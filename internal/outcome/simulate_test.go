@@ -218,18 +218,18 @@ func TestSimulate(t *testing.T) {
 		clear, covered [2]float64 // bars of a full run
 		short          int        // sites of a run of seconds, in which all their pages are changed
 	}{
-		{"sandbox, steady, nothing changed", simulation{steady, 1000, 1, LeastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 3},
-		{"sandbox, steady, +30 %, 80 to 125 readers", simulation{steady, 1000, 1, 80, 125, 0.3}, [2]float64{0.8, 1}, [2]float64{0.85, 0.95}, 4},
-		{"sandbox, steady, -20 %, any page", simulation{steady, 500, 1, LeastVisitors, any, -0.2}, [2]float64{0.8, 1}, [2]float64{0.85, 0.95}, 0},
-		{"sandbox, growth, nothing changed", simulation{growth, 1000, 1, LeastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 0},
-		{"sandbox, growth, +30 %, 80 to 125 readers", simulation{growth, 500, 1, 80, 125, 0.3}, [2]float64{0, 1}, [2]float64{0.85, 0.97}, 0},
-		{"sandbox, growth, +100 %, any page", simulation{growth, 500, 1, LeastVisitors, any, 1}, [2]float64{0, 1}, [2]float64{0.85, 0.95}, 0},
-		{"restless, 120 pages, nothing changed", simulation{restlessTraffic(120), 1000, 1, LeastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 0},
-		{"restless, 120 pages, +30 %, any page", simulation{restlessTraffic(120), 500, 1, LeastVisitors, any, 0.3}, [2]float64{0.5, 1}, [2]float64{0.85, 0.95}, 0},
-		{"restless, 30 pages, nothing changed", simulation{restlessTraffic(30), 1000, 1, LeastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 4},
-		{"level: sandbox, steady, 80 pages, nothing changed", simulation{sandboxTraffic(sandbox.Steady, 80), 1000, 1, LeastVisitors, any, 0}, [2]float64{0, 0.08}, [2]float64{0.85, 0.95}, 4},
-		{"level: sandbox, steady, 80 pages, +30 %", simulation{sandboxTraffic(sandbox.Steady, 80), 500, 1, LeastVisitors, any, 0.3}, [2]float64{0.3, 1}, [2]float64{0.85, 0.95}, 0},
-		{"level: restless, 12 pages, nothing changed", simulation{restlessTraffic(12), 1000, 1, LeastVisitors, any, 0}, [2]float64{0, 1}, [2]float64{0, 1}, 0},
+		{"sandbox, steady, nothing changed", simulation{steady, 250, 4, LeastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 3},
+		{"sandbox, steady, +30 %, 80 to 125 readers", simulation{steady, 250, 2, 80, 125, 0.3}, [2]float64{0.8, 1}, [2]float64{0.85, 0.95}, 4},
+		{"sandbox, steady, -20 %, any page", simulation{steady, 125, 4, LeastVisitors, any, -0.2}, [2]float64{0.8, 1}, [2]float64{0.85, 0.95}, 0},
+		{"sandbox, growth, nothing changed", simulation{growth, 250, 4, LeastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 0},
+		{"sandbox, growth, +30 %, 80 to 125 readers", simulation{growth, 150, 3, 80, 125, 0.3}, [2]float64{0, 1}, [2]float64{0.85, 0.97}, 0},
+		{"sandbox, growth, +100 %, any page", simulation{growth, 125, 4, LeastVisitors, any, 1}, [2]float64{0, 1}, [2]float64{0.85, 0.95}, 0},
+		{"restless, 120 pages, nothing changed", simulation{restlessTraffic(120), 250, 4, LeastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 0},
+		{"restless, 120 pages, +30 %, any page", simulation{restlessTraffic(120), 125, 4, LeastVisitors, any, 0.3}, [2]float64{0.5, 1}, [2]float64{0.85, 0.95}, 0},
+		{"restless, 30 pages, nothing changed", simulation{restlessTraffic(30), 250, 4, LeastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 4},
+		{"level: sandbox, steady, 80 pages, nothing changed", simulation{sandboxTraffic(sandbox.Steady, 80), 250, 4, LeastVisitors, any, 0}, [2]float64{0, 0.08}, [2]float64{0.85, 0.95}, 4},
+		{"level: sandbox, steady, 80 pages, +30 %", simulation{sandboxTraffic(sandbox.Steady, 80), 125, 4, LeastVisitors, any, 0.3}, [2]float64{0.3, 1}, [2]float64{0.85, 0.95}, 0},
+		{"level: restless, 12 pages, nothing changed", simulation{restlessTraffic(12), 250, 4, LeastVisitors, any, 0}, [2]float64{0, 1}, [2]float64{0, 1}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
