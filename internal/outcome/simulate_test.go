@@ -227,9 +227,9 @@ func TestSimulate(t *testing.T) {
 		{"restless, 120 pages, nothing changed", simulation{restlessTraffic(120), 250, 4, LeastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 0},
 		{"restless, 120 pages, +30 %, any page", simulation{restlessTraffic(120), 125, 4, LeastVisitors, any, 0.3}, [2]float64{0.5, 1}, [2]float64{0.85, 0.95}, 0},
 		{"restless, 30 pages, nothing changed", simulation{restlessTraffic(30), 250, 4, LeastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 4},
-		{"level: sandbox, steady, 80 pages, nothing changed", simulation{sandboxTraffic(sandbox.Steady, 80), 250, 4, LeastVisitors, any, 0}, [2]float64{0, 0.08}, [2]float64{0.85, 0.95}, 4},
-		{"level: sandbox, steady, 80 pages, +30 %", simulation{sandboxTraffic(sandbox.Steady, 80), 125, 4, LeastVisitors, any, 0.3}, [2]float64{0.3, 1}, [2]float64{0.85, 0.95}, 0},
-		{"level: restless, 12 pages, nothing changed", simulation{restlessTraffic(12), 250, 4, LeastVisitors, any, 0}, [2]float64{0, 1}, [2]float64{0, 1}, 0},
+		{"level: sandbox, steady, 80 pages, nothing changed", simulation{sandboxTraffic(sandbox.Steady, 80), 250, 4, LeastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.99}, 4},
+		{"level: sandbox, steady, 80 pages, +30 %", simulation{sandboxTraffic(sandbox.Steady, 80), 125, 4, LeastVisitors, any, 0.3}, [2]float64{0.4, 1}, [2]float64{0.85, 0.99}, 0},
+		{"level: restless, 12 pages, nothing changed", simulation{restlessTraffic(12), 250, 4, LeastVisitors, any, 0}, [2]float64{0, 0.07}, [2]float64{0.85, 0.95}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -32,6 +32,9 @@ type comparison struct {
 	placebos []gap
 	// pages is how many untouched pages have enough visitors.
 	pages int
+	// strayed is the sum of the squares of the level changes of those pages, each in its own
+	// standard deviation, where they are too few for placebos.
+	strayed float64
 }
 
 func newStudy(p *panel, m Merge, all []Merge) *study {
@@ -117,9 +120,10 @@ func (s *study) effect(path string, a analytics.Audience) Effect {
 			e.Reason = err.Error()
 			return e
 		}
+		deviation, freedom = c.widened(deviation, freedom)
 		e.Method, e.Placebos = Level, 0
 		e.P, width = twoSided(change/deviation, freedom), quantile(outside, freedom)*deviation
-		e.Reason = fmt.Sprintf("only %d untouched pages have %d visitors a day, and %d are needed: what the whole site does looks like an effect", c.pages, LeastVisitors, leastPlacebos)
+		e.Reason = fmt.Sprintf("only %d untouched pages have %d visitors a day, a comparison needs %d: the page is compared with its own weekdays and trend, which is less certain", c.pages, LeastVisitors, leastPlacebos)
 	}
 	e.Expected = mean(expected[d.before:])
 	e.Change, e.Low, e.High = math.Expm1(change), math.Expm1(change-width), math.Expm1(change+width)
@@ -208,6 +212,11 @@ func (s *study) comparison(w analytics.Window, a analytics.Audience) *comparison
 	c := &comparison{pages: len(pool)}
 	s.known[key] = c
 	if len(pool) < leastPlacebos {
+		for _, series := range pool {
+			if change, deviation, _, _, err := levelChange(d, series); err == nil {
+				c.strayed += change * change / deviation / deviation
+			}
+		}
 		return c
 	}
 	c.control = newControl(d, pool[:min(maxDonors, len(pool))])
@@ -220,6 +229,15 @@ func (s *study) comparison(w analytics.Window, a analytics.Audience) *comparison
 		c.placebos = append(c.placebos, g)
 	}
 	return c
+}
+
+// widened returns the standard deviation of a level change, and its degrees of freedom, after
+// what the few untouched pages did: that pages stray as the regression says has the weight of
+// four of them.
+func (c *comparison) widened(deviation, freedom float64) (float64, float64) {
+	const trust = 4
+	all := trust + float64(c.pages)
+	return deviation * math.Sqrt(max(1, (trust+c.strayed)/all)), min(freedom, all)
 }
 
 func indices(n int) []int {
