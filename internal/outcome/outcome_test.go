@@ -164,6 +164,7 @@ func TestLacking(t *testing.T) {
 		{"7 days after", without(func(d analytics.Date) bool { return d > merged+7 }), nil, outcome.Unclear, "", 28, 7},
 		{"6 days after", without(func(d analytics.Date) bool { return d > merged+6 }), nil, outcome.Lacking, "6 verified, settled days after", 28, 6},
 		{"nothing after", without(func(d analytics.Date) bool { return d > merged }), nil, outcome.Lacking, "0 verified, settled days", 28, 0},
+		{"every eighth day missing", without(func(d analytics.Date) bool { return (d-merged+28)%8 == 0 }), nil, outcome.Unclear, "", 24, 24},
 		{"no archive", without(func(analytics.Date) bool { return true }), nil, outcome.Lacking, "0 days", 0, 0},
 		{"few readers", func(s *site) {
 			s.readers = func(path string, _ analytics.Date, n float64) float64 {

@@ -40,9 +40,11 @@ func load(ctx context.Context, from sinks.Sink, merges []Merge) (*panel, error) 
 	windows, err := settled(ctx, from, merges[0].Project, within)
 	errs := []error{err}
 	c := candidates{visitors: map[analytics.Audience]map[string]int64{analytics.Human: {}, analytics.AI: {}}}
-	for d := within.From; d < within.To-Span-1 && ctx.Err() == nil; d += sampled {
-		if rev, ok := windows[d]; ok {
+	next := within.From
+	for d := within.From; d < within.To-Span-1 && ctx.Err() == nil; d++ {
+		if rev, ok := windows[d]; ok && d >= next {
 			errs = append(errs, c.read(ctx, from, rev))
+			next = d + sampled
 		}
 	}
 	for _, path := range c.choose() {
