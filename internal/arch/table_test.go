@@ -103,6 +103,8 @@ var allowed = map[string][]string{
 
 	"internal/load": {"internal/analytics", "sinks"},
 
+	"internal/outcome": {"internal/analytics", "internal/query", "sinks"},
+
 	"internal/pulls": {"internal/codehost", "internal/jobs/journal"},
 
 	"internal/prompts": {"internal/analytics", "internal/clock", "internal/durable", "schedule"},

@@ -158,7 +158,7 @@ func row(ctx context.Context, from sinks.Sink, rev *analytics.Revision, path str
 	if rev.TotalsOnly() {
 		return nil, nil
 	}
-	rows, done, err := rowsOf(ctx, from, rev)
+	rows, done, err := Rows(ctx, from, rev)
 	if err != nil {
 		return nil, err
 	}

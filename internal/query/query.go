@@ -157,10 +157,11 @@ func (s series) endingAt(d analytics.Date) (analytics.Window, bool) {
 	return s.newest(func(w analytics.Window, _ reading) bool { return w.To == d })
 }
 
-// rowsOf reads the rows of a window; they end with ctx. An export may have replaced the
+// Rows reads the rows of a window, sorted by path; they end with ctx, and the function that
+// it returns removes what reading them needed. An export may have replaced the
 // window meanwhile: totals and rows must be of the same reading, so rev becomes the one
 // that is read.
-func rowsOf(ctx context.Context, from sinks.Sink, rev *analytics.Revision) (iter.Seq2[analytics.Row, error], func() error, error) {
+func Rows(ctx context.Context, from sinks.Sink, rev *analytics.Revision) (iter.Seq2[analytics.Row, error], func() error, error) {
 	temp, err := durable.NewTemp("", "docgauge-query")
 	if err != nil {
 		return nil, nil, err

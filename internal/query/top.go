@@ -144,14 +144,14 @@ func (o TopOptions) read(ctx context.Context, from sinks.Sink, p *Pages) (err er
 // Top and Pages of the movers mean something. An export may have replaced a window since it
 // was listed: its revision becomes the one that is read.
 func Compare(ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision, r Ranking) (_ analytics.Movers, err error) {
-	now, done, err := rowsOf(ctx, from, later)
+	now, done, err := Rows(ctx, from, later)
 	if err != nil {
 		return analytics.Movers{}, err
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	before := analytics.ByPath(nil)
 	if earlier != nil {
-		rows, done, err := rowsOf(ctx, from, earlier)
+		rows, done, err := Rows(ctx, from, earlier)
 		if err != nil {
 			return analytics.Movers{}, err
 		}
