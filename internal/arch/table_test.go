@@ -52,6 +52,8 @@ var allowed = map[string][]string{
 
 	"internal/docsapi": {"internal/analytics", "internal/clock"},
 
+	"internal/codehost": {"internal/jobs/journal"},
+
 	"internal/sandbox": {
 		"internal/analytics", "internal/clock", "internal/format",
 		"internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/web", "internal/sandbox/worktree",
@@ -98,6 +100,8 @@ var allowed = map[string][]string{
 	"internal/notify": {"internal/clock", "internal/format", "internal/jobs/journal"},
 
 	"internal/load": {"internal/analytics", "sinks"},
+
+	"internal/pulls": {"internal/codehost", "internal/jobs/journal"},
 
 	"internal/prompts": {"internal/analytics", "internal/clock", "internal/durable", "schedule"},
 
@@ -173,6 +177,7 @@ var owner = map[string][]string{
 	"github.com/apache/arrow-go":             {"internal/archive", "internal/deltalog"},
 	"github.com/chromedp":                    {"internal/dev/engines"},
 	"github.com/go-json-experiment/json":     {"internal/docsapi"},
+	"github.com/google/go-github":            {"internal/codehost"},
 	"github.com/google/go-cmp":               {"sinks/sinktest"},
 	"github.com/jackc":                       {"sinks/postgres"},
 	"github.com/kelseyhightower/envconfig":   {"internal/config"},

@@ -1,0 +1,74 @@
+package codehost
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Our own limit at each host: the least quota is GitHub's, 5000 requests an hour, and it
+// belongs to the owner of the token, who has other uses for it.
+const (
+	paceGap   = time.Second // between two requests on average
+	paceBurst = 60 * paceGap
+	// paceShare is the part of the quota, one in so many requests, that is left to others.
+	paceShare = 10
+)
+
+// pace is how far the requests of a host are ahead of one each paceGap, and until when
+// what is left of its quota is left to others.
+type pace struct{ ahead, reserved time.Time }
+
+// room returns nil if another pull request may be read now.
+func (h *host) room() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now()
+	until := h.pace.reserved
+	// A clock that was set back must not stop the reading.
+	if lead := h.pace.ahead.Sub(now); lead >= paceBurst && lead < 2*paceBurst {
+		until = later(until, h.pace.ahead.Add(-paceBurst/2))
+	}
+	if !until.After(now) || until.After(now.Add(longestWait)) {
+		return nil
+	}
+	e := h.failed(Paced, "is asked again later, to stay within its limits", nil)
+	e.Until = until
+	return e
+}
+
+// sent counts a request.
+func (h *host) sent() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pace.ahead = later(h.pace.ahead, h.now()).Add(paceGap)
+}
+
+// learn keeps what an answer says of the quota.
+func (h *host) learn(resp *http.Response) {
+	prefix := "X-Ratelimit-"
+	if h.name == GitLab {
+		prefix = "Ratelimit-"
+	}
+	number := func(name string) int64 {
+		n, err := strconv.ParseInt(resp.Header.Get(prefix+name), 10, 64)
+		if err != nil {
+			return -1
+		}
+		return n
+	}
+	limit, left, reset := number("Limit"), number("Remaining"), number("Reset")
+	if left < 0 || left > limit/paceShare || reset <= 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pace.reserved = earlier(h.local(resp, time.Unix(reset, 0)), h.now().Add(longestWait))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,194 @@
+package codehost
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/google/go-github/v89/github"
+
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+)
+
+const (
+	defaultTimeout = 30 * time.Second
+	dialTimeout    = 10 * time.Second
+	idleTimeout    = 90 * time.Second
+	// maxAnswer is far more than a hundred files with their changes.
+	maxAnswer = 32 << 20
+	// perPage is the most entries of a list that either host gives at once.
+	perPage = 100
+	// longestWait is how long a host is left alone at most, whatever it asks for.
+	longestWait = time.Hour
+	// asked stands for the ETag of an answer that had none, or was a list of several pages.
+	asked = "-"
+)
+
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSHandshakeTimeout: dialTimeout,
+		IdleConnTimeout:     idleTimeout,
+		ForceAttemptHTTP2:   true,
+	}
+}
+
+// reading is one Read: the pull request as it becomes, and the token it is made with.
+type reading struct {
+	*host
+	token string
+	pr    journal.PullRequest
+}
+
+// resource reads one resource into v, unless it is as it was at the ETag kept under key.
+func (r *reading) resource(ctx context.Context, key, path string, v any) (changed bool, err error) {
+	tag, err := r.get(ctx, path, r.pr.ETags[key], v)
+	if err != nil || tag == "" {
+		return false, err
+	}
+	r.pr.ETags[key] = tag
+	return true, nil
+}
+
+// list reads the pages of a list, most at the most, unless its only page is as it was.
+func list[T any](ctx context.Context, r *reading, key, path string, most int) (all []T, changed bool, err error) {
+	former := r.pr.ETags[key]
+	for page := 1; page <= most; page++ {
+		var some []T
+		tag, err := r.get(ctx, path+"?per_page="+strconv.Itoa(perPage)+"&page="+strconv.Itoa(page), former, &some)
+		if err != nil || tag == "" {
+			return nil, false, err
+		}
+		all = append(all, some...)
+		if len(some) < perPage {
+			if page > 1 {
+				tag = asked
+			}
+			r.pr.ETags[key] = tag
+			return all, true, nil
+		}
+		former = ""
+	}
+	r.pr.ETags[key] = asked
+	return all, true, nil
+}
+
+// get reads one answer into v and returns its ETag, or none if the answer is the one that
+// former is the ETag of.
+func (r *reading) get(ctx context.Context, path, former string, v any) (tag string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.api.String()+path, nil)
+	if err != nil {
+		return "", r.failed(Transient, "cannot be asked for "+r.repository(), err)
+	}
+	req.Header.Set("Authorization", "Bearer "+r.token)
+	req.Header.Set("User-Agent", r.userAgent)
+	req.Header.Set("Accept", "application/json")
+	if r.name == GitHub {
+		req.Header.Set("Accept", "application/vnd.github+json")
+	}
+	if former != "" && former != asked {
+		req.Header.Set("If-None-Match", former)
+	}
+	r.sent()
+	resp, err := r.http.Do(req)
+	if err != nil {
+		if ue, ok := errors.AsType[*url.Error](err); ok {
+			err = ue.Err
+		}
+		return "", r.failed(Transient, "cannot be reached at "+r.api.Host, err)
+	}
+	defer resp.Body.Close()
+	r.learn(resp)
+	switch {
+	case resp.StatusCode == http.StatusNotModified && former != "":
+		return "", nil
+	case resp.StatusCode != http.StatusOK:
+		return "", r.refusal(resp)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return "", r.failed(Transient, "broke off its answer about "+r.repository(), err)
+	}
+	// What the answer says is no part of the error: it was not understood.
+	if len(body) > maxAnswer || json.Unmarshal(body, v) != nil {
+		return "", r.garbled()
+	}
+	return cmp.Or(resp.Header.Get("ETag"), asked), nil
+}
+
+func (r *reading) repository() string { return r.pr.Repository }
+
+func (h *host) failed(kind Kind, what string, cause error) *Error {
+	return &Error{Kind: kind, Host: h.name, text: h.title + " " + what, cause: cause}
+}
+
+func (r *reading) garbled() *Error {
+	return r.failed(Transient, "gave an answer about "+r.repository()+" that is none of its API (check "+r.setting+"_URL and the proxy)", nil)
+}
+
+// refusal says what an answer that is no success means.
+func (r *reading) refusal(resp *http.Response) *Error {
+	if r.name == GitHub {
+		err := github.CheckResponse(resp)
+		if limit, ok := errors.AsType[*github.RateLimitError](err); ok {
+			return r.limited(RateLimited, r.local(resp, limit.Rate.Reset.Time))
+		}
+		if limit, ok := errors.AsType[*github.AbuseRateLimitError](err); ok {
+			return r.limited(Throttled, r.now().Add(limit.GetRetryAfter()))
+		}
+	}
+	pause, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	switch code := resp.StatusCode; {
+	case code == http.StatusTooManyRequests, code == http.StatusForbidden && err == nil:
+		return r.limited(Throttled, r.now().Add(time.Duration(min(max(pause, 0), int(longestWait/time.Second)))*time.Second))
+	case code == http.StatusUnauthorized:
+		return r.failed(Unauthorized, "refuses the token: it is expired, revoked or wrong (replace "+r.setting+"_TOKEN)", nil)
+	case code == http.StatusNotFound, code == http.StatusGone:
+		return r.failed(NotFound, "does not find it: it is deleted or renamed, or the token of "+r.setting+
+			"_TOKEN must not read "+r.repository(), nil)
+	case code >= 300 && code < 400:
+		return r.failed(Moved, "redirects it elsewhere: "+r.repository()+" was renamed or moved (a redirect is never followed with a token)", nil)
+	case code >= 400 && code < 500 && code != http.StatusRequestTimeout:
+		return r.failed(Forbidden, fmt.Sprintf("refuses to show %s with status %d (give the token of %s_TOKEN read access to it)",
+			r.repository(), code, r.setting), nil)
+	default:
+		return r.failed(Transient, fmt.Sprintf("fails with status %d", code), nil)
+	}
+}
+
+func (h *host) limited(kind Kind, until time.Time) *Error {
+	what := "lets the token make no more requests for now: its quota is used up"
+	if kind == Throttled {
+		what = "asks for fewer requests"
+	}
+	now := h.now()
+	e := h.failed(kind, what, nil)
+	if until.After(now) {
+		e.Until = earlier(until, now.Add(longestWait))
+	}
+	return e
+}
+
+// local returns a time of the host by our clock.
+func (h *host) local(resp *http.Response, t time.Time) time.Time {
+	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		return t.Add(h.now().Sub(date))
+	}
+	return t
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

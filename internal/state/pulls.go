@@ -1,0 +1,50 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+)
+
+// PullRequests returns the pull requests that are followed, by link.
+func (db *DB) PullRequests(ctx context.Context) ([]journal.PullRequest, error) {
+	rows, err := collect(ctx, db, func(known *[]byte) []any { return []any{known} }, `SELECT known FROM pull_requests ORDER BY link`)
+	if err != nil {
+		return nil, err
+	}
+	pulls := make([]journal.PullRequest, len(rows))
+	for i, known := range rows {
+		if err := json.Unmarshal(known, &pulls[i]); err != nil {
+			return nil, wrap(db.dir, err)
+		}
+	}
+	return pulls, nil
+}
+
+// UnfollowedPullRequests returns the pull requests of jobs that are not among
+// PullRequests, with link and project alone.
+func (db *DB) UnfollowedPullRequests(ctx context.Context) ([]journal.PullRequest, error) {
+	return collect(ctx, db, func(p *journal.PullRequest) []any { return []any{&p.Link, &p.Project} }, `
+		SELECT pr_link, project FROM jobs WHERE seq IN (SELECT min(seq) FROM jobs WHERE pr_link <> '' GROUP BY pr_link)
+		AND pr_link NOT IN (SELECT link FROM pull_requests) ORDER BY seq`)
+}
+
+// SetPullRequests keeps the pull requests, all or none, each in place of what was known of
+// its link.
+func (db *DB) SetPullRequests(ctx context.Context, pulls ...journal.PullRequest) error {
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		for _, p := range pulls {
+			known, err := json.Marshal(p)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO pull_requests VALUES (?,?,?,?,?)`,
+				p.Link, p.Project, p.State, instant{&p.Next}, string(known)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
