@@ -191,8 +191,8 @@ func place(u *url.URL) string {
 // are. What was read before an error is in the answer beside the error, which is an *Error:
 // where that is what the host says of the pull request itself, Answered is newer.
 func (c *Client) Read(ctx context.Context, former journal.PullRequest) (journal.PullRequest, error) {
-	former.ETags = maps.Clone(former.ETags)
-	if former.ETags == nil {
+	// Of what is not known, nothing can be left as it is.
+	if former.ETags = maps.Clone(former.ETags); former.ETags == nil || former.State == journal.PullUnknown {
 		former.ETags = map[string]string{}
 	}
 	r, err := c.begin(former)
@@ -225,7 +225,7 @@ func (c *Client) begin(pr journal.PullRequest) (*reading, error) {
 	if err := h.room(); err != nil {
 		return nil, err
 	}
-	return &reading{h, token, pr}, nil
+	return &reading{host: h, token: token, pr: pr}, nil
 }
 
 // Foreign says to people why a link is not asked for.

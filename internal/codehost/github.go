@@ -115,7 +115,7 @@ func (r *reading) become(state journal.PullState, commit string, draft bool) {
 			pr.ETags[keyEvents] = asked
 		}
 	}
-	pr.State, pr.Commit = state, commit
+	pr.State, pr.Commit, r.draft = state, commit, draft
 }
 
 // githubEvents finds when it became ready and when it was reopened: only the events say.

@@ -159,7 +159,7 @@ func (r *reading) gitlabNotes(ctx context.Context, path string) error {
 	if err = r.unlessHidden(keyNotes, err); err != nil {
 		return err
 	}
-	draft := r.pr.State == journal.PullDraft
+	draft := r.draft || r.pr.State == journal.PullDraft
 	if !draft && r.pr.Ready.IsZero() {
 		r.pr.Ready = r.pr.Created
 	}

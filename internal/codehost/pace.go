@@ -26,7 +26,10 @@ func (h *host) room() error {
 	now := h.now()
 	until := h.pace.reserved
 	// A clock that was set back must not stop the reading.
-	if lead := h.pace.ahead.Sub(now); lead >= paceBurst && lead < 2*paceBurst {
+	if h.pace.ahead.Sub(now) > 2*paceBurst {
+		h.pace.ahead = now
+	}
+	if h.pace.ahead.Sub(now) >= paceBurst {
 		until = later(until, h.pace.ahead.Add(-paceBurst/2))
 	}
 	if !until.After(now) || until.After(now.Add(longestWait)) {

@@ -47,6 +47,8 @@ type reading struct {
 	*host
 	token string
 	pr    journal.PullRequest
+	// draft means that the answer said so; one that is closed can be a draft.
+	draft bool
 }
 
 // resource reads one resource into v, unless it is as it was at the ETag kept under key.
@@ -155,7 +157,7 @@ func (r *reading) refusal(resp *http.Response) *Error {
 	case code == http.StatusNotFound, code == http.StatusGone:
 		return r.failed(NotFound, "does not find it: it is deleted or renamed, or the token of "+r.setting+
 			"_TOKEN must not read "+r.repository(), nil)
-	case code >= 300 && code < 400:
+	case code >= 300 && code < 400 && code != http.StatusNotModified:
 		return r.failed(Moved, "redirects it elsewhere: "+r.repository()+" was renamed or moved (a redirect is never followed with a token)", nil)
 	case code >= 400 && code < 500 && code != http.StatusRequestTimeout:
 		return r.failed(Forbidden, fmt.Sprintf("refuses to show %s with status %d (give the token of %s_TOKEN read access to it)",

@@ -13,6 +13,8 @@ const (
 
 // The pauses.
 const (
+	// beat is between two passes at least.
+	beat = 30 * time.Second
 	// pauseStore is after an error of the store.
 	pauseStore = time.Minute
 	// pauseToken is where there is no token, or the host refuses it: nobody replaces it
@@ -61,13 +63,10 @@ func answered(p *journal.PullRequest, former journal.PullRequest, now time.Time)
 		p.Next = now.Add(interval(*p, now))
 		return
 	}
-	// The host's clock may be behind ours: when we last saw it open, it had not ended. Or
-	// ahead: it has ended now.
+	// One that was seen before its end is read a day after the end was seen: once more at
+	// least, whatever the two clocks say.
 	end := p.Ended()
-	if !former.State.Ended() {
-		end = later(end, former.Answered)
-	}
-	if end.After(now) {
+	if !former.State.Ended() && !former.Answered.IsZero() || end.After(now) {
 		end = now
 	}
 	p.Next = end.Add(afterEnd)

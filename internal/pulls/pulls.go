@@ -14,7 +14,8 @@ import (
 
 // Store keeps the pull requests. state.DB is one.
 type Store interface {
-	PullRequests(ctx context.Context) ([]journal.PullRequest, error)
+	// FollowedPullRequests returns those that are not Final.
+	FollowedPullRequests(ctx context.Context) ([]journal.PullRequest, error)
 	// UnfollowedPullRequests returns those of the journal's jobs that the store lacks.
 	UnfollowedPullRequests(ctx context.Context) ([]journal.PullRequest, error)
 	SetPullRequests(ctx context.Context, pulls ...journal.PullRequest) error
@@ -87,7 +88,7 @@ func (f *Follower) Pass(ctx context.Context) (next time.Time, err error) {
 // followed returns the pull requests, those that are due first, and stores what changed of
 // them: those of new links, and those whose host is now asked, or no longer.
 func (f *Follower) followed(ctx context.Context) ([]journal.PullRequest, error) {
-	all, err := f.store.PullRequests(ctx)
+	all, err := f.store.FollowedPullRequests(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -108,14 +109,18 @@ func (f *Follower) followed(ctx context.Context) ([]journal.PullRequest, error) 
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(all, func(a, b journal.PullRequest) int { return a.Next.Compare(b.Next) })
+	slices.SortFunc(all, func(a, b journal.PullRequest) int { return a.Next.Compare(b.Next) })
 	return all, nil
 }
 
 // place finds the host of the pull request and reports whether that changed anything.
 func (f *Follower) place(p *journal.PullRequest) bool {
-	if p.Final {
+	now := f.now()
+	// A time far off was stored by a clock that was ahead.
+	if far := p.Next.After(now.Add(longestPause)); p.Next.After(now) && !far {
 		return false
+	} else if far {
+		p.Next = now
 	}
 	host, repository, number, ok := f.host.Parse(p.Link)
 	if !ok {
@@ -125,18 +130,12 @@ func (f *Follower) place(p *journal.PullRequest) bool {
 		return !known
 	}
 	p.Host, p.Repository, p.Number = host, repository, number
-	now := f.now()
-	switch {
-	case p.Next.IsZero():
-		p.Next = now
-		forget(p, notRead)
-		return true
-	case p.Next.After(now.Add(longestPause)):
-		// It was stored by a clock that was ahead.
-		p.Next = now
-		return true
+	if !p.Next.IsZero() {
+		return false
 	}
-	return false
+	p.Next = now
+	forget(p, notRead)
+	return true
 }
 
 // notRead is the problem of a new pull request.
@@ -196,13 +195,13 @@ func (f *Follower) hold(host string, kind codehost.Kind, err error, now time.Tim
 
 func (f *Follower) held(host string) bool { return f.now().Before(f.holds[host].until) }
 
-// mark notes at what is due, and whose host is not asked, why it is old.
+// mark notes at what is or will be due while its host is not asked why it is old.
 func (f *Follower) mark(ctx context.Context, all []journal.PullRequest) error {
 	now := f.now()
 	var changed []journal.PullRequest
 	for i := range all {
 		p, h := &all[i], f.holds[all[i].Host]
-		if !due(*p, now) || !now.Before(h.until) || h.problem == "" {
+		if p.Next.IsZero() || !p.Next.Before(h.until) || !now.Before(h.until) || h.problem == "" {
 			continue
 		}
 		state, problem, next := p.State, p.Problem, p.Next
@@ -211,7 +210,7 @@ func (f *Follower) mark(ctx context.Context, all []journal.PullRequest) error {
 		case codehost.NoToken:
 			forget(p, h.problem)
 		case codehost.RateLimited, codehost.Throttled:
-			// The next process asks no sooner either.
+			// The next process asks no sooner.
 			p.Next = h.until
 		}
 		if p.State != state || p.Problem != problem || !p.Next.Equal(next) {
@@ -224,7 +223,8 @@ func (f *Follower) mark(ctx context.Context, all []journal.PullRequest) error {
 	return f.store.SetPullRequests(ctx, changed...)
 }
 
-// next returns when the first of them is due and its host is asked.
+// next returns when the first of them is due and its host is asked, or a beat from now: a
+// pass reads all that became due since.
 func (f *Follower) next(all []journal.PullRequest) (next time.Time) {
 	for _, p := range all {
 		if p.Next.IsZero() {
@@ -233,6 +233,9 @@ func (f *Follower) next(all []journal.PullRequest) (next time.Time) {
 		if at := later(p.Next, f.holds[p.Host].until); next.IsZero() || at.Before(next) {
 			next = at
 		}
+	}
+	if beat := f.now().Add(beat); !next.IsZero() && next.Before(beat) {
+		return beat
 	}
 	return next
 }

@@ -8,9 +8,18 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
-// PullRequests returns the pull requests that are followed, by link.
+// PullRequests returns all pull requests, by link.
 func (db *DB) PullRequests(ctx context.Context) ([]journal.PullRequest, error) {
-	rows, err := collect(ctx, db, func(known *[]byte) []any { return []any{known} }, `SELECT known FROM pull_requests ORDER BY link`)
+	return db.pullRequests(ctx, `SELECT known FROM pull_requests ORDER BY link`)
+}
+
+// FollowedPullRequests returns those that are not Final, by link.
+func (db *DB) FollowedPullRequests(ctx context.Context) ([]journal.PullRequest, error) {
+	return db.pullRequests(ctx, `SELECT known FROM pull_requests WHERE final = 0 ORDER BY link`)
+}
+
+func (db *DB) pullRequests(ctx context.Context, query string) ([]journal.PullRequest, error) {
+	rows, err := collect(ctx, db, func(known *[]byte) []any { return []any{known} }, query)
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +49,8 @@ func (db *DB) SetPullRequests(ctx context.Context, pulls ...journal.PullRequest)
 			if err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO pull_requests VALUES (?,?,?,?,?)`,
-				p.Link, p.Project, p.State, instant{&p.Next}, string(known)); err != nil {
+			if _, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO pull_requests VALUES (?,?,?,?,?,?)`,
+				p.Link, p.Project, p.State, instant{&p.Next}, p.Final, string(known)); err != nil {
 				return err
 			}
 		}

@@ -38,6 +38,9 @@ func TestPullRequests(t *testing.T) {
 	if diff := cmp.Diff([]journal.PullRequest{whole, {Link: two, State: journal.PullOpen}}, pulls); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
+	if pulls, err = db.FollowedPullRequests(t.Context()); err != nil || len(pulls) != 1 || pulls[0].Link != two {
+		t.Error(pulls, err)
+	}
 	if unfollowed, err = db.UnfollowedPullRequests(t.Context()); err != nil || len(unfollowed) != 0 {
 		t.Error(unfollowed, err)
 	}

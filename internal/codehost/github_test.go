@@ -1,0 +1,184 @@
+package codehost_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+)
+
+const (
+	ghLink    = "https://github.com/acme/docs/pull/7"
+	ghPull    = "/repos/acme/docs/pulls/7"
+	ghReviews = ghPull + "/reviews?per_page=100&page=1"
+	ghEvents  = "/repos/acme/docs/issues/7/events?per_page=100&page=1"
+	ghFiles   = ghPull + "/files?per_page=100&page=1"
+)
+
+func ghChecks(sha string) string {
+	return "/repos/acme/docs/commits/" + sha + "/check-runs?per_page=100"
+}
+
+// pull is a pull request as GitHub tells it; updated_at is nobody's business.
+func pull(state, sha, more string) string {
+	return fmt.Sprintf(`{"number":7,"state":%q,"created_at":"2026-10-05T00:00:00Z","updated_at":"2026-10-09T00:00:00Z","user":{"login":"agent"},
+		"head":{"sha":%q},"changed_files":3,"additions":20,"deletions":4%s}`, state, sha, more)
+}
+
+// TestGitHubLife follows one pull request through everything that can become of it, and
+// counts what is asked, in this order, and what of it costs nothing.
+func TestGitHubLife(t *testing.T) {
+	w := &wire{answers: map[string]string{
+		ghPull: pull("open", "a", `,"draft":true`), ghReviews: `[]`, ghEvents: `[]`, ghChecks("a"): `{"total_count":0,"check_runs":[]}`,
+	}}
+	c := client(t, w)
+	pr := journal.PullRequest{Link: ghLink, Project: "prj_a", State: journal.PullUnknown, Problem: "kept"}
+	want := journal.PullRequest{
+		Link: ghLink, Project: "prj_a", Host: "github", Repository: "acme/docs", Number: 7, State: journal.PullDraft, Author: "agent",
+		Problem: "kept", Created: at(0), Files: 3, Additions: 20, Deletions: 4, Commit: "a", Answered: now,
+	}
+	step := func(name string, asked ...string) {
+		t.Helper()
+		former, tags := pr, maps.Clone(pr.ETags)
+		pr = read(t, c, pr)
+		got := pr
+		got.ETags = nil
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if !maps.Equal(former.ETags, tags) {
+			t.Errorf("%s: the former's ETags were changed", name)
+		}
+		w.want(t, asked...)
+	}
+	step("draft", ghPull, ghReviews, ghChecks("a"))
+	step("unchanged", ghPull+"=304", ghReviews+"=304", ghChecks("a")+"=304")
+
+	w.answers[ghPull] = pull("open", "a", `,"requested_reviewers":[{"login":"ann"}]`)
+	w.answers[ghEvents] = `[{"event":"labeled","created_at":"2026-10-05T00:09:00Z"},{"event":"ready_for_review","created_at":"2026-10-05T00:10:00Z"}]`
+	w.answers[ghChecks("a")] = `{"check_runs":[{"status":"completed","conclusion":"success"},{"status":"in_progress"}]}`
+	want.State, want.Ready, want.Checks, want.Review = journal.PullOpen, at(10), journal.ChecksPending, journal.ReviewRequired
+	step("ready", ghPull, ghEvents, ghReviews+"=304", ghChecks("a"))
+	step("unchanged", ghPull+"=304", ghReviews+"=304", ghChecks("a")+"=304")
+
+	w.answers[ghReviews] = `[{"state":"COMMENTED","submitted_at":"2026-10-05T00:11:00Z","user":{"login":"agent"}},
+		{"state":"COMMENTED","submitted_at":"2026-10-05T00:12:00Z","user":{"login":"bot","type":"Bot"}},{"state":"PENDING","user":{"login":"cy"}},
+		{"state":"CHANGES_REQUESTED","submitted_at":"2026-10-05T00:14:00Z","user":{"login":"ann"}},
+		{"state":"APPROVED","submitted_at":"2026-10-05T00:13:00Z","user":{"login":"bob"}}]`
+	w.answers[ghChecks("a")] = `{"check_runs":[{"conclusion":"failure","status":"completed"},{"status":"queued"},{"conclusion":"success"}]}`
+	want.Review, want.FirstReview, want.Checks = journal.ReviewChanges, at(13), journal.ChecksFailure
+	step("changes requested", ghPull+"=304", ghReviews, ghChecks("a"))
+
+	w.answers[ghPull] = pull("open", "b", "")
+	w.answers[ghReviews] = strings.Replace(w.answers[ghReviews], "]", `,{"state":"DISMISSED","submitted_at":"2026-10-05T00:15:00Z","user":{"login":"ann"}}]`, 1)
+	w.answers[ghChecks("b")] = w.answers[ghChecks("a")]
+	want.Commit, want.Review = "b", journal.ReviewApproved
+	step("force-pushed, and the review dismissed: the checks of another commit are another resource", ghPull, ghReviews, ghChecks("b"))
+
+	w.answers[ghPull] = pull("open", "b", `,"draft":true`)
+	want.State, want.Ready = journal.PullDraft, time.Time{}
+	step("draft again", ghPull, ghReviews+"=304", ghChecks("b")+"=304")
+
+	w.answers[ghPull] = pull("open", "b", "")
+	w.answers[ghEvents] = strings.Replace(w.answers[ghEvents], "]", `,{"event":"ready_for_review","created_at":"2026-10-05T00:20:00Z"}]`, 1)
+	want.State, want.Ready = journal.PullOpen, at(20)
+	step("ready again", ghPull, ghEvents, ghReviews+"=304", ghChecks("b")+"=304")
+
+	w.answers[ghPull] = pull("closed", "b", `,"closed_at":"2026-10-05T00:30:00Z","merge_commit_sha":"test-merge"`)
+	want.State, want.Closed = journal.PullClosed, at(30)
+	step("closed: the reviews are read once more", ghPull, ghReviews)
+	step("unchanged", ghPull+"=304")
+
+	w.answers[ghPull] = pull("open", "b", "")
+	w.answers[ghEvents] = strings.Replace(w.answers[ghEvents], "]", `,{"event":"reopened","created_at":"2026-10-05T00:40:00Z"}]`, 1)
+	want.State, want.Closed, want.Reopened = journal.PullOpen, time.Time{}, at(40)
+	step("reopened", ghPull, ghEvents, ghReviews+"=304", ghChecks("b")+"=304")
+
+	w.answers[ghPull] = pull("closed", "b", `,"merged_at":"2026-10-05T00:50:00Z","closed_at":"2026-10-05T00:50:00Z","merge_commit_sha":"m"`)
+	w.answers[ghFiles] = `[{"filename":"a.mdx"},{"filename":"new.mdx","previous_filename":"old.mdx"}]`
+	want.State, want.Merged, want.Commit, want.Changed = journal.PullMerged, at(50), "m", []string{"a.mdx", "new.mdx", "old.mdx"}
+	step("merged", ghPull, ghReviews, ghFiles)
+	step("unchanged", ghPull+"=304")
+}
+
+// TestGitHubFirstSight: one that ended before it was ever read is known whole after one read.
+func TestGitHubFirstSight(t *testing.T) {
+	w := &wire{answers: map[string]string{
+		ghPull:    pull("closed", "b", `,"draft":true,"closed_at":"2026-10-05T00:50:00Z"`),
+		ghReviews: `[{"state":"APPROVED","submitted_at":"2026-10-05T00:13:00Z","user":{"login":"bob"}}]`,
+	}}
+	pr := read(t, client(t, w), journal.PullRequest{Link: ghLink})
+	if pr.State != journal.PullClosed || !pr.FirstReview.Equal(at(13)) || !pr.Ready.IsZero() || !pr.Ended().Equal(at(50)) {
+		t.Errorf("%+v", pr)
+	}
+	w.want(t, ghPull, ghReviews)
+}
+
+// TestGitHubPages: long lists are read to their end or bound, and never taken for unchanged
+// because their first page is.
+func TestGitHubPages(t *testing.T) {
+	files := func(from, to int) string {
+		var all []string
+		for i := from; i < to; i++ {
+			all = append(all, fmt.Sprintf(`{"filename":"%d"}`, i))
+		}
+		return "[" + strings.Join(all, ",") + "]"
+	}
+	merged := pull("closed", "b", `,"merged_at":"2026-10-05T00:50:00Z"`)
+	for count, requests := range map[int]int{99: 1, 100: 2, 250: 3, 1500: 10} {
+		w := &wire{}
+		w.answers = map[string]string{ghPull: merged, ghReviews: "[]", ghEvents: "[]"}
+		for page := range 15 {
+			w.answers[fmt.Sprintf("%s/files?per_page=100&page=%d", ghPull, page+1)] = files(min(page*100, count), min(page*100+100, count))
+		}
+		pr := read(t, client(t, w), journal.PullRequest{Link: ghLink})
+		asked := len(slices.DeleteFunc(w.asked, func(uri string) bool { return !strings.Contains(uri, "/files") }))
+		if len(pr.Changed) != min(count, journal.MaxChanged) || asked != requests {
+			t.Errorf("%d files: %d in %d requests, want %d", count, len(pr.Changed), asked, requests)
+		}
+	}
+
+	reviews := strings.Replace(strings.Repeat(`,{"state":"COMMENTED","user":{"login":"bob"}}`, 100), ",", "[", 1) + "]"
+	second := ghPull + "/reviews?per_page=100&page=2"
+	w := &wire{answers: map[string]string{ghPull: pull("open", "a", ""), ghReviews: reviews, second: "[]", ghEvents: "[]"}}
+	c := client(t, w)
+	pr := read(t, c, journal.PullRequest{Link: ghLink})
+	w.answers[second] = `[{"state":"APPROVED","submitted_at":"2026-10-05T00:13:00Z","user":{"login":"bob"}}]`
+	if pr = read(t, c, pr); pr.Review != journal.ReviewApproved {
+		t.Errorf("the second page was not seen: %+v", pr)
+	}
+}
+
+// TestGitHubParts: what the token does not show is left empty, and what fails later loses
+// nothing of what was read before, nor is it taken for read.
+func TestGitHubParts(t *testing.T) {
+	merged := pull("closed", "b", `,"merged_at":"2026-10-05T00:50:00Z"`)
+	for path, hidden := range map[string]bool{"/reviews": true, "/files": true, "/events": true, "": false} {
+		for _, code := range []int{http.StatusForbidden, http.StatusBadGateway, http.StatusTooManyRequests} {
+			w := &wire{answers: map[string]string{ghPull: merged, ghReviews: "[]", ghEvents: "[]", ghFiles: `[{"filename":"a.mdx"}]`}}
+			broken := true
+			c := client(t, &wire{answer: func(req *http.Request) *http.Response {
+				if broken && path != "" && strings.HasSuffix(req.URL.Path, path) {
+					return respond(code, nil, "{}")
+				}
+				resp, _ := w.RoundTrip(req)
+				return resp
+			}})
+			pr, err := c.Read(t.Context(), journal.PullRequest{Link: ghLink})
+			if fails := path != "" && code != http.StatusForbidden; (err != nil) != fails || pr.State != journal.PullMerged || !pr.Answered.Equal(now) {
+				t.Errorf("%s with %d: %v, %+v", path, code, err, pr)
+			}
+			broken = false
+			if pr = read(t, c, pr); hidden && code != http.StatusForbidden && (len(pr.Changed) != 1 || !pr.Ready.Equal(at(0))) {
+				t.Errorf("%s after %d: %+v", path, code, pr)
+			}
+		}
+	}
+}

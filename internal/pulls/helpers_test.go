@@ -1,0 +1,250 @@
+package pulls_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/codehost"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/pulls"
+)
+
+// memory is a store, with the links of the journal. It fails before or after its effect
+// when it is told to.
+type memory struct {
+	links         []string
+	rows          map[string]journal.PullRequest
+	writes        int
+	before, after bool
+}
+
+var errStore = errors.New("the store failed")
+
+func (m *memory) FollowedPullRequests(context.Context) (all []journal.PullRequest, err error) {
+	for _, p := range m.rows {
+		if !p.Final {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b journal.PullRequest) int { return strings.Compare(a.Link, b.Link) })
+	return all, nil
+}
+
+func (m *memory) UnfollowedPullRequests(context.Context) (all []journal.PullRequest, err error) {
+	for _, link := range m.links {
+		if _, ok := m.rows[link]; !ok {
+			all = append(all, journal.PullRequest{Link: link, Project: "prj_a"})
+		}
+	}
+	return all, nil
+}
+
+func (m *memory) SetPullRequests(_ context.Context, all ...journal.PullRequest) error {
+	if m.before {
+		return errStore
+	}
+	m.writes++
+	for _, p := range all {
+		m.rows[p.Link] = p
+	}
+	if m.after {
+		return errStore
+	}
+	return nil
+}
+
+// hub is a GitHub. refuse, if set, answers instead of it.
+type hub struct {
+	pulls  map[string]*pull // by path
+	asked  map[string]int   // by path
+	count  int
+	same   int // of count, how many answered 304
+	ahead  time.Duration
+	refuse func(*http.Request) (code int, header map[string]string)
+}
+
+type pull struct {
+	Number       int        `json:"number"`
+	State        string     `json:"state"`
+	Draft        bool       `json:"draft"`
+	Created      time.Time  `json:"created_at"`
+	Updated      time.Time  `json:"updated_at"`
+	Merged       *time.Time `json:"merged_at"`
+	Closed       *time.Time `json:"closed_at"`
+	Head         commit     `json:"head"`
+	MergeCommit  string     `json:"merge_commit_sha"`
+	ready, again *time.Time
+	reviewed     *time.Time
+}
+
+type commit struct {
+	SHA string `json:"sha"`
+}
+
+func (h *hub) RoundTrip(req *http.Request) (*http.Response, error) {
+	h.count++
+	h.asked[req.URL.Path]++
+	resp := &http.Response{Header: http.Header{}, Body: http.NoBody, Request: req}
+	resp.Header.Set("Date", time.Now().Add(h.ahead).UTC().Format(http.TimeFormat))
+	if h.refuse != nil {
+		code, header := h.refuse(req)
+		for k, v := range header {
+			resp.Header.Set(k, v)
+		}
+		if code < 0 {
+			return nil, errors.New("connection refused")
+		}
+		if code != 0 {
+			resp.StatusCode = code
+			return resp, nil
+		}
+	}
+	body := h.body(req.URL.Path)
+	tag := fmt.Sprintf(`W/"%x"`, crc32.ChecksumIEEE(body))
+	resp.Header.Set("ETag", tag)
+	switch {
+	case body == nil:
+		resp.StatusCode = http.StatusNotFound
+	case req.Header.Get("If-None-Match") == tag:
+		h.same++
+		resp.StatusCode = http.StatusNotModified
+	default:
+		resp.StatusCode, resp.Body = http.StatusOK, io.NopCloser(strings.NewReader(string(body)))
+	}
+	return resp, nil
+}
+
+// body is what is at a path: of the pull request itself, or of what belongs to it.
+func (h *hub) body(path string) []byte {
+	if strings.Contains(path, "/commits/") {
+		return []byte(`{"check_runs":[]}`)
+	}
+	base, part, _ := strings.Cut(strings.Replace(path, "/issues/", "/pulls/", 1), "/pulls/")
+	number, part, _ := strings.Cut(part, "/")
+	p := h.pulls[base+"/pulls/"+number]
+	if p == nil {
+		return nil
+	}
+	type entry map[string]any
+	list := []entry{}
+	switch part {
+	case "":
+		p.Updated = p.Created
+		body, _ := json.Marshal(p)
+		return body
+	case "events":
+		if p.ready != nil {
+			list = append(list, entry{"event": "ready_for_review", "created_at": p.ready})
+		}
+		if p.again != nil {
+			list = append(list, entry{"event": "reopened", "created_at": p.again})
+		}
+	case "reviews":
+		if p.reviewed != nil {
+			list = append(list, entry{"state": "APPROVED", "submitted_at": p.reviewed, "user": entry{"login": "ann"}})
+		}
+	case "files":
+		list = append(list, entry{"filename": "a.mdx"})
+	}
+	body, _ := json.Marshal(list)
+	return body
+}
+
+// bench is a follower over a store and a hub, whose host's clock is ahead of ours.
+type bench struct {
+	t *testing.T
+	*pulls.Follower
+	memory *memory
+	hub    *hub
+	token  string
+	next   time.Time
+}
+
+func newBench(t *testing.T, links ...string) *bench {
+	b := &bench{
+		t: t, token: "token-of-the-tests",
+		memory: &memory{rows: map[string]journal.PullRequest{}, links: links},
+		hub:    &hub{pulls: map[string]*pull{}, asked: map[string]int{}},
+	}
+	b.restart()
+	return b
+}
+
+// restart is what a new process does.
+func (b *bench) restart() { b.over(b.memory) }
+
+func (b *bench) over(store pulls.Store) {
+	c, err := codehost.New(codehost.Config{
+		GitHubToken: func() (string, error) { return b.token, nil }, GitLabToken: func() (string, error) { return b.token, nil }, Transport: b.hub,
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.Follower = pulls.New(store, c, time.Now)
+	b.next = time.Now()
+}
+
+// open adds an open pull request, made now by the host's clock.
+func (b *bench) open(number int) *pull {
+	at := b.host()
+	p := &pull{Number: number, State: "open", Created: at, Head: commit{"a"}}
+	b.hub.pulls[fmt.Sprintf("/repos/acme/docs/pulls/%d", number)] = p
+	return p
+}
+
+// host is the host's time.
+func (b *bench) host() time.Time { return time.Now().Add(b.hub.ahead).UTC().Truncate(time.Second) }
+
+// pass passes once.
+func (b *bench) pass() {
+	b.t.Helper()
+	var err error
+	if b.next, err = b.Pass(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// run passes whenever it is time to, for so long.
+func (b *bench) run(d time.Duration) {
+	b.t.Helper()
+	end := time.Now().Add(d)
+	for !b.next.IsZero() && !b.next.After(end) {
+		if wait := time.Until(b.next); wait > 0 {
+			time.Sleep(wait)
+		}
+		before := b.next
+		b.pass()
+		if !b.next.IsZero() && !b.next.After(before) && !b.next.After(time.Now()) {
+			b.t.Fatalf("pass after pass at %v", b.next)
+		}
+	}
+	time.Sleep(time.Until(end))
+}
+
+// asks returns how many requests f made.
+func (b *bench) asks(f func()) int {
+	before := b.hub.count
+	f()
+	return b.hub.count - before
+}
+
+// want fails unless the pull request is stored so; problem is a part of Problem.
+func (b *bench) want(link string, state journal.PullState, problem string) journal.PullRequest {
+	b.t.Helper()
+	p := b.memory.rows[link]
+	if p.State != state || (problem == "") != (p.Problem == "") || !strings.Contains(p.Problem, problem) || strings.Contains(p.Problem, b.token) && b.token != "" {
+		b.t.Errorf("%s is %s (%q), want %s (%q)", link, p.State, p.Problem, state, problem)
+	}
+	return p
+}
+
+func link(number int) string { return fmt.Sprintf("https://github.com/acme/docs/pull/%d", number) }

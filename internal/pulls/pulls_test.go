@@ -1,0 +1,473 @@
+package pulls_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+const (
+	hour = time.Hour
+	day  = 24 * hour
+)
+
+// bubble runs a test at an odd moment of its own time.
+func bubble(t *testing.T, f func(*testing.T)) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(13*hour + 37*time.Minute + 11*time.Second)
+		f(t)
+	})
+}
+
+// TestLife follows one pull request through its life, with the reads counted: the back-off
+// with its age, what an unchanged answer costs, and nothing after the end.
+func TestLife(t *testing.T) {
+	for _, ahead := range []time.Duration{0, 40 * time.Minute, -40 * time.Minute, 50 * hour, -50 * hour} {
+		t.Run(fmt.Sprint("the host's clock is ahead by ", ahead), func(t *testing.T) { bubble(t, func(t *testing.T) { life(t, ahead) }) })
+	}
+}
+
+func life(t *testing.T, ahead time.Duration) {
+	const path = "/repos/acme/docs/pulls/1"
+	b := newBench(t, link(1))
+	b.hub.ahead = ahead
+	p := b.open(1)
+	p.Draft = true
+	b.pass()
+	b.want(link(1), journal.PullDraft, "")
+	reads := func(d time.Duration) int {
+		before := b.hub.asked[path]
+		b.run(d)
+		return b.hub.asked[path] - before
+	}
+	near := ahead == 0
+	if n := reads(hour - time.Second); near && n != 29 {
+		t.Errorf("%d reads in the first hour", n)
+	}
+	b.hub.count, b.hub.same = 0, 0
+	if n := reads(23 * hour); near && (n < 136 || n > 139) {
+		t.Errorf("%d reads in the first day", n)
+	}
+	if b.hub.same != b.hub.count || b.hub.count == 0 {
+		t.Errorf("of %d requests, %d cost nothing", b.hub.count, b.hub.same)
+	}
+
+	ready := b.host()
+	p.Draft, p.ready = false, &ready
+	b.run(day)
+	if got := b.want(link(1), journal.PullOpen, ""); !got.Ready.Equal(ready) {
+		t.Errorf("ready at %v, want %v", got.Ready, ready)
+	}
+	p.Head.SHA = "forced"
+	b.run(day)
+	if got := b.want(link(1), journal.PullOpen, ""); got.Commit != "forced" {
+		t.Errorf("%+v", got)
+	}
+
+	closed := b.host()
+	p.State, p.Closed = "closed", &closed
+	b.run(2 * hour)
+	if got := b.want(link(1), journal.PullClosed, ""); !got.Closed.Equal(closed) || got.Final {
+		t.Errorf("%+v", got)
+	}
+	again := b.host()
+	p.State, p.Closed, p.again = "open", nil, &again
+	b.run(day)
+	if got := b.want(link(1), journal.PullOpen, ""); !got.Reopened.Equal(again) || !got.Closed.IsZero() {
+		t.Errorf("%+v", got)
+	}
+	b.run(31 * day)
+	if n := reads(10 * day); near && (n < 9 || n > 11) {
+		t.Errorf("%d reads in ten days after the first thirty", n)
+	}
+
+	merged, reviewed := b.host(), b.host().Add(-time.Minute)
+	p.State, p.Merged, p.Closed, p.MergeCommit, p.reviewed = "closed", &merged, &merged, "m", &reviewed
+	if n := reads(10 * day); near && n != 2 || n < 2 {
+		t.Errorf("%d reads after the end", n)
+	}
+	got := b.want(link(1), journal.PullMerged, "")
+	if !got.Merged.Equal(merged) || !got.FirstReview.Equal(reviewed) || !got.Final || got.Commit != "m" || len(got.Changed) != 1 {
+		t.Errorf("%+v", got)
+	}
+	b.restart()
+	if n := b.asks(func() { b.run(365 * day) }); n != 0 || !b.next.IsZero() {
+		t.Errorf("%d requests after the last one; next %v", n, b.next)
+	}
+}
+
+// TestMergedLongAgo: what ended long before it was first read is read once.
+func TestMergedLongAgo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, link(1))
+		p := b.open(1)
+		merged := b.host().Add(-20 * day)
+		p.State, p.Merged = "closed", &merged
+		b.pass()
+		if got := b.want(link(1), journal.PullMerged, ""); !got.Final || len(got.Changed) != 1 || !b.next.IsZero() {
+			t.Errorf("%+v, next %v", got, b.next)
+		}
+	})
+}
+
+// TestRefused: what the host does not show is unknown after an hour, asked for daily then,
+// and as before once it is there again. Others are read as ever.
+func TestRefused(t *testing.T) {
+	for code, says := range map[int]string{404: "deleted", 410: "deleted", 301: "renamed", 307: "renamed", 403: "read access", 451: "read access"} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newBench(t, link(1), link(2))
+				b.open(1)
+				b.open(2)
+				b.pass()
+				broken := true
+				b.hub.refuse = func(req *http.Request) (int, map[string]string) {
+					if broken && req.URL.Path == "/repos/acme/docs/pulls/1" {
+						return code, map[string]string{"Location": "https://api.github.com/repositories/1/pulls/1"}
+					}
+					return 0, nil
+				}
+				b.run(50 * time.Minute)
+				b.want(link(1), journal.PullOpen, says)
+				b.run(20 * time.Minute)
+				p := b.want(link(1), journal.PullUnknown, says)
+				if p.Missing.IsZero() || p.Created.IsZero() {
+					t.Errorf("%+v", p)
+				}
+				b.want(link(2), journal.PullOpen, "")
+				before := b.hub.asked["/repos/acme/docs/pulls/1"]
+				b.run(10 * day)
+				if n := b.hub.asked["/repos/acme/docs/pulls/1"] - before; n < 9 || n > 11 {
+					t.Errorf("%d requests in ten days", n)
+				}
+				broken = false
+				b.run(day)
+				if p := b.want(link(1), journal.PullOpen, ""); !p.Missing.IsZero() {
+					t.Errorf("%+v", p)
+				}
+				for path := range b.hub.asked {
+					if path == "/repositories/1/pulls/1" {
+						t.Error("a redirect was followed")
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestRefusedAfterItsEnd: what became of it stays known, and the last read is not tried for ever.
+func TestRefusedAfterItsEnd(t *testing.T) {
+	for _, code := range []int{404, 301, 403, 500, -1} {
+		bubble(t, func(t *testing.T) {
+			b := newBench(t, link(1))
+			p := b.open(1)
+			merged := b.host()
+			p.State, p.Merged = "closed", &merged
+			b.pass()
+			b.hub.refuse = func(*http.Request) (int, map[string]string) { return code, nil }
+			b.run(30 * day)
+			if got := b.want(link(1), journal.PullMerged, "GitHub"); !got.Final || !b.next.IsZero() || len(got.Changed) != 1 {
+				t.Errorf("%d: %+v, next %v", code, got, b.next)
+			}
+		})
+	}
+}
+
+// TestOtherLinks: what belongs to no configured host is never asked for; another owner's is,
+// and is not found.
+func TestOtherLinks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		foreign := []string{"https://bitbucket.org/a/b/pull-requests/1", "https://code.example/a/b/pull/1", "http://github.com/acme/docs/pull/1", "nonsense", "https://github.com/acme/docs/issues/1"}
+		b := newBench(t, append(foreign, "https://github.com/other/docs/pull/1")...)
+		b.pass()
+		writes := b.memory.writes
+		b.run(10 * day)
+		for _, l := range foreign {
+			if p := b.want(l, journal.PullUnknown, "no host"); p.Host != "" || !p.Next.IsZero() {
+				t.Errorf("%+v", p)
+			}
+		}
+		b.want("https://github.com/other/docs/pull/1", journal.PullUnknown, "other/docs")
+		if len(b.hub.asked) != 1 || b.memory.writes > writes+20 {
+			t.Errorf("asked %v, %d writes", b.hub.asked, b.memory.writes)
+		}
+	})
+}
+
+// TestToken: without a token nothing is asked and all is unknown; with one that expired the
+// last known state stays. Both end by themselves.
+func TestToken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, link(1), link(2), link(3))
+		b.token = ""
+		b.open(1)
+		b.open(2)
+		b.hub.refuse = func(req *http.Request) (int, map[string]string) {
+			if req.Header.Get("Authorization") != "Bearer good" {
+				return 401, nil
+			}
+			return 0, nil
+		}
+		if n := b.asks(func() { b.run(day) }); n != 0 {
+			t.Errorf("%d requests without a token", n)
+		}
+		for i := range 3 {
+			b.want(link(i+1), journal.PullUnknown, "DOCGAUGE_GITHUB_TOKEN is not set")
+		}
+		if b.memory.writes > 2 {
+			t.Errorf("%d writes of nothing new", b.memory.writes)
+		}
+		b.token = "good"
+		b.run(11 * time.Minute)
+		b.want(link(1), journal.PullOpen, "")
+		b.want(link(2), journal.PullOpen, "")
+		b.token = "old"
+		if n := b.asks(func() { b.run(day) }); n < 100 || n > 6*24+1 {
+			t.Errorf("%d requests in a day with an expired token", n)
+		}
+		b.want(link(1), journal.PullOpen, "expired")
+		b.want(link(2), journal.PullOpen, "expired")
+		b.token = "good"
+		b.restart()
+		b.pass()
+		b.want(link(1), journal.PullOpen, "")
+		b.want(link(2), journal.PullOpen, "")
+		b.token = ""
+		b.run(2 * hour)
+		b.want(link(1), journal.PullUnknown, "is not set")
+	})
+}
+
+// TestLimits: a host that has enough is left alone until it says, or longer and longer, also
+// by the next process.
+func TestLimits(t *testing.T) {
+	reset := func() map[string]string {
+		return map[string]string{"X-RateLimit-Limit": "5000", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": fmt.Sprint(time.Now().Add(40 * time.Minute).Unix())}
+	}
+	for _, tc := range []struct {
+		name     string
+		code     int
+		header   func() map[string]string
+		requests int // in four hours of it, at most
+		restart  int // of the next process at once
+	}{
+		{"primary", 403, reset, 7, 0},
+		{"primary, as 429", 429, reset, 7, 0},
+		{"secondary", 403, func() map[string]string { return map[string]string{"Retry-After": "600"} }, 11, 0},
+		{"secondary, without a time", 429, func() map[string]string { return nil }, 10, 0},
+		{"broken", 503, func() map[string]string { return nil }, 10, 1},
+		{"unreachable", -1, func() map[string]string { return nil }, 10, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newBench(t)
+				for i := range 20 {
+					b.memory.links = append(b.memory.links, link(i+1))
+					b.open(i + 1)
+				}
+				b.run(5 * time.Minute)
+				limited := true
+				b.hub.refuse = func(*http.Request) (int, map[string]string) {
+					if limited {
+						return tc.code, tc.header()
+					}
+					return 0, nil
+				}
+				b.run(10 * time.Minute)
+				b.want(link(20), journal.PullOpen, "GitHub")
+				if n := b.asks(func() { b.run(4 * hour) }); n < 4 || n > tc.requests {
+					t.Errorf("%d requests in four hours", n)
+				}
+				b.restart()
+				if n := b.asks(b.pass); n != tc.restart {
+					t.Errorf("the next process made %d requests at once", n)
+				}
+				limited = false
+				b.run(2 * hour)
+				for i := range 20 {
+					b.want(link(i+1), journal.PullOpen, "")
+				}
+			})
+		})
+	}
+}
+
+// TestOneFails: one that fails for ever does not keep the others from being read.
+func TestOneFails(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, link(1), link(2), link(3))
+		b.open(2)
+		b.open(3)
+		b.hub.refuse = func(req *http.Request) (int, map[string]string) {
+			if req.URL.Path == "/repos/acme/docs/pulls/1" {
+				return 500, nil
+			}
+			return 0, nil
+		}
+		b.run(30 * time.Minute)
+		b.want(link(1), journal.PullUnknown, "500")
+		for i := 2; i <= 3; i++ {
+			if p := b.want(link(i), journal.PullOpen, ""); time.Since(p.Answered) > 5*time.Minute {
+				t.Errorf("%d was read %v ago", i, time.Since(p.Answered))
+			}
+		}
+	})
+}
+
+// TestThousand: a thousand open pull requests of all ages are followed within GitHub's quota
+// of 5000 requests an hour, even if nothing were free of it, and none is forgotten.
+func TestThousand(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t)
+		for i := range 1000 {
+			b.memory.links = append(b.memory.links, link(i+1))
+			p := b.open(i + 1)
+			p.Created = p.Created.Add(-time.Duration(i*i) * time.Minute / 10) // from now to 69 days ago
+		}
+		hours := 24
+		if testing.Short() {
+			hours = 3
+		}
+		for h := range hours {
+			if n := b.asks(func() { b.run(hour) }); n > 3700 || n == 0 {
+				t.Errorf("%d requests in hour %d", n, h)
+			}
+		}
+		if cost := b.hub.count - b.hub.same; cost > 5*1000 {
+			t.Errorf("%d requests of %d cost something", cost, b.hub.count)
+		}
+		for i := range 1000 {
+			p := b.want(link(i+1), journal.PullOpen, "")
+			if age := time.Since(p.Answered); age > day || i < 100 && age > hour {
+				t.Errorf("%d was read %v ago", i+1, age)
+			}
+		}
+		t.Logf("%d requests in a day, %d of them 304; %d writes", b.hub.count, b.hub.same, b.memory.writes)
+	})
+}
+
+// TestThousandNew is TestThousand where all are new, which is more than the quota allows.
+func TestThousandNew(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t)
+		for i := range 1000 {
+			b.memory.links = append(b.memory.links, link(i+1))
+			b.open(i + 1)
+		}
+		for h := range 3 {
+			if n := b.asks(func() { b.run(hour) }); n > 3700 {
+				t.Errorf("%d requests in hour %d", n, h)
+			}
+		}
+		for i := range 1000 {
+			if p := b.want(link(i+1), journal.PullOpen, ""); time.Since(p.Answered) > 2*hour {
+				t.Errorf("%d was read %v ago", i+1, time.Since(p.Answered))
+			}
+		}
+	})
+}
+
+// TestKilled: wherever a process dies, at each write and each request in turn, with the
+// write made or not, the next one comes to the same end; a lost state too.
+func TestKilled(t *testing.T) {
+	for _, kind := range []string{"before a write", "after a write", "at a request", "lost state"} {
+		for step := range 12 {
+			bubble(t, func(t *testing.T) {
+				b := newBench(t, link(1), link(2), "https://code.example/a/b/pull/1")
+				one := b.open(1)
+				b.open(2)
+				merged := b.host()
+				ctx, cancel := context.WithCancel(t.Context())
+				for i := range 12 {
+					if i == 6 {
+						one.State, one.Merged = "closed", &merged
+					}
+					if i == step {
+						switch kind {
+						case "before a write":
+							b.memory.before = true
+						case "after a write":
+							b.memory.after = true
+						case "lost state":
+							clear(b.memory.rows)
+						case "at a request":
+							requests := 0
+							b.hub.refuse = func(*http.Request) (int, map[string]string) {
+								if requests++; requests > step%3 {
+									cancel()
+									return -1, nil
+								}
+								return 0, nil
+							}
+						}
+					}
+					next, err := b.Pass(ctx)
+					if err != nil && !errors.Is(err, errStore) && !errors.Is(err, context.Canceled) {
+						t.Fatal(err)
+					}
+					if errors.Is(err, errStore) && !next.After(time.Now()) {
+						t.Error("a failing store is tried again at once")
+					}
+					if err != nil || i == step { // a new process
+						b.memory.before, b.memory.after, b.hub.refuse = false, false, nil
+						ctx, cancel = context.WithCancel(t.Context())
+						b.restart()
+					}
+					time.Sleep(2 * time.Minute)
+				}
+				defer cancel()
+				b.run(3 * day)
+				p := b.want(link(1), journal.PullMerged, "")
+				b.want(link(2), journal.PullOpen, "")
+				b.want("https://code.example/a/b/pull/1", journal.PullUnknown, "no host")
+				if !p.Final || len(p.Changed) != 1 || p.Project != "prj_a" {
+					t.Errorf("%s %d: %+v", kind, step, p)
+				}
+			})
+		}
+	}
+}
+
+// TestClockSetBack: what a wrong clock put far off is read again.
+func TestClockSetBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t)
+		b.open(1)
+		err := b.memory.SetPullRequests(t.Context(), journal.PullRequest{Link: link(1), State: journal.PullOpen, Next: time.Now().Add(1000 * day)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.pass()
+		if p := b.want(link(1), journal.PullOpen, ""); p.Answered.IsZero() {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
+// TestState: the state's database is such a store.
+func TestState(t *testing.T) {
+	db, err := state.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	_, err = db.Apply(t.Context(), journal.Change{Job: journal.Job{Prompt: "p", Try: 1, Project: "prj_a", State: journal.Completed, PRLink: link(1)}, At: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t)
+	b.open(1)
+	b.over(db)
+	b.pass()
+	all, err := db.PullRequests(t.Context())
+	if err != nil || len(all) != 1 || all[0].State != journal.PullOpen || all[0].Project != "prj_a" || !all[0].Next.Equal(b.next) {
+		t.Errorf("%+v, %v, next %v", all, err, b.next)
+	}
+}
