@@ -1,6 +1,8 @@
 package app
 
 import (
+	"slices"
+
 	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/pulls"
@@ -11,7 +13,7 @@ type Pulls struct {
 	*pulls.Follower
 	// Host is the client that it asks.
 	Host *codehost.Client
-	// Tokens are those of the code hosts.
+	// Tokens are those of the code hosts that are set.
 	Tokens []*Keyring
 }
 
@@ -28,5 +30,6 @@ func (a *App) NewPulls() (*Pulls, error) {
 	if err != nil {
 		return nil, config.Problems{err.Error()}
 	}
-	return &Pulls{pulls.New(a.State, host, a.Now), host, []*Keyring{github, gitlab}}, nil
+	set := slices.DeleteFunc([]*Keyring{github, gitlab}, func(k *Keyring) bool { return k.Get() == "" })
+	return &Pulls{pulls.New(a.State, host, a.Now), host, set}, nil
 }

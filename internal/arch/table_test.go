@@ -56,14 +56,16 @@ var allowed = map[string][]string{
 
 	"internal/sandbox": {
 		"internal/analytics", "internal/clock", "internal/format",
-		"internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/web", "internal/sandbox/worktree",
+		"internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/githubapi", "internal/sandbox/web", "internal/sandbox/worktree",
 	},
 
 	"internal/sandbox/agent": {"internal/clock"},
 
 	"internal/sandbox/codehost": {"internal/durable", "internal/sandbox/agent"},
 
-	"internal/sandbox/web": {"internal/format", "internal/htmlview", "internal/sandbox/agent", "internal/sandbox/codehost"},
+	// GitHub's API about the pull requests of the sandbox.
+	"internal/sandbox/githubapi": {"internal/sandbox/codehost"},
+	"internal/sandbox/web":       {"internal/format", "internal/htmlview", "internal/sandbox/agent", "internal/sandbox/codehost"},
 
 	"internal/sandbox/worktree": {"internal/sandbox/agent"},
 
@@ -138,7 +140,7 @@ var allowed = map[string][]string{
 		"exporter", "exporter/history", "internal/analytics", "internal/app", "internal/cli/render", "internal/clock", "internal/config", "internal/coverage",
 		"internal/daemon", "internal/docsapi", "internal/durable", "internal/events", "internal/export", "internal/format", "internal/htmlview", "internal/jobs",
 		"internal/jobs/journal", "internal/notify", "internal/load", "internal/prompts", "internal/query", "internal/report", "internal/sandbox",
-		"internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/worktree", "internal/secretfile", "internal/snapshot",
+		"internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/githubapi", "internal/sandbox/worktree", "internal/secretfile", "internal/snapshot",
 		"internal/state", "internal/verify", "schedule", "sinks",
 	},
 

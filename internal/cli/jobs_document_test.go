@@ -52,7 +52,7 @@ func documentCommands(t *testing.T, body string) {
 	s := testbed.NewService(t, sandbox.Config{Agent: sandbox.Agent{After: 10 * time.Millisecond}})
 	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_POLL_INTERVAL=1s")
 	out := p.shell(t, body)
-	if !strings.Contains(out, "1 job created, 0 follow-ups sent, 1 ended, 0 at work") || !strings.Contains(out, s.URL+"/pr/1") {
+	if !strings.Contains(out, "1 job created, 0 follow-ups sent, 1 ended, 0 at work") || !strings.Contains(out, s.URL+"/docgauge/sandbox/pull/1") {
 		t.Errorf("%s", out)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
+	"github.com/docgauge/docgauge/internal/sandbox/githubapi"
 	"github.com/docgauge/docgauge/internal/sandbox/worktree"
 	"github.com/docgauge/docgauge/internal/secretfile"
 )
@@ -36,7 +37,13 @@ another outcome:
   [sandbox:slow]        the same after 30s; [sandbox:slow=5m] after 5m
 --agent-script FILE adds words: {"[later]": {"outcome": "pr", "after": "30s"}},
 with the outcomes pr, no_change, failed, archived and edit (what happens without
-a word).
+a word). A job that pretends changes a page of the synthetic site, by the word
+[sandbox:page=/guides/errors] that one.
+
+Pull requests live: on their pages people review, merge, close and reopen them, or
+flags do (--merge-share). Programs read them below DOCGAUGE_GITHUB_URL as on GitHub.
+With --merge-effect, readers of the pages that a merge changed become more, or fewer,
+from its day on.
 
 With --repo a job edits that git repository: in a worktree of its own, on the
 branch docgauge/<job>, --agent-cmd runs with the prompt on standard input. Its
@@ -47,10 +54,11 @@ environment, and the variables that --agent-env names.`
 
 func (a *Program) sandboxCommand() *cobra.Command {
 	c := sandbox.Config{}
-	var listen, requestLog string
+	var listen, requestLog, effect string
 	var badWindows []string
 	var repo sandbox.Repo
 	var remote bool
+	var pulls *pflag.FlagSet
 	cmd := &cobra.Command{
 		Use:   "sandbox",
 		Short: "run a local imitation of the service",
@@ -60,23 +68,30 @@ func (a *Program) sandboxCommand() *cobra.Command {
   docgauge sandbox --rate-limit 100 --late-days 2   strict as the real service
   docgauge sandbox --latency 50ms --error-every 20  unreliable as a bad day
   docgauge sandbox --pages 10000 --moving 1h        totals that move while read
+  docgauge sandbox --merge-share 1 --merge-effect +30%  merges with an effect
   docgauge sandbox --repo ~/docs --agent-cmd my-agent --agent-env MY_AGENT_KEY`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(a.file.Problems) > 0 {
 				return a.file.Problems
 			}
-			var errDates, errMoving error
+			var errDates, errMoving, errEffect error
 			c.Faults.BadWindows, errDates = parseDates("bad-window", badWindows)
 			if cmd.Flags().Changed("moving-days") && c.Faults.Moving == 0 {
 				errMoving = errors.New("--moving-days: needs --moving DURATION, the time between two changes")
 			}
-			if err := errors.Join(errDates, errMoving, setRepo(&c.Agent, repo, cmd.Flags().Changed)); err != nil {
+			if effect != "" {
+				if c.Agent.Pulls.Effect, errEffect = sandbox.ParseEffect(effect); errEffect != nil {
+					errEffect = fmt.Errorf("--merge-effect: %w", errEffect)
+				}
+			}
+			if err := errors.Join(errDates, errMoving, errEffect, onSandbox(pulls, repo), setRepo(&c.Agent, repo, cmd.Flags().Changed)); err != nil {
 				return usageError{err}
 			}
 			return a.sandbox(cmd.Context(), c, listen, remote, requestLog)
 		},
 	}
+	pulls = pullFlags(&c.Agent.Pulls, &effect)
 	general := cmd.Flags()
 	general.StringVar(&listen, "listen", "127.0.0.1:8787", "address to listen on; port 0 picks a free port")
 	general.BoolVar(&remote, "allow-remote", false, "allow --listen addresses that other machines can reach")
@@ -85,6 +100,7 @@ func (a *Program) sandboxCommand() *cobra.Command {
 	groupFlags(cmd,
 		flagGroup{"Traffic and keys", trafficFlags(&c)},
 		flagGroup{"Agent jobs", agentFlags(&c.Agent)},
+		flagGroup{"Pull requests on the sandbox", pulls},
 		flagGroup{"Agent jobs that edit a repository", repoFlags(&repo)},
 		flagGroup{"Faults of analytics", faultFlags(&c.Faults, &badWindows)},
 		flagGroup{"Faults of agent jobs", agentFaultFlags(&c.Agent.Faults)},
@@ -179,6 +195,31 @@ func agentFlags(c *sandbox.Agent) *pflag.FlagSet {
 	return f
 }
 
+func pullFlags(c *sandbox.Pulls, effect *string) *pflag.FlagSet {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.Float64Var(&c.MergeShare, "merge-share", 0, "share of pull requests that are merged, 0 to 1")
+	f.Float64Var(&c.CloseShare, "close-share", 0, "share of pull requests that are closed without a merge, 0 to 1")
+	f.DurationVar(&c.EndAfter, "merge-delay", time.Minute, "time until those are merged or closed")
+	f.DurationVar(&c.ReviewAfter, "review-delay", 0, "time until a pull request is reviewed; 0 = nobody reviews")
+	f.DurationVar(&c.DraftFor, "draft-delay", 0, "time that a pull request is a draft; the other delays begin then")
+	f.IntVar(&c.DaysAgo, "merged-days-ago", 0, "days by which merged pull requests are dated back")
+	f.StringVar(effect, "merge-effect", "",
+		"change of the synthetic readers of merged pages, such as +30% or human=+30%,ai=-10% (default none)")
+	f.StringVar(&c.Token, "github-api-token", "", "token that reading pull requests needs (default none)")
+	f.IntVar(&c.Limit, "github-api-limit", githubapi.DefaultLimit, "requests about pull requests answered in an hour")
+	return f
+}
+
+// onSandbox refuses flags about pull requests where those are not on the sandbox.
+func onSandbox(pulls *pflag.FlagSet, r sandbox.Repo) (err error) {
+	pulls.VisitAll(func(f *pflag.Flag) {
+		if f.Changed && r.GitHub != "" {
+			err = errors.Join(err, fmt.Errorf("--%s: is for pull requests on the sandbox; with --github-repo they are on GitHub", f.Name))
+		}
+	})
+	return err
+}
+
 func agentFaultFlags(c *sandbox.AgentFaults) *pflag.FlagSet {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.IntVar(&c.RateLimit, "agent-rate-limit", 0,
@@ -269,7 +310,7 @@ func (a *Program) sandbox(
 		return usageError{err}
 	}
 	url := "http://" + ln.Addr().String()
-	for _, line := range sandbox.Exports(url, c.Projects, c.APIKey) {
+	for _, line := range s.Exports(url, c.APIKey) {
 		if _, err := fmt.Fprintln(a.Out, line); err != nil {
 			return errors.Join(err, ln.Close())
 		}

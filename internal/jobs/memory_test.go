@@ -65,7 +65,7 @@ func (m *memory) Recurring(context.Context) (map[string]journal.Recurring, error
 	return maps.Clone(m.recurring), nil
 }
 
-func (m *memory) PullRequests(context.Context) ([]journal.PullRequest, error) {
+func (m *memory) PullStates(context.Context) ([]journal.PullRequest, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.pulls), nil

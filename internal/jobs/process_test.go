@@ -136,8 +136,8 @@ func (w wiredJournal) Recurring(ctx context.Context) (map[string]journal.Recurri
 	return call(w.process, callRecurring, diskError, func() (map[string]journal.Recurring, error) { return w.journal.Recurring(ctx) })
 }
 
-func (w wiredJournal) PullRequests(ctx context.Context) ([]journal.PullRequest, error) {
-	return call(w.process, callPulls, diskError, func() ([]journal.PullRequest, error) { return w.journal.PullRequests(ctx) })
+func (w wiredJournal) PullStates(ctx context.Context) ([]journal.PullRequest, error) {
+	return call(w.process, callPulls, diskError, func() ([]journal.PullRequest, error) { return w.journal.PullStates(ctx) })
 }
 
 func (w wiredJournal) See(ctx context.Context, prompt, schedule string, at time.Time) error {

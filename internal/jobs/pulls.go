@@ -17,14 +17,14 @@ func (v *view) readPulls(ctx context.Context, c Config, j Journal, found prompts
 	if c.MaxOpenPulls == 0 && c.MaxReviewAge == 0 && !slices.ContainsFunc(found.Prompts, waits) {
 		return nil
 	}
-	known, err := j.PullRequests(ctx)
-	v.pulls = pullsOf(v.jobs, known)
+	known, err := j.PullStates(ctx)
+	v.pulls = PullsByLink(v.jobs, known)
 	return err
 }
 
-// pullsOf returns the pull requests by link: what is known, and those of jobs of which
+// PullsByLink returns the pull requests by link: what is known, and those of jobs of which
 // nothing is known yet.
-func pullsOf(all []journal.Job, known []journal.PullRequest) map[string]journal.PullRequest {
+func PullsByLink(all []journal.Job, known []journal.PullRequest) map[string]journal.PullRequest {
 	out := make(map[string]journal.PullRequest, len(known))
 	for _, p := range known {
 		out[p.Link] = p
@@ -105,7 +105,7 @@ func (r reviews) String() string {
 
 // OpenPulls returns how many pull requests count against the cap on open ones.
 func OpenPulls(all []journal.Job, known []journal.PullRequest, now time.Time) int {
-	return reviewsOf(all, pullsOf(all, known), now).used()
+	return reviewsOf(all, PullsByLink(all, known), now).used()
 }
 
 // dependency is the first prompt that must be completed, or merged, before p and is not.

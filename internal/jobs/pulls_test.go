@@ -72,7 +72,7 @@ func TestCapOnOpenPulls(t *testing.T) {
 			w.resolveAll()
 			if n := int64(len(w.memory.jobs)); n > 0 {
 				job := w.memory.jobs[rapid.Int64Range(1, n).Draw(t, "job")]
-				known := pullsOf([]journal.Job{job}, w.memory.pulls)[job.PRLink]
+				known := PullsByLink([]journal.Job{job}, w.memory.pulls)[job.PRLink]
 				if job.PRLink != "" && !known.State.Ended() {
 					w.learns(job.Prompt, rapid.SampledFrom(journal.PullStates()).Draw(t, "state"), start)
 				}

@@ -28,8 +28,9 @@ type Journal interface {
 	Jobs(ctx context.Context) ([]journal.Job, error)
 	Job(ctx context.Context, seq int64) (journal.Job, error)
 	Queue(ctx context.Context) (journal.Queue, error)
-	// PullRequests returns what is known of the pull requests of the jobs.
-	PullRequests(ctx context.Context) ([]journal.PullRequest, error)
+	// PullStates returns what is known of the pull requests of the jobs; what is long can be
+	// missing.
+	PullStates(ctx context.Context) ([]journal.PullRequest, error)
 	// Recurring returns since when the firings of each prompt with a schedule count.
 	// See sets that.
 	Recurring(ctx context.Context) (map[string]journal.Recurring, error)

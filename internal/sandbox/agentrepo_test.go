@@ -108,7 +108,7 @@ func TestRealRepository(t *testing.T) {
 
 	failed := settled(t, s, createJob(t, s, "x [sandbox:fail]").ID)
 	scripted := settled(t, s, createJob(t, s, "x [sandbox:pr]").ID)
-	if failed.Status != agent.Failed || scripted.PRLink == nil || !strings.HasSuffix(*scripted.PRLink, "/pr/2") {
+	if failed.Status != agent.Failed || scripted.PRLink == nil || !strings.HasSuffix(*scripted.PRLink, "/sandbox/"+filepath.Base(repo)+"/pull/2") {
 		t.Errorf("by script: %+v, %+v", failed, scripted)
 	}
 	if files := git(t, repo, "diff", "--name-only", "main", agent.BranchPrefix+scripted.ID); files != "agent-jobs/"+scripted.ID+".md" {
@@ -197,7 +197,7 @@ func TestHostsOfPages(t *testing.T) {
 }
 
 func TestLinksFollowTheReader(t *testing.T) {
-	for public, want := range map[string]string{"": "http://sandbox:1234/pr/1", "https://docs.example/": "https://docs.example/pr/1"} {
+	for public, want := range map[string]string{"": "http://sandbox:1234/docgauge/sandbox/pull/1", "https://docs.example/": "https://docs.example/docgauge/sandbox/pull/1"} {
 		s := newTest(t, Config{Agent: Agent{PublicURL: public}})
 		id := createJob(t, s, "x").ID
 		settled(t, s, id)

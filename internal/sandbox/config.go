@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
 
 // What a zero Config and a zero Agent stand for.
@@ -126,9 +127,24 @@ type Agent struct {
 	// PublicURL begins the links to pull requests on this sandbox; empty = the
 	// host in the request that reads the job.
 	PublicURL string
+	// Pulls are the pull requests on this sandbox: what becomes of them, and of the
+	// readers of what they change.
+	Pulls Pulls
 	// Repo is a local git repository that jobs really edit; nil = they pretend.
 	Repo   *Repo
 	Faults AgentFaults
+}
+
+// Pulls describes the pull requests on this sandbox. The zero value leaves them open
+// and their readers alone. Plan.Seed is Config.Seed.
+type Pulls struct {
+	codehost.Plan
+	// Effect of a merge on the synthetic readers of the pages that it changed.
+	Effect Effect
+	// Token, if set, is the one that the API at githubapi.Path needs; Limit is how many
+	// requests it answers in an hour, 0 = githubapi.DefaultLimit.
+	Token string
+	Limit int
 }
 
 // Repo is a git repository and where its pull requests go.
@@ -174,6 +190,7 @@ func (c Config) withDefaults() Config {
 	c.Scenario = cmp.Or(c.Scenario, Steady)
 	c.APIKey = cmp.Or(c.APIKey, DefaultAPIKey)
 	c.Faults.MovingDays = cmp.Or(c.Faults.MovingDays, DefaultMovingDays)
+	c.Agent.Pulls.Seed = c.Seed
 	c.Agent.Workers = cmp.Or(c.Agent.Workers, DefaultWorkers)
 	if len(c.Projects) == 0 {
 		c.Projects = []string{DefaultProject}
@@ -247,6 +264,7 @@ func (c Config) validate() error {
 		{"agent 429 every", int64(a.Faults.ThrottleEvery)}, {"agent drop every", int64(a.Faults.DropEvery)},
 		{"agent 502 every", int64(a.Faults.BadGatewayEvery)},
 		{"agent stall", int64(a.Faults.Stall)}, {"agent stall every", int64(a.Faults.StallEvery)},
+		{"GitHub API limit", int64(a.Pulls.Limit)},
 	} {
 		if n.value < 0 {
 			add("%s: must not be negative; 0 switches it off", n.name)
@@ -262,6 +280,7 @@ func (c Config) validate() error {
 		add("moving: every %s over %d days is more than %d changes of a day; want fewer days or a longer time",
 			f.Moving, f.MovingDays, maxLatecomers)
 	}
+	problems = append(problems, a.Pulls.Check(), a.Pulls.Effect.check())
 	if !originURL(a.PublicURL) {
 		add("public URL %.200q: want http:// or https://, a host, and no path, such as http://docs.example:8787", a.PublicURL)
 	}

@@ -8,8 +8,8 @@
 // a time and an arrival; an answer counts the events whose time is in the
 // window and that arrived up to the beginning of the current minute of
 // Config.Now. Hence all pages of one window read within a minute agree, a
-// window of past days changes only by late data, latecomers, drift or lines
-// appended to the event log, and the open day grows every minute. Event times are
+// window of past days changes only by late data, latecomers, drift, merges or
+// lines appended to the event log, and the open day grows every minute. Event times are
 // kept in whole seconds: an event happens at the beginning of its second.
 //
 // Config.Now alone decides which events have arrived; only the injected delays
@@ -28,12 +28,20 @@
 //   - a job of another project is not found: 404;
 //   - an hourly limit counts every POST with a good key to a project that
 //     exists, also one that is refused later, but not one refused with 429;
-//   - the pages for people, / for browsers and /pr/{n}, need no key: everybody who
-//     can reach the sandbox can read them, by one of the sandbox's host names. Only
-//     people at this machine see prompts, and the key where it is the well-known one.
+//   - the pages for people, / for browsers, /{owner}/{repo}/pull/{n} and /pr/{n}, need
+//     no key: everybody who can reach the sandbox can read them, by one of the sandbox's
+//     host names, and press the buttons of pull requests, but no page of others can.
+//     Only people at this machine see prompts, and the key where it is the well-known one.
+//     Programs read pull requests below /github, see package githubapi.
 //
 // A POST is accepted when its instruction is in the journal; faults strike
 // before or after that, never in between.
+//
+// # Merges
+//
+// With Pulls.Effect, the synthetic readers of the pages that a merge changed become more
+// or fewer from the UTC day of the merge on, see [Effect]: a truth to compare estimates
+// with. They do so in the minute after the merge; one that is dated back changes past days.
 //
 // The package does not serve TLS or compression and does not print anything. It
 // writes only the journal, the pull requests and the worktrees of agent jobs to

@@ -142,7 +142,9 @@ func (s *Sandbox) Handler() http.Handler {
 				fail(http.StatusServiceUnavailable, "more than %d requests at once", maxInFlight))
 			return
 		}
-		if escaped := r.URL.EscapedPath(); isPage(r) {
+		if escaped := r.URL.EscapedPath(); isGitHub(r) {
+			s.serveGitHub(w, s.newCall(r))
+		} else if isPage(r) {
 			s.servePage(w, s.newCall(r))
 		} else if slashpath.Clean(escaped) != escaped { // the mux would redirect
 			s.serve(w, r, nil)

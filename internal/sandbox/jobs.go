@@ -38,14 +38,20 @@ type jobObject struct {
 }
 
 // newJobObject returns j with an absolute link. The link of a pull request on this
-// sandbox is kept as a path, since a restart may change the address.
+// sandbox is kept as its number, since a restart may change the address and --repo the
+// name of the repository.
 func (s *Sandbox) newJobObject(c *call, j agent.Job) jobObject {
 	o := jobObject{ID: j.ID, Status: j.Status, Source: j.Source, Model: j.Model, CreatedAt: j.CreatedAt}
 	if link := j.Link; link != "" {
-		if public := s.config.Agent.PublicURL; strings.HasPrefix(link, codehost.Path) && public != "" {
-			link = strings.TrimSuffix(public, "/") + link
-		} else if strings.HasPrefix(link, codehost.Path) {
-			link = "http://" + c.Host + link
+		if number, ours := strings.CutPrefix(link, codehost.Path); ours {
+			if pr, ok := s.pulls.Pull(number); ok {
+				link = pr.WebPath()
+			}
+			base := "http://" + c.Host
+			if public := s.config.Agent.PublicURL; public != "" {
+				base = strings.TrimSuffix(public, "/")
+			}
+			link = base + link
 		}
 		o.PRLink = &link
 	}

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,10 +10,16 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
+	"github.com/docgauge/docgauge/internal/sandbox/githubapi"
 	"github.com/docgauge/docgauge/internal/sandbox/web"
 )
+
+// webPath is the path of a pull request's page as code hosts have it. A project may be
+// called pull too.
+var webPath = regexp.MustCompile(`^/[^/]+/[^/]+/pull/([0-9]+)$`)
 
 // isPage reports whether r asks for a page for people: one of pull requests, or the
 // index, which only browsers get. API clients get JSON for all other paths.
@@ -20,42 +27,122 @@ func isPage(r *http.Request) bool {
 	if r.URL.Path == "/" {
 		return (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html")
 	}
-	return strings.HasPrefix(r.URL.Path, codehost.Path)
+	return strings.HasPrefix(r.URL.Path, codehost.Path) || webPath.MatchString(r.URL.Path)
+}
+
+// isGitHub reports whether r is for the API about pull requests.
+func isGitHub(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, githubapi.Path+"/") }
+
+// serveGitHub answers requests about pull requests, which are not among those that
+// Requests returns.
+func (s *Sandbox) serveGitHub(w http.ResponseWriter, c *call) {
+	_ = clock.Sleep(c.Context(), s.config.Faults.Latency) // or until nobody waits for the answer
+	if err := s.checkHost(c); err != nil {
+		s.refusePage(w, c, err)
+		return
+	}
+	status, size := s.github.Serve(w, c.Request, s.webURL(c))
+	s.requests.write(newRequest(c, status), c.took(), size)
 }
 
 // servePage answers requests for pages, which need no key and are not among those that
 // Requests returns.
 func (s *Sandbox) servePage(w http.ResponseWriter, c *call) {
+	if err := s.checkHost(c); err != nil {
+		s.refusePage(w, c, err)
+		return
+	}
+	if c.Method == http.MethodPost {
+		to, err := s.act(c)
+		if err != nil {
+			s.refusePage(w, c, err)
+			return
+		}
+		s.requests.write(newRequest(c, http.StatusSeeOther), c.took(), 0)
+		w.Header().Set("Location", to)
+		w.WriteHeader(http.StatusSeeOther)
+		return
+	}
 	page, err := s.page(c)
 	if err != nil {
-		refused := s.refusalOf(err, w.Header())
-		s.requests.write(newRequest(c, refused.status), c.took(), len(refused.Message)+1)
-		http.Error(w, refused.Message, refused.status)
+		s.refusePage(w, c, err)
 		return
 	}
 	s.requests.write(newRequest(c, http.StatusOK), c.took(), len(page))
 	web.Write(w, page)
 }
 
-func (s *Sandbox) page(c *call) ([]byte, error) {
+// refusePage answers a request for people that has no page.
+func (s *Sandbox) refusePage(w http.ResponseWriter, c *call, err error) {
+	refused := s.refusalOf(err, w.Header())
+	s.requests.write(newRequest(c, refused.status), c.took(), len(refused.Message)+1)
+	http.Error(w, refused.Message, refused.status)
+}
+
+func (s *Sandbox) checkHost(c *call) error {
 	if !s.isOurs(c.Host) {
-		return nil, fail(http.StatusMisdirectedRequest, "host: want an IP address, a name without a dot, or the host of the public URL")
+		return fail(http.StatusMisdirectedRequest, "host: want an IP address, a name without a dot, or the host of the public URL")
 	}
+	return nil
+}
+
+func (s *Sandbox) page(c *call) ([]byte, error) {
 	if c.Method != http.MethodGet && c.Method != http.MethodHead {
 		return nil, fail(http.StatusMethodNotAllowed, "method: want GET").with("Allow", "GET, HEAD")
 	}
-	switch number := strings.TrimPrefix(c.URL.Path, codehost.Path); {
-	case c.URL.Path == "/":
+	switch c.URL.Path {
+	case "/":
 		return s.index(c).Page()
-	case number == "":
+	case codehost.Path:
 		return web.Pulls(s.pulls.Pulls(), c.now)
-	default:
-		pr, ok := s.pulls.Pull(number)
-		if !ok {
-			return nil, fail(http.StatusNotFound, "pull request: not found on this sandbox")
-		}
-		return web.Pull(pr, c.now)
 	}
+	pr, err := s.pullAt(c)
+	if err != nil {
+		return nil, err
+	}
+	return web.Pull(pr, c.now)
+}
+
+// pullAt returns the pull request whose page c asks for.
+func (s *Sandbox) pullAt(c *call) (pr codehost.PullRequest, err error) {
+	number, short := strings.CutPrefix(c.URL.Path, codehost.Path)
+	if long := webPath.FindStringSubmatch(c.URL.Path); long != nil {
+		number = long[1]
+	}
+	pr, ok := s.pulls.Pull(number)
+	if !ok || !short && pr.WebPath() != c.URL.Path {
+		return pr, fail(http.StatusNotFound, "pull request: not found on this sandbox")
+	}
+	return pr, nil
+}
+
+// maxForm limits the body of a form.
+const maxForm = 4 << 10
+
+// act does what a button of a pull request's page wants, and returns the page to show
+// then. A page of somebody else cannot press it: browsers say where a form comes from.
+func (s *Sandbox) act(c *call) (page string, err error) {
+	if c.URL.Path == codehost.Path {
+		return "", fail(http.StatusMethodNotAllowed, "method: want GET").with("Allow", "GET, HEAD")
+	}
+	pr, err := s.pullAt(c)
+	if err != nil {
+		return "", err
+	}
+	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
+		return "", fail(http.StatusForbidden, "form: is not from a page of this sandbox")
+	}
+	c.Body = http.MaxBytesReader(nil, c.Body, maxForm)
+	if err := c.ParseForm(); err != nil {
+		return "", fail(http.StatusBadRequest, "form: want action=merge and the like, at most %d bytes", maxForm)
+	}
+	switch err := s.pulls.Act(pr.Number, codehost.Action(c.PostForm.Get("action"))); {
+	case errors.Is(err, codehost.ErrNotAllowed):
+		return "", fail(http.StatusConflict, "%v", err)
+	case err != nil:
+		return "", err
+	}
+	return pr.WebPath(), nil
 }
 
 var plainHost = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)
@@ -84,11 +171,7 @@ func (s *Sandbox) index(c *call) web.Index {
 	if !local {
 		key, note = "", "The sandbox has printed its key where it was started."
 	}
-	url := "http://" + c.Host
-	if s.publicHost != "" && strings.EqualFold(c.Host, s.publicHost) {
-		url = strings.TrimSuffix(s.config.Agent.PublicURL, "/")
-	}
-	exports := Exports(url, s.config.Projects, key)
+	exports := s.Exports(s.webURL(c), key)
 	if key == "" {
 		exports = exports[:len(exports)-1]
 	}
@@ -98,11 +181,22 @@ func (s *Sandbox) index(c *call) web.Index {
 	}
 }
 
-// Exports returns the lines that set docgauge's variables in a shell, the key last.
-func Exports(url string, projects []string, key string) []string {
-	return []string{
-		"export DOCGAUGE_BASE_URL=" + url, "export DOCGAUGE_PROJECTS=" + strings.Join(projects, ","), "export DOCGAUGE_API_KEY=" + key,
+// webURL is the base URL of the sandbox as the client of c knows it.
+func (s *Sandbox) webURL(c *call) string {
+	if s.publicHost != "" && strings.EqualFold(c.Host, s.publicHost) {
+		return strings.TrimSuffix(s.config.Agent.PublicURL, "/")
 	}
+	return "http://" + c.Host
+}
+
+// Exports returns the lines that set docgauge's variables in a shell for the sandbox at
+// url, the key last.
+func (s *Sandbox) Exports(url, key string) []string {
+	lines := []string{"export DOCGAUGE_BASE_URL=" + url, "export DOCGAUGE_PROJECTS=" + strings.Join(s.config.Projects, ",")}
+	if r := s.config.Agent.Repo; r == nil || r.GitHub == "" { // else they are on GitHub
+		lines = append(lines, "export DOCGAUGE_GITHUB_URL="+url+githubapi.Path)
+	}
+	return append(lines, "export DOCGAUGE_API_KEY="+key)
 }
 
 // isLocal reports whether both ends of a connection are on this machine.

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/sandbox/githubapi"
 )
 
 // browse asks as a browser does, over a connection from an address to another.
@@ -45,13 +47,18 @@ func TestIndex(t *testing.T) {
 			t.Error("a page is one of the requests")
 		}
 	}
-	for target, want := range map[string]int{"/pr/": 200, "/pr/1": 200, "/pr/2": 404, "/nowhere": 404} {
+	for target, want := range map[string]int{
+		"/pr/": 200, "/pr/1": 200, "/pr/2": 404, "/nowhere": 404, "/docgauge/sandbox/pull/1": 200, "/docgauge/sandbox/pull/2": 404,
+		"/docgauge/other/pull/1": 404, "/docgauge/sandbox/pull/": 404, "/docgauge/sandbox/pull/01": 404,
+	} {
 		if w := browse(t, s, http.MethodGet, target, "127.0.0.1:40000", here); w.Code != want {
 			t.Errorf("%s: %d, want %d", target, w.Code, want)
 		}
 	}
-	if w := browse(t, s, http.MethodPost, "/pr/1", "127.0.0.1:40000", here); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
-		t.Errorf("POST: %d", w.Code)
+	for method, target := range map[string]string{http.MethodPost: "/pr/", http.MethodPut: "/pr/1"} {
+		if w := browse(t, s, method, target, "127.0.0.1:40000", here); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") == "" {
+			t.Errorf("%s: %d", method, w.Code)
+		}
 	}
 }
 
@@ -99,4 +106,82 @@ func TestIndexOfAnEventLog(t *testing.T) {
 	f := newLogFile(t, `{"time":"2026-10-13T08:00:00Z","visitor":"a","kind":"human","path":"/x"}`+"\n")
 	s := newTest(t, Config{DataDir: f.dir})
 	webtest.Wants(t, webtest.Text(browse(t, s, http.MethodGet, "/", "127.0.0.1:1", here).Body.String()), "those of the event log events.ndjson")
+}
+
+// TestButtons: the buttons of a page decide; nobody else's page can press them.
+func TestButtons(t *testing.T) {
+	s := newTest(t, Config{Pages: 10, Projects: []string{DefaultProject, "pull"}})
+	const target = "/docgauge/sandbox/pull/1"
+	settled(t, s, createJob(t, s, "Fix the typos.").ID)
+	for _, tc := range []struct {
+		target, action string
+		header         []string
+		want           int
+	}{
+		{target, "approve", nil, 303},
+		{target, "fail_checks", []string{"Sec-Fetch-Site", "", "Origin", "http://" + here}, 303},
+		{target, "pass_checks", []string{"Sec-Fetch-Site", ""}, 303}, // no browser
+		{target, "merge", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{target, "merge", []string{"Sec-Fetch-Site", "same-site"}, 403},
+		{target, "merge", []string{"Sec-Fetch-Site", "", "Origin", "http://evil.example"}, 403},
+		{target, "merge", []string{"Sec-Fetch-Site", "", "Origin", "null"}, 403},
+		{target, "reopen", nil, 409},
+		{target, "dance", nil, 409},
+		{target, strings.Repeat("x", maxForm), nil, 400},
+		{"/docgauge/sandbox/pull/2", "merge", nil, 404},
+		{"/docgauge/other/pull/1", "merge", nil, 404},
+		{"/pr/1", "draft", nil, 303},
+		{target, "merge", nil, 409},
+		{target, "ready", nil, 303},
+		{target, "merge", nil, 303},
+		{target, "merge", nil, 409},
+	} {
+		w := press(s, tc.target, tc.action, tc.header...)
+		if w.Code != tc.want || (tc.want == 303) != (w.Header().Get("Location") == target) {
+			t.Errorf("%s %.10s %v: %d %s, want %d", tc.target, tc.action, tc.header, w.Code, w.Body, tc.want)
+		}
+	}
+	text := webtest.Text(browse(t, s, http.MethodGet, target, "127.0.0.1:40000", here).Body.String())
+	webtest.Wants(t, text, "merged , approved, checks passed", "History", "Checks failed", "Merged 14 Oct")
+	for _, button := range []string{"Reopen", "Request changes"} {
+		if strings.Contains(text, button) {
+			t.Errorf("merged, and there is %s", button)
+		}
+	}
+	r := httptest.NewRequest(http.MethodPost, target, strings.NewReader("action=close"))
+	r.Host = "evil.example:8787"
+	w := httptest.NewRecorder()
+	if s.Handler().ServeHTTP(w, r); w.Code != http.StatusMisdirectedRequest {
+		t.Errorf("another host: %d", w.Code)
+	}
+	if w := request(s, http.MethodPost, "/v2/agent/pull/job", promptBody("x")); w.Code != http.StatusCreated {
+		t.Errorf("a project called pull: %d", w.Code)
+	}
+}
+
+// TestGitHubOfTheSandbox: jobs link pull requests that the API knows, under our hosts.
+func TestGitHubOfTheSandbox(t *testing.T) {
+	s := newTest(t, Config{Pages: 40})
+	link := *settled(t, s, createJob(t, s, "x [sandbox:page=/quickstart]").ID).PRLink
+	w := browse(t, s, http.MethodGet, githubapi.Path+"/repos/docgauge/sandbox/pulls/1", "127.0.0.1:40000", here)
+	var pr struct {
+		HTMLURL string `json:"html_url"`
+		Head    struct{ SHA string }
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &pr); err != nil || pr.HTMLURL != "http://"+here+"/docgauge/sandbox/pull/1" || !strings.HasSuffix(link, "/docgauge/sandbox/pull/1") {
+		t.Fatalf("%v, %s, %s", err, link, w.Body)
+	}
+	for file, want := range map[string]string{"docs.json": `"quickstart"`, "quickstart.mdx": "# quickstart\n", "guides/none.mdx": "", "../docs.json": ""} {
+		w := browse(t, s, http.MethodGet, githubapi.Path+"/repos/docgauge/sandbox/contents/"+file+"?ref="+pr.Head.SHA, "127.0.0.1:40000", here)
+		var content struct{ Content []byte }
+		if err := json.Unmarshal(w.Body.Bytes(), &content); err != nil || !strings.Contains(string(content.Content), want) || (w.Code == http.StatusOK) != (want != "") {
+			t.Errorf("%s: %d %s", file, w.Code, content.Content)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, githubapi.Path+"/rate_limit", nil)
+	r.Host = "evil.example:8787"
+	w = httptest.NewRecorder()
+	if s.Handler().ServeHTTP(w, r); w.Code != http.StatusMisdirectedRequest {
+		t.Errorf("another host: %d", w.Code)
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
+	"github.com/docgauge/docgauge/internal/sandbox/githubapi"
 	"github.com/docgauge/docgauge/internal/sandbox/worktree"
 )
 
@@ -28,6 +29,7 @@ type Sandbox struct {
 	config   Config
 	keys     keyring
 	projects map[string]*project
+	site     *site
 	log      *eventLog // nil without a data directory
 	answers  *cache[answerKey, answer]
 	counting chan struct{} // one slot for each answer being counted
@@ -42,8 +44,13 @@ type Sandbox struct {
 
 	jobs       *agent.Jobs
 	pulls      *codehost.Local
+	github     *githubapi.API
 	repo       *worktree.Repo // nil if jobs only pretend
 	publicHost string         // of Config.Agent.PublicURL
+
+	pageNumbers func() map[string]uint32 // of the synthetic site
+	mergesMu    sync.Mutex
+	merged      map[int]merge // by number of the pull request
 }
 
 // project is one served project and the drift that requests added to it.
@@ -69,10 +76,11 @@ func New(c Config) (*Sandbox, error) {
 		requests: requestLog{out: c.RequestLog, logger: c.Logger},
 		hour:     newSlidingHour(c.Faults.RateLimit), postHours: map[string]*slidingHour{},
 	}
-	shared := newSite(c)
+	s.site, s.merged = newSite(c), map[int]merge{}
+	s.pageNumbers = sync.OnceValue(func() map[string]uint32 { return pageNumbers(s.site.pages) })
 	first := analytics.DateOf(c.Now()) - analytics.Date(c.Days)
 	for _, name := range c.Projects {
-		traffic := &synthetic{site: shared, seed: c.Seed, project: name, first: first}
+		traffic := &synthetic{site: s.site, seed: c.Seed, project: name, first: first}
 		s.projects[name] = &project{name: name, synthetic: traffic}
 		s.postHours[name] = newSlidingHour(c.Agent.Faults.RateLimit)
 	}
@@ -95,13 +103,16 @@ func (s *Sandbox) openAgent() (err error) {
 	if u, err := url.Parse(c.Agent.PublicURL); err == nil {
 		s.publicHost = u.Host
 	}
-	if s.pulls, err = codehost.OpenLocal(s.dataPath(pullsName), c.Now); err != nil {
+	if s.pulls, err = codehost.OpenLocal(s.dataPath(pullsName), c.Agent.Pulls.Plan, c.Now); err != nil {
 		return err
 	}
+	s.github = githubapi.New(githubapi.Config{
+		Pulls: s.pulls.Pulls, File: s.repositoryFile, Token: c.Agent.Pulls.Token, Limit: c.Agent.Pulls.Limit, Now: c.Now,
+	})
 	jobs := agent.Config{
 		Dir: c.DataDir, After: c.Agent.After, Workers: c.Agent.Workers, ArchiveAfter: c.Agent.ArchiveAfter,
 		Source: agent.Source{Repository: "docgauge/sandbox", Ref: "main"}, Model: DefaultModel,
-		Editor: agent.Pretend{}, Host: s.pulls, Now: c.Now, Logger: c.Logger,
+		Editor: agent.Pretend{File: changedFile(c.Seed, s.site.pages)}, Host: s.pulls, Now: c.Now, Logger: c.Logger,
 	}
 	if c.Agent.Script != "" {
 		if jobs.Script, err = agent.ReadScript(c.Agent.Script); err != nil {

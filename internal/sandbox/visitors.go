@@ -166,6 +166,8 @@ type answerKey struct {
 	// reading of the event log, 0 for synthetic traffic.
 	reading uint64
 	drift   int
+	// reactions is the number of pages whose readers react: none ever stops.
+	reactions int
 }
 
 const (
@@ -203,11 +205,16 @@ func (s *Sandbox) answer(p *project, w interval, now time.Time) (answer, error) 
 		changingDays = max(changingDays, faults.MovingDays)
 	}
 	end := analytics.DateOf(time.Unix(w.to-1, 0)) + 1
+	var reactions map[uint32]analytics.Date
+	if reading == 0 {
+		reactions = s.reactions(p.name, seen, end)
+	}
 	seen = min(seen, (end + analytics.Date(changingDays)).Time().Unix())
-	key := answerKey{p.name, w, seen, reading, len(drift)}
+	key := answerKey{p.name, w, seen, reading, len(drift), len(reactions)}
 	return s.answers.get(key, func() answer {
 		s.counting <- struct{}{}
 		defer func() { <-s.counting }()
+		t = withReactions(t, s.config.Agent.Pulls.Effect, reactions, p.synthetic.daySeed(0))
 		t = withMoving(t, faults, p.synthetic.daySeed, analytics.DateOf(time.Unix(seen, 0)))
 		return tally(withDrift(t, drift), w, seen)
 	}), nil

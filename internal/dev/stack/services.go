@@ -36,7 +36,7 @@ func (s *Stack) startSandbox(context.Context) error {
 	sandbox, err := engines.StartCommand(s.path("sandbox"), "sandbox", args, nil, func(context.Context) bool {
 		text, _ := os.ReadFile(s.path("sandbox", "sandbox.out"))
 		settings = printed.FindAllStringSubmatch(string(text), -1)
-		return len(settings) == 3
+		return len(settings) == 4
 	})
 	if err != nil {
 		return err

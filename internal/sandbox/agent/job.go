@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -80,6 +81,8 @@ type Change struct {
 	Head   string `json:"head"`   // newest commit of the branch; Base if there is none
 	// Messages are those of the commits, the oldest first.
 	Messages []string `json:"messages"`
+	// Files are what the commits of Pretend change, one each.
+	Files []string `json:"files,omitempty"`
 }
 
 // Empty reports whether the job has changed nothing.
@@ -98,9 +101,9 @@ type Editor interface {
 // Proposal is a change on its way into a pull request.
 type Proposal struct {
 	Change
-	Job, Title string
-	Source     Source
-	Diff       string
+	Job, Project, Title string
+	Source              Source
+	Diff                string
 }
 
 // Host opens pull requests.
@@ -139,19 +142,41 @@ func Subject(prompt string) string {
 const BranchPrefix = "docgauge/"
 
 // Pretend is an Editor without a repository: each instruction adds a line to a
-// file that exists only in the diff.
-type Pretend struct{}
+// file, which exists only in the diff.
+type Pretend struct {
+	// File returns the file that a prompt changes, with a slash between directories;
+	// nil = a file of the job's own.
+	File func(prompt string) string
+}
 
 // Edit adds the subject of the prompt.
-func (Pretend) Edit(_ context.Context, t Task) (Change, string, error) {
+func (p Pretend) Edit(_ context.Context, t Task) (Change, string, error) {
 	c := t.Last
 	c.Branch = BranchPrefix + t.Job
 	if c.Base == "" {
 		c.Base = commitID("base")
 	}
+	file := ownFile(c)
+	if p.File != nil {
+		file = p.File(t.Prompt)
+	}
+	c.Files = append(c.files(), file)
 	c.Messages = append(slices.Clone(c.Messages), Subject(t.Prompt))
 	c.Head = commitID(strings.Join(append(c.Messages, t.Job), "\n"))
 	return c, "", nil
+}
+
+func ownFile(c Change) string {
+	return "agent-jobs/" + strings.TrimPrefix(c.Branch, BranchPrefix) + ".md"
+}
+
+// files returns the file of each message. A journal of before has none.
+func (c Change) files() []string {
+	files := slices.Clone(c.Files)
+	for len(files) < len(c.Messages) {
+		files = append(files, ownFile(c))
+	}
+	return files
 }
 
 func commitID(text string) string {
@@ -159,15 +184,27 @@ func commitID(text string) string {
 	return fmt.Sprintf("%x", sum[:20])
 }
 
-// Diff shows a new file with a line for each instruction.
+// Diff shows a line more for each instruction, below the head of its file.
 func (Pretend) Diff(_ context.Context, c Change) (string, error) {
-	name := "agent-jobs/" + strings.TrimPrefix(c.Branch, BranchPrefix) + ".md"
 	var b strings.Builder
-	fmt.Fprintf(&b,
-		"diff --git a/%[1]s b/%[1]s\nnew file mode 100644\n--- /dev/null\n+++ b/%[1]s\n@@ -0,0 +1,%[2]d @@\n", name,
-		len(c.Messages))
-	for _, m := range c.Messages {
-		fmt.Fprintf(&b, "+- %s\n", m)
+	files := c.files()
+	for i, file := range files {
+		if slices.Contains(files[:i], file) {
+			continue
+		}
+		lines := ""
+		for k, m := range c.Messages {
+			if files[k] == file {
+				lines += "+- " + m + "\n"
+			}
+		}
+		fmt.Fprintf(&b, "diff --git a/%[1]s b/%[1]s\n--- a/%[1]s\n+++ b/%[1]s\n@@ -1 +1,%[2]d @@\n %[3]s\n%[4]s",
+			file, 1+strings.Count(lines, "\n"), PretendedHead(file), lines)
 	}
 	return b.String(), nil
+}
+
+// PretendedHead is the first line of a file that [Pretend] changes.
+func PretendedHead(file string) string {
+	return "# " + strings.TrimSuffix(path.Base(file), path.Ext(file))
 }

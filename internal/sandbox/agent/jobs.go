@@ -222,7 +222,7 @@ const retryEvery = time.Second
 // during the work. It returns false if Close came first.
 func (s *Jobs) carryOut(j *job) (over bool) {
 	w := work{
-		config: s.config, id: j.ID, source: j.Source, title: Subject(j.Prompts[0]),
+		config: s.config, id: j.ID, project: j.Project, source: j.Source, title: Subject(j.Prompts[0]),
 		proposed: j.link != "", pending: j.pending,
 		task: Task{Job: j.ID, Prompt: j.Prompts[j.Worked], Last: j.last, Again: j.begun},
 		commit: func(e event) error {
@@ -259,13 +259,13 @@ func (s *Jobs) carryOut(j *job) (over bool) {
 
 // work is one instruction that is being worked on, without the lock.
 type work struct {
-	config    Config
-	id, title string
-	source    Source
-	task      Task
-	pending   bool // the change is committed, only the pull request is missing
-	proposed  bool // the job has a pull request
-	commit    func(event) error
+	config             Config
+	id, project, title string
+	source             Source
+	task               Task
+	pending            bool // the change is committed, only the pull request is missing
+	proposed           bool // the job has a pull request
+	commit             func(event) error
 }
 
 // do returns the event that ends the instruction.
@@ -307,7 +307,7 @@ func (w *work) do(ctx context.Context) event {
 	diff, err := w.config.Editor.Diff(ctx, change)
 	if err == nil {
 		end.Link, err = w.config.Host.Propose(ctx, Proposal{
-			Change: change, Job: w.id, Title: w.title, Source: w.source, Diff: diff,
+			Change: change, Job: w.id, Project: w.project, Title: w.title, Source: w.source, Diff: diff,
 		})
 	}
 	if err != nil {

@@ -185,3 +185,24 @@ func TestSubject(t *testing.T) {
 		}
 	}
 }
+
+// TestPretendedFiles: a diff has each file once, with the lines of its instructions. What
+// a journal of before has without files is in the job's own.
+func TestPretendedFiles(t *testing.T) {
+	files := map[string]string{"one": "a/b.mdx", "two": "c.mdx", "three": "a/b.mdx"}
+	p := Pretend{File: func(prompt string) string { return files[prompt] }}
+	c := Change{Branch: BranchPrefix + "job_1", Base: "b", Head: "h", Messages: []string{"old"}}
+	for _, prompt := range []string{"one", "two", "three"} {
+		var err error
+		if c, _, err = p.Edit(t.Context(), Task{Job: "job_1", Prompt: prompt, Last: c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	diff, err := p.Diff(t.Context(), c)
+	want := "diff --git a/agent-jobs/job_1.md b/agent-jobs/job_1.md\n--- a/agent-jobs/job_1.md\n+++ b/agent-jobs/job_1.md\n@@ -1 +1,2 @@\n # job_1\n+- old\n" +
+		"diff --git a/a/b.mdx b/a/b.mdx\n--- a/a/b.mdx\n+++ b/a/b.mdx\n@@ -1 +1,3 @@\n # b\n+- one\n+- three\n" +
+		"diff --git a/c.mdx b/c.mdx\n--- a/c.mdx\n+++ b/c.mdx\n@@ -1 +1,2 @@\n # c\n+- two\n"
+	if err != nil || diff != want {
+		t.Errorf("%v:\n%s", err, diff)
+	}
+}

@@ -16,7 +16,7 @@ var noon = time.Date(2026, 10, 14, 12, 0, 0, 0, time.UTC)
 
 func local(t *testing.T, dir string) *Local {
 	t.Helper()
-	l, err := OpenLocal(dir, func() time.Time { return noon })
+	l, err := OpenLocal(dir, Plan{}, func() time.Time { return noon })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func local(t *testing.T, dir string) *Local {
 func proposal(job, diff string, messages ...string) agent.Proposal {
 	return agent.Proposal{
 		Change: agent.Change{Branch: "docgauge/" + job, Base: "b000", Head: "h" + job, Messages: messages},
-		Job:    job, Title: messages[0], Source: agent.Source{Repository: "docs", Ref: "main"}, Diff: diff,
+		Job:    job, Project: "prj_a", Title: messages[0], Source: agent.Source{Repository: "docs", Ref: "main"}, Diff: diff,
 	}
 }
 
@@ -53,7 +53,7 @@ func TestLocalKeepsOnePullRequestForEachBranch(t *testing.T) {
 			l = local(t, dir)
 		}
 		got, _ := l.Pull("1")
-		want := PullRequest{1, "docs", "main", "b000", "docgauge/a", "ha", "one", []string{"one", "more"}, "3", noon, noon}
+		want := PullRequest{1, "prj_a", "docs", "main", "b000", "docgauge/a", "ha", "one", []string{"one", "more"}, "3", noon, noon, []Event{{At: noon, Action: PassChecks}}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
@@ -72,7 +72,7 @@ func TestLocalFilesAreChecked(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "1.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenLocal(dir, time.Now); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "1.json") {
+		if _, err := OpenLocal(dir, Plan{}, time.Now); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "1.json") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

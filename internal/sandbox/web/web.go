@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/format"
@@ -30,7 +31,7 @@ var (
 
 	look   = htmlview.NewPage(templates, style)
 	policy = "default-src 'none'; style-src " + htmlview.Digest(string(look.Style)) +
-		"; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+		"; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
 // Index is what the page at / shows.
@@ -95,11 +96,73 @@ func Pull(pr codehost.PullRequest, now time.Time) ([]byte, error) {
 		Pull                pullItem
 		Repository, Commits string
 		Updated             moment
+		History             []happened
+		Buttons             []button
 		Files               []file
 	}{
 		newHead(pr.Title), newPullItem(pr, now), repositoryName(pr.Repository), format.Plural(len(pr.Messages), "commit"),
-		momentOf(pr.UpdatedAt, now), parseDiff(pr.Diff),
+		momentOf(pr.UpdatedAt, now), historyOf(pr, now), buttonsOf(pr), filesOf(pr),
 	})
+}
+
+// happened is something that was done to a pull request.
+type happened struct {
+	What string
+	At   moment
+}
+
+// button does something to a pull request. Primary is the one that people look for.
+type button struct {
+	Action  codehost.Action
+	Text    string
+	Primary bool
+}
+
+// actions are the words for what can be done, and was done, to a pull request.
+var actions = map[codehost.Action]struct{ button, done string }{
+	codehost.Ready:          {"Ready for review", "Ready for review"},
+	codehost.Draft:          {"Convert to draft", "Converted to a draft"},
+	codehost.Approve:        {"Approve", "Approved"},
+	codehost.RequestChanges: {"Request changes", "Changes requested"},
+	codehost.PassChecks:     {"Pass checks", "Checks passed"},
+	codehost.FailChecks:     {"Fail checks", "Checks failed"},
+	codehost.Merge:          {"Merge", "Merged"},
+	codehost.Close:          {"Close", "Closed"},
+	codehost.Reopen:         {"Reopen", "Reopened"},
+}
+
+func historyOf(pr codehost.PullRequest, now time.Time) (list []happened) {
+	for _, e := range pr.History {
+		list = append(list, happened{actions[e.Action].done, momentOf(e.At, now)})
+	}
+	return list
+}
+
+func buttonsOf(pr codehost.PullRequest) (list []button) {
+	for _, a := range pr.Allows() {
+		list = append(list, button{a, actions[a].button, a == codehost.Merge || a == codehost.Ready || a == codehost.Reopen})
+	}
+	return list
+}
+
+// file is a file of a diff, and in words what became of it.
+type file struct {
+	codehost.File
+	Note string
+}
+
+// notes are the words for GitHub's states of a file.
+var notes = map[string]string{"added": "new", "removed": "deleted", "renamed": "renamed from ", "copied": "copied from ", "changed": "mode changed"}
+
+func filesOf(pr codehost.PullRequest) (files []file) {
+	for _, f := range codehost.ParseDiff(pr.Diff) {
+		note := notes[f.Status] + f.Former
+		if f.Binary {
+			note = "binary"
+		}
+		files = append(files, file{f, note})
+	}
+	return files
 }
 
 // Write sends a page that [Index.Page], [Pulls] or [Pull] made.
@@ -107,7 +170,8 @@ func Write(w http.ResponseWriter, page []byte) {
 	header := w.Header()
 	header.Set("Content-Security-Policy", policy)
 	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Referrer-Policy", "no-referrer")
+	// With no-referrer, browsers send the origin null with a form.
+	header.Set("Referrer-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Length", strconv.Itoa(len(page)))
@@ -150,18 +214,34 @@ func newJobItem(j agent.Record, prompts bool, now time.Time) jobItem {
 }
 
 type pullItem struct {
-	Number        int
-	Title, Branch string
-	Base          string
-	Messages      []string
-	Opened        moment
-	Changed       summary
+	Number         int
+	Link           string
+	Title, Branch  string
+	Base           string
+	State, Tone    string
+	Review, Checks string // in words, in the middle of a sentence; empty: none
+	Messages       []string
+	Opened         moment
+	Files          string // 1 file
+	Added, Removed int
 }
 
+// pullTones are the colours of states of pull requests.
+var pullTones = map[codehost.State]string{codehost.Open: "wait", codehost.Merged: "ok", codehost.Closed: "bad"}
+
 func newPullItem(pr codehost.PullRequest, now time.Time) pullItem {
-	return pullItem{
-		pr.Number, pr.Title, pr.Branch, pr.Base, pr.Messages, momentOf(pr.OpenedAt, now), summarize(parseDiff(pr.Diff)),
+	item := pullItem{
+		Number: pr.Number, Link: pr.WebPath(), Title: pr.Title, Branch: pr.Branch, Base: pr.Base, Messages: pr.Messages,
+		State: string(pr.State()), Tone: pullTones[pr.State()], Opened: momentOf(pr.OpenedAt, now),
+		Review: strings.ToLower(actions[pr.Review()].done), Checks: strings.ToLower(actions[pr.Checks()].done),
 	}
+	files := codehost.ParseDiff(pr.Diff)
+	item.Files = format.Plural(len(files), "file")
+	for _, f := range files {
+		item.Added += f.Added
+		item.Removed += f.Removed
+	}
+	return item
 }
 
 // newPullItems lists pull requests, the newest first.

@@ -68,6 +68,15 @@ func pull(number int) codehost.PullRequest {
 	}
 }
 
+// after is a pull request to which something was done, an hour ago.
+func after(number int, actions ...codehost.Action) codehost.PullRequest {
+	pr := pull(number)
+	for _, a := range actions {
+		pr.History = append(pr.History, codehost.Event{At: now.Add(-time.Hour), Action: a})
+	}
+	return pr
+}
+
 func index() Index {
 	x := Index{
 		Traffic: "Its visitors are made up.",
@@ -83,6 +92,10 @@ func index() Index {
 			Prompts: []string{"<script>p</script> " + strings.Repeat("w", 90)},
 		})
 	}
+	x.Pulls[12] = after(13, codehost.PassChecks, codehost.Approve)
+	x.Pulls[11] = after(12, codehost.FailChecks, codehost.Draft)
+	x.Pulls[10] = after(11, codehost.Approve, codehost.Merge)
+	x.Pulls[9] = after(10, codehost.RequestChanges, codehost.Close)
 	x.Jobs[11].Status, x.Jobs[12].Status, x.Jobs[12].Link = agent.Failed, agent.Active, ""
 	return x
 }
@@ -107,6 +120,10 @@ func made(t *testing.T) map[string]string {
 	add("pulls-empty", text, err)
 	text, err = Pull(pull(7), now)
 	add("pull", text, err)
+	text, err = Pull(after(9, codehost.PassChecks, codehost.Draft, codehost.Ready, codehost.Approve), now)
+	add("pull-open", text, err)
+	text, err = Pull(after(10, codehost.PassChecks, codehost.Approve, codehost.Merge), now)
+	add("pull-merged", text, err)
 	text, err = Pull(codehost.PullRequest{Number: 8, Title: "nothing", Messages: []string{"one"}, OpenedAt: now, UpdatedAt: now}, now)
 	add("pull-empty", text, err)
 	return pages
@@ -148,6 +165,14 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 		"x mode changed", `naïve "name".md new +1 −0`, "docs/new.md renamed from old.md", "gone with space.md deleted +0 −2", "p.png binary",
 		"-<img src=x onerror=alert(3)>", "The diff is longer than what is shown.")
 	webtest.Wants(t, webtest.Text(pages["pull-empty"]), "1 commit", "Nothing was changed.")
+	webtest.Wants(t, webtest.Text(pages["pulls"]),
+		"open , approved, checks passed", "draft , checks failed", "merged , approved", "closed , changes requested")
+	webtest.Wants(t, webtest.Text(pages["pull-open"]),
+		"Request changes Fail checks Convert to draft Merge Close", "History Checks passed 14 Oct, 11:00 UTC", "Ready for review 14 Oct")
+	webtest.Wants(t, pages["pull-open"], `<form method="post" action="/sandbox/docs/pull/9"`, `name="action" value="merge" class="primary"`)
+	if strings.Contains(pages["pull-merged"], "<form") || strings.Contains(pages["pull-empty"], "History") {
+		t.Error("there is a form or a history that says nothing")
+	}
 	for _, name := range []string{"pull", "pulls"} {
 		if !strings.Contains(pages[name], `href="/"`) || !strings.Contains(pages[name], `href="/pr/"`) {
 			t.Errorf("%s has no way back", name)
@@ -162,14 +187,14 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 
 func TestDiffLines(t *testing.T) {
 	var got []string
-	for _, l := range parseDiff(hostile)[0].Lines {
+	for _, l := range codehost.ParseDiff(hostile)[0].Lines {
 		got = append(got, l.Class)
 	}
 	want := []string{"hunk", "plain", "del", "add", "del", "plain", "add"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if files := parseDiff("stray\n@@ -1 +1 @@\n-a\n+b\n"); len(files) != 1 || files[0].Added != 1 || files[0].Removed != 1 {
+	if files := codehost.ParseDiff("stray\n@@ -1 +1 @@\n-a\n+b\n"); len(files) != 1 || files[0].Added != 1 || files[0].Removed != 1 {
 		t.Errorf("a diff without a head: %+v", files)
 	}
 }

@@ -146,6 +146,27 @@ func (r *Repo) branchCommit(ctx context.Context, name string) (string, error) {
 	return commit, err
 }
 
+// maxFile is the size of the largest file that File returns.
+const maxFile = 1 << 20
+
+// File returns a file at a commit or a branch; false if there is none, or a larger one.
+func (r *Repo) File(ctx context.Context, commit, path string) (text []byte, found bool, err error) {
+	object, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", commit+":"+path)
+	if code := exitCode(err); code == 1 || code == 128 { // what is no path is not there either
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	out := &head{max: maxFile}
+	if err := r.git.stream(ctx, out, "", "cat-file", "blob", object); exitCode(err) == 128 {
+		return nil, false, nil // a directory
+	} else if err != nil {
+		return nil, false, err
+	}
+	return []byte(out.kept.String()), !out.cut, nil
+}
+
 // Base returns the branch that pull requests are for.
 func (r *Repo) Base() string { return r.config.Base }
 

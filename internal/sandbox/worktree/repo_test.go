@@ -225,3 +225,27 @@ func TestLogin(t *testing.T) {
 		t.Errorf("asked with %q", asked)
 	}
 }
+
+// TestFile: a file is as it was at a commit, whatever is checked out; what is no file
+// there, or too large, is not found.
+func TestFile(t *testing.T) {
+	repo := newRepository(t)
+	r := open(t, Config{Path: repo, Command: "echo more >>readme.md"})
+	c := edit(t, r, agent.Task{Job: "job_a", Prompt: "x"})
+	write(t, filepath.Join(repo, "readme.md"), "half written")
+	write(t, filepath.Join(repo, "large"), strings.Repeat("x\n", maxFile))
+	write(t, filepath.Join(repo, "sub", "a b.md"), "\xff no newline")
+	gitIn(t, repo, "add", "large", "sub")
+	gitIn(t, repo, "commit", "--quiet", "-m", "second")
+	for name, want := range map[[2]string]string{
+		{c.Base, "readme.md"}: "# Docs\n\nHello.\n", {c.Head, "readme.md"}: "# Docs\n\nHello.\nmore\n",
+		{"main", "readme.md"}: "# Docs\n\nHello.\n", {c.Branch, "readme.md"}: "# Docs\n\nHello.\nmore\n", {"main", "sub/a b.md"}: "\xff no newline",
+		{"main", "none.md"}: "", {"main", "sub"}: "", {"main", "large"}: "", {"main", "../docs/readme.md"}: "", {"main", "/etc/passwd"}: "", {"main", ""}: "",
+		{strings.Repeat("0", 40), "readme.md"}: "", {"none", "readme.md"}: "",
+	} {
+		text, found, err := r.File(t.Context(), name[0], name[1])
+		if err != nil || found != (want != "") || found && string(text) != want {
+			t.Errorf("%v: %.40q %t %v, want %q", name, text, found, err, want)
+		}
+	}
+}

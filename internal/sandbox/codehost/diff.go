@@ -1,65 +1,51 @@
-package web
+package codehost
 
 import (
 	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/docgauge/docgauge/internal/format"
 )
 
-// file is what a diff changes in one file.
-type file struct {
-	Name           string
-	Note           string // such as: new, deleted, renamed from a.md; empty: changed
+// File is what a diff changes in one file.
+type File struct {
+	Name string
+	// Status is GitHub's word: added, removed, renamed, copied, changed (its mode),
+	// or modified. Former is the name before it was renamed or copied.
+	Status, Former string
+	Binary         bool
 	Added, Removed int
-	Lines          []line
+	Lines          []Line
 }
 
-// line is a line of a diff and its class: add, del, hunk or plain.
-type line struct{ Class, Text string }
-
-// summary adds up the changed lines of files.
-type summary struct {
-	Files          string // 1 file
-	Added, Removed int
-}
-
-func summarize(files []file) summary {
-	s := summary{Files: format.Plural(len(files), "file")}
-	for _, f := range files {
-		s.Added += f.Added
-		s.Removed += f.Removed
-	}
-	return s
-}
+// Line is a line of a diff and its class: add, del, hunk or plain.
+type Line struct{ Class, Text string }
 
 var (
 	hunkHead = regexp.MustCompile(`^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@`)
-	// fileNotes are the lines of git's head of a file that say what became of it.
-	fileNotes = []struct{ prefix, note string }{
-		{"new file mode ", "new"}, {"deleted file mode ", "deleted"}, {"new mode ", "mode changed"},
-		{"rename from ", "renamed from %"}, {"copy from ", "copied from %"}, {"Binary files ", "binary"},
+	// statuses are the lines of git's head of a file that say what became of it.
+	statuses = []struct{ prefix, status string }{
+		{"new file mode ", "added"}, {"deleted file mode ", "removed"}, {"new mode ", "changed"},
+		{"rename from ", "renamed"}, {"copy from ", "copied"},
 	}
 )
 
-// parseDiff splits git's unified diff into its files. Only the sizes in a hunk's head
+// ParseDiff splits git's unified diff into its files. Only the sizes in a hunk's head
 // say what is content: a removed line may begin with "-- ". What is in no file, such
 // as the note that a diff was cut, stands in the last one.
-func parseDiff(diff string) (files []file) {
+func ParseDiff(diff string) (files []File) {
 	var before, after int // lines left of the hunk
 	for text := range strings.SplitSeq(strings.TrimSuffix(diff, "\n"), "\n") {
 		inHunk := before > 0 || after > 0
 		if head, ok := strings.CutPrefix(text, "diff --git "); ok && !inHunk {
-			files = append(files, file{Name: sameName(head)})
+			files = append(files, File{Name: sameName(head), Status: "modified"})
 			continue
 		}
 		if len(files) == 0 {
 			if text == "" {
 				continue
 			}
-			files = append(files, file{Name: "changes"})
+			files = append(files, File{Name: "changes", Status: "modified"})
 		}
 		f := &files[len(files)-1]
 		class := "plain"
@@ -87,23 +73,26 @@ func parseDiff(diff string) (files []file) {
 			f.head(text)
 			continue
 		}
-		f.Lines = append(f.Lines, line{class, text})
+		f.Lines = append(f.Lines, Line{class, text})
 	}
 	return files
 }
 
 // head reads a line between the head of a file and its first hunk.
-func (f *file) head(text string) {
+func (f *File) head(text string) {
 	for _, side := range []string{"--- ", "+++ ", "rename to ", "copy to "} {
 		if name, ok := strings.CutPrefix(text, side); ok && name != "/dev/null" {
 			f.Name = fileName(name)
 		}
 	}
-	for _, n := range fileNotes {
-		if rest, ok := strings.CutPrefix(text, n.prefix); ok {
-			f.Note = strings.Replace(n.note, "%", fileName(rest), 1)
+	for _, s := range statuses {
+		if rest, ok := strings.CutPrefix(text, s.prefix); ok {
+			if f.Status = s.status; s.status == "renamed" || s.status == "copied" {
+				f.Former = fileName(rest)
+			}
 		}
 	}
+	f.Binary = f.Binary || strings.HasPrefix(text, "Binary files ")
 }
 
 // fileName takes off what git puts around a name.

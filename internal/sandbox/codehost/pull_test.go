@@ -1,0 +1,276 @@
+package codehost
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// planned returns pull requests with a plan, and what moves their clock.
+func planned(t *testing.T, dir string, p Plan) (*Local, func(time.Duration)) {
+	t.Helper()
+	now := noon
+	l, err := OpenLocal(dir, p, func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, func(after time.Duration) { now = noon.Add(after) }
+}
+
+// stands is the state of a pull request in a line.
+func stands(l *Local, number string) string {
+	pr, _ := l.Pull(number)
+	return strings.Join(strings.Fields(fmt.Sprint(pr.State(), " ", pr.Review(), " ", pr.Checks())), " ")
+}
+
+// TestActions goes through every transition, and tries what each state refuses. What
+// was written is the same for the next process.
+func TestActions(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pulls")
+	l := local(t, dir)
+	propose(t, l, proposal("a", "1", "one"))
+	all := []Action{Ready, Draft, Approve, RequestChanges, PassChecks, FailChecks, Merge, Close, Reopen}
+	for _, step := range []struct {
+		do      Action
+		want    string
+		refuses string // of all other actions
+	}{
+		{"", "open pass_checks", "ready pass_checks reopen"},
+		{Draft, "draft pass_checks", "draft pass_checks merge reopen"},
+		{Approve, "draft approve pass_checks", "draft approve pass_checks merge reopen"},
+		{Ready, "open approve pass_checks", "ready approve pass_checks reopen"},
+		{FailChecks, "open approve fail_checks", "ready approve fail_checks reopen"},
+		{RequestChanges, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
+		{Close, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks merge close"},
+		{Reopen, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
+		{Draft, "draft request_changes fail_checks", "draft request_changes fail_checks merge reopen"},
+		{Close, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks merge close"},
+		{Reopen, "draft request_changes fail_checks", "draft request_changes fail_checks merge reopen"},
+		{Ready, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
+		{Merge, "merged request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks merge close reopen"},
+	} {
+		if step.do != "" {
+			if err := l.Act(1, step.do); err != nil {
+				t.Fatalf("%s: %v", step.do, err)
+			}
+			l = local(t, dir)
+		}
+		if got := stands(l, "1"); got != step.want {
+			t.Errorf("after %q: %s, want %s", step.do, got, step.want)
+		}
+		pr, _ := l.Pull("1")
+		var refuses []string
+		for _, a := range all {
+			allowed := false
+			for _, b := range pr.Allows() {
+				allowed = allowed || a == b
+			}
+			if !allowed {
+				refuses = append(refuses, string(a))
+				if err := l.Act(1, a); !errors.Is(err, ErrNotAllowed) {
+					t.Errorf("after %q, %s: %v", step.do, a, err)
+				}
+			}
+		}
+		if got := strings.Join(refuses, " "); got != step.refuses {
+			t.Errorf("after %q: refuses %s, want %s", step.do, got, step.refuses)
+		}
+	}
+	for number, action := range map[int]Action{0: Merge, 2: Merge, -1: Close} {
+		if err := l.Act(number, action); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%d: %v", number, err)
+		}
+	}
+	if err := l.Act(1, "dance"); !errors.Is(err, ErrNotAllowed) {
+		t.Error(err)
+	}
+}
+
+// TestPlan: what was planned happens when its time comes, whoever runs then, and
+// nothing is written for it.
+func TestPlan(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pulls")
+	plan := Plan{MergeShare: 1, EndAfter: time.Hour, ReviewAfter: 20 * time.Minute, DraftFor: 10 * time.Minute}
+	l, _ := planned(t, dir, plan)
+	propose(t, l, proposal("a", "1", "one"))
+	before, err := os.ReadFile(filepath.Join(dir, "1.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, at := planned(t, dir, Plan{CloseShare: 1}) // of the next process
+	for _, step := range []struct {
+		after time.Duration
+		want  string
+	}{
+		{0, "draft pass_checks"}, {10*time.Minute - 1, "draft pass_checks"}, {10 * time.Minute, "open pass_checks"},
+		{30 * time.Minute, "open approve pass_checks"}, {70*time.Minute - 1, "open approve pass_checks"}, {70 * time.Minute, "merged approve pass_checks"},
+	} {
+		at(step.after)
+		if got := stands(l, "1"); got != step.want {
+			t.Errorf("after %s: %s, want %s", step.after, got, step.want)
+		}
+	}
+	pr, _ := l.Pull("1")
+	if merged := pr.Last(Merge).At; !merged.Equal(noon.Add(70*time.Minute)) || !pr.UpdatedAt.Equal(merged) || !pr.OpenedAt.Equal(noon) {
+		t.Errorf("merged %s, updated %s", merged, pr.UpdatedAt)
+	}
+	if after, err := os.ReadFile(filepath.Join(dir, "1.json")); err != nil || string(after) != string(before) {
+		t.Errorf("%v, written: %s", err, after)
+	}
+	if propose(t, l, proposal("b", "1", "one")); stands(l, "2") != "closed pass_checks" {
+		t.Errorf("with another plan: %s", stands(l, "2"))
+	}
+}
+
+// TestHandsEndAPlan: what was planned does not happen after somebody decided.
+func TestHandsEndAPlan(t *testing.T) {
+	l, at := planned(t, "", Plan{MergeShare: 1, EndAfter: time.Hour, ReviewAfter: time.Minute})
+	propose(t, l, proposal("a", "1", "one"))
+	at(2 * time.Minute)
+	if err := l.Act(1, Close); err != nil {
+		t.Fatal(err)
+	}
+	at(24 * time.Hour)
+	if got := stands(l, "1"); got != "closed approve pass_checks" {
+		t.Error(got)
+	}
+}
+
+// TestFates: the shares are kept, and the seed decides.
+func TestFates(t *testing.T) {
+	fates := func(seed uint64) (merged, closed int, line string) {
+		p := Plan{Seed: seed, MergeShare: 0.6, CloseShare: 0.3}
+		for number := range 4000 {
+			events := p.events(number+1, noon)
+			switch events[len(events)-1].Action {
+			case Merge:
+				merged++
+				line += "m"
+			case Close:
+				closed++
+				line += "c"
+			default:
+				line += "-"
+			}
+		}
+		return merged, closed, line
+	}
+	seen := map[string]bool{}
+	for seed := range uint64(5) {
+		merged, closed, line := fates(seed)
+		if math.Abs(float64(merged)-2400) > 120 || math.Abs(float64(closed)-1200) > 120 {
+			t.Errorf("seed %d: %d merged, %d closed of 4000", seed, merged, closed)
+		}
+		if _, _, again := fates(seed); again != line || seen[line] {
+			t.Errorf("seed %d: not its own fates", seed)
+		}
+		seen[line] = true
+	}
+}
+
+// TestDatedBack: a merge takes its whole pull request back, and only then.
+func TestDatedBack(t *testing.T) {
+	plan := Plan{MergeShare: 1, EndAfter: time.Hour, ReviewAfter: time.Minute, DaysAgo: 20}
+	l, at := planned(t, "", plan)
+	propose(t, l, proposal("a", "1", "one"))
+	at(time.Hour - 1)
+	if pr, _ := l.Pull("1"); !pr.OpenedAt.Equal(noon) {
+		t.Errorf("before: opened %s", pr.OpenedAt)
+	}
+	at(time.Hour)
+	back := noon.AddDate(0, 0, -20)
+	pr, _ := l.Pull("1")
+	want := []Event{{back, PassChecks, 0}, {back.Add(time.Minute), Approve, 0}, {back.Add(time.Hour), Merge, 20}}
+	if diff := cmp.Diff(want, pr.History); diff != "" || !pr.OpenedAt.Equal(back) || !pr.UpdatedAt.Equal(back.Add(time.Hour)) {
+		t.Errorf("opened %s, updated %s, %s", pr.OpenedAt, pr.UpdatedAt, diff)
+	}
+	if decided := pr.Last(Merge).Decided(); !decided.Equal(noon.Add(time.Hour)) {
+		t.Errorf("decided %s", decided)
+	}
+	if l, _ = planned(t, "", Plan{DaysAgo: 3}); propose(t, l, proposal("a", "1", "one")) == "" || l.Act(1, Merge) != nil {
+		t.Fatal("not merged")
+	}
+	if pr, _ := l.Pull("1"); !pr.Last(Merge).At.Equal(noon.AddDate(0, 0, -3)) {
+		t.Errorf("by hand: %+v", pr.History)
+	}
+}
+
+// TestPushes: more work goes to the open pull request; after its end, to a new one. The
+// same work twice, as after a crash, never makes two.
+func TestPushes(t *testing.T) {
+	l := local(t, "")
+	first := proposal("a", "1", "one")
+	more := first
+	more.Head = "hmore"
+	for _, step := range []struct {
+		propose bool // more work, or else the first
+		act     Action
+		want    string
+	}{
+		{false, "", "/pr/1"}, {false, FailChecks, "/pr/1"}, {true, "", "/pr/1"}, {true, Merge, "/pr/1"}, {true, "", "/pr/1"}, {false, "", "/pr/2"},
+	} {
+		p := first
+		if step.propose {
+			p = more
+		}
+		if link := propose(t, l, p); link != step.want {
+			t.Errorf("%+v: %s", step, link)
+		}
+		if step.act != "" {
+			if err := l.Act(1, step.act); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := stands(l, "1"); got != "merged pass_checks" {
+		t.Errorf("checks after a push: %s", got)
+	}
+}
+
+// TestActFullDisk: what could not be written did not happen.
+func TestActFullDisk(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pulls")
+	l := local(t, dir)
+	propose(t, l, proposal("a", "1", "one"))
+	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Act(1, Merge); err == nil || stands(l, "1") != "open pass_checks" {
+		t.Errorf("%v, %s", err, stands(l, "1"))
+	}
+}
+
+// A file of a sandbox of before has neither history nor project.
+func TestOldFile(t *testing.T) {
+	dir := t.TempDir()
+	old := `{"number":1,"repository":"/home/me/My docs","branch":"docgauge/a","title":"t","opened_at":"2026-10-01T00:00:00Z"}`
+	if err := os.WriteFile(filepath.Join(dir, "1.json"), []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := local(t, dir)
+	pr, _ := l.Pull("1")
+	if stands(l, "1") != "open" || pr.WebPath() != "/sandbox/My-docs/pull/1" || l.Act(1, Merge) != nil {
+		t.Errorf("%s, %s", stands(l, "1"), pr.WebPath())
+	}
+}
+
+func TestPlansAreChecked(t *testing.T) {
+	for _, p := range []Plan{
+		{MergeShare: -0.1}, {CloseShare: 1.1}, {MergeShare: math.NaN()}, {MergeShare: 0.6, CloseShare: 0.6},
+		{EndAfter: -1}, {DraftFor: -1}, {ReviewAfter: -1}, {DaysAgo: -1}, {DaysAgo: maxDaysAgo + 1},
+	} {
+		if err := p.Check(); err == nil {
+			t.Errorf("%+v: no error", p)
+		}
+	}
+	if err := (Plan{MergeShare: 0.6, CloseShare: 0.4, DaysAgo: maxDaysAgo}).Check(); err != nil {
+		t.Error(err)
+	}
+}
