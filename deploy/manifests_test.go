@@ -188,7 +188,7 @@ func TestHelmSecrets(t *testing.T) {
 	t.Parallel()
 	marks := map[string]string{
 		"apiKey": "adm_mark1", "writeAPIKey": "wr_mark2", "clickhouseDSN": "clickhouse://u:mark3@h/d",
-		"notifyURL": "https://mark4.example.com", "notifySecret": "mark5", "pushgatewayURL": "https://u:mark6@push.example.com",
+		"notifyURL": "https://mark4.example.com", "notifySecret": "mark5", "githubToken": "mark7", "gitlabToken": "mark8", "pushgatewayURL": "https://u:mark6@push.example.com",
 		"pingURL": "https://hc.example.com/mark7",
 	}
 	args := []string{}

@@ -70,6 +70,7 @@ func TestUnknownMoments(t *testing.T) {
 	for i := range s.Queue.Jobs {
 		s.Queue.Jobs[i].Created, s.Queue.Jobs[i].Ended = time.Time{}, time.Time{}
 	}
+	s.Queue.Reviews[0].OldestOpen = time.Time{}
 	s.Open[0].ReadAt, s.Sinks[0].LastCommit, s.Keys[0].Expires = time.Time{}, time.Time{}, time.Time{}
 	for name := range metrics(t, s) {
 		if strings.Contains(name, "timestamp_seconds") && strings.HasPrefix(name, "docgauge_") && !strings.HasPrefix(name, "docgauge_window_") {
@@ -245,7 +246,7 @@ func TestAnySnapshot(t *testing.T) {
 			s.Budgets = append(s.Budgets, exporter.Budget{Name: name.Draw(t, "budget"), Limit: int(number.Draw(t, "limit"))})
 			s.Keys = append(s.Keys, exporter.Key{Name: name.Draw(t, "key"), Expires: at.Draw(t, "expires")})
 			s.Sinks = append(s.Sinks, exporter.Sink{Name: name.Draw(t, "sink"), LastCommit: at.Draw(t, "commit")})
-			s.Counters = append(s.Counters, exporter.Counter{Name: metric.Draw(t, "counter"), Labels: pairs.Draw(t, "labels"), Value: number.Draw(t, "count")})
+			s.Counters = append(s.Counters, exporter.Counter{Name: metric.Draw(t, "counter"), Labels: pairs.Draw(t, "labels"), Value: float64(number.Draw(t, "count"))})
 			s.Histograms = append(s.Histograms, exporter.Histogram{
 				Name: metric.Draw(t, "histogram"), Labels: pairs.Draw(t, "labels"), Sum: rapid.Float64().Draw(t, "sum"),
 				Buckets: rapid.MapOf(rapid.IntRange(-300, 300), rapid.Uint64Range(0, 1<<40)).Draw(t, "buckets"),

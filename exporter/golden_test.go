@@ -93,7 +93,7 @@ func TestNames(t *testing.T) {
 		if strings.HasSuffix(m.Name, "_count") || strings.HasSuffix(m.Name, "_sum") || strings.HasSuffix(m.Name, "_bucket") {
 			t.Errorf("%s ends like a part of a histogram", m.Name)
 		}
-		unit := strings.Contains(m.Name, "timestamp") || strings.Contains(m.Name, "duration")
+		unit := strings.Contains(m.Name, "timestamp") || strings.Contains(m.Name, "duration") || strings.Contains(m.Name, "_merge_")
 		if unit != strings.HasSuffix(m.Name, "_seconds") {
 			t.Errorf("%s: times, and only they, end in _seconds", m.Name)
 		}

@@ -73,11 +73,17 @@ func rich() exporter.Snapshot {
 					Created: noon.Add(-3 * time.Hour), Ended: noon.Add(-2 * time.Hour)},
 				{Project: "prj_a", Prompt: "never accepted", State: "unknown"},
 			},
-			Caps:   []exporter.Cap{{Name: "day", Limit: 10, Used: 2}, {Name: "active", Limit: 3, Used: 1}},
-			Paused: "unknown",
+			Caps: []exporter.Cap{{Name: "day", Limit: 10, Used: 2}, {Name: "active", Limit: 3, Used: 1}, {Name: "open_pull_requests", Limit: 5, Used: 2}},
+			PullRequests: []exporter.PullRequests{
+				{Project: "prj_a", State: "open", Count: 1}, {Project: "prj_a", State: "unknown"}, {Project: "prj_a", State: "merged", Count: 3}, {Project: "prj_b", State: "open"},
+			},
+			Reviews: []exporter.Review{{Project: "prj_a", Merged: 3, Closed: 1, OldestOpen: noon.Add(-72 * time.Hour)}, {Project: "prj_b"}},
+			Costs:   true,
+			Paused:  "unknown",
 		},
 		Counters: []exporter.Counter{
 			{Name: "agent_jobs_finished_total", Labels: []string{"project", "prj_a", "result", "pr"}, Value: 5},
+			{Name: "agent_job_cost_total", Labels: []string{"project", "prj_a"}, Value: 7.5},
 			{Name: "export_runs_total", Labels: []string{"outcome", "success"}, Value: 9},
 			{Name: "windows_committed_total", Labels: []string{"sink", "parquet", "project", "prj_a"}, Value: 31},
 			{Name: "rows_written_total", Labels: []string{"sink", "parquet"}, Value: 12345},
@@ -87,6 +93,8 @@ func rich() exporter.Snapshot {
 			{Name: "export_duration_seconds", Buckets: buckets(400*time.Millisecond, 31*time.Second, time.Hour), Sum: 3631.4},
 			{Name: "api_request_duration_seconds", Labels: []string{"endpoint", "visitors"},
 				Buckets: buckets(time.Second, time.Second, 40*time.Millisecond), Sum: 2.04},
+			{Name: "agent_pull_request_merge_seconds", Labels: []string{"project", "prj_a"},
+				Buckets: buckets(10*time.Minute, 26*time.Hour, 26*time.Hour), Sum: 187800},
 		},
 		Budgets: []exporter.Budget{
 			{Name: "visitors", Limit: 90, Remaining: 17},

@@ -40,6 +40,7 @@ type powers struct{ low, high int }
 var classic = map[string]powers{
 	ExportDuration:     {-2, 14}, // 1/4 s to 4.5 h
 	APIRequestDuration: {-6, 6},  // 1/64 s to 64 s
+	AgentMergeSeconds:  {6, 22},  // a minute to seven weeks
 }
 
 // zeroThreshold is the usual width of the native zero bucket, which stays empty.

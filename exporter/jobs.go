@@ -17,6 +17,12 @@ const (
 	AgentQueuePaused  = prefix + "agent_queue_paused"
 	AgentCapLimit     = prefix + "agent_cap_limit"
 	AgentCapUsed      = prefix + "agent_cap_used"
+	AgentJobCost      = prefix + "agent_job_cost_total"
+	AgentPulls        = prefix + "agent_pull_requests"
+	AgentPullsMerged  = prefix + "agent_pull_requests_merged_total"
+	AgentPullsClosed  = prefix + "agent_pull_requests_closed_total"
+	AgentMergeSeconds = prefix + "agent_pull_request_merge_seconds"
+	AgentOldestOpen   = prefix + "agent_pull_request_oldest_open_timestamp_seconds"
 )
 
 // pauseReasons are why the queue can be paused. The last is not a decision: the folder
@@ -81,7 +87,7 @@ var jobFamilies = []family{
 			}
 		}),
 	define(groupJobs, AgentCapLimit, typeGauge,
-		"Most agent jobs there may be, by cap: day (begun within 24 hours) or active (at work), all projects together; 0 is unlimited."+cached,
+		"Most agent jobs there may be, by cap: day (begun within 24 hours) or active (at work), or most pull requests: open_pull_requests; all projects together; 0 is unlimited."+cached,
 		[]string{LabelCap},
 		func(s *Snapshot, emit emit) {
 			for _, c := range s.Queue.Caps {
@@ -89,13 +95,54 @@ var jobFamilies = []family{
 			}
 		}),
 	define(groupJobs, AgentCapUsed, typeGauge,
-		"Agent jobs that count against each cap."+cached,
+		"Agent jobs that count against each cap; for open_pull_requests also the open ones, and those whose state is unknown."+cached,
 		[]string{LabelCap},
 		func(s *Snapshot, emit emit) {
 			for _, c := range s.Queue.Caps {
 				emit(float64(c.Used), c.Name)
 			}
 		}),
+	define(groupJobs, AgentJobCost, typeCounter,
+		"What the agent jobs cost that were created, in the unit of DOCGAUGE_JOB_COST; absent where that is not set."+kept,
+		[]string{LabelProject},
+		ofProjects(func(s *Snapshot, _ Project, emit emit) {
+			if s.Queue.Costs {
+				emit(0)
+			}
+		})),
+	define(groupJobs, AgentPulls, typeGauge,
+		"Pull requests of agent jobs, by state: draft, open, merged, closed (without a merge) or unknown."+cached,
+		[]string{LabelProject, LabelState},
+		func(s *Snapshot, emit emit) {
+			for _, p := range s.Queue.PullRequests {
+				emit(float64(p.Count), p.Project, p.State)
+			}
+		}),
+	define(groupJobs, AgentPullsMerged, typeCounter,
+		"Pull requests of agent jobs that were merged."+kept,
+		[]string{LabelProject},
+		ofReviews(func(r Review, emit emit) { emit(float64(r.Merged)) })),
+	define(groupJobs, AgentPullsClosed, typeCounter,
+		"Pull requests of agent jobs that were closed without a merge, counted a day later, once it is clear that they stay closed."+kept,
+		[]string{LabelProject},
+		ofReviews(func(r Review, emit emit) { emit(float64(r.Closed)) })),
+	define(groupJobs, AgentMergeSeconds, TypeHistogram,
+		"Seconds from when a pull request was opened, made ready or reopened to its merge."+kept,
+		[]string{LabelProject},
+		ofProjects(func(_ *Snapshot, _ Project, emit emit) { emit(0) })),
+	define(groupJobs, AgentOldestOpen, typeGauge,
+		"Since when the pull request waits that has waited longest, drafts included; absent where none waits or none is known;"+epoch,
+		[]string{LabelProject},
+		ofReviews(func(r Review, emit emit) { emit.at(r.OldestOpen) })),
+}
+
+// ofReviews collects something of what became of the pull requests of each project.
+func ofReviews(collect func(r Review, emit emit)) func(*Snapshot, emit) {
+	return func(s *Snapshot, emit emit) {
+		for _, r := range s.Queue.Reviews {
+			collect(r, emit.with(r.Project))
+		}
+	}
 }
 
 // ofJobs collects something of each job that the service knows. The first labels are

@@ -44,7 +44,7 @@ const (
 const (
 	LabelAudience   = "audience" // human or ai
 	LabelBudget     = "budget"
-	LabelCap        = "cap" // day or active
+	LabelCap        = "cap" // day, active or open_pull_requests
 	LabelCode       = "code"
 	LabelEndpoint   = "endpoint"
 	LabelGoVersion  = "goversion"
@@ -189,7 +189,7 @@ func (f family) samples(s *Snapshot) (all []sample) {
 	case typeCounter:
 		for _, k := range s.Counters {
 			if labels, ok := s.labelsOf(f.Metric, k.Name, k.Labels); ok {
-				all = append(all, sample{labels: labels, value: float64(k.Value)})
+				all = append(all, sample{labels: labels, value: k.Value})
 			}
 		}
 	case TypeHistogram:

@@ -78,6 +78,12 @@ type Queue struct {
 	Waiting []Job
 	// Caps bound the number of jobs, and with it their cost.
 	Caps []Cap
+	// PullRequests counts those of each project in each state, including 0. Reviews has what
+	// became of them, for each project.
+	PullRequests []PullRequests
+	Reviews      []Review
+	// Costs: it is counted what the jobs cost.
+	Costs bool
 	// Paused is why no prompt is submitted: unknown, unauthorized, operator or new_state;
 	// empty: prompts are submitted.
 	Paused string
@@ -89,8 +95,8 @@ type Queue struct {
 
 // Cap bounds the number of jobs of all projects together.
 type Cap struct {
-	// Name says what is counted: "day", jobs begun within 24 hours, or "active", jobs in
-	// progress.
+	// Name says what is counted: "day", jobs begun within 24 hours; "active", jobs in
+	// progress; or "open_pull_requests", with the jobs in progress that may open one.
 	Name string
 	// Limit is 0 if there is none.
 	Limit, Used int
@@ -100,6 +106,35 @@ type Cap struct {
 type Prompts struct {
 	Project, State string
 	Count          int
+}
+
+// PullRequests is how many pull requests of a project are in a state.
+type PullRequests struct {
+	Project, State string
+	Count          int
+}
+
+// Review is what became of the pull requests of a project.
+type Review struct {
+	Project string
+	// Merged and Closed never decrease. One that is closed without a merge counts a day
+	// later, once it was not reopened.
+	Merged, Closed int
+	// OldestOpen is since when the one waits that has waited longest; zero: none waits.
+	OldestOpen time.Time
+}
+
+// PullRequest is the pull request of a job, as its host last said.
+type PullRequest struct {
+	// State is unknown, draft, open, merged or closed. Problem is why it is unknown or old.
+	State, Problem string
+	// Review is approved, changes_requested, review_required or empty; Checks is success,
+	// failure, pending or empty.
+	Review, Checks string
+	// Opened is since when it waits for people, or did until Ended; FirstReview is the first
+	// of somebody else than its author. Each is zero before it comes.
+	Opened, FirstReview, Ended  time.Time
+	Files, Additions, Deletions int
 }
 
 // Job is an agent job.
@@ -119,6 +154,10 @@ type Job struct {
 	Begun, Created, Ended time.Time
 	// Stalled: it has been active for a very long time.
 	Stalled bool
+	// Pull is what is known of the pull request; nil: it has none.
+	Pull *PullRequest
+	// Cost is what it costs; 0: that is not counted.
+	Cost float64
 }
 
 // Window is a complete window as it was last read.
@@ -156,7 +195,7 @@ type Counter struct {
 	Name string
 	// Labels are name, value pairs, in any order.
 	Labels []string
-	Value  int64
+	Value  float64
 }
 
 // Histogram is a distribution of durations in the buckets of a native histogram of

@@ -16,17 +16,28 @@ import (
 // secrets have changed.
 const pollFiles = 10 * time.Second
 
-// Keyring holds an API key that can be replaced while the process runs.
+// Keyring holds a key of the API, or a token of a code host, that can be replaced while
+// the process runs.
 type Keyring struct {
 	name    string // of the variable
 	file    string // empty where the variable itself has the key
+	isKey   func(text string) bool
 	current atomic.Pointer[string]
 }
 
 // NewKeyring returns one that holds a key, which was read from a file unless that is
 // empty.
 func NewKeyring(name string, key config.Secret, file string) *Keyring {
-	k := &Keyring{name: name, file: file}
+	return newKeyring(name, key, file, func(text string) bool { return docsapi.CheckKey(text) == nil })
+}
+
+// newTokenring returns a keyring that holds a token of a code host.
+func newTokenring(name string, token config.Secret, file string) *Keyring {
+	return newKeyring(name, token, file, config.IsToken)
+}
+
+func newKeyring(name string, key config.Secret, file string, isKey func(string) bool) *Keyring {
+	k := &Keyring{name: name, file: file, isKey: isKey}
 	text := string(key)
 	k.current.Store(&text)
 	return k
@@ -49,7 +60,7 @@ func (k *Keyring) reload() (changed bool, err error) {
 	if key == k.Get() {
 		return false, nil
 	}
-	if err := docsapi.CheckKey(key); err != nil {
+	if !k.isKey(key) {
 		return false, fmt.Errorf("%s_FILE: %s does not hold a key: the former one stays in use", k.name, k.file)
 	}
 	k.current.Store(&key)

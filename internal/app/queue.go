@@ -21,8 +21,10 @@ func OpenPrompts(c config.Config) (*prompts.Folder, error) {
 func (a *App) queueConfig() jobs.Config {
 	c := a.Config
 	return jobs.Config{
-		MaxPerDay: int(c.MaxJobsPerDay), MaxActive: int(c.MaxActiveJobs), PollInterval: time.Duration(c.PollInterval),
-		OnNewState: jobs.NewState(c.PromptsOnNewState), Notify: c.NotifyURL != "", Now: a.Now, Logger: a.Log,
+		MaxPerDay: int(c.MaxJobsPerDay), MaxActive: int(c.MaxActiveJobs),
+		MaxOpenPulls: int(c.MaxOpenPulls), MaxReviewAge: time.Duration(c.MaxReviewAge), JobCost: float64(c.JobCost),
+		PollInterval: time.Duration(c.PollInterval),
+		OnNewState:   jobs.NewState(c.PromptsOnNewState), Notify: c.NotifyURL != "", Now: a.Now, Logger: a.Log,
 		Numbers: numbers{a},
 	}
 }

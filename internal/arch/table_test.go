@@ -65,7 +65,7 @@ var allowed = map[string][]string{
 
 	// GitHub's API about the pull requests of the sandbox.
 	"internal/sandbox/githubapi": {"internal/sandbox/codehost"},
-	"internal/sandbox/web": {"internal/format", "internal/htmlview", "internal/sandbox/agent", "internal/sandbox/codehost"},
+	"internal/sandbox/web":       {"internal/format", "internal/htmlview", "internal/sandbox/agent", "internal/sandbox/codehost"},
 
 	"internal/sandbox/worktree": {"internal/sandbox/agent"},
 
@@ -122,13 +122,13 @@ var allowed = map[string][]string{
 
 	// What holds it together: only config and app know every sink.
 	"internal/config": {
-		"exporter", "exporter/server", "internal/analytics", "internal/docsapi", "internal/jobs", "internal/notify",
+		"exporter", "exporter/server", "internal/analytics", "internal/codehost", "internal/docsapi", "internal/jobs", "internal/notify",
 		"internal/secretfile", "schedule", "sinks/clickhouse", "sinks/delta", "sinks/parquet", "sinks/postgres",
 	},
 
 	"internal/app": {
-		"internal/analytics", "internal/budget", "internal/config", "internal/coverage", "internal/docsapi", "internal/durable",
-		"internal/clock", "internal/jobs", "internal/notify", "internal/prompts", "internal/spool", "internal/state", "internal/verify",
+		"internal/analytics", "internal/budget", "internal/codehost", "internal/config", "internal/coverage", "internal/docsapi", "internal/durable",
+		"internal/clock", "internal/jobs", "internal/notify", "internal/prompts", "internal/pulls", "internal/spool", "internal/state", "internal/verify",
 		"schedule", "sinks", "sinks/clickhouse", "sinks/delta", "sinks/parquet", "sinks/postgres", "exporter",
 	},
 

@@ -36,11 +36,31 @@ func (a *Program) jobsListCommand() *cobra.Command {
 // jobList is the output of list; its JSON keys are stable.
 type jobList struct {
 	Queue journal.Queue `json:"queue"`
-	Jobs  []journal.Job `json:"jobs"`
+	Jobs  []listedJob   `json:"jobs"`
+}
+
+type listedJob struct {
+	journal.Job
+	// Pull is what is known of the pull request; nil if there is none.
+	Pull *journal.PullRequest `json:"pull_request,omitempty"`
+}
+
+// withPulls adds their pull requests to jobs.
+func withPulls(ctx context.Context, db *state.DB, all []journal.Job) ([]listedJob, error) {
+	known, err := db.PullStates(ctx)
+	pulls := jobs.PullsByLink(all, known)
+	out := make([]listedJob, len(all))
+	for i, j := range all {
+		out[i].Job = j
+		if p, ok := pulls[j.PRLink]; ok {
+			out[i].Pull = &p
+		}
+	}
+	return out, err
 }
 
 func (a *Program) jobsList(ctx context.Context, asJSON bool) error {
-	list := jobList{Jobs: []journal.Job{}}
+	var list jobList
 	var w wording
 	err := a.withJournal(func(c config.Config, db *state.DB) (err error) {
 		w = a.wording(c)
@@ -48,8 +68,11 @@ func (a *Program) jobsList(ctx context.Context, asJSON bool) error {
 			return err
 		}
 		all, err := db.Jobs(ctx)
+		if err != nil {
+			return err
+		}
 		slices.Reverse(all)
-		list.Jobs = append(list.Jobs, all...)
+		list.Jobs, err = withPulls(ctx, db, all)
 		return err
 	})
 	if err != nil {
@@ -85,11 +108,16 @@ func (a *Program) printJobs(list jobList, w wording) error {
 		text.Line(0, "no jobs yet")
 		return text.Err()
 	}
+	costs := false
 	for _, j := range list.Jobs {
 		w.several = w.several || j.Project != list.Jobs[0].Project
+		costs = costs || j.Cost > 0
 	}
-	table := render.NewTable(render.Number("#"), promptColumn(), projectColumn(), render.Column{Name: "state"}, render.Column{Name: "begun"},
-		render.Column{Name: "pull request", Below: true})
+	columns := []render.Column{render.Number("#"), promptColumn(), projectColumn(), {Name: "state"}, {Name: "begun"}, {Name: "review"}}
+	if costs {
+		columns = append(columns, render.Number("cost"))
+	}
+	table := render.NewTable(append(columns, render.Column{Name: "pull request", Below: true})...)
 	for _, j := range list.Jobs {
 		begun, link := "-", cmp.Or(j.PRLink, "-")
 		if !j.Begun.IsZero() {
@@ -98,13 +126,17 @@ func (a *Program) printJobs(list jobList, w wording) error {
 		if j.Result() == "no_pr" {
 			link = "no pull request"
 		}
-		table.Add(strconv.FormatInt(j.Seq, 10), j.Prompt, w.project(j.Project), stateText(j, a.now()), begun, link)
+		cells := []string{strconv.FormatInt(j.Seq, 10), j.Prompt, w.project(j.Project), stateText(j.Job, a.now()), begun, reviewText(j.Pull, a.now())}
+		if costs {
+			cells = append(cells, costText(j.Job))
+		}
+		table.Add(append(cells, link)...)
 	}
 	if err := table.Print(a.Out); err != nil {
 		return err
 	}
 	for _, j := range list.Jobs {
-		remedy := jobs.Remedy(j)
+		remedy := jobs.Remedy(j.Job)
 		if remedy == "" {
 			continue
 		}
@@ -115,6 +147,30 @@ func (a *Program) printJobs(list jobList, w wording) error {
 		text.Line(2, "%d %s is %s: %s", j.Seq, j.Prompt, j.State, remedy)
 	}
 	return text.Err()
+}
+
+// reviewText is the state of a pull request, and how long it has waited for people, or
+// did.
+func reviewText(p *journal.PullRequest, now time.Time) string {
+	if p == nil {
+		return "-"
+	}
+	opened, until := p.Opened(), now
+	if p.State.Ended() {
+		until = p.Ended()
+	}
+	if opened.IsZero() || p.State == journal.PullUnknown {
+		return string(p.State)
+	}
+	return string(p.State) + ", " + format.Duration(max(0, until.Sub(opened)))
+}
+
+// costText is what a job costs, if it was created and that is counted.
+func costText(j journal.Job) string {
+	if j.JobID == "" || j.Cost == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(j.Cost, 'f', -1, 64)
 }
 
 // promptColumn names a prompt by its id, which may be a long path.
@@ -143,7 +199,8 @@ func (a *Program) jobsShowCommand() *cobra.Command {
 // jobHistory is the output of show; its JSON keys are stable.
 type jobHistory struct {
 	journal.Job
-	Events []journal.Event `json:"events"`
+	Pull   *journal.PullRequest `json:"pull_request,omitempty"`
+	Events []journal.Event      `json:"events"`
 }
 
 func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) error {
@@ -151,9 +208,16 @@ func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) error 
 	var w wording
 	err := a.withJournal(func(c config.Config, db *state.DB) (err error) {
 		w = a.wording(c)
-		if h.Job, err = jobs.Find(ctx, db, name); err == nil {
-			h.Events, err = db.Events(ctx, h.Seq)
+		found, err := jobs.Find(ctx, db, name)
+		if err != nil {
+			return err
 		}
+		all, err := withPulls(ctx, db, []journal.Job{found})
+		if err != nil {
+			return err
+		}
+		h.Job, h.Pull = all[0].Job, all[0].Pull
+		h.Events, err = db.Events(ctx, h.Seq)
 		return err
 	})
 	if errors.Is(err, journal.ErrNoJob) {
@@ -175,12 +239,17 @@ func (a *Program) printJob(h jobHistory, w wording) error {
 	}
 	text := render.NewText(a.Out)
 	text.Line(2, "job %d of prompt %s (%s), try %d", h.Seq, h.Prompt, w.names.Of(h.Project), h.Try)
-	for _, row := range [][2]string{
+	cost := ""
+	if h.Cost > 0 {
+		cost = costText(h.Job)
+	}
+	rows := [][2]string{
 		{"title", h.Title}, {"renamed from", h.RenamedFrom}, {"state", state}, {"reason", h.Reason},
 		{"what to do", jobs.Remedy(h.Job)}, {"job", h.JobID}, {"status", h.Status},
-		{"pull request", h.PRLink}, {"repository", h.Repository}, {"ref", h.Ref}, {"model", h.Model},
+		{"pull request", h.PRLink}, {"repository", h.Repository}, {"ref", h.Ref}, {"model", h.Model}, {"cost", cost},
 		{"begun", timeText(h.Begun)}, {"created", timeText(h.Created)}, {"ended", timeText(h.Ended)},
-	} {
+	}
+	for _, row := range append(rows, pullRows(h.Pull, a.now())...) {
 		if row[1] != "" {
 			text.Line(16, "  %-13s %s", row[0], row[1])
 		}
@@ -201,6 +270,30 @@ func (a *Program) printJob(h jobHistory, w wording) error {
 		fmt.Fprintf(a.Out, "\nfollow-up %d\n%s\n", i+1, indent(text))
 	}
 	return nil
+}
+
+// pullRows is the story of a pull request.
+func pullRows(p *journal.PullRequest, now time.Time) [][2]string {
+	if p == nil {
+		return nil
+	}
+	changes := ""
+	if p.Files > 0 {
+		changes = fmt.Sprintf("%s, %s added, %s removed", format.Plural(p.Files, "file"), format.Plural(p.Additions, "line"), format.Plural(p.Deletions, "line"))
+	}
+	return [][2]string{
+		{"review", reviewText(p, now)}, {"problem", p.Problem}, {"decision", strings.ReplaceAll(p.Review, "_", " ")}, {"checks", p.Checks},
+		{"changes", changes}, {"opened", timeText(p.Created)}, {"ready", timeText(p.Ready)}, {"first review", timeText(p.FirstReview)},
+		{"reopened", timeText(p.Reopened)}, {"merged", timeText(p.Merged)}, {"closed", closedText(*p)}, {"read", timeText(p.Answered)},
+	}
+}
+
+// closedText is when a pull request was closed; a merge closes it as well, and is told.
+func closedText(p journal.PullRequest) string {
+	if !p.Merged.IsZero() {
+		return ""
+	}
+	return timeText(p.Closed)
 }
 
 func indent(text string) string {

@@ -26,7 +26,8 @@ func (a *Program) jobsRunCommand() *cobra.Command {
 		Short: "one pass: send what may be sent, and follow the jobs at work",
 		Long: `run does one pass: it reads the jobs that are due, sends the follow-ups of those that
 are completed, and sends the prompts that may be sent, within the caps
-DOCGAUGE_MAX_JOBS_PER_DAY and DOCGAUGE_MAX_ACTIVE_JOBS. With --wait it makes further
+DOCGAUGE_MAX_JOBS_PER_DAY, DOCGAUGE_MAX_ACTIVE_JOBS, DOCGAUGE_MAX_OPEN_PULL_REQUESTS and
+DOCGAUGE_MAX_REVIEW_AGE. Before and after it, the pull requests that are due are read. With --wait it makes further
 passes until every job has ended and nothing more happens by itself; then it exits 1 if
 a job failed, was rejected or lost, or is in doubt. Meanwhile each change is logged, and
 a line at the bottom of a terminal shows the number of prompts in each state, what is
@@ -57,6 +58,8 @@ func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 		options.Until = jobs.UntilIdle
 		r.status = a.showStatus(ctx, r)
 	}
+	// What was merged or closed meanwhile lets prompts go.
+	r.follow(ctx)
 	result, err := r.queue.Run(ctx, r.folder, options)
 	r.status.end()
 	if errors.Is(err, jobs.ErrNewState) {
@@ -81,6 +84,7 @@ type queueRunner struct {
 	app      *app.App
 	folder   *prompts.Folder
 	queue    *jobs.Queue
+	pulls    *app.Pulls
 	notifier *notify.Notifier // nil if no notifications are wanted
 	status   *statusLine      // nil if there is no terminal to show it on
 }
@@ -98,6 +102,9 @@ func (a *Program) openQueue() (_ *queueRunner, err error) {
 	if r.app, err = app.OpenQueue(c, a.logger(c), a.now); err != nil {
 		return nil, err
 	}
+	if r.pulls, err = r.app.NewPulls(); err != nil {
+		return nil, errors.Join(err, r.app.Close())
+	}
 	r.queue = r.app.NewQueue(func() { r.status.refresh() })
 	if r.notifier, err = r.app.NewNotifier(); err != nil {
 		return nil, errors.Join(err, r.app.Close())
@@ -105,21 +112,37 @@ func (a *Program) openQueue() (_ *queueRunner, err error) {
 	return r, nil
 }
 
+// followTimeout bounds the reading of pull requests beside a pass; what is left is read
+// beside a later one.
+const followTimeout = time.Minute
+
+// follow reads the pull requests that are due. That they cannot be read holds nobody up: the
+// caps and the prompts that wait for a merge then go by what is known.
+func (r *queueRunner) follow(ctx context.Context) {
+	within, cancel := context.WithTimeout(ctx, followTimeout)
+	defer cancel()
+	if _, err := r.pulls.Pass(within); err != nil && ctx.Err() == nil {
+		r.app.Log.Warn("pull requests not read", "error", err)
+	}
+}
+
 // deliveryTimeout bounds the delivery of notifications after a pass; what is left is
 // delivered after a later one.
 const deliveryTimeout = 15 * time.Second
 
-// afterPass counts the requests and delivers the notifications of a pass, also at a stop.
+// afterPass counts the requests and delivers the notifications of a pass, also at a stop,
+// and reads the new pull requests.
 func (r *queueRunner) afterPass(ctx context.Context, report jobs.Report) error {
 	r.status.passed(report.Result.Planned)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliveryTimeout)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliveryTimeout)
 	defer cancel()
-	err := r.app.API.Flush(ctx)
+	err := r.app.API.Flush(within)
 	if r.notifier != nil {
-		if _, err := r.notifier.Deliver(ctx); err != nil {
+		if _, err := r.notifier.Deliver(within); err != nil {
 			r.app.Log.Error("notifications not delivered", "error", err)
 		}
 	}
+	r.follow(ctx)
 	return err
 }
 

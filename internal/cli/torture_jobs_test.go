@@ -191,7 +191,7 @@ func (q *torturedQueue) operate() (paused bool) {
 	for _, job := range list.Jobs {
 		if job.State == journal.Pending && job.Blocked.After(time.Now()) && job.Blocked.Before(time.Now().Add(time.Minute)) {
 			q.releases++
-			q.release(job)
+			q.release(job.Job)
 		}
 	}
 	return paused

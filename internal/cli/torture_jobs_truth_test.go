@@ -237,7 +237,7 @@ func (q *torturedQueue) resolveAll() (said resolved) {
 			q.t.Errorf("jobs list does not say what to do about job %s", seq)
 		}
 		q.explained(seq, p)
-		q.run(q.t, append([]string{"jobs", "resolve", seq}, q.answer(&said, job, p, truth[p.name], i)...)...)
+		q.run(q.t, append([]string{"jobs", "resolve", seq}, q.answer(&said, job.Job, p, truth[p.name], i)...)...)
 	}
 	return said
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/exporter/server"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/notify"
 	"github.com/docgauge/docgauge/internal/secretfile"
@@ -88,9 +89,15 @@ type Config struct {
 	MaxActiveJobs     Count        `envconfig:"MAX_ACTIVE_JOBS" default:"3" desc:"agent jobs at work at once, all projects together"`
 	PollInterval      Duration     `envconfig:"POLL_INTERVAL" default:"15s" desc:"time between two polls of an agent job; grows to 5 minutes"`
 	JobPath           string       `envconfig:"JOB_PATH" default:"/v2/agent/{projectId}/job/{id}" desc:"path for fetching an agent job (not fixed by the API specification)"`
-	GitHubURL         string       `envconfig:"GITHUB_URL" default:"https://api.github.com" desc:"REST API that pull requests of GitHub are read from; http only for a loopback host"`
-	GitHubToken       Secret       `envconfig:"GITHUB_TOKEN" desc:"token that may read pull requests of GitHub; without one their state is unknown; or DOCGAUGE_GITHUB_TOKEN_FILE"`
+	GitHubToken       Secret       `group:"Pull requests" envconfig:"GITHUB_TOKEN" desc:"token that may read the pull requests of agent jobs at GitHub; or DOCGAUGE_GITHUB_TOKEN_FILE; unset = their state is unknown"`
 	GitHubTokenFile   string       `envconfig:"GITHUB_TOKEN_FILE" desc:"-"`
+	GitHubURL         string       `envconfig:"GITHUB_URL" default:"https://api.github.com" desc:"URL of GitHub's API; https://HOST/api/v3 for a server of your own; http only for a loopback host"`
+	GitLabToken       Secret       `envconfig:"GITLAB_TOKEN" desc:"token that may read the merge requests of agent jobs at GitLab; or DOCGAUGE_GITLAB_TOKEN_FILE; unset = their state is unknown"`
+	GitLabTokenFile   string       `envconfig:"GITLAB_TOKEN_FILE" desc:"-"`
+	GitLabURL         string       `envconfig:"GITLAB_URL" default:"https://gitlab.com/api/v4" desc:"URL of GitLab's API; https://HOST/api/v4 for a server of your own; http only for a loopback host"`
+	MaxOpenPulls      Count        `envconfig:"MAX_OPEN_PULL_REQUESTS" default:"0" desc:"pull requests that may be open, with the jobs at work that may open one, before another job begins, all projects together; 0 = no limit"`
+	MaxReviewAge      Duration     `envconfig:"MAX_REVIEW_AGE" default:"0s" desc:"median age of the open pull requests above which no job begins, all projects together; 0s = no limit"`
+	JobCost           Amount       `envconfig:"JOB_COST" default:"0" desc:"what one agent job costs, a number in a unit of your choice, counted for each job that is created; 0 = not counted"`
 	NotifyURL         Secret       `group:"Notifications" envconfig:"NOTIFY_URL" desc:"webhook that is told when exports fail, keys expire or agent jobs end; or DOCGAUGE_NOTIFY_URL_FILE"`
 	NotifyURLFile     string       `envconfig:"NOTIFY_URL_FILE" desc:"-"`
 	NotifySecret      Secret       `envconfig:"NOTIFY_SECRET" desc:"HMAC-SHA256 key that signs the notifications; or DOCGAUGE_NOTIFY_SECRET_FILE"`
@@ -250,6 +257,8 @@ func (c *Config) readSecrets(p *Problems) {
 	c.readSecret(p, "DOCGAUGE_CLICKHOUSE_DSN", &c.ClickHouseDSN, c.ClickHouseDSNFile)
 	c.readSecret(p, "DOCGAUGE_POSTGRES_DSN", &c.PostgresDSN, c.PostgresDSNFile)
 	c.readSecret(p, "DOCGAUGE_WRITE_API_KEY", &c.WriteAPIKey, c.WriteAPIKeyFile)
+	c.readSecret(p, "DOCGAUGE_GITHUB_TOKEN", &c.GitHubToken, c.GitHubTokenFile)
+	c.readSecret(p, "DOCGAUGE_GITLAB_TOKEN", &c.GitLabToken, c.GitLabTokenFile)
 	c.readSecret(p, "DOCGAUGE_NOTIFY_URL", &c.NotifyURL, c.NotifyURLFile)
 	c.readSecret(p, "DOCGAUGE_NOTIFY_SECRET", &c.NotifySecret, c.NotifySecretFile)
 	c.readSecret(p, "DOCGAUGE_PING_URL", &c.PingURL, c.PingURLFile)
@@ -324,6 +333,7 @@ func (c *Config) validate(now time.Time, p *Problems) {
 	c.validateMetrics(p)
 	c.validateNotifications(p)
 	c.validateQueue(p)
+	c.validatePulls(p)
 }
 
 // validateNotifications checks where notifications go, by their form: nothing is sent.
@@ -359,6 +369,28 @@ func (c *Config) validateQueue(p *Problems) {
 			p.add("DOCGAUGE_WRITE_API_KEY: want <prefix>_<secret>, printable ASCII without spaces, as the API keys page of the dashboard shows it")
 		}
 	}
+}
+
+// validatePulls checks the settings of pull requests, by their form: nothing is sent.
+func (c *Config) validatePulls(p *Problems) {
+	_, err := codehost.New(codehost.Config{GitHubURL: c.GitHubURL, GitLabURL: c.GitLabURL})
+	p.join(err)
+	within(p, "DOCGAUGE_MAX_REVIEW_AGE", time.Duration(c.MaxReviewAge), 0, 365*24*time.Hour)
+	for name, token := range map[string]Secret{"DOCGAUGE_GITHUB_TOKEN": c.GitHubToken, "DOCGAUGE_GITLAB_TOKEN": c.GitLabToken} {
+		if token != "" && !IsToken(string(token)) {
+			p.add("%s: want one token, printable ASCII without spaces", name)
+		}
+	}
+	capped := c.MaxOpenPulls > 0 || c.MaxReviewAge > 0
+	if capped && c.PromptsDir != "" && c.GitHubToken == "" && c.GitLabToken == "" {
+		c.Warnings = append(c.Warnings, "DOCGAUGE_MAX_OPEN_PULL_REQUESTS, DOCGAUGE_MAX_REVIEW_AGE: without DOCGAUGE_GITHUB_TOKEN or "+
+			"DOCGAUGE_GITLAB_TOKEN every pull request counts as open, for ever")
+	}
+}
+
+// IsToken reports whether a text can be a token of GitHub or GitLab.
+func IsToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' })
 }
 
 // validateMetrics checks where a run's metrics go.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,6 +156,18 @@ func (n *Count) Decode(s string) error {
 		return fmt.Errorf("%.40q: want a whole number from 0 to 1000000", s)
 	}
 	*n = Count(v)
+	return nil
+}
+
+// Amount is a number that is not negative, to the millionth.
+type Amount float64
+
+func (a *Amount) Decode(s string) error {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v >= 0 && v <= 1_000_000) {
+		return fmt.Errorf("%.40q: want a number from 0 to 1000000, like 1.5", s)
+	}
+	*a = Amount(math.Round(v*1e6) / 1e6)
 	return nil
 }
 

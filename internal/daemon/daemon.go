@@ -96,9 +96,9 @@ func requestOnce(c chan<- struct{}) {
 
 // Serve opens everything and serves until ctx ends.
 func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() time.Time, o Options) (err error) {
-	// Three that answer a SIGHUP get it by a channel each, from before the address is
+	// All that answer a SIGHUP get it by a channel each, from before the address is
 	// announced to the end of the process: a signal must never kill it.
-	var hangups [3]chan os.Signal
+	var hangups [5]chan os.Signal
 	for i := range hangups {
 		hangups[i] = make(chan os.Signal, 1)
 		signal.Notify(hangups[i], syscall.SIGHUP)
@@ -154,11 +154,20 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 		group.Go(func() error { a.API.WriteKey.Watch(ctx, hangups[1], a.Log, show); return nil })
 	}
 	group.Go(func() error { app.WatchSecrets(ctx, c, hangups[2], log); return nil })
+	if d.queue != nil {
+		for i, token := range d.queue.pulls.Tokens {
+			group.Go(func() error {
+				token.Watch(ctx, hangups[3+i], a.Log, func() { requestOnce(d.queue.moved) })
+				return nil
+			})
+		}
+	}
 	group.Go(func() error { d.watchSinks(ctx); return nil })
 	group.Go(func() error { return d.publishLoop(ctx) })
 	group.Go(func() error { d.reportLoop(ctx); return nil })
 	group.Go(func() error { return d.exportLoop(ctx, o.OnceAtStart) })
 	group.Go(func() error { return d.queueLoop(ctx) })
+	group.Go(func() error { return d.pullsLoop(ctx) })
 	group.Go(func() error { return d.newsLoop(ctx) })
 	err = group.Wait()
 	a.Log.Info("serve stopped", "up_seconds", now().Sub(d.started).Round(time.Millisecond).Seconds())

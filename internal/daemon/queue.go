@@ -3,8 +3,10 @@ package daemon
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
@@ -16,6 +18,9 @@ import (
 type queue struct {
 	jobs   *jobs.Queue
 	folder *prompts.Folder
+	pulls  *app.Pulls
+	// moved says that a job may have got a pull request.
+	moved chan struct{}
 
 	mu      sync.Mutex
 	prompts snapshot.Prompts
@@ -28,11 +33,17 @@ func (d *Daemon) openQueue() (err error) {
 	if d.app.Config.PromptsDir == "" {
 		return nil
 	}
-	q := &queue{}
+	q := &queue{moved: make(chan struct{}, 1)}
+	if q.pulls, err = d.app.NewPulls(); err != nil {
+		return err
+	}
 	if q.folder, err = app.OpenPrompts(d.app.Config); err != nil {
 		return config.Problems{err.Error()}
 	}
-	q.jobs = d.app.NewQueue(func() { requestOnce(d.changed) })
+	q.jobs = d.app.NewQueue(func() {
+		requestOnce(d.changed)
+		requestOnce(q.moved)
+	})
 	d.queue = q
 	d.snapshot.Prompts = func(context.Context) snapshot.Prompts {
 		q.mu.Lock()
@@ -61,6 +72,52 @@ func (d *Daemon) queueLoop(ctx context.Context) error {
 		return nil
 	}})
 	return err
+}
+
+const (
+	// pullsEvery is how often it is checked at least which pull requests are due, pullsPause
+	// the least time between two checks.
+	pullsEvery = time.Minute
+	pullsPause = time.Second
+)
+
+// pullsLoop follows the pull requests of the jobs until ctx ends. It has no part in the
+// queue: what it learns is in the state, where the next pass finds it.
+func (d *Daemon) pullsLoop(ctx context.Context) error {
+	q := d.queue
+	if q == nil {
+		return nil
+	}
+	logged := ""
+	for {
+		next, err := q.pulls.Pass(ctx)
+		text := ""
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			text = err.Error()
+		}
+		if text != "" && text != logged {
+			d.app.Log.Error("pull requests not followed", "error", err)
+		}
+		logged = text
+		requestOnce(d.changed)
+		if clock.Sleep(ctx, pullsPause) != nil {
+			return nil
+		}
+		wait := pullsEvery
+		if !next.IsZero() {
+			wait = min(wait, max(0, next.Sub(d.app.Now())))
+		}
+		due := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-due.C:
+		case <-q.moved:
+		}
+		due.Stop()
+	}
 }
 
 // keep keeps where the prompts stand.

@@ -3,6 +3,7 @@
 package format
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 )
@@ -30,6 +31,17 @@ func Plural[N int | int64](n N, one string) string {
 
 // Time writes t to the minute, in UTC: 2026-10-06 10:31 UTC.
 func Time(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+// Duration is a duration in its largest unit, rounded down: 45 min, 3 h, 12 d.
+func Duration(d time.Duration) string {
+	switch hours := int(d.Hours()); {
+	case hours >= 48:
+		return fmt.Sprintf("%d d", hours/24)
+	case hours > 0:
+		return fmt.Sprintf("%d h", hours)
+	}
+	return fmt.Sprintf("%d min", int(d.Minutes()))
+}
 
 // Clock writes t to the minute, in UTC, for somebody who reads it at now: 10:31 UTC on the
 // same day, 7 Oct 10:31 UTC in the same year.

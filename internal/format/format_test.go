@@ -21,6 +21,7 @@ func TestFormats(t *testing.T) {
 		{days("2026-09-28", "2026-10-04", 2026), "28 Sep – 4 Oct"}, {days("2026-09-28", "2026-10-04", 2027), "28 Sep – 4 Oct 2026"},
 		{days("2025-12-28", "2026-01-03", 2026), "28 Dec – 3 Jan"}, {days("2025-12-28", "2026-01-03", 2027), "28 Dec 2025 – 3 Jan 2026"},
 		{days("2025-11-01", "2026-11-30", 2026), "1 Nov 2025 – 30 Nov 2026"},
+		{format.Duration(90 * time.Second), "1 min"}, {format.Duration(0), "0 min"}, {format.Duration(47*time.Hour + 59*time.Minute), "47 h"}, {format.Duration(50 * time.Hour), "2 d"},
 		{format.Cut("héé", 2), "hé…"}, {format.Cut("hé", 2), "hé"}, {format.Cut("", 0), ""},
 	} {
 		if tc[0] != tc[1] {

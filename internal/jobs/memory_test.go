@@ -21,6 +21,7 @@ type memory struct {
 	events    map[int64][]journal.Event
 	notes     []journal.Note
 	recurring map[string]journal.Recurring
+	pulls     []journal.PullRequest
 	finished  map[string]int // by project and result
 	lost      error          // of Present
 }
@@ -62,6 +63,12 @@ func (m *memory) Recurring(context.Context) (map[string]journal.Recurring, error
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.recurring), nil
+}
+
+func (m *memory) PullStates(context.Context) ([]journal.PullRequest, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.pulls), nil
 }
 
 func (m *memory) See(_ context.Context, prompt, schedule string, at time.Time) error {

@@ -115,7 +115,11 @@ func (p *pass) run(ctx context.Context) error {
 
 // reload reads the journal again, even after the end of ctx.
 func (p *pass) reload(ctx context.Context) error {
-	v, err := readJournal(context.WithoutCancel(ctx), p.q.journal, p.q.now())
+	ctx = context.WithoutCancel(ctx)
+	v, err := readJournal(ctx, p.q.journal, p.q.now())
+	if err == nil {
+		err = v.readPulls(ctx, p.q.cfg, p.q.journal, p.found)
+	}
 	if err == nil {
 		p.view = v
 	}
@@ -286,7 +290,7 @@ func tryAgain(job journal.Job, now time.Time, cause string, resubmit bool) []jou
 	}
 	next := journal.Job{
 		Prompt: job.Prompt, Firing: job.Firing, Try: job.Try + 1, Project: job.Project, Title: job.Title, Path: job.Path,
-		Digest: job.Digest, ConcurrencyKey: job.ConcurrencyKey, Resubmit: resubmit, State: journal.Pending, Reason: cause,
+		Digest: job.Digest, ConcurrencyKey: job.ConcurrencyKey, Resubmit: resubmit, Pages: job.Pages, State: journal.Pending, Reason: cause,
 	}
 	return append(changes, journal.Change{Job: next, At: now, Cause: fmt.Sprintf("try %d: %s", next.Try, cause)})
 }

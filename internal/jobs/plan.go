@@ -18,22 +18,24 @@ type Why string
 
 // What a prompt waits for.
 const (
-	WhyNext        Why = ""            // nothing: it is sent by the next pass, or was sent
-	WhyInvalid     Why = "invalid"     // its file breaks a rule
-	WhyChanging    Why = "settling"    // its file has just changed
-	WhyGone        Why = "gone"        // its file is gone
-	WhyNotBefore   Why = "not_before"  // that time
-	WhyFiring      Why = "firing"      // the next firing of its schedule
-	WhyRetry       Why = "retry"       // the time of the next try
-	WhyDependency  Why = "depends_on"  // a prompt that is not completed
-	WhyConcurrency Why = "concurrency" // a job of the same concurrency key
-	WhyProject     Why = "project"     // the service, or the budget, takes nothing of its project for a time
-	WhyPerDay      Why = "per_day"     // the cap on jobs per day
-	WhyActive      Why = "active"      // the cap on active jobs
-	WhyPaused      Why = "paused"      // the end of the queue's pause
-	WhyNewState    Why = "new_state"   // the operator: the state has no job
-	WhyRender      Why = "template"    // its template cannot be filled in
-	WhyOperator    Why = "operator"    // the operator
+	WhyNext        Why = ""                   // nothing: it is sent by the next pass, or was sent
+	WhyInvalid     Why = "invalid"            // its file breaks a rule
+	WhyChanging    Why = "settling"           // its file has just changed
+	WhyGone        Why = "gone"               // its file is gone
+	WhyNotBefore   Why = "not_before"         // that time
+	WhyFiring      Why = "firing"             // the next firing of its schedule
+	WhyRetry       Why = "retry"              // the time of the next try
+	WhyDependency  Why = "depends_on"         // a prompt that is not completed
+	WhyConcurrency Why = "concurrency"        // a job of the same concurrency key
+	WhyProject     Why = "project"            // the service, or the budget, takes nothing of its project for a time
+	WhyPerDay      Why = "per_day"            // the cap on jobs per day
+	WhyActive      Why = "active"             // the cap on active jobs
+	WhyOpenPulls   Why = "open_pull_requests" // the cap on open pull requests
+	WhyReviewAge   Why = "review_age"         // the cap on their age
+	WhyPaused      Why = "paused"             // the end of the queue's pause
+	WhyNewState    Why = "new_state"          // the operator: the state has no job
+	WhyRender      Why = "template"           // its template cannot be filled in
+	WhyOperator    Why = "operator"           // the operator
 )
 
 // passes reports whether what is waited for ends by itself, and soon.
@@ -98,6 +100,9 @@ func (p Planned) Ready() bool { return p.Place > 0 && p.Why == WhyNext }
 // what would be sent. It changes nothing.
 func Plan(ctx context.Context, c Config, j Journal, found prompts.Scanned) ([]Planned, error) {
 	v, err := readJournal(ctx, j, c.Now().UTC())
+	if err == nil {
+		err = v.readPulls(ctx, c, j, found)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -342,22 +347,6 @@ func (v *view) inOrder(waiting []*Planned) []*Planned {
 	return out
 }
 
-// dependency is the first prompt that must be completed before, and is not.
-func (v *view) dependency(p *Planned, states map[string]journal.State) blocker {
-	for _, id := range p.prompt.DependsOn {
-		job, ok := v.newest[id]
-		switch {
-		case ok && job.State == journal.Completed:
-		case ok && job.State.Ended():
-			return because(WhyDependency, "waits for %s to be completed, and that is %s: docgauge jobs retry %s",
-				id, job.State, id)
-		default:
-			return because(WhyDependency, "waits for %s to be completed: it is %s", id, states[id])
-		}
-	}
-	return blocker{}
-}
-
 // admission is what is left for further jobs: of the caps, of the concurrency keys,
 // and of what the service takes.
 type admission struct {
@@ -368,10 +357,11 @@ type admission struct {
 	blocked map[string]blocker // by project
 	active  int
 	charged []time.Time
+	pulls   reviews
 }
 
 func (v *view) admission(c Config) *admission {
-	a := &admission{cfg: c, at: v.at, charged: charges(v.jobs, v.at)}
+	a := &admission{cfg: c, at: v.at, charged: charges(v.jobs, v.at), pulls: reviewsOf(v.jobs, v.pulls, v.at)}
 	a.keys, a.blocked = map[string]string{}, map[string]blocker{}
 	for _, job := range v.jobs {
 		if job.State.Occupies() {
@@ -414,10 +404,17 @@ func (a *admission) admit(p *Planned) blocker {
 			len(a.charged), a.cfg.MaxPerDay, format.Time(until)).until(until)
 	case a.cfg.MaxActive > 0 && a.active >= a.cfg.MaxActive:
 		return because(WhyActive, "%d jobs may be at work (DOCGAUGE_MAX_ACTIVE_JOBS is %d)", a.active, a.cfg.MaxActive)
+	case a.cfg.MaxOpenPulls > 0 && a.pulls.used() >= a.cfg.MaxOpenPulls:
+		return because(WhyOpenPulls, "%s (DOCGAUGE_MAX_OPEN_PULL_REQUESTS is %d); room once one is merged or closed",
+			a.pulls, a.cfg.MaxOpenPulls)
+	case a.cfg.MaxReviewAge > 0 && a.pulls.median() > a.cfg.MaxReviewAge:
+		return because(WhyReviewAge, "%s, for %s in the median (DOCGAUGE_MAX_REVIEW_AGE is %s); room once the oldest are merged or closed",
+			a.pulls, format.Duration(a.pulls.median()), format.Duration(a.cfg.MaxReviewAge))
 	case a.queue.why != WhyNext:
 		return a.queue
 	}
 	a.active++
+	a.pulls.coming++
 	a.charged = append(a.charged, a.at)
 	a.keys[key] = "prompt " + p.ID + ", which is before it"
 	return blocker{}

@@ -32,6 +32,7 @@ const (
 	callJob       = "job"
 	callQueue     = "queue"
 	callRecurring = "recurring"
+	callPulls     = "pulls"
 	callSee       = "see"
 )
 
@@ -133,6 +134,10 @@ func (w wiredJournal) Queue(ctx context.Context) (journal.Queue, error) {
 
 func (w wiredJournal) Recurring(ctx context.Context) (map[string]journal.Recurring, error) {
 	return call(w.process, callRecurring, diskError, func() (map[string]journal.Recurring, error) { return w.journal.Recurring(ctx) })
+}
+
+func (w wiredJournal) PullStates(ctx context.Context) ([]journal.PullRequest, error) {
+	return call(w.process, callPulls, diskError, func() ([]journal.PullRequest, error) { return w.journal.PullStates(ctx) })
 }
 
 func (w wiredJournal) See(ctx context.Context, prompt, schedule string, at time.Time) error {

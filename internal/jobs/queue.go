@@ -28,6 +28,9 @@ type Journal interface {
 	Jobs(ctx context.Context) ([]journal.Job, error)
 	Job(ctx context.Context, seq int64) (journal.Job, error)
 	Queue(ctx context.Context) (journal.Queue, error)
+	// PullStates returns what is known of the pull requests of the jobs; what is long can be
+	// missing.
+	PullStates(ctx context.Context) ([]journal.PullRequest, error)
 	// Recurring returns since when the firings of each prompt with a schedule count.
 	// See sets that.
 	Recurring(ctx context.Context) (map[string]journal.Recurring, error)
@@ -53,6 +56,12 @@ type Config struct {
 	// MaxPerDay is how many jobs may be created in 24 hours, MaxActive how many may be
 	// at work; over all projects. 0 is unlimited.
 	MaxPerDay, MaxActive int
+	// MaxOpenPulls is how many pull requests may be open, MaxReviewAge what their median
+	// age may be, when another job begins; over all projects. 0 is unlimited.
+	MaxOpenPulls int
+	MaxReviewAge time.Duration
+	// JobCost is what a job costs, in any unit.
+	JobCost float64
 	// PollInterval is the time from the beginning of a job to its first read.
 	PollInterval time.Duration
 	// ScanInterval is the time between two scans of the folder; 0 means 15 s.

@@ -42,7 +42,7 @@ func (p *pass) submit(ctx context.Context) error {
 		}
 		job.Text, job.FollowUps, job.Messages = text.Text, text.FollowUps, len(text.FollowUps)
 		job.Begun = p.q.now()
-		job.Charged = job.Begun
+		job.Charged, job.Cost = job.Begun, p.q.cfg.JobCost
 		if err := p.send(ctx, job, from, job.Text); err != nil {
 			return err
 		}

@@ -26,6 +26,8 @@ type view struct {
 	recurring map[string]journal.Recurring
 	jobs      []journal.Job          // oldest first, without their texts
 	newest    map[string]journal.Job // by prompt
+	// pulls are the pull requests by link; nil where nothing depends on them.
+	pulls map[string]journal.PullRequest
 }
 
 func readJournal(ctx context.Context, j Journal, now time.Time) (*view, error) {
@@ -219,6 +221,6 @@ func holdRenamed(p prompts.Prompt, job journal.Job, from string, now time.Time) 
 func newJob(p prompts.Prompt, state journal.State) journal.Job {
 	return journal.Job{
 		Prompt: p.ID, Try: 1, Project: p.Project, Title: p.Title, Path: p.Path, Digest: p.Digest,
-		ConcurrencyKey: p.ConcurrencyKey, Resubmit: p.OnUnknown == prompts.Resubmit, State: state,
+		ConcurrencyKey: p.ConcurrencyKey, Resubmit: p.OnUnknown == prompts.Resubmit, Pages: p.Pages, State: state,
 	}
 }

@@ -24,7 +24,7 @@ const fence = "---"
 // keys are the keys of front matter.
 var keys = []string{
 	"id", "project", "title", "not_before", "expires", "schedule",
-	"depends_on", "follow_ups", "concurrency_key", "on_unknown", "template",
+	"depends_on", "follow_ups", "concurrency_key", "on_unknown", "template", "pages",
 }
 
 var nameForm = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,%d}$`, maxNameBytes-1))
@@ -284,15 +284,17 @@ func (r *parser) fill() {
 		// The library takes true, True, TRUE, false, False and FALSE for a boolean.
 		p.Template = strings.EqualFold(v.Value, "true")
 	}
-	r.list("depends_on", maxDependsOn, func(id string, at *yaml.Node) (problem string) {
-		// An id may be a path, which has more characters than a name.
-		switch problem = checkLine(id); {
-		case id == "":
-			problem = "an empty id: write the id or the path of a prompt"
-		case slices.Contains(p.DependsOn, id):
-			problem = id + " is listed twice: remove one"
+	for _, item := range r.items("depends_on", maxDependsOn) {
+		r.dependency(item)
+	}
+	r.list("pages", maxOwnPages, func(path string, _ *yaml.Node) (problem string) {
+		switch problem = checkLine(path); {
+		case !strings.HasPrefix(path, "/"):
+			problem = quote(path) + ": want the path of a page, like /guides/start"
+		case slices.Contains(p.Pages, path):
+			problem = path + " is listed twice: remove one"
 		case problem == "":
-			p.DependsOn, p.dependsLines = append(p.DependsOn, id), append(p.dependsLines, at.Line)
+			p.Pages = append(p.Pages, path)
 		}
 		return problem
 	})
@@ -312,6 +314,65 @@ func (r *parser) fill() {
 		p.FollowUps, p.followUpLines = append(p.FollowUps, message), append(p.followUpLines, line)
 		return ""
 	})
+}
+
+// whenMerged is the value of when in depends_on.
+const whenMerged = "merged"
+
+// dependency reads one of depends_on: an id, or {prompt: id, when: merged}.
+func (r *parser) dependency(item *yaml.Node) {
+	id, merged := item, false
+	if item.Kind == yaml.MappingNode {
+		if id = r.mergedPrompt(item); id == nil {
+			return
+		}
+		merged = true
+	}
+	if id.Kind == yaml.AliasNode || !r.isText("depends_on", id) {
+		return
+	}
+	p := &r.prompt
+	// An id may be a path, which has more characters than a name.
+	switch problem := checkLine(id.Value); {
+	case id.Value == "":
+		r.find(id.Line, "depends_on: an empty id: write the id or the path of a prompt")
+	case slices.Contains(p.DependsOn, id.Value):
+		r.find(id.Line, "depends_on: %s is listed twice: remove one", id.Value)
+	case problem != "":
+		r.find(id.Line, "depends_on: %s", problem)
+	default:
+		p.DependsOn, p.dependsLines = append(p.DependsOn, id.Value), append(p.dependsLines, id.Line)
+		if merged {
+			p.Merged = append(p.Merged, id.Value)
+		}
+	}
+}
+
+// mergedPrompt returns the value of prompt of an element with keys; nil if the element is
+// wrong.
+func (r *parser) mergedPrompt(item *yaml.Node) (id *yaml.Node) {
+	const want = "depends_on: want an id, or {prompt: ID, when: merged}"
+	var when *yaml.Node
+	for i := 0; i+1 < len(item.Content); i += 2 {
+		switch key, value := item.Content[i], item.Content[i+1]; {
+		case key.Value == "prompt" && id == nil:
+			id = value
+		case key.Value == "when" && when == nil:
+			when = value
+		default:
+			r.find(key.Line, want+"; %s is not one of these keys, or there twice", quote(key.Value))
+			return nil
+		}
+	}
+	switch {
+	case id == nil || when == nil:
+		r.find(item.Line, want+": both keys")
+	case when.Kind != yaml.ScalarNode || when.Value != whenMerged:
+		r.find(when.Line, want+"; without when, it waits for the prompt to be completed")
+	default:
+		return id
+	}
+	return nil
 }
 
 func checkName(s string) string {
@@ -371,22 +432,27 @@ func (r *parser) time(name string) time.Time {
 	return t.UTC()
 }
 
-// list hands the elements of a list, at most limit of them, to add.
-func (r *parser) list(name string, limit int, add func(s string, at *yaml.Node) (problem string)) {
+// items returns the elements of a list, none if it is no list or has more than limit.
+func (r *parser) items(name string, limit int) []*yaml.Node {
 	v := r.values[name]
 	switch {
 	case v == nil:
-		return
+		return nil
 	case v.Kind != yaml.SequenceNode:
 		r.find(v.Line, "%s: want a list, got %s: write - before each element", name, describe(v))
-		return
+		return nil
 	case len(v.Content) == 0:
 		r.find(v.Line, "%s: the list is empty: add to it, or remove the key", name)
 	case len(v.Content) > limit:
 		r.find(v.Line, "%s: %d elements: want at most %d", name, len(v.Content), limit)
-		return
+		return nil
 	}
-	for _, item := range v.Content {
+	return v.Content
+}
+
+// list hands the elements of a list of text, at most limit of them, to add.
+func (r *parser) list(name string, limit int, add func(s string, at *yaml.Node) (problem string)) {
+	for _, item := range r.items(name, limit) {
 		if item.Kind == yaml.AliasNode || !r.isText(name, item) {
 			continue
 		}

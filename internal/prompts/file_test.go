@@ -3,6 +3,7 @@ package prompts
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -99,7 +100,7 @@ func TestEverythingWrong(t *testing.T) {
 	f, dir := folder(t, Rules{Projects: []string{"prj_a", "prj_b"}}, map[string]string{
 		"right.md":       "---\nproject: prj_a\n---\nbody\n",
 		"right/too.txt":  "---\nproject: prj_b\ndepends_on: [right.md]\nnot_before: 2026-01-01\nexpires: 2026-01-02T00:00:01+01:00\n---\nbody\n",
-		"keys.md":        "---\nprojct: prj_a\nid: keys\nid: again\ntitle: 5\nlabels: [a]\non_unknown: ask\ntemplate: on\nschedule: daily\n---\n",
+		"keys.md":        "---\nprojct: prj_a\nid: keys\nid: again\ntitle: 5\nlabelling: [a]\non_unknown: ask\ntemplate: on\nschedule: daily\n---\n",
 		"lists.md":       "---\nproject: prj_c\ndepends_on: keys\nfollow_ups:\n  - ''\n  - {a: b}\n---\nbody\n",
 		"times.md":       "---\nproject: prj_a\nnot_before: 2026-02-29\nexpires: 1st of May\n---\nbody\n",
 		"never.md":       "---\nproject: prj_a\nnot_before: 2026-02-02\nexpires: 2026-02-01\nschedule: '0 9 30 2 *'\n---\nbody\n",
@@ -179,7 +180,7 @@ func TestHasID(t *testing.T) {
 func FuzzFile(f *testing.F) {
 	for _, seed := range []string{
 		"body", "---\nid: a\n---\nbody", "---\nfollow_ups:\n  - |\n    x\n     y\n  - >-\n    z\n---\nbody",
-		"---\nid: &a b\ntitle: *a\n<<: {x: y}\n? [c]\n: !!str d\n---\nbody", "---\ndepends_on: [a, b/c.md]\nexpires: 2026-01-01\n---\nb",
+		"---\ndepends_on: [a, {prompt: b, when: merged}]\npages: [/, /a]\n---\nb", "---\nid: &a b\ntitle: *a\n<<: {x: y}\n? [c]\n: !!str d\n---\nbody", "---\ndepends_on: [a, b/c.md]\nexpires: 2026-01-01\n---\nb",
 		"---\n\"\\u2028\": 1\n...\n--- \n%YAML 1.1\n", "---\ntemplate: true\nschedule: '@daily'\n---\n[[ .firing ]] [[ top_pages \"week\" 5 ]]",
 		"\ufeff---\r\ntitle: \"x\\ty\"\r---\rz", "---\n# c\n\nproject: p\n---\n---\n", "---\nid:\n- a\n-\n---",
 	} {
@@ -228,5 +229,36 @@ func keeps(t *testing.T, p Prompt) {
 	again, findings := parseFile("f.md", data, Rules{})
 	if diff := cmp.Diff(p, again, samePrompt); diff != "" || len(findings) > 0 {
 		t.Fatalf("%s\n%v\n%s", data, findings, diff)
+	}
+}
+
+// TestMergedAndPages: what depends_on and pages may say, and what is said about the rest.
+func TestMergedAndPages(t *testing.T) {
+	const want = "depends_on: want an id, or {prompt: ID, when: merged}"
+	for front, findings := range map[string][]string{
+		"depends_on: [a, {prompt: b/c.md, when: merged}]\npages: [/, /guides/start]": nil,
+		"depends_on: [{prompt: a}]":                         {"2: " + want + ": both keys"},
+		"depends_on: [{when: merged}]":                      {"2: " + want + ": both keys"},
+		"depends_on: [{prompt: a, when: closed}]":           {"2: " + want + "; without when, it waits for the prompt to be completed"},
+		"depends_on: [{prompt: a, when: [merged]}]":         {"2: " + want + "; without when, it waits for the prompt to be completed"},
+		"depends_on:\n- {prompt: a, when: merged, then: x}": {"3: " + want + `; "then" is not one of these keys, or there twice`},
+		"depends_on: [a, {prompt: a, when: merged}]":        {"2: depends_on: a is listed twice: remove one"},
+		"depends_on: [{prompt: 1, when: merged}]":           {"2: depends_on: want text, got a number: put it in quotes"},
+		"depends_on: [{prompt: '', when: merged}]":          {"2: depends_on: an empty id: write the id or the path of a prompt"},
+		"depends_on: [[a]]":                                 {"2: depends_on: want text, got a list"},
+		"pages: [guides, /a, /a]":                           {`2: pages: "guides": want the path of a page, like /guides/start`, "2: pages: /a is listed twice: remove one"},
+		"pages: /a":                                         {"2: pages: want a list, got text: write - before each element"},
+	} {
+		p, got := parseFile("x.md", []byte("---\n"+front+"\n---\nbody\n"), Rules{})
+		var said []string
+		for _, f := range got {
+			said = append(said, strings.TrimPrefix(f.String(), "x.md:"))
+		}
+		if diff := cmp.Diff(findings, said); diff != "" {
+			t.Errorf("%s: %s", front, diff)
+		}
+		if findings == nil && (!slices.Equal(p.DependsOn, []string{"a", "b/c.md"}) || !slices.Equal(p.Merged, []string{"b/c.md"}) || len(p.Pages) != 2) {
+			t.Errorf("%+v", p)
+		}
 	}
 }

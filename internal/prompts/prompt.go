@@ -21,8 +21,9 @@ const (
 	MaxBytes = 64 << 10
 	// maxNameBytes is the maximum length of an id, path, title or concurrency key.
 	maxNameBytes = 200
-	// maxDependsOn and maxFollowUps are the maximum lengths of the lists.
+	// maxDependsOn, maxOwnPages and maxFollowUps are the maximum lengths of the lists.
 	maxDependsOn = 100
+	maxOwnPages  = 100
 	maxFollowUps = 20
 )
 
@@ -51,8 +52,12 @@ type Prompt struct {
 	NotBefore, Expires time.Time
 	// Schedule is only set for a prompt that recurs, see Recurs.
 	Schedule schedule.Cron
-	// DependsOn are ids of prompts that must be completed first.
-	DependsOn []string
+	// DependsOn are ids of prompts that must be completed first; of those in Merged, the
+	// pull request must be merged.
+	DependsOn, Merged []string
+	// Pages are the paths of the pages that it is about, where the files that it changes do
+	// not say that.
+	Pages []string
 	// FollowUps are messages for the job, sent one after the other once it is
 	// completed. In a template they are templates too.
 	FollowUps      []string

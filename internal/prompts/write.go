@@ -197,6 +197,12 @@ func encode(p Prompt) ([]byte, error) {
 		}
 		node := &yaml.Node{Kind: yaml.SequenceNode}
 		for _, v := range values {
+			if key == "depends_on" && slices.Contains(p.Merged, v) {
+				node.Content = append(node.Content, &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
+					textNode("prompt"), textNode(v), textNode("when"), textNode(whenMerged),
+				}})
+				continue
+			}
 			node.Content = append(node.Content, textNode(v))
 		}
 		add(key, node)
@@ -216,6 +222,7 @@ func encode(p Prompt) ([]byte, error) {
 	if p.Template {
 		add("template", &yaml.Node{Kind: yaml.ScalarNode, Value: "true"})
 	}
+	list("pages", p.Pages)
 	body, _ := trimBlank(newlines.Replace(p.Body))
 	misread := strings.HasPrefix(strings.TrimLeft(body, " \t"), fence) || strings.HasPrefix(body, bom)
 	if len(front.Content) == 0 && !misread {

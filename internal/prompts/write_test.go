@@ -256,7 +256,13 @@ func anyPrompt(t *rapid.T) Prompt {
 		p.Schedule, _ = schedule.ParseCron(rapid.SampledFrom([]string{"@weekly", "17 * * * *", "*/5 1-3 * jan mon,fri"}).Draw(t, "schedule"))
 	} else {
 		p.DependsOn = rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,3}(/[ "':#ä]x)?`), 0, 4, rapid.ID).Draw(t, "depends_on")
+		for _, id := range p.DependsOn {
+			if rapid.Bool().Draw(t, "merged") {
+				p.Merged = append(p.Merged, id)
+			}
+		}
 	}
+	p.Pages = rapid.SliceOfNDistinct(rapid.StringMatching(`/[a-z "':#ä]{0,9}`), 0, 3, rapid.ID).Draw(t, "pages")
 	return p
 }
 

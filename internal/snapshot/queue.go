@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/exporter"
@@ -38,15 +39,23 @@ func (r *Reader) queue(ctx context.Context, out *exporter.Snapshot) error {
 		return err
 	}
 	all, err := r.State.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	known, err := r.State.PullStates(ctx)
+	pulls := jobs.PullsByLink(all, known)
 	charged, active := jobs.Usage(all, out.At)
 	out.Queue = &exporter.Queue{
-		Prompts: countPrompts(r.Config.Projects, now.Planned), Jobs: newestJobs(all, out.At), Waiting: waiting(now.Planned),
+		Prompts: countPrompts(r.Config.Projects, now.Planned), Jobs: newestJobs(all, pulls, out.At), Waiting: waiting(now.Planned),
 		Paused: string(q.Paused), PausedSince: q.Since, Problem: now.Problem,
 		Caps: []exporter.Cap{
 			{Name: "day", Limit: int(r.Config.MaxJobsPerDay), Used: charged},
 			{Name: "active", Limit: int(r.Config.MaxActiveJobs), Used: active},
+			{Name: "open_pull_requests", Limit: int(r.Config.MaxOpenPulls), Used: jobs.OpenPulls(all, known, out.At)},
 		},
 	}
+	out.Queue.Costs = r.Config.JobCost > 0
+	r.reviews(pulls, out)
 	for _, p := range now.Planned {
 		if p.Why == jobs.WhyNewState {
 			out.Queue.Paused = string(journal.PausedNewState)
@@ -97,7 +106,7 @@ func waiting(planned []jobs.Planned) (out []exporter.Job) {
 
 // newestJobs returns the newest job of each prompt, newest first: a bounded number of
 // jobs that go on or ended lately.
-func newestJobs(all []journal.Job, now time.Time) []exporter.Job {
+func newestJobs(all []journal.Job, pulls map[string]journal.PullRequest, now time.Time) []exporter.Job {
 	var kept []journal.Job
 	for _, j := range journal.Newest(all) {
 		if !j.State.Ended() || now.Sub(j.Ended) < shownEnded {
@@ -107,9 +116,65 @@ func newestJobs(all []journal.Job, now time.Time) []exporter.Job {
 	slices.SortFunc(kept, func(a, b journal.Job) int { return cmp.Compare(b.Seq, a.Seq) })
 	var out []exporter.Job
 	for _, j := range kept[:min(len(kept), shownJobs)] {
-		out = append(out, Job(j, now))
+		job := Job(j, now)
+		if p, ok := pulls[j.PRLink]; ok {
+			job.Pull = pullRequest(p)
+		}
+		out = append(out, job)
 	}
 	return out
+}
+
+// pullRequest returns a pull request as pages show it.
+func pullRequest(p journal.PullRequest) *exporter.PullRequest {
+	return &exporter.PullRequest{
+		State: string(p.State), Problem: p.Problem, Review: p.Review, Checks: p.Checks, Opened: p.Opened(),
+		FirstReview: p.FirstReview, Ended: p.Ended(), Files: p.Files, Additions: p.Additions, Deletions: p.Deletions,
+	}
+}
+
+// reviews counts the pull requests of each project, and says what became of them. All of it
+// follows from the pull requests as they are kept, so a kill counts none twice.
+func (r *Reader) reviews(pulls map[string]journal.PullRequest, out *exporter.Snapshot) {
+	counts := map[exporter.PullRequests]int{}
+	reviews, merges := map[string]*exporter.Review{}, map[string]*exporter.Histogram{}
+	took := map[string]time.Duration{} // a sum of floats would depend on the order, and fall
+	for _, project := range r.Config.Projects {
+		reviews[project] = &exporter.Review{Project: project}
+		merges[project] = &exporter.Histogram{
+			Name: strings.TrimPrefix(exporter.AgentMergeSeconds, "docgauge_"), Labels: []string{"project", project}, Buckets: map[int]uint64{},
+		}
+	}
+	for _, p := range pulls {
+		review := reviews[p.Project]
+		if review == nil {
+			continue
+		}
+		counts[exporter.PullRequests{Project: p.Project, State: string(p.State)}]++
+		switch opened := p.Opened(); {
+		case p.State == journal.PullMerged:
+			review.Merged++
+			if !opened.IsZero() {
+				merges[p.Project].Buckets[exporter.Bucket(p.Merged.Sub(opened))]++
+				took[p.Project] += max(0, p.Merged.Sub(opened))
+			}
+		case p.State == journal.PullClosed && p.Final:
+			review.Closed++
+		case p.State.Ended(), opened.IsZero():
+		case review.OldestOpen.IsZero() || opened.Before(review.OldestOpen):
+			review.OldestOpen = opened
+		}
+	}
+	for _, project := range r.Config.Projects {
+		for _, state := range journal.PullStates() {
+			c := exporter.PullRequests{Project: project, State: string(state)}
+			c.Count = counts[c]
+			out.Queue.PullRequests = append(out.Queue.PullRequests, c)
+		}
+		out.Queue.Reviews = append(out.Queue.Reviews, *reviews[project])
+		merges[project].Sum = took[project].Seconds()
+		out.Histograms = append(out.Histograms, *merges[project])
+	}
 }
 
 // Job returns a job of the journal as metrics and pages show it.
@@ -117,6 +182,6 @@ func Job(j journal.Job, now time.Time) exporter.Job {
 	return exporter.Job{
 		Project: j.Project, Prompt: j.Prompt, Title: j.Title, State: string(j.State), Status: j.Status, ID: j.JobID,
 		Reason: j.Reason, Result: j.Result(), PRLink: j.PRLink, Model: j.Model, Repository: j.Repository, Ref: j.Ref,
-		Begun: j.Begun, Created: j.Created, Ended: j.Ended, Stalled: j.Stalled(now),
+		Begun: j.Begun, Created: j.Created, Ended: j.Ended, Stalled: j.Stalled(now), Cost: j.Cost,
 	}
 }

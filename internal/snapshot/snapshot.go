@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/exporter"
@@ -207,7 +208,11 @@ func (r *Reader) due(ctx context.Context, p coverage.Plan, out *exporter.Snapsho
 func (r *Reader) counters(ctx context.Context, out *exporter.Snapshot) error {
 	counts, err := r.State.Counters(ctx)
 	for _, c := range counts {
-		out.Counters = append(out.Counters, exporter.Counter{Name: c.Name, Labels: state.Pairs(c.Labels), Value: c.Value})
+		counter := exporter.Counter{Name: c.Name, Labels: state.Pairs(c.Labels), Value: float64(c.Value)}
+		if c.Name == state.JobCost {
+			counter.Name, counter.Value = strings.TrimPrefix(exporter.AgentJobCost, "docgauge_"), float64(c.Value)/1e6
+		}
+		out.Counters = append(out.Counters, counter)
 	}
 	return err
 }

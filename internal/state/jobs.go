@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ const (
 const jobColumns = `prompt, firing, attempt, project, title, path, digest, concurrency_key, resubmit,
 	messages, sent, sending, state, reason, in_doubt, job_id, status, repository, ref, model, pr_link,
 	begun_at, created_at, ended_at, charged_at, accepted_at, next_at, tries, blocked_until, polls, missing_since,
-	seen_active, seen_done, renamed_from`
+	seen_active, seen_done, renamed_from, cost, pages`
 
 // selectJobs reads what scanFields takes.
 const selectJobs = `SELECT seq, version, ` + jobColumns + ` FROM jobs`
@@ -40,7 +41,7 @@ func jobFields(j *journal.Job) []any {
 		&j.JobID, &j.Status, &j.Repository, &j.Ref, &j.Model, &j.PRLink,
 		instant{&j.Begun}, instant{&j.Created}, instant{&j.Ended}, instant{&j.Charged}, instant{&j.Accepted}, instant{&j.Next},
 		&j.Refusals, instant{&j.Blocked}, &j.Polls, instant{&j.Missing}, &j.SeenActive, &j.SeenDone,
-		&j.RenamedFrom,
+		&j.RenamedFrom, &j.Cost, list{&j.Pages},
 	}
 }
 
@@ -82,9 +83,12 @@ func (db *DB) Events(ctx context.Context, seq int64) ([]journal.Event, error) {
 		`SELECT at, job, from_state, to_state, cause FROM job_events WHERE job = ? ORDER BY id`, seq)
 }
 
+// JobCost is the name of the counter of what the created jobs cost, in millionths.
+const JobCost = "agent_job_cost_millionths"
+
 // Apply makes the changes, all or none of them, and returns their jobs as they
 // are now, with Seq and Version. A job that ends is counted in
-// agent_jobs_finished_total. Errors: journal.ErrRaced, journal.ErrDuplicate and
+// agent_jobs_finished_total, and one that is known to be created in JobCost. Errors: journal.ErrRaced, journal.ErrDuplicate and
 // journal.TakenError, or one that names the database.
 func (db *DB) Apply(ctx context.Context, changes ...journal.Change) ([]journal.Job, error) {
 	out := make([]journal.Job, len(changes))
@@ -132,8 +136,17 @@ func writeJob(ctx context.Context, tx *sql.Tx, c journal.Change) (journal.Job, e
 	if err := checkJobID(ctx, tx, job); err != nil {
 		return job, err
 	}
+	created, err := isCreated(ctx, tx, job)
+	if err != nil {
+		return job, err
+	}
 	if err := write(ctx, tx, &job, c); err != nil {
 		return job, err
+	}
+	if cost := int64(math.Round(job.Cost * 1e6)); created && cost > 0 {
+		if err := addAll(ctx, tx, []Count{{JobCost, Labels("project", job.Project), cost}}); err != nil {
+			return job, err
+		}
 	}
 	if job.Text != "" {
 		followUps, err := json.Marshal(job.FollowUps)
@@ -169,6 +182,15 @@ func checkJobID(ctx context.Context, tx *sql.Tx, job journal.Job) error {
 		return err
 	}
 	return &taken
+}
+
+// isCreated reports whether it becomes known now that the service has the job.
+func isCreated(ctx context.Context, tx *sql.Tx, job journal.Job) (now bool, err error) {
+	if job.JobID == "" || job.Cost == 0 {
+		return false, nil
+	}
+	err = tx.QueryRowContext(ctx, `SELECT NOT EXISTS (SELECT 1 FROM jobs WHERE seq = ? AND job_id <> '')`, job.Seq).Scan(&now)
+	return now, err
 }
 
 func insertJob(ctx context.Context, tx *sql.Tx, job *journal.Job, c journal.Change) error {

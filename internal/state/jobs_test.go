@@ -34,6 +34,8 @@ func full(t *testing.T, n int) (job journal.Job) {
 			*v = n%2 == 0
 		case *time.Time:
 			*v = now.Add(time.Duration(n*100+i) * time.Minute)
+		case *float64:
+			*v = float64(n*100+i) + 0.25
 		case *[]string:
 			*v = []string{"one", strconv.Itoa(n*100 + i)}
 		default:
@@ -508,4 +510,46 @@ func moveJobs(dir string) error {
 			}
 		}
 	}
+}
+
+// TestJobCost: what a job costs is counted once, when it is known that the service has it,
+// whatever happens to it before and after.
+func TestJobCost(t *testing.T) {
+	db := open(t, t.TempDir())
+	j := job("a", journal.Submitting)
+	j.Cost = 1.25
+	j = add(t, db, j)
+	is := func(want int64) {
+		t.Helper()
+		counts, err := db.Counters(t.Context())
+		check(t, err)
+		var got int64
+		for _, c := range counts {
+			if c.Name == state.JobCost {
+				got += c.Value
+			}
+		}
+		if got != want {
+			t.Errorf("%d are counted, want %d", got, want)
+		}
+	}
+	is(0)
+	for _, to := range []struct {
+		id    string
+		state journal.State
+		cost  int64
+	}{{"", journal.Unknown, 0}, {"job_1", journal.Active, 1_250_000}, {"job_1", journal.Active, 1_250_000}, {"job_1", journal.Completed, 1_250_000}} {
+		from := j.State
+		j.JobID, j.State = to.id, to.state
+		j = apply(t, db, journal.Change{Job: j, From: from, At: now})[0]
+		is(to.cost)
+	}
+	adopted := job("b", journal.Active)
+	adopted.Cost, adopted.JobID = 2, "job_2"
+	add(t, db, adopted)
+	is(3_250_000)
+	free := job("c", journal.Active)
+	free.JobID = "job_3"
+	add(t, db, free)
+	is(3_250_000)
 }

@@ -17,6 +17,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -337,6 +338,31 @@ func (i instant) Value() (driver.Value, error) {
 		return int64(0), nil
 	}
 	return i.UnixMicro(), nil
+}
+
+// list is a list of texts: as JSON, or empty.
+type list struct{ texts *[]string }
+
+// Scan reads the column.
+func (l list) Scan(v any) error {
+	*l.texts = nil
+	text, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("a list is %T, not text", v)
+	}
+	if text == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(text), l.texts)
+}
+
+// Value writes the column.
+func (l list) Value() (driver.Value, error) {
+	if len(*l.texts) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(*l.texts)
+	return string(text), err
 }
 
 func isBusy(err error) bool {

@@ -104,6 +104,11 @@ type Job struct {
 	Model      string `json:"model,omitempty"`
 	PRLink     string `json:"pr_link,omitempty"`
 
+	// Pages are the paths of the pages that the prompt says it is about. Cost is what the
+	// job costs once it is created, as that was set when it began.
+	Pages []string `json:"pages,omitempty"`
+	Cost  float64  `json:"cost,omitempty"`
+
 	// Begun is when the intent became durable. Created is the service's time, or ours
 	// if it gave none. Ended is when the end was seen.
 	Begun   time.Time `json:"begun_at,omitzero"`

@@ -98,3 +98,15 @@ func (p PullRequest) Ended() time.Time {
 	}
 	return time.Time{}
 }
+
+// Opened returns since when it waits for people, or did until its end: when it was created,
+// last made ready or reopened. Zero if that is not known.
+func (p PullRequest) Opened() time.Time {
+	opened := p.Created
+	for _, at := range []time.Time{p.Ready, p.Reopened} {
+		if at.After(opened) {
+			opened = at
+		}
+	}
+	return opened
+}

@@ -1,0 +1,35 @@
+package app
+
+import (
+	"slices"
+
+	"github.com/docgauge/docgauge/internal/codehost"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/pulls"
+)
+
+// Pulls follows the pull requests of the jobs.
+type Pulls struct {
+	*pulls.Follower
+	// Host is the client that it asks.
+	Host *codehost.Client
+	// Tokens are those of the code hosts that are set.
+	Tokens []*Keyring
+}
+
+// NewPulls makes what follows the pull requests; nothing is sent.
+func (a *App) NewPulls() (*Pulls, error) {
+	c := a.Config
+	github := newTokenring("DOCGAUGE_GITHUB_TOKEN", c.GitHubToken, c.GitHubTokenFile)
+	gitlab := newTokenring("DOCGAUGE_GITLAB_TOKEN", c.GitLabToken, c.GitLabTokenFile)
+	host, err := codehost.New(codehost.Config{
+		GitHubURL: c.GitHubURL, GitLabURL: c.GitLabURL, UserAgent: "docgauge/" + c.Build.Version, Now: a.Now,
+		GitHubToken: func() (string, error) { return github.Get(), nil },
+		GitLabToken: func() (string, error) { return gitlab.Get(), nil },
+	})
+	if err != nil {
+		return nil, config.Problems{err.Error()}
+	}
+	set := slices.DeleteFunc([]*Keyring{github, gitlab}, func(k *Keyring) bool { return k.Get() == "" })
+	return &Pulls{pulls.New(a.State, host, a.Now), host, set}, nil
+}

@@ -1,0 +1,250 @@
+package jobs
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/prompts"
+)
+
+// learns sets what is known of the pull request of a prompt.
+func (w *world) learns(prompt string, state journal.PullState, created time.Time) {
+	w.Helper()
+	job := w.job(prompt)
+	if job.PRLink == "" {
+		w.Fatalf("%s has no pull request: %+v", prompt, job)
+	}
+	p := journal.PullRequest{Link: job.PRLink, Project: job.Project, State: state, Created: created}
+	if state == journal.PullUnknown {
+		p.Problem = "GitHub is not asked: DOCGAUGE_GITHUB_TOKEN is not set"
+	}
+	kept := w.memory.pulls[:0:0]
+	for _, other := range w.memory.pulls {
+		if other.Link != p.Link {
+			kept = append(kept, other)
+		}
+	}
+	w.memory.pulls = append(kept, p)
+}
+
+// waitingPulls counts the pull requests at the service that people have not ended.
+func (w *world) waitingPulls() (n int) {
+	ended := map[string]bool{}
+	for _, p := range w.memory.pulls {
+		ended[p.Link] = p.State.Ended()
+	}
+	for _, j := range w.service.jobs {
+		if link := w.service.show(j).PRLink; link != "" && !ended[link] {
+			n++
+		}
+	}
+	return n
+}
+
+// TestCapOnOpenPulls: under 50 prompts and processes that are killed and started anew, there
+// are never more pull requests than the cap: not while jobs are at work, not before their
+// pull requests were read, and not while the host is silent. All prompts are sent in the end.
+func TestCapOnOpenPulls(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		w.cfg.MaxOpenPulls = rapid.IntRange(1, 8).Draw(t, "cap")
+		for i := range 50 {
+			w.prompt(prompts.Prompt{ID: fmt.Sprint(i), Project: fmt.Sprint("prj_", i%3),
+				Body: fmt.Sprintf("do %d%s", i, rapid.SampledFrom([]string{"", "", " fails", " no change"}).Draw(t, "how"))})
+		}
+		calls := []string{callCreate, callRead, callApply, callPulls, callJobs}
+		for range 40 {
+			w.failing(rapid.SampledFrom(calls).Draw(t, "call"), rapid.IntRange(1, 8).Draw(t, "nth"),
+				rapid.SampledFrom([]fault{noFault, noFault, killedBefore, killedAfter, requestLost, replyLost}).Draw(t, "fault"))
+			if rapid.Bool().Draw(t, "new process") {
+				w.queue = nil
+			}
+			w.clock = w.clock.Add(time.Duration(rapid.IntRange(1, 200).Draw(t, "seconds")) * time.Second)
+			_, _ = w.pass() // a fault is its error
+			if n := w.waitingPulls(); n > w.cfg.MaxOpenPulls {
+				t.Fatalf("%d pull requests are open, and the cap is %d", n, w.cfg.MaxOpenPulls)
+			}
+			w.resolveAll()
+			if n := int64(len(w.memory.jobs)); n > 0 {
+				job := w.memory.jobs[rapid.Int64Range(1, n).Draw(t, "job")]
+				known := PullsByLink([]journal.Job{job}, w.memory.pulls)[job.PRLink]
+				if job.PRLink != "" && !known.State.Ended() {
+					w.learns(job.Prompt, rapid.SampledFrom(journal.PullStates()).Draw(t, "state"), start)
+				}
+			}
+		}
+		w.faults = nil
+		for range 200 {
+			if w.after(turn).Idle() && w.waitingPulls() == 0 {
+				break
+			}
+			for _, job := range w.memory.jobs {
+				if job.PRLink != "" {
+					w.learns(job.Prompt, journal.PullMerged, start)
+				}
+			}
+		}
+		for _, p := range w.folder {
+			if n := w.service.taken(p.Body); n != 1 {
+				t.Errorf("%q was taken %d times", p.Body, n)
+			}
+		}
+	})
+}
+
+// TestOpenPullsReason: what holds a prompt is said with what to do, and without a known
+// state that all of them count.
+func TestOpenPullsReason(t *testing.T) {
+	w := newWorld(t)
+	w.cfg.MaxOpenPulls = 2
+	for _, id := range ids {
+		w.prompt(prompts.Prompt{ID: id})
+	}
+	w.passes()
+	p := w.waitsFor("c", WhyOpenPulls, journal.Pending)
+	if want := "0 pull requests open, and 2 jobs at work that may open another (DOCGAUGE_MAX_OPEN_PULL_REQUESTS is 2)"; !strings.HasPrefix(p.Reason, want) {
+		t.Error(p.Reason)
+	}
+	w.after(turn)
+	w.learns("a", journal.PullDraft, start)
+	p = w.waitsFor("c", WhyOpenPulls, journal.Pending)
+	if want := "2 pull requests open, 1 of them counted as open because their state is unknown (DOCGAUGE"; !strings.HasPrefix(p.Reason, want) || !p.Until.IsZero() {
+		t.Error(p.Reason, p.Until)
+	}
+	if r := w.after(time.Hour); !r.Idle() || r.Created > 0 {
+		t.Errorf("a wait for people is no reason to go on: %+v", r)
+	}
+	w.learns("b", journal.PullClosed, start)
+	if r := w.passes(); r.Created != 1 {
+		t.Errorf("%d created", r.Created)
+	}
+	if n := OpenPulls(mustJobs(w), w.memory.pulls, w.clock); n != 2 {
+		t.Errorf("%d are used", n)
+	}
+}
+
+func mustJobs(w *world) []journal.Job {
+	w.Helper()
+	all, err := w.journal.Jobs(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return all
+}
+
+// TestReviewAge: no job begins while the median age of the open pull requests exceeds the
+// limit; ended ones do not count, and one that nobody knows counts from its job on.
+func TestReviewAge(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range ids[:3] {
+		w.prompt(prompts.Prompt{ID: id})
+	}
+	w.passes()
+	w.after(turn)
+	w.cfg.MaxReviewAge = 72 * time.Hour
+	w.prompt(prompts.Prompt{ID: "next", Body: "next slow"})
+	w.learns("a", journal.PullOpen, start.Add(-100*day))
+	w.learns("b", journal.PullOpen, start.Add(time.Hour))
+	w.queue = nil
+	w.clock = start.Add(72 * time.Hour)
+	if p := w.planned("next"); !p.Ready() { // c is unknown, of 72 hours
+		t.Fatalf("%+v", p)
+	}
+	w.clock = w.clock.Add(time.Minute)
+	p := w.waitsFor("next", WhyReviewAge, journal.Pending)
+	if want := "3 pull requests open, 1 of them counted as open because their state is unknown, for 3 d in the median (DOCGAUGE_MAX_REVIEW_AGE is 3 d)"; !strings.HasPrefix(p.Reason, want) {
+		t.Error(p.Reason)
+	}
+	w.learns("a", journal.PullMerged, start.Add(-100*day))
+	w.passes()
+	w.has("next", journal.Active)
+}
+
+// TestMedian: of an even number it is between the two in the middle.
+func TestMedian(t *testing.T) {
+	for want, ages := range map[time.Duration][]time.Duration{0: nil, 5: {5}, 6: {4, 8}, 7: {1, 7, 100}, 8: {1, 7, 9, 100}} {
+		if got := (reviews{ages: ages}).median(); got != want {
+			t.Errorf("%v: %v, want %v", ages, got, want)
+		}
+	}
+}
+
+// TestWhenMerged: a prompt that waits for a merge goes once that is known, and never after
+// a close, a failure or a job without a pull request.
+func TestWhenMerged(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "a"})
+	w.prompt(prompts.Prompt{ID: "f", Body: "f fails"})
+	w.prompt(prompts.Prompt{ID: "n", Body: "n no change"})
+	for _, id := range []string{"a", "f", "n"} {
+		w.prompt(prompts.Prompt{ID: "after " + id, DependsOn: []string{id}, Merged: []string{id}})
+	}
+	w.prompt(prompts.Prompt{ID: "plain", DependsOn: []string{"a"}})
+	says := func(id, part string) {
+		t.Helper()
+		if p := w.waitsFor(id, WhyDependency, journal.Pending); !strings.Contains(p.Reason, part) {
+			t.Error(p.Reason)
+		}
+	}
+	says("after a", "waits for the pull request of a to be merged: the job is pending")
+	w.passes()
+	w.after(turn)
+	w.has("plain", journal.Active)
+	says("after f", "that is failed without one: docgauge jobs retry f")
+	says("after n", "that is completed without one: docgauge jobs retry n")
+	says("after a", "it is unknown, it was not read yet")
+	for _, state := range []journal.PullState{journal.PullDraft, journal.PullOpen} {
+		w.learns("a", state, start)
+		says("after a", "it is "+string(state))
+	}
+	w.learns("a", journal.PullUnknown, start)
+	says("after a", "DOCGAUGE_GITHUB_TOKEN is not set")
+	w.learns("a", journal.PullClosed, start)
+	says("after a", "it was closed without that")
+	w.after(time.Hour)
+	w.none("after a")
+	w.learns("a", journal.PullMerged, start)
+	w.passes()
+	w.has("after a", journal.Active)
+}
+
+// TestPullsUnread: where the pull requests cannot be read nothing is sent, and where nothing
+// depends on them they are not read.
+func TestPullsUnread(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "a"})
+	w.cfg.MaxReviewAge = time.Hour
+	w.failing(callPulls, 1, requestLost)
+	if _, err := w.pass(); err == nil {
+		t.Error("no error")
+	}
+	w.none("a")
+	w.queue, w.cfg.MaxReviewAge = nil, 0
+	w.passes()
+	if n := w.on.calls[callPulls]; n != 0 {
+		t.Errorf("read %d times", n)
+	}
+	w.has("a", journal.Active)
+}
+
+// TestJobCost: a job keeps what it cost when it was sent, also over another try.
+func TestJobCost(t *testing.T) {
+	w := newWorld(t)
+	w.cfg.JobCost = 1.5
+	w.prompt(prompts.Prompt{ID: "a", Pages: []string{"/a"}})
+	w.passes()
+	w.after(turn)
+	w.cfg.JobCost, w.queue = 2, nil
+	w.decides("retry", "a")
+	w.passes()
+	w.after(turn)
+	all := mustJobs(w)
+	if len(all) != 2 || all[0].Cost != 1.5 || all[1].Cost != 2 || len(all[0].Pages) != 1 || len(all[1].Pages) != 1 {
+		t.Errorf("%+v", all)
+	}
+}
