@@ -144,7 +144,8 @@ func (a *App) Close() error {
 func NewSink(c config.Config, name string) (sinks.Sink, error) {
 	switch name {
 	case config.SinkParquet:
-		return parquet.New(c.ParquetURL)
+		s, err := parquet.New(c.ParquetURL)
+		return of("DOCGAUGE_PARQUET_URL", s, err)
 	case config.SinkDelta:
 		// Where both are chosen, a data file is a link to the file that the Parquet sink has
 		// published for the window.
@@ -152,7 +153,8 @@ func NewSink(c config.Config, name string) (sinks.Sink, error) {
 		if files, err := parquet.New(c.ParquetURL); err == nil {
 			d.Published = files.Published
 		}
-		return delta.New(d)
+		s, err := delta.New(d)
+		return of("DOCGAUGE_DELTA_URL", s, err)
 	case config.SinkPostgres:
 		return postgres.New(postgres.Config{DSN: string(c.PostgresDSN), Version: c.Build.Version, Now: time.Now})
 	case config.SinkClickHouse:
@@ -161,6 +163,14 @@ func NewSink(c config.Config, name string) (sinks.Sink, error) {
 		})
 	}
 	return nil, fmt.Errorf("sink %w", config.CheckSink(name))
+}
+
+// of names the variable that an error is about.
+func of(variable string, s sinks.Sink, err error) (sinks.Sink, error) {
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", variable, err)
+	}
+	return s, nil
 }
 
 // NewSinks makes the sinks of DOCGAUGE_SINKS.

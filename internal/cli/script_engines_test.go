@@ -54,7 +54,13 @@ func scriptClickHouse(ts *testscript.TestScript, _ bool, args []string) {
 func scriptQuery(ts *testscript.TestScript, neg bool, args []string) {
 	out, err := startedBy(ts).clickhouse.Exec(context.Background(), args[0])
 	ts.Check(err)
-	got := strings.Join(strings.Fields(out), " ")
+	compareAnswer(ts, neg, args, out)
+}
+
+// compareAnswer expects the answer to the query, the first argument, to be the second, if
+// there is one.
+func compareAnswer(ts *testscript.TestScript, neg bool, args []string, answer string) {
+	got := strings.Join(strings.Fields(answer), " ")
 	if len(args) > 1 && (got == args[1]) == neg {
 		ts.Fatalf("%s = %s, want %s", args[0], got, args[1])
 	}
@@ -86,11 +92,7 @@ func scriptPostgres(ts *testscript.TestScript, _ bool, args []string) {
 func scriptSQL(ts *testscript.TestScript, neg bool, args []string) {
 	out, err := askPostgres(context.Background(), startedBy(ts).postgres.DSN("postgres"), args[0])
 	ts.Check(err)
-	got := strings.Join(strings.Fields(out), " ")
-	if len(args) > 1 && (got == args[1]) == neg {
-		ts.Fatalf("%s = %s, want %s", args[0], got, args[1])
-	}
-	ts.Logf("%s", got)
+	compareAnswer(ts, neg, args, out)
 }
 
 // scriptFind sets a variable to the one file whose name matches: find FILE 'a/*.json'.

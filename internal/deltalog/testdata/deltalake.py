@@ -1,6 +1,7 @@
 """deltalake.py TABLE read | checkpoint | write has deltalake look at a table, write a checkpoint,
 or append a file, delete rows and compact; it prints what it sees as JSON."""
 import json
+import os
 import sys
 from urllib.parse import unquote
 
@@ -23,3 +24,6 @@ print(json.dumps({
     "vacuum": table.vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False),
     "app": table.transaction_version(f"docgauge/{table.metadata().id}"),
 }))
+# The threads of deltalake can abort an interpreter that tidies up under them.
+sys.stdout.flush()
+os._exit(0)

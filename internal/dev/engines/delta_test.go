@@ -15,12 +15,13 @@ func deltaTable(t *testing.T) (path string) {
 	Need(t, err)
 	path = filepath.Join(t.TempDir(), "numbers")
 	out, err := exec.CommandContext(t.Context(), python, "-c", `
-import sys
+import os, sys
 import pyarrow as pa
 from deltalake import write_deltalake
 for first in (0, 100):
     write_deltalake(sys.argv[1], pa.table({"n": range(first, first + 100)}), mode="append")
 write_deltalake(sys.argv[1], pa.table({"n": range(200, 300)}), mode="append")
+os._exit(0)
 `, path).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

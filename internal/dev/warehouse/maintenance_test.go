@@ -26,10 +26,13 @@ func deltalake(t *testing.T, root, code string) string {
 	program, err := engines.DeltaPython()
 	engines.Need(t, err)
 	return shell(t, exec.CommandContext(t.Context(), program, "-c", fmt.Sprintf(`
+import os, sys
 from deltalake import DeltaTable
 root = %q
 visitors, totals = DeltaTable(root + "/visitors"), DeltaTable(root + "/totals")
-%s`, root, code)))
+%s
+sys.stdout.flush()
+os._exit(0)`, root, code)))
 }
 
 func openDelta(t *testing.T, root string) *delta.Sink {

@@ -2,6 +2,7 @@
 runs the SQL of all recipes over the Delta tables with deltalake, and prints a table for each:
 {columns, rows}, every value as text."""
 import json
+import os
 import sys
 
 import pyarrow as pa
@@ -23,3 +24,6 @@ for recipe in given["recipes"]:
     rows = [[text(value) for value in row.values()] for row in result.to_pylist()]
     answers.append({"columns": result.column_names, "rows": rows})
 print(json.dumps(answers))
+# The threads of deltalake can abort an interpreter that tidies up under them.
+sys.stdout.flush()
+os._exit(0)

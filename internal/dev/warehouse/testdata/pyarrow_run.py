@@ -2,6 +2,7 @@
 of it in the working directory, and prints a table for each recipe, which it
 finds in the variable result: {columns, rows}, every value as text."""
 import json
+import os
 import sys
 
 
@@ -24,3 +25,6 @@ def run(setup, recipe):
 given, names = json.load(sys.stdin), {}
 exec(compile(given["setup"], "setup", "exec"), names)
 print(json.dumps([run(names, recipe) for recipe in given["recipes"]]))
+# The threads of deltalake and pyarrow can abort an interpreter that tidies up under them.
+sys.stdout.flush()
+os._exit(0)
