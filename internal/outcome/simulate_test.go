@@ -120,9 +120,9 @@ type simulation struct {
 
 // tally is what became of simulated merges.
 type tally struct {
-	merges, lacking, clear, right, covered int
-	widths, changes                        []float64
-	methods                                map[Method]int
+	merges, lacking, clear, covered int
+	widths, changes                 []float64
+	methods                         map[Method]int
 }
 
 func (s simulation) run(t testing.TB) *tally {
@@ -186,9 +186,6 @@ func (o *tally) add(e Effect, change float64) {
 	o.methods[e.Method]++
 	if e.Verdict != Unclear {
 		o.clear++
-		if change != 0 && (e.Verdict == More) == (change > 0) {
-			o.right++
-		}
 	}
 	if e.Low <= change && change <= e.High {
 		o.covered++
