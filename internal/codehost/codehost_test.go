@@ -30,6 +30,7 @@ func TestParse(t *testing.T) {
 		{"http://127.0.0.1:8080/github", "", "http://127.0.0.1:8081/acme/docs/pull/7", ""},
 		{"http://127.0.0.1:8080/github", "", "http://127.0.0.1:8080/pr/7", ""},
 		{"", "", "http://github.com/acme/docs/pull/7", ""},
+		{"", "", "http://github.com:443/acme/docs/pull/7", ""},
 		{"", "", "https://github.com.evil.example/acme/docs/pull/7", ""},
 		{"", "", "https://github.com@evil.example/acme/docs/pull/7", ""},
 		{"", "", "https://user:pass@github.com/acme/docs/pull/7", ""},

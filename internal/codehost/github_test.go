@@ -145,14 +145,21 @@ func TestGitHubPages(t *testing.T) {
 		}
 	}
 
-	reviews := strings.Replace(strings.Repeat(`,{"state":"COMMENTED","user":{"login":"bob"}}`, 100), ",", "[", 1) + "]"
-	second := ghPull + "/reviews?per_page=100&page=2"
-	w := &wire{answers: map[string]string{ghPull: pull("open", "a", ""), ghReviews: reviews, second: "[]", ghEvents: "[]"}}
+	changes := `,{"state":"CHANGES_REQUESTED","submitted_at":"2026-10-05T00:12:00Z","user":{"login":"ann"}}`
+	full := strings.Replace(strings.Repeat(changes, 100), ",", "[", 1) + "]"
+	const approval = `[{"state":"APPROVED","submitted_at":"2026-10-05T00:13:00Z","user":{"login":"ann"}}]`
+	const second = ghPull + "/reviews?per_page=100&page=2"
+	w := &wire{answers: map[string]string{ghPull: pull("open", "a", ""), ghReviews: full, second: "[]", ghEvents: "[]"}}
 	c := client(t, w)
-	pr := read(t, c, journal.PullRequest{Link: ghLink})
-	w.answers[second] = `[{"state":"APPROVED","submitted_at":"2026-10-05T00:13:00Z","user":{"login":"bob"}}]`
-	if pr = read(t, c, pr); pr.Review != journal.ReviewApproved {
-		t.Errorf("the second page was not seen: %+v", pr)
+	pr := journal.PullRequest{Link: ghLink}
+	for _, step := range []struct{ first, second, want string }{
+		{full, "[]", journal.ReviewChanges}, {full, approval, journal.ReviewApproved}, {approval, "", journal.ReviewApproved},
+		{full, strings.Replace(approval, "ann", "bob", 1), journal.ReviewChanges}, {strings.Replace(approval, "ann", "bob", 1), "", journal.ReviewApproved},
+	} {
+		w.answers[ghReviews], w.answers[second] = step.first, step.second
+		if pr = read(t, c, pr); pr.Review != step.want {
+			t.Errorf("%.60s… and %.60s…: %s, want %s", step.first, step.second, pr.Review, step.want)
+		}
 	}
 }
 

@@ -27,7 +27,9 @@ func merge(state, more string) string {
 // TestGitLabLife is TestGitHubLife for a merge request.
 func TestGitLabLife(t *testing.T) {
 	w := &wire{answers: map[string]string{
-		glPull: merge("opened", `,"draft":true,"merged_at":null,"head_pipeline":null`), glApprovals: `{"approved":true,"approved_by":[]}`, glNotes: `[]`, glEvents: `[]`,
+		glPull: merge("opened", `,"draft":true,"merged_at":null,"head_pipeline":null`), glApprovals: `{"approved":true,"approved_by":[]}`, glEvents: `[]`,
+		// It became ready after the merge request was read, and before the notes were.
+		glNotes: `[{"system":true,"body":"marked this merge request as **ready**","author":{"username":"bob"},"created_at":"2026-10-05T00:10:00Z"}]`,
 	}}
 	c := client(t, w)
 	pr := journal.PullRequest{Link: "https://gitlab.com/acme/team/docs/-/merge_requests/7", Project: "prj_a"}
@@ -49,7 +51,6 @@ func TestGitLabLife(t *testing.T) {
 	step("unchanged", glPull+"=304", glApprovals+"=304", glNotes+"=304")
 
 	w.answers[glPull] = merge("opened", `,"reviewers":[{"username":"ann"}],"head_pipeline":{"status":"running"}`)
-	w.answers[glNotes] = `[{"system":true,"body":"marked this merge request as **ready**","author":{"username":"bob"},"created_at":"2026-10-05T00:10:00Z"}]`
 	want.State, want.Ready, want.Checks, want.Review = journal.PullOpen, at(10), journal.ChecksPending, journal.ReviewRequired
 	step("ready", glPull, glApprovals+"=304", glNotes)
 

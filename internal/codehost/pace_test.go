@@ -1,10 +1,12 @@
 package codehost_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/codehost"
@@ -73,4 +75,29 @@ func TestReserve(t *testing.T) {
 	if n != 10 || until.Before(began.Add(30*time.Minute)) || until.After(began.Add(31*time.Minute)) {
 		t.Errorf("%d requests, then not until %v", n, until)
 	}
+}
+
+// TestSilence: a host that never answers is given up, and the end of the caller's context
+// ends a request.
+func TestSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := client(t, silent{})
+		began := time.Now()
+		_, err := c.Read(t.Context(), journal.PullRequest{Link: ghLink})
+		if e, ok := errors.AsType[*codehost.Error](err); !ok || e.Kind != codehost.Transient || time.Since(began) != 30*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err = c.Read(ctx, journal.PullRequest{Link: ghLink}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}
+
+type silent struct{}
+
+func (silent) RoundTrip(req *http.Request) (*http.Response, error) {
+	<-req.Context().Done()
+	return nil, req.Context().Err()
 }

@@ -96,11 +96,10 @@ func (f *Follower) followed(ctx context.Context) ([]journal.PullRequest, error) 
 	if err != nil {
 		return nil, err
 	}
-	known := len(all)
 	all = append(all, fresh...)
 	var changed []journal.PullRequest
 	for i := range all {
-		if f.place(&all[i]) || i >= known {
+		if f.place(&all[i]) {
 			changed = append(changed, all[i])
 		}
 	}
@@ -170,7 +169,7 @@ func (f *Follower) take(p *journal.PullRequest, read journal.PullRequest, err er
 		failed(p, err.Error(), now)
 		return true
 	}
-	return p.Answered.After(former.Answered)
+	return false // mark does
 }
 
 // hold keeps why a host is not asked for a while.
