@@ -19,7 +19,7 @@ func FuzzConfig(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		for _, d := range []envconfig.Decoder{new(Windows), new(OpenWindows), new(Projects), new(Duration), new(Count), new(Bytes), new(ProjectNames), new(Sinks), new(LogFormat), new(OptionalDate)} {
+		for _, d := range []envconfig.Decoder{new(Windows), new(OpenWindows), new(Projects), new(Duration), new(Count), new(Bytes), new(ProjectNames), new(Sinks), new(LogFormat), new(OptionalDate), new(Amount)} {
 			err := d.Decode(value)
 			if err != nil && len(err.Error()) > 1200 {
 				t.Errorf("%T: a message of %d bytes", d, len(err.Error()))
@@ -62,6 +62,51 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	for _, said := range []string{string(text), log.String(), fmt.Sprint(c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c), fmt.Sprintf("%s %q %v", c.APIKey, c.APIKey, &c)} {
 		if strings.Contains(said, "not-to-be-seen") {
 			t.Errorf("the key is shown: %s", said)
+		}
+	}
+}
+
+// TestPullRequests: what the settings of pull requests may be; nothing is said with a token.
+func TestPullRequests(t *testing.T) {
+	for set, want := range map[string]string{
+		"GITHUB_URL=http://git.example.com":         "DOCGAUGE_GITHUB_URL: http would send the token in the clear",
+		"GITLAB_URL=https://u:p@git.example.com":    "DOCGAUGE_GITLAB_URL: must not have a user",
+		"GITHUB_TOKEN=ghp_secret of two":            "DOCGAUGE_GITHUB_TOKEN: want one token",
+		"GITLAB_TOKEN=glpat-sécret":                 "DOCGAUGE_GITLAB_TOKEN: want one token",
+		"MAX_REVIEW_AGE=366d":                       "DOCGAUGE_MAX_REVIEW_AGE: ",
+		"MAX_OPEN_PULL_REQUESTS=-1":                 "DOCGAUGE_MAX_OPEN_PULL_REQUESTS: ",
+		"JOB_COST=NaN":                              "DOCGAUGE_JOB_COST: ",
+		"JOB_COST=-0.1":                             "DOCGAUGE_JOB_COST: ",
+		"GITHUB_URL=http://127.0.0.1:8080/github":   "",
+		"GITLAB_URL=https://git.example.com/api/v4": "",
+		"JOB_COST=1.25":                             "",
+	} {
+		clearVariables(t)
+		name, value, _ := strings.Cut(set, "=")
+		t.Setenv("DOCGAUGE_"+name, value)
+		_, err := Load(NeedNothing, time.Now())
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", set, err, want)
+		}
+		if err != nil && (strings.Contains(err.Error(), "ecret") || strings.Contains(err.Error(), "sécret")) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestCapsWithoutToken: caps that no token serves are warned of, once a queue is there.
+func TestCapsWithoutToken(t *testing.T) {
+	for _, tc := range []struct {
+		set  []string
+		want int
+	}{{nil, 0}, {[]string{"PROMPTS_DIR"}, 1}, {[]string{"PROMPTS_DIR", "GITLAB_TOKEN"}, 0}} {
+		clearVariables(t)
+		t.Setenv("DOCGAUGE_MAX_OPEN_PULL_REQUESTS", "1")
+		for _, name := range tc.set {
+			t.Setenv("DOCGAUGE_"+name, "x")
+		}
+		if c, err := Load(NeedNothing, time.Now()); err != nil || len(c.Warnings) != tc.want {
+			t.Errorf("%q: %q, %v", tc.set, c.Warnings, err)
 		}
 	}
 }

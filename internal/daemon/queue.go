@@ -89,12 +89,12 @@ func (d *Daemon) pullsLoop(ctx context.Context) error {
 		return nil
 	}
 	logged := ""
-	for {
+	for ctx.Err() == nil {
 		next, err := q.pulls.Pass(ctx)
 		text := ""
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // a stop is no error
 		case err != nil:
 			text = err.Error()
 		}
@@ -103,9 +103,7 @@ func (d *Daemon) pullsLoop(ctx context.Context) error {
 		}
 		logged = text
 		requestOnce(d.changed)
-		if clock.Sleep(ctx, pullsPause) != nil {
-			return nil
-		}
+		_ = clock.Sleep(ctx, pullsPause) // the loop looks at ctx
 		wait := pullsEvery
 		if !next.IsZero() {
 			wait = min(wait, max(0, next.Sub(d.app.Now())))
@@ -118,6 +116,7 @@ func (d *Daemon) pullsLoop(ctx context.Context) error {
 		}
 		due.Stop()
 	}
+	return nil
 }
 
 // keep keeps where the prompts stand.

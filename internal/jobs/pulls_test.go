@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ func (w *world) waitingPulls() (n int) {
 func TestCapOnOpenPulls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		w.cfg.MaxOpenPulls = rapid.IntRange(1, 8).Draw(t, "cap")
+		w.cfg.MaxOpenPulls = rapid.IntRange(3, 8).Draw(t, "cap")
 		for i := range 50 {
 			w.prompt(prompts.Prompt{ID: fmt.Sprint(i), Project: fmt.Sprint("prj_", i%3),
 				Body: fmt.Sprintf("do %d%s", i, rapid.SampledFrom([]string{"", "", " fails", " no change"}).Draw(t, "how"))})
@@ -79,8 +80,10 @@ func TestCapOnOpenPulls(t *testing.T) {
 			}
 		}
 		w.faults = nil
-		for range 200 {
-			if w.after(turn).Idle() && w.waitingPulls() == 0 {
+		for range 300 {
+			w.after(turn)
+			w.resolveAll()
+			if !slices.ContainsFunc(w.folder, func(p prompts.Prompt) bool { return w.service.taken(p.Body) == 0 }) {
 				break
 			}
 			for _, job := range w.memory.jobs {
@@ -105,6 +108,10 @@ func TestOpenPullsReason(t *testing.T) {
 	for _, id := range ids {
 		w.prompt(prompts.Prompt{ID: id})
 	}
+	if p := w.planned("b"); !p.Ready() {
+		t.Errorf("%+v", p)
+	}
+	w.waitsFor("c", WhyOpenPulls, journal.Pending) // the two before it count
 	w.passes()
 	p := w.waitsFor("c", WhyOpenPulls, journal.Pending)
 	if want := "0 pull requests open, and 2 jobs at work that may open another (DOCGAUGE_MAX_OPEN_PULL_REQUESTS is 2)"; !strings.HasPrefix(p.Reason, want) {

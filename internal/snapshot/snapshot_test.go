@@ -2,6 +2,8 @@ package snapshot
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -212,5 +214,71 @@ func TestWaiting(t *testing.T) {
 	}
 	if got := waiting(planned[:5]); len(got) != 3 || got[2].Prompt != "wrong.md" || got[2].State != "invalid" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestReviews: what is counted of pull requests follows from what is kept of them; a closed
+// one counts once it stays closed, and one that was never read is unknown.
+func TestReviews(t *testing.T) {
+	db, err := state.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	now := time.Date(2026, time.March, 10, 12, 0, 0, 0, time.UTC)
+	at := func(hours int) time.Time { return now.Add(time.Duration(hours) * time.Hour) }
+	for i, link := range []string{"l1", "l2", "l3", "new", ""} {
+		job := journal.Job{Prompt: link + "p", Try: 1, Project: "a", State: journal.Active, JobID: fmt.Sprint("j", i), PRLink: link, Cost: 0.1}
+		if _, err := db.Apply(t.Context(), journal.Change{Job: job, At: now}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.SetPullRequests(t.Context(),
+		journal.PullRequest{Link: "l1", Project: "a", State: journal.PullMerged, Created: at(-30), Ready: at(-10), Merged: at(-8), Changed: []string{"x"}},
+		journal.PullRequest{Link: "l2", Project: "a", State: journal.PullOpen, Created: at(-72), Review: journal.ReviewApproved},
+		journal.PullRequest{Link: "l3", Project: "a", State: journal.PullClosed, Created: at(-72), Closed: at(-1)},
+		journal.PullRequest{Link: "old", Project: "a", State: journal.PullClosed, Created: at(-72), Closed: at(-40), Final: true},
+		journal.PullRequest{Link: "elsewhere", Project: "z", State: journal.PullMerged, Created: at(-72), Merged: at(-40)},
+	); err != nil {
+		t.Fatal(err)
+	}
+	r := &Reader{
+		Config: config.Config{Projects: config.Projects{"a", "b"}, MaxOpenPulls: 4, JobCost: 1}, State: db,
+		Prompts: func(context.Context) Prompts { return Prompts{} },
+	}
+	out := exporter.Snapshot{At: now}
+	if err := errors.Join(r.counters(t.Context(), &out), r.queue(t.Context(), &out)); err != nil {
+		t.Fatal(err)
+	}
+	q := out.Queue
+	counts := map[string]int{}
+	for _, p := range q.PullRequests {
+		counts[p.Project+" "+p.State] = p.Count
+	}
+	want := map[string]int{"a draft": 0, "a open": 1, "a unknown": 1, "a merged": 1, "a closed": 2,
+		"b draft": 0, "b open": 0, "b unknown": 0, "b merged": 0, "b closed": 0}
+	if diff := cmp.Diff(want, counts); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]exporter.Review{{Project: "a", Merged: 1, Closed: 1, OldestOpen: at(-72)}, {Project: "b"}}, q.Reviews); diff != "" {
+		t.Error(diff)
+	}
+	merges := out.Histograms[0]
+	if merges.Sum != 7200 || len(merges.Buckets) != 1 || merges.Buckets[exporter.Bucket(2*time.Hour)] != 1 {
+		t.Errorf("%+v", merges)
+	}
+	if c := q.Caps[2]; c != (exporter.Cap{Name: "open_pull_requests", Limit: 4, Used: 3}) { // l2, new, and a job at work
+		t.Errorf("%+v", c)
+	}
+	if diff := cmp.Diff([]exporter.Counter{{Name: "agent_job_cost_total", Labels: []string{"project", "a"}, Value: 0.5}}, out.Counters); diff != "" || !q.Costs {
+		t.Error(diff)
+	}
+	for _, j := range q.Jobs {
+		if j.PRLink == "l2" && (j.Pull == nil || j.Pull.State != "open" || j.Pull.Review != "approved" || !j.Pull.Opened.Equal(at(-72))) {
+			t.Errorf("%+v", j.Pull)
+		}
+		if j.PRLink == "" && j.Pull != nil {
+			t.Errorf("%+v", j.Pull)
+		}
 	}
 }
