@@ -76,11 +76,11 @@ var allowed = map[string][]string{
 
 	"exporter/history": {"exporter", "internal/analytics"},
 
-	"exporter/page": {"exporter", "internal/analytics", "internal/format", "internal/htmlview"},
+	"exporter/page": {"exporter", "internal/analytics", "internal/format", "internal/htmlview", "internal/merges", "internal/outcome"},
 
 	"exporter/server": {"internal/secretfile"},
 
-	"internal/htmlview": {"exporter", "internal/analytics", "internal/format", "internal/merges", "internal/outcome"},
+	"internal/htmlview": {"exporter", "internal/analytics", "internal/format", "internal/outcome"},
 
 	// Use cases.
 	"internal/coverage": {
@@ -113,7 +113,7 @@ var allowed = map[string][]string{
 
 	"internal/query": {"internal/analytics", "internal/durable", "schedule", "sinks"},
 
-	"internal/report": {"exporter", "internal/analytics", "internal/format", "internal/htmlview", "internal/outcome", "internal/query", "schedule", "sinks"},
+	"internal/report": {"exporter", "internal/analytics", "internal/format", "internal/htmlview", "internal/merges", "internal/outcome", "internal/query", "schedule", "sinks"},
 
 	"internal/snapshot": {
 		"exporter", "internal/analytics", "internal/app", "internal/config", "internal/coverage", "internal/docsapi",

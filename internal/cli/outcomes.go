@@ -181,4 +181,3 @@ func effectCells(e outcome.Effect, final bool) []string {
 	}
 	return append(cells, strconv.Itoa(e.Placebos), strconv.FormatBool(final))
 }
-

@@ -103,6 +103,7 @@ func (d *Daemon) pullsLoop(ctx context.Context) error {
 		}
 		logged = text
 		requestOnce(d.changed)
+		requestOnce(d.outcomes.stale)
 		if clock.Sleep(ctx, pullsPause) != nil {
 			return nil
 		}
