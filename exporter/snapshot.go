@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/outcome"
 )
 
 // Snapshot holds the value of every metric, and everything that the status page
@@ -53,6 +54,9 @@ type Snapshot struct {
 
 	// Queue is the prompt queue; nil: none is configured.
 	Queue *Queue
+	// Outcomes are those of the merged pull requests, newest first, as they were after the
+	// last export run; after them come those whose state is not known.
+	Outcomes []outcome.Outcome
 }
 
 // ProjectName is what people are shown for a project: its id if it has no other name.

@@ -41,13 +41,14 @@ type document struct {
 	Sinks    []sink
 	Keys     []key
 	Queue    *queue // nil: none is configured
+	Effects  *effects
 }
 
 func documentOf(v view, version string) document {
 	s := v.snapshot
 	d := document{
 		Style: kind.Style, Version: version, At: htmlview.MomentOf(s.At, s.At),
-		Projects: projects(s), Backlog: backlogOf(s), Budgets: budgets(s), Runs: runs(s), Sinks: sinks(s), Keys: keys(s), Queue: queueOf(s),
+		Projects: projects(s), Backlog: backlogOf(s), Budgets: budgets(s), Runs: runs(s), Sinks: sinks(s), Keys: keys(s), Queue: queueOf(s), Effects: effectsOf(s),
 	}
 	if len(d.Projects) > 1 {
 		d.Overview = overviewOf(s, d.Projects)

@@ -195,6 +195,17 @@ func CloseSinks(all []sinks.Sink) error {
 	return errors.Join(errs...)
 }
 
+// Archive is the sink that questions about day windows are asked: the Parquet sink, or else
+// the first one.
+func (a *App) Archive() sinks.Sink {
+	for _, s := range a.Sinks {
+		if s.Name() == config.SinkParquet {
+			return s
+		}
+	}
+	return a.Sinks[0]
+}
+
 // OpenArchive makes a Parquet sink to read from; the URL is a directory or
 // s3://bucket/prefix. It does not connect.
 func OpenArchive(url string) (sinks.Sink, error) { return parquet.New(url) }

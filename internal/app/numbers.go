@@ -8,6 +8,8 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/merges"
+	"github.com/docgauge/docgauge/internal/outcome"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
@@ -40,6 +42,11 @@ func (n numbers) Pages(ctx context.Context, project string, g analytics.Granular
 		out.Former, err = n.rows(ctx, former)
 	}
 	return out, err
+}
+
+// Outcomes returns what became of the readers of the pages that merges touched.
+func (n numbers) Outcomes(ctx context.Context, project string) ([]outcome.Outcome, error) {
+	return merges.Outcomes(ctx, n.app.State, n.app.Archive(), merges.Selection{Projects: []string{project}})
 }
 
 // pair returns the newest settled window, and the one that ends where it begins.

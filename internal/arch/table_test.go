@@ -70,17 +70,17 @@ var allowed = map[string][]string{
 	"internal/sandbox/worktree": {"internal/sandbox/agent"},
 
 	// What people and Prometheus see.
-	"exporter": {"internal/analytics", "internal/durable"},
+	"exporter": {"internal/analytics", "internal/durable", "internal/outcome"},
 
 	"exporter/api": {"exporter", "internal/analytics"},
 
 	"exporter/history": {"exporter", "internal/analytics"},
 
-	"exporter/page": {"exporter", "internal/analytics", "internal/format", "internal/htmlview"},
+	"exporter/page": {"exporter", "internal/analytics", "internal/format", "internal/htmlview", "internal/merges", "internal/outcome"},
 
 	"exporter/server": {"internal/secretfile"},
 
-	"internal/htmlview": {"exporter", "internal/analytics", "internal/format"},
+	"internal/htmlview": {"exporter", "internal/analytics", "internal/format", "internal/outcome"},
 
 	// Use cases.
 	"internal/coverage": {
@@ -105,13 +105,15 @@ var allowed = map[string][]string{
 
 	"internal/outcome": {"internal/analytics", "internal/query", "sinks"},
 
-	"internal/pulls": {"internal/codehost", "internal/jobs/journal"},
+	"internal/merges": {"internal/analytics", "internal/format", "internal/jobs/journal", "internal/outcome", "sinks"},
 
-	"internal/prompts": {"internal/analytics", "internal/clock", "internal/durable", "schedule"},
+	"internal/pulls": {"internal/codehost", "internal/jobs/journal", "internal/outcome"},
+
+	"internal/prompts": {"internal/analytics", "internal/clock", "internal/durable", "internal/outcome", "schedule"},
 
 	"internal/query": {"internal/analytics", "internal/durable", "schedule", "sinks"},
 
-	"internal/report": {"exporter", "internal/analytics", "internal/format", "internal/htmlview", "internal/query", "schedule", "sinks"},
+	"internal/report": {"exporter", "internal/analytics", "internal/format", "internal/htmlview", "internal/merges", "internal/outcome", "internal/query", "schedule", "sinks"},
 
 	"internal/snapshot": {
 		"exporter", "internal/analytics", "internal/app", "internal/config", "internal/coverage", "internal/docsapi",
@@ -128,20 +130,20 @@ var allowed = map[string][]string{
 
 	"internal/app": {
 		"internal/analytics", "internal/budget", "internal/codehost", "internal/config", "internal/coverage", "internal/docsapi", "internal/durable",
-		"internal/clock", "internal/jobs", "internal/notify", "internal/prompts", "internal/pulls", "internal/spool", "internal/state", "internal/verify",
+		"internal/clock", "internal/jobs", "internal/merges", "internal/notify", "internal/outcome", "internal/prompts", "internal/pulls", "internal/spool", "internal/state", "internal/verify",
 		"schedule", "sinks", "sinks/clickhouse", "sinks/delta", "sinks/parquet", "sinks/postgres", "exporter",
 	},
 
 	"internal/daemon": {
 		"exporter", "exporter/api", "exporter/page", "exporter/server", "internal/app", "internal/clock", "internal/config", "internal/coverage",
-		"internal/events", "internal/export", "internal/jobs", "internal/jobs/journal", "internal/notify", "internal/prompts", "internal/report",
-		"internal/snapshot", "internal/state", "schedule", "sinks",
+		"internal/events", "internal/export", "internal/jobs", "internal/jobs/journal", "internal/merges", "internal/notify", "internal/outcome",
+		"internal/prompts", "internal/report", "internal/snapshot", "internal/state", "schedule", "sinks",
 	},
 
 	"internal/cli": {
 		"exporter", "exporter/history", "internal/analytics", "internal/app", "internal/cli/render", "internal/clock", "internal/config", "internal/coverage",
 		"internal/daemon", "internal/docsapi", "internal/durable", "internal/events", "internal/export", "internal/format", "internal/htmlview", "internal/jobs",
-		"internal/jobs/journal", "internal/notify", "internal/load", "internal/prompts", "internal/query", "internal/report", "internal/sandbox",
+		"internal/jobs/journal", "internal/merges", "internal/notify", "internal/load", "internal/outcome", "internal/prompts", "internal/query", "internal/report", "internal/sandbox",
 		"internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/githubapi", "internal/sandbox/worktree", "internal/secretfile", "internal/snapshot",
 		"internal/state", "internal/verify", "schedule", "sinks",
 	},

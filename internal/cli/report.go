@@ -22,6 +22,8 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/merges"
+	"github.com/docgauge/docgauge/internal/outcome"
 	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
@@ -40,8 +42,8 @@ func (a *Program) reportCommand() *cobra.Command {
 		Use:   "report",
 		Short: "write one HTML file that shows readers, pages and agent jobs",
 		Long: `report writes one HTML file with interactive charts: how many readers, how many
-of them AI, which pages rise and fall, how complete the data is, and what the
-agent did. It makes no network requests, so it can be mailed and opened
+of them AI, which pages rise and fall, how complete the data is, what the agent
+did, and what became of the readers after each merge. It makes no network requests, so it can be mailed and opened
 anywhere.
 
 It is made from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive, and, if
@@ -129,7 +131,7 @@ func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Si
 		return r, asked(err)
 	}
 	r.Version, r.Title = a.Version, o.title
-	r.State, err = a.reportState(ctx, c, r)
+	err = a.reportState(ctx, c, from, &r)
 	return r, err
 }
 
@@ -181,16 +183,32 @@ func replaceFile(path string, data []byte) error {
 	return durable.WriteFile(path, data, 0o644)
 }
 
-// reportState reads what the state directory knows, if there is one.
-func (a *Program) reportState(ctx context.Context, c config.Config, r report.Report) (_ *report.State, err error) {
+// reportState adds what the state directory knows, if there is one.
+func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.Sink, r *report.Report) (err error) {
 	if _, err := os.Stat(filepath.Join(c.StateDir, state.FileName)); errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	db, err := state.OpenExisting(c.StateDir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if r.State, err = readState(ctx, c, db, *r); err != nil {
+		return err
+	}
+	var projects []string
+	for _, p := range r.Projects {
+		projects = append(projects, p.ID)
+	}
+	all, err := merges.Outcomes(ctx, db, from, merges.Selection{Projects: projects})
+	r.Outcomes = slices.DeleteFunc(all, func(o outcome.Outcome) bool {
+		return r.From != nil && o.Date() < *r.From || r.To != nil && o.Date() >= *r.To
+	})
+	return err
+}
+
+// readState is what a state says of the runs, and of the jobs of a report.
+func readState(ctx context.Context, c config.Config, db *state.DB, r report.Report) (*report.State, error) {
 	s := &report.State{}
 	runs, err := db.LastRuns(ctx, 1)
 	if err != nil {

@@ -69,6 +69,7 @@ type Daemon struct {
 	queue    *queue // nil where none is configured
 	news     *news
 	report   *report.Live
+	outcomes outcomes
 	// changed asks for a new snapshot, recheck for a check of the sinks; renewed says
 	// that there is a new one.
 	changed, recheck, renewed chan struct{}
@@ -80,6 +81,7 @@ func New(a *app.App, p export.Progress, observe func(export.Event)) *Daemon {
 		app: a, snapshot: snapshot.New(a), started: a.Now(),
 		changed: make(chan struct{}, 1), recheck: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
 	}
+	d.outcomes.stale = make(chan struct{}, 1)
 	d.report = report.NewLive(d.values.Load, a.Config.Build.Version)
 	d.runner = export.NewRunner(a, d.snapshot.Read, p, observe)
 	d.runner.Committed = func() { requestOnce(d.changed) }
@@ -165,6 +167,7 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 	group.Go(func() error { d.watchSinks(ctx); return nil })
 	group.Go(func() error { return d.publishLoop(ctx) })
 	group.Go(func() error { d.reportLoop(ctx); return nil })
+	group.Go(func() error { d.outcomesLoop(ctx); return nil })
 	group.Go(func() error { return d.exportLoop(ctx, o.OnceAtStart) })
 	group.Go(func() error { return d.queueLoop(ctx) })
 	group.Go(func() error { return d.pullsLoop(ctx) })
@@ -231,7 +234,7 @@ func (d *Daemon) publish(ctx context.Context) error {
 		a.Log.Error("metrics not renewed", "error", err)
 		return err
 	}
-	values.NextRun = a.Config.Schedule.Next(a.Now())
+	values.NextRun, values.Outcomes = a.Config.Schedule.Next(a.Now()), d.outcomes.load()
 	for i := range values.Sinks {
 		values.Sinks[i].Problem = d.health.sink(values.Sinks[i].Name)
 	}
@@ -328,6 +331,7 @@ func (d *Daemon) export(ctx context.Context) {
 	}
 	logEnd(a.Log, s)
 	requestOnce(d.changed)
+	d.outcomes.exported()
 	d.news.runEnded()
 	after := d.runner.Follow(ctx, s)
 	if after != nil {

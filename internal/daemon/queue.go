@@ -103,6 +103,7 @@ func (d *Daemon) pullsLoop(ctx context.Context) error {
 		}
 		logged = text
 		requestOnce(d.changed)
+		requestOnce(d.outcomes.stale)
 		_ = clock.Sleep(ctx, pullsPause) // the loop looks at ctx
 		wait := pullsEvery
 		if !next.IsZero() {

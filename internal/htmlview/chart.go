@@ -215,4 +215,26 @@ func (f Frame) Area(s Series) string {
 	return path.String()
 }
 
+// Band fills the space between two series, where both have numbers.
+func (f Frame) Band(low, high Series) string {
+	var path strings.Builder
+	for from := 0; from < len(low); from++ {
+		to := from
+		for has(low, to) && has(high, to) {
+			to++
+		}
+		for i := from; i < to; i++ {
+			path.WriteString(map[bool]string{true: "M", false: "L"}[i == from] + f.point(i, *high[i]))
+		}
+		for i := to - 1; i >= from; i-- {
+			path.WriteString("L" + f.point(i, *low[i]))
+		}
+		if to > from {
+			path.WriteString("Z")
+			from = to
+		}
+	}
+	return path.String()
+}
+
 func has(s Series, i int) bool { return i >= 0 && i < len(s) && s[i] != nil }

@@ -37,7 +37,11 @@ type Merge struct {
 	Project string `json:"project"`
 	Link    string `json:"link"`
 	// At is when it was merged. Its UTC date counts.
-	At time.Time `json:"merged_at"`
+	At time.Time `json:"merged_at,omitzero"`
+	// Title is what people call the job. Problem says why there are no effects where there
+	// are no pages: then it may not even be known whether it was merged, and At is zero.
+	Title   string `json:"title,omitempty"`
+	Problem string `json:"problem,omitempty"`
 	// Pages are the paths of the pages that it touched, as [Mapping.Paths] returns them.
 	Pages []string `json:"pages"`
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/outcome"
 )
 
 // maxPages is the maximum number of pages in one list of a template.
@@ -25,6 +26,8 @@ var ErrNoNumbers = errors.New("no numbers")
 type Numbers interface {
 	Site(ctx context.Context, project string, g analytics.Granularity) (Site, error)
 	Pages(ctx context.Context, project string, g analytics.Granularity) (Pages, error)
+	// Outcomes are those of the merged pull requests, newest first.
+	Outcomes(ctx context.Context, project string) ([]outcome.Outcome, error)
 }
 
 // Site has the totals of two adjacent windows.
@@ -51,6 +54,7 @@ type renderer struct {
 	pages   map[analytics.Granularity]Pages
 	windows map[analytics.Granularity]analytics.Window
 	movers  map[moversKey]analytics.Movers
+	merges  []outcome.Outcome // nil: not read yet
 }
 
 type moversKey struct {
@@ -89,6 +93,7 @@ func (r *renderer) functions() map[string]any {
 		"top_pages":     r.pagesBy("top_pages", func(m analytics.Movers) []analytics.Change { return m.Top }),
 		"rising_pages":  r.pagesBy("rising_pages", func(m analytics.Movers) []analytics.Change { return m.Rising.First }),
 		"falling_pages": r.pagesBy("falling_pages", func(m analytics.Movers) []analytics.Change { return m.Falling.First }),
+		"outcomes":      r.outcomes,
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/outcome"
 )
 
 const (
@@ -279,7 +280,7 @@ func rangesOverPages(p *parse.PipeNode) bool {
 		return false
 	}
 	function, ok := p.Cmds[0].Args[0].(*parse.IdentifierNode)
-	return ok && slices.Contains([]string{"top_pages", "rising_pages", "falling_pages"}, function.Ident)
+	return ok && slices.Contains([]string{"top_pages", "rising_pages", "falling_pages", "outcomes"}, function.Ident)
 }
 
 func (c *checker) variable(n parse.Node, name string) {
@@ -304,6 +305,18 @@ func (s sampleNumbers) Site(_ context.Context, _ string, g analytics.Granularity
 	window, former := s.windows(g)
 	now, before := analytics.Totals{Human: 900, AI: 200, Total: 1000}, analytics.Totals{Human: 800, AI: 100, Total: 850}
 	return Site{window, former, now, before}, nil
+}
+
+// Outcomes have as many effects as a list may have.
+func (s sampleNumbers) Outcomes(_ context.Context, project string) ([]outcome.Outcome, error) {
+	o := outcome.Outcome{Merge: outcome.Merge{Project: project, Link: "https://example.com/pull/1", At: (s.end - 20).Time()}}
+	for i := range maxPages {
+		o.Effects = append(o.Effects, outcome.Effect{
+			Path: fmt.Sprintf("/example/%d", i), Audience: analytics.Human, Verdict: outcome.More,
+			Before: 100, Actual: 130, Expected: 100, Change: .3, Low: .2, High: .4,
+		})
+	}
+	return []outcome.Outcome{o}, nil
 }
 
 func (s sampleNumbers) Pages(_ context.Context, _ string, g analytics.Granularity) (Pages, error) {

@@ -15,15 +15,17 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/outcome"
 	"github.com/docgauge/docgauge/schedule"
 )
 
 // fixed is numbers for tests. An error takes their place.
 type fixed struct {
-	site  Site
-	pages Pages
-	err   error
-	asked []string
+	site     Site
+	pages    Pages
+	outcomes []outcome.Outcome
+	err      error
+	asked    []string
 }
 
 func (f *fixed) Site(_ context.Context, project string, g analytics.Granularity) (Site, error) {
@@ -34,6 +36,11 @@ func (f *fixed) Site(_ context.Context, project string, g analytics.Granularity)
 func (f *fixed) Pages(_ context.Context, project string, g analytics.Granularity) (Pages, error) {
 	f.asked = append(f.asked, project+" pages "+string(g))
 	return f.pages, f.err
+}
+
+func (f *fixed) Outcomes(_ context.Context, project string) ([]outcome.Outcome, error) {
+	f.asked = append(f.asked, project+" outcomes")
+	return f.outcomes, f.err
 }
 
 var (

@@ -25,6 +25,8 @@ type Store interface {
 type Host interface {
 	Parse(link string) (host, repository string, number int, ok bool)
 	Read(ctx context.Context, former journal.PullRequest) (journal.PullRequest, error)
+	// File reads a file of the repository as it is at the pull request's Commit.
+	File(ctx context.Context, p journal.PullRequest, path string) ([]byte, error)
 }
 
 // Follower follows the pull requests. Its methods are not for use at the same time.
@@ -68,6 +70,9 @@ func (f *Follower) Pass(ctx context.Context) (next time.Time, err error) {
 			continue
 		}
 		read, err := f.host.Read(ctx, *p)
+		if err == nil {
+			err = f.findPages(ctx, &read)
+		}
 		if ctx.Err() != nil {
 			return f.now(), context.Cause(ctx)
 		}

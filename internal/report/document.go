@@ -58,6 +58,7 @@ type document struct {
 	Projects []project
 	Run      *run   // nil: no state is known
 	Queue    *queue // nil: there is none
+	Outcomes *outcomes
 }
 
 func documentOf(r Report) document {
@@ -86,6 +87,7 @@ func documentOf(r Report) document {
 			jobs, d.Queue = r.State.Queue.Jobs, queueOf(r)
 		}
 	}
+	d.Outcomes = outcomesOf(r)
 	for i, p := range r.Projects {
 		ofProject := slices.DeleteFunc(slices.Clone(jobs), func(j exporter.Job) bool { return j.Project != p.ID })
 		d.Projects = append(d.Projects, projectOf(r, p, i, ofProject))

@@ -14,6 +14,7 @@ import (
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/outcome"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -63,7 +64,7 @@ func NewLive(current func() *exporter.Snapshot, version string) *Live {
 			var page bytes.Buffer
 			err := Write(&page, Report{
 				Made: v.snapshot.At, Version: version, Links: links(v.snapshot, project),
-				Projects: []Project{projectIn(v, project)}, State: stateIn(v.snapshot, project),
+				Projects: []Project{projectIn(v, project)}, State: stateIn(v.snapshot, project), Outcomes: outcomesIn(v.snapshot, project),
 			})
 			return page.Bytes(), http.StatusOK, err
 		},
@@ -160,6 +161,10 @@ func stateIn(s *exporter.Snapshot, project string) *State {
 		}
 	}
 	return out
+}
+
+func outcomesIn(s *exporter.Snapshot, project string) []outcome.Outcome {
+	return slices.DeleteFunc(slices.Clone(s.Outcomes), func(o outcome.Outcome) bool { return o.Project != project })
 }
 
 // Refresh reads the pages of the newest windows of s, and of those before them, from the

@@ -19,6 +19,7 @@ import (
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/outcome"
 )
 
 // Report is everything the file shows.
@@ -37,6 +38,8 @@ type Report struct {
 	Projects []Project
 	// State is what the state directory knows; nil where there is none.
 	State *State
+	// Outcomes are those of the merges of the projects, newest first.
+	Outcomes []outcome.Outcome
 }
 
 // Link leads to another page, Href is relative.

@@ -13,9 +13,9 @@ func (db *DB) PullRequests(ctx context.Context) ([]journal.PullRequest, error) {
 	return db.pullRequests(ctx, `SELECT known FROM pull_requests ORDER BY link`)
 }
 
-// PullStates returns all pull requests, by link, without Changed and ETags, which are long.
+// PullStates returns all pull requests, by link, without Changed, Pages and ETags, which are long.
 func (db *DB) PullStates(ctx context.Context) ([]journal.PullRequest, error) {
-	return db.pullRequests(ctx, `SELECT json_remove(known, '$.changed', '$.etags') FROM pull_requests ORDER BY link`)
+	return db.pullRequests(ctx, `SELECT json_remove(known, '$.changed', '$.pages', '$.mapped', '$.etags') FROM pull_requests ORDER BY link`)
 }
 
 // FollowedPullRequests returns those that are not Final, by link.

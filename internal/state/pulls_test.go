@@ -27,7 +27,7 @@ func TestPullRequests(t *testing.T) {
 	whole := journal.PullRequest{
 		Link: one, Project: "prj_b", Host: "github", Repository: "acme/docs", Number: 1, State: journal.PullMerged, Author: "agent", Problem: "old",
 		Created: now, Ready: now.Add(1), FirstReview: now.Add(2), Merged: now.Add(3), Closed: now.Add(4), Reopened: now.Add(5),
-		Review: journal.ReviewApproved, Checks: journal.ChecksSuccess, Files: 1, Additions: 2, Deletions: 3, Commit: "abc", Changed: []string{"a.mdx"},
+		Review: journal.ReviewApproved, Checks: journal.ChecksSuccess, Files: 1, Additions: 2, Deletions: 3, Commit: "abc", Changed: []string{"a.mdx"}, Pages: []string{"/a"}, Mapped: true,
 		Answered: now.Add(6), Next: now.Add(time.Hour), Missing: now.Add(7), Final: true, ETags: map[string]string{"pull": `W/"1"`},
 	}
 	check(t, db.SetPullRequests(t.Context(), journal.PullRequest{Link: one, Project: "prj_b"}, journal.PullRequest{Link: two, State: journal.PullOpen}))

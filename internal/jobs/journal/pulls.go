@@ -72,6 +72,10 @@ type PullRequest struct {
 	// Changed are the paths of the changed files once it is merged, at most MaxChanged; a
 	// renamed file is there with both.
 	Changed []string `json:"changed,omitempty"`
+	// Pages are the paths of the pages that Changed are, by the navigation of the
+	// documentation at Commit; Mapped means that the host was asked for it.
+	Pages  []string `json:"pages,omitempty"`
+	Mapped bool     `json:"mapped,omitempty"`
 
 	// By our clock: the last answer; the next read, zero for never again; since when it is
 	// not found, or not shown to us.

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/cli/render"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/merges"
+	"github.com/docgauge/docgauge/internal/outcome"
+)
+
+// outcomesOptions are the flags of outcomes.
+type outcomesOptions struct {
+	project       string
+	asJSON, asCSV bool
+}
+
+func (a *Program) outcomesCommand() *cobra.Command {
+	var o outcomesOptions
+	cmd := &cobra.Command{
+		Use:   "outcomes",
+		Short: "show what became of the readers after a merge",
+		Long: `outcomes shows, for each merged pull request of an agent job, whether the pages
+that it touched have more or fewer readers since, people and AI apart.
+
+"effect" compares the mean of daily visitors after the merge ("after") with what
+pages that nobody touched let expect: a site that grows lets every page grow,
+and that is no effect. Of ten such intervals, nine have the true change: read
+the interval, not the effect. "unclear" does not mean that nothing happened,
+only that the numbers do not tell. "no data" comes with what is lacking.
+
+It needs day windows: 14 before the merge, 7 after it, and 20 visitors a day; up
+to 28 are used of each. With fewer than 28 after the merge the numbers still
+move. The pages are the changed files, or those that the prompt names (pages: in
+its front matter). docs/outcomes.md explains the method.
+
+It reads the state and the Parquet archive, or another sink of DOCGAUGE_SINKS if
+there is none. It sends no request, changes nothing, and can run beside serve.
+
+` + exitCodes,
+		Example: `  docgauge outcomes
+  docgauge outcomes --project prj_a
+  docgauge outcomes --json   with each day, for a chart of your own
+  docgauge outcomes --csv >outcomes.csv`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.outcomes(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.project, "project", "", "comma-separated `ids` (default: all)")
+	f.BoolVar(&o.asJSON, "json", false, "print JSON, with the days of each effect")
+	f.BoolVar(&o.asCSV, "csv", false, "print CSV, with paths exactly as they are")
+	return cmd
+}
+
+func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
+	if o.asJSON && o.asCSV {
+		return usageError{errors.New("--json, --csv: want one of the two")}
+	}
+	c, err := a.config(config.NeedNothing)
+	if err != nil {
+		return err
+	}
+	opened, err := app.OpenReading(c, a.logger(c), a.now)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	all, err := merges.Outcomes(ctx, opened.State, opened.Archive(), merges.Selection{Projects: splitList(o.project)})
+	switch {
+	case all == nil:
+		return err
+	case o.asJSON:
+		return errors.Join(render.JSON(a.Out, all), err)
+	case o.asCSV:
+		return errors.Join(outcomesCSV(a.Out, all), err)
+	}
+	return errors.Join(printOutcomes(a.Out, all, a.wording(c), a.now()), err)
+}
+
+// verdicts are short words, so that a path has room beside them.
+var verdicts = map[outcome.Verdict]string{outcome.More: "more", outcome.Fewer: "fewer", outcome.Unclear: "unclear", outcome.Lacking: "no data"}
+
+// ascii has the signs of tables in a terminal.
+var ascii = strings.NewReplacer("–", "-", "−", "-")
+
+func printOutcomes(w io.Writer, all []outcome.Outcome, words wording, now time.Time) error {
+	text := render.NewText(w)
+	if len(all) == 0 {
+		text.Line(0, "No pull request of an agent job was merged yet; docgauge jobs list shows where they stand.")
+		return text.Err()
+	}
+	several := slices.ContainsFunc(all, func(o outcome.Outcome) bool { return o.Project != all[0].Project })
+	for _, o := range all {
+		text.Line(2, "%s", outcomeTitle(o, several, words, now))
+		text.Line(2, "  %s", o.Link)
+		if o.Problem != "" {
+			text.Line(2, "  %s", o.Problem)
+		}
+		if len(o.Effects) > 0 {
+			if err := outcomeTable(o.Effects).Print(w); err != nil {
+				return err
+			}
+		}
+		text.Line(0, "")
+	}
+	text.Line(0, "%s", merges.Closing)
+	return text.Err()
+}
+
+func outcomeTitle(o outcome.Outcome, several bool, words wording, now time.Time) string {
+	title := o.Title
+	if several {
+		title = words.names.Of(o.Project) + ": " + title
+	}
+	if o.At.IsZero() {
+		return title
+	}
+	title += ", merged " + format.Days(o.At.UTC(), o.At.UTC(), now.UTC().Year())
+	if len(o.Effects) > 0 && !o.Final {
+		title += "; the numbers can still move"
+	}
+	return title
+}
+
+func outcomeTable(effects []outcome.Effect) *render.Table {
+	table := render.NewTable(render.Column{Name: "page", Cut: render.CutMiddle}, render.Column{Name: "readers"}, render.Number("before"), render.Number("after"),
+		render.Number("effect"), render.Number("90% interval"), render.Column{Name: "verdict"}, render.Column{Name: "", Below: true, Optional: true})
+	for _, e := range effects {
+		v := htmlview.EffectOf(e)
+		cells := []string{e.Path, v.Readers, v.Before, v.After, v.Change, v.Interval, verdicts[e.Verdict], e.Reason}
+		for i := range cells[1:7] {
+			cells[1+i] = ascii.Replace(cells[1+i])
+		}
+		table.Add(cells...)
+	}
+	return table
+}
+
+func outcomesCSV(w io.Writer, all []outcome.Outcome) error {
+	rows := [][]string{{
+		"project", "link", "merged_at", "problem", "path", "audience", "verdict", "reason", "method", "days_before", "days_after",
+		"before", "after", "expected", "change", "low", "high", "p", "placebos", "final",
+	}}
+	for _, o := range all {
+		merged := ""
+		if !o.At.IsZero() {
+			merged = o.At.UTC().Format(time.RFC3339)
+		}
+		head := []string{o.Project, o.Link, merged, o.Problem}
+		if len(o.Effects) == 0 {
+			rows = append(rows, append(head, make([]string, len(rows[0])-len(head))...))
+		}
+		for _, e := range o.Effects {
+			rows = append(rows, append(slices.Clone(head), effectCells(e, o.Final)...))
+		}
+	}
+	return render.CSV(w, rows)
+}
+
+// effectCells are an effect; what is not known is empty.
+func effectCells(e outcome.Effect, final bool) []string {
+	cells := []string{e.Path, string(e.Audience), string(e.Verdict), e.Reason, string(e.Method), strconv.Itoa(e.DaysBefore), strconv.Itoa(e.DaysAfter)}
+	numbers := []float64{e.Before, e.Actual, e.Expected, e.Change, e.Low, e.High, e.P}
+	for i, n := range numbers {
+		cell := ""
+		if e.Verdict != outcome.Lacking || i == 0 && n > 0 {
+			cell = strconv.FormatFloat(n, 'f', 4, 64)
+		}
+		cells = append(cells, cell)
+	}
+	return append(cells, strconv.Itoa(e.Placebos), strconv.FormatBool(final))
+}

@@ -1,0 +1,144 @@
+// Package merges joins what became of the jobs: the journal, their pull requests, the pages
+// that these changed, and the readers of those pages in the archive.
+//
+// It hides which pages a merge touched: those that the prompt names (pages: in its front
+// matter), or else those that its changed files are. Its invariants: every merge of a project
+// is told to the estimate, asked for or not, because a page that another merge touched is no
+// comparison; and a merge without pages, or a pull request whose state nobody knows, is there
+// with the reason. It sends no request and changes nothing.
+package merges
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/outcome"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// Store has the jobs and their pull requests. state.DB is one.
+type Store interface {
+	Jobs(ctx context.Context) ([]journal.Job, error)
+	PullRequests(ctx context.Context) ([]journal.PullRequest, error)
+}
+
+// Selection says which merges are wanted.
+type Selection struct {
+	// Projects; none: all.
+	Projects []string
+	// Since leaves out what was merged before it; zero: nothing.
+	Since time.Time
+}
+
+// Closing says what the numbers do not prove; it belongs below every list of them.
+const Closing = "The effect compares the mean of daily visitors after the merge with what pages that nobody touched let expect. " +
+	"It does not prove that the merge is the cause, or that readers are better off; days and pages are never added up."
+
+// List returns the merges, newest first, then the pull requests whose state is not known.
+func List(ctx context.Context, from Store, s Selection) ([]outcome.Merge, error) {
+	pulls, err := from.PullRequests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := from.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]journal.PullRequest{}
+	for _, p := range pulls {
+		known[p.Link] = p
+	}
+	merges := []outcome.Merge{}
+	seen := map[string]int{}
+	for _, j := range jobs {
+		i, again := seen[j.PRLink]
+		if j.PRLink == "" || again && len(j.Pages) == 0 {
+			continue
+		}
+		p, ok := known[j.PRLink]
+		if !ok {
+			p = journal.PullRequest{Link: j.PRLink, State: journal.PullUnknown, Problem: "it was not read yet"}
+		}
+		switch {
+		case again:
+			merges[i].Pages, merges[i].Problem = pagesOf(p, slices.Concat(merges[i].Pages, j.Pages)), ""
+		case wanted(p, cmp.Or(p.Project, j.Project), s):
+			seen[j.PRLink] = len(merges)
+			merges = append(merges, mergeOf(p, j))
+		}
+	}
+	slices.SortStableFunc(merges, func(a, b outcome.Merge) int {
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Link, b.Link))
+	})
+	return merges, nil
+}
+
+func wanted(p journal.PullRequest, project string, s Selection) bool {
+	if len(s.Projects) > 0 && !slices.Contains(s.Projects, project) {
+		return false
+	}
+	return p.State == journal.PullUnknown || p.State == journal.PullMerged && !p.Merged.Before(s.Since)
+}
+
+func mergeOf(p journal.PullRequest, j journal.Job) outcome.Merge {
+	m := outcome.Merge{Project: cmp.Or(p.Project, j.Project), Link: j.PRLink, At: p.Merged, Title: cmp.Or(j.Title, j.Prompt), Pages: []string{}}
+	switch {
+	case p.State != journal.PullMerged:
+		m.At, m.Problem = time.Time{}, "it is not known whether it was merged: "+cmp.Or(p.Problem, "its host did not say")
+		return m
+	case len(p.Changed) == 0 && len(j.Pages) == 0:
+		m.Problem = "the files that it changed are not known"
+		return m
+	}
+	if m.Pages = pagesOf(p, j.Pages); len(m.Pages) == 0 {
+		m.Problem = "no page among " + format.Plural(len(p.Changed), "changed file") + "; pages: in the front matter of a prompt names pages"
+	}
+	return m
+}
+
+// pagesOf returns the pages that a pull request touched; named are those of the front matter.
+func pagesOf(p journal.PullRequest, named []string) []string {
+	if len(named) == 0 && p.Mapped {
+		return p.Pages
+	}
+	pages, _ := outcome.Mapping{Pages: named}.Paths(p.Changed) // without navigation there is no error
+	return pages
+}
+
+// Outcomes returns the outcomes of the merges that List returns, from an archive. They come
+// with an error that concerns windows that could not be read.
+func Outcomes(ctx context.Context, from Store, archive sinks.Sink, s Selection) ([]outcome.Outcome, error) {
+	// What was merged earlier may have touched the pages in the days that count.
+	wide := s
+	if !wide.Since.IsZero() {
+		wide.Since = wide.Since.AddDate(0, 0, -2*outcome.Span-1)
+	}
+	merges, err := List(ctx, from, wide)
+	if err != nil {
+		return nil, err
+	}
+	touching := slices.DeleteFunc(slices.Clone(merges), func(m outcome.Merge) bool { return len(m.Pages) == 0 || m.At.IsZero() })
+	estimated, err := outcome.Of(ctx, archive, touching)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	byLink := map[string]outcome.Outcome{}
+	for _, o := range estimated {
+		byLink[o.Link] = o
+	}
+	out := []outcome.Outcome{}
+	for _, m := range merges {
+		o, ok := byLink[m.Link]
+		if !ok {
+			o = outcome.Outcome{Merge: m, Effects: []outcome.Effect{}}
+		}
+		if m.At.IsZero() || !m.At.Before(s.Since) {
+			out = append(out, o)
+		}
+	}
+	return out, err
+}
