@@ -5,15 +5,15 @@ import "github.com/docgauge/docgauge/exporter"
 // jobs shows the prompt queue and its agent jobs.
 func jobs() dashboard {
 	return newDashboard(uidJobs, "docgauge / Agent jobs",
-		"The prompt queue: prompts by state, jobs with their pull requests, outcomes, cost caps, and whether AI readers "+
-			"follow.",
+		"The prompt queue: prompts by state, jobs with their pull requests and what became of those, cost, caps, and "+
+			"whether AI readers follow.",
 		"now-30d", []variable{
 			sourceVariable(promSource, "Prometheus", "The Prometheus that scrapes docgauge."),
 			labelVariable("project", "Project", "Projects to show.", exporter.AgentPrompts, exporter.LabelProject),
 			labelVariable("instance", "Instance", "The docgauge instance: one for each organisation.", exporter.AgentPrompts,
 				"instance"),
 		},
-		jobsNow(), jobsTable(), jobsQueue(), jobsOutcomes(), jobsMoney(), jobsEffect())
+		jobsNow(), jobsTable(), jobsQueue(), jobsOutcomes(), jobsReviews(), jobsMoney(), jobsEffect())
 }
 
 const noQueue = "No queue: DOCGAUGE_PROMPTS_DIR is not set"
@@ -157,6 +157,57 @@ func jobsOutcomes() section {
 	)
 }
 
+// jobsReviews shows what people make of the pull requests.
+func jobsReviews() section {
+	const none, noMerge, noCost = "no pull request may have ended", "nothing may have been merged", "DOCGAUGE_JOB_COST may not be set"
+	grown := func(metric string) string { return "sum(increase(" + ofQueue(metric) + "[$__range]))" }
+	merged, closed := grown(exporter.AgentPullsMerged), grown(exporter.AgentPullsClosed)
+	tookMost := func(q, span string) string {
+		return quantile(q, exporter.AgentMergeSeconds, span, "", ofProject, ofInstance)
+	}
+	return row("Reviews",
+		graph("Pull requests by state",
+			"All pull requests of agent jobs: draft, open, merged, closed without a merge, or unknown, where the code host "+
+				"could not be asked.",
+			overTime("sum by (state) ("+live(ofQueue(exporter.AgentPulls), exporter.LabelProject, exporter.LabelState)+")", "{{state}}")).
+			steps().stacked().in(counts).empty(noQueue).size(8, 8),
+		stat("Accepted",
+			"Share of the pull requests that were merged, of those that ended in the dashboard's time range. One that is "+
+				"closed without a merge counts a day later, because it may be reopened.",
+			instant(share(merged, "("+merged+" + "+closed+")"), "accepted").maybe(none)).
+			in(shares).between(0, 1).empty("None has ended").
+			judged(bad, from(0.5, warning), from(0.75, good)).size(4, 8),
+		stat("Time to merge",
+			"Time from when a pull request was opened, made ready or reopened to its merge, of those merged in the "+
+				"dashboard's time range. Half of them took less than the median, and nine of ten less than the 90 %.",
+			instant(tookMost("0.5", "$__range"), "median").maybe(noMerge),
+			instant(tookMost("0.9", "$__range"), "90 %").maybe(noMerge)).
+			in(seconds).empty("Nothing was merged").
+			judged(good, from(2*day, warning), from(7*day, bad)).size(4, 8),
+		stat("Oldest open",
+			"How long the pull request waits that has waited longest, drafts included. After a week an alert fires.",
+			instant("time() - min("+ofQueue(exporter.AgentOldestOpen)+")", "waits").maybe("no pull request may be open")).
+			in(seconds).empty("None is open").
+			judged(good, from(2*day, warning), from(7*day, bad)).size(4, 8),
+		stat("Cost per merge",
+			"What all jobs cost that were created in the dashboard's time range, in the unit of DOCGAUGE_JOB_COST, for each "+
+				"pull request merged in it.",
+			instant(share(grown(exporter.AgentJobCost), merged), "per merge").maybe(noCost)).
+			in(numerals).empty("No cost, or nothing merged").size(4, 8),
+		graph("Merged and closed, 7 days", "Pull requests that were merged, and that were closed without a merge, in the "+
+			"seven days before.",
+			overTime(grew(ofQueue(exporter.AgentPullsMerged), "7d", exporter.LabelProject), "{{project}}: merged"),
+			overTime(grew(ofQueue(exporter.AgentPullsClosed), "7d", exporter.LabelProject), "{{project}}: closed")).
+			steps().in(counts).empty(noQueue).size(12, 8),
+		graph("Time to merge, 30 days",
+			"Time from when a pull request was opened, made ready or reopened to its merge, of those merged in the 30 days "+
+				"before.",
+			overTime(tookMost("0.5", "30d"), "median").maybe(noMerge),
+			overTime(tookMost("0.9", "30d"), "90 %").maybe(noMerge)).
+			in(seconds).empty("Nothing was merged").size(12, 8),
+	)
+}
+
 func jobsMoney() section {
 	limit, used := byInstance(exporter.AgentCapLimit, exporter.LabelCap), byInstance(exporter.AgentCapUsed,
 		exporter.LabelCap)
@@ -166,8 +217,8 @@ func jobsMoney() section {
 	const unlimited = "the budget may be unlimited"
 	return row("Money and requests",
 		bars("Caps on jobs",
-			"Used share of DOCGAUGE_MAX_JOBS_PER_DAY (day, over 24 hours) and DOCGAUGE_MAX_ACTIVE_JOBS (active): each job "+
-				"costs credits. At 100 % prompts wait.",
+			"Used share of DOCGAUGE_MAX_JOBS_PER_DAY (day, over 24 hours), DOCGAUGE_MAX_ACTIVE_JOBS (active) and "+
+				"DOCGAUGE_MAX_OPEN_PULL_REQUESTS (open_pull_requests). At 100 % prompts wait.",
 			instant(share(used, limit), "{{cap}} {{instance}}").maybe("the caps may be unlimited")).
 			in(shares).between(0, 1).empty("No cap").
 			judged(good, from(0.8, warning), from(1, bad)).size(6, 8),

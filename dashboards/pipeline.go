@@ -76,15 +76,16 @@ func due(labels ...string) string {
 	return live(of(exporter.WindowsDue, ofProject, ofInstance), append([]string{exporter.LabelProject}, labels...)...)
 }
 
-// quantile is of a histogram's observations in a span: from buckets, or where
-// the server keeps native histograms from those.
-func quantile(q, series, span string, labels ...string) string {
+// quantile is of a histogram's observations in a span, one for each value of a label
+// or, where that is empty, one of all: from buckets, or where the server keeps native
+// histograms from those.
+func quantile(q, series, span, label string, matchers ...string) string {
 	buckets, native := "le", ""
-	if len(labels) > 0 {
-		buckets, native = "le, "+labels[0], " by ("+labels[0]+")"
+	if label != "" {
+		buckets, native = "le, "+label, " by ("+label+")"
 	}
-	return "histogram_quantile(" + q + ", sum by (" + buckets + ") (increase(" + of(series+"_bucket", ofInstance) +
-		"[" + span + "]))) or histogram_quantile(" + q + ", sum" + native + " (increase(" + of(series, ofInstance) + "[" +
+	return "histogram_quantile(" + q + ", sum by (" + buckets + ") (increase(" + of(series+"_bucket", matchers...) +
+		"[" + span + "]))) or histogram_quantile(" + q + ", sum" + native + " (increase(" + of(series, matchers...) + "[" +
 		span + "])))"
 }
 
@@ -99,8 +100,8 @@ func runs() section {
 			on("failed", always(bad)).on("interrupted", always("orange")).size(12, 8),
 		graph("How long runs take",
 			"Median and 90th percentile of the runs in the six hours before each moment.",
-			overTime(quantile("0.5", exporter.ExportDuration, "6h"), "median").maybe(quiet),
-			overTime(quantile("0.9", exporter.ExportDuration, "6h"), "90 %").maybe(quiet)).
+			overTime(quantile("0.5", exporter.ExportDuration, "6h", "", ofInstance), "median").maybe(quiet),
+			overTime(quantile("0.9", exporter.ExportDuration, "6h", "", ofInstance), "90 %").maybe(quiet)).
 			in(seconds).empty("No run in this time").size(12, 8),
 	)
 }
@@ -145,9 +146,9 @@ func requests() section {
 			columns().stacked().in(counts).empty(noScrape).size(6, 8),
 		graph("How long requests take",
 			"Median and 90th percentile of the requests in the hour before each moment.",
-			overTime(quantile("0.5", exporter.APIRequestDuration, "1h", exporter.LabelEndpoint), "{{endpoint}} median").
+			overTime(quantile("0.5", exporter.APIRequestDuration, "1h", exporter.LabelEndpoint, ofInstance), "{{endpoint}} median").
 				maybe(quiet),
-			overTime(quantile("0.9", exporter.APIRequestDuration, "1h", exporter.LabelEndpoint), "{{endpoint}} 90 %").
+			overTime(quantile("0.9", exporter.APIRequestDuration, "1h", exporter.LabelEndpoint, ofInstance), "{{endpoint}} 90 %").
 				maybe(quiet)).
 			in(seconds).empty("No request in this time").size(6, 8),
 		stat("Throttled by others",

@@ -65,6 +65,11 @@ func testPromAnswers(t *testing.T, server *engines.Prometheus, at time.Time) {
 		{"Jobs by result", "A", "result", "pr", 1},
 		{"Time to a pull request", "A", "", "", 3600},
 		{"Jobs and their pull requests", "C", "prompt", "fix-typos", 3600},
+		{"Pull requests by state", "A", "state", "open", 3},
+		{"Accepted", "A", "", "", .5},
+		{"Cost per merge", "A", "", "", 1},
+		{"Merged and closed, 7 days", "A", "project", "prj_a", 1},
+		{"Merged and closed, 7 days", "B", "project", "prj_b", 0},
 		{"Caps on jobs", "A", "cap", "day", .3},
 		{"Budget in use", "A", "budget", "analytics", 1 - 17./90},
 		{"Agent requests left", "A", "budget", "agent:prj_a", 88},
@@ -211,6 +216,11 @@ func later(s exporter.Snapshot) exporter.Snapshot {
 			s.Histograms[i].Buckets[bucket]++
 		}
 	}
+	queue := *s.Queue
+	queue.Reviews = slices.Clone(queue.Reviews)
+	queue.Reviews[0].Merged++
+	queue.Reviews[0].Closed++
+	s.Queue = &queue
 	return s
 }
 
@@ -229,11 +239,14 @@ func everything(now time.Time) exporter.Snapshot {
 			{Name: "export_runs_total", Labels: []string{"outcome", "success"}, Value: 9},
 			{Name: "agent_jobs_finished_total", Labels: []string{"project", "prj_a", "result", "pr"}, Value: 3},
 			{Name: "agent_jobs_finished_total", Labels: []string{"project", "prj_a", "result", "failed"}},
+			{Name: "agent_job_cost_total", Labels: []string{"project", "prj_a"}, Value: 5},
 		},
 		Histograms: []exporter.Histogram{
 			{Name: "export_duration_seconds", Buckets: map[int]uint64{exporter.Bucket(time.Minute): 9}, Sum: 540},
 			{Name: "api_request_duration_seconds", Labels: []string{"endpoint", "visitors"},
 				Buckets: map[int]uint64{exporter.Bucket(time.Second): 9}, Sum: 9},
+			{Name: "agent_pull_request_merge_seconds", Labels: []string{"project", "prj_a"},
+				Buckets: map[int]uint64{exporter.Bucket(time.Hour): 2}, Sum: 7200},
 		},
 		LastStart: now.Add(-20 * time.Minute), LastCompletion: now.Add(-19 * time.Minute), LastSuccess: now.Add(-19 * time.Minute),
 		Queue: queue(now),
@@ -291,6 +304,11 @@ func queue(now time.Time) *exporter.Queue {
 		},
 		Caps:   []exporter.Cap{{Name: "day", Limit: 10, Used: 3}, {Name: "active", Limit: 3, Used: 1}},
 		Paused: "unknown",
+		PullRequests: []exporter.PullRequests{{Project: "prj_a", State: "open", Count: 1}, {Project: "prj_a", State: "merged", Count: 2},
+			{Project: "prj_b", State: "open", Count: 2}},
+		Reviews: []exporter.Review{{Project: "prj_a", Merged: 2, Closed: 1, OldestOpen: now.Add(-50 * time.Hour)},
+			{Project: "prj_b", OldestOpen: now.Add(-30 * time.Hour)}},
+		Costs: true,
 	}
 }
 

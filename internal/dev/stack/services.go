@@ -22,10 +22,13 @@ var printed = regexp.MustCompile(`(?m)^export (DOCGAUGE_[A-Z_]+=\S+)$`)
 
 // startSandbox starts the service and makes the environment of docgauge. Every
 // sixtieth request adds a visitor of yesterday, so that numbers change after
-// they were read.
+// they were read. Of the pull requests the first and the third are merged at once,
+// and dated three weeks back, so that their readers can be compared already; the
+// second stays open. Pages do not move by themselves in the scenario steady.
 func (s *Stack) startSandbox(context.Context) error {
 	args := []string{s.options.Binary, "sandbox", "--listen=127.0.0.1:0", "--data=" + s.path("service"),
-		"--project=" + strings.Join(Projects, ","), "--scenario=growth", "--pages=500", "--drift-every=60", "--agent-duration=1s"}
+		"--project=" + strings.Join(Projects, ","), "--scenario=steady", "--pages=500", "--drift-every=60", "--agent-duration=1s",
+		"--seed=1", "--merge-share=0.6", "--merge-delay=0s", "--merged-days-ago=20", "--merge-effect=+30%"}
 	if s.repository != "" {
 		args = append(args, "--repo="+s.repository, "--agent-cmd=sh "+s.path("agent.sh"))
 	}
@@ -70,6 +73,7 @@ func (s *Stack) startSandbox(context.Context) error {
 		"DOCGAUGE_POLL_INTERVAL=1s",
 		"DOCGAUGE_PROMPTS_DIR="+s.path(promptFiles),
 		"DOCGAUGE_PROMPTS_ON_NEW_STATE=submit",
+		"DOCGAUGE_JOB_COST=0.5",
 	)
 	return nil
 }

@@ -19,8 +19,12 @@ import (
 //go:embed files
 var files embed.FS
 
-// promptFiles is the directory, in files and in the stack, of the prompts.
-const promptFiles = "prompts"
+// promptFiles is the directory, in files and in the stack, of the prompts, and
+// firstPrompt the one that runs before the export.
+const (
+	promptFiles = "prompts"
+	firstPrompt = promptFiles + "/00-authentication.md"
+)
 
 // writeSite writes all files but the prompts, whose directory it makes, and
 // makes the site a git repository. Without git, agent jobs only pretend to edit.
@@ -52,6 +56,16 @@ func (s *Stack) writeSite(ctx context.Context) error {
 	return nil
 }
 
+// firstJob runs a job to its end before the export, so that the past has the readers
+// whom its merged change brought. Its counters are part of what Prometheus first sees.
+func (s *Stack) firstJob(ctx context.Context) error {
+	if err := s.writeFiles(func(path string) bool { return path == firstPrompt }); err != nil {
+		return err
+	}
+	_, err := s.docgauge(ctx, nil, "jobs", "run", "--wait")
+	return err
+}
+
 // writePrompts gives serve its prompts once Prometheus, if there is one, has
 // scraped the counter of ended jobs of each project: rules compare counters
 // with their earlier values, and would miss jobs that end before the first scrape.
@@ -71,7 +85,9 @@ func (s *Stack) writePrompts(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.writeFiles(func(path string) bool { return strings.HasPrefix(path, promptFiles+"/") })
+	return s.writeFiles(func(path string) bool {
+		return strings.HasPrefix(path, promptFiles+"/") && path != firstPrompt
+	})
 }
 
 // writeFiles writes the wanted files; a path is relative to files. It makes all

@@ -106,6 +106,7 @@ func (s *Stack) start(ctx context.Context) (err error) {
 		{"a documentation site in git", s.writeSite},
 		{"sandbox", s.startSandbox},
 		{"clickhouse", s.startClickHouse},
+		{"an agent job of the past, whose pull request was merged", s.firstJob},
 		{"export of the past days", s.export},
 		{"alertmanager", s.startAlertmanager},
 		{"prometheus, with the history", s.startPrometheus},
@@ -146,10 +147,11 @@ var done = []string{
 	`docgauge_agent_jobs_finished_total{project="prj_api",result="pr"}`,
 	`docgauge_agent_jobs_finished_total{project="prj_docs",result="no_pr"}`,
 	`docgauge_agent_jobs_finished_total{project="prj_docs",result="failed"}`,
+	`docgauge_agent_pull_requests_merged_total{project="prj_docs"}`,
 }
 
 // Await returns when serve has exported, and agent jobs have ended with a pull
-// request, without one, and as failed. If serve or ctx ends first, it returns an
+// request, without one, and as failed, and a pull request was merged. If serve or ctx ends first, it returns an
 // error that names what is lacking.
 func (s *Stack) Await(ctx context.Context) error {
 	return s.await(ctx, func(ctx context.Context) string {

@@ -7,6 +7,8 @@ case $prompt in
 		sed 's/log in/sign in/g' "$page" >page.new
 		mv page.new "$page"
 	done ;;
+*authentication*)
+	printf '\nSend it in the header `Authorization: Bearer $KEY`.\n' >>authentication.md ;;
 *example*)
 	printf '\n## Example\n\n```sh\ncurl -H "Authorization: Bearer $KEY" https://api.example.com/v1/pages\n```\n' >>reference.md ;;
 *)
