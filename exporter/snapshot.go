@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/outcome"
+	"github.com/docgauge/docgauge/internal/effect"
 )
 
 // Snapshot holds the value of every metric, and everything that the status page
@@ -56,7 +56,7 @@ type Snapshot struct {
 	Queue *Queue
 	// Outcomes are those of the merged pull requests, newest first, as they were after the
 	// last export run; after them come those whose state is not known.
-	Outcomes []outcome.Outcome
+	Outcomes []effect.Outcome
 }
 
 // ProjectName is what people are shown for a project: its id if it has no other name.

@@ -2,10 +2,10 @@ package page
 
 import (
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/merges"
-	"github.com/docgauge/docgauge/internal/outcome"
 )
 
 // maxEffects is how many effects of merges are shown.
@@ -28,7 +28,7 @@ func effectsOf(s *exporter.Snapshot) *effects {
 	for _, o := range s.Outcomes {
 		known := 0
 		for _, e := range o.Effects {
-			if e.Verdict == outcome.Lacking {
+			if e.Verdict == effect.Lacking {
 				continue
 			}
 			known++

@@ -13,6 +13,7 @@ var allowed = map[string][]string{
 	"internal/analytics":    {},
 	"internal/clock":        {},
 	"internal/durable":      {},
+	"internal/effect":       {"internal/analytics"},
 	"internal/format":       {},
 	"internal/jobs/journal": {},
 	"internal/secretfile":   {},
@@ -70,17 +71,17 @@ var allowed = map[string][]string{
 	"internal/sandbox/worktree": {"internal/sandbox/agent"},
 
 	// What people and Prometheus see.
-	"exporter": {"internal/analytics", "internal/durable", "internal/outcome"},
+	"exporter": {"internal/analytics", "internal/durable", "internal/effect"},
 
 	"exporter/api": {"exporter", "internal/analytics"},
 
 	"exporter/history": {"exporter", "internal/analytics"},
 
-	"exporter/page": {"exporter", "internal/analytics", "internal/format", "internal/htmlview", "internal/merges", "internal/outcome"},
+	"exporter/page": {"exporter", "internal/analytics", "internal/effect", "internal/format", "internal/htmlview", "internal/merges"},
 
 	"exporter/server": {"internal/secretfile"},
 
-	"internal/htmlview": {"exporter", "internal/analytics", "internal/format", "internal/outcome"},
+	"internal/htmlview": {"exporter", "internal/analytics", "internal/effect", "internal/format"},
 
 	// Use cases.
 	"internal/coverage": {
@@ -103,7 +104,7 @@ var allowed = map[string][]string{
 
 	"internal/load": {"internal/analytics", "sinks"},
 
-	"internal/outcome": {"internal/analytics", "internal/query", "sinks"},
+	"internal/outcome": {"internal/analytics", "internal/effect", "internal/query", "sinks"},
 
 	"internal/merges": {"internal/analytics", "internal/format", "internal/jobs/journal", "internal/outcome", "sinks"},
 

@@ -5,8 +5,8 @@ import (
 	"math"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/outcome"
 )
 
 // Effect is what became of the readers of one page, in words; what is not known is a dash.
@@ -18,7 +18,7 @@ type Effect struct {
 }
 
 // EffectOf describes an effect.
-func EffectOf(e outcome.Effect) Effect {
+func EffectOf(e effect.Effect) Effect {
 	v := Effect{
 		Path: format.Cut(e.Path, MaxName), Title: format.Cut(e.Path, MaxMessage), Readers: string(e.Audience),
 		Before: "–", After: "–", Expected: "–", Change: "–", Interval: "–", Verdict: string(e.Verdict), Reason: e.Reason,
@@ -30,11 +30,11 @@ func EffectOf(e outcome.Effect) Effect {
 		v.Before = visitors(e.Before)
 	}
 	switch e.Verdict {
-	case outcome.Lacking:
+	case effect.Lacking:
 		return v
-	case outcome.More:
+	case effect.More:
 		v.Tone = "up"
-	case outcome.Fewer:
+	case effect.Fewer:
 		v.Tone = "down"
 	}
 	v.After, v.Expected = visitors(e.Actual), visitors(e.Expected)
@@ -71,7 +71,7 @@ type EffectRow struct {
 }
 
 // EffectRowOf describes an effect of a merge.
-func EffectRowOf(o outcome.Outcome, e outcome.Effect) EffectRow {
+func EffectRowOf(o effect.Outcome, e effect.Effect) EffectRow {
 	r := EffectRow{Effect: EffectOf(e), Merged: Days(analytics.Day, analytics.Window{From: o.Date(), To: o.Date() + 1}), Link: analytics.SafeLink(o.Link)}
 	if r.Link != "" {
 		r.LinkText = linkText(r.Link)
@@ -92,7 +92,7 @@ type EffectChart struct {
 const effectTicks = 5
 
 // EffectChartOf draws the days of an effect; nil: there are none.
-func EffectChartOf(merged analytics.Date, e outcome.Effect) *EffectChart {
+func EffectChartOf(merged analytics.Date, e effect.Effect) *EffectChart {
 	if len(e.Days) < 2 {
 		return nil
 	}

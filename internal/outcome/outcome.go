@@ -15,9 +15,8 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
-	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -31,96 +30,26 @@ const (
 	LeastBefore, LeastAfter, LeastVisitors = 14, 7, 20
 )
 
-// Merge is a merged pull request.
-type Merge struct {
-	// Project and Link name it: the project of the archive, and the pull request.
-	Project string `json:"project"`
-	Link    string `json:"link"`
-	// At is when it was merged. Its UTC date counts.
-	At time.Time `json:"merged_at,omitzero"`
-	// Title is what people call the job. Problem says why there are no effects where there
-	// are no pages: then it may not even be known whether it was merged, and At is zero.
-	Title   string `json:"title,omitempty"`
-	Problem string `json:"problem,omitempty"`
-	// Pages are the paths of the pages that it touched, as [Mapping.Paths] returns them.
-	Pages []string `json:"pages"`
-}
-
-// Date is the UTC date of the merge.
-func (m Merge) Date() analytics.Date { return analytics.DateOf(m.At) }
-
-// Outcome is what became of the readers of the pages that a merge touched.
-type Outcome struct {
-	Merge
-	// Effects has an effect for each page and audience: pages in the order of the merge,
-	// of each page human before AI.
-	Effects []Effect `json:"effects"`
-	// Final: every day window that counts is there, so that the numbers stay as they are.
-	Final bool `json:"final"`
-}
-
-// Method is how the expected level was found.
-type Method string
-
-// The methods.
-const (
-	// Control is a synthetic control: a weighted mean of untouched pages.
-	Control Method = "synthetic control"
-	// Level is the change of the level of the page itself, for projects with too few
-	// untouched pages.
-	Level Method = "level change"
+// The words, which those use that show outcomes.
+type (
+	Merge   = effect.Merge
+	Outcome = effect.Outcome
+	Method  = effect.Method
+	Verdict = effect.Verdict
+	Effect  = effect.Effect
+	Day     = effect.Day
 )
 
-// Verdict is the effect in one word.
-type Verdict string
-
-// The verdicts.
+// The methods and verdicts.
 const (
-	More    Verdict = "more readers"
-	Fewer   Verdict = "fewer readers"
-	Unclear Verdict = "no clear change"
-	Lacking Verdict = "not enough data"
+	Control = effect.Control
+	Level   = effect.Level
+
+	More    = effect.More
+	Fewer   = effect.Fewer
+	Unclear = effect.Unclear
+	Lacking = effect.Lacking
 )
-
-// Effect is the change of the daily visitors of one page after a merge. Where the verdict is
-// [Lacking], only Path, Audience, the days, Reason and perhaps Before are set.
-type Effect struct {
-	Path     string             `json:"path"`
-	Audience analytics.Audience `json:"audience"`
-	Verdict  Verdict            `json:"verdict"`
-	// Reason says why there is not enough data, or what limits the verdict; else it is empty.
-	Reason string `json:"reason,omitempty"`
-	Method Method `json:"method,omitempty"`
-	// DaysBefore and DaysAfter count the day windows used.
-	DaysBefore int `json:"days_before"`
-	DaysAfter  int `json:"days_after"`
-	// Before, Actual and Expected are means of daily visitors: before the merge, after it,
-	// and after it had nothing been merged.
-	Before   float64 `json:"before"`
-	Actual   float64 `json:"actual"`
-	Expected float64 `json:"expected"`
-	// Change is Actual relative to Expected: 0.3 is 30 % more. Low to High is its 90 %
-	// interval.
-	Change float64 `json:"change"`
-	Low    float64 `json:"low"`
-	High   float64 `json:"high"`
-	// P is the share of comparable placebo merges with a change at least as strong.
-	P float64 `json:"p"`
-	// Placebos is how many untouched pages were treated as if they had been changed.
-	Placebos int `json:"placebos"`
-	// Days are the days of a chart, oldest first; those without a usable window are left out.
-	Days []Day `json:"days,omitempty"`
-}
-
-// Day is one day of a page. Low to High is the 90 % band of the expected level, after the
-// merge; before it, both are Expected.
-type Day struct {
-	Date     analytics.Date `json:"date"`
-	Actual   float64        `json:"actual"`
-	Expected float64        `json:"expected"`
-	Low      float64        `json:"low"`
-	High     float64        `json:"high"`
-}
 
 // Of returns the outcomes of merges, in their order. All merges of a project must be among
 // them: a page that another one touched is no comparison. A window that cannot be read counts
