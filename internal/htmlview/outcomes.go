@@ -68,6 +68,7 @@ type EffectTable struct {
 type EffectRow struct {
 	Effect
 	Merged, Link, LinkText string
+	Project                string // empty: there is only one
 }
 
 // EffectRowOf describes an effect of a merge.
