@@ -53,7 +53,7 @@ func signedPercent(ratio float64) string {
 	case n < 0:
 		return "−" + format.Commas(-n) + "%"
 	}
-	return fmt.Sprint("0%")
+	return "0%"
 }
 
 // EffectTable is the effects of merges. The template "effects" shows it.
