@@ -41,7 +41,7 @@ func demo() *exporter.Snapshot {
 			webtest.Project("prj_docs_main", analytics.NewDate(2026, 5, 1), 1800), webtest.Project("developer-hub", analytics.NewDate(2026, 9, 6), 96),
 		},
 		Runs:  demoRuns(),
-		Queue: demoQueue(),
+		Queue: demoQueue(), Outcomes: webtest.Outcomes("prj_docs_main"),
 	}
 	s.Projects[0].Name = "Product docs"
 	for i, a := range []analytics.Aside{

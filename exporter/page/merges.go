@@ -33,7 +33,11 @@ func effectsOf(s *exporter.Snapshot) *effects {
 			}
 			known++
 			if len(v.Table.Rows) < maxEffects {
-				v.Table.Rows = append(v.Table.Rows, htmlview.EffectRowOf(o, e))
+				row := htmlview.EffectRowOf(o, e)
+				if len(s.Projects) > 1 {
+					row.Project = s.ProjectName(o.Project)
+				}
+				v.Table.Rows = append(v.Table.Rows, row)
 			} else {
 				more++
 			}

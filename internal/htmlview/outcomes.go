@@ -53,7 +53,7 @@ func signedPercent(ratio float64) string {
 	case n < 0:
 		return "−" + format.Commas(-n) + "%"
 	}
-	return fmt.Sprint("0%")
+	return "0%"
 }
 
 // EffectTable is the effects of merges. The template "effects" shows it.
@@ -68,6 +68,7 @@ type EffectTable struct {
 type EffectRow struct {
 	Effect
 	Merged, Link, LinkText string
+	Project                string // empty: there is only one
 }
 
 // EffectRowOf describes an effect of a merge.

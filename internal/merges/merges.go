@@ -53,21 +53,12 @@ func List(ctx context.Context, from Store, s Selection) ([]outcome.Merge, error)
 		known[p.Link] = p
 	}
 	merges := []outcome.Merge{}
-	seen := map[string]int{}
-	for _, j := range jobs {
-		i, again := seen[j.PRLink]
-		if j.PRLink == "" || again && len(j.Pages) == 0 {
-			continue
-		}
+	for _, j := range oneByLink(jobs) {
 		p, ok := known[j.PRLink]
 		if !ok {
 			p = journal.PullRequest{Link: j.PRLink, State: journal.PullUnknown, Problem: "it was not read yet"}
 		}
-		switch {
-		case again:
-			merges[i].Pages, merges[i].Problem = pagesOf(p, slices.Concat(merges[i].Pages, j.Pages)), ""
-		case wanted(p, cmp.Or(p.Project, j.Project), s):
-			seen[j.PRLink] = len(merges)
+		if wanted(p, cmp.Or(p.Project, j.Project), s) {
 			merges = append(merges, mergeOf(p, j))
 		}
 	}
@@ -75,6 +66,23 @@ func List(ctx context.Context, from Store, s Selection) ([]outcome.Merge, error)
 		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Link, b.Link))
 	})
 	return merges, nil
+}
+
+// oneByLink returns the jobs that have a pull request: of those that share one the first,
+// with the pages that all of them name.
+func oneByLink(jobs []journal.Job) (out []journal.Job) {
+	seen := map[string]int{"": -1}
+	for _, j := range jobs {
+		i, again := seen[j.PRLink]
+		switch {
+		case !again:
+			seen[j.PRLink] = len(out)
+			out = append(out, j)
+		case i >= 0:
+			out[i].Pages = slices.Concat(out[i].Pages, j.Pages)
+		}
+	}
+	return out
 }
 
 func wanted(p journal.PullRequest, project string, s Selection) bool {

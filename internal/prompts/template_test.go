@@ -50,6 +50,13 @@ var (
 
 func numbers() *fixed {
 	return &fixed{
+		outcomes: []outcome.Outcome{{
+			Merge: outcome.Merge{At: (sampleEnd - 20).Time()},
+			Effects: []outcome.Effect{
+				{Path: "/install", Audience: analytics.Human, Verdict: outcome.Lacking, Before: 3},
+				{Path: "/install", Audience: analytics.AI, Verdict: outcome.Unclear, Before: 101, Actual: 131, Expected: 103, Change: .27, Low: -.02, High: .36},
+			},
+		}},
 		site: Site{week, before, analytics.Totals{Human: 900, AI: 250, Total: 1100}, analytics.Totals{Human: 1000, AI: 200, Total: 1150}},
 		pages: Pages{
 			Window: week, FormerWindow: before,
@@ -85,6 +92,8 @@ func TestRender(t *testing.T) {
 		{`[[ range $i, $p := rising_pages "week" 10 "ai" ]][[ $i ]] [[ $p.path ]] [[ $.id ]] [[ .ai_change ]], [[ end ]]`, `0 "/api" the-id 60, 1 "/install" the-id 10,`},
 		{`[[ range falling_pages "week" 10 "ai" ]][[ .path ]][[ else ]]none[[ end ]]`, `none`},
 		{`[[ if gt (site_visitors "week").ai_change 0 ]]more AI[[ else ]]less AI[[ end ]]`, "more AI"},
+		{`[[ outcomes 9 ]]`, "- \"/install\", merged 2025-12-16: 131 AI visitors a day since, 103 expected without it: +27% (90% interval -2% to +36%), no clear change"},
+		{`[[ range outcomes 1 ]][[ .path ]] [[ .change ]] [[ .merged ]][[ end ]]`, "\"/install\" 27 2025-12-16"},
 		{`[[ if have "week" ]]yes[[ end ]] [[ len (top_pages "week" 2) ]]`, "yes 2"},
 		{"[[- /* a comment */ -]]\n  x  \n", "x"},
 	} {

@@ -66,6 +66,7 @@ func (m *memory) SetPullRequests(_ context.Context, all ...journal.PullRequest) 
 type hub struct {
 	pulls  map[string]*pull // by path
 	asked  map[string]int   // by path
+	files  map[string]string
 	count  int
 	same   int // of count, how many answered 304
 	ahead  time.Duration
@@ -125,6 +126,14 @@ func (h *hub) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // body is what is at a path: of the pull request itself, or of what belongs to it.
 func (h *hub) body(path string) []byte {
+	if _, name, is := strings.Cut(path, "/contents/"); is {
+		text, ok := h.files[name]
+		if !ok {
+			return nil
+		}
+		body, _ := json.Marshal(map[string]any{"encoding": "base64", "content": []byte(text)})
+		return body
+	}
 	if strings.Contains(path, "/commits/") {
 		return []byte(`{"check_runs":[]}`)
 	}
@@ -153,10 +162,18 @@ func (h *hub) body(path string) []byte {
 			list = append(list, entry{"state": "APPROVED", "submitted_at": p.reviewed, "user": entry{"login": "ann"}})
 		}
 	case "files":
-		list = append(list, entry{"filename": "a.mdx"})
+		list = append(list, entry{"filename": h.changed()})
 	}
 	body, _ := json.Marshal(list)
 	return body
+}
+
+// changed is the file that every pull request changes.
+func (h *hub) changed() string {
+	for name := range h.files {
+		return strings.TrimSuffix(name, "docs.json") + "a.mdx"
+	}
+	return "a.mdx"
 }
 
 // bench is a follower over a store and a hub, whose host's clock is ahead of ours.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,6 +115,39 @@ func TestMergedLongAgo(t *testing.T) {
 		b.pass()
 		if got := b.want(link(1), journal.PullMerged, ""); !got.Final || len(got.Changed) != 1 || !b.next.IsZero() {
 			t.Errorf("%+v, next %v", got, b.next)
+		}
+	})
+}
+
+// TestPages: the navigation is asked for once, when the pull request is merged; while the host
+// does not answer that, it is asked again.
+func TestPages(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, link(1))
+		b.hub.files = map[string]string{"site/docs/docs.json": `{"navigation": {"pages": ["a"]}}`}
+		p := b.open(1)
+		b.pass()
+		merged := b.host()
+		p.State, p.Merged = "closed", &merged
+		down := true
+		b.hub.refuse = func(req *http.Request) (int, map[string]string) {
+			if down && strings.Contains(req.URL.Path, "/contents/") {
+				return http.StatusBadGateway, nil
+			}
+			return 0, nil
+		}
+		b.run(3 * time.Minute)
+		if got := b.memory.rows[link(1)]; got.Mapped || got.State != journal.PullMerged {
+			t.Errorf("%+v", got)
+		}
+		down = false
+		b.run(7 * day)
+		got := b.want(link(1), journal.PullMerged, "")
+		if !got.Final || !got.Mapped || !slices.Equal(got.Pages, []string{"/a"}) {
+			t.Errorf("%+v", got)
+		}
+		if n := b.hub.asked["/repos/acme/docs/contents/site/docs/docs.json"]; n != 1 {
+			t.Errorf("docs.json was asked for %d times", n)
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 func demo() report.Report {
 	return report.Report{
 		Made: webtest.Now, Version: "v0.6.0",
-		Projects: []report.Project{demoProject("docs-main", 1800)},
+		Projects: []report.Project{demoProject("docs-main", 1800)}, Outcomes: webtest.Outcomes("docs-main"),
 		State: &report.State{
 			LastRun:     &exporter.Run{Started: webtest.Now.Add(-14 * time.Minute), Outcome: "success"},
 			LastSuccess: webtest.Now.Add(-13 * time.Minute), Queue: &exporter.Queue{Jobs: webtest.Jobs("docs-main")},
