@@ -274,8 +274,10 @@ func TestComposeRun(t *testing.T) {
 		for i := range args {
 			args[i] = strings.Replace(args[i], "0.0.0.0:8787", "127.0.0.1:0", 1)
 		}
+		printed := sandbox(t, args...)
 		run := runner(t, append(p.Services["docgauge-sandbox"].host(t, secrets, "compose/sandbox-prompts"),
-			"DOCGAUGE_BASE_URL="+sandbox(t, args...)["DOCGAUGE_BASE_URL"], "DOCGAUGE_POLL_INTERVAL=1s",
+			"DOCGAUGE_BASE_URL="+printed["DOCGAUGE_BASE_URL"], "DOCGAUGE_GITHUB_URL="+printed["DOCGAUGE_GITHUB_URL"],
+			"DOCGAUGE_POLL_INTERVAL=1s",
 			"DOCGAUGE_SINCE="+time.Now().UTC().AddDate(0, 0, -3).Format(time.DateOnly)))
 		run("check")
 		run("export")

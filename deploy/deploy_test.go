@@ -137,7 +137,7 @@ func sandbox(t *testing.T, args ...string) map[string]string {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	settings := map[string]string{}
-	for lines := bufio.NewScanner(out); len(settings) < 3 && lines.Scan(); {
+	for lines := bufio.NewScanner(out); len(settings) < 5 && lines.Scan(); {
 		name, value, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "export "), "=")
 		settings[name] = value
 	}

@@ -62,8 +62,19 @@ func (s *Stack) firstJob(ctx context.Context) error {
 	if err := s.writeFiles(func(path string) bool { return path == firstPrompt }); err != nil {
 		return err
 	}
-	_, err := s.docgauge(ctx, nil, "jobs", "run", "--wait")
-	return err
+	if _, err := s.docgauge(ctx, nil, "jobs", "run", "--wait"); err != nil {
+		return err
+	}
+	// The sandbox shows readers as they were at the beginning of the minute. What is
+	// exported before the next one would not have the effect, and never be read again.
+	minute := time.Now().Truncate(time.Minute).Add(time.Minute)
+	s.options.Say("waiting until " + minute.UTC().Format("15:04 UTC") + " for its readers")
+	select {
+	case <-time.After(time.Until(minute)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // writePrompts gives serve its prompts once Prometheus, if there is one, has

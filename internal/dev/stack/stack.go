@@ -15,6 +15,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -239,6 +240,9 @@ func (s *Stack) Places(ctx context.Context) ([]Place, error) {
 		Jobs []struct {
 			Prompt string `json:"prompt"`
 			PRLink string `json:"pr_link"`
+			Pull   struct {
+				State string `json:"state"`
+			} `json:"pull_request"`
 		} `json:"jobs"`
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
@@ -246,7 +250,7 @@ func (s *Stack) Places(ctx context.Context) ([]Place, error) {
 	}
 	for _, job := range list.Jobs {
 		if job.PRLink != "" {
-			places = append(places, Place{"pull request", job.PRLink + " (" + job.Prompt + ")"})
+			places = append(places, Place{"pull request", job.PRLink + " (" + job.Prompt + ", " + cmp.Or(job.Pull.State, "not read yet") + ")"})
 		}
 	}
 	if _, err := s.docgauge(ctx, nil, "report", "--output="+s.path("report.html")); err != nil {

@@ -60,6 +60,7 @@ func (s *said) has(text string) error {
 func TestStack(t *testing.T) {
 	s := up(t)
 	t.Run("places", func(t *testing.T) { testPlaces(t, s) })
+	t.Run("merges", func(t *testing.T) { testMerges(t, s) })
 	t.Run("rules", func(t *testing.T) { testRules(t, s) })
 	t.Run("dashboards", func(t *testing.T) { testDashboards(t, s) })
 	t.Run("alert", func(t *testing.T) { testAlert(t, s) })
@@ -127,7 +128,7 @@ func testPlaces(t *testing.T, s *Stack) {
 	}
 	var pulls []string
 	for _, place := range places {
-		_, prompt, _ := strings.Cut(place.Where, " ")
+		prompt, _ := pullOf(place)
 		if place.Name == "pull request" && prompt != onMondays {
 			pulls = append(pulls, prompt)
 		}
@@ -142,13 +143,56 @@ func testPlaces(t *testing.T, s *Stack) {
 		t.Errorf("the report does not show %s: %v", Projects[1], err)
 	}
 	slices.Sort(pulls)
-	if diff := cmp.Diff([]string{"(00-authentication.md)", "(10-wording.md)", "(20-example.md)"}, pulls); diff != "" {
+	if diff := cmp.Diff([]string{"00-authentication.md", "10-wording.md", "20-example.md"}, pulls); diff != "" {
 		t.Errorf("prompts with a pull request (-want +got):\n%s", diff)
 	}
 }
 
+// pullOf returns the prompt and the state of a pull request.
+func pullOf(place Place) (prompt, state string) {
+	_, of, _ := strings.Cut(place.Where, " (")
+	prompt, state, _ = strings.Cut(strings.TrimSuffix(of, ")"), ", ")
+	return prompt, state
+}
+
+// testMerges: of the pull requests two are merged and one is open, metrics say so, and
+// the page that the first one changed has more readers than before.
+func testMerges(t *testing.T, s *Stack) {
+	err := soon(t, func() error {
+		places, err := s.Places(t.Context())
+		states := map[string]int{}
+		for _, place := range places {
+			if prompt, state := pullOf(place); place.Name == "pull request" && prompt != onMondays {
+				states[state]++
+			}
+		}
+		if diff := cmp.Diff(map[string]int{"merged": 2, "open": 1}, states); err == nil && diff != "" {
+			err = errors.New(diff)
+		}
+		return err
+	})
+	if err != nil {
+		t.Errorf("states of the pull requests: %v", err)
+	}
+	for _, expr := range []string{
+		"max(project:docgauge_agent_pull_requests_merged:ratio30d) == 1",
+		"max(project:docgauge_agent_job_cost_per_merge:ratio30d) > 0",
+		`sum(docgauge_agent_pull_requests{state="merged"}) == 2`,
+	} {
+		if err := soon(t, func() error { return hasData(t.Context(), s, expr, 0) }); err != nil {
+			t.Errorf("%s: %v", expr, err)
+		}
+	}
+	out, err := s.ClickHouse.Exec(t.Context(), `SELECT avgIf(total, window_start > today() - 19) / avgIf(total, window_start < today() - 21)
+		FROM docgauge_visitors WHERE project = 'prj_docs' AND granularity = 'day' AND path = '/authentication'`)
+	change, bad := strconv.ParseFloat(strings.TrimSpace(out), 64)
+	if err = errors.Join(err, bad); err != nil || change < 1.15 || change > 1.5 {
+		t.Errorf("readers after the merge by those before it: %v (%v), want about 1.3", change, err)
+	}
+}
+
 // onMondays is the prompt that runs at six on Mondays, which may be now.
-const onMondays = "(weekly-losers)"
+const onMondays = "weekly-losers"
 
 // testAlert: alerts of Prometheus reach Say.
 func testAlert(t *testing.T, s *Stack) {
