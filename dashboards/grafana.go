@@ -1,10 +1,6 @@
 package dashboards
 
-import (
-	"bytes"
-	"encoding/json"
-	"slices"
-)
+import "slices"
 
 // This file writes Grafana's classic dashboards (schema version 39, Grafana 10.4
 // and newer). It knows the few kinds of panels that we use, and of each only the
@@ -62,14 +58,7 @@ type link struct {
 }
 
 // file returns the dashboard as JSON, indented by two spaces.
-func (d dashboard) file() ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	err := e.Encode(d)
-	return b.Bytes(), err
-}
+func (d dashboard) file() ([]byte, error) { return encode(d) }
 
 // source names a datasource. It is always a variable, because nobody knows the
 // uid of a datasource in somebody else's Grafana.

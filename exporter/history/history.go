@@ -1,6 +1,7 @@
-// Package history writes what the gauges of visitors would have shown in the
-// past, from the archive, as OpenMetrics text for
-// `promtool tsdb create-blocks-from openmetrics`. It hides that format.
+// Package history tells what the gauges of visitors would have shown in the past,
+// from the archive: as OpenMetrics text for
+// `promtool tsdb create-blocks-from openmetrics`, a format that it hides, or as
+// samples in order of time.
 //
 // # What is shown when
 //
@@ -101,17 +102,23 @@ const openWindows = 8
 // Write writes the history of the archive to out. The error joins those of all
 // windows that cannot be read.
 func Write(ctx context.Context, out io.Writer, from Archive, o Options) (Summary, error) {
-	if o.Step < time.Second || o.Step%time.Second != 0 {
-		return Summary{}, fmt.Errorf("step %s: want whole seconds, at least one", o.Step)
-	}
-	timelines, err := readTimelines(ctx, from, o)
+	timelines, err := read(ctx, from, o)
 	if err != nil {
 		return Summary{}, err
 	}
-	if err := readPages(ctx, from, timelines, o.Pages); err != nil {
-		return Summary{}, err
-	}
 	return writeText(ctx, out, timelines, o)
+}
+
+// read reads what is shown. All damage in the archive is found here.
+func read(ctx context.Context, from Archive, o Options) ([]timeline, error) {
+	if o.Step < time.Second || o.Step%time.Second != 0 {
+		return nil, fmt.Errorf("step %s: want whole seconds, at least one", o.Step)
+	}
+	timelines, err := readTimelines(ctx, from, o)
+	if err != nil {
+		return nil, err
+	}
+	return timelines, readPages(ctx, from, timelines, o.Pages)
 }
 
 func readTimelines(ctx context.Context, from Archive, o Options) ([]timeline, error) {

@@ -3,7 +3,10 @@ package history_test
 import (
 	"bytes"
 	"iter"
+	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +46,42 @@ func TestAnyArchive(t *testing.T) {
 			t.Fatalf("summary %+v for %d series and %d samples", summary, len(got), samples)
 		}
 		compareWithModel(t, s, o, got)
+		compareWithSamples(t, s, o, got, summary)
 	})
+}
+
+// compareWithSamples: the samples that are told are those of the text, each series in
+// order of time, and all of them in order but for an hour.
+func compareWithSamples(t *rapid.T, s *shelf, o history.Options, want map[string]*written, wrote history.Summary) {
+	got := map[string]*written{}
+	newest := int64(math.MinInt64)
+	summary, err := history.Samples(t.Context(), s, o, func(one history.Sample) error {
+		labels := map[string]string{}
+		for pair := range slices.Chunk(one.Labels, 2) {
+			labels[pair[0]] = pair[1]
+		}
+		if names := slices.Sorted(maps.Keys(labels)); one.Labels[0] != names[0] || 2*len(names) != len(one.Labels) || one.Help == "" {
+			t.Fatalf("%+v: not sorted, twice, or without help", one)
+		}
+		of := got[key(labels)]
+		if of == nil {
+			of = &written{name: key(labels), labels: labels, samples: map[int64]float64{}}
+			got[key(labels)] = of
+		}
+		of.add(t, strconv.FormatInt(one.Value, 10), strconv.FormatInt(one.At, 10))
+		if newest = max(newest, one.At); one.At <= newest-3600 {
+			t.Fatalf("%+v: an hour after %d", one, newest)
+		}
+		return nil
+	})
+	if err != nil || summary != wrote || len(got) != len(want) {
+		t.Fatalf("%+v and %d series, want %+v and %d: %v", summary, len(got), wrote, len(want), err)
+	}
+	for name, w := range want {
+		if got[name] == nil || !maps.Equal(w.samples, got[name].samples) {
+			t.Fatalf("%s: %v, want %v", name, got[name], w.samples)
+		}
+	}
 }
 
 // drawShelf makes calendars with holes. Rows depend on the window, so that the

@@ -79,6 +79,8 @@ var allowed = map[string][]string{
 
 	"exporter/page": {"exporter", "internal/analytics", "internal/effect", "internal/format", "internal/htmlview", "internal/merges"},
 
+	"exporter/remotewrite": {"internal/secretfile"},
+
 	"exporter/server": {"internal/secretfile"},
 
 	"internal/htmlview": {"exporter", "internal/analytics", "internal/effect", "internal/format"},
@@ -142,7 +144,7 @@ var allowed = map[string][]string{
 	},
 
 	"internal/cli": {
-		"exporter", "exporter/history", "internal/analytics", "internal/app", "internal/cli/render", "internal/clock", "internal/config", "internal/coverage",
+		"exporter", "exporter/history", "exporter/remotewrite", "internal/analytics", "internal/app", "internal/cli/render", "internal/clock", "internal/config", "internal/coverage",
 		"internal/daemon", "internal/docsapi", "internal/durable", "internal/events", "internal/export", "internal/format", "internal/htmlview", "internal/jobs",
 		"internal/jobs/journal", "internal/merges", "internal/notify", "internal/load", "internal/outcome", "internal/prompts", "internal/query", "internal/report", "internal/sandbox",
 		"internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/githubapi", "internal/sandbox/worktree", "internal/secretfile", "internal/snapshot",
@@ -176,9 +178,10 @@ var allowed = map[string][]string{
 }
 
 // owner names, by the beginning of its import paths, the one package that may
-// import a third-party library. Two packages share one, for two formats that have nothing
+// import a third-party library. Two packages share one where its halves have nothing
 // in common: arrow-go writes the window files of archive and the checkpoints of deltalog,
-// whose columns are nested.
+// whose columns are nested. Prometheus' libraries have one half that shows metrics and one
+// that sends them, modules of their own.
 var owner = map[string][]string{
 	"github.com/ClickHouse/clickhouse-go":    {"sinks/clickhouse"},
 	"github.com/CycloneDX":                   {"internal/dev/release"},
@@ -192,15 +195,16 @@ var owner = map[string][]string{
 	"github.com/kelseyhightower/envconfig":   {"internal/config"},
 	"github.com/klauspost/compress":          {"internal/deltalog"},
 	"github.com/mattn/go-runewidth":          {"internal/cli/render"},
-	"github.com/prometheus/client_golang":    {"exporter"},
+	"github.com/prometheus/client_golang":    {"exporter", "exporter/remotewrite"},
 	"github.com/prometheus/client_model":     {"exporter"},
-	"github.com/prometheus/common":           {"exporter"},
+	"github.com/prometheus/common":           {"exporter", "exporter/remotewrite"},
 	"github.com/prometheus/exporter-toolkit": {"exporter/server"},
 	"github.com/robfig/cron":                 {"schedule"},
 	"github.com/schollz/progressbar":         {"internal/cli/render"},
 	"github.com/spf13/cobra":                 {"internal/cli"},
 	"github.com/spf13/pflag":                 {"internal/cli"},
 	"go.yaml.in/yaml":                        {"internal/prompts"},
+	"google.golang.org/protobuf":             {"exporter/remotewrite"},
 	"modernc.org/sqlite":                     {"internal/state"},
 	"pgregory.net/rapid":                     {"sinks/sinktest"},
 }

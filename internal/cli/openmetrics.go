@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/exporter/history"
+	"github.com/docgauge/docgauge/exporter/remotewrite"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
@@ -30,13 +31,15 @@ type openmetricsOptions struct {
 	labels                              []string
 	step                                time.Duration
 	pages                               int
+	remote                              remotewrite.Config
+	json                                bool
 }
 
 func (a *Program) openmetricsCommand() *cobra.Command {
 	var t openmetricsOptions
 	cmd := &cobra.Command{
 		Use:   "openmetrics",
-		Short: "write history as OpenMetrics text, for Prometheus",
+		Short: "write history for Prometheus, as text or by remote write",
 		Long: `openmetrics writes what the gauges of visitors would have shown in the past, as
 OpenMetrics text for promtool, to standard output. It is made from the Parquet
 archive, DOCGAUGE_PARQUET_URL or --archive: no request is sent to the service, and
@@ -46,12 +49,20 @@ with the numbers of its newest reading.
 A sample is repeated every --step, so that queries find it. If anything goes wrong
 the text does not end in # EOF, and promtool refuses it.
 
+With --remote-write the same samples go to a receiver of Prometheus' remote write
+protocol instead, in order of time: Prometheus, Mimir, Thanos, VictoriaMetrics.
+Doing it again does no harm. Credentials and TLS settings are in a file with the
+fields of remote_write in prometheus.yml. Samples that the receiver refuses
+because they are too old are counted, and the exit code is 1: Prometheus takes
+them with storage.tsdb.out_of_order_time_window.
+
 ` + exitCodes,
 		Example: `  docgauge openmetrics --from 2026-10-01 --to 2026-11-01 >history.om
   promtool tsdb create-blocks-from openmetrics --max-block-duration=744h \
     history.om DATA
   docgauge openmetrics --pages 50 --label job=docgauge \
-    --label instance=docs:9817 >history.om`,
+    --label instance=docs:9817 >history.om
+  docgauge openmetrics --remote-write http://127.0.0.1:9090/api/v1/write`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.openmetrics(cmd.Context(), t) },
 	}
@@ -64,6 +75,10 @@ the text does not end in # EOF, and promtool refuses it.
 	f.StringVar(&t.project, "project", "", "comma-separated projects (default: all that the archive has)")
 	f.StringVar(&t.archive, "archive", "", "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
 	f.StringArrayVar(&t.labels, "label", nil, "name=value, a label for every series; may be given more than once")
+	f.StringVar(&t.remote.URL, "remote-write", "", "URL of a receiver that gets the samples: http://HOST:9090/api/v1/write")
+	f.StringVar(&t.remote.File, "remote-write.config.file", "", "YAML file with basic_auth, authorization or tls_config for the receiver")
+	f.StringVar(&t.remote.Protocol, "remote-write.protocol", "1.0", "version of the remote write protocol: 1.0 or 2.0")
+	f.BoolVar(&t.json, "json", false, "print the summary of --remote-write as JSON")
 	return cmd
 }
 
@@ -76,11 +91,18 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 	if err != nil {
 		return err
 	}
+	receiver, err := t.receiver(a)
+	if err != nil {
+		return usageError{err}
+	}
 	from, err := app.OpenArchive(cmp.Or(t.archive, c.ParquetURL))
 	if err != nil {
 		return usageError{fmt.Errorf("--archive: %w", err)}
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
+	if receiver != nil {
+		return a.remoteWrite(ctx, receiver, historyOf{from}, o, t.json)
+	}
 	s, err := history.Write(ctx, a.Out, historyOf{from}, o)
 	if err != nil {
 		return fmt.Errorf("%w\nthe history is not complete: do not use it", err)

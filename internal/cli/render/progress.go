@@ -104,6 +104,29 @@ func (p *Progress) Loaded(rows int64) {
 	}
 }
 
+// BeginDays shows a bar for n days of samples, with the time that is left.
+func (p *Progress) BeginDays(n int) {
+	if p.off || !IsTerminal(p.to) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.show(n, true)
+	p.describe("days")
+}
+
+// Reached is told how many days are done, and how many samples that were.
+func (p *Progress) Reached(days int, samples int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar == nil || samples == p.rows {
+		return
+	}
+	p.rows = samples
+	p.describe("days · " + format.Commas(samples) + " samples")
+	_ = p.bar.Set(days)
+}
+
 const (
 	// widestBar and narrowestBar bound the bar itself, besides what stands around it:
 	// barMargin for the count, the percentage and the time that is left.

@@ -38,6 +38,10 @@ type PrometheusConfig struct {
 	Retention string
 	// NativeHistograms enables the feature: targets that have them are scraped for them.
 	NativeHistograms bool
+	// RemoteWrite lets the server receive remote write at /api/v1/write. OutOfOrder is
+	// how much older than its newest sample a sample may be ("10y"); empty: not at all.
+	RemoteWrite bool
+	OutOfOrder  string
 }
 
 // Scrape is one target of a Prometheus server.
@@ -101,6 +105,9 @@ func newPrometheus(dir string, ports []int, c PrometheusConfig) (*Prometheus, er
 	if c.NativeHistograms {
 		p.argv = append(p.argv, "--enable-feature=native-histograms")
 	}
+	if c.RemoteWrite {
+		p.argv = append(p.argv, "--web.enable-remote-write-receiver")
+	}
 	return p, write(config, text)
 }
 
@@ -137,6 +144,9 @@ func (c PrometheusConfig) text() (string, error) {
 		"global":         map[string]any{"evaluation_interval": milliseconds(c.Evaluate)},
 		"scrape_configs": jobs,
 		"rule_files":     c.Rules,
+	}
+	if c.OutOfOrder != "" {
+		config["storage"] = map[string]any{"tsdb": map[string]any{"out_of_order_time_window": c.OutOfOrder}}
 	}
 	if len(c.Alertmanagers) > 0 {
 		config["alerting"] = map[string]any{"alertmanagers": []any{

@@ -17,13 +17,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/docgauge/docgauge/dashboards"
 )
 
 // shipped are the files and directories of the repository that an archive
 // includes, as far as they exist, without Go code and test data.
 var shipped = []string{
 	"LICENSE", "README.md", "CHANGELOG.md", "docs",
-	"dashboards/json", "deploy/prometheus", "deploy/systemd",
+	"dashboards/json", "deploy/prometheus", "deploy/systemd", "mixin",
 }
 
 // file is a file of an archive; its name has slashes.
@@ -63,7 +65,11 @@ func (r *release) contents(ctx context.Context, binary string, info *debug.Build
 			return nil, err
 		}
 	}
-	return files, nil
+	importable, err := dashboards.Importable()
+	for name, data := range importable {
+		files = append(files, file{path.Join("dashboards/import", name), false, data})
+	}
+	return files, err
 }
 
 // addTree adds a file or directory of root, below a directory of the archive.

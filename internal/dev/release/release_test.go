@@ -216,6 +216,7 @@ func checkArchive(t *testing.T, archive []byte, name string) {
 		"LICENSE", "README.md", "CHANGELOG.md", "THIRD_PARTY_LICENSES", "docs/prometheus.md",
 		"completions/docgauge.bash", "completions/_docgauge", "completions/docgauge.fish",
 		"man/man1/docgauge.1", "man/man1/docgauge-jobs-resolve.1",
+		"mixin/mixin.libsonnet", "dashboards/json/docgauge-readers.json", "dashboards/import/docgauge-readers.json",
 	} {
 		if !slices.Contains(names, want) {
 			t.Errorf("the archive lacks %s", want)

@@ -1,0 +1,175 @@
+package deploy
+
+import (
+	"encoding/json"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-jsonnet"
+	"go.yaml.in/yaml/v3"
+)
+
+// mixinFile is the mixin; the other paths in here are relative to the repository.
+const mixinFile = "mixin/mixin.libsonnet"
+
+// mixed is a mixin as Jsonnet renders it.
+type mixed struct {
+	Dashboards map[string]any
+	Alerts     any
+	Rules      any
+}
+
+// render evaluates the mixin in a repository, or in what jsonnet-bundler made of one.
+func render(t *testing.T, repository, config string) (m mixed) {
+	t.Helper()
+	vm := jsonnet.MakeVM()
+	vm.Importer(&jsonnet.FileImporter{JPaths: []string{repository}})
+	text, err := vm.EvaluateAnonymousSnippet("render", `local m = (import '`+mixinFile+`') + { _config+:: {`+config+`} };
+		{ dashboards: m.grafanaDashboards, alerts: m.prometheusAlerts, rules: m.prometheusRules }`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// files are what the mixin must be equal to.
+func files(t *testing.T) mixed {
+	t.Helper()
+	m := mixed{Dashboards: map[string]any{}}
+	for _, file := range glob(t, top+"/dashboards/json/*.json") {
+		var board any
+		if err := json.Unmarshal([]byte(read(t, file)), &board); err != nil {
+			t.Fatal(err)
+		}
+		m.Dashboards[filepath.Base(file)] = board
+	}
+	decode(t, "prometheus/alerts.yaml", &m.Alerts)
+	decode(t, "prometheus/recording.yaml", &m.Rules)
+	return m
+}
+
+func TestMixinIsTheFiles(t *testing.T) {
+	if diff := cmp.Diff(files(t), render(t, top, "")); diff != "" {
+		t.Errorf("-files +mixin:\n%s", diff)
+	}
+}
+
+// TestMixinInstalls lays out what jsonnet-bundler would: of the mixin and of each
+// dependency its folder alone.
+func TestMixinInstalls(t *testing.T) {
+	var bundle struct {
+		Dependencies []struct {
+			Source struct {
+				Git struct{ Remote, Subdir string }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(read(t, top+"/mixin/jsonnetfile.json")), &bundle); err != nil {
+		t.Fatal(err)
+	}
+	vendor, folders := t.TempDir(), []string{"mixin"}
+	for _, d := range bundle.Dependencies {
+		if d.Source.Git.Remote != "https://github.com/docgauge/docgauge.git" {
+			t.Errorf("the mixin depends on %s", d.Source.Git.Remote)
+		}
+		folders = append(folders, d.Source.Git.Subdir)
+	}
+	for _, folder := range folders {
+		if err := os.CopyFS(filepath.Join(vendor, folder), os.DirFS(filepath.Join(top, folder))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(files(t), render(t, vendor, "")); diff != "" {
+		t.Errorf("-files +mixin:\n%s", diff)
+	}
+}
+
+// TestMixinConfig: each setting changes what it is for, and nothing else.
+func TestMixinConfig(t *testing.T) {
+	want := files(t)
+	delete(want.Dashboards, "docgauge-history.json")
+	for _, board := range want.Dashboards {
+		board.(map[string]any)["tags"] = []any{"docs", "team-a"}
+		board.(map[string]any)["refresh"] = "5m"
+	}
+	for _, group := range want.Alerts.(map[string]any)["groups"].([]any) {
+		for _, r := range group.(map[string]any)["rules"].([]any) {
+			r.(map[string]any)["labels"].(map[string]any)["team"] = "a"
+			notes := r.(map[string]any)["annotations"].(map[string]any)
+			notes["runbook_url"] = strings.Replace(notes["runbook_url"].(string), strings.TrimSuffix(runbook, "#"), "https://wiki.example.com/docs", 1)
+		}
+	}
+	got := render(t, top, `clickhouse: false, dashboardTags: ['docs', 'team-a'], dashboardRefresh: '5m',
+		alertLabels: { team: 'a' }, runbookURL: 'https://wiki.example.com/docs'`)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +mixin:\n%s", diff)
+	}
+}
+
+// lintRules are what `mixtool lint` asks of an alert, by its names.
+var lintRules = map[string]func(rule) bool{
+	"alert-name-camelcase": func(r rule) bool { return regexp.MustCompile(`^([A-Z]+[a-z0-9]+)+$`).MatchString(r.Alert) },
+	"alert-severity-rule": func(r rule) bool {
+		return slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"])
+	},
+	"alert-description-missing-rule": func(r rule) bool { return r.Annotations["description"] != "" },
+	"alert-description-templating":   func(r rule) bool { return strings.Contains(r.Annotations["description"], "{{") },
+	"alert-summary-missing-rule":     func(r rule) bool { return r.Annotations["summary"] != "" },
+	"alert-summary-templating":       func(r rule) bool { return !strings.Contains(r.Annotations["summary"], "{{") },
+	"alert-summary-style": func(r rule) bool {
+		return regexp.MustCompile(`^[A-Z].+\.$`).MatchString(r.Annotations["summary"])
+	},
+}
+
+// TestMixinConvention: the mixin is what `mixtool lint` asks for, and mixin/.lint
+// excludes what alerts break and nothing else.
+func TestMixinConvention(t *testing.T) {
+	m := render(t, top, "")
+	for name, board := range m.Dashboards {
+		board := board.(map[string]any)
+		if path.Ext(name) != ".json" || board["title"] == "" || board["uid"] != strings.TrimSuffix(name, ".json") {
+			t.Errorf("%s: title %v, uid %v", name, board["title"], board["uid"])
+		}
+	}
+	for _, r := range parsed(t, m.Rules) {
+		if r.Record == "" {
+			t.Errorf("%s is no recording rule", r)
+		}
+	}
+	var lint struct {
+		Exclusions map[string]struct{ Reason string }
+	}
+	decode(t, top+"/mixin/.lint", &lint)
+	for name, holds := range lintRules {
+		broken := slices.IndexFunc(parsed(t, m.Alerts), func(r rule) bool { return !holds(r) }) >= 0
+		if broken != (lint.Exclusions[name].Reason != "") {
+			t.Errorf("%s: broken by an alert %v, excluded because %q", name, broken, lint.Exclusions[name].Reason)
+		}
+	}
+}
+
+// parsed reads rules as [rules] does.
+func parsed(t *testing.T, groups any) (all []rule) {
+	t.Helper()
+	text, err := yaml.Marshal(groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct{ Groups []struct{ Rules []rule } }
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range doc.Groups {
+		all = append(all, g.Rules...)
+	}
+	return all
+}

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
+)
+
+// everything is what is in a server of each series of a text: how many samples, and
+// numbers that depend on all their values and times.
+func everything(t *testing.T, server *engines.Prometheus, text string, at time.Time) map[string]float64 {
+	t.Helper()
+	all := map[string]float64{}
+	for _, name := range regexp.MustCompile(`(?m)^# TYPE (\w+) gauge$`).FindAllStringSubmatch(text, -1) {
+		for _, function := range []string{"count", "stddev", "sum", "last"} {
+			expr := function + "_over_time(" + name[1] + "[60d])"
+			maps.Copy(all, prefixed(expr, ask(t, server, expr, at, "project", "window", "audience", "path")))
+		}
+		expr := "deriv(" + name[1] + "[60d])"
+		maps.Copy(all, prefixed(expr, ask(t, server, expr, at, "project", "window", "audience", "path")))
+	}
+	return all
+}
+
+func prefixed(by string, values map[string]float64) map[string]float64 {
+	all := map[string]float64{}
+	for name, value := range values {
+		all[by+" "+name] = value
+	}
+	return all
+}
+
+// TestRemoteWriteIsTheHistory: what a Prometheus received is what promtool makes of the
+// text, also when it was sent twice, and to one that has newer samples.
+func TestRemoteWriteIsTheHistory(t *testing.T) {
+	_, archive := archived(t)
+	args := []string{"--archive", archive, "--pages", "5"}
+	text := tell(t, args...)
+	if text.err != nil {
+		t.Fatal(text.err)
+	}
+	blocks := engines.RunPrometheus(t, engines.PrometheusConfig{Data: blocksOf(t, text.text)})
+	live := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "live 1") }))
+	t.Cleanup(live.Close)
+	received := engines.RunPrometheus(t, engines.PrometheusConfig{
+		RemoteWrite: true, OutOfOrder: "1y", Scrapes: []engines.Scrape{{URL: live.URL, Interval: time.Second}}})
+	received.Await(t, "live")
+	end := analytics.DateOf(time.Now()).Time().Add(-time.Second)
+	want := everything(t, blocks, text.text, end)
+	if len(want) < 300 {
+		t.Fatalf("only %d values", len(want))
+	}
+	for _, how := range []string{"once", "again"} {
+		got := tell(t, append(args, "--remote-write", received.URL+"/api/v1/write", "--json")...)
+		s := summaryOf(t, got)
+		if got.err != nil || s.Refused != 0 || s.Accepted != s.Samples || s.Samples < 10_000 || s.Retries != 0 || len(s.Errors) > 0 {
+			t.Fatalf("%s: %v, %+v", how, got.err, s)
+		}
+		if diff := cmp.Diff(want, everything(t, received, text.text, end)); diff != "" {
+			t.Errorf("%s (-promtool +remote write):\n%s", how, diff)
+		}
+	}
+}
+
+func summaryOf(t *testing.T, got told) (s remoteSummary) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(got.text), &s); err != nil {
+		t.Fatalf("%q, %s: %v", got.text, got.said, err)
+	}
+	return s
+}
+
+// TestRemoteWriteTooOld: without a window Prometheus takes history only while it has
+// nothing newer; a window that is too short takes its part, to the hour.
+func TestRemoteWriteTooOld(t *testing.T) {
+	_, archive := archived(t)
+	send := func(server *engines.Prometheus) (remoteSummary, told) {
+		got := tell(t, "--archive", archive, "--remote-write", server.URL+"/api/v1/write", "--json")
+		return summaryOf(t, got), got
+	}
+	live := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "live 1") }))
+	t.Cleanup(live.Close)
+	scrapes := []engines.Scrape{{URL: live.URL, Interval: time.Second}}
+	t.Run("new server", func(t *testing.T) {
+		if s, got := send(engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true})); got.err != nil || s.Accepted != s.Samples {
+			t.Errorf("%v: %+v", got.err, s)
+		}
+	})
+	t.Run("no window", func(t *testing.T) {
+		server := engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true, Scrapes: scrapes})
+		server.Await(t, "live")
+		testbed.NotAtMidnight()
+		s, got := send(server)
+		if exitCode(got.err) != exitFailed || s.Refused != s.Samples || s.Requests > 700 {
+			t.Errorf("%v: %+v", got.err, s)
+		}
+		if text := strings.Join(s.Errors, "\n"); !strings.Contains(text, "out_of_order_time_window") || !strings.Contains(text, "out of bounds") {
+			t.Error(text)
+		}
+	})
+	t.Run("short window", func(t *testing.T) {
+		server := engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true, OutOfOrder: "10d", Scrapes: scrapes})
+		server.Await(t, "live")
+		before := time.Now()
+		s, got := send(server)
+		if exitCode(got.err) != exitFailed || s.Refused == 0 || s.Accepted == 0 || s.Accepted+s.Refused != s.Samples || s.Retries != 0 {
+			t.Fatalf("%v: %+v", got.err, s)
+		}
+		const window = 10 * 24 * time.Hour
+		if limit := before.Add(-window); s.RefusedThrough.Before(limit.Add(-time.Hour)) || s.RefusedThrough.After(time.Now().Add(-window)) {
+			t.Errorf("refused through %s, want the last hour before %s", s.RefusedThrough, limit)
+		}
+	})
+	t.Run("no receiver", func(t *testing.T) {
+		s, got := send(engines.RunPrometheus(t, engines.PrometheusConfig{}))
+		if text := strings.Join(s.Errors, "\n"); exitCode(got.err) != exitFailed || s.Requests != 1 || !strings.Contains(text, "--web.enable-remote-write-receiver") {
+			t.Errorf("%v: %+v", got.err, s)
+		}
+	})
+}
