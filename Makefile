@@ -98,10 +98,11 @@ $(ACTIONLINT):
 	@mkdir -p $(TOOLS)/bin
 	GOBIN=$(TOOLS)/bin $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 
-engines: # what the tests run against: ClickHouse, ZooKeeper, PostgreSQL, an S3 server, DuckDB, pyarrow, Spark, statsmodels
+engines: # what the tests run against: ClickHouse, ZooKeeper, PostgreSQL, an S3 server, DuckDB, pyarrow, Spark, statsmodels, MCP clients
 	@sh sinks/parquet/testdata/install-readers.sh
 	@sh internal/dev/engines/install-delta.sh
 	@sh internal/outcome/testdata/install-statsmodels.sh
+	@sh internal/mcp/testdata/install-clients.sh
 	@sh internal/dev/engines/install.sh
 
 report: ## write bin/report.html, a report of a sandbox with agent jobs

@@ -10,14 +10,18 @@ import (
 	"strings"
 )
 
-// newMux routes exact paths and the methods GET and HEAD; everything else is 404 or 405.
+// newMux routes exact paths and the methods GET and HEAD, or the method of the pattern;
+// everything else is 404 or 405.
 func newMux(cfg Config) *http.ServeMux {
 	mux := http.NewServeMux()
 	for pattern, handler := range cfg.Handlers {
 		if pattern == "/" {
 			pattern = "/{$}"
 		}
-		mux.Handle("GET "+pattern, handler)
+		if !strings.Contains(pattern, " ") {
+			pattern = "GET " + pattern
+		}
+		mux.Handle(pattern, handler)
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok") })
 	mux.Handle("GET /readyz", readyz(cfg.Ready))

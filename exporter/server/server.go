@@ -59,7 +59,8 @@ type Config struct {
 	// SystemdSocket takes the one TCP socket that systemd listens on for us.
 	SystemdSocket bool
 	// Handlers are by path, such as "/metrics"; "/" is that page alone. They get GET and
-	// HEAD requests only. The paths of the probes are reserved.
+	// HEAD requests only, unless the path has another method before it, as "POST /mcp". The
+	// paths of the probes are reserved.
 	Handlers map[string]http.Handler
 	// Ready returns the reasons why the process is not ready; none: it is. Every probe
 	// calls it, so it must answer from memory. Nil: always ready.

@@ -195,8 +195,16 @@ func CloseSinks(all []sinks.Sink) error {
 	return errors.Join(errs...)
 }
 
-// Archive is the sink that questions about day windows are asked: the Parquet sink, or else
-// the first one.
+// NewArchive makes the sink that [App.Archive] returns; it does not connect.
+func NewArchive(c config.Config) (sinks.Sink, error) {
+	if slices.Contains(c.Sinks, config.SinkParquet) {
+		return NewSink(c, config.SinkParquet)
+	}
+	return NewSink(c, c.Sinks[0])
+}
+
+// Archive is the sink that questions about windows are asked: the Parquet sink, or else the
+// first one.
 func (a *App) Archive() sinks.Sink {
 	for _, s := range a.Sinks {
 		if s.Name() == config.SinkParquet {

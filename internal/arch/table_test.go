@@ -116,6 +116,11 @@ var allowed = map[string][]string{
 
 	"internal/query": {"internal/analytics", "internal/durable", "schedule", "sinks"},
 
+	"internal/mcp": {
+		"internal/analytics", "internal/app", "internal/config", "internal/coverage", "internal/format", "internal/jobs", "internal/jobs/journal",
+		"internal/merges", "internal/outcome", "internal/prompts", "internal/query", "internal/snapshot", "internal/state", "sinks",
+	},
+
 	"internal/report": {"exporter", "internal/analytics", "internal/format", "internal/htmlview", "internal/merges", "internal/outcome", "internal/query", "schedule", "sinks"},
 
 	"internal/snapshot": {
@@ -139,14 +144,14 @@ var allowed = map[string][]string{
 
 	"internal/daemon": {
 		"exporter", "exporter/api", "exporter/page", "exporter/server", "internal/app", "internal/clock", "internal/config", "internal/coverage",
-		"internal/events", "internal/export", "internal/jobs", "internal/jobs/journal", "internal/merges", "internal/notify", "internal/outcome",
+		"internal/events", "internal/export", "internal/jobs", "internal/jobs/journal", "internal/mcp", "internal/merges", "internal/notify", "internal/outcome",
 		"internal/prompts", "internal/report", "internal/snapshot", "internal/state", "schedule", "sinks",
 	},
 
 	"internal/cli": {
 		"exporter", "exporter/history", "exporter/remotewrite", "internal/analytics", "internal/app", "internal/cli/render", "internal/clock", "internal/config", "internal/coverage",
 		"internal/daemon", "internal/docsapi", "internal/durable", "internal/events", "internal/export", "internal/format", "internal/htmlview", "internal/jobs",
-		"internal/jobs/journal", "internal/merges", "internal/notify", "internal/load", "internal/outcome", "internal/prompts", "internal/query", "internal/report", "internal/sandbox",
+		"internal/jobs/journal", "internal/mcp", "internal/merges", "internal/notify", "internal/load", "internal/outcome", "internal/prompts", "internal/query", "internal/report", "internal/sandbox",
 		"internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/githubapi", "internal/sandbox/worktree", "internal/secretfile", "internal/snapshot",
 		"internal/state", "internal/verify", "schedule", "sinks",
 	},
@@ -191,11 +196,13 @@ var owner = map[string][]string{
 	"github.com/go-json-experiment/json":     {"internal/docsapi"},
 	"github.com/google/go-github":            {"internal/codehost"},
 	"github.com/google/go-cmp":               {"sinks/sinktest"},
+	"github.com/google/jsonschema-go":        {"internal/mcp"},
 	"github.com/jackc":                       {"sinks/postgres"},
 	"github.com/kelseyhightower/envconfig":   {"internal/config"},
 	"github.com/klauspost/compress":          {"internal/deltalog"},
 	"github.com/mattn/go-runewidth":          {"internal/cli/render"},
 	"github.com/prometheus/client_golang":    {"exporter", "exporter/remotewrite"},
+	"github.com/modelcontextprotocol":        {"internal/mcp"},
 	"github.com/prometheus/client_model":     {"exporter"},
 	"github.com/prometheus/common":           {"exporter", "exporter/remotewrite"},
 	"github.com/prometheus/exporter-toolkit": {"exporter/server"},

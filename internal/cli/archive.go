@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 
@@ -100,18 +99,9 @@ func signed(n int64) string {
 	return format.Commas(n)
 }
 
-// percent returns a change in percent, to one decimal; nil where there was nothing.
-func percent(from, to int64) *float64 {
-	if from == 0 {
-		return nil
-	}
-	p := math.Round((float64(to)-float64(from))/float64(from)*1000) / 10
-	return &p
-}
-
 // percentChange writes a change in percent: +2.1%, -13.0%, 0.0%; - where there was nothing.
 func percentChange(from, to int64) string {
-	p := percent(from, to)
+	p := query.Percent(from, to)
 	switch {
 	case p == nil:
 		return "-"

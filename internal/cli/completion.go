@@ -13,6 +13,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/state"
 )
@@ -66,7 +67,7 @@ func flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
 			return configuredWindows(), cobra.ShellCompDirectiveNoFileComp
 		}
 	case "by":
-		return cobra.FixedCompletions([]cobra.Completion{"total", "human", "ai", byChange}, cobra.ShellCompDirectiveNoFileComp)
+		return cobra.FixedCompletions([]cobra.Completion{"total", "human", "ai", query.ByChange}, cobra.ShellCompDirectiveNoFileComp)
 	case "sink":
 		return cobra.FixedCompletions(slices.Sorted(slices.Values(config.SinkNames())), cobra.ShellCompDirectiveNoFileComp)
 	case "scenario":

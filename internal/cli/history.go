@@ -11,7 +11,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/cli/render"
-	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
 )
@@ -64,7 +63,7 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q := query.HistoryOptions{Selection: from.selection, Page: o.page, Last: o.last, Today: analytics.DateOf(a.now())}
 	all, err := query.Histories(ctx, from, q)
-	return show(a.Out, o.archive, all, asked(err), historyReports(all, q, from.config.ProjectNames), historyCSV,
+	return show(a.Out, o.archive, all, asked(err), query.HistoryReports(all, q, from.config.ProjectNames), historyCSV,
 		func(h query.History) error { return printHistory(a.Out, h, q, a.wording(from.config)) })
 }
 
@@ -109,53 +108,7 @@ func stepState(s query.Step) string {
 	return s.Revision.StateText()
 }
 
-// historyReport is the windows of one project; its JSON keys are stable.
-type historyReport struct {
-	Project     string                `json:"project"`
-	ProjectName string                `json:"project_name,omitempty"`
-	Granularity analytics.Granularity `json:"granularity"`
-	// Path is empty for the whole site.
-	Path    string          `json:"path"`
-	Windows []historyWindow `json:"windows"`
-	// NewerMissing counts the complete windows after those, which the archive lacks.
-	NewerMissing int `json:"newer_windows_missing"`
-}
-
-// historyWindow is one window. What is not known is null.
-type historyWindow struct {
-	analytics.Window
-	State    string            `json:"state"` // settled, provisional, missing
-	Verified *bool             `json:"verified"`
-	Revision *int32            `json:"revision"`
-	Visitors *analytics.Totals `json:"visitors"`
-	// Absent: the page has no row in this window.
-	Absent  bool     `json:"absent"`
-	Change  *int64   `json:"change"`
-	Percent *float64 `json:"change_percent"`
-}
-
-func historyReports(all []query.History, q query.HistoryOptions, names config.ProjectNames) []historyReport {
-	out := []historyReport{}
-	for _, h := range all {
-		r := historyReport{Project: h.Project, ProjectName: names[h.Project], Granularity: q.Selection.Granularity, Path: q.Page, NewerMissing: h.Newer}
-		for _, s := range h.Steps {
-			step := historyWindow{Window: s.Window, State: "missing", Visitors: s.Visitors, Absent: s.Absent()}
-			if s.Revision != nil {
-				step.Verified, step.Revision = &s.Revision.Verified, &s.Revision.Number
-				step.State = s.Revision.State()
-			}
-			if s.Visitors != nil && s.Before != nil {
-				change := s.Visitors.Total - s.Before.Total
-				step.Change, step.Percent = &change, percent(s.Before.Total, s.Visitors.Total)
-			}
-			r.Windows = append(r.Windows, step)
-		}
-		out = append(out, r)
-	}
-	return out
-}
-
-func historyCSV(w io.Writer, all []historyReport) error {
+func historyCSV(w io.Writer, all []query.HistoryReport) error {
 	rows := [][]string{{"project", "granularity", "path", "from", "to", "state", "verified", "revision", "absent", "human", "ai", "total", "change", "change_percent"}}
 	for _, r := range all {
 		for _, s := range r.Windows {

@@ -259,11 +259,11 @@ Or as a daemon, with systemd (/etc/systemd/system/docgauge.service):
 	if err != nil {
 		return err
 	}
-	return a.printFirst(newPlanReport(p))
+	return a.printFirst(coverage.NewPlanReport(p))
 }
 
 // printFirst sums up what the first export reads, and how long the budget makes it take.
-func (a *Program) printFirst(r planReport) error {
+func (a *Program) printFirst(r coverage.PlanReport) error {
 	when, about, more := "one run", "about ", ""
 	if hours := r.Finish.Sub(a.now()).Hours(); hours > 0 {
 		when = format.Plural(int(math.Ceil(hours)), "hour")

@@ -56,29 +56,8 @@ while. Neither keeps other windows waiting.`,
 // planOptions say how a plan is printed.
 type planOptions struct{ json, all bool }
 
-// plannedWindow is one row of a plan; its JSON keys are stable.
-type plannedWindow struct {
-	analytics.Key
-	Reason     schedule.Reason `json:"reason"`
-	TotalsOnly bool            `json:"totals_only"`
-	Requests   int             `json:"requests"`
-	// Basis of Requests: ledger, neighbours, day or unknown.
-	Basis schedule.Basis `json:"requests_from"`
-	// InSpool is how many pages were read by earlier runs.
-	InSpool int `json:"pages_in_spool"`
-	// Decision says what was decided of a window that is not simply read.
-	Decision string `json:"decision,omitempty"`
-}
-
-type planReport struct {
-	Windows []plannedWindow `json:"windows"`
-	// Waiting are windows that are not due before their time.
-	Waiting  []plannedWindow   `json:"windows_waiting"`
-	Requests int               `json:"requests"`
-	Unknown  int               `json:"windows_of_unknown_cost"`
-	Budget   coverage.Capacity `json:"budget"`
-	Finish   time.Time         `json:"finished_by"`
-}
+// planReport is printed.
+type planReport coverage.PlanReport
 
 func (a *Program) plan(ctx context.Context, sel coverage.Selection, o planOptions) (err error) {
 	c, err := a.config(config.NeedProjects)
@@ -94,33 +73,11 @@ func (a *Program) plan(ctx context.Context, sel coverage.Selection, o planOption
 	if err != nil {
 		return err
 	}
-	report := newPlanReport(p)
+	report := coverage.NewPlanReport(p)
 	if o.json {
 		return render.JSON(a.Out, report)
 	}
-	return a.printPlan(report, a.wording(c), o.all)
-}
-
-func newPlanReport(p coverage.Plan) planReport {
-	r := planReport{Windows: []plannedWindow{}, Waiting: []plannedWindow{}, Budget: p.Budget}
-	for _, item := range p.Due {
-		w := planned(p, item)
-		if w.Basis == schedule.BasisUnknown {
-			r.Unknown++
-		}
-		r.Requests += w.Requests
-		r.Windows = append(r.Windows, w)
-	}
-	for _, item := range p.Waiting {
-		r.Waiting = append(r.Waiting, planned(p, item))
-	}
-	r.Finish = p.Budget.Finish(r.Requests)
-	return r
-}
-
-func planned(p coverage.Plan, item schedule.Item) plannedWindow {
-	n, basis := p.Ledger.Sizes.Requests(item)
-	return plannedWindow{item.Key, item.Reason, item.TotalsOnly, n, basis, p.Ledger.Sizes.Begun(item.Key), item.Why}
+	return a.printPlan(planReport(report), a.wording(c), o.all)
 }
 
 // shownPlanned is how many windows a plan lists on a terminal; of more it shows groups.
@@ -196,7 +153,7 @@ func (r planReport) table(w wording) *render.Table {
 	table := render.NewTable(render.Number("#"), projectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"},
 		render.Column{Name: "reason"}, render.Number("requests"))
 	for i, p := range r.Windows {
-		table.Add(strconv.Itoa(i+1), w.project(p.Project), p.window(), w.days(p.Key), string(p.Reason), cost(p.Requests, p.Basis))
+		table.Add(strconv.Itoa(i+1), w.project(p.Project), plannedName(p), w.days(p.Key), string(p.Reason), cost(p.Requests, p.Basis))
 	}
 	return table
 }
@@ -217,7 +174,7 @@ func (r planReport) groups(w wording) *render.Table {
 	var order []group
 	sums := map[group]*sum{}
 	for _, p := range r.Windows {
-		g := group{p.Project, p.window(), p.Reason}
+		g := group{p.Project, plannedName(p), p.Reason}
 		s := sums[g]
 		if s == nil {
 			s = &sum{first: p.Window, last: p.Window, granularity: p.Granularity, basis: p.Basis}
@@ -269,7 +226,7 @@ func leastReliable(a, b schedule.Basis) schedule.Basis {
 
 // sure reports whether every estimate is from the window's own last reading.
 func (r planReport) sure() bool {
-	return !slices.ContainsFunc(r.Windows, func(w plannedWindow) bool { return w.Basis != schedule.BasisLedger })
+	return !slices.ContainsFunc(r.Windows, func(w coverage.PlannedWindow) bool { return w.Basis != schedule.BasisLedger })
 }
 
 // printDecisions says what was decided of windows that are not simply read.
@@ -281,8 +238,8 @@ func (r planReport) printDecisions(text *render.Text, w wording) {
 	}
 }
 
-// window names what is read of which granularity.
-func (w plannedWindow) window() string {
+// plannedName names what is read of which granularity.
+func plannedName(w coverage.PlannedWindow) string {
 	if w.TotalsOnly || w.Reason == schedule.ReasonOpen {
 		return string(w.Granularity) + " (totals)"
 	}

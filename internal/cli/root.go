@@ -77,7 +77,7 @@ func (a *Program) root() *cobra.Command {
 	group("Try it without an account", a.demoCommand(), a.sandboxCommand())
 	group("Set it up", a.initCommand(), a.configCommand(), a.checkCommand())
 	group("Export", a.planCommand(), a.exportCommand(), a.serveCommand(), a.loadCommand())
-	group("Look at the numbers", a.topCommand(), a.historyCommand(), a.statusCommand(), a.reportCommand(), a.outcomesCommand(), a.openmetricsCommand())
+	group("Look at the numbers", a.topCommand(), a.historyCommand(), a.statusCommand(), a.reportCommand(), a.outcomesCommand(), a.openmetricsCommand(), a.mcpCommand())
 	group("Agent jobs", a.jobsCommand())
 	group(groupOperate, a.verifyCommand(), a.sinksCommand(), a.healthcheckCommand(), a.versionCommand())
 	root.AddCommand(a.manCommand(), configurationTopic())

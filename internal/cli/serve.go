@@ -24,6 +24,7 @@ and serves on DOCGAUGE_LISTEN_ADDRESS
   /metrics   for Prometheus; OpenMetrics where it is asked for
   /api/v1/windows, /api/v1/pages, /api/v1/jobs
              the numbers, as JSON or, with ?format=csv, CSV
+  /mcp       for assistants, by POST: docgauge mcp --help
   /healthz   200 while the process answers
   /readyz    200 while the state is open, the last run is not older than two
              firings of the schedule and the sinks answer, else 503 and why

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +16,6 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
-	"github.com/docgauge/docgauge/schedule"
 )
 
 func (a *Program) statusCommand() *cobra.Command {
@@ -54,42 +51,10 @@ Unique visitors are not additive: do not sum days to weeks, or pages to a site.`
 	return cmd
 }
 
-// coverageReport is one row of status; its JSON keys are stable.
-type coverageReport struct {
-	Project     string              `json:"project"`
-	Window      string              `json:"window"`
-	Newest      *analytics.Revision `json:"newest"`
-	Known       int                 `json:"windows_known"`
-	Gaps        []analytics.Window  `json:"gaps"`
-	Provisional int                 `json:"windows_provisional"`
-	Unverified  int                 `json:"windows_unverified"`
-}
-
+// statusReport is printed.
 type statusReport struct {
-	Coverage []coverageReport   `json:"coverage"`
-	Open     []state.OpenWindow `json:"open_windows"`
-	Budget   coverage.Capacity  `json:"budget"`
-	// Unverified are the windows whose last reading is not verified, the newest
-	// first, and how many of their rows are suspect.
-	Unverified []unverified `json:"unverified"`
-	// SetAside are the windows that the service does not give as it should.
-	SetAside []analytics.Aside `json:"set_aside"`
-	// Waiting are windows that are not due before their time, and why.
-	Waiting []plannedWindow `json:"windows_waiting"`
-	// Owed counts windows that a sink lacks, by sink.
-	Owed    map[string]int `json:"windows_owed"`
-	LastRun *state.Run     `json:"last_run"`
-	// sinks are those of Owed, as they are configured.
-	sinks []string
+	snapshot.Status
 	words wording
-}
-
-// unverified is a window whose numbers moved while they were read.
-type unverified struct {
-	analytics.Key
-	Rows         int64 `json:"row_count"`
-	MovedRows    int64 `json:"moved_rows"`
-	RepeatedRows int64 `json:"repeated_rows"`
 }
 
 func (a *Program) status(ctx context.Context, sel coverage.Selection, asJSON bool) error {
@@ -106,68 +71,14 @@ func (a *Program) statusOf(ctx context.Context, c config.Config, sel coverage.Se
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if len(c.Projects) == 0 {
-		// Whoever looks at a state need not have the settings of the job that fills it.
-		if c.Projects, err = ledgerProjects(ctx, db); err != nil {
-			return err
-		}
-	}
-	report, err := newStatusReport(ctx, db, c, sel, a.now())
+	report, err := snapshot.NewStatus(ctx, db, c, sel, a.now())
 	if err != nil {
 		return err
 	}
 	if asJSON {
 		return render.JSON(a.Out, report)
 	}
-	report.words = a.wording(c)
-	return a.printStatus(report)
-}
-
-// ledgerProjects are the projects of the ledger, in order. Without any there is nothing
-// to show.
-func ledgerProjects(ctx context.Context, db *state.DB) (ids []string, err error) {
-	entries, err := db.Entries(ctx)
-	for _, e := range entries {
-		ids = append(ids, e.Project)
-	}
-	slices.Sort(ids)
-	if ids = slices.Compact(ids); err == nil && len(ids) == 0 {
-		err = config.Problems{"DOCGAUGE_PROJECTS: missing, and DOCGAUGE_STATE_DIR has no window of any project"}
-	}
-	return ids, err
-}
-
-func newStatusReport(ctx context.Context, db *state.DB, c config.Config, sel coverage.Selection, now time.Time) (r statusReport, err error) {
-	p, err := sel.Plan(ctx, db, c, now, 0)
-	if err != nil {
-		return r, err
-	}
-	l, in := p.Ledger, p.Input
-	for _, project := range snapshot.Projects(p) {
-		for _, g := range project.Grids {
-			spec := analytics.Spec{Granularity: g.Granularity, TotalsOnly: g.TotalsOnly}
-			r.Coverage = append(r.Coverage, coverageReport{
-				Project: project.ID, Window: string(g.Granularity), Newest: g.Newest(), Known: g.Known,
-				Gaps: append([]analytics.Window{}, schedule.Gaps(in, project.ID, spec)...), Provisional: g.Provisional, Unverified: g.Unverified,
-			})
-		}
-	}
-	r.sinks, r.Owed, r.Budget = c.Sinks, l.Lacking(c.Sinks), p.Budget
-	r.Unverified, r.SetAside, r.Waiting = []unverified{}, l.SetAside(in), []plannedWindow{}
-	for _, e := range l.Unverified(in.Projects) {
-		r.Unverified = append(r.Unverified, unverified{e.Key, e.Rows, e.MovedRows, e.RepeatedRows})
-	}
-	for _, item := range p.Waiting {
-		r.Waiting = append(r.Waiting, planned(p, item))
-	}
-	if r.Open, err = db.OpenWindows(ctx); err != nil {
-		return r, err
-	}
-	runs, err := db.LastRuns(ctx, 1)
-	if len(runs) > 0 {
-		r.LastRun = &runs[0]
-	}
-	return r, err
+	return a.printStatus(statusReport{report, a.wording(c)})
 }
 
 func (a *Program) printStatus(r statusReport) error {
@@ -181,7 +92,7 @@ func (a *Program) printStatus(r statusReport) error {
 			format.Commas(w.Totals.Human), format.Commas(w.Totals.AI), format.Commas(w.Totals.Total), format.Clock(w.ReadAt, a.now()))
 	}
 	a.printTroubled(text, r)
-	for _, sink := range r.sinks {
+	for _, sink := range r.Sinks {
 		if n := r.Owed[sink]; n > 0 {
 			text.Line(2, "sink %[1]s lacks %[2]s: the next export delivers what is in the spool, `docgauge load --sink %[1]s` what the files have", sink, format.Plural(n, "window"))
 		}
@@ -192,7 +103,7 @@ func (a *Program) printStatus(r statusReport) error {
 }
 
 // coverageTable has a row for each granularity, below their project if there are several.
-func (w wording) coverageTable(all []coverageReport) *render.Table {
+func (w wording) coverageTable(all []snapshot.Coverage) *render.Table {
 	table := render.NewTable(render.Column{Name: "window"}, render.Column{Name: "newest"}, render.Number("human"), render.Number("ai"),
 		render.Number("total"), render.Number("pages"), render.Number("known"), render.Column{Name: "state", Cut: render.CutEnd})
 	for i, c := range all {
@@ -211,13 +122,13 @@ func (w wording) coverageTable(all []coverageReport) *render.Table {
 		if len(c.Gaps) > 0 {
 			known += " of " + format.Commas(c.Known+len(c.Gaps))
 		}
-		table.Add(append(cells, known, c.state())...)
+		table.Add(append(cells, known, coverageState(c))...)
 	}
 	return table
 }
 
-// state says how many of the windows are not settled, or not verified.
-func (c coverageReport) state() string {
+// coverageState says how many of the windows are not settled, or not verified.
+func coverageState(c snapshot.Coverage) string {
 	var parts []string
 	if c.Unverified > 0 {
 		parts = append(parts, format.Commas(c.Unverified)+" unverified")

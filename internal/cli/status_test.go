@@ -8,6 +8,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
+	"github.com/docgauge/docgauge/internal/snapshot"
 )
 
 // TestStatusNamesSinksInOrder: the sinks that lack windows come as they are
@@ -15,9 +16,9 @@ import (
 func TestStatusNamesSinksInOrder(t *testing.T) {
 	log := new(testbed.Log)
 	a := newProgram(log)
-	r := statusReport{sinks: config.Sinks{"h", "b", "e", "a", "g", "d", "c", "f"}, Owed: map[string]int{}}
+	r := statusReport{Status: snapshot.Status{Sinks: config.Sinks{"h", "b", "e", "a", "g", "d", "c", "f"}, Owed: map[string]int{}}}
 	var want []string
-	for i, name := range r.sinks {
+	for i, name := range r.Sinks {
 		r.Owed[name] = i % 4
 		if i%4 > 0 {
 			want = append(want, name)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/cli/render"
-	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
 )
@@ -22,9 +21,6 @@ type topOptions struct {
 	at, by, prefix string
 	n              int
 }
-
-// byChange is the value of --by that is no audience.
-const byChange = "change"
 
 func (a *Program) topCommand() *cobra.Command {
 	var o topOptions
@@ -71,7 +67,7 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 		return err
 	}
 	switch by := q.Ranking.By; {
-	case o.by == byChange:
+	case o.by == query.ByChange:
 		q.Ranking.By, q.Changed = analytics.Everyone, true
 	case by != analytics.Everyone && by != analytics.Human && by != analytics.AI:
 		return usageError{fmt.Errorf("--by %q: want total, human, ai or change", o.by)}
@@ -86,7 +82,7 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
 	pages, err := query.Top(ctx, from, q)
-	return show(a.Out, o.archive, pages, asked(err), topReports(pages, q, from.config.ProjectNames), topCSV,
+	return show(a.Out, o.archive, pages, asked(err), query.TopReports(pages, q, from.config.ProjectNames), topCSV,
 		func(p query.Pages) error { return printTop(a.Out, p, q, a.wording(from.config)) })
 }
 
@@ -208,84 +204,7 @@ func changeTable(p query.Pages, q query.TopOptions) *render.Table {
 	return table
 }
 
-// topReport is the pages of one project; its JSON keys are stable.
-type topReport struct {
-	analytics.Revision
-	ProjectName string `json:"project_name,omitempty"`
-	// Previous is the window before; null where the archive lacks it.
-	Previous *analytics.Revision `json:"previous"`
-	// Newer is a newer window of which only the totals are known; null: there is none.
-	Newer  *analytics.Revision `json:"newer_totals_only"`
-	By     string              `json:"by"`
-	Prefix string              `json:"prefix"`
-	// Count is how many pages there are with that prefix.
-	Count   int64        `json:"page_count"`
-	Pages   []rankedPage `json:"pages"`
-	Changes *changes     `json:"changes"` // null where the rows of Previous are not known
-}
-
-type changes struct {
-	Rising   ranking `json:"rising"`
-	Falling  ranking `json:"falling"`
-	Appeared ranking `json:"appeared"`
-	Vanished ranking `json:"vanished"`
-}
-
-type ranking struct {
-	Count int64        `json:"count"`
-	Pages []rankedPage `json:"pages"`
-}
-
-// rankedPage is a page of a list. Counts of a window that has no row of it are null, and
-// so is then the change, which is that of the audience the list is ranked by.
-type rankedPage struct {
-	Rank     int               `json:"rank"`
-	Path     string            `json:"path"`
-	Visitors *analytics.Totals `json:"visitors"`
-	Previous *analytics.Totals `json:"previous"`
-	Change   *int64            `json:"change"`
-	Percent  *float64          `json:"change_percent"`
-}
-
-func topReports(all []query.Pages, q query.TopOptions, names config.ProjectNames) []topReport {
-	out := []topReport{}
-	for _, p := range all {
-		r := topReport{
-			Revision: p.Window, ProjectName: names[p.Window.Project], Previous: p.Before, Newer: p.Newer, Prefix: q.Ranking.Prefix,
-			By: string(q.Ranking.By), Count: p.Movers.Pages, Pages: rankedPages(p.First, p.Compared, q.Ranking.By),
-		}
-		if q.Changed {
-			r.By = byChange
-		}
-		if m := p.Movers; p.Compared {
-			of := func(r analytics.Ranking) ranking { return ranking{r.Count, rankedPages(r.First, true, q.Ranking.By)} }
-			r.Changes = &changes{of(m.Rising), of(m.Falling), of(m.Appeared), of(m.Vanished)}
-		}
-		out = append(out, r)
-	}
-	return out
-}
-
-func rankedPages(all []analytics.Change, compared bool, by analytics.Audience) []rankedPage {
-	out := []rankedPage{}
-	for i, c := range all {
-		p := rankedPage{Rank: i + 1, Path: c.Path}
-		if !c.Vanished {
-			p.Visitors = &c.After
-		}
-		if compared && !c.Appeared {
-			p.Previous = &c.Before
-		}
-		if p.Visitors != nil && p.Previous != nil {
-			change := c.By(by)
-			p.Change, p.Percent = &change, percent(c.Before.Of(by), c.After.Of(by))
-		}
-		out = append(out, p)
-	}
-	return out
-}
-
-func topCSV(w io.Writer, all []topReport) error {
+func topCSV(w io.Writer, all []query.TopReport) error {
 	rows := [][]string{{"project", "granularity", "from", "to", "rank", "path", "human", "ai", "total", "previous_human", "previous_ai", "previous_total", "change", "change_percent"}}
 	for _, r := range all {
 		for _, p := range r.Pages {

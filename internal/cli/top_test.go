@@ -13,6 +13,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -50,7 +51,7 @@ func TestTopExact(t *testing.T) {
 	if err != nil || len(records) != len(rows)+1 || !bytes.Contains(text, []byte("\"/old\r\nlines\"")) {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	var reports []topReport
+	var reports []query.TopReport
 	if err := json.Unmarshal(top("--json"), &reports); err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/export"
+	"github.com/docgauge/docgauge/internal/mcp"
 	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
@@ -193,6 +194,8 @@ func (d *Daemon) handlers() map[string]http.Handler {
 	all := api.New(d.values.Load)
 	all["/metrics"], all["/report"] = d.values.Handler(), d.report
 	all["/"] = page.New(d.values.Load, d.alert, d.app.Config.Build.Version)
+	a := d.app
+	all["POST /mcp"] = mcp.Handler(mcp.Options{Config: a.Config, Log: a.Log, Now: a.Now, State: a.State, Archive: a.Archive()}, a.Config.WebConfigFile != "")
 	return all
 }
 

@@ -16,7 +16,10 @@ type TopOptions struct {
 	Selection Selection
 	// At is a day of the window; nil: the newest window that has pages. Of rolling
 	// windows it is the last day.
-	At      *analytics.Date
+	At *analytics.Date
+	// With is, likewise, a day of the window that it is compared with; nil: the window
+	// that ends where it begins.
+	With    *analytics.Date
 	Ranking Ranking
 	// Changed ranks the pages that were read in both windows by how much their visitors
 	// changed instead, up or down.
@@ -75,19 +78,10 @@ func Top(ctx context.Context, from sinks.Sink, o TopOptions) ([]Pages, error) {
 
 // choose finds the window, and the one before it.
 func (o TopOptions) choose(s series) (p Pages, err error) {
-	asked := func(w analytics.Window, _ reading) bool {
-		switch {
-		case o.At == nil:
-			return true
-		case o.Selection.Granularity.RollingDays() > 0:
-			return w.To == *o.At+1
-		}
-		return w.From <= *o.At && *o.At < w.To
-	}
+	asked := func(w analytics.Window, _ reading) bool { return o.At == nil || o.has(w, *o.At) }
 	last, ok := s.newest(asked)
 	if !ok {
-		first, last := s.span()
-		return p, fmt.Errorf("no %s window of %s in the archive contains %s; they reach from %s to %s (exclusive)", o.Selection.Granularity, s.project, *o.At, first, last)
+		return p, o.contains(s, *o.At)
 	}
 	// A damaged window may have pages.
 	w, ok := s.newest(func(w analytics.Window, r reading) bool { return asked(w, r) && (r.err != nil || !r.rev.TotalsOnly()) })
@@ -101,7 +95,16 @@ func (o TopOptions) choose(s series) (p Pages, err error) {
 	if newer := s.windows[last].rev; w != last {
 		p.Newer = &newer
 	}
-	if w, ok := s.endingAt(w.From); ok {
+	former, ok := s.endingAt(w.From)
+	if o.With != nil {
+		if former, ok = s.newest(func(w analytics.Window, _ reading) bool { return o.has(w, *o.With) }); !ok {
+			return p, o.contains(s, *o.With)
+		}
+		if former == w {
+			return p, fmt.Errorf("%s is compared with itself: name days of two windows", p.Window.Key)
+		}
+	}
+	if w := former; ok {
 		if err := s.windows[w].err; err != nil {
 			return p, err
 		}
@@ -109,6 +112,20 @@ func (o TopOptions) choose(s series) (p Pages, err error) {
 		p.Before = &before
 	}
 	return p, nil
+}
+
+// has reports whether a day names a window.
+func (o TopOptions) has(w analytics.Window, day analytics.Date) bool {
+	if o.Selection.Granularity.RollingDays() > 0 {
+		return w.To == day+1
+	}
+	return w.From <= day && day < w.To
+}
+
+// contains is the error of a day that no window contains.
+func (o TopOptions) contains(s series, day analytics.Date) error {
+	first, last := s.span()
+	return fmt.Errorf("no %s window of %s in the archive contains %s; they reach from %s to %s (exclusive)", o.Selection.Granularity, s.project, day, first, last)
 }
 
 // span returns the dates that the windows cover, with gaps or without.

@@ -1,0 +1,291 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+func (a *assistant) addArchiveTools(s *sdk.Server) {
+	add(s, a, tool{"projects", "Projects", "Lists the projects, and for each granularity how many windows are stored, which dates they cover, and the newest window with the visitors of the whole site."}, a.projects)
+	add(s, a, tool{"window", "Window", "One window of a project: the visitors of the whole site, and the pages with the most visitors, each with its visitors in the window before. Of windows of which only totals are stored, page_history without a path has the numbers."}, a.window)
+	add(s, a, tool{"compare", "Compare windows", "Two windows of a project: the visitors of the site in both, and the pages that rose, fell, appeared and vanished between them."}, a.compare)
+	add(s, a, tool{"page_history", "Page history", "The visitors of one page, or of the whole site, window by window, oldest first, with the change since the window before."}, a.history)
+}
+
+// withArchive calls f with the archive.
+func (a *assistant) withArchive(f func(sinks.Sink) error) (err error) {
+	if a.Archive != nil {
+		return f(a.Archive)
+	}
+	from, err := app.NewArchive(a.Config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	return f(from)
+}
+
+// ruled is a part of each answer with numbers of visitors.
+type ruled struct {
+	Rule string `json:"rule" jsonschema:"how the numbers may be used"`
+}
+
+type noArguments struct{}
+
+type projectsAnswer struct {
+	ruled
+	Projects []storedProject `json:"projects"`
+}
+
+type storedProject struct {
+	Project     string          `json:"project"`
+	ProjectName string          `json:"project_name,omitempty"`
+	Windows     []storedWindows `json:"windows"`
+}
+
+type storedWindows struct {
+	Granularity analytics.Granularity `json:"granularity"`
+	Stored      int                   `json:"stored"`
+	// From and To are the dates that they cover, with gaps or without.
+	From   analytics.Date     `json:"from"`
+	To     analytics.Date     `json:"to"`
+	Newest analytics.Revision `json:"newest" jsonschema:"the newest window; a row_count of -1 means that only the totals of the site were read"`
+}
+
+func (a *assistant) projects(ctx context.Context, _ noArguments) (projectsAnswer, error) {
+	all, err := a.revisions(ctx)
+	out := projectsAnswer{ruled{rule}, []storedProject{}}
+	if err != nil {
+		return out, err
+	}
+	known := map[string]map[analytics.Granularity]*storedWindows{}
+	for _, id := range a.Config.Projects {
+		known[id] = map[analytics.Granularity]*storedWindows{}
+	}
+	for _, rev := range all {
+		if known[rev.Project] == nil {
+			known[rev.Project] = map[analytics.Granularity]*storedWindows{}
+		}
+		w := known[rev.Project][rev.Granularity]
+		if w == nil {
+			w = &storedWindows{Granularity: rev.Granularity, From: rev.From, To: rev.To, Newest: rev}
+			known[rev.Project][rev.Granularity] = w
+		}
+		w.Stored++
+		w.From, w.To = min(w.From, rev.From), max(w.To, rev.To)
+		if rev.To > w.Newest.To {
+			w.Newest = rev
+		}
+	}
+	ids := slices.Collect(maps.Keys(known))
+	query.Sort(ids, a.Config.Projects)
+	for _, id := range ids {
+		p := storedProject{id, a.Config.ProjectNames[id], []storedWindows{}}
+		for _, g := range slices.Sorted(maps.Keys(known[id])) {
+			p.Windows = append(p.Windows, *known[id][g])
+		}
+		out.Projects = append(out.Projects, p)
+	}
+	return out, nil
+}
+
+// revisions are the windows of the ledger, which is quick to read, or without a state those
+// of the archive.
+func (a *assistant) revisions(ctx context.Context) (all []analytics.Revision, err error) {
+	err = a.withState(func(db *state.DB) error {
+		entries, err := db.Entries(ctx)
+		for _, e := range entries {
+			all = append(all, e.Revision)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, errNoState) || len(all) > 0 {
+		return all, err
+	}
+	return all, a.withArchive(func(from sinks.Sink) error {
+		for rev, err := range sinks.List(ctx, from) {
+			if err != nil {
+				return err
+			}
+			all = append(all, rev)
+		}
+		if len(all) == 0 {
+			return fmt.Errorf("the archive %s has no window: run `docgauge export` first, or start docgauge mcp with the settings of the export (--env-file)", from.Location())
+		}
+		return nil
+	})
+}
+
+// series is what all questions about windows name.
+type series struct {
+	Project     string `json:"project,omitempty" jsonschema:"id of the project, as the tool projects lists it; not needed if there is one"`
+	Granularity string `json:"granularity,omitempty" jsonschema:"kind of window: day, week, month or Nd (28d), as the tool projects lists them"`
+}
+
+// selection checks the series; where no project is named there must be one.
+func (a *assistant) selection(ctx context.Context, s series, usual analytics.Granularity) (out query.Selection, err error) {
+	if out.Granularity, err = analytics.ParseGranularity(cmp.Or(s.Granularity, string(usual))); err != nil {
+		return out, err
+	}
+	out.Projects, err = a.project(ctx, s.Project)
+	return out, err
+}
+
+// project returns the project that is asked about.
+func (a *assistant) project(ctx context.Context, id string) ([]string, error) {
+	if id != "" {
+		return []string{id}, analytics.CheckProject(id)
+	}
+	ids := slices.Clone(a.Config.Projects)
+	if len(ids) == 0 {
+		all, err := a.revisions(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, rev := range all {
+			ids = append(ids, rev.Project)
+		}
+		slices.Sort(ids)
+		ids = slices.Compact(ids)
+	}
+	if len(ids) == 1 {
+		return ids, nil
+	}
+	return nil, fmt.Errorf("project: missing, and there are several: %s", strings.Join(ids, ", "))
+}
+
+// date reads an optional day.
+func (d day) date(name string) (*analytics.Date, error) {
+	if d == "" {
+		return nil, nil
+	}
+	at, err := analytics.ParseDate(string(d))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &at, nil
+}
+
+type windowQuestion struct {
+	series
+	At     day      `json:"at,omitempty" jsonschema:"a day of the window, YYYY-MM-DD; of rolling windows (Nd) the last; default: the newest window with pages"`
+	By     audience `json:"by,omitempty"`
+	Prefix string   `json:"prefix,omitempty" jsonschema:"only pages whose paths begin with this"`
+	Limit  count    `json:"limit,omitempty" jsonschema:"how many pages"`
+}
+
+type windowAnswer struct {
+	ruled
+	Window      analytics.Revision  `json:"window" jsonschema:"the window, with the totals of the site"`
+	Previous    *analytics.Revision `json:"previous" jsonschema:"the window before; null: the archive lacks it"`
+	Newer       *analytics.Revision `json:"newer_totals_only" jsonschema:"a newer window of which only the totals are known; null: there is none"`
+	ProjectName string              `json:"project_name,omitempty"`
+	By          string              `json:"by"`
+	Prefix      string              `json:"prefix"`
+	Count       int64               `json:"page_count" jsonschema:"how many pages there are with that prefix"`
+	Pages       []query.RankedPage  `json:"pages"`
+	Truncated   bool                `json:"truncated"`
+}
+
+func (a *assistant) window(ctx context.Context, q windowQuestion) (windowAnswer, error) {
+	p, err := a.top(ctx, q, "")
+	return windowAnswer{ruled{rule}, p.Revision, p.Previous, p.Newer, p.ProjectName, p.By, p.Prefix, p.Count, p.Pages, int64(len(p.Pages)) < p.Count}, err
+}
+
+// top asks for the pages of a window, and of the one that it is compared with.
+func (a *assistant) top(ctx context.Context, q windowQuestion, with day) (out query.TopReport, err error) {
+	o := query.TopOptions{Ranking: query.Ranking{By: analytics.Audience(q.By), N: int(q.Limit), Prefix: q.Prefix}}
+	if o.Selection, err = a.selection(ctx, q.series, analytics.Week); err != nil {
+		return out, err
+	}
+	if o.At, err = q.At.date("at"); err != nil {
+		return out, err
+	}
+	if o.With, err = with.date("with"); err != nil {
+		return out, err
+	}
+	err = a.withArchive(func(from sinks.Sink) error {
+		pages, err := query.Top(ctx, from, o)
+		if err == nil {
+			out = query.TopReports(pages, o, a.Config.ProjectNames)[0]
+		}
+		return err
+	})
+	return out, err
+}
+
+type compareQuestion struct {
+	windowQuestion
+	With day `json:"with,omitempty" jsonschema:"a day of the window to compare with, YYYY-MM-DD; default: the window before"`
+}
+
+type compareAnswer struct {
+	ruled
+	Window      analytics.Revision  `json:"window"`
+	Previous    *analytics.Revision `json:"previous" jsonschema:"the window that it is compared with; null: the archive lacks it"`
+	ProjectName string              `json:"project_name,omitempty"`
+	Change      *change             `json:"change" jsonschema:"of the visitors of the whole site, in percent; null where there was nothing"`
+	By          string              `json:"by"`
+	Prefix      string              `json:"prefix"`
+	Changes     *query.Changes      `json:"changes" jsonschema:"null where the pages of the window that it is compared with are not known; count is the whole length of a list"`
+	Truncated   bool                `json:"truncated" jsonschema:"a list has more"`
+}
+
+type change struct {
+	Human *float64 `json:"human_percent"`
+	AI    *float64 `json:"ai_percent"`
+	Total *float64 `json:"total_percent"`
+}
+
+func (a *assistant) compare(ctx context.Context, q compareQuestion) (compareAnswer, error) {
+	p, err := a.top(ctx, q.windowQuestion, q.With)
+	out := compareAnswer{ruled: ruled{rule}, Window: p.Revision, Previous: p.Previous, ProjectName: p.ProjectName, By: p.By, Prefix: p.Prefix, Changes: p.Changes}
+	if was, is := p.Previous, p.Totals; was != nil {
+		out.Change = &change{query.Percent(was.Totals.Human, is.Human), query.Percent(was.Totals.AI, is.AI), query.Percent(was.Totals.Total, is.Total)}
+	}
+	if c := p.Changes; c != nil {
+		for _, list := range []query.PageList{c.Rising, c.Falling, c.Appeared, c.Vanished} {
+			out.Truncated = out.Truncated || int64(len(list.Pages)) < list.Count
+		}
+	}
+	return out, err
+}
+
+type historyQuestion struct {
+	series
+	Path  string `json:"path,omitempty" jsonschema:"path of the page, exactly as the tools window and compare list it; default: the whole site"`
+	Limit count  `json:"limit,omitempty" jsonschema:"how many windows, the newest"`
+}
+
+type historyAnswer struct {
+	ruled
+	query.HistoryReport
+}
+
+func (a *assistant) history(ctx context.Context, q historyQuestion) (out historyAnswer, err error) {
+	o := query.HistoryOptions{Page: q.Path, Last: int(q.Limit), Today: analytics.DateOf(a.Now())}
+	if o.Selection, err = a.selection(ctx, q.series, analytics.Day); err != nil {
+		return out, err
+	}
+	err = a.withArchive(func(from sinks.Sink) error {
+		all, err := query.Histories(ctx, from, o)
+		if err == nil {
+			out = historyAnswer{ruled{rule}, query.HistoryReports(all, o, a.Config.ProjectNames)[0]}
+		}
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,228 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/merges"
+	"github.com/docgauge/docgauge/internal/outcome"
+	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+func (a *assistant) addJobTools(s *sdk.Server) {
+	add(s, a, tool{"jobs", "Agent jobs", "The agent jobs of the prompt queue, newest first: the state of each, why, its pull request, and what a person should do; and whether the queue is paused."}, a.jobs)
+	add(s, a, tool{"outcomes", "Outcomes", "What became of the readers of pages after a pull request of an agent job was merged: the effect on the daily visitors of each page, people and AI apart, with an interval and a verdict, or why there is not enough data."}, a.outcomes)
+	if !a.AddPrompts {
+		return
+	}
+	yes := true
+	// It replaces no file. What the queue sends then costs credits and cannot be taken back.
+	hints := &sdk.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes}
+	addWith(s, a, tool{"add_prompt", "Add a prompt", "Writes a new prompt file. The queue sends it to the documentation platform, where an agent job works on it and may open a pull request: that costs credits and cannot be taken back. Ask the user before each call."}, hints, a.addPrompt)
+}
+
+type jobsQuestion struct {
+	Project string `json:"project,omitempty" jsonschema:"id of a project; default: all"`
+	State   string `json:"state,omitempty" jsonschema:"only jobs in this state: pending, submitting, active, unknown, held, invalid, rejected, failed, lost, archived, completed, cancelled or expired"`
+	Limit   count  `json:"limit,omitempty" jsonschema:"how many jobs"`
+}
+
+type jobsAnswer struct {
+	Queue     journal.Queue `json:"queue"`
+	Jobs      []listedJob   `json:"jobs"`
+	Total     int           `json:"total"`
+	Truncated bool          `json:"truncated"`
+}
+
+type listedJob struct {
+	Seq     int64         `json:"seq"`
+	Project string        `json:"project"`
+	Prompt  string        `json:"prompt"`
+	Title   string        `json:"title,omitempty"`
+	State   journal.State `json:"state"`
+	Result  string        `json:"result,omitempty" jsonschema:"of a job that ended: pr, no_pr, failed, archived or lost"`
+	Reason  string        `json:"reason,omitempty"`
+	Remedy  string        `json:"what_to_do,omitempty"`
+	Begun   time.Time     `json:"begun_at,omitzero"`
+	Ended   time.Time     `json:"ended_at,omitzero"`
+	// PullRequest is empty if the service gave a link that nobody should follow.
+	PullRequest string            `json:"pull_request,omitempty"`
+	Review      journal.PullState `json:"pull_request_state,omitempty"`
+	Merged      time.Time         `json:"merged_at,omitzero"`
+}
+
+func (a *assistant) jobs(ctx context.Context, q jobsQuestion) (out jobsAnswer, err error) {
+	if q.State != "" && !slices.Contains(journal.States(), journal.State(q.State)) {
+		return out, fmt.Errorf("state %.40q is not known; there are %v", q.State, journal.States())
+	}
+	err = a.withState(func(db *state.DB) error {
+		all, err := db.Jobs(ctx)
+		if err != nil {
+			return err
+		}
+		if out.Queue, err = db.Queue(ctx); err != nil {
+			return err
+		}
+		known, err := db.PullStates(ctx)
+		if err != nil {
+			return err
+		}
+		pulls := jobs.PullsByLink(all, known)
+		all = slices.DeleteFunc(all, func(j journal.Job) bool {
+			return q.Project != "" && j.Project != q.Project || q.State != "" && j.State != journal.State(q.State)
+		})
+		slices.Reverse(all)
+		out.Total, out.Jobs = len(all), []listedJob{}
+		all, out.Truncated = first(all, q.Limit)
+		for _, j := range all {
+			p := pulls[j.PRLink]
+			out.Jobs = append(out.Jobs, listedJob{
+				j.Seq, j.Project, j.Prompt, j.Title, j.State, j.Result(), j.Reason, jobs.Remedy(j), j.Begun, j.Ended,
+				analytics.SafeLink(j.PRLink), p.State, p.Merged,
+			})
+		}
+		return nil
+	})
+	return out, err
+}
+
+type outcomesQuestion struct {
+	Project string `json:"project,omitempty" jsonschema:"id of a project; default: all"`
+	Limit   count  `json:"limit,omitempty" jsonschema:"how many merges, the newest; of each as many effects"`
+}
+
+type outcomesAnswer struct {
+	ruled
+	Caution   string       `json:"caution"`
+	Outcomes  []mergeStudy `json:"outcomes"`
+	Total     int          `json:"total"`
+	Truncated bool         `json:"truncated"`
+	Problem   string       `json:"problem,omitempty" jsonschema:"windows that could not be read, and count as missing"`
+}
+
+type mergeStudy struct {
+	Project string    `json:"project"`
+	Link    string    `json:"link"`
+	Title   string    `json:"title,omitempty"`
+	Merged  time.Time `json:"merged_at,omitzero"`
+	Problem string    `json:"problem,omitempty"`
+	// Effects are without their days.
+	Effects []outcome.Effect `json:"effects"`
+	Total   int              `json:"effects_total"`
+	Final   bool             `json:"final" jsonschema:"false: the numbers can still move"`
+}
+
+// studied is how long ago a merge may be.
+const studied = 180 * 24 * time.Hour
+
+func (a *assistant) outcomes(ctx context.Context, q outcomesQuestion) (out outcomesAnswer, err error) {
+	out = outcomesAnswer{ruled: ruled{rule}, Caution: merges.Closing, Outcomes: []mergeStudy{}}
+	s := merges.Selection{Since: a.Now().Add(-studied)}
+	if q.Project != "" {
+		s.Projects = []string{q.Project}
+	}
+	var all []outcome.Outcome
+	err = a.withState(func(db *state.DB) error {
+		return a.withArchive(func(from sinks.Sink) (err error) {
+			all, err = merges.Outcomes(ctx, db, from, s)
+			return err
+		})
+	})
+	if all == nil {
+		return out, err
+	}
+	if err != nil {
+		out.Problem = err.Error()
+	}
+	out.Total = len(all)
+	all, out.Truncated = first(all, q.Limit)
+	for _, o := range all {
+		effects, cut := first(o.Effects, q.Limit)
+		out.Truncated = out.Truncated || cut
+		for i := range effects {
+			effects[i].Days = nil
+		}
+		out.Outcomes = append(out.Outcomes, mergeStudy{o.Project, analytics.SafeLink(o.Link), o.Title, o.At, o.Problem, effects, len(o.Effects), o.Final})
+	}
+	return out, nil
+}
+
+type promptQuestion struct {
+	Text           string   `json:"text" jsonschema:"what the agent should do"`
+	Title          string   `json:"title,omitempty" jsonschema:"title, for people"`
+	ID             string   `json:"id,omitempty" jsonschema:"id of the prompt; default: the name of its file"`
+	Project        string   `json:"project,omitempty" jsonschema:"id of the project; needed if there are several"`
+	ConcurrencyKey string   `json:"concurrency_key,omitempty" jsonschema:"the prompt waits while a job with the same key is at work"`
+	FollowUps      []string `json:"follow_ups,omitempty" jsonschema:"messages for the job once it is completed"`
+	DependsOn      []string `json:"depends_on,omitempty" jsonschema:"ids of prompts that must be completed first"`
+}
+
+type promptAnswer struct {
+	File    string `json:"file" jsonschema:"the new file, in the folder of prompts"`
+	Waiting int    `json:"prompts_waiting" jsonschema:"prompts that wait to be sent, with this one"`
+}
+
+// addPrompt writes a prompt file as `docgauge jobs add` does. An assistant that repeats
+// itself must not fill the queue for days: no more prompts wait than may be sent in a day.
+func (a *assistant) addPrompt(ctx context.Context, q promptQuestion) (out promptAnswer, err error) {
+	select {
+	case a.adding <- struct{}{}:
+		defer func() { <-a.adding }()
+	case <-ctx.Done():
+		return out, context.Cause(ctx)
+	}
+	if strings.TrimSpace(q.Text) == "" {
+		return out, errors.New("text: missing: want what the agent should do")
+	}
+	folder, err := app.OpenPrompts(a.Config)
+	if err != nil {
+		return out, err
+	}
+	opened, err := app.OpenReading(a.Config, a.Log, a.Now)
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	planned, err := opened.PlanPrompts(ctx, folder)
+	if err != nil {
+		return out, err
+	}
+	for _, p := range planned {
+		if p.State == journal.Pending {
+			out.Waiting++
+		}
+	}
+	if most := int(a.Config.MaxJobsPerDay); most > 0 && out.Waiting >= most {
+		return out, fmt.Errorf("%s: no more are added until some of them were sent, because DOCGAUGE_MAX_JOBS_PER_DAY is %d; a person can add more with `docgauge jobs add`", waiting(out.Waiting), most)
+	}
+	out.File, err = folder.Write("", prompts.Prompt{
+		ID: q.ID, Title: q.Title, Project: q.Project, ConcurrencyKey: q.ConcurrencyKey,
+		FollowUps: q.FollowUps, DependsOn: q.DependsOn, Body: strings.TrimSpace(q.Text),
+	})
+	if err == nil {
+		out.Waiting++
+		a.Log.Info("prompt added by an assistant", "file", out.File, "project", cmp.Or(q.Project, strings.Join(a.Config.Projects, ",")))
+	}
+	return out, err
+}
+
+func waiting(n int) string {
+	if n == 1 {
+		return "1 prompt waits already"
+	}
+	return format.Plural(n, "prompt") + " wait already"
+}
