@@ -43,10 +43,13 @@ const (
 // The labels. None is ever named job or instance: a scrape sets those.
 const (
 	LabelAudience   = "audience" // human or ai
+	LabelBranch     = "branch"
 	LabelBudget     = "budget"
 	LabelCap        = "cap" // day, active or open_pull_requests
 	LabelCode       = "code"
 	LabelEndpoint   = "endpoint"
+	LabelGoArch     = "goarch"
+	LabelGoOS       = "goos"
 	LabelGoVersion  = "goversion"
 	LabelJobID      = "job_id"
 	LabelKey        = "key"  // the name of an API key, never its value
@@ -65,6 +68,7 @@ const (
 	LabelSink       = "sink"
 	LabelState      = "state"
 	LabelStatus     = "status"
+	LabelTags       = "tags"
 	LabelVersion    = "version"
 	LabelWindow     = "window" // a granularity: day, week, month, 28d
 )

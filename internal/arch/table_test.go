@@ -192,7 +192,7 @@ var owner = map[string][]string{
 	"github.com/mattn/go-runewidth":          {"internal/cli/render"},
 	"github.com/prometheus/client_golang":    {"exporter"},
 	"github.com/prometheus/client_model":     {"exporter"},
-	"github.com/prometheus/common":           {"exporter"},
+	"github.com/prometheus/common":           {"cmd/docgauge", "exporter"},
 	"github.com/prometheus/exporter-toolkit": {"exporter/server"},
 	"github.com/robfig/cron":                 {"schedule"},
 	"github.com/schollz/progressbar":         {"internal/cli/render"},
