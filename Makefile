@@ -9,7 +9,9 @@ ACTIONLINT  := $(TOOLS)/bin/actionlint
 ACTIONLINT_VERSION := v1.7.12
 VERSION     ?= $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null || echo dev)
 COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null)
-LDFLAGS     := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+BRANCH      ?= $(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
+BUILD       := github.com/prometheus/common/version
+LDFLAGS     := -s -w -X $(BUILD).Version=$(VERSION) -X $(BUILD).Revision=$(COMMIT) -X $(BUILD).Branch=$(BRANCH)
 # Tests, the linter and the workshop are compiled without cgo, as docgauge is: so
 # they share all compiled packages. Only the race detector needs cgo.
 export CGO_ENABLED ?= 0

@@ -73,6 +73,7 @@ func TestUnknownMoments(t *testing.T) {
 		s.Queue.Jobs[i].Created, s.Queue.Jobs[i].Ended = time.Time{}, time.Time{}
 	}
 	s.Queue.Reviews[0].OldestOpen = time.Time{}
+	s.Reload.LastSuccess = time.Time{}
 	s.Open[0].ReadAt, s.Sinks[0].LastCommit, s.Keys[0].Expires = time.Time{}, time.Time{}, time.Time{}
 	for name := range metrics(t, s) {
 		if strings.Contains(name, "timestamp_seconds") && strings.HasPrefix(name, "docgauge_") && !strings.HasPrefix(name, "docgauge_window_") {

@@ -34,7 +34,7 @@ func golden(t *testing.T) string {
 
 func TestGolden(t *testing.T) {
 	_, text := scrape(t, publish(rich()), acceptText, "")
-	got := buildLine.ReplaceAllString(own(text), `docgauge_build_info{goversion="go1.26.0",revision="0123456",version="v1.2.3"} 1`)
+	got := buildLine.ReplaceAllString(own(text), `docgauge_build_info{branch="HEAD",goarch="amd64",goos="linux",goversion="go1.26.0",revision="0123456",tags="unknown",version="v1.2.3"} 1`)
 	if *update {
 		if err := os.WriteFile(filepath.Join("testdata", "metrics.txt"), []byte(got), 0o644); err != nil {
 			t.Fatal(err)

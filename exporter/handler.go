@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -24,6 +25,9 @@ import (
 type Values struct {
 	newest atomic.Pointer[published]
 	asked  sync.Map // the formats (expfmt.FormatType) that scrapers have asked for
+
+	mu     sync.Mutex // held while a snapshot is encoded and published
+	reload *Reload
 }
 
 // published is a snapshot with its metrics. Nobody changes it.
@@ -55,6 +59,28 @@ var none = &published{blocks: slices.Repeat([]*block{{}}, len(byName))}
 // must not be changed afterwards. What changed is encoded at once in the formats that
 // were asked for before, so that the next scrape does not wait for it.
 func (v *Values) Publish(s Snapshot) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.publish(s)
+}
+
+// Reloaded shows how a reload went, at once and in every later snapshot.
+func (v *Values) Reloaded(successful bool, at time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now := Reload{Successful: successful, LastSuccess: at}
+	if !successful && v.reload != nil {
+		now.LastSuccess = v.reload.LastSuccess
+	}
+	v.reload = &now
+	if newest := v.Load(); newest != nil {
+		v.publish(*newest)
+	}
+}
+
+// publish is called with the lock held.
+func (v *Values) publish(s Snapshot) {
+	s.Reload = cmp.Or(v.reload, s.Reload)
 	p := &published{s, slices.Clone(cmp.Or(v.newest.Load(), none).blocks)}
 	for i, f := range byName {
 		samples := f.samples(&s)

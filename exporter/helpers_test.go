@@ -35,7 +35,7 @@ var noon = time.Date(2026, 10, 7, 12, 0, 0, 250e6, time.UTC)
 // rich returns a snapshot that has every metric.
 func rich() exporter.Snapshot {
 	return exporter.Snapshot{
-		At: noon,
+		At: noon, Reload: &exporter.Reload{Successful: true, LastSuccess: noon.Add(-time.Hour)},
 		Projects: []exporter.Project{
 			{ID: "prj_a", Grids: []exporter.Grid{{Granularity: analytics.Day}, {Granularity: "28d", TotalsOnly: true}}},
 			{ID: "prj_b"},

@@ -45,10 +45,13 @@ const (
 const (
 	LabelAudience   = "audience" // human or ai
 	LabelBound      = "bound"    // low, estimate or high
+	LabelBranch     = "branch"
 	LabelBudget     = "budget"
 	LabelCap        = "cap" // day, active or open_pull_requests
 	LabelCode       = "code"
 	LabelEndpoint   = "endpoint"
+	LabelGoArch     = "goarch"
+	LabelGoOS       = "goos"
 	LabelGoVersion  = "goversion"
 	LabelJobID      = "job_id"
 	LabelKey        = "key"  // the name of an API key, never its value
@@ -67,6 +70,7 @@ const (
 	LabelSink       = "sink"
 	LabelState      = "state"
 	LabelStatus     = "status"
+	LabelTags       = "tags"
 	LabelVersion    = "version"
 	LabelWindow     = "window" // a granularity: day, week, month, 28d
 )

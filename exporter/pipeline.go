@@ -1,7 +1,7 @@
 package exporter
 
 import (
-	"runtime"
+	"github.com/prometheus/common/version"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
@@ -41,8 +41,12 @@ const (
 	APIKeyRejected      = prefix + "api_key_rejected"
 )
 
-// BuildInfo is the program itself.
-const BuildInfo = prefix + "build_info"
+// The program itself, and what it was told.
+const (
+	BuildInfo               = prefix + "build_info"
+	ConfigReloadSuccessful  = prefix + "config_last_reload_successful"
+	ConfigReloadSuccessTime = prefix + "config_last_reload_success_timestamp_seconds"
+)
 
 // visitorsEndpoint is the operation every export uses.
 const visitorsEndpoint = "visitors"
@@ -182,9 +186,19 @@ var apiFamilies = []family{
 
 var buildFamilies = []family{
 	define(groupBuild, BuildInfo, typeGauge,
-		"The program that made the values, by version, revision and Go version; its value is always 1.",
-		[]string{LabelVersion, LabelRevision, LabelGoVersion},
-		func(s *Snapshot, emit emit) { emit(1, s.Version, s.Revision, runtime.Version()) }),
+		"The program that made the values, by version, revision, branch, Go version, target and build tags; its value is always 1.",
+		[]string{LabelVersion, LabelRevision, LabelBranch, LabelGoVersion, LabelGoOS, LabelGoArch, LabelTags},
+		func(s *Snapshot, emit emit) {
+			emit(1, s.Version, s.Revision, version.Branch, version.GoVersion, version.GoOS, version.GoArch, version.GetTags())
+		}),
+	define(groupBuild, ConfigReloadSuccessful, typeGauge,
+		"1 if serve took the settings at its start or at the last reload, 0 if it refused them and the former ones stay; of serve only.",
+		nil,
+		ofReloads(func(r Reload, emit emit) { emit.flag(r.Successful) })),
+	define(groupBuild, ConfigReloadSuccessTime, typeGauge,
+		"When serve last took its settings,"+epoch,
+		nil,
+		ofReloads(func(r Reload, emit emit) { emit.at(r.LastSuccess) })),
 }
 
 // The functions below collect something of each project, sink, budget or key. The
@@ -210,6 +224,14 @@ func ofBudgets(collect func(b Budget, emit emit)) func(*Snapshot, emit) {
 	return func(s *Snapshot, emit emit) {
 		for _, b := range s.Budgets {
 			collect(b, emit.with(b.Name))
+		}
+	}
+}
+
+func ofReloads(collect func(r Reload, emit emit)) func(*Snapshot, emit) {
+	return func(s *Snapshot, emit emit) {
+		if s.Reload != nil {
+			collect(*s.Reload, emit)
 		}
 	}
 }

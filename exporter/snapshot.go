@@ -17,6 +17,9 @@ type Snapshot struct {
 	At                time.Time
 	Version, Revision string
 
+	// Reload is how the last reload of the settings went; nil outside of serve. Values sets it.
+	Reload *Reload
+
 	// Projects are the configured ones, in configured order, with the windows that the
 	// ledger should have of each.
 	Projects []Project
@@ -191,6 +194,13 @@ type Due struct {
 	Granularity analytics.Granularity
 	Reason      string
 	Count       int
+}
+
+// Reload is how the last reload of the settings went. The start counts as one.
+type Reload struct {
+	Successful bool
+	// LastSuccess is when settings were taken last.
+	LastSuccess time.Time
 }
 
 // Counter is the value of a monotonic counter.

@@ -345,3 +345,26 @@ func (s *stuck) Write([]byte) (int, error) {
 	<-s.release
 	return 0, errors.New("gone")
 }
+
+// TestReloaded: how a reload went is shown at once, beside values that stay, and in every
+// snapshot after it; what was refused leaves the time of the last success.
+func TestReloaded(t *testing.T) {
+	v := publish(rich())
+	shown := func(successful, at float64) {
+		t.Helper()
+		_, text := scrape(t, v, acceptText, "")
+		if !strings.Contains(text, fmt.Sprintf("docgauge_config_last_reload_successful %v\n", successful)) ||
+			!strings.Contains(text, fmt.Sprintf("docgauge_config_last_reload_success_timestamp_seconds %v\n", at)) ||
+			!strings.Contains(text, `docgauge_pages{project="prj_a",window="day"} 3`) {
+			t.Errorf("want %v, at %v:\n%s", successful, at, own(text))
+		}
+	}
+	v.Reloaded(true, time.Unix(1000, 0))
+	shown(1, 1000)
+	v.Reloaded(false, time.Unix(2000, 0))
+	shown(0, 1000)
+	v.Publish(rich())
+	shown(0, 1000)
+	v.Reloaded(true, time.Unix(3000, 0))
+	shown(1, 3000)
+}

@@ -30,7 +30,7 @@ const (
 )
 
 // ParseCron reads a cron expression: five fields, or a descriptor such as
-// @hourly. "@every 90m" counts from the start of the process. The only zone is
+// @hourly. "@every 90m" counts from the start of Run. The only zone is
 // UTC. Steps that are longer than their field ("*/90" minutes would be an hour) and
 // days that never come (30 February) are errors. An error names the expression,
 // the rule and an example.
@@ -141,6 +141,9 @@ type Runs struct {
 	Do func(ctx context.Context)
 	// AtStart adds one run at once to those of the schedule.
 	AtStart bool
+	// First is when the schedule fires first, if that is not for the Cron to say: an
+	// @every that goes on after an interruption. A time in the past is ignored.
+	First time.Time
 	// Deadline is how long one run may take; 0: any time.
 	Deadline time.Duration
 	// Grace is how long a run may continue after its context ended; 0: 20 seconds.
@@ -181,7 +184,7 @@ func (c Cron) Run(ctx context.Context, r Runs) error {
 	events := cronEvents{r}
 	engine := cron.New(cron.WithLocation(time.UTC), cron.WithLogger(events),
 		cron.WithChain(cron.SkipIfStillRunning(events), cron.Recover(events)))
-	engine.Schedule(&firings{cron: c, now: r.AtStart}, cron.FuncJob(func() { r.once(ctx) }))
+	engine.Schedule(&firings{cron: c, now: r.AtStart, first: r.First}, cron.FuncJob(func() { r.once(ctx) }))
 	engine.Start()
 	<-ctx.Done()
 	select {
@@ -222,17 +225,21 @@ func (r Runs) once(ctx context.Context) {
 	r.Do(ctx)
 }
 
-// firings are those of a Cron, and before them one at once. Only the engine's
-// own goroutine calls Next.
+// firings are those of a Cron from the first on, and before them one at once. Only the
+// engine's own goroutine calls Next.
 type firings struct {
-	cron Cron
-	now  bool
+	cron  Cron
+	now   bool
+	first time.Time
 }
 
 func (f *firings) Next(t time.Time) time.Time {
 	if f.now {
 		f.now = false
 		return t
+	}
+	if f.first.After(t) {
+		return f.first
 	}
 	return f.cron.Next(t)
 }

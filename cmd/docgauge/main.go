@@ -3,23 +3,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/signal"
 	"syscall"
 
-	"github.com/docgauge/docgauge/internal/cli"
-)
+	"github.com/prometheus/common/version"
 
-// version and commit are set by the linker in releases.
-var (
-	version = "dev"
-	commit  = ""
+	"github.com/docgauge/docgauge/internal/cli"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	program := cli.Program{Version: version, Commit: commit, Out: os.Stdout, Err: os.Stderr}
+	// Both are set by the linker, by the names that builds of exporters use.
+	program := cli.Program{Version: cmp.Or(version.Version, "dev"), Commit: version.Revision, Out: os.Stdout, Err: os.Stderr}
 	code := program.Run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)

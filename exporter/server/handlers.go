@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,9 @@ import (
 	"runtime/debug"
 	"strings"
 )
+
+// notEnabled is the answer of /-/reload where it may not reload.
+const notEnabled = "Reloading by HTTP is not enabled: start docgauge serve with --web.enable-lifecycle, or send it SIGHUP"
 
 // newMux routes exact paths and the methods GET and HEAD, or the method of the pattern;
 // everything else is 404 or 405.
@@ -23,9 +27,32 @@ func newMux(cfg Config) *http.ServeMux {
 		}
 		mux.Handle(pattern, handler)
 	}
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok") })
-	mux.Handle("GET /readyz", readyz(cfg.Ready))
+	for _, path := range []string{"/healthz", "/-/healthy"} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok") })
+	}
+	for _, path := range []string{"/readyz", "/-/ready"} {
+		mux.Handle("GET "+path, readyz(cfg.Ready))
+	}
+	// A page of another site must not reload through the browser of somebody here.
+	reload := http.NewCrossOriginProtection().Handler(reloader(cfg.Reload))
+	for _, method := range []string{http.MethodPost, http.MethodPut} {
+		mux.Handle(method+" /-/reload", reload)
+	}
 	return mux
+}
+
+func reloader(reload func(context.Context) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if reload == nil {
+			text(w, http.StatusForbidden, notEnabled)
+			return
+		}
+		if err := reload(r.Context()); err != nil {
+			text(w, http.StatusInternalServerError, strings.Split(err.Error(), "\n")...)
+			return
+		}
+		text(w, http.StatusOK, "reloaded")
+	}
 }
 
 func readyz(ready func() []string) http.HandlerFunc {

@@ -1,5 +1,6 @@
-// Package server is the HTTP side of "docgauge serve": one address, the
-// handlers it is given, and the probes /healthz and /readyz. It hides
+// Package server is the HTTP side of "docgauge serve": its addresses, the handlers it is
+// given, the probes /-/healthy and /-/ready, which /healthz and /readyz are too, and
+// /-/reload. It hides
 // exporter-toolkit (TLS, basic authentication), systemd's socket activation,
 // time limits, headers and the way a server stops.
 //
@@ -30,6 +31,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // The longest a client can keep something busy.
@@ -50,13 +53,13 @@ const (
 
 // Config says what to serve and where.
 type Config struct {
-	// Address is DOCGAUGE_LISTEN_ADDRESS, host:port of TCP; an empty host is every
-	// address of the machine, port 0 picks a free one. With SystemdSocket it is unused.
-	Address string
+	// Addresses are DOCGAUGE_LISTEN_ADDRESS, each host:port of TCP; an empty host is every
+	// address of the machine, port 0 picks a free one. With SystemdSocket they are unused.
+	Addresses []string
 	// WebConfigFile is DOCGAUGE_WEB_CONFIG_FILE, in the format of exporter-toolkit;
 	// empty: plain HTTP for everybody.
 	WebConfigFile string
-	// SystemdSocket takes the one TCP socket that systemd listens on for us.
+	// SystemdSocket takes the TCP sockets that systemd listens on for us.
 	SystemdSocket bool
 	// Handlers are by path, such as "/metrics"; "/" is that page alone. They get GET and
 	// HEAD requests only, unless the path has another method before it, as "POST /mcp". The
@@ -65,6 +68,9 @@ type Config struct {
 	// Ready returns the reasons why the process is not ready; none: it is. Every probe
 	// calls it, so it must answer from memory. Nil: always ready.
 	Ready func() []string
+	// Reload answers POST and PUT of /-/reload: with 200, or with 500 and its error, which
+	// goes to the client as it is. Nil: 403.
+	Reload func(context.Context) error
 	// Logger may be nil.
 	Logger *slog.Logger
 }
@@ -75,14 +81,14 @@ type ConfigError string
 
 func (e ConfigError) Error() string { return string(e) }
 
-// Server is bound to its address until Serve returns.
+// Server is bound to its addresses until Serve returns.
 type Server struct {
-	http     *http.Server
-	listener net.Listener
-	tls      bool
-	open     bool // without a web configuration
-	drain    time.Duration
-	log      *slog.Logger
+	http      *http.Server
+	listeners []net.Listener // at least one
+	tls       bool
+	open      bool // without a web configuration
+	drain     time.Duration
+	log       *slog.Logger
 }
 
 // Check finds all mistakes in the configuration without listening. They are
@@ -90,12 +96,17 @@ type Server struct {
 func Check(cfg Config) error {
 	var errs []error
 	if !cfg.SystemdSocket {
-		errs = append(errs, checkAddress(cfg.Address))
+		if len(cfg.Addresses) == 0 {
+			errs = append(errs, checkAddress(""))
+		}
+		for _, address := range cfg.Addresses {
+			errs = append(errs, checkAddress(address))
+		}
 	}
 	return errors.Join(append(errs, checkWebConfig(cfg.WebConfigFile))...)
 }
 
-// Listen checks the configuration and binds the address. It returns a ConfigError or an
+// Listen checks the configuration and binds all addresses, or none. It returns a ConfigError or an
 // error of the machine if it cannot.
 func Listen(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
@@ -109,7 +120,7 @@ func Listen(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	var err error
-	if s.listener, err = bind(cfg); err != nil {
+	if s.listeners, err = bind(cfg); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -128,10 +139,12 @@ func newHTTP(cfg Config) *http.Server {
 	}
 }
 
-// URL is the server's address from this machine, without a path: with the real port if
-// any free one was asked for, and the loopback if it listens on every address.
-func (s *Server) URL() string {
-	addr := *s.listener.Addr().(*net.TCPAddr)
+// URL is the server's first address from this machine, without a path: with the real port
+// if any free one was asked for, and the loopback if it listens on every address.
+func (s *Server) URL() string { return s.urlOf(s.listeners[0]) }
+
+func (s *Server) urlOf(l net.Listener) string {
+	addr := *l.Addr().(*net.TCPAddr)
 	if addr.IP.IsUnspecified() {
 		addr.IP = net.IPv4(127, 0, 0, 1)
 	}
@@ -147,22 +160,44 @@ func (s *Server) URL() string {
 // the socket failed before. It is called once.
 func (s *Server) Serve(ctx context.Context) error {
 	defer s.http.Close()
-	s.log.Debug("listening", "url", s.URL())
-	if ip := s.listener.Addr().(*net.TCPAddr).IP; s.open && !ip.IsLoopback() {
-		s.log.Warn("open to the network without TLS or authentication: set DOCGAUGE_WEB_CONFIG_FILE, or listen on 127.0.0.1",
-			"address", s.listener.Addr().String())
+	group, failed := errgroup.WithContext(ctx)
+	for i, l := range s.listeners {
+		s.announce(l, i == 0)
+		group.Go(func() error { return s.serve(l) })
 	}
 	stopped := make(chan error, 1)
-	cancel := context.AfterFunc(ctx, func() { stopped <- s.stop(context.WithoutCancel(ctx)) })
-	serve := s.http.Serve
-	if s.tls {
-		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
-	}
-	err := serve(s.listener)
-	if cancel() {
-		return fmt.Errorf("serve %s: %w", s.URL(), err)
+	cancel := context.AfterFunc(failed, func() { stopped <- s.stop(context.WithoutCancel(ctx)) })
+	err := group.Wait()
+	if cancel() || ctx.Err() == nil {
+		return err
 	}
 	return <-stopped
+}
+
+// announce logs an address. The first one is in the log of the caller.
+func (s *Server) announce(l net.Listener, first bool) {
+	level := slog.LevelInfo
+	if first {
+		level = slog.LevelDebug
+	}
+	s.log.Log(context.Background(), level, "listening", "url", s.urlOf(l))
+	if ip := l.Addr().(*net.TCPAddr).IP; s.open && !ip.IsLoopback() {
+		s.log.Warn("open to the network without TLS or authentication: set DOCGAUGE_WEB_CONFIG_FILE, or listen on 127.0.0.1",
+			"address", l.Addr().String())
+	}
+}
+
+// serve answers on one of the listeners until the server stops, which is no error.
+func (s *Server) serve(l net.Listener) (err error) {
+	if s.tls {
+		err = s.http.ServeTLS(l, "", "")
+	} else {
+		err = s.http.Serve(l)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve %s: %w", s.urlOf(l), err)
 }
 
 func (s *Server) stop(ctx context.Context) error {
@@ -179,8 +214,12 @@ func (s *Server) stop(ctx context.Context) error {
 	return nil
 }
 
-// firstSocket is the descriptor of the first socket that systemd passes.
-const firstSocket = 3
+const (
+	// firstSocket is the descriptor of the first socket that systemd passes, maxSockets how
+	// many are taken at most.
+	firstSocket = 3
+	maxSockets  = 16
+)
 
 func checkAddress(address string) error {
 	_, port, err := net.SplitHostPort(address)
@@ -193,17 +232,28 @@ func checkAddress(address string) error {
 	return ConfigError(fmt.Sprintf("DOCGAUGE_LISTEN_ADDRESS %.100q: want host:port with a port from 0 to 65535, such as 127.0.0.1:9817, or :9817 for every address", address))
 }
 
-// bind binds the socket. Its errors come from the machine, except where systemd did not
-// pass exactly one socket.
-func bind(cfg Config) (net.Listener, error) {
+// bind binds the sockets: all, or none. Its errors come from the machine, except where
+// systemd passed no TCP socket.
+func bind(cfg Config) (all []net.Listener, err error) {
+	defer func() {
+		if err != nil {
+			for _, l := range all {
+				err = errors.Join(err, l.Close())
+			}
+			all = nil
+		}
+	}()
 	if cfg.SystemdSocket {
 		return activated()
 	}
-	l, err := net.Listen("tcp", cfg.Address)
-	if err != nil {
-		return nil, fmt.Errorf("DOCGAUGE_LISTEN_ADDRESS %s: %w: %s", cfg.Address, err, remedy(err))
+	for _, address := range cfg.Addresses {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return all, fmt.Errorf("DOCGAUGE_LISTEN_ADDRESS %s: %w: %s", address, err, remedy(err))
+		}
+		all = append(all, l)
 	}
-	return l, nil
+	return all, nil
 }
 
 func remedy(err error) string {
@@ -216,24 +266,28 @@ func remedy(err error) string {
 	return "the host must be an address of this machine; 127.0.0.1 always is"
 }
 
-// activated returns the socket that systemd opened for this process, by the
+// activated returns the sockets that systemd opened for this process, by the
 // protocol of sd_listen_fds(3).
-func activated() (net.Listener, error) {
-	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
-	if pid != strconv.Itoa(os.Getpid()) || count == "" {
+func activated() (all []net.Listener, err error) {
+	pid, text := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
+	count, err := strconv.Atoi(text)
+	if pid != strconv.Itoa(os.Getpid()) || text == "" {
 		return nil, ConfigError("systemd socket activation: systemd handed over no socket: start docgauge with a .socket unit, or let it listen on DOCGAUGE_LISTEN_ADDRESS")
 	}
-	if count != "1" {
-		return nil, ConfigError(fmt.Sprintf("systemd socket activation: systemd handed over %.10s sockets: want exactly one ListenStream= in the .socket unit", count))
+	if err != nil || count < 1 || count > maxSockets {
+		return nil, ConfigError(fmt.Sprintf("systemd socket activation: systemd handed over %.10s sockets: want 1 to %d ListenStream= in the .socket unit", text, maxSockets))
 	}
-	file := os.NewFile(firstSocket, "LISTEN_FD_3")
-	defer file.Close() // FileListener makes a copy
-	l, err := net.FileListener(file)
-	if err != nil {
-		return nil, fmt.Errorf("systemd socket activation: %w", err)
+	for i := range count {
+		file := os.NewFile(uintptr(firstSocket+i), fmt.Sprintf("LISTEN_FD_%d", firstSocket+i))
+		l, err := net.FileListener(file) // makes a copy
+		_ = file.Close()
+		if err != nil {
+			return all, fmt.Errorf("systemd socket activation: %w", err)
+		}
+		all = append(all, l)
+		if _, ok := l.(*net.TCPListener); !ok {
+			return all, ConfigError(fmt.Sprintf("systemd socket activation: the socket is %s: want a TCP port in ListenStream=", l.Addr().Network()))
+		}
 	}
-	if _, ok := l.(*net.TCPListener); !ok {
-		return nil, errors.Join(ConfigError(fmt.Sprintf("systemd socket activation: the socket is %s: want a TCP port in ListenStream=", l.Addr().Network())), l.Close())
-	}
-	return l, nil
+	return all, nil
 }

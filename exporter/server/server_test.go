@@ -51,8 +51,8 @@ func start(t *testing.T, cfg Config, change ...func(*Server)) *running {
 	t.Helper()
 	log := &logged{}
 	cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	if cfg.Address == "" {
-		cfg.Address = "127.0.0.1:0"
+	if cfg.Addresses == nil {
+		cfg.Addresses = []string{"127.0.0.1:0"}
 	}
 	s, err := Listen(cfg)
 	if err != nil {
@@ -139,6 +139,8 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/metrics?x=1", 200, "metrics"},
 		{"GET", "/healthz", 200, "ok\n"},
 		{"GET", "/readyz", 200, "ready\n"},
+		{"GET", "/-/healthy", 200, "ok\n"},
+		{"GET", "/-/ready", 200, "ready\n"},
 		{"HEAD", "/", 200, ""},
 		{"HEAD", "/metrics", 200, ""},
 		{"HEAD", "/healthz", 200, ""},
@@ -260,7 +262,7 @@ func TestAddresses(t *testing.T) {
 		"127.0.0.1:65536": "want host:port", "127.0.0.1:http": "want host:port", "::1:9817": "want host:port",
 		"http://127.0.0.1:9817": "want host:port", "127.0.0.1:-1": "want host:port",
 	} {
-		err := Check(Config{Address: address})
+		err := Check(Config{Addresses: []string{address}})
 		if want == "" && err != nil || want != "" && !isConfig(err, "DOCGAUGE_LISTEN_ADDRESS", want, "127.0.0.1:9817") {
 			t.Errorf("%q: %v, want %q", address, err, want)
 		}
@@ -281,7 +283,7 @@ func isConfig(err error, want ...string) bool {
 }
 
 func TestCheckFindsEverything(t *testing.T) {
-	err := Check(Config{Address: "nowhere", WebConfigFile: "/does/not/exist.yml"})
+	err := Check(Config{Addresses: []string{"nowhere"}, WebConfigFile: "/does/not/exist.yml"})
 	if !isConfig(err, "DOCGAUGE_LISTEN_ADDRESS", "DOCGAUGE_WEB_CONFIG_FILE") {
 		t.Errorf("%v, want both variables", err)
 	}
@@ -289,8 +291,8 @@ func TestCheckFindsEverything(t *testing.T) {
 
 func TestPortTaken(t *testing.T) {
 	first := start(t, Config{})
-	address := first.listener.Addr().String()
-	_, err := Listen(Config{Address: address})
+	address := first.listeners[0].Addr().String()
+	_, err := Listen(Config{Addresses: []string{address}})
 	if !errors.Is(err, syscall.EADDRINUSE) || isConfig(err) {
 		t.Fatalf("%v, want an error of the machine, address in use", err)
 	}
@@ -302,19 +304,91 @@ func TestPortTaken(t *testing.T) {
 }
 
 func TestAddressOfAnotherMachine(t *testing.T) {
-	_, err := Listen(Config{Address: "192.0.2.1:0"}) // RFC 5737: nobody has it
+	_, err := Listen(Config{Addresses: []string{"192.0.2.1:0"}}) // RFC 5737: nobody has it
 	if err == nil || isConfig(err) || !strings.Contains(err.Error(), "must be an address of this machine") {
 		t.Errorf("%v, want an error of the machine", err)
 	}
 }
 
+// TestSeveralAddresses: all of them are served until the stop; if one cannot be had, none
+// is kept.
+func TestSeveralAddresses(t *testing.T) {
+	r := start(t, Config{Addresses: []string{"127.0.0.1:0", "[::1]:0", "127.0.0.1:0"}})
+	for _, l := range r.listeners {
+		resp, err := r.client.Get(r.urlOf(l) + "/-/healthy")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close(); resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d", r.urlOf(l), resp.StatusCode)
+		}
+	}
+	if n := strings.Count(r.log.String(), "msg=listening"); n != 3 {
+		t.Errorf("%d addresses are in the log\n%s", n, r.log)
+	}
+	free, taken := "127.0.0.1:0", r.listeners[2].Addr().String()
+	if _, err := Listen(Config{Addresses: []string{free, taken}}); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("%v, want address in use", err)
+	}
+	r.stop()
+	if err := wait(t, "Serve", r.served); err != nil {
+		t.Error(err)
+	}
+	for _, l := range r.listeners {
+		if conn, err := net.Dial("tcp", l.Addr().String()); err == nil {
+			t.Errorf("%s is still open", l.Addr())
+			conn.Close()
+		}
+	}
+}
+
+// TestReload: by POST and PUT alone, by nobody where it is not enabled, and not by a page of
+// another site.
+func TestReload(t *testing.T) {
+	var calls int
+	var problem error
+	r := start(t, Config{Reload: func(context.Context) error { calls++; return problem }})
+	foreign := func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }
+	for _, tc := range []struct {
+		method      string
+		problem     error
+		change      func(*http.Request)
+		code, calls int
+		body        string
+	}{
+		{"GET", nil, nil, 405, 0, "Method Not Allowed\n"},
+		{"HEAD", nil, nil, 405, 0, ""},
+		{"POST", nil, nil, 200, 1, "reloaded\n"},
+		{"PUT", nil, nil, 200, 1, "reloaded\n"},
+		{"POST", errors.New("configuration:\n  one\n  two"), nil, 500, 1, "configuration:\none\ntwo\n"},
+		{"POST", nil, foreign, 403, 0, "cross-origin request detected from Sec-Fetch-Site header\n"},
+	} {
+		calls, problem = 0, tc.problem
+		if tc.change == nil {
+			tc.change = func(*http.Request) {}
+		}
+		resp, body := r.do(t, tc.method, "/-/reload", tc.change)
+		if resp.StatusCode != tc.code || body != tc.body || calls != tc.calls {
+			t.Errorf("%s: %d %q after %d calls, want %d %q after %d", tc.method, resp.StatusCode, body, calls, tc.code, tc.body, tc.calls)
+		}
+		if tc.code == 405 && resp.Header.Get("Allow") != "POST, PUT" {
+			t.Errorf("%s allows %q", tc.method, resp.Header.Get("Allow"))
+		}
+		wantHeaders(t, tc.method, resp)
+	}
+	off := start(t, Config{})
+	if resp, body := off.do(t, "POST", "/-/reload"); resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "--web.enable-lifecycle") {
+		t.Errorf("not enabled: %d %q", resp.StatusCode, body)
+	}
+}
+
 func TestURLIsReachable(t *testing.T) {
 	for address, host := range map[string]string{":0": "127.0.0.1", "0.0.0.0:0": "127.0.0.1", "127.0.0.1:0": "127.0.0.1"} {
-		r := start(t, Config{Address: address})
+		r := start(t, Config{Addresses: []string{address}})
 		if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != http.StatusOK {
 			t.Errorf("%s: %d", r.URL(), resp.StatusCode)
 		}
-		if want := fmt.Sprintf("http://%s:%d", host, r.listener.Addr().(*net.TCPAddr).Port); r.URL() != want {
+		if want := fmt.Sprintf("http://%s:%d", host, r.listeners[0].Addr().(*net.TCPAddr).Port); r.URL() != want {
 			t.Errorf("URL of %s is %s, want %s", address, r.URL(), want)
 		}
 		if got, want := strings.Contains(r.log.String(), "level=WARN"), host != strings.TrimSuffix(address, ":0"); got != want {

@@ -45,7 +45,7 @@ func (r *running) get(path string) <-chan string {
 }
 
 func (r *running) refuses() bool {
-	conn, err := net.Dial("tcp", r.listener.Addr().String())
+	conn, err := net.Dial("tcp", r.listeners[0].Addr().String())
 	if err == nil {
 		conn.Close()
 	}
@@ -106,11 +106,11 @@ func TestStopBeforeServe(t *testing.T) {
 }
 
 func TestSocketThatFails(t *testing.T) {
-	s, err := Listen(Config{Address: "127.0.0.1:0"})
+	s, err := Listen(Config{Addresses: []string{"127.0.0.1:0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.listener.Close()
+	s.listeners[0].Close()
 	if err := s.Serve(t.Context()); !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), s.URL()) {
 		t.Errorf("%v, want the closed socket of %s", err, s.URL())
 	}
@@ -122,7 +122,7 @@ var large = strings.Repeat("docgauge_site_visitors 1\n", 1<<19)
 // ask sends a request, at once, on a connection of its own.
 func (r *running) ask(t *testing.T, path string, headers ...string) (net.Conn, *bufio.Reader) {
 	t.Helper()
-	conn, err := net.Dial("tcp", r.listener.Addr().String())
+	conn, err := net.Dial("tcp", r.listeners[0].Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func wantQuiet(t *testing.T, r *running) {
 func TestClientThatSaysNothingIsCutOff(t *testing.T) {
 	r := start(t, Config{}, func(s *Server) { s.http.ReadHeaderTimeout = 50 * time.Millisecond })
 	for _, begin := range []string{"", "GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: "} {
-		conn, err := net.Dial("tcp", r.listener.Addr().String())
+		conn, err := net.Dial("tcp", r.listeners[0].Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}

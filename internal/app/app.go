@@ -52,26 +52,27 @@ type App struct {
 // OpenLedger opens what a command needs that changes the ledger without a request, and
 // takes the export lock first: where another process holds it, the error is
 // [state.ErrLocked].
-func OpenLedger(c config.Config, log *slog.Logger, now func() time.Time) (_ *App, err error) {
-	a := &App{Config: c, Log: log, Now: now}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, a.Close())
-		}
-	}()
+func OpenLedger(c config.Config, log *slog.Logger, now func() time.Time) (*App, error) {
 	lock, err := state.LockExport(c.StateDir)
 	if err != nil {
 		return nil, err
 	}
-	a.closers = append(a.closers, lock.Release)
-	if err := durable.SweepTemp(c.StateDir, TempPages, TempLoad, TempCopy); err != nil {
-		log.Warn("files of a killed process not removed", "error", err)
+	a := &App{Config: c, Log: log, Now: now, closers: []func() error{lock.Release}}
+	if err := a.openLedger(); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+func (a *App) openLedger() (err error) {
+	if err := durable.SweepTemp(a.Config.StateDir, TempPages, TempLoad, TempCopy); err != nil {
+		a.Log.Warn("files of a killed process not removed", "error", err)
 	}
 	if err := a.open(state.Open); err != nil {
-		return nil, err
+		return err
 	}
-	a.Spool, err = spool.Open(c.StateDir, now())
-	return a, err
+	a.Spool, err = spool.Open(a.Config.StateDir, a.Now())
+	return err
 }
 
 // OpenExport opens what an export needs: what [OpenLedger] opens, and the API client.
@@ -81,6 +82,19 @@ func OpenExport(c config.Config, log *slog.Logger, now func() time.Time) (*App, 
 		return nil, err
 	}
 	if a.API, err = NewAPI(c, a.State, log, now, runPatience); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// OpenHeld is [OpenExport] for a caller that holds the export lock.
+func OpenHeld(c config.Config, log *slog.Logger, now func() time.Time) (*App, error) {
+	a := &App{Config: c, Log: log, Now: now}
+	err := a.openLedger()
+	if err == nil {
+		a.API, err = NewAPI(c, a.State, log, now, runPatience)
+	}
+	if err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil

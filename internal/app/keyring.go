@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -67,22 +66,18 @@ func (k *Keyring) reload() (changed bool, err error) {
 	return true, nil
 }
 
-// Watch reloads the key at each signal, and when its file changes, until ctx ends.
-// It calls changed after it has stored a new key.
-func (k *Keyring) Watch(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, changed func()) {
+// Watch reloads the key when its file changes, until ctx ends. It calls changed after it
+// has stored a new key.
+func (k *Keyring) Watch(ctx context.Context, log *slog.Logger, changed func()) {
 	logged := ""
-	watchFiles(ctx, signals, func(asked bool) {
+	watchFiles(ctx, func() {
 		fresh, err := k.reload()
 		switch {
-		case err != nil && (asked || err.Error() != logged):
+		case err != nil && err.Error() != logged:
 			log.Warn("key not reloaded", "error", err)
 		case fresh:
 			log.Info("key reloaded", "variable", k.name)
 			changed()
-		case asked && k.file == "":
-			log.Info("key came in the environment, which does not change: restart to use another, or set "+k.name+"_FILE", "variable", k.name)
-		case asked:
-			log.Info("key is the same as before", "variable", k.name)
 		}
 		logged = ""
 		if err != nil {
@@ -91,9 +86,9 @@ func (k *Keyring) Watch(ctx context.Context, signals <-chan os.Signal, log *slog
 	})
 }
 
-// WatchSecrets warns once when the file of a secret that is read only at the start
-// holds another one, and again at each signal, until ctx ends.
-func WatchSecrets(ctx context.Context, c config.Config, signals <-chan os.Signal, log *slog.Logger) {
+// WatchSecrets warns once when the file of a secret that is read only at the start and at
+// a reload holds another one, until ctx ends.
+func WatchSecrets(ctx context.Context, c config.Config, log *slog.Logger) {
 	secrets := []struct {
 		name, file string
 		held       config.Secret
@@ -106,24 +101,23 @@ func WatchSecrets(ctx context.Context, c config.Config, signals <-chan os.Signal
 		{"DOCGAUGE_PING_URL", c.PingURLFile, c.PingURL},
 	}
 	warned := map[string]bool{}
-	watchFiles(ctx, signals, func(asked bool) {
+	watchFiles(ctx, func() {
 		for _, s := range secrets {
 			if s.file == "" {
 				continue
 			}
 			now, err := config.ReadSecret(s.file)
 			outdated := err == nil && now != "" && now != s.held
-			if outdated && (asked || !warned[s.name]) {
-				log.Warn("secret has changed, but is read only at the start: restart to use the new one", "variable", s.name)
+			if outdated && !warned[s.name] {
+				log.Warn("secret has changed: send SIGHUP, or restart, to use the new one", "variable", s.name)
 			}
 			warned[s.name] = outdated
 		}
 	})
 }
 
-// watchFiles calls check now and then, and at each signal, which somebody sends who
-// expects an answer, until ctx ends.
-func watchFiles(ctx context.Context, signals <-chan os.Signal, check func(asked bool)) {
+// watchFiles calls check now and then until ctx ends.
+func watchFiles(ctx context.Context, check func()) {
 	tick := time.NewTicker(pollFiles)
 	defer tick.Stop()
 	for {
@@ -131,9 +125,7 @@ func watchFiles(ctx context.Context, signals <-chan os.Signal, check func(asked 
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			check(false)
-		case <-signals:
-			check(true)
+			check()
 		}
 	}
 }

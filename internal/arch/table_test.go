@@ -204,7 +204,7 @@ var owner = map[string][]string{
 	"github.com/prometheus/client_golang":    {"exporter", "exporter/remotewrite"},
 	"github.com/modelcontextprotocol":        {"internal/mcp"},
 	"github.com/prometheus/client_model":     {"exporter"},
-	"github.com/prometheus/common":           {"exporter", "exporter/remotewrite"},
+	"github.com/prometheus/common":           {"cmd/docgauge", "exporter", "exporter/remotewrite"},
 	"github.com/prometheus/exporter-toolkit": {"exporter/server"},
 	"github.com/robfig/cron":                 {"schedule"},
 	"github.com/schollz/progressbar":         {"internal/cli/render"},

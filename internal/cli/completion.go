@@ -26,7 +26,7 @@ func (a *Program) completions(root *cobra.Command) {
 	withSettings := func(complete cobra.CompletionFunc) cobra.CompletionFunc {
 		return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			path, _ := cmd.Flags().GetString("env-file")
-			_ = a.readEnvFile(path, path != "") // nothing can be said here
+			_ = a.readSettings(cmd.Flags(), path, path != "") // nothing can be said here
 			return complete(cmd, args, typed)
 		}
 	}
@@ -72,9 +72,13 @@ func flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(slices.Sorted(slices.Values(config.SinkNames())), cobra.ShellCompDirectiveNoFileComp)
 	case "scenario":
 		return cobra.FixedCompletions([]cobra.Completion{string(sandbox.Growth), string(sandbox.Steady)}, cobra.ShellCompDirectiveNoFileComp)
+	case "log.level":
+		return cobra.FixedCompletions([]cobra.Completion{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp)
+	case "log.format":
+		return cobra.FixedCompletions([]cobra.Completion{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)
 	case "archive", "data", "dir", "repo":
 		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
-	case "agent-script", "request-log", "output", "env-file", "api-key-file":
+	case "agent-script", "request-log", "output", "env-file", "api-key-file", "web.config.file":
 		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	}
 	return nil

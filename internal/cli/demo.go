@@ -111,10 +111,12 @@ func (a *Program) demoServe(ctx context.Context, c config.Config) (err error) {
 	if c.Schedule.Cron, err = schedule.ParseCron("* * * * *"); err != nil {
 		return err
 	}
-	if ln, err := net.Listen("tcp", c.ListenAddress); err != nil {
-		c.ListenAddress = "127.0.0.1:0"
-	} else if err := ln.Close(); err != nil {
-		return err
+	for i, address := range c.ListenAddress {
+		if ln, err := net.Listen("tcp", address); err != nil {
+			c.ListenAddress[i] = "127.0.0.1:0"
+		} else if err := ln.Close(); err != nil {
+			return err
+		}
 	}
 	return a.serve(ctx, c, daemon.Options{Listening: func(url string) {
 		fmt.Fprintf(a.Out, "\nStatus page  %[1]s/\nReport       %[1]s/report\nMetrics      %[1]s/metrics\nJSON, CSV    %[1]s/api/v1/pages\nExports every minute; Ctrl-C ends it.\n", url)

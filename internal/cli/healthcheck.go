@@ -36,8 +36,8 @@ func (a *Program) healthcheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "healthcheck",
 		Short: "ask serve on this host whether it is alive, for containers",
-		Long: `healthcheck asks the serve of this host, at DOCGAUGE_LISTEN_ADDRESS, for /healthz, or
-with --ready for /readyz, and prints one line. An address of every interface is asked
+		Long: `healthcheck asks the serve of this host, at the first DOCGAUGE_LISTEN_ADDRESS, for
+/healthz, or with --ready for /readyz, and prints one line. An address of every interface is asked
 on 127.0.0.1. It is the health check of images without a shell.
 
 With DOCGAUGE_WEB_CONFIG_FILE it speaks TLS where serve does. The certificate is not
@@ -68,7 +68,7 @@ func (a *Program) healthcheck(ctx context.Context, o healthcheckOptions) error {
 	if o.ready {
 		p.path = "/readyz"
 	}
-	if p.host, err = probedHost(c.ListenAddress); err != nil {
+	if p.host, err = probedHost(c.ListenAddress[0]); err != nil {
 		return config.Problems{err.Error()}
 	}
 	if p.user, p.password, err = readCredentials(o.credentials); err != nil {

@@ -47,13 +47,15 @@ type Program struct {
 	// file has the settings of --env-file.
 	file  *config.EnvFile
 	quiet bool
+	// level is that of all logs.
+	level *slog.LevelVar
 	// observe is told each step of an export; only tests set it.
 	observe func(export.Event)
 }
 
 // ready returns the program with all that commands use.
 func (p Program) ready(now func() time.Time) *Program {
-	p.now, p.progress = now, render.NewProgress(p.Err, now)
+	p.now, p.progress, p.level = now, render.NewProgress(p.Err, now), new(slog.LevelVar)
 	p.logTo, p.file = &switchWriter{to: p.progress}, new(config.EnvFile)
 	return &p
 }
@@ -61,8 +63,8 @@ func (p Program) ready(now func() time.Time) *Program {
 // Run runs a command and returns the exit code.
 func (p Program) Run(ctx context.Context, args []string) int {
 	a := p.ready(time.Now)
-	if os.Getenv("DOCGAUGE_LOG_FORMAT") == "json" { // for what is said before there is a configuration
-		a.speakJSON(slog.LevelInfo)
+	if earlyFormat(args) == "json" { // for what is said before there is a configuration
+		a.speakJSON()
 	}
 	cobra.EnableCommandSorting = false // people need them in our order
 	root := a.root()
@@ -82,15 +84,31 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	return exitCode(err)
 }
 
+// earlyFormat is the format of the log as far as it is known before flags are read: what is
+// wrong with them is said in it.
+func earlyFormat(args []string) string {
+	const flag = "--log.format"
+	format := os.Getenv("DOCGAUGE_LOG_FORMAT")
+	for i, arg := range args {
+		if value, ok := strings.CutPrefix(arg, flag+"="); ok {
+			format = value
+		} else if arg == flag && i+1 < len(args) {
+			format = args[i+1]
+		}
+	}
+	return format
+}
+
 // speakJSON lets nothing but JSON reach standard error: a line for people becomes one
 // of the log, and there is neither a bar nor a status line.
-func (a *Program) speakJSON(level slog.Level) {
-	if a.said == nil {
-		a.progress = render.NewProgress(struct{ io.Writer }{a.Err}, a.now) // not a terminal
-		a.logTo.set(a.progress)
-		a.Err = lines(func(text string) { a.said.Info("remark", "text", text) })
+func (a *Program) speakJSON() {
+	if a.said != nil {
+		return
 	}
-	a.said = slog.New(slog.NewJSONHandler(a.logTo, &slog.HandlerOptions{Level: level}))
+	a.progress = render.NewProgress(struct{ io.Writer }{a.Err}, a.now) // not a terminal
+	a.logTo.set(a.progress)
+	a.Err = lines(func(text string) { a.said.Info("remark", "text", text) })
+	a.said = slog.New(slog.NewJSONHandler(a.logTo, &slog.HandlerOptions{Level: a.level}))
 }
 
 // lines is a writer that is called with each text that is written, which is a whole line.
@@ -127,20 +145,26 @@ func exitCode(err error) int {
 // config reads the settings; n says which the command requires.
 func (a *Program) config(n config.Need) (config.Config, error) {
 	c, err := a.file.Load(n, a.now())
+	a.take(&c)
+	if a.quiet {
+		a.progress.Quiet()
+	}
+	return c, err
+}
+
+// take completes settings that were read, and says what should not stay as it is.
+func (a *Program) take(c *config.Config) {
 	c.Build = a.build()
 	if a.quiet {
 		c.LogLevel = max(c.LogLevel, slog.LevelWarn)
 	}
+	a.level.Set(c.LogLevel)
 	if c.LogFormat == "json" {
-		a.speakJSON(c.LogLevel)
-	}
-	if a.quiet {
-		a.progress.Quiet()
+		a.speakJSON()
 	}
 	for _, text := range c.Warnings {
-		a.logger(c).Warn(text)
+		a.logger(*c).Warn(text)
 	}
-	return c, err
 }
 
 // note tells a person on standard error what is no result and no log line; --quiet
@@ -155,7 +179,8 @@ func (a *Program) logger(c config.Config) *slog.Logger {
 	if a.said != nil {
 		return a.said
 	}
-	return slog.New(slog.NewTextHandler(a.logTo, &slog.HandlerOptions{Level: c.LogLevel}))
+	a.level.Set(c.LogLevel)
+	return slog.New(slog.NewTextHandler(a.logTo, &slog.HandlerOptions{Level: a.level}))
 }
 
 // switchWriter is a writer whose target can be exchanged.

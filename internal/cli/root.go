@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/docgauge/docgauge/internal/config"
 )
@@ -51,7 +52,7 @@ func (a *Program) root() *cobra.Command {
 
 		Args: noArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return a.readEnvFile(envFile, cmd.Flags().Changed("env-file"))
+			return a.readSettings(cmd.Flags(), envFile, cmd.Flags().Changed("env-file"))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
@@ -87,19 +88,22 @@ func (a *Program) root() *cobra.Command {
 	return root
 }
 
-// readEnvFile reads the file of settings that the flag or the environment names, and
-// applies it. What is wrong with it is said together with the rest of the configuration.
-func (a *Program) readEnvFile(path string, given bool) error {
+// readSettings reads the file of settings that the flag or the environment names, and
+// applies it below the environment, and that below the flags. What is wrong with the file is
+// said together with the rest of the configuration.
+func (a *Program) readSettings(flags *pflag.FlagSet, path string, given bool) error {
 	switch {
 	case given && path == "":
 		return usageError{errors.New("--env-file: want the path of a file")}
 	case !given:
 		path = os.Getenv("DOCGAUGE_ENV_FILE")
 	}
-	if path == "" {
-		return nil
+	if path != "" {
+		a.file = config.ReadEnvFile(path)
 	}
-	a.file = config.ReadEnvFile(path)
+	if err := a.override(flags); err != nil {
+		return err
+	}
 	return a.file.Apply()
 }
 

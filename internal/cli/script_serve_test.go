@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -60,33 +60,50 @@ func scriptEnv(ts *testscript.TestScript) []string {
 }
 
 // scriptGet waits until GET of a path of serve, or of a URL, has a status and, if
-// patterns are given, a body that matches them all: get 200 /metrics 'pages{'.
-// The body is then in $WORK/answer.
-func scriptGet(ts *testscript.TestScript, _ bool, args []string) {
+// patterns are given, a body that matches them all: get 200 /metrics 'pages{'; after
+// ! one that matches none of them. The body is then in $WORK/answer.
+func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
+	var last string
+	err := testbed.Poll(strings.Join(args, " "), func() (bool, error) {
+		ok, said, err := answered(ts, http.MethodGet, neg, args)
+		last = said
+		return ok, err
+	})
+	if err != nil {
+		ts.Fatalf("%v\n%s", err, last)
+	}
+}
+
+// scriptPost is scriptGet with one POST, which must be answered so at once.
+func scriptPost(ts *testscript.TestScript, neg bool, args []string) {
+	ok, said, err := answered(ts, http.MethodPost, neg, args)
+	ts.Check(err)
+	if !ok {
+		ts.Fatalf("POST %s: %s", strings.Join(args, " "), said)
+	}
+}
+
+// answered reports whether an answer is what the arguments of get want, and what it is.
+func answered(ts *testscript.TestScript, method string, neg bool, args []string) (ok bool, said string, err error) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	url := args[1]
 	if strings.HasPrefix(url, "/") {
 		url = startedBy(ts).sidecar.URL + url
 	}
-	var patterns []*regexp.Regexp
+	status, body, err := testbed.Ask(context.Background(), method, url)
+	said = fmt.Sprintf("status %d, %v\n%s", status, err, body)
+	if err != nil || status != want {
+		return false, said, nil //nolint:nilerr // it may come up
+	}
 	for _, arg := range args[2:] {
 		pattern, err := regexp.Compile("(?m)" + arg)
 		ts.Check(err)
-		patterns = append(patterns, pattern)
-	}
-	var last string
-	err = testbed.Poll(strings.Join(args, " "), func() (bool, error) {
-		status, body, err := testbed.Fetch(context.Background(), url)
-		last = fmt.Sprintf("status %d, %v\n%s", status, err, body)
-		if err == nil && status == want && !slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return !p.MatchString(body) }) {
-			return true, os.WriteFile(ts.MkAbs("answer"), []byte(body), 0o600)
+		if pattern.MatchString(body) == neg {
+			return false, said, nil
 		}
-		return false, nil
-	})
-	if err != nil {
-		ts.Fatalf("%v\n%s", err, last)
 	}
+	return true, said, os.WriteFile(ts.MkAbs("answer"), []byte(body), 0o600)
 }
 
 // scriptValue compares a series in a file of metrics with a number, or with the

@@ -68,6 +68,7 @@ func TestScripts(t *testing.T) {
 			"sandbox":  scriptSandbox,
 			"serve":    scriptServe,
 			"get":      scriptGet,
+			"post":     scriptPost,
 			"value":    scriptValue,
 			"exits":    scriptExits,
 			"requests": scriptRequests,

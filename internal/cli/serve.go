@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
@@ -19,15 +21,16 @@ func (a *Program) serveCommand() *cobra.Command {
 		Short: "export on a schedule and serve metrics and a status page",
 		Long: `serve stays up: it exports on DOCGAUGE_SCHEDULE (cron, UTC) as docgauge export does,
 and serves on DOCGAUGE_LISTEN_ADDRESS
-
-  /          a status page: newest windows, coverage, budget, runs, sinks
-  /metrics   for Prometheus; OpenMetrics where it is asked for
+  /            a status page: newest windows, coverage, budget, runs, sinks
+  /metrics     for Prometheus; OpenMetrics where it is asked for
   /api/v1/windows, /api/v1/pages, /api/v1/jobs
-             the numbers, as JSON or, with ?format=csv, CSV
-  /mcp       for assistants, by POST: docgauge mcp --help
-  /healthz   200 while the process answers
-  /readyz    200 while the state is open, the last run is not older than two
-             firings of the schedule and the sinks answer, else 503 and why
+               the numbers, as JSON or, with ?format=csv, CSV
+  /mcp         for assistants, by POST: docgauge mcp --help
+  /-/healthy   200 while the process answers; /healthz too
+  /-/ready     200 while the state is open, the last run is not older than two
+               firings of the schedule and the sinks answer, else 503 and why;
+               /readyz too
+  /-/reload    POST or PUT: reloads the settings, with --web.enable-lifecycle
 
 Metrics are served from memory and rebuilt from the state after each commit: a scrape
 never sends a request to the service, and after a restart everything is there again
@@ -35,17 +38,23 @@ at once. Unique visitors are not additive: do not sum them over days or pages.
 
 A firing is skipped while a run is under way; a run that takes longer than
 DOCGAUGE_RUN_TIMEOUT is ended and the next one continues. SIGTERM ends the run under
-way, finishes what is being committed, and returns within 30 seconds. A key in a file
-(DOCGAUGE_API_KEY_FILE, DOCGAUGE_WRITE_API_KEY_FILE) is read again when the file
-changes and at SIGHUP.
+way, finishes what is being committed, and returns within 30 seconds.
 
+SIGHUP reloads the settings: the file that --env-file names, files of secrets, and
+what depends on them. What is being committed or sent is finished, and a run under way
+goes on with the new settings. If one of them is wrong, or cannot change while serve
+runs (state directory, addresses, web configuration file, log format, proxies), the
+former ones all stay, and the log and docgauge_config_last_reload_successful say so.
+The environment of the process and its flags stay as they are. A key in a file
+(DOCGAUGE_API_KEY_FILE, DOCGAUGE_WRITE_API_KEY_FILE) is read again by itself.
 ` + exitCodes,
 		Example: `  docgauge serve
   docgauge serve --once-at-start                        and export now, too
   DOCGAUGE_SCHEDULE='7 */2 * * *' docgauge serve        every two hours`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.config(config.NeedProjects | config.NeedAPI | config.NeedServer)
+			const need = config.NeedProjects | config.NeedAPI | config.NeedServer
+			c, err := a.config(need)
 			if err != nil {
 				return err
 			}
@@ -54,18 +63,75 @@ changes and at SIGHUP.
 					a.note("status page and metrics at %s/ and %s/metrics; stop with Ctrl-C", url, url)
 				}
 			}
+			o.Reload = func(former config.Config) (config.Config, func() error, error) { return a.reload(need, former) }
 			return a.serve(cmd.Context(), c, o)
 		},
 	}
-	cmd.Flags().BoolVar(&o.OnceAtStart, "once-at-start", false, "export once at the start, then on the schedule")
-	cmd.Flags().BoolVar(&o.SystemdSocket, "systemd-socket", false, "serve on the socket that systemd passes, instead of DOCGAUGE_LISTEN_ADDRESS")
+	f := cmd.Flags()
+	f.BoolVar(&o.OnceAtStart, "once-at-start", false, "export once at the start, then on the schedule")
+	f.BoolVar(&o.Lifecycle, "web.enable-lifecycle", false, "let POST and PUT of /-/reload reload the settings")
+	f.BoolVar(&o.SystemdSocket, "web.systemd-socket", false, "serve on the sockets that systemd passes, instead of the addresses")
+	f.BoolVar(&o.SystemdSocket, "systemd-socket", false, "former name of --web.systemd-socket")
+	_ = f.MarkHidden("systemd-socket") // it is there
+	for name, flag := range settingFlags {
+		f.Var(&settingFlag{kind: flag.kind}, name, flag.usage)
+	}
 	return cmd
+}
+
+// settingFlags are the flags of serve that win over a variable. Exporters of Prometheus have
+// them by the same names.
+var settingFlags = map[string]struct{ variable, kind, usage string }{
+	"web.listen-address": {"DOCGAUGE_LISTEN_ADDRESS", "host:port", "address to listen on, instead of DOCGAUGE_LISTEN_ADDRESS; can be repeated"},
+	"web.config.file":    {"DOCGAUGE_WEB_CONFIG_FILE", "file", "TLS and basic auth, instead of DOCGAUGE_WEB_CONFIG_FILE"},
+	"log.level":          {"DOCGAUGE_LOG_LEVEL", "level", "debug, info, warn or error, instead of DOCGAUGE_LOG_LEVEL"},
+	"log.format":         {"DOCGAUGE_LOG_FORMAT", "format", "text (which is logfmt) or json, instead of DOCGAUGE_LOG_FORMAT"},
+}
+
+// settingFlag is a flag that wins over a variable: its values, comma-separated.
+type settingFlag struct{ kind, values string }
+
+func (f *settingFlag) String() string { return f.values }
+func (f *settingFlag) Type() string   { return f.kind }
+
+func (f *settingFlag) Set(value string) error {
+	if f.kind == "host:port" && f.values != "" {
+		value = f.values + "," + value
+	}
+	f.values = value
+	return nil
+}
+
+// override lets the flags of a command win over the variables of the same settings.
+func (a *Program) override(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(flag *pflag.Flag) {
+		if setting, ok := settingFlags[flag.Name]; ok {
+			err = errors.Join(err, a.file.Override(setting.variable, "--"+flag.Name, flag.Value.String()))
+		}
+	})
+	return err
 }
 
 func (a *Program) serve(ctx context.Context, c config.Config, o daemon.Options) error {
 	surviveClosedPipes()
 	o.Progress, o.Observe = a.progress, a.observe
 	return daemon.Serve(ctx, c, a.logger(c), a.now, o)
+}
+
+// reload reads the settings again; undo takes the former ones back.
+func (a *Program) reload(need config.Need, former config.Config) (c config.Config, undo func() error, err error) {
+	file, c, restore, err := a.file.Reload(need, a.now(), former)
+	if err != nil {
+		return former, restore, err
+	}
+	was, level := a.file, a.level.Level()
+	a.file = file
+	a.take(&c)
+	return c, func() error {
+		a.file = was
+		a.level.Set(level)
+		return restore()
+	}, nil
 }
 
 // surviveClosedPipes is for commands that must not die of a line they print: if its

@@ -99,7 +99,7 @@ func TestServeLog(t *testing.T) {
 				t.Fatal(err)
 			}
 			life := string(text)[strings.LastIndex(string(text), "serve started"):]
-			return strings.Contains(life, "which does not change") && strings.Contains(life, "monitor not pinged")
+			return strings.Contains(life, "settings reloaded") && strings.Contains(life, "monitor not pinged")
 		})
 		daemon.stop(t)
 	}
@@ -139,6 +139,7 @@ func TestServeLog(t *testing.T) {
 			t.Errorf("%v", stops)
 		}
 	}
+	find(t, all, "settings reloaded", "projects", "schedule", "next_run", "sinks")
 	find(t, all, "notification not delivered", "event", "tries", "error")
 	if n := len(find(t, all, "serve stopped", "up_seconds")); n != 3 || all[len(all)-1]["msg"] != "serve stopped" {
 		t.Errorf("%d stops, the last line is %v", n, all[len(all)-1])

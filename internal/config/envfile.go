@@ -30,6 +30,10 @@ type EnvFile struct {
 	values []envLine
 	// applied has the lines of the variables that the file has set.
 	applied map[string]int
+	// flags are those of the command line that win over a variable, by its name.
+	flags map[string]string
+	// environ is the environment without the file.
+	environ []string
 }
 
 // envLine is one setting of a file.
@@ -188,21 +192,67 @@ func QuoteEnv(value string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`").Replace(value) + `"`
 }
 
+// Override sets a variable to what a flag of the command line says, which wins over the
+// environment and over the file; empty: its default. It is called before Apply.
+func (f *EnvFile) Override(variable, flag, value string) error {
+	if f.flags == nil {
+		f.flags = map[string]string{}
+	}
+	f.flags[variable] = flag
+	if value == "" {
+		return os.Unsetenv(variable)
+	}
+	return os.Setenv(variable, value)
+}
+
 // Apply sets the variables of the file in the environment of this process, except those
 // that it has: the process environment wins. A secret and its _FILE are one setting in
 // this. Libraries read their variables only there.
 func (f *EnvFile) Apply() error {
-	var todo []envLine
+	f.environ = os.Environ()
+	return setEnviron(f.over(f.environ))
+}
+
+// over returns an environment with the variables of the file that it does not have.
+func (f *EnvFile) over(environ []string) []string {
+	has := map[string]bool{}
+	for _, pair := range environ {
+		key, value, _ := strings.Cut(pair, "=")
+		has[key] = counts(key, value)
+	}
+	out := slices.Clone(environ)
 	for _, v := range f.values {
-		if !inEnvironment(v.key) && !inEnvironment(otherForm(v.key)) {
-			todo = append(todo, v)
+		if !has[v.key] && !has[otherForm(v.key)] && f.flags[v.key] == "" {
+			out = append(out, v.key+"="+v.value)
+			f.applied[v.key] = v.line
 		}
 	}
-	for _, v := range todo {
-		if err := os.Setenv(v.key, v.value); err != nil {
-			return fmt.Errorf("%s: %s: %w", f.at(v.line), v.key, err)
+	return out
+}
+
+// setEnviron makes an environment that of this process; of two values of a variable the
+// last is taken. What stays the same is not touched, because libraries read it meanwhile.
+func setEnviron(environ []string) error {
+	wanted := map[string]string{}
+	for _, pair := range environ {
+		key, value, _ := strings.Cut(pair, "=")
+		wanted[key] = value
+	}
+	for _, pair := range os.Environ() {
+		key, _, _ := strings.Cut(pair, "=")
+		if _, keep := wanted[key]; !keep {
+			if err := os.Unsetenv(key); err != nil {
+				return err
+			}
 		}
-		f.applied[v.key] = v.line
+	}
+	for key, value := range wanted {
+		if now, set := os.LookupEnv(key); set && now == value {
+			continue
+		}
+		if err := os.Setenv(key, value); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
 	}
 	return nil
 }
@@ -223,7 +273,12 @@ func otherForm(key string) string {
 // counts as unset, but for that which has a meaning.
 func inEnvironment(key string) bool {
 	text, set := os.LookupEnv(key)
-	return set && (text != "" || key == openWindowsVariable || !strings.HasPrefix(key, prefix))
+	return set && counts(key, text)
+}
+
+// counts reports whether a variable with this value counts as set.
+func counts(key, value string) bool {
+	return value != "" || key == openWindowsVariable || !strings.HasPrefix(key, prefix)
 }
 
 // Overrides lists the variables of the file that the process environment overrides.
@@ -236,13 +291,17 @@ func (f *EnvFile) Overrides() (keys []string) {
 	return keys
 }
 
-// locate puts file and line before each problem with a value of the file.
+// locate puts file and line before each problem with a value of the file, and the flag
+// before one with a value of the command line.
 func (f *EnvFile) locate(p Problems) {
 	for i, text := range p {
 		key, _, _ := strings.Cut(text, ":")
 		key, _, _ = strings.Cut(key, ",")
 		if line := f.applied[key]; line > 0 {
 			p[i] = f.at(line) + ": " + text
+		}
+		if flag := f.flags[key]; flag != "" {
+			p[i] = flag + ": " + text
 		}
 	}
 }

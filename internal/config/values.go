@@ -90,6 +90,17 @@ func (n *ProjectNames) Decode(s string) error {
 // Of returns the name of a project, or its id where it has none.
 func (n ProjectNames) Of(id string) string { return cmp.Or(n[id], id) }
 
+// Addresses are those that serve listens on.
+type Addresses []string
+
+func (a *Addresses) Decode(s string) error {
+	*a = nil
+	for part := range strings.SplitSeq(s, ",") {
+		*a = append(*a, strings.TrimSpace(part)) // package server checks them
+	}
+	return nil
+}
+
 // Windows are the granularities to export.
 type Windows []analytics.Spec
 
@@ -225,10 +236,13 @@ func (n *Sinks) Decode(s string) error {
 	return nil
 }
 
-// LogFormat is text or json.
+// LogFormat is text or json. Exporters call the former logfmt.
 type LogFormat string
 
 func (f *LogFormat) Decode(s string) error {
+	if s == "logfmt" {
+		s = "text"
+	}
 	if s != "text" && s != "json" {
 		return fmt.Errorf("%.40q: want text or json", s)
 	}

@@ -8,24 +8,15 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"os"
-	"os/signal"
-	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/exporter/api"
-	"github.com/docgauge/docgauge/exporter/page"
-	"github.com/docgauge/docgauge/exporter/server"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/export"
-	"github.com/docgauge/docgauge/internal/mcp"
 	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
@@ -46,44 +37,37 @@ const (
 	runGrace = 20 * time.Second
 )
 
-// Options are those of serve.
-type Options struct {
-	// OnceAtStart exports at the start, then on the schedule.
-	OnceAtStart bool
-	// SystemdSocket serves on the socket that systemd passes.
-	SystemdSocket bool
-	Progress      export.Progress
-	// Observe, if not nil, is told each step of an export.
-	Observe func(export.Event)
-	// Listening is told the address, before the first run.
-	Listening func(url string)
-}
-
-// Daemon is a running docgauge serve.
+// Daemon is what docgauge serve does with one set of settings.
 type Daemon struct {
 	app      *app.App
 	runner   *export.Runner
 	snapshot *snapshot.Reader
-	values   exporter.Values
+	values   *exporter.Values
 	started  time.Time
 	health   health
+	// owed: a run is still to be made. due is when the schedule fires next. Only the runs
+	// change them.
+	owed     bool
+	due      time.Time
 	queue    *queue // nil where none is configured
 	news     *news
 	report   *report.Live
 	outcomes outcomes
+	// assistants answers them, over HTTP.
+	assistants http.Handler
 	// changed asks for a new snapshot, recheck for a check of the sinks; renewed says
 	// that there is a new one.
 	changed, recheck, renewed chan struct{}
 }
 
-// New returns a daemon over what a has opened for an export.
-func New(a *app.App, p export.Progress, observe func(export.Event)) *Daemon {
+// New returns a daemon over what a has opened for an export. It publishes to values, which
+// the report shows.
+func New(a *app.App, values *exporter.Values, live *report.Live, p export.Progress, observe func(export.Event)) *Daemon {
 	d := &Daemon{
-		app: a, snapshot: snapshot.New(a), started: a.Now(),
+		app: a, snapshot: snapshot.New(a), started: a.Now(), values: values, report: live,
 		changed: make(chan struct{}, 1), recheck: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
 	}
 	d.outcomes.stale = make(chan struct{}, 1)
-	d.report = report.NewLive(d.values.Load, a.Config.Build.Version)
 	d.runner = export.NewRunner(a, d.snapshot.Read, p, observe)
 	d.runner.Committed = func() { requestOnce(d.changed) }
 	return d
@@ -97,70 +81,21 @@ func requestOnce(c chan<- struct{}) {
 	}
 }
 
-// Serve opens everything and serves until ctx ends.
-func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() time.Time, o Options) (err error) {
-	// All that answer a SIGHUP get it by a channel each, from before the address is
-	// announced to the end of the process: a signal must never kill it.
-	var hangups [5]chan os.Signal
-	for i := range hangups {
-		hangups[i] = make(chan os.Signal, 1)
-		signal.Notify(hangups[i], syscall.SIGHUP)
-	}
-	lock, err := state.LockQueue(c.StateDir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
-	a, err := app.OpenExport(c, log, now)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		// While a run does not end nothing is closed: the process ends.
-		if !errors.Is(err, schedule.ErrOverrun) {
-			err = errors.Join(err, a.Close())
-		}
-	}()
-	d := New(a, o.Progress, o.Observe)
-	if err := d.openQueue(); err != nil {
-		return err
-	}
-	if err := d.openNews(ctx); err != nil {
-		return err
-	}
-	web := c.Server()
-	web.SystemdSocket, web.Ready, web.Logger = o.SystemdSocket, d.problems, a.Log
-	web.Handlers = d.handlers()
-	s, err := server.Listen(web)
-	if _, bad := errors.AsType[server.ConfigError](err); bad {
-		return config.Problems(strings.Split(err.Error(), "\n"))
-	}
-	if err != nil {
-		return err
-	}
-	d.logStart(s.URL())
-	o.Listening(s.URL())
-
-	// A client that asks from here on waits for values. An error is logged, and the loop
-	// that publishes meets it again.
-	_ = d.publish(ctx)
+// run does everything until ctx ends, and then waits for the end of all of it. It can be
+// called again after that.
+func (d *Daemon) run(ctx context.Context, first firing) error {
+	a := d.app
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.Serve(ctx) })
-	group.Go(func() error {
-		<-ctx.Done()
-		a.Log.Info("serve stops", "reason", context.Cause(ctx).Error())
-		return nil
-	})
 	show := func() { requestOnce(d.changed) }
-	group.Go(func() error { a.API.Key.Watch(ctx, hangups[0], a.Log, show); return nil })
+	group.Go(func() error { a.API.Key.Watch(ctx, a.Log, show); return nil })
 	if a.API.WriteKey != a.API.Key {
-		group.Go(func() error { a.API.WriteKey.Watch(ctx, hangups[1], a.Log, show); return nil })
+		group.Go(func() error { a.API.WriteKey.Watch(ctx, a.Log, show); return nil })
 	}
-	group.Go(func() error { app.WatchSecrets(ctx, c, hangups[2], log); return nil })
+	group.Go(func() error { app.WatchSecrets(ctx, a.Config, a.Log); return nil })
 	if d.queue != nil {
-		for i, token := range d.queue.pulls.Tokens {
+		for _, token := range d.queue.pulls.Tokens {
 			group.Go(func() error {
-				token.Watch(ctx, hangups[3+i], a.Log, func() { requestOnce(d.queue.moved) })
+				token.Watch(ctx, a.Log, func() { requestOnce(d.queue.moved) })
 				return nil
 			})
 		}
@@ -169,34 +104,11 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 	group.Go(func() error { return d.publishLoop(ctx) })
 	group.Go(func() error { d.reportLoop(ctx); return nil })
 	group.Go(func() error { d.outcomesLoop(ctx); return nil })
-	group.Go(func() error { return d.exportLoop(ctx, o.OnceAtStart) })
+	group.Go(func() error { return d.exportLoop(ctx, first) })
 	group.Go(func() error { return d.queueLoop(ctx) })
 	group.Go(func() error { return d.pullsLoop(ctx) })
 	group.Go(func() error { return d.newsLoop(ctx) })
-	err = group.Wait()
-	a.Log.Info("serve stopped", "up_seconds", now().Sub(d.started).Round(time.Millisecond).Seconds())
-	return err
-}
-
-// logStart says who begins, with what.
-func (d *Daemon) logStart(url string) {
-	c := d.app.Config
-	var to []string
-	for _, s := range d.app.Sinks {
-		to = append(to, s.Name()+" "+s.Location())
-	}
-	d.app.Log.Info("serve started", "version", c.Build.Version, "projects", strings.Join(c.Projects, ","), "url", url,
-		"schedule", c.Schedule.String(), "next_run", c.Schedule.Next(d.app.Now()).UTC().Format(time.RFC3339),
-		"sinks", strings.Join(to, ", "), "state_dir", c.StateDir)
-}
-
-func (d *Daemon) handlers() map[string]http.Handler {
-	all := api.New(d.values.Load)
-	all["/metrics"], all["/report"] = d.values.Handler(), d.report
-	all["/"] = page.New(d.values.Load, d.alert, d.app.Config.Build.Version)
-	a := d.app
-	all["POST /mcp"] = mcp.Handler(mcp.Options{Config: a.Config, Log: a.Log, Now: a.Now, State: a.State, Archive: a.Archive()}, a.Config.WebConfigFile != "")
-	return all
+	return group.Wait()
 }
 
 // publishLoop makes a snapshot after each commit and every minute. It ends with an error
@@ -287,12 +199,17 @@ func logEnd(log *slog.Logger, s export.Summary) {
 
 // exportLoop exports at each firing of the schedule until ctx ends. It returns when the
 // last run has ended.
-func (d *Daemon) exportLoop(ctx context.Context, once bool) error {
+func (d *Daemon) exportLoop(ctx context.Context, first firing) error {
+	d.owed, d.due = first.now, first.at
+	if d.due.IsZero() {
+		d.due = d.app.Config.Schedule.Next(d.app.Now())
+	}
 	if err := d.prepare(ctx); err != nil {
 		return err
 	}
 	return d.app.Config.Schedule.Run(ctx, schedule.Runs{
-		Do: d.export, AtStart: once, Deadline: time.Duration(d.app.Config.RunTimeout), Grace: runGrace, Logger: d.app.Log,
+		Do: d.export, AtStart: first.now, First: first.at,
+		Deadline: time.Duration(d.app.Config.RunTimeout), Grace: runGrace, Logger: d.app.Log,
 	})
 }
 
@@ -315,8 +232,8 @@ func (d *Daemon) prepare(ctx context.Context) error {
 
 // export is one firing of the schedule.
 func (d *Daemon) export(ctx context.Context) {
-	a := d.app
-	d.health.begin(a.Now())
+	a, began := d.app, d.app.Now()
+	d.health.begin(began)
 	defer func() {
 		d.health.end()
 		requestOnce(d.changed)
@@ -333,6 +250,7 @@ func (d *Daemon) export(ctx context.Context) {
 		a.Log.Error("run not entered in the state", "error", err)
 	}
 	logEnd(a.Log, s)
+	d.owed, d.due = s.Outcome == export.Interrupted, d.firingAfter(began, s.Ended)
 	requestOnce(d.changed)
 	d.outcomes.exported()
 	d.news.runEnded()
@@ -346,4 +264,14 @@ func (d *Daemon) export(ctx context.Context) {
 			a.Log.Warn("monitor not pinged", "error", err)
 		}
 	}
+}
+
+// firingAfter returns the first firing after a run that began and ended then. Those during
+// the run are skipped.
+func (d *Daemon) firingAfter(began, ended time.Time) time.Time {
+	next := d.app.Config.Schedule.Next(began)
+	for !next.IsZero() && !next.After(ended) {
+		next = d.app.Config.Schedule.Next(next)
+	}
+	return next
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/export"
+	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
@@ -36,7 +37,7 @@ func configFor(t *testing.T, url string) config.Config {
 		BaseURL: url, APIKey: sandbox.DefaultAPIKey, Projects: config.Projects{sandbox.DefaultProject},
 		Windows: config.Windows{{Granularity: analytics.Day}}, Since: config.OptionalDate{Date: testbed.DaysAgo(4), Set: true}, Settle: config.Duration(72 * time.Hour),
 		Concurrency: 2, Timeout: config.Duration(testbed.Patience), Sinks: config.Sinks{config.SinkParquet}, ParquetURL: filepath.Join(dir, "data"),
-		StateDir: filepath.Join(dir, "state"), SpoolMax: 1 << 30, RunTimeout: config.Duration(time.Hour), TopPages: 50, ListenAddress: "127.0.0.1:0",
+		StateDir: filepath.Join(dir, "state"), SpoolMax: 1 << 30, RunTimeout: config.Duration(time.Hour), TopPages: 50, ListenAddress: config.Addresses{"127.0.0.1:0"},
 	}
 	if err := c.Schedule.Decode(never); err != nil {
 		t.Fatal(err)
@@ -69,7 +70,8 @@ func daemonFor(t *testing.T, c config.Config) (*Daemon, *testbed.Log) {
 			t.Error(err)
 		}
 	})
-	return New(a, noProgress{}, nil), log
+	values := new(exporter.Values)
+	return New(a, values, report.NewLive(values.Load, "dev"), noProgress{}, nil), log
 }
 
 // noProgress shows nothing.
@@ -118,7 +120,7 @@ func TestRunTimeout(t *testing.T) {
 	c.Concurrency, c.RunTimeout = 1, config.Duration(450*time.Millisecond)
 	d, _ := daemonFor(t, c)
 	during(t, func(ctx context.Context) {
-		if err := d.exportLoop(ctx, true); err != nil {
+		if err := d.exportLoop(ctx, firing{now: true}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -193,7 +195,7 @@ func TestLate(t *testing.T) {
 		if err := c.Schedule.Decode("17 * * * *"); err != nil {
 			t.Fatal(err)
 		}
-		d := &Daemon{app: &app.App{Config: c, Now: func() time.Time { return tc.now }}, started: tc.started}
+		d := &Daemon{app: &app.App{Config: c, Now: func() time.Time { return tc.now }}, started: tc.started, values: new(exporter.Values)}
 		if got := d.problems(); !cmp.Equal(got, []string{"starting: the state is being read"}) {
 			t.Errorf("%s: before the first snapshot: %v", tc.about, got)
 		}
@@ -310,16 +312,14 @@ func TestKeyIsReplaced(t *testing.T) {
 	c.APIKey, c.APIKeyFile = expired, filepath.Join(t.TempDir(), "key")
 	writeText(t, c.APIKeyFile, expired)
 	d, log := daemonFor(t, c)
-	hangups := make(chan os.Signal, 1)
 	during(t, func(ctx context.Context) {
-		d.app.API.Key.Watch(ctx, hangups, d.app.Log, func() { requestOnce(d.changed) })
+		d.app.API.Key.Watch(ctx, d.app.Log, func() { requestOnce(d.changed) })
 	})
 	d.export(t.Context())
 	if now := d.published(t); !now.Keys[0].Rejected || now.Runs[0].Outcome != export.Failed || !now.LastSuccess.IsZero() {
 		t.Errorf("the key is %+v, the run %+v", now.Keys[0], now.Runs[0])
 	}
 	writeText(t, c.APIKeyFile, sandbox.DefaultAPIKey+"\n")
-	hangups <- os.Interrupt // any will do
 	testbed.Await(t, "the key is taken", func() bool { return !d.published(t).Keys[0].Rejected })
 	asked := len(s.Requests())
 	d.export(t.Context())
@@ -351,7 +351,13 @@ func TestForeignBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.published(t)
-	for path, handler := range d.handlers() {
+	service := &service{report: d.report}
+	service.values.Publish(*d.values.Load())
+	service.current.Store(d)
+	for path, handler := range service.handlers("dev") {
+		if strings.HasPrefix(path, "POST ") {
+			continue
+		}
 		answer := httptest.NewRecorder()
 		want := map[string]int{"/": 2, "/metrics": 2}[path] // others escape them, or have no paths
 		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))

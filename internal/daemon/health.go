@@ -48,6 +48,13 @@ func (h *health) sink(name string) string {
 	return h.sinks[name]
 }
 
+// unreachable says why sinks cannot be reached, by their names.
+func (h *health) unreachable() map[string]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sinks // is replaced, never changed
+}
+
 func (h *health) begin(at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -60,6 +60,9 @@ func (d *Daemon) queueLoop(ctx context.Context) error {
 		return nil
 	}
 	if err := q.jobs.Recover(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // a stop is no error
+		}
 		return err
 	}
 	_, err := q.jobs.Run(ctx, q.folder, jobs.RunOptions{Report: func(r jobs.Report) error {
@@ -132,6 +135,13 @@ func (q *queue) keep(r jobs.Report) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.prompts, q.refused = now, r.Result.Queue.Paused == journal.PausedUnauthorized
+}
+
+// stands returns where the prompts stand, and whether the service refused a key.
+func (q *queue) stands() (snapshot.Prompts, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.prompts, q.refused
 }
 
 // status says why no prompt is sent, where somebody must act; empty where nobody must.

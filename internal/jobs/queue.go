@@ -137,6 +137,10 @@ func (q *Queue) apply(ctx context.Context, changes ...journal.Change) ([]journal
 	return jobs, err
 }
 
+// Flush writes what is not in the journal yet. After an error the queue must not be given up:
+// it alone knows what became of a POST. Run has ended.
+func (q *Queue) Flush(ctx context.Context) error { return q.save(ctx) }
+
 // save writes what is unsaved, if anything is.
 func (q *Queue) save(ctx context.Context) error {
 	if q.unsaved == nil {

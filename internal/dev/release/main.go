@@ -150,7 +150,9 @@ func (r *release) binary(ctx context.Context, t target) (string, error) {
 		return file, nil
 	}
 	file := filepath.Join(r.work, t.system+"-"+t.machine, "docgauge")
-	flags := fmt.Sprintf("-s -w -X main.version=%s -X main.commit=%s", r.version, r.commit)
+	// A release is of a commit, so it names no branch: HEAD, as exporters have it.
+	const build = "github.com/prometheus/common/version"
+	flags := fmt.Sprintf("-s -w -X %[1]s.Version=%[2]s -X %[1]s.Revision=%[3]s -X %[1]s.Branch=HEAD", build, r.version, r.commit)
 	// Settings of this machine that would change the result are overridden.
 	env := []string{"GOOS=" + t.system, "GOARCH=" + t.machine, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off",
 		"GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off"}

@@ -46,7 +46,12 @@ var client = http.Client{Timeout: Patience, Transport: &http.Transport{DisableKe
 
 // Fetch gets an address.
 func Fetch(ctx context.Context, url string) (status int, body string, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	return Ask(ctx, http.MethodGet, url)
+}
+
+// Ask is Fetch by another method.
+func Ask(ctx context.Context, method, url string) (status int, body string, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return 0, "", err
 	}
