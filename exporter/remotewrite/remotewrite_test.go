@@ -101,6 +101,22 @@ func TestFinalAnswers(t *testing.T) {
 	}
 }
 
+// TestEndlessAnswer is read for as long as it can matter.
+func TestEndlessAnswer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		for {
+			if _, err := w.Write(make([]byte, 1<<16)); err != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	if s, err := send(t, remotewrite.Config{URL: server.URL + "/write"}); err == nil || s.Requests != 1 || !strings.Contains(err.Error(), "HTTP 400") {
+		t.Errorf("%+v: %v", s, err)
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	file := configured(t, map[string]string{"http.yml": "basic_auth: {username: me, password: s3cret}"})
 	for _, tc := range []struct{ url, yaml, says string }{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -49,8 +50,8 @@ func writer(t *testing.T, to http.RoundTripper, retrying func(error)) *Writer {
 // store keeps samples: of each series the values by time.
 type store struct {
 	series map[string]map[int64]float64
-	// oldest is the time before which samples are refused, and with them their request.
-	oldest  int64
+	// old are times that are refused, and with them their request.
+	old     func(int64) bool
 	refusal string
 }
 
@@ -67,7 +68,7 @@ func (s *store) Store(r *http.Request, _ remote.WriteMessageType) (*remote.Write
 	response, samples := remote.NewWriteResponse(), 0
 	for _, one := range request.Timeseries {
 		for _, p := range one.Samples {
-			if samples++; p.Timestamp < s.oldest {
+			if samples++; s.old(p.Timestamp) {
 				response.SetStatusCode(http.StatusBadRequest)
 				return response, errors.New(s.refusal)
 			}
@@ -96,7 +97,7 @@ func (s *store) keep(name string, samples []*writev2.Sample) {
 }
 
 func newStore() (*store, transport) {
-	s := &store{series: map[string]map[int64]float64{}, refusal: "too old sample"}
+	s := &store{series: map[string]map[int64]float64{}, refusal: "too old sample", old: func(int64) bool { return false }}
 	return s, handled(remote.NewWriteHandler(s, remote.MessageTypes{remote.WriteV2MessageType}))
 }
 
@@ -129,47 +130,64 @@ func fill(t *testing.T, w *Writer, count, hours int) map[string]map[int64]float6
 }
 
 func TestEverySampleArrives(t *testing.T) {
-	s, to := newStore()
-	w := writer(t, to, nil)
-	want := fill(t, w, 70, 100)
-	if diff := cmp.Diff(want, s.series); diff != "" {
-		t.Error(diff)
-	}
-	got := Summary{Accepted: 7000, Requests: 4, Through: time.Unix(start+99*3600, 0).UTC()}
-	if diff := cmp.Diff(got, w.Summary()); diff != "" {
-		t.Error(diff)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s, to := newStore()
+		w := writer(t, to, nil)
+		want := fill(t, w, 70, 100)
+		if diff := cmp.Diff(want, s.series); diff != "" {
+			t.Error(diff)
+		}
+		got := Summary{Accepted: 7000, Requests: 4, Through: time.Unix(start+99*3600, 0).UTC()}
+		if diff := cmp.Diff(got, w.Summary()); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
 
 // TestRefusals: of a receiver that refuses a request for one old sample, everything
 // that is young enough is accepted, and the rest is counted, with few requests.
 func TestRefusals(t *testing.T) {
 	const count, hours = 70, 200
-	for _, limit := range []int64{0, 1, 27, 28, 29, 100, 171, 198, 199, 200} {
+	for _, refused := range [][2]int64{ // hours from, to
+		{}, {0, 1}, {0, 27}, {0, 28}, {0, 29}, {0, 100}, {0, 171}, {0, 198}, {0, 199}, {0, 200}, {90, 91}, {50, 150}, {101, 200},
+	} {
 		s, to := newStore()
-		s.oldest = 1000 * (start + 3600*limit)
+		s.old = func(at int64) bool {
+			hour := (at/1000 - start) / 3600
+			return refused[0] <= hour && hour < refused[1]
+		}
 		w := writer(t, to, nil)
 		want := fill(t, w, count, hours)
 		for name, values := range want {
-			for at := range values {
-				if at < s.oldest {
-					delete(values, at)
-				}
-			}
+			maps.DeleteFunc(values, func(at int64, _ float64) bool { return s.old(at) })
 			if len(values) == 0 {
 				delete(want, name)
 			}
 		}
 		if diff := cmp.Diff(want, s.series); diff != "" {
-			t.Errorf("limit %d: %s", limit, diff)
+			t.Errorf("%v: %s", refused, diff)
 		}
-		got := w.Summary()
-		if got.Refused != count*limit || got.Accepted != count*(hours-limit) || got.Retries != 0 || got.Requests > 140 {
-			t.Errorf("limit %d: %+v", limit, got)
+		got, n := w.Summary(), count*(refused[1]-refused[0])
+		if got.Refused != n || got.Accepted != count*hours-n || got.Retries != 0 || got.Requests > 140 {
+			t.Errorf("%v: %+v", refused, got)
 		}
-		if limit > 0 && (got.Refusal != "too old sample" || got.RefusedThrough.Unix() != start+3600*(limit-1)) {
-			t.Errorf("limit %d: %q through %s", limit, got.Refusal, got.RefusedThrough)
+		if n > 0 && (got.Refusal != "too old sample" || got.RefusedThrough.Unix() != start+3600*(refused[1]-1)) {
+			t.Errorf("%v: %q through %s", refused, got.Refusal, got.RefusedThrough)
 		}
+	}
+}
+
+// TestRefusalsTwice: what is refused later on is split too.
+func TestRefusalsTwice(t *testing.T) {
+	s, to := newStore()
+	s.old = func(at int64) bool {
+		hour := (at/1000 - start) / 3600
+		return hour < 40 || 100 <= hour && hour < 140
+	}
+	w := writer(t, to, nil)
+	fill(t, w, 70, 200)
+	if got := w.Summary(); got.Refused != 70*80 || got.Accepted != 70*120 {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -191,14 +209,13 @@ func TestWordsOfRefusals(t *testing.T) {
 		{400, "", false},
 		{422, "out of order", false},
 	} {
-		w := writer(t, handled(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, tc.text, tc.status) })), nil)
-		err := w.Add(t.Context(), Sample{Labels: []string{"__name__", "x"}, Time: 1})
-		if err == nil {
-			err = w.Close(t.Context())
-		}
-		if s := w.Summary(); (err == nil) != tc.old || (s.Refused == 1) != tc.old || s.Requests > 2 {
-			t.Errorf("%d %s: %v, %+v", tc.status, tc.text, err, s)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			w := writer(t, handled(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, tc.text, tc.status) })), nil)
+			err := errors.Join(w.Add(t.Context(), one), w.Close(t.Context()))
+			if s := w.Summary(); (err == nil) != tc.old || (s.Refused == 1) != tc.old || s.Requests > 2 {
+				t.Errorf("%d %s: %v, %+v", tc.status, tc.text, err, s)
+			}
+		})
 	}
 }
 

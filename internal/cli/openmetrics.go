@@ -91,7 +91,7 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 	if err != nil {
 		return err
 	}
-	receiver, err := t.receiver(a)
+	receiver, err := t.receiver(a.logger(c))
 	if err != nil {
 		return usageError{err}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/docgauge/docgauge/exporter/history"
@@ -31,14 +32,14 @@ type remoteSummary struct {
 }
 
 // receiver returns where samples are sent; nil: nowhere.
-func (t openmetricsOptions) receiver(a *Program) (*remotewrite.Writer, error) {
+func (t openmetricsOptions) receiver(log *slog.Logger) (*remotewrite.Writer, error) {
 	if t.remote.URL == "" {
 		if t.remote.File != "" || t.json {
 			return nil, errors.New("--remote-write.config.file and --json are for --remote-write URL")
 		}
 		return nil, nil
 	}
-	t.remote.Retrying = func(err error) { fmt.Fprintf(a.progress, "docgauge: %v; trying again\n", err) }
+	t.remote.Retrying = func(err error) { log.Warn("remote write failed, trying again", "error", err) }
 	return remotewrite.New(t.remote)
 }
 
@@ -93,7 +94,7 @@ func known(t time.Time) *time.Time {
 
 func (a *Program) printRemote(s remoteSummary) error {
 	text := render.NewText(a.Out)
-	text.Line(2, "wrote %s as %s samples, from %s, in %s and %.1f s",
-		format.Plural(s.Windows, "window"), format.Commas(s.Accepted), s.Archive, format.Plural(s.Requests, "request"), s.seconds)
+	text.Line(2, "wrote %s of %s samples of %s, from %s, in %s and %.1f s",
+		format.Commas(s.Accepted), format.Commas(s.Samples), format.Plural(s.Windows, "window"), s.Archive, format.Plural(s.Requests, "request"), s.seconds)
 	return text.Err()
 }

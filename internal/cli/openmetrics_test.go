@@ -200,6 +200,11 @@ func TestOpenMetricsMistakes(t *testing.T) {
 		{"--label job", "--label"},
 		{"--label path=/", "history has the label path itself"},
 		{"--archive gs://bucket", "--archive: want a directory or s3://"},
+		{"--json", "are for --remote-write URL"},
+		{"--remote-write.config.file x.yml", "are for --remote-write URL"},
+		{"--remote-write store:9090", "--remote-write: want a URL"},
+		{"--remote-write http://store/write --remote-write.protocol 3", "want 1.0 or 2.0"},
+		{"--remote-write http://store/write --remote-write.config.file nowhere.yml", "nowhere.yml: no such file"},
 	} {
 		got := tell(t, append([]string{"--archive", dir}, strings.Fields(tc.args)...)...)
 		if got.err == nil || !strings.Contains(got.err.Error(), tc.want) || exitCode(got.err) != exitUsage || got.text != "" {
