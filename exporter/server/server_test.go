@@ -128,7 +128,7 @@ func wait[T any](t *testing.T, what string, c <-chan T) (v T) {
 }
 
 func TestRoutes(t *testing.T) {
-	r := start(t, Config{Handlers: map[string]http.Handler{"/metrics": says("metrics"), "/": says("page")}})
+	r := start(t, Config{Handlers: map[string]http.Handler{"/metrics": says("metrics"), "/": says("page"), "POST /mcp": says("answer")}})
 	for _, tc := range []struct {
 		method, path string
 		code         int
@@ -141,6 +141,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/readyz", 200, "ready\n"},
 		{"GET", "/-/healthy", 200, "ok\n"},
 		{"GET", "/-/ready", 200, "ready\n"},
+		{"POST", "/mcp", 200, "answer"},
 		{"HEAD", "/", 200, ""},
 		{"HEAD", "/metrics", 200, ""},
 		{"HEAD", "/healthz", 200, ""},

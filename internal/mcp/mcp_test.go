@@ -150,7 +150,7 @@ func TestTools(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &same); err != nil || len(same) != len(answer) {
 			t.Errorf("%s: the text is not the answer: %v", tool.Name, err)
 		}
-		if strings.Contains(text, `"human":`) != (answer["rule"] != nil) && tool.Name != "outcomes" {
+		if strings.Contains(text, `"human":`) != (answer["rule"] == rule) && tool.Name != "outcomes" {
 			t.Errorf("%s: visitors without the rule, or the rule without visitors: %s", tool.Name, text)
 		}
 	}
@@ -394,6 +394,30 @@ func TestLimits(t *testing.T) {
 			t.Error("a place is not given up")
 		}
 	})
+}
+
+// odd says of its schema that it is an object.
+type odd struct{}
+
+func (odd) MarshalJSON() ([]byte, error) { return []byte(`[]`), nil }
+
+// TestOwnFault: an answer that is not of its schema is not given.
+func TestOwnFault(t *testing.T) {
+	a := &assistant{Options: answers(t), places: make(chan struct{}, 1)}
+	server := newServer(a.Options)
+	add(server, a, tool{name: "odd"}, func(context.Context, noArguments) (odd, error) { return odd{}, nil })
+	ours, theirs := sdk.NewInMemoryTransports()
+	if _, err := server.Connect(t.Context(), ours, nil); err != nil {
+		t.Fatal(err)
+	}
+	s, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), theirs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, text, failed := ask(t, s, "odd", nil); !failed || !strings.Contains(text, "please report it") {
+		t.Error(text)
+	}
 }
 
 // FuzzTools: whatever the arguments, there is an error or an answer of the schema.

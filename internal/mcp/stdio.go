@@ -3,6 +3,7 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,9 +23,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 }
 
 func serve(ctx context.Context, in io.Reader, out io.Writer, server *sdk.Server) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	w := &lines{to: out, broken: cancel, owed: map[jsonrpc.ID]bool{}}
+	w := &lines{to: out, owed: map[jsonrpc.ID]bool{}}
 	messages, feed := io.Pipe()
 	// It ends with in, or when a message can no longer be passed on. A read from a terminal or
 	// a pipe cannot be broken off: it is left behind when the process ends.
@@ -37,10 +36,10 @@ func serve(ctx context.Context, in io.Reader, out io.Writer, server *sdk.Server)
 	switch {
 	case w.failed() != nil:
 		return fmt.Errorf("the client has gone: %w", w.failed())
-	case ctx.Err() != nil, errors.Is(err, io.EOF):
-		return nil
+	case ctx.Err() == nil && !errors.Is(err, io.EOF):
+		return err
 	}
-	return err
+	return nil
 }
 
 // forward passes on the lines of in that are messages, until in ends.
@@ -76,19 +75,19 @@ var errTooLong = fmt.Errorf("the message is longer than %d bytes", maxMessage)
 // readLine reads a line. Of one that is too long it returns errTooLong, and the rest is
 // skipped. The last line may lack its end.
 func readLine(r *bufio.Reader) (line []byte, err error) {
+	length := 0
 	for {
 		part, err := r.ReadSlice('\n')
-		if len(line)+len(part) <= maxMessage {
+		length += len(part)
+		if length <= maxMessage {
 			line = append(line, part...)
-		} else {
-			line = append(line[:0], make([]byte, maxMessage+1)...)
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
-		case err != nil && (err != io.EOF || len(line) == 0):
+		case err != nil && (!errors.Is(err, io.EOF) || length == 0):
 			return nil, err
-		case len(line) > maxMessage:
+		case length > maxMessage:
 			return nil, errTooLong
 		}
 		return line, nil
@@ -113,10 +112,9 @@ type parseError struct{ error }
 
 // lines writes whole lines, from several goroutines.
 type lines struct {
-	mu     sync.Mutex
-	to     io.Writer
-	err    error
-	broken func(error)
+	mu  sync.Mutex
+	to  io.Writer
+	err error // the first of writing: the library ends the session then
 	// owed has the ids of requests that are not answered, settled says that there is none.
 	owed    map[jsonrpc.ID]bool
 	settled chan struct{}
@@ -167,10 +165,7 @@ func (l *lines) Write(p []byte) (int, error) {
 			}
 		}
 	}
-	if err != nil && l.err == nil {
-		l.err = err
-		l.broken(err)
-	}
+	l.err = cmp.Or(l.err, err)
 	return n, err
 }
 

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +53,7 @@ func TestLines(t *testing.T) {
 		strings.Repeat("x", maxMessage+1), strings.Repeat(" ", maxMessage+1),
 	}
 	got := speak(t, server, strings.Join([]string{hello, hello2, strings.Join(strange, "\n"), "", "\r", budget + "\r"}, "\n"))
-	if n := strings.Count(got["null"], "\n"); n != len(strange) || !strings.Contains(got["null"], "-32700") || !strings.Contains(got["null"], "longer than 1048576 bytes") {
+	if n := strings.Count(got["null"], "\n"); n != len(strange) || !strings.Contains(got["null"], "-32700") || strings.Count(got["null"], "batches are not part") < 4 || !strings.Contains(got["null"], "longer than 1048576 bytes") {
 		t.Errorf("%d of %d refused:\n%s", n, len(strange), got["null"])
 	}
 	if !strings.Contains(got[`"b"`], `"available":90`) {
@@ -75,6 +77,29 @@ func TestLines(t *testing.T) {
 	}
 	if !strings.Contains(got[`"b"`], `"available":90`) {
 		t.Errorf("not answered: %v", got)
+	}
+}
+
+// endless is a line that does not end for long.
+type endless struct{ left int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.left <= 0 {
+		return 0, io.EOF
+	}
+	e.left -= len(p)
+	return len(p), nil // of bytes that are 0
+}
+
+// TestLongLine: of a line that is too long no more is kept than a message may have.
+func TestLongLine(t *testing.T) {
+	r := bufio.NewReaderSize(&endless{64 * maxMessage}, 64<<10)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := readLine(r)
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, errTooLong) || used > 10*maxMessage {
+		t.Errorf("%v, %d bytes", err, used)
 	}
 }
 
