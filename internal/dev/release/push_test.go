@@ -141,7 +141,7 @@ func TestPush(t *testing.T) {
 			to := h.repository(t, "docgauge/docgauge")
 			err := image.push(t.Context(), to, time.Microsecond)
 			if (err != nil) != tc.fails {
-				t.Errorf("push: %v", err)
+				t.Fatalf("push: %v", err)
 			}
 			if tc.fails {
 				if !strings.Contains(err.Error(), "push again") || len(h.tags) > 0 {
