@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
@@ -343,4 +344,35 @@ func TestPackageVersions(t *testing.T) {
 			t.Errorf("%s: %s, want %s", plain, got, want)
 		}
 	}
+}
+
+// TestZip: archives for Windows are zip files, and the same at each build.
+func TestZip(t *testing.T) {
+	files := []file{{name: "docs/a.md", mode: 0o644, data: []byte("text")}, {name: "docgauge.exe", mode: 0o755, data: []byte("program")}}
+	name, first, err := target{"windows", "amd64"}.pack("docgauge_1", commitTime, files)
+	if err != nil || name != "docgauge_1.zip" {
+		t.Fatal(name, err)
+	}
+	slices.Reverse(files)
+	if _, second, err := (target{"windows", "amd64"}).pack("docgauge_1", commitTime, files); err != nil || !bytes.Equal(first, second) {
+		t.Errorf("another zip: %v", err)
+	}
+	archive, err := zip.NewReader(bytes.NewReader(first), int64(len(first)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := fs.ReadFile(archive, "docgauge_1/docs/a.md")
+	if err != nil || string(text) != "text" || !archive.File[0].Modified.Equal(commitTime) || archive.File[0].Name != "docgauge_1/docgauge.exe" {
+		t.Errorf("%q, %v, %+v", text, err, archive.File[0])
+	}
+}
+
+// TestWindowsCompiles: so do the packages that have files for each system, and those below them.
+func TestWindowsCompiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles for another system")
+	}
+	cmd := exec.Command("go", "build", "./internal/durable", "./internal/secretfile", "./internal/sandbox/worktree")
+	cmd.Dir, cmd.Env = "../../..", append(os.Environ(), "GOOS=windows", "CGO_ENABLED=0")
+	run(t, cmd)
 }
