@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -375,4 +376,29 @@ func TestWindowsCompiles(t *testing.T) {
 	cmd := exec.Command("go", "build", "./internal/durable", "./internal/secretfile", "./internal/sandbox/worktree")
 	cmd.Dir, cmd.Env = "../../..", append(os.Environ(), "GOOS=windows", "CGO_ENABLED=0")
 	run(t, cmd)
+}
+
+// TestWorkflows: actions are named by commit and version, and a workflow may only read
+// unless a job says otherwise.
+func TestWorkflows(t *testing.T) {
+	files, err := filepath.Glob("../../../.github/workflows/*.yml")
+	if err != nil || len(files) != 2 {
+		t.Fatal(files, err)
+	}
+	pinned := regexp.MustCompile(`^(\./\S+|[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		uses := regexp.MustCompile(`(?m)uses: *(.*)$`).FindAllStringSubmatch(string(text), -1)
+		for _, u := range uses {
+			if !pinned.MatchString(u[1]) {
+				t.Errorf("%s uses %s: want a commit, and its version in a comment", file, u[1])
+			}
+		}
+		if !strings.Contains(string(text), "\npermissions:\n  contents: read\n") || len(uses) < 3 {
+			t.Errorf("%s: %d actions, or more rights than reading for all jobs", file, len(uses))
+		}
+	}
 }
