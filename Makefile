@@ -149,7 +149,7 @@ docs: ## write the generated parts of the documentation
 # SOURCE_DATE_EPOCH, the commit's time, becomes the time of every file, so that
 # two builds of a commit with one version of Go are the same bytes.
 release: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
-release: ## archives for Linux and macOS, SBOMs and checksums, in dist
+release: ## archives, packages, container image, chart, SBOMs and checksums, in dist
 	rm -rf dist
 	$(GO) run ./internal/dev/release -version '$(VERSION)' -commit '$(COMMIT)' -out dist
 .PHONY: release

@@ -32,10 +32,35 @@ func TestHelmManifests(t *testing.T) {
 		for _, c := range pod.list("spec", "containers") {
 			checkEnvironment(t, c, all, secrets)
 		}
+		checkTestPod(t, manifests)
 		checkSelectors(t, manifests, pod.sub("metadata", "labels"))
 		checkVolumes(t, manifests, pod)
 		checkPorts(t, manifests, pod)
 	})
+}
+
+// checkTestPod: helm test runs one pod, as confined as the others, which no Service selects.
+func checkTestPod(t *testing.T, all []object) {
+	t.Helper()
+	pods := find(all, "Pod")
+	if len(pods) != 1 || pods[0].text("metadata", "annotations", "helm.sh/hook") != "test" {
+		t.Fatalf("%d pods, want that of helm test", len(pods))
+	}
+	expect(t, "test", pods[0].sub("spec"), map[string]any{
+		"restartPolicy": "Never", "automountServiceAccountToken": false, "enableServiceLinks": false, "securityContext.runAsNonRoot": true,
+	})
+	container := containers(object{"spec": pods[0].at("spec")})[0]
+	checkContainer(t, container)
+	name := pods[0].text("metadata", "labels", "app.kubernetes.io/name")
+	services := find(all, "Service")
+	for _, s := range services {
+		if s.text("spec", "selector", "app.kubernetes.io/name") == name {
+			t.Error("the Service selects the pod of helm test")
+		}
+	}
+	if asked := container.text("name") == "healthcheck"; asked != (len(services) == 1) {
+		t.Errorf("helm test asks serve: %v, with %d Services", asked, len(services))
+	}
 }
 
 func containers(pod object) []object {

@@ -166,7 +166,8 @@ func TestDeploymentPod(t *testing.T) {
 		t.Skip("runs docgauge")
 	}
 	port := strconv.Itoa(engines.FreePort(t))
-	p := newPod(t, manifests(t, "deployment", append(sandboxValues(t), "--set", "metrics.port="+port)...))
+	all := manifests(t, "deployment", append(sandboxValues(t), "--set", "metrics.port="+port)...)
+	p := newPod(t, all)
 	cmd := p.command(t, "docgauge")
 	log := logFile(t)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -186,6 +187,11 @@ func TestDeploymentPod(t *testing.T) {
 		}
 	}
 	p.private(t)
+	// helm test asks the Service; here the loopback interface stands for its name.
+	probe := containers(object{"spec": find(all, "Pod")[0].at("spec")})[0]
+	asked := p.command(t, "docgauge", append([]string{"/docgauge"}, words(probe.at("args"))...)...)
+	asked.Env = []string{"PATH=" + os.Getenv("PATH"), "DOCGAUGE_LISTEN_ADDRESS=" + strings.Replace(probe.list("env")[0].text("value"), "acme-docgauge.docs.svc", "127.0.0.1", 1)}
+	succeed(t, asked)
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

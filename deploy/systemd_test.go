@@ -48,6 +48,7 @@ func TestUnits(t *testing.T) {
 	t.Parallel()
 	root := install(t, t.TempDir(), "/bin/true")
 	succeed(t, exec.Command("cp", "-R", "/lib/systemd/system", filepath.Join(root, "etc/systemd")))
+	succeed(t, exec.Command("install", "-D", "/bin/true", filepath.Join(root, strings.Fields(settings(t, "docgauge.service", "ExecReload")[0])[0])))
 	for _, unit := range append(services, "docgauge-export.timer") {
 		if out := succeed(t, tool(t, "systemd-analyze", "verify", "--man=no", "--root="+root, unit)); strings.Contains(out, unit) {
 			t.Errorf("systemd-analyze verify %s: %s", unit, out)
@@ -118,16 +119,15 @@ func TestInstalled(t *testing.T) {
 func testEnvironment(t *testing.T, root string) {
 	state, credentials := t.TempDir(), t.TempDir()
 	all := regexp.MustCompile(`(?m)^#(DOCGAUGE_)`).ReplaceAllString(read(t, root+"/etc/docgauge/docgauge.env"), "$1")
-	for name, text := range map[string]string{"key": "adm_of-the-test\n", "docgauge.env": all} {
-		write(t, filepath.Join(credentials, name), text, 0o400)
-	}
+	write(t, root+"/etc/docgauge/docgauge.env", all, 0o640)
+	write(t, filepath.Join(credentials, "key"), "adm_of-the-test\n", 0o400)
 	for _, unit := range services {
-		if got := settings(t, unit, "LoadCredential"); !slices.Equal(got, []string{"docgauge.env:/etc/docgauge/docgauge.env", "key:/etc/docgauge/key"}) {
+		if got := settings(t, unit, "LoadCredential"); !slices.Equal(got, []string{"key:/etc/docgauge/key"}) {
 			t.Errorf("%s: credentials %v", unit, got)
 		}
 		var env []string
 		for _, setting := range settings(t, unit, "Environment") {
-			env = append(env, strings.NewReplacer("%d", credentials, "%S", state).Replace(setting))
+			env = append(env, strings.NewReplacer("%d", credentials, "%S", state, "/etc/", root+"/etc/").Replace(setting))
 		}
 		argv := strings.Fields(settings(t, unit, "ExecStart")[0])
 		docgauge := func(args ...string) *exec.Cmd {

@@ -14,10 +14,15 @@ for unit in docgauge.service docgauge-export.service docgauge-export.timer; do
 	install -D -m 0644 "$from/$unit" "$to/etc/systemd/system/$unit"
 done
 install -D -m 0644 "$from/docgauge.sysusers" "$to/usr/lib/sysusers.d/docgauge.conf"
-[ -e "$to/etc/docgauge/docgauge.env" ] || install -D -m 0644 "$from/docgauge.env" "$to/etc/docgauge/docgauge.env"
+install -D -m 0644 "$from/docgauge.tmpfiles" "$to/usr/lib/tmpfiles.d/docgauge.conf"
+settings=$to/etc/docgauge/docgauge.env
+[ -e "$settings" ] || { install -D -m 0640 "$from/docgauge.env" "$settings"; new=yes; }
 
 if [ -z "$to" ]; then
 	systemd-sysusers docgauge.conf
+	systemd-tmpfiles --create docgauge.conf
+	# The unit's user reads the settings, also at a reload.
+	[ -z "${new:-}" ] || chgrp docgauge "$settings"
 	systemctl daemon-reload
 fi
 echo "Now: edit $to/etc/docgauge/docgauge.env, put the key into $to/etc/docgauge/key (mode 0600),"

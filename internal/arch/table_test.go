@@ -60,7 +60,7 @@ var allowed = map[string][]string{
 		"internal/sandbox/agent", "internal/sandbox/codehost", "internal/sandbox/githubapi", "internal/sandbox/web", "internal/sandbox/worktree",
 	},
 
-	"internal/sandbox/agent": {"internal/clock"},
+	"internal/sandbox/agent": {"internal/clock", "internal/durable"},
 
 	"internal/sandbox/codehost": {"internal/durable", "internal/sandbox/agent"},
 

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"syscall"
 )
@@ -43,6 +44,9 @@ func syncOpened(d *os.File, err error) error {
 	}
 	if err != nil {
 		return err
+	}
+	if runtime.GOOS == "windows" {
+		return d.Close() // it flushes no directories
 	}
 	err = d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {

@@ -6,10 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -78,12 +76,22 @@ func own(path string) (*os.File, error) {
 // locked takes the lock, or reports that another process holds it. On a file system
 // without locks nothing is swept.
 func locked(f *os.File) bool {
-	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
+	taken, err := TryLock(f)
+	return !taken && err == nil
 }
 
 // Remove removes the directory and all in it.
 func (t *Temp) Remove() error {
-	return errors.Join(os.RemoveAll(t.Path), t.owner.Close())
+	return removeOwned(t.Path, t.owner)
+}
+
+// removeOwned removes a directory whose lock is held, while it is held, except on
+// Windows, which does not remove open files.
+func removeOwned(path string, owner *os.File) error {
+	if runtime.GOOS == "windows" {
+		return errors.Join(owner.Close(), os.RemoveAll(path))
+	}
+	return errors.Join(os.RemoveAll(path), owner.Close())
 }
 
 // SweepTemp removes directories of the kinds below parent whose processes are dead.
@@ -110,12 +118,11 @@ func isOurs(e fs.DirEntry) bool {
 	if err != nil || !info.IsDir() {
 		return false
 	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(stat.Uid) == os.Geteuid()
+	return isMine(info)
 }
 
 func sweep(path string) error {
-	f, err := os.OpenFile(filepath.Join(path, ownerFile), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := os.OpenFile(filepath.Join(path, ownerFile), os.O_RDWR|ownerFlags, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		// Its process died between two steps of making it, or is between them and will
 		// make another. A directory that is not empty is not one of ours, and stays.
@@ -125,9 +132,8 @@ func sweep(path string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		return nil
+	if taken, _ := TryLock(f); !taken {
+		return f.Close()
 	}
-	return os.RemoveAll(path)
+	return removeOwned(path, f)
 }

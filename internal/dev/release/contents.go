@@ -2,12 +2,14 @@ package main
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -28,11 +30,12 @@ var shipped = []string{
 	"dashboards/json", "deploy/prometheus", "deploy/systemd", "mixin",
 }
 
-// file is a file of an archive; its name has slashes.
+// file is a file of an archive, or a directory if its name ends in a slash.
 type file struct {
-	name       string
-	executable bool
-	data       []byte
+	name  string // with slashes
+	mode  int64
+	owner int // user and group
+	data  []byte
 }
 
 // contents returns the files of an archive.
@@ -45,13 +48,13 @@ func (r *release) contents(ctx context.Context, binary string, info *debug.Build
 	if err != nil {
 		return nil, err
 	}
-	files := []file{{"docgauge", true, program}, {"THIRD_PARTY_LICENSES", false, licences}}
+	files := []file{{name: filepath.Base(binary), mode: 0o755, data: program}, {name: "THIRD_PARTY_LICENSES", mode: 0o644, data: licences}}
 	for shell, name := range map[string]string{"bash": "docgauge.bash", "zsh": "_docgauge", "fish": "docgauge.fish"} {
 		script, err := r.docgauge(ctx, "completion", shell)
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, file{path.Join("completions", name), false, script})
+		files = append(files, file{name: path.Join("completions", name), mode: 0o644, data: script})
 	}
 	manual := filepath.Join(r.work, "man")
 	if _, err := r.docgauge(ctx, "man", "--dir", manual); err != nil {
@@ -67,7 +70,7 @@ func (r *release) contents(ctx context.Context, binary string, info *debug.Build
 	}
 	importable, err := dashboards.Importable()
 	for name, data := range importable {
-		files = append(files, file{path.Join("dashboards/import", name), false, data})
+		files = append(files, file{name: path.Join("dashboards/import", name), mode: 0o644, data: data})
 	}
 	return files, err
 }
@@ -91,8 +94,12 @@ func addTree(files *[]file, root, name, below string) error {
 		if err != nil {
 			return err
 		}
+		mode := int64(0o644)
+		if info.Mode()&0o100 != 0 {
+			mode = 0o755
+		}
 		data, err := os.ReadFile(p)
-		*files = append(*files, file{path.Join(below, filepath.ToSlash(rel)), info.Mode()&0o100 != 0, data})
+		*files = append(*files, file{name: path.Join(below, filepath.ToSlash(rel)), mode: mode, data: data})
 		return err
 	})
 }
@@ -148,29 +155,65 @@ func writeLicence(text *bytes.Buffer, name, dir string) error {
 	return nil
 }
 
-// pack returns a compressed tar archive of files below one folder, sorted, all
-// with one time and with user and group 0.
-func pack(folder string, at time.Time, files []file) ([]byte, error) {
+// pack returns an archive of files below one folder: for Windows a zip, else a
+// compressed tar.
+func (t target) pack(folder string, at time.Time, files []file) (name string, packed []byte, err error) {
+	if t.system == "windows" {
+		packed, err = zipped(folder, at, files)
+		return folder + ".zip", packed, err
+	}
+	packed, err = compressed(folder, at, files)
+	return folder + ".tar.gz", packed, err
+}
+
+// compressed returns a compressed tar archive of files below a folder.
+func compressed(folder string, at time.Time, files []file) ([]byte, error) {
 	var b bytes.Buffer
 	packed := gzip.NewWriter(&b)
-	out := tar.NewWriter(packed)
-	slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.name, b.name) })
-	for _, f := range files {
-		mode := int64(0o644)
-		if f.executable {
-			mode = 0o755
+	err := errors.Join(writeTar(packed, folder, at, files), packed.Close())
+	return b.Bytes(), err
+}
+
+// writeTar writes files below a folder, sorted, all with one time.
+func writeTar(w io.Writer, folder string, at time.Time, files []file) error {
+	out := tar.NewWriter(w)
+	for _, f := range sorted(files) {
+		h := &tar.Header{
+			Typeflag: tar.TypeReg, Format: tar.FormatPAX, Name: path.Join(folder, f.name),
+			Size: int64(len(f.data)), Mode: f.mode, Uid: f.owner, Gid: f.owner, ModTime: at,
 		}
-		err := out.WriteHeader(&tar.Header{
-			Typeflag: tar.TypeReg, Format: tar.FormatPAX,
-			Name: path.Join(folder, f.name), Size: int64(len(f.data)), Mode: mode, ModTime: at,
-		})
+		if strings.HasSuffix(f.name, "/") {
+			h.Typeflag, h.Name = tar.TypeDir, h.Name+"/"
+		}
+		if err := out.WriteHeader(h); err != nil {
+			return err
+		}
+		if _, err := out.Write(f.data); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+// zipped is [compressed] for Windows.
+func zipped(folder string, at time.Time, files []file) ([]byte, error) {
+	var b bytes.Buffer
+	out := zip.NewWriter(&b)
+	for _, f := range sorted(files) {
+		h := &zip.FileHeader{Name: path.Join(folder, f.name), Method: zip.Deflate, Modified: at}
+		h.SetMode(fs.FileMode(f.mode))
+		w, err := out.CreateHeader(h)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := out.Write(f.data); err != nil {
+		if _, err := w.Write(f.data); err != nil {
 			return nil, err
 		}
 	}
-	err := errors.Join(out.Close(), packed.Close())
+	err := out.Close()
 	return b.Bytes(), err
+}
+
+func sorted(files []file) []file {
+	return slices.SortedFunc(slices.Values(files), func(a, b file) int { return cmp.Compare(a.name, b.name) })
 }

@@ -1,9 +1,12 @@
-// Command release builds the downloads of a release: for each system an archive
-// and a software bill of materials (SBOM), and the checksums of all of them.
+// Command release builds the downloads of a release: for each system an archive and
+// a software bill of materials (SBOM), for Linux packages (deb, rpm) and a container
+// image, the Helm chart, a Homebrew formula, a Nix expression, and the checksums of
+// all of them. Everything has the program of the archive: nothing is compiled twice.
 //
 // The same commit, built with the same Go, gives the same bytes in any directory
 // on any machine: times are the commit's, names are sorted, and nothing comes
-// from the machine. It publishes nothing; `make release` runs it.
+// from the machine. It publishes nothing; `make release` runs it. Its argument push
+// sends an image or a chart that it made to a registry.
 package main
 
 import (
@@ -37,6 +40,7 @@ type release struct {
 
 	work  string            // temporary directory
 	built map[target]string // binaries
+	sums  []string          // lines of SHA256SUMS
 }
 
 // target is a system and a machine, in Go's words.
@@ -44,11 +48,14 @@ type target struct{ system, machine string }
 
 func (t target) String() string { return t.system + "/" + t.machine }
 
-var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
+var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if len(os.Args) > 1 && os.Args[1] == "push" {
+		exit(pushCommand(ctx, os.Args[2:]))
+	}
 	r := release{root: ".", targets: targets, log: os.Stderr}
 	flag.StringVar(&r.out, "out", "dist", "directory for the result")
 	flag.StringVar(&r.version, "version", "", "version that `docgauge version` prints")
@@ -59,10 +66,15 @@ func main() {
 	if err == nil {
 		err = r.run(ctx)
 	}
+	exit(err)
+}
+
+func exit(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
 func (r *release) setTime(epoch string) error {
@@ -88,60 +100,84 @@ func (r *release) run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
 	}
-	r.built = map[target]string{}
-	var sums []string
+	r.built, r.sums = map[target]string{}, nil
+	var parts []part
 	for _, t := range r.targets {
-		made, err := r.make(ctx, t)
+		p, err := r.make(ctx, t)
+		if err == nil && t.system == "linux" {
+			err = r.packages(ctx, p)
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", t, err)
 		}
-		for name, data := range made {
-			if err := os.WriteFile(filepath.Join(r.out, name), data, 0o644); err != nil {
-				return err
-			}
-			sums = append(sums, fmt.Sprintf("%x  %s\n", sha256.Sum256(data), name))
-		}
+		parts = append(parts, p)
+	}
+	if err := errors.Join(r.image(ctx, parts), r.chart(), r.recipes()); err != nil {
+		return err
 	}
 	// In the format of sha256sum, in the order of the names.
-	slices.SortFunc(sums, func(a, b string) int { return cmp.Compare(a[2*sha256.Size:], b[2*sha256.Size:]) })
-	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(strings.Join(sums, "")), 0o644)
+	slices.SortFunc(r.sums, func(a, b string) int { return cmp.Compare(a[2*sha256.Size:], b[2*sha256.Size:]) })
+	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(strings.Join(r.sums, "")), 0o644)
 }
 
-// make returns the archive and the SBOM of one target, by the names of their files.
-func (r *release) make(ctx context.Context, t target) (map[string][]byte, error) {
+// write adds a file to the result.
+func (r *release) write(name string, data []byte) error {
+	r.sums = append(r.sums, fmt.Sprintf("%x  %s\n", sha256.Sum256(data), name))
+	fmt.Fprintf(r.log, "%s: %d bytes\n", name, len(data))
+	return os.WriteFile(filepath.Join(r.out, name), data, 0o644)
+}
+
+// part is what a release has for one target.
+type part struct {
+	target
+	files []file // of its archive
+	sbom  []byte
+}
+
+// data is the content of a file of the archive.
+func (p part) data(name string) []byte {
+	i := slices.IndexFunc(p.files, func(f file) bool { return f.name == name })
+	if i < 0 {
+		panic("the archive lacks " + name)
+	}
+	return p.files[i].data
+}
+
+// make writes the archive and the SBOM of one target.
+func (r *release) make(ctx context.Context, t target) (part, error) {
 	binary, err := r.binary(ctx, t)
 	if err != nil {
-		return nil, err
+		return part{}, err
 	}
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
-		return nil, err
+		return part{}, err
 	}
-	files, err := r.contents(ctx, binary, info)
+	p := part{target: t}
+	if p.files, err = r.contents(ctx, binary, info); err != nil {
+		return part{}, err
+	}
+	if p.sbom, err = r.sbom(binary, info, t); err != nil {
+		return part{}, err
+	}
+	name, packed, err := t.pack(r.name(t), r.at, p.files)
 	if err != nil {
-		return nil, err
+		return part{}, err
 	}
-	name := r.name(t)
-	packed, err := pack(name, r.at, files)
-	if err != nil {
-		return nil, err
-	}
-	bom, err := r.sbom(binary, info, t)
-	if err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(r.log, "%s.tar.gz: %d files\n", name, len(files))
-	return map[string][]byte{name + ".tar.gz": packed, name + ".cdx.json": bom}, nil
+	return p, errors.Join(r.write(name, packed), r.write(r.name(t)+".cdx.json", p.sbom))
 }
 
-// name is the common beginning of a target's file names, without the v of a
-// version: docgauge_1.2.3_linux_amd64.
-func (r *release) name(t target) string {
-	version := r.version
-	if rest, ok := strings.CutPrefix(version, "v"); ok && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
-		version = rest
+// plain is the version without the v of a tag: 1.2.3.
+func (r *release) plain() string {
+	if rest, ok := strings.CutPrefix(r.version, "v"); ok && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+		return rest
 	}
-	return fmt.Sprintf("docgauge_%s_%s_%s", version, t.system, t.machine)
+	return r.version
+}
+
+// name is the common beginning of a target's file names: docgauge_1.2.3_linux_amd64.
+func (r *release) name(t target) string {
+	return fmt.Sprintf("docgauge_%s_%s_%s", r.plain(), t.system, t.machine)
 }
 
 // binary builds docgauge for a target, once, and returns the file.
@@ -150,6 +186,9 @@ func (r *release) binary(ctx context.Context, t target) (string, error) {
 		return file, nil
 	}
 	file := filepath.Join(r.work, t.system+"-"+t.machine, "docgauge")
+	if t.system == "windows" {
+		file += ".exe"
+	}
 	// A release is of a commit, so it names no branch: HEAD, as exporters have it.
 	const build = "github.com/prometheus/common/version"
 	flags := fmt.Sprintf("-s -w -X %[1]s.Version=%[2]s -X %[1]s.Revision=%[3]s -X %[1]s.Branch=HEAD", build, r.version, r.commit)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
@@ -11,9 +12,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,6 +24,8 @@ import (
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 var fresh = flag.Bool("fresh", false, "compile everything for the second build again, which takes minutes")
@@ -66,6 +71,10 @@ func copyTree(t *testing.T, from, to string) {
 			}
 			return os.MkdirAll(filepath.Join(to, rel), 0o700)
 		}
+		if d.Type() == fs.ModeSymlink {
+			target, err := os.Readlink(p)
+			return errors.Join(err, os.Symlink(target, filepath.Join(to, rel)))
+		}
 		if !d.Type().IsRegular() {
 			return nil
 		}
@@ -98,18 +107,34 @@ func TestRelease(t *testing.T) {
 		}
 		second = released(t, other)
 	})
-	if len(first) != 3 || len(second) != 3 {
-		t.Fatalf("%d and %d files, want an archive, an SBOM and the sums", len(first), len(second))
+	name := "docgauge_1.2.3-rc.1_" + here.system + "_" + here.machine
+	want := []string{
+		"SHA256SUMS", name + ".cdx.json", name + ".tar.gz", "docgauge-1.2.3-rc.1.tgz", "docgauge.nix", "docgauge.rb",
+	}
+	deb, rpm := "docgauge_1.2.3~rc.1-1_"+here.machine+".deb", "docgauge-1.2.3~rc.1-1."+rpmMachines[here.machine]+".rpm"
+	if here.system == "linux" {
+		want = append(want, deb, rpm, "docgauge_1.2.3-rc.1_image.tar")
+	}
+	slices.Sort(want)
+	if got := slices.Sorted(maps.Keys(first)); !slices.Equal(got, want) {
+		t.Errorf("released %q, want %q", got, want)
 	}
 	for name := range first {
 		if !bytes.Equal(first[name], second[name]) {
 			t.Errorf("%s differs between two builds: %s", name, difference(t, first[name], second[name]))
 		}
 	}
-	name := "docgauge_1.2.3-rc.1_" + here.system + "_" + here.machine
-	t.Run("sums", func(t *testing.T) { checkSums(t, first, name) })
+	t.Run("sums", func(t *testing.T) { checkSums(t, first) })
 	t.Run("sbom", func(t *testing.T) { checkSBOM(t, first[name+".cdx.json"]) })
 	t.Run("archive", func(t *testing.T) { checkArchive(t, first[name+".tar.gz"], name) })
+	t.Run("chart", func(t *testing.T) { checkChart(t, first["docgauge-1.2.3-rc.1.tgz"]) })
+	t.Run("recipes", func(t *testing.T) { checkRecipes(t, first, name+".tar.gz") })
+	if here.system != "linux" {
+		return
+	}
+	t.Run("image", func(t *testing.T) { checkImage(t, first["docgauge_1.2.3-rc.1_image.tar"], first[name+".cdx.json"]) })
+	t.Run("deb", func(t *testing.T) { checkDeb(t, one, first[deb], first[name+".tar.gz"]) })
+	t.Run("rpm", func(t *testing.T) { checkRPM(t, first[rpm]) })
 }
 
 // difference names the first file in which two archives differ.
@@ -127,14 +152,50 @@ func difference(t *testing.T, a, b []byte) string {
 	return "the headers"
 }
 
-func checkSums(t *testing.T, files map[string][]byte, name string) {
+func checkSums(t *testing.T, files map[string][]byte) {
 	want := ""
-	for _, n := range []string{name + ".cdx.json", name + ".tar.gz"} {
-		want += fmt.Sprintf("%x  %s\n", sha256.Sum256(files[n]), n)
+	for _, n := range slices.Sorted(maps.Keys(files)) {
+		if n != "SHA256SUMS" {
+			want += fmt.Sprintf("%x  %s\n", sha256.Sum256(files[n]), n)
+		}
 	}
 	if got := string(files["SHA256SUMS"]); got != want {
 		t.Errorf("SHA256SUMS\n%swant\n%s", got, want)
 	}
+}
+
+// checkRecipes: the sum of the archive that was built is in both recipes.
+func checkRecipes(t *testing.T, files map[string][]byte, archive string) {
+	sum := fmt.Sprintf("%x", sha256.Sum256(files[archive]))
+	for _, recipe := range []string{"docgauge.rb", "docgauge.nix"} {
+		text := string(files[recipe])
+		if !strings.Contains(text, sum) || !strings.Contains(text, `version = "1.2.3-rc.1"`) && !strings.Contains(text, `version "1.2.3-rc.1"`) {
+			t.Errorf("%s has another version or sum than %s:\n%s", recipe, sum, text)
+		}
+		if strings.Contains(text, "{{") || !strings.Contains(text, "/releases/download/v1.2.3-rc.1/docgauge_") {
+			t.Errorf("%s is not filled in:\n%s", recipe, text)
+		}
+		file := filepath.Join(t.TempDir(), recipe)
+		if err := os.WriteFile(file, files[recipe], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// Neither is part of what `make engines` installs.
+		for program, args := range map[string][]string{"ruby": {"-c", file}, "nix-instantiate": {"--parse", file}} {
+			if (program == "ruby") == (recipe == "docgauge.rb") && engines.Has(program) {
+				run(t, exec.Command(program, args...))
+			}
+		}
+	}
+}
+
+// run runs a program to its end, which must be exit code 0, and returns what it says.
+func run(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return string(out)
 }
 
 func checkSBOM(t *testing.T, text []byte) {
@@ -271,6 +332,74 @@ func TestNames(t *testing.T) {
 		r := release{version: version}
 		if got := r.name(target{"linux", "arm64"}); got != want {
 			t.Errorf("%s: %s, want %s", version, got, want)
+		}
+	}
+}
+
+// TestPackageVersions: dpkg and rpm order them as the releases are.
+func TestPackageVersions(t *testing.T) {
+	for plain, want := range map[string]string{
+		"1.2.3": "1.2.3", "1.2.3-rc.1": "1.2.3~rc.1", "1.2.3-4-g5d75ca6-dirty": "1.2.3~4.g5d75ca6.dirty",
+		"5d75ca6-dirty": "0~5d75ca6.dirty", "dev": "0~dev", "c0ffee_x": "0~c0ffee.x",
+	} {
+		if got := packageVersion(plain); got != want {
+			t.Errorf("%s: %s, want %s", plain, got, want)
+		}
+	}
+}
+
+// TestZip: archives for Windows are zip files, and the same at each build.
+func TestZip(t *testing.T) {
+	files := []file{{name: "docs/a.md", mode: 0o644, data: []byte("text")}, {name: "docgauge.exe", mode: 0o755, data: []byte("program")}}
+	name, first, err := target{"windows", "amd64"}.pack("docgauge_1", commitTime, files)
+	if err != nil || name != "docgauge_1.zip" {
+		t.Fatal(name, err)
+	}
+	slices.Reverse(files)
+	if _, second, err := (target{"windows", "amd64"}).pack("docgauge_1", commitTime, files); err != nil || !bytes.Equal(first, second) {
+		t.Errorf("another zip: %v", err)
+	}
+	archive, err := zip.NewReader(bytes.NewReader(first), int64(len(first)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := fs.ReadFile(archive, "docgauge_1/docs/a.md")
+	if err != nil || string(text) != "text" || !archive.File[0].Modified.Equal(commitTime) || archive.File[0].Name != "docgauge_1/docgauge.exe" {
+		t.Errorf("%q, %v, %+v", text, err, archive.File[0])
+	}
+}
+
+// TestWindowsCompiles: so do the packages that have files for each system, and those below them.
+func TestWindowsCompiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles for another system")
+	}
+	cmd := exec.Command("go", "build", "./internal/durable", "./internal/secretfile", "./internal/sandbox/worktree")
+	cmd.Dir, cmd.Env = "../../..", append(os.Environ(), "GOOS=windows", "CGO_ENABLED=0")
+	run(t, cmd)
+}
+
+// TestWorkflows: actions are named by commit and version, and a workflow may only read
+// unless a job says otherwise.
+func TestWorkflows(t *testing.T) {
+	files, err := filepath.Glob("../../../.github/workflows/*.yml")
+	if err != nil || len(files) != 2 {
+		t.Fatal(files, err)
+	}
+	pinned := regexp.MustCompile(`^(\./\S+|[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		uses := regexp.MustCompile(`(?m)uses: *(.*)$`).FindAllStringSubmatch(string(text), -1)
+		for _, u := range uses {
+			if !pinned.MatchString(u[1]) {
+				t.Errorf("%s uses %s: want a commit, and its version in a comment", file, u[1])
+			}
+		}
+		if !strings.Contains(string(text), "\npermissions:\n  contents: read\n") || len(uses) < 3 {
+			t.Errorf("%s: %d actions, or more rights than reading for all jobs", file, len(uses))
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/docgauge/docgauge/internal/durable"
 )
 
 // JournalName is the journal in a data directory: one JSON object a line, each
@@ -131,8 +131,7 @@ const lockPatience = 3 * time.Second
 // Lock locks file until it is closed, or returns ErrLocked.
 func Lock(file *os.File) error {
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) {
+		if taken, err := durable.TryLock(file); taken || err != nil {
 			return err
 		}
 		if !time.Now().Before(deadline) {

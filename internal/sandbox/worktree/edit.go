@@ -174,7 +174,7 @@ func (r *Repo) command(ctx context.Context, dir, prompt string) (output string, 
 	out := &tail{max: maxOutput}
 	cmd := exec.CommandContext(limited, "sh", "-c", r.config.Command)
 	killGroup := func() error {
-		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
+		if err := killSession(cmd.Process.Pid); !errors.Is(err, syscall.ESRCH) {
 			return err
 		}
 		return os.ErrProcessDone

@@ -1,0 +1,18 @@
+#!/bin/sh
+# After the files of a package are gone, or before a new version is complete: that is not
+# the end, and then nothing happens here. Data, ledger and key stay, also at a purge: they
+# may be the only copy.
+set -e
+case "$1" in
+remove | purge | 0) ;;
+*) exit 0 ;;
+esac
+root=${DPKG_ROOT:-}
+if [ -d "$root/run/systemd/system" ]; then
+	systemctl daemon-reload
+fi
+if [ "$1" != remove ]; then
+	for left in /var/lib/docgauge /etc/docgauge; do
+		[ ! -e "$root$left" ] || echo "docgauge: $left is left; remove it if nobody needs it"
+	done
+fi

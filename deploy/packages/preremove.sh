@@ -1,0 +1,11 @@
+#!/bin/sh
+# Before the files of a package go. dpkg calls it with "remove", rpm with 0; at an upgrade
+# with "upgrade" or 1, and then nothing stops here.
+set -e
+case "$1" in
+remove | 0) ;;
+*) exit 0 ;;
+esac
+if [ -d "${DPKG_ROOT:-}/run/systemd/system" ]; then
+	systemctl disable --now docgauge.service docgauge-export.timer docgauge-export.service || true
+fi

@@ -1,0 +1,30 @@
+//go:build unix
+
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownerFlags: what lies in place of an owner's file is neither followed nor waited for.
+const ownerFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK
+
+// TryLock locks a file until it is closed, or returns false if another process, or
+// another opening of the file, holds the lock. An error means a file system without locks.
+func TryLock(f *os.File) (bool, error) {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func isMine(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
+}
