@@ -155,17 +155,25 @@ func requests() section {
 			"Answers with status 429 in the dashboard's time range although docgauge's own budget had room: somebody else "+
 				"uses the same quota.",
 			instant("round(sum(increase("+of(exporter.APIForeignThrottles, ofInstance)+"[$__range])))", "throttles")).
-			in(counts).empty(noScrape).judged(good, from(1, bad)).size(6, 4),
+			in(counts).empty(noScrape).judged(good, from(1, bad)).size(4, 4),
 		stat("Keys",
 			"Whether the API refused the last request with a key (401, 403).",
 			instant(byInstance(exporter.APIKeyRejected, exporter.LabelKey), "{{key}} {{instance}}")).
-			in(plain).empty(noScrape).words(either("accepted", good, "refused", bad)).judged(good, from(1, bad)).size(9, 4),
+			in(plain).empty(noScrape).words(either("accepted", good, "refused", bad)).judged(good, from(1, bad)).size(5, 4),
+		stat("Settings",
+			"Whether serve took its settings at the last reload. Those it refuses leave the former ones in use.",
+			instant(byInstance(exporter.ConfigReloadSuccessful), "{{instance}}")).
+			in(plain).empty("No serve").words(either("refused", bad, "in use", good)).judged(bad, from(1, good)).size(4, 4),
+		stat("Settings taken",
+			"How long ago serve last took its settings, at its start or at a reload.",
+			instant("time() - "+byInstance(exporter.ConfigReloadSuccessTime), "{{instance}}")).
+			in(seconds).empty("No serve").size(4, 4),
 		table("Program", "The version of docgauge that runs.", "Instance", false, []column{
 			col("instance", "Instance", plain), col("version", "Version", plain),
 			col("revision", "Revision", plain), col("goversion", "Go", plain),
 			col("Value", "1", numerals).hidden(),
 		}, labelled(byInstance(exporter.BuildInfo, exporter.LabelVersion, exporter.LabelRevision, exporter.LabelGoVersion))).
-			in(plain).empty(noScrape).size(9, 4),
+			in(plain).empty(noScrape).size(7, 4),
 	)
 }
 

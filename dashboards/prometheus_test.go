@@ -195,6 +195,7 @@ func scraped(t *testing.T, s exporter.Snapshot) (*engines.Prometheus, time.Time)
 	t.Helper()
 	var values exporter.Values
 	values.Publish(s)
+	values.Reloaded(true, time.Now())
 	target := httptest.NewServer(values.Handler())
 	t.Cleanup(target.Close)
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{

@@ -318,3 +318,34 @@ func TestNobodyListens(t *testing.T) {
 		time.Sleep(time.Hour)
 	})
 }
+
+// TestFirst: an @every that goes on after an interruption fires when it would have fired,
+// and then at its interval again. A time that is over is ignored.
+func TestFirst(t *testing.T) {
+	for _, tc := range []struct {
+		first  time.Duration // after the beginning
+		now    bool
+		wanted []time.Duration
+	}{
+		{20 * time.Minute, false, []time.Duration{20 * time.Minute, 110 * time.Minute}},
+		{20 * time.Minute, true, []time.Duration{0, 20 * time.Minute, 110 * time.Minute}},
+		{-time.Minute, false, []time.Duration{90 * time.Minute}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			from := time.Now().Add(odd)
+			r := begin(t, "@every 90m", schedule.Runs{First: from.Add(tc.first), AtStart: tc.now}, func(context.Context) {})
+			time.Sleep(2 * time.Hour)
+			var got []time.Duration
+			for _, at := range r.soFar().began {
+				got = append(got, at.Sub(from).Round(time.Second))
+			}
+			if diff := cmp.Diff(tc.wanted, got); diff != "" {
+				t.Errorf("first after %v, now %v: %s", tc.first, tc.now, diff)
+			}
+			r.stop()
+			if err := <-r.done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -16,8 +16,11 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// Both are set by the linker, by the names that builds of exporters use.
-	program := cli.Program{Version: cmp.Or(version.Version, "dev"), Commit: version.Revision, Out: os.Stdout, Err: os.Stderr}
+	// They are set by the linker, by the names that builds of exporters use.
+	program := cli.Program{
+		Version: cmp.Or(version.Version, "dev"), Commit: version.Revision, Branch: version.Branch,
+		Out: os.Stdout, Err: os.Stderr,
+	}
 	code := program.Run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)

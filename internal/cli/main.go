@@ -33,9 +33,9 @@ const (
 
 // Program is the command line.
 type Program struct {
-	// Version and Commit are those of the build.
-	Version, Commit string
-	Out, Err        io.Writer
+	// Version, Commit and Branch are those of the build.
+	Version, Commit, Branch string
+	Out, Err                io.Writer
 
 	now func() time.Time
 	// progress shows how an export proceeds; log lines go through it, or through the

@@ -22,7 +22,11 @@ func (a *Program) versionCommand() *cobra.Command {
 
 func (a *Program) printVersion() error {
 	b := a.build()
-	_, err := fmt.Fprintf(a.Out, "docgauge %s (revision %s, %s %s/%s)\n", b.Version, b.Revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	branch := ""
+	if a.Branch != "" {
+		branch = ", branch " + a.Branch
+	}
+	_, err := fmt.Fprintf(a.Out, "docgauge %s (revision %s, %s %s/%s%s)\n", b.Version, b.Revision, runtime.Version(), runtime.GOOS, runtime.GOARCH, branch)
 	return err
 }
 

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -207,5 +209,84 @@ func TestDocumentedEnvFile(t *testing.T) {
 	f := ParseEnvFile("x.env", block)
 	if len(f.Problems) > 0 || len(f.values) != 5 || f.values[4].value != `a$b\c` {
 		t.Errorf("%v %v", f.Problems, f.values)
+	}
+}
+
+func rewrite(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReload: the file is read again below the environment that the process began with, and
+// below its flags. What is wrong or fixed changes nothing, and what is undone neither.
+func TestReload(t *testing.T) {
+	clearVariables(t)
+	t.Setenv("DOCGAUGE_BUDGET", "7")
+	t.Setenv("DOCGAUGE_LOG_LEVEL", "error")
+	for _, name := range []string{"AWS_REGION", "SSL_CERT_DIR"} {
+		t.Setenv(name, "") // is restored at the end
+		if err := os.Unsetenv(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := writeEnvFile(t, 0o600, "DOCGAUGE_PROJECTS=prj_a", "DOCGAUGE_BUDGET=8", "DOCGAUGE_LOG_LEVEL=warn", "DOCGAUGE_TIMEOUT=9s", "AWS_REGION=one")
+	f := ReadEnvFile(path)
+	if err := errors.Join(f.Override("DOCGAUGE_LOG_LEVEL", "--log.level", "debug"), f.Apply()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := f.Load(NeedProjects, time.Now())
+	if err != nil || c.Projects[0] != "prj_a" || c.Budget != 7 || c.LogLevel != slog.LevelDebug || c.Timeout != Duration(9*time.Second) {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	environ := func() []string { all := os.Environ(); slices.Sort(all); return all }
+	before := environ()
+	for text, want := range map[string]string{
+		"DOCGAUGE_PROJECTS=prj_b\nDOCGAUGE_CONCURRENCY=0\nAWS_REGION=two": path + ":2: DOCGAUGE_CONCURRENCY: 0 is not from 1 to 64",
+		"DOCGAUGE_PROJECT=prj_b": path + ":1: DOCGAUGE_PROJECT: unknown variable",
+		"DOCGAUGE_PROJECTS=prj_b\nDOCGAUGE_STATE_DIR=there\nSSL_CERT_DIR=/secret": path + ":2: DOCGAUGE_STATE_DIR: serve cannot change it while it runs: restart it, or set it back; nothing was reloaded\n  " +
+			path + ":3: SSL_CERT_DIR: serve cannot change it",
+		"DOCGAUGE_PROJECTS=prj_b\nDOCGAUGE_LISTEN_ADDRESS=:1\nDOCGAUGE_WEB_CONFIG_FILE=w": path + ":2: DOCGAUGE_LISTEN_ADDRESS: serve cannot change it",
+		"DOCGAUGE_PROJECTS=prj_b\nDOCGAUGE_LOG_FORMAT=json":                               path + ":2: DOCGAUGE_LOG_FORMAT: serve cannot change it",
+	} {
+		rewrite(t, path, text)
+		_, kept, _, err := f.Reload(NeedProjects, time.Now(), c)
+		if _, bad := errors.AsType[Problems](err); !bad || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "/secret") || kept.Projects[0] != "prj_a" {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+		if now := environ(); !slices.Equal(now, before) {
+			t.Errorf("%s: the environment is another: %v, was %v", text, now, before)
+		}
+	}
+	rewrite(t, path, "DOCGAUGE_PROJECTS=prj_b\nDOCGAUGE_LOG_LEVEL=warn\nDOCGAUGE_BUDGET=9\nAWS_REGION=two\n")
+	next, c, undo, err := f.Reload(NeedProjects, time.Now(), c)
+	if err != nil || c.Projects[0] != "prj_b" || c.Budget != 7 || c.LogLevel != slog.LevelDebug || c.Timeout != Duration(time.Minute) || os.Getenv("AWS_REGION") != "two" {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	// What the file no longer has is gone, and a reload of the reload works.
+	rewrite(t, path, "DOCGAUGE_PROJECTS=prj_c\n")
+	_, c, _, err = next.Reload(NeedProjects, time.Now(), c)
+	if _, set := os.LookupEnv("AWS_REGION"); err != nil || c.Projects[0] != "prj_c" || set {
+		t.Errorf("%v, %v, %v", c.Projects, err, set)
+	}
+	if err := undo(); err != nil || !slices.Equal(environ(), before) {
+		t.Errorf("%v: %v, want %v", err, environ(), before)
+	}
+}
+
+// TestOverride: a flag is named by what is wrong with its value, and an empty one is the
+// default.
+func TestOverride(t *testing.T) {
+	clearVariables(t)
+	t.Setenv("DOCGAUGE_LISTEN_ADDRESS", ":1")
+	path := writeEnvFile(t, 0o600, "DOCGAUGE_LISTEN_ADDRESS=:2", "DOCGAUGE_LOG_FORMAT=json")
+	f := ReadEnvFile(path)
+	if err := errors.Join(f.Override("DOCGAUGE_LISTEN_ADDRESS", "--web.listen-address", ""), f.Override("DOCGAUGE_LOG_FORMAT", "--log.format", "loud"), f.Apply()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := f.Load(NeedNothing, time.Now())
+	if !slices.Equal(c.ListenAddress, Addresses{"127.0.0.1:9817"}) || err == nil || !strings.Contains(err.Error(), `--log.format: DOCGAUGE_LOG_FORMAT: "loud": want text or json`) {
+		t.Errorf("%v, %v", c.ListenAddress, err)
 	}
 }

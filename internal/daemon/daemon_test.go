@@ -366,3 +366,39 @@ func TestForeignBytes(t *testing.T) {
 		}
 	}
 }
+
+// TestOwes: what the schedule owes after a reload. An unchanged one fires when it would have
+// fired, a firing that nobody saw is made up for, and so is a run that the reload cut short.
+func TestOwes(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
+	minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
+	with := func(spec string, now time.Time) *Daemon {
+		c := config.Config{}
+		if err := c.Schedule.Decode(spec); err != nil {
+			t.Fatal(err)
+		}
+		return &Daemon{app: &app.App{Config: c, Now: func() time.Time { return now }}}
+	}
+	for _, tc := range []struct {
+		about, was, is string
+		began, ended   int
+		owed           bool
+		stopped, next  int
+		want           firing
+	}{
+		{"nothing", "17 * * * *", "17 * * * *", 17, 19, false, 30, 31, firing{at: minute(77)}},
+		{"a run cut short", "17 * * * *", "17 * * * *", 17, 30, true, 30, 31, firing{now: true, at: minute(77)}},
+		{"a firing in between", "17 * * * *", "17 * * * *", 17, 19, false, 76, 78, firing{now: true}},
+		{"firings during the run", "17 * * * *", "17 * * * *", 17, 200, false, 205, 206, firing{at: minute(257)}},
+		{"an interval", "@every 90m", "@every 90m", 10, 12, false, 60, 61, firing{at: minute(100)}},
+		{"another schedule", "17 * * * *", "30 * * * *", 17, 19, false, 20, 21, firing{at: minute(30)}},
+		{"another schedule that fired in between", "17 * * * *", "30 * * * *", 17, 19, false, 29, 31, firing{now: true}},
+	} {
+		d := with(tc.was, minute(tc.stopped))
+		d.owed, d.due = tc.owed, d.firingAfter(minute(tc.began), minute(tc.ended))
+		if got := d.owes(with(tc.is, minute(tc.next)), minute(tc.stopped)); got != tc.want {
+			t.Errorf("%s: %+v, want %+v", tc.about, got, tc.want)
+		}
+	}
+}

@@ -296,7 +296,7 @@ func checkProgram(t *testing.T, program []byte) {
 		t.Fatal(err)
 	}
 	said, err := exec.Command(file, "version").CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(said), "docgauge v1.2.3-rc.1 (revision c0ffee, go") {
+	if err != nil || !strings.HasPrefix(string(said), "docgauge v1.2.3-rc.1 (revision c0ffee, go") || !strings.HasSuffix(string(said), ", branch HEAD)\n") {
 		t.Errorf("docgauge version: %v, %s", err, said)
 	}
 	for _, other := range targets {
