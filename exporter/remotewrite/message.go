@@ -104,8 +104,9 @@ func (b *batch) v2() *writev2.Request {
 }
 
 // v1 is an encoded prometheus.WriteRequest, the message of protocol 1.0. The client
-// library has no type for it; Prometheus' own needs another protobuf library. These
-// are the methods with which the client takes a message that encodes itself.
+// library has no type for it, and Prometheus' own, prompb, would add 1.3 MB with another
+// protobuf library. These are the methods with which the client takes a message that
+// encodes itself.
 type v1 []byte
 
 // SizeVT returns the length of the message.

@@ -1,6 +1,7 @@
 package remotewrite_test
 
 import (
+	"cmp"
 	"encoding/pem"
 	"errors"
 	"net/http"
@@ -25,10 +26,10 @@ func configured(t *testing.T, files map[string]string) string {
 	return filepath.Join(dir, "http.yml")
 }
 
-// send sends one sample.
+// send sends one sample, by protocol 1.0 unless c has another.
 func send(t *testing.T, c remotewrite.Config) (remotewrite.Summary, error) {
 	t.Helper()
-	c.Protocol = "1.0"
+	c.Protocol = cmp.Or(c.Protocol, "1.0")
 	w, err := remotewrite.New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -62,6 +63,34 @@ func TestCredentials(t *testing.T) {
 	s, err := send(t, remotewrite.Config{URL: server.URL + "/write"})
 	if err == nil || s.Requests != 1 || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("%+v: %v", s, err)
+	}
+}
+
+// TestProtocols: each says what it is, and a receiver that does not know 2.0 but says
+// nothing of it is found out.
+func TestProtocols(t *testing.T) {
+	var got http.Header
+	written := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header
+		if written != "" {
+			w.Header().Set("X-Prometheus-Remote-Write-Samples-Written", written)
+		}
+	}))
+	t.Cleanup(server.Close)
+	for _, tc := range []struct{ protocol, written, version, kind, says string }{
+		{"1.0", "", "0.1.0", "application/x-protobuf", ""},
+		{"2.0", "1", "2.0.0", "application/x-protobuf;proto=io.prometheus.write.v2.Request", ""},
+		{"2.0", "", "2.0.0", "application/x-protobuf;proto=io.prometheus.write.v2.Request", "does not receive protocol 2.0; use 1.0"},
+	} {
+		written = tc.written
+		s, err := send(t, remotewrite.Config{URL: server.URL + "/write", Protocol: tc.protocol})
+		if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) || s.Requests != 1 {
+			t.Errorf("%+v: %+v, %v", tc, s, err)
+		}
+		if got.Get("X-Prometheus-Remote-Write-Version") != tc.version || got.Get("Content-Type") != tc.kind || got.Get("Content-Encoding") != "snappy" {
+			t.Errorf("%+v: %v", tc, got)
+		}
 	}
 }
 

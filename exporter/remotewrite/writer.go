@@ -1,11 +1,10 @@
 package remotewrite
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"regexp"
 	"time"
 
@@ -190,13 +189,7 @@ func (w *Writer) send(ctx context.Context, b *batch) (refusal string, err error)
 func (w *Writer) explain(err error) error {
 	last := w.answers.last
 	if last.status == 0 {
-		if last.err != nil {
-			err = last.err
-		}
-		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err // without the URL
-		}
-		return fmt.Errorf("remote write to %s: %w: is it running and reachable?", w.host, err)
+		return fmt.Errorf("remote write to %s: %w: is it running and reachable?", w.host, plain(cmp.Or(last.err, err)))
 	}
 	said := last.text
 	if said != "" {
