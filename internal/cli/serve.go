@@ -21,6 +21,7 @@ func (a *Program) serveCommand() *cobra.Command {
 		Short: "export on a schedule and serve metrics and a status page",
 		Long: `serve stays up: it exports on DOCGAUGE_SCHEDULE (cron, UTC) as docgauge export does,
 and serves on DOCGAUGE_LISTEN_ADDRESS
+
   /            a status page: newest windows, coverage, budget, runs, sinks
   /metrics     for Prometheus; OpenMetrics where it is asked for
   /api/v1/windows, /api/v1/pages, /api/v1/jobs
@@ -47,6 +48,7 @@ runs (state directory, addresses, web configuration file, log format, proxies), 
 former ones all stay, and the log and docgauge_config_last_reload_successful say so.
 The environment of the process and its flags stay as they are. A key in a file
 (DOCGAUGE_API_KEY_FILE, DOCGAUGE_WRITE_API_KEY_FILE) is read again by itself.
+
 ` + exitCodes,
 		Example: `  docgauge serve
   docgauge serve --once-at-start                        and export now, too
