@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -160,9 +161,12 @@ const flushTimeout = 15 * time.Second
 func (d *Daemon) inherit(former *Daemon) {
 	d.outcomes.all.Store(former.outcomes.all.Load())
 	d.health.setSinks(former.health.unreachable())
-	if d.queue != nil && former.queue != nil {
-		d.queue.prompts, d.queue.refused = former.queue.stands()
+	now, then := d.app.Config, former.app.Config
+	if d.queue == nil || now.PromptsDir != then.PromptsDir || !slices.Equal(now.Projects, then.Projects) {
+		return // another folder, or other rules for its prompts
 	}
+	d.queue.jobs.Continue(former.queue.jobs)
+	d.queue.prompts, d.queue.refused = former.queue.stands()
 }
 
 // owes returns what the schedule owes next, which begins after d was stopped: the run that

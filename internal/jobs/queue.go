@@ -96,6 +96,7 @@ type Queue struct {
 	client    Client
 	journal   Journal
 	recovered bool
+	scans     *scanner // nil before the first Run
 	// unsaved writes the outcome of a POST that is not in the journal yet, or withdraws
 	// an intent that may be there. Nothing is sent before it has succeeded.
 	unsaved func(context.Context) error

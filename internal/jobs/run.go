@@ -60,7 +60,11 @@ const (
 // What is under way at the end of ctx is finished, and nothing new begins; that is no
 // error.
 func (q *Queue) Run(ctx context.Context, folder Folder, o RunOptions) (total Result, err error) {
-	s := &scanner{folder: folder, until: o.Until, interval: q.cfg.ScanInterval, log: q.cfg.Logger}
+	if q.scans == nil {
+		q.scans = new(scanner)
+	}
+	s := q.scans
+	s.folder, s.until, s.interval, s.log = folder, o.Until, q.cfg.ScanInterval, q.cfg.Logger
 	logged := ""
 	for ctx.Err() == nil {
 		var r Report
@@ -100,6 +104,10 @@ func (q *Queue) Run(ctx context.Context, folder Folder, o RunOptions) (total Res
 	}
 	return total, nil //nolint:nilerr // a stop is no error
 }
+
+// Continue lets the queue begin where another one has ended, over the same folder by the same
+// rules: what that one has scanned counts.
+func (q *Queue) Continue(former *Queue) { q.scans = former.scans }
 
 // scanner scans the folder again and again.
 type scanner struct {

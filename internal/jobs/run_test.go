@@ -323,3 +323,27 @@ func TestChanged(t *testing.T) {
 		t.Errorf("told %d times", n)
 	}
 }
+
+// TestContinue: a queue that goes on where another one has ended knows its prompts at once,
+// and scans the folder when that one would have.
+func TestContinue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(7 * time.Second)
+		w, folder, _ := running(t)
+		w.cfg.OnNewState = Skip
+		former := w.newQueue()
+		runUntil(t, former, folder, func(r Report) bool { return len(r.Result.Planned) == 2 })
+		scans, q := folder.scans, w.newQueue()
+		q.Continue(former)
+		passes := 0
+		runUntil(t, q, folder, func(r Report) bool {
+			if passes++; len(r.Result.Planned) != 2 {
+				t.Errorf("pass %d knows %d prompts", passes, len(r.Result.Planned))
+			}
+			return passes == 1
+		})
+		if folder.scans != scans {
+			t.Errorf("%d scans too early", folder.scans-scans)
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
+	"github.com/docgauge/docgauge/internal/sandbox"
+)
+
+// TestReloads: new settings are taken, wrong ones and those that cannot be opened are not,
+// and what they changed beside is undone. No value that was there is missing meanwhile.
+func TestReloads(t *testing.T) {
+	t.Parallel()
+	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 10, Pages: 40, Projects: []string{"prj_a", "prj_b"}})
+	c := configFor(t, s.URL)
+	c.Projects, c.PromptsDir, c.PromptsOnNewState = config.Projects{"prj_a"}, filepath.Join(t.TempDir(), "prompts"), "submit"
+	if err := os.Mkdir(c.PromptsDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeText(t, filepath.Join(c.PromptsDir, "later.md"), "---\nnot_before: 2999-01-01\nproject: prj_a\n---\nFix all typos.")
+	both, gone := c, c
+	both.Projects, gone.PromptsDir = config.Projects{"prj_a", "prj_b"}, filepath.Join(t.TempDir(), "gone")
+	wrong := config.Problems{"DOCGAUGE_BUDGET: wrong", "DOCGAUGE_SINKS: wrong"}
+
+	var mu sync.Mutex
+	var next config.Config
+	var problem error
+	undone := 0
+	log, said := logFor(t)
+	url := make(chan string, 1)
+	during(t, func(ctx context.Context) {
+		o := Options{OnceAtStart: true, Lifecycle: true, Progress: noProgress{}, Listening: func(at string) { url <- at }}
+		o.Reload = func(config.Config) (config.Config, func() error, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return next, func() error { undone++; return nil }, problem
+		}
+		if err := Serve(ctx, c, log, time.Now, o); err != nil {
+			t.Error(err)
+		}
+	})
+	at := <-url
+	scrape := func() testbed.Series {
+		t.Helper()
+		status, body, err := testbed.Fetch(t.Context(), at+"/metrics")
+		all, parsed := testbed.ParseSeries(body)
+		if err := errors.Join(err, parsed); err != nil || status != http.StatusOK {
+			t.Fatalf("status %d, %v", status, err)
+		}
+		return all
+	}
+	const pending, taken = `docgauge_agent_prompts{project="prj_a",state="pending"}`, "docgauge_config_last_reload_successful"
+	testbed.Await(t, "the prompt is seen and the run has ended", func() bool {
+		now := scrape()
+		return now[pending] == 1 && now[`docgauge_export_runs_total{outcome="success"}`] == 1
+	})
+	for _, step := range []struct {
+		about    string
+		settings config.Config
+		problem  error
+		status   int
+		says     string
+		undone   int
+		projects int
+	}{
+		{"the same", c, nil, 200, "reloaded", 0, 1},
+		{"wrong", both, wrong, 500, "DOCGAUGE_SINKS: wrong", 0, 1},
+		{"cannot be opened", gone, nil, 500, "DOCGAUGE_PROMPTS_DIR", 1, 1},
+		{"another project", both, nil, 200, "reloaded", 1, 2},
+		{"the former", c, nil, 200, "reloaded", 1, 1},
+	} {
+		mu.Lock()
+		next, problem = step.settings, step.problem
+		mu.Unlock()
+		testbed.Await(t, "the prompt is seen", func() bool { return scrape()[pending] == 1 })
+		before := scrape()
+		status, body, err := testbed.Ask(t.Context(), http.MethodPost, at+"/-/reload")
+		if err != nil || status != step.status || !strings.Contains(body, step.says) || undone != step.undone {
+			t.Errorf("%s: status %d, %v, undone %d times: %s", step.about, status, err, undone, body)
+		}
+		now := scrape()
+		success := 0.0
+		if step.status == http.StatusOK {
+			success = 1
+		}
+		// Other projects are other rules for prompts.
+		seen := now[pending] == 1 || step.status == http.StatusOK && step.about != "the same"
+		if now[taken] != success || !seen {
+			t.Errorf("%s: taken %v, %v prompts wait", step.about, now[taken], now[pending])
+		}
+		if down := testbed.Fallen(before, now); len(down) > 0 && step.about != "the former" {
+			t.Errorf("%s:\n%s", step.about, strings.Join(down, "\n"))
+		}
+		if _, both := now[`docgauge_windows_due{project="prj_b",reason="missing",window="day"}`]; both != (step.projects == 2) {
+			t.Errorf("%s: prj_b is there: %v", step.about, both)
+		}
+	}
+	if text := said.String(); !strings.Contains(text, `error="DOCGAUGE_BUDGET: wrong; DOCGAUGE_SINKS: wrong"`) {
+		t.Errorf("want one line for all that is wrong:\n%s", text)
+	}
+}
+
+// TestStopWhileTheJournalIsRead: a stop, or a reload, right after the start is no failure.
+func TestStopWhileTheJournalIsRead(t *testing.T) {
+	t.Parallel()
+	c := configFor(t, "http://127.0.0.1:1")
+	c.PromptsDir, c.PromptsOnNewState = t.TempDir(), "submit"
+	d, _ := daemonFor(t, c)
+	if err := d.openQueue(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := errors.Join(d.queueLoop(ctx), d.run(ctx, firing{now: true})); err != nil {
+		t.Error(err)
+	}
+}
