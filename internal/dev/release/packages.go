@@ -37,9 +37,6 @@ func packageVersion(plain string) string {
 	return first
 }
 
-// rpmMachines are the names that rpm gives to machines.
-var rpmMachines = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
-
 // packages writes the deb and the rpm of a target.
 func (r *release) packages(ctx context.Context, p part) error {
 	return errors.Join(r.packageOf(ctx, "deb", p), r.packageOf(ctx, "rpm", p))
@@ -47,13 +44,9 @@ func (r *release) packages(ctx context.Context, p part) error {
 
 // packageOf writes one package.
 func (r *release) packageOf(ctx context.Context, kind string, p part) error {
-	version := packageVersion(r.plain())
-	name := fmt.Sprintf("docgauge_%s-1_%s.deb", version, p.machine)
-	if kind == "rpm" {
-		name = fmt.Sprintf("docgauge-%s-1.%s.rpm", version, rpmMachines[p.machine])
-	}
-	dir := filepath.Join(r.work, kind+"-"+p.machine)
-	description, err := r.describe(kind, dir, version, p)
+	// Not the name that dpkg would choose: GitHub takes no tilde in the name of a file.
+	name, dir := r.name(p.target)+"."+kind, filepath.Join(r.work, kind+"-"+p.machine)
+	description, err := r.describe(kind, dir, packageVersion(r.plain()), p)
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func TestRelease(t *testing.T) {
 	want := []string{
 		"SHA256SUMS", name + ".cdx.json", name + ".tar.gz", "docgauge-1.2.3-rc.1.tgz", "docgauge.nix", "docgauge.rb",
 	}
-	deb, rpm := "docgauge_1.2.3~rc.1-1_"+here.machine+".deb", "docgauge-1.2.3~rc.1-1."+rpmMachines[here.machine]+".rpm"
+	deb, rpm := name+".deb", name+".rpm"
 	if here.system == "linux" {
 		want = append(want, deb, rpm, "docgauge_1.2.3-rc.1_image.tar")
 	}
