@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/archive"
@@ -306,7 +307,9 @@ func visitors(name string) bool {
 // restart: the first scrape after it has everything, and the service is dead.
 func (f *served) restart(t *testing.T) {
 	f.Stop()
-	same := func(name string) bool { return !strings.HasPrefix(name, "docgauge_snapshot_") }
+	same := func(name string) bool {
+		return !strings.HasPrefix(name, "docgauge_snapshot_") && name != exporter.ConfigReloadSuccessTime
+	}
 	before := f.daemon.metrics(t).Only(same)
 	f.daemon.stop(t)
 	f.daemon = f.serve(f.whole)
