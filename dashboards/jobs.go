@@ -62,13 +62,16 @@ var jobLabels = []string{exporter.LabelProject, exporter.LabelPrompt, exporter.L
 // pullRequest is the label made of pr_link where that is an address of the web.
 const pullRequest = "pull_request"
 
-// jobInfo is 1 for each job, with its labels; what a link leads to begins with
+// withLink gives series the label pull_request; what a link leads to begins with
 // http:// or https://, whatever the service says.
+func withLink(series string) string {
+	return "label_replace(" + series + `, "` + pullRequest + `", "$1", "` + exporter.LabelPRLink + `", "(https?://.+)")`
+}
+
+// jobInfo is 1 for each job, with its labels.
 func jobInfo(matchers ...string) string {
-	series := "label_replace(" + ofQueue(exporter.AgentJobInfo, matchers...) + `, "` + pullRequest + `", "$1", "` +
-		exporter.LabelPRLink + `", "(https?://.+)")`
-	return live(series, append(jobLabels, exporter.LabelStatus, pullRequest, exporter.LabelModel,
-		exporter.LabelRepository, exporter.LabelRef)...)
+	return live(withLink(ofQueue(exporter.AgentJobInfo, matchers...)), append(jobLabels, exporter.LabelStatus, pullRequest,
+		exporter.LabelModel, exporter.LabelRepository, exporter.LabelRef)...)
 }
 
 func jobsTable() section {
@@ -235,8 +238,25 @@ func jobsMoney() section {
 
 // jobsEffect shows the jobs beside those that they are for.
 func jobsEffect() section {
+	const tooEarly = "a merge needs 14 days before it, 7 after it and 20 visitors a day"
+	change := func(bound string) target {
+		return labelled(live(withLink(ofQueue(exporter.AgentOutcome, is(exporter.LabelBound, bound))), exporter.LabelProject,
+			pullRequest, exporter.LabelPath, exporter.LabelAudience)).maybe(tooEarly)
+	}
 	aiReaders := func(window string) string { return site(exporter.SiteVisitors, window, audience(exporter.AudienceAI)) }
 	return row("Effect",
+		table("Readers after a merge",
+			"Change of the daily readers of each page that a merge touched, relative to what untouched pages let expect. Of ten "+
+				"such intervals, nine have the true change: where one has 0 % in it, the numbers do not tell. That a merge is the "+
+				"cause is not proved.",
+			"Change", true, []column{
+				col(pullRequest, "Pull request", plain).linked("Open the pull request", "${__value.raw}", true),
+				col("path", "Page", plain), col("audience", "Readers", plain).wide(90),
+				col("Value #A", "Change", shares).wide(100), col("Value #B", "90 % from", shares).wide(100),
+				col("Value #C", "to", shares).wide(100), col("project", "Project", plain).wide(110),
+			},
+			change(exporter.BoundEstimate), change(exporter.BoundLow), change(exporter.BoundHigh)).
+			in(plain).empty("No merge with enough days yet").size(24, 8),
 		graph("Jobs and AI readers",
 			"AI readers of the newest complete week, and pull requests of the seven days before each moment. That they rise "+
 				"together proves nothing by itself."+notAdded,

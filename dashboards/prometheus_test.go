@@ -18,6 +18,7 @@ import (
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/effect"
 )
 
 // TestPromQL runs every query on a real server that scrapes what the exporter
@@ -250,6 +251,13 @@ func everything(now time.Time) exporter.Snapshot {
 		},
 		LastStart: now.Add(-20 * time.Minute), LastCompletion: now.Add(-19 * time.Minute), LastSuccess: now.Add(-19 * time.Minute),
 		Queue: queue(now),
+		Outcomes: []effect.Outcome{{
+			Merge: effect.Merge{Project: "prj_a", Link: "https://code.example/acme/docs/pull/5"},
+			Effects: []effect.Effect{
+				{Path: "/guide", Audience: analytics.Human, Verdict: effect.More, Change: .27, Low: .19, High: .36},
+				{Path: "/guide", Audience: analytics.AI, Verdict: effect.Unclear, Change: -.05, Low: -.2, High: .12},
+			},
+		}},
 	}
 	for _, p := range s.Projects {
 		for g, days := range map[analytics.Granularity]int{"day": 1, "week": 7, "month": 31} {

@@ -2,6 +2,7 @@ package exporter_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/effect"
 )
 
 // want compares the series whose names begin with one of prefixes.
@@ -76,6 +78,26 @@ func TestUnknownMoments(t *testing.T) {
 		if strings.Contains(name, "timestamp_seconds") && strings.HasPrefix(name, "docgauge_") && !strings.HasPrefix(name, "docgauge_window_") {
 			t.Error(name)
 		}
+	}
+}
+
+// However many merges there are, the newest 50 effects have series.
+func TestManyEffects(t *testing.T) {
+	s := rich()
+	for i := range 30 {
+		o := s.Outcomes[0]
+		o.Link += strconv.Itoa(i)
+		o.Effects = append(o.Effects[:2:2], effect.Effect{Path: "/more", Audience: analytics.AI, Verdict: effect.Fewer, Change: -.2, Low: -.3, High: -.1})
+		s.Outcomes = append(s.Outcomes, o)
+	}
+	count := 0
+	for series := range metrics(t, s) {
+		if strings.HasPrefix(series, "docgauge_agent_outcome_change_ratio{") {
+			count++
+		}
+	}
+	if count != 150 {
+		t.Errorf("%d series, want 150", count)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/effect"
 )
 
 // The formats a scraper asks for.
@@ -81,6 +82,13 @@ func rich() exporter.Snapshot {
 			Costs:   true,
 			Paused:  "unknown",
 		},
+		Outcomes: []effect.Outcome{{
+			Merge: effect.Merge{Project: "prj_a", Link: "https://code.example/acme/docs/pull/5"},
+			Effects: []effect.Effect{
+				{Path: "/guide", Audience: analytics.Human, Verdict: effect.More, Change: .27, Low: .19, High: .36},
+				{Path: "/guide", Audience: analytics.AI, Verdict: effect.Lacking, Reason: "12 visitors a day", Before: 12},
+			},
+		}},
 		Counters: []exporter.Counter{
 			{Name: "agent_jobs_finished_total", Labels: []string{"project", "prj_a", "result", "pr"}, Value: 5},
 			{Name: "agent_job_cost_total", Labels: []string{"project", "prj_a"}, Value: 7.5},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/effect"
 )
 
 // How the prompt queue goes.
@@ -23,6 +24,7 @@ const (
 	AgentPullsClosed  = prefix + "agent_pull_requests_closed_total"
 	AgentMergeSeconds = prefix + "agent_pull_request_merge_seconds"
 	AgentOldestOpen   = prefix + "agent_pull_request_oldest_open_timestamp_seconds"
+	AgentOutcome      = prefix + "agent_outcome_change_ratio"
 )
 
 // pauseReasons are why the queue can be paused. The last is not a decision: the folder
@@ -33,6 +35,9 @@ const pausedFolder = "folder"
 
 // Results are how an agent job can end.
 var Results = []string{"pr", "no_pr", "failed", "archived", "lost"}
+
+// mostEffects is of how many effects there are series, those of the newest merges.
+const mostEffects = 50
 
 // jobFamilies are collected only where there is a queue.
 var jobFamilies = []family{
@@ -134,6 +139,24 @@ var jobFamilies = []family{
 		"Since when the pull request waits that has waited longest, drafts included; absent where none waits or none is known;"+epoch,
 		[]string{LabelProject},
 		ofReviews(func(r Review, emit emit) { emit.at(r.OldestOpen) })),
+	define(groupJobs, AgentOutcome, typeGauge,
+		"Change of the daily readers of a page after a merge, relative to what untouched pages let expect: 0.3 is 30 % more; by bound: estimate, or low and high of its 90 % interval. Absent without enough data; the newest merges."+cached,
+		[]string{LabelProject, LabelPRLink, LabelPath, LabelAudience, LabelBound},
+		func(s *Snapshot, emit emit) {
+			shown := 0
+			for _, o := range s.Outcomes {
+				for _, e := range o.Effects {
+					if e.Verdict == effect.Lacking || shown == mostEffects {
+						continue
+					}
+					shown++
+					one := emit.with(o.Project, analytics.SafeLink(o.Link), e.Path, string(e.Audience))
+					one(e.Low, BoundLow)
+					one(e.Change, BoundEstimate)
+					one(e.High, BoundHigh)
+				}
+			}
+		}),
 }
 
 // ofReviews collects something of what became of the pull requests of each project.

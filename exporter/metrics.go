@@ -10,7 +10,8 @@
 //
 // The number of series is bounded by the configuration, however many windows the
 // ledger holds: four for each project, at most 20 for each of its granularities,
-// and three for each top page.
+// and three for each top page. With a queue there are those of each project and of its
+// newest jobs, and three for each of the newest effects.
 //
 // To add a metric, add an entry to one of the tables in visitors.go, pipeline.go
 // and jobs.go: its definition and its values stand side by side. This package does
@@ -43,6 +44,7 @@ const (
 // The labels. None is ever named job or instance: a scrape sets those.
 const (
 	LabelAudience   = "audience" // human or ai
+	LabelBound      = "bound"    // low, estimate or high
 	LabelBudget     = "budget"
 	LabelCap        = "cap" // day, active or open_pull_requests
 	LabelCode       = "code"
@@ -73,6 +75,13 @@ const (
 const (
 	AudienceHuman = "human"
 	AudienceAI    = "ai"
+)
+
+// The values of the bound label: an estimate, and the ends of its interval.
+const (
+	BoundLow      = "low"
+	BoundEstimate = "estimate"
+	BoundHigh     = "high"
 )
 
 // Metric describes one metric family.

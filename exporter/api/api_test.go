@@ -47,7 +47,8 @@ func snapshot() *exporter.Snapshot {
 		}}, exporter.Window{Revision: *month})
 	}
 	s.Queue = &exporter.Queue{Waiting: []exporter.Job{{Project: "prj_a", Prompt: "next.md", State: "pending", Reason: "cap"}}, Jobs: []exporter.Job{
-		{Project: "prj_a", Prompt: "a.md", State: "completed", Result: "pr", PRLink: "https://code.example/pr/1", Begun: monday.Time(), Ended: monday.Time().Add(time.Minute)},
+		{Project: "prj_a", Prompt: "a.md", State: "completed", Result: "pr", PRLink: "https://code.example/pr/1", Begun: monday.Time(), Ended: monday.Time().Add(time.Minute),
+			Pull: &exporter.PullRequest{State: "merged", Opened: monday.Time().Add(time.Hour)}, Cost: .25},
 		{Project: "prj_b", Prompt: "b.md", State: "completed", Result: "pr", PRLink: "javascript:alert(1)", Begun: monday.Time()},
 		{Project: "prj_b", Prompt: "c.md", State: "active", Title: "Fix, all"},
 	}}
@@ -110,6 +111,9 @@ func TestFilters(t *testing.T) {
 		{"/api/v1/jobs?limit=1&project=prj_b", "prompt", "b.md"},
 		{"/api/v1/jobs?state=completed", "pr_link", "https://code.example/pr/1 "},
 		{"/api/v1/jobs?state=active", "begun_at", "<nil>"},
+		{"/api/v1/jobs?state=completed", "pr_state", "merged "},
+		{"/api/v1/jobs?state=completed", "pr_opened_at", "2026-11-02T01:00:00Z <nil>"},
+		{"/api/v1/jobs?state=completed", "cost", "0.25 0"},
 	} {
 		if got := strings.Join(column(rowsOf(t, tc.target), tc.column), " "); got != tc.want {
 			t.Errorf("%s: %s is %q, want %q", tc.target, tc.column, got, tc.want)

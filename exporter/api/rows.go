@@ -103,6 +103,13 @@ type Job struct {
 	BegunAt    *time.Time `json:"begun_at"`
 	CreatedAt  *time.Time `json:"created_at"`
 	EndedAt    *time.Time `json:"ended_at"`
+	// PRState is draft, open, merged, closed, unknown, or empty before it was asked for.
+	// PROpenedAt is since when it waits for people, or did until PREndedAt.
+	PRState    string     `json:"pr_state"`
+	PROpenedAt *time.Time `json:"pr_opened_at"`
+	PREndedAt  *time.Time `json:"pr_ended_at"`
+	// Cost is 0 where that is not counted.
+	Cost float64 `json:"cost"`
 }
 
 // jobs returns the prompts that wait to become a job, and the jobs, newest first; none
@@ -116,9 +123,14 @@ func jobs(s *exporter.Snapshot, q question) []Job {
 		if q.project != "" && j.Project != q.project || q.state != "" && j.State != q.state || len(out) == q.limit {
 			continue
 		}
+		pull := exporter.PullRequest{}
+		if j.Pull != nil {
+			pull = *j.Pull
+		}
 		out = append(out, Job{
 			j.Project, j.Prompt, j.Title, j.State, j.Status, j.ID, j.Reason, j.Result, analytics.SafeLink(j.PRLink),
 			j.Model, j.Repository, j.Ref, known(j.Begun), known(j.Created), known(j.Ended),
+			pull.State, known(pull.Opened), known(pull.Ended), j.Cost,
 		})
 	}
 	return out

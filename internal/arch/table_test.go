@@ -167,6 +167,8 @@ var allowed = map[string][]string{
 
 	"internal/dev/engines": {},
 
+	"internal/dev/faults": {},
+
 	"internal/dev/s3test": {"internal/dev/engines"},
 
 	"internal/dev/stack": {"internal/dev/engines"},

@@ -149,20 +149,12 @@ func (a *Program) printJobs(list jobList, w wording) error {
 	return text.Err()
 }
 
-// reviewText is the state of a pull request, and how long it has waited for people, or
-// did.
+// reviewText is the state of a pull request, and how long it waits, or did.
 func reviewText(p *journal.PullRequest, now time.Time) string {
 	if p == nil {
 		return "-"
 	}
-	opened, until := p.Opened(), now
-	if p.State.Ended() {
-		until = p.Ended()
-	}
-	if opened.IsZero() || p.State == journal.PullUnknown {
-		return string(p.State)
-	}
-	return string(p.State) + ", " + format.Duration(max(0, until.Sub(opened)))
+	return htmlview.Review(string(p.State), p.Opened(), p.Ended(), now)
 }
 
 // costText is what a job costs, if it was created and that is counted.

@@ -21,6 +21,7 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/merges"
 	"github.com/docgauge/docgauge/internal/outcome"
@@ -226,14 +227,16 @@ func readState(ctx context.Context, c config.Config, db *state.DB, r report.Repo
 		return s, err
 	}
 	q, err := db.Queue(ctx)
+	known, failed := db.PullStates(ctx)
+	pulls := jobs.PullsByLink(all, known)
 	s.Queue = &exporter.Queue{Paused: string(q.Paused), PausedSince: q.Since}
 	for _, j := range slices.Backward(all) {
 		ofReport := slices.ContainsFunc(r.Projects, func(p report.Project) bool { return p.ID == j.Project })
 		if ofReport && concerns(r, j) {
-			s.Queue.Jobs = append(s.Queue.Jobs, snapshot.Job(j, r.Made))
+			s.Queue.Jobs = append(s.Queue.Jobs, snapshot.Job(j, pulls, r.Made))
 		}
 	}
-	return s, err
+	return s, errors.Join(err, failed)
 }
 
 // concerns reports whether a job was at work, or wanted, in the dates of a report.

@@ -225,13 +225,14 @@ func TestChartWords(t *testing.T) {
 func TestJobTable(t *testing.T) {
 	now := time.Date(2026, 10, 6, 10, 31, 0, 0, time.UTC)
 	jobs := []exporter.Job{
-		{Prompt: "a", Title: "A", State: "completed", Result: "pr", PRLink: "https://code.example/pull/7", Created: now.Add(-time.Hour), Ended: now},
+		{Prompt: "a", Title: "A", State: "completed", Result: "pr", PRLink: "https://code.example/pull/7", Created: now.Add(-time.Hour), Ended: now,
+			Pull: &exporter.PullRequest{State: "merged", Opened: now.Add(-3 * time.Hour), Ended: now.Add(-time.Hour)}, Cost: 1.5},
 		{Prompt: "b", State: "completed", Result: "no_pr", PRLink: "javascript:alert(1)"},
 		{Prompt: "c", State: "active", Stalled: true}, {Prompt: "d"},
 	}
 	got := JobTableOf(jobs, nil, now, 3)
 	want := []JobRow{
-		{Name: "A", Prompt: "a", State: "completed", Tone: "ok", Took: "60\u00a0min\u00a00\u00a0s", Begun: MomentOf(now.Add(-time.Hour), now), Link: "https://code.example/pull/7", LinkText: "#7"},
+		{Name: "A", Prompt: "a", State: "completed", Tone: "ok", Took: "60\u00a0min\u00a00\u00a0s", Begun: MomentOf(now.Add(-time.Hour), now), Link: "https://code.example/pull/7", LinkText: "#7", Review: "merged, 2 h", Cost: "1.5"},
 		{Name: "b", State: "completed without a pull request", Tone: "wait", LinkText: "javascript:alert(1)"},
 		{Name: "c", State: "active", Tone: "wait", Took: "stalled"},
 	}

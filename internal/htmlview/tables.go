@@ -3,6 +3,7 @@ package htmlview
 import (
 	"cmp"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,12 +53,13 @@ type JobTable struct {
 }
 
 // JobRow is an agent job. Link is an address that may be followed, empty if there is
-// none; LinkText is what to show for it.
+// none; LinkText is what to show for it. Review is where the pull request stands and Cost
+// what the job costs; each is empty where that is not known.
 type JobRow struct {
 	Name, Prompt, Project, Reason string
 	State, Tone, Took             string
 	Begun                         Moment
-	Link, LinkText                string
+	Link, LinkText, Review, Cost  string
 }
 
 var jobTones = map[string]string{
@@ -100,6 +102,12 @@ func JobTableOf(jobs []exporter.Job, name func(project string) string, now time.
 		if r.Link != "" {
 			r.LinkText = linkText(r.Link)
 		}
+		if p := j.Pull; p != nil {
+			r.Review = Review(p.State, p.Opened, p.Ended, now)
+		}
+		if j.Cost != 0 {
+			r.Cost = strconv.FormatFloat(j.Cost, 'f', -1, 64)
+		}
 		switch {
 		case !j.Ended.IsZero() && !j.Created.IsZero():
 			r.Took = Took(j.Ended.Sub(j.Created))
@@ -112,6 +120,18 @@ func JobTableOf(jobs []exporter.Job, name func(project string) string, now time.
 		t.More = format.Plural(more, "older job") + " not shown; docgauge jobs list shows all"
 	}
 	return t
+}
+
+// Review is the state of a pull request, and how long it has waited for people since it
+// was opened, or did until it ended.
+func Review(state string, opened, ended, now time.Time) string {
+	if opened.IsZero() || state == "unknown" {
+		return state
+	}
+	if ended.IsZero() {
+		ended = now
+	}
+	return state + ", " + format.Duration(max(0, ended.Sub(opened)))
 }
 
 // JobName is the title of a job, or else its prompt.

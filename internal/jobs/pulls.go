@@ -37,6 +37,10 @@ func PullsByLink(all []journal.Job, known []journal.PullRequest) map[string]jour
 	return out
 }
 
+// goneAfter is how long the host must have said that there is no such pull request until it
+// waits for nobody any more: its repository was deleted, or is hidden from the token.
+const goneAfter = 30 * 24 * time.Hour
+
 // reviews is what waits for people. A pull request whose state nobody knows counts as open:
 // the caps must hold without a token too.
 type reviews struct {
@@ -57,7 +61,7 @@ func reviewsOf(all []journal.Job, pulls map[string]journal.PullRequest, now time
 		}
 	}
 	for _, p := range pulls {
-		if p.State.Ended() {
+		if gone := !p.Missing.IsZero() && now.Sub(p.Missing) >= goneAfter; gone || p.State.Ended() {
 			continue
 		}
 		r.open++

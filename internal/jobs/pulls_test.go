@@ -135,6 +135,20 @@ func TestOpenPullsReason(t *testing.T) {
 	}
 }
 
+// TestGonePulls: one of a repository that was deleted does not hold the queue for ever.
+func TestGonePulls(t *testing.T) {
+	p := journal.PullRequest{Link: "https://code.example/a/b/pull/1", State: journal.PullUnknown}
+	for missing, want := range map[time.Duration]int{0: 1, 29 * 24 * time.Hour: 1, 30 * 24 * time.Hour: 0} {
+		if missing > 0 {
+			p.Missing = start.Add(-missing)
+		}
+		if n := OpenPulls(nil, []journal.PullRequest{p}, start); n != want {
+			t.Errorf("missing for %v: %d count, want %d", missing, n, want)
+		}
+		p.Missing = time.Time{}
+	}
+}
+
 func mustJobs(w *world) []journal.Job {
 	w.Helper()
 	all, err := w.journal.Jobs(w.Context())

@@ -116,11 +116,7 @@ func newestJobs(all []journal.Job, pulls map[string]journal.PullRequest, now tim
 	slices.SortFunc(kept, func(a, b journal.Job) int { return cmp.Compare(b.Seq, a.Seq) })
 	var out []exporter.Job
 	for _, j := range kept[:min(len(kept), shownJobs)] {
-		job := Job(j, now)
-		if p, ok := pulls[j.PRLink]; ok {
-			job.Pull = pullRequest(p)
-		}
-		out = append(out, job)
+		out = append(out, Job(j, pulls, now))
 	}
 	return out
 }
@@ -177,11 +173,16 @@ func (r *Reader) reviews(pulls map[string]journal.PullRequest, out *exporter.Sna
 	}
 }
 
-// Job returns a job of the journal as metrics and pages show it.
-func Job(j journal.Job, now time.Time) exporter.Job {
-	return exporter.Job{
+// Job returns a job of the journal as metrics and pages show it, with its pull request of
+// those that are known by their links.
+func Job(j journal.Job, pulls map[string]journal.PullRequest, now time.Time) exporter.Job {
+	job := exporter.Job{
 		Project: j.Project, Prompt: j.Prompt, Title: j.Title, State: string(j.State), Status: j.Status, ID: j.JobID,
 		Reason: j.Reason, Result: j.Result(), PRLink: j.PRLink, Model: j.Model, Repository: j.Repository, Ref: j.Ref,
 		Begun: j.Begun, Created: j.Created, Ended: j.Ended, Stalled: j.Stalled(now), Cost: j.Cost,
 	}
+	if p, ok := pulls[j.PRLink]; ok {
+		job.Pull = pullRequest(p)
+	}
+	return job
 }

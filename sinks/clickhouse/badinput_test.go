@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -125,22 +126,7 @@ func TestNoSecretInErrors(t *testing.T) {
 // each of the words, and no secret.
 func refused(t *testing.T, dsn string, words ...string) {
 	t.Helper()
-	s := open(t, dsn)
-	w := sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 0), 9), sinktest.Pages(3))
-	for call, err := range map[string]error{"Check": s.Check(t.Context()), "Replace": s.Replace(t.Context(), w)} {
-		if err == nil {
-			t.Errorf("%s = nil", call)
-			continue
-		}
-		for _, word := range append(words, s.Location()) {
-			if !strings.Contains(err.Error(), word) {
-				t.Errorf("%s = %q, want %q in it", call, err, word)
-			}
-		}
-		if strings.Contains(err.Error(), secret) || len(err.Error()) > 700 || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s = %q: not one line, or with the password", call, err)
-		}
-	}
+	sinktest.Refuses(t, open(t, dsn), secret, words...)
 }
 
 const users = `<profiles>
@@ -260,12 +246,12 @@ func TestStrangeServers(t *testing.T) {
 		t.Errorf("the other server was asked for %s", <-asked)
 	}
 	t.Run("hangs up", func(t *testing.T) {
-		at := listen(t, func(c net.Conn) { _ = c.Close() })
+		at := faults.Listen(t, func(c net.Conn) { _ = c.Close() })
 		refused(t, "clickhouse://u:hunter2@"+at+"/db", "hangs up at the login")
 		refused(t, "http://u:hunter2@"+at+"/db", "hangs up at the login")
 	})
 	t.Run("says nothing", func(t *testing.T) {
-		at := listen(t, func(net.Conn) {})
+		at := faults.Listen(t, func(net.Conn) {})
 		const patience = "?dial_timeout=2s&read_timeout=2s" // longer than any connect, which a busy machine delays
 		t.Run("native", func(t *testing.T) {
 			t.Parallel()
@@ -277,40 +263,10 @@ func TestStrangeServers(t *testing.T) {
 		})
 	})
 	t.Run("babbles", func(t *testing.T) {
-		at := listen(t, func(c net.Conn) { _, _ = c.Write([]byte("220 mail.example.org ESMTP\r\n")) })
+		at := faults.Listen(t, func(c net.Conn) { _, _ = c.Write([]byte("220 mail.example.org ESMTP\r\n")) })
 		refused(t, "clickhouse://u:hunter2@"+at+"/db", "not ClickHouse")
 		refused(t, "http://u:hunter2@"+at+"/db", "HTTP (8123")
 	})
-}
-
-// listen serves connections, each kept open until the test ends.
-func listen(t *testing.T, serve func(net.Conn)) (addr string) {
-	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	var all []net.Conn
-	go func() {
-		defer close(ended)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			all = append(all, c)
-			serve(c)
-		}
-	}()
-	t.Cleanup(func() {
-		_ = l.Close()
-		<-ended
-		for _, c := range all {
-			_ = c.Close()
-		}
-	})
-	return l.Addr().String()
 }
 
 func TestTooOldServer(t *testing.T) {

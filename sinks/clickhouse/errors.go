@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
@@ -149,7 +151,7 @@ func (s *Sink) explain(err error) error {
 	if hint == "" {
 		return fmt.Errorf("ClickHouse at %s: %w", s.Location(), err)
 	}
-	return fmt.Errorf("ClickHouse at %s: %w", s.Location(), explained{hint, said, err})
+	return fmt.Errorf("ClickHouse at %s: %w", s.Location(), sinks.Explained{Hint: hint, Said: said, Err: err})
 }
 
 // unknownSetting is what a server that lacks the settings of HTTP answers, in a form
@@ -211,20 +213,3 @@ func withoutURL(err error) string {
 	}
 	return err.Error()
 }
-
-// explained puts the hint before the first line of what was said.
-type explained struct {
-	hint, said string
-	err        error
-}
-
-func (e explained) Error() string {
-	const most = 300 // bytes
-	said, _, _ := strings.Cut(e.said, "\n")
-	if len(said) > most {
-		said = strings.ToValidUTF8(said[:most], "") + "…"
-	}
-	return fmt.Sprintf("%s (%s)", e.hint, said)
-}
-
-func (e explained) Unwrap() error { return e.err }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 )
 
 // twoBlocks is the rows of a window that takes two blocks of a sink that
@@ -27,17 +28,17 @@ var (
 // lengths is how many bytes a commit sends and gets.
 func (c commits) lengths(t *testing.T, dsn string) (up, down int64) {
 	t.Helper()
-	p := newProxy(t, dsn, never)
-	if err := c.open(t, p.dsn(dsn)).Replace(t.Context(), windowOf(1, 2, c.rows)); err != nil {
+	p := faults.NewProxy(t, dsn, faults.Never)
+	if err := c.open(t, p.DSN(dsn)).Replace(t.Context(), windowOf(1, 2, c.rows)); err != nil {
 		t.Fatal(err)
 	}
-	return p.passed()
+	return p.Passed()
 }
 
 // cutting is a failure in the middle of a commit.
 type cutting struct {
 	commits
-	at limit
+	at faults.Limit
 }
 
 // cuts are at bytes of a commit that goes in two blocks: some on the way, and
@@ -52,14 +53,14 @@ func cuts(t *testing.T, dsn string) (all []cutting) {
 		ups, downs = append(ups, up-left), append(downs, down-left)
 	}
 	for _, point := range ups {
-		all = append(all, cutting{ofSmallBlocks, limit{up: point, down: -1}})
+		all = append(all, cutting{ofSmallBlocks, faults.Limit{Up: point, Down: -1}})
 	}
 	for _, point := range downs {
-		all = append(all, cutting{ofSmallBlocks, limit{up: -1, down: point}})
+		all = append(all, cutting{ofSmallBlocks, faults.Limit{Up: -1, Down: point}})
 	}
 	up, _ = ofLargeBlocks.lengths(t, dsn)
 	for _, point := range onTheWay(up)[1:] {
-		all = append(all, cutting{ofLargeBlocks, limit{up: point, down: -1}})
+		all = append(all, cutting{ofLargeBlocks, faults.Limit{Up: point, Down: -1}})
 	}
 	return all
 }
@@ -78,7 +79,7 @@ func TestCut(t *testing.T) {
 		outcomes := make([]string, len(all))
 		t.Run("at", func(t *testing.T) {
 			for i, c := range all {
-				t.Run(fmt.Sprintf("up %d down %d of %d rows", c.at.up, c.at.down, c.rows), func(t *testing.T) {
+				t.Run(fmt.Sprintf("up %d down %d of %d rows", c.at.Up, c.at.Down, c.rows), func(t *testing.T) {
 					t.Parallel()
 					outcomes[i] = c.try(t, dsn, reader{t, r.conn}, 2+i)
 				})
@@ -86,7 +87,7 @@ func TestCut(t *testing.T) {
 		})
 		ways := map[bool]string{}
 		for i, c := range all {
-			ways[c.at.up < 0] += outcomes[i] + " "
+			ways[c.at.Up < 0] += outcomes[i] + " "
 		}
 		for down, way := range ways {
 			t.Logf("on the way down %t: %s", down, way)
@@ -106,8 +107,8 @@ func (c cutting) try(t *testing.T, dsn string, r reader, day int) (outcome strin
 	if err := c.open(t, dsn).Replace(t.Context(), former); err != nil {
 		t.Fatal(err)
 	}
-	p := newProxy(t, dsn, c.at)
-	s := c.open(t, p.dsn(dsn))
+	p := faults.NewProxy(t, dsn, c.at)
+	s := c.open(t, p.DSN(dsn))
 	err := s.Replace(t.Context(), next)
 	outcome = map[int32]string{1: "former", 2: "new"}[r.shown(next.rev.Key)]
 	if err == nil && outcome != "new" || outcome == "" {
@@ -116,7 +117,7 @@ func (c cutting) try(t *testing.T, dsn string, r reader, day int) (outcome strin
 	if err != nil {
 		outcome += "+error"
 	}
-	p.heal()
+	p.Heal()
 	if err := s.Replace(t.Context(), windowOf(day, 3, 20)); err != nil {
 		t.Errorf("the next Replace = %v", err)
 	}
@@ -136,13 +137,13 @@ func TestCutOnce(t *testing.T) {
 		}
 		up, down := ofSmallBlocks.lengths(t, dsn)
 		t.Run("at", func(t *testing.T) {
-			for i, l := range []limit{
-				{up: up / 2, down: -1, once: true}, {up: up - 300, down: -1, once: true},
-				{up: -1, down: down - 300, once: true}, {up: -1, down: down - 10, once: true},
+			for i, l := range []faults.Limit{
+				{Up: up / 2, Down: -1, Once: true}, {Up: up - 300, Down: -1, Once: true},
+				{Up: -1, Down: down - 300, Once: true}, {Up: -1, Down: down - 10, Once: true},
 			} {
-				t.Run(fmt.Sprintf("up %d down %d", l.up, l.down), func(t *testing.T) {
+				t.Run(fmt.Sprintf("up %d down %d", l.Up, l.Down), func(t *testing.T) {
 					t.Parallel()
-					s, w := openSmall(t, newProxy(t, dsn, l).dsn(dsn)), windowOf(2+i, 2, twoBlocks)
+					s, w := openSmall(t, faults.NewProxy(t, dsn, l).DSN(dsn)), windowOf(2+i, 2, twoBlocks)
 					if err := s.Replace(t.Context(), w); err != nil {
 						t.Error(err)
 					} else if got := (reader{t, r.conn}).shown(w.rev.Key); got != 2 {
@@ -161,23 +162,23 @@ func TestStall(t *testing.T) {
 		dsn := e.DSN(database(t, e))
 		big := windowOf(0, 2, 100_000)
 		big.size = 400 // more than the buffers between hold
-		t.Run("taking rows", func(t *testing.T) { stalls(t, dsn, limit{up: 1 << 20, down: -1, stall: true}, big) })
-		t.Run("before the marker", func(t *testing.T) { stalls(t, dsn, limit{up: -1, down: -1, stall: true}, windowOf(1, 2, 10)) })
+		t.Run("taking rows", func(t *testing.T) { stalls(t, dsn, faults.Limit{Up: 1 << 20, Down: -1, Stall: true}, big) })
+		t.Run("before the marker", func(t *testing.T) { stalls(t, dsn, faults.Limit{Up: -1, Down: -1, Stall: true}, windowOf(1, 2, 10)) })
 	})
 }
 
-func stalls(t *testing.T, dsn string, l limit, w window) {
+func stalls(t *testing.T, dsn string, l faults.Limit, w window) {
 	t.Parallel()
 	former := w
 	former.rev.Number, former.rev.Rows = 1, 10
 	if err := open(t, dsn).Replace(t.Context(), former); err != nil {
 		t.Fatal(err)
 	}
-	p := newProxy(t, dsn, l)
-	s := open(t, p.dsn(dsn)+"?compress=none&dial_timeout=1s&read_timeout=700ms")
+	p := faults.NewProxy(t, dsn, l)
+	s := open(t, p.DSN(dsn)+"?compress=none&dial_timeout=1s&read_timeout=700ms")
 	s.step = func(name string) {
 		if name == "rows verified" {
-			p.standStill()
+			p.StandStill()
 		}
 	}
 	begun := time.Now()

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -246,12 +247,12 @@ func TestGroupWithOneGone(t *testing.T) {
 func TestGroupWithAllGone(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))
-		p, r := newProxy(t, dsn, limit{up: -1, down: -1, stall: true}), newReader(t, dsn)
-		s := open(t, p.dsn(dsn))
+		p, r := faults.NewProxy(t, dsn, faults.Limit{Up: -1, Down: -1, Stall: true}), newReader(t, dsn)
+		s := open(t, p.DSN(dsn))
 		former(t, s)
 		ctx, gone := context.WithCancel(t.Context())
 		defer gone()
-		onStep(s, "rows verified", 1, func() { p.standStill(); gone() })
+		onStep(s, "rows verified", 1, func() { p.StandStill(); gone() })
 		s.queue.turn <- struct{}{}
 		var wait sync.WaitGroup
 		for _, w := range groupOf(2, 300) {
@@ -264,7 +265,7 @@ func TestGroupWithAllGone(t *testing.T) {
 		s.queue.await(len(groupOf(2, 0)))
 		<-s.queue.turn
 		wait.Wait()
-		p.heal()
+		p.Heal()
 		for _, w := range groupOf(3, 30) {
 			if got := r.shown(w.rev.Key); got != 1 && got != 2 {
 				t.Errorf("%s: readers see revision %d", w.rev.Key, got)
@@ -281,15 +282,10 @@ func TestGroupCut(t *testing.T) {
 			t.Run(fmt.Sprintf("forever %t", forever), func(t *testing.T) {
 				t.Parallel()
 				dsn := e.DSN(database(t, e))
-				p, r := newProxy(t, dsn, never), newReader(t, dsn)
-				s := open(t, p.dsn(dsn))
+				p, r := faults.NewProxy(t, dsn, faults.Never), newReader(t, dsn)
+				s := open(t, p.DSN(dsn))
 				former(t, s)
-				onStep(s, "rows verified", 1, func() {
-					p.mu.Lock()
-					p.failed = forever
-					p.mu.Unlock()
-					p.hangUp()
-				})
+				onStep(s, "rows verified", 1, func() { p.Fail(forever) })
 				want := int32(2)
 				if forever {
 					want = 1
@@ -303,7 +299,7 @@ func TestGroupCut(t *testing.T) {
 						t.Errorf("window %d: readers see revision %d", i, got)
 					}
 				}
-				p.heal()
+				p.Heal()
 				for _, w := range groupOf(3, 30) {
 					shows(t, s, r, w)
 				}

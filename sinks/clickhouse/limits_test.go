@@ -1,17 +1,14 @@
 package clickhouse
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 )
 
 // TestServerDiskFull fills the server's disk.
@@ -22,17 +19,7 @@ func TestServerDiskFull(t *testing.T) {
 	if err := os.Mkdir(data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if runtime.GOOS != "linux" {
-		t.Skip("SKIPPED: needs a tmpfs, which only Linux has")
-	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", data).CombinedOutput(); err != nil {
-		t.Skipf("SKIPPED: needs root to mount a tmpfs: %v: %s", err, out)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("umount", data).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v: %s", err, out)
-		}
-	})
+	faults.Mount(t, data, "48m")
 	server, err := engines.StartClickHouse(dir)
 	engines.Need(t, err)
 	t.Cleanup(func() { _ = server.Kill() })
@@ -41,7 +28,7 @@ func TestServerDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	ballast := filepath.Join(data, "ballast")
-	fillDisk(t, ballast)
+	faults.FillDisk(t, ballast)
 	big := windowOf(0, 2, 300_000)
 	if err := s.Replace(t.Context(), big); err == nil || !strings.Contains(err.Error(), "disk is full: free space there") {
 		t.Errorf("Replace = %v", err)
@@ -54,19 +41,6 @@ func TestServerDiskFull(t *testing.T) {
 	}
 	if err := s.Replace(t.Context(), windowOf(0, 3, 1000)); err != nil || r.shown(big.rev.Key) != 3 {
 		t.Errorf("with space again: %v", err)
-	}
-}
-
-// fillDisk writes a file until the disk has no room.
-func fillDisk(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for err == nil {
-		_, err = f.Write(bytes.Repeat([]byte{1}, 16<<10))
 	}
 }
 
@@ -85,7 +59,7 @@ func spares(t *testing.T, e engine) {
 		"400,000 rows": {rev: windowOf(0, 1, 400_000).rev, size: 500},
 		"8 KiB":        {rev: windowOf(1, 1, 25_000).rev, size: 8 << 10},
 	} {
-		most := heapDuring(func() {
+		most := faults.HeapDuring(func() {
 			if err := s.Replace(t.Context(), w); err != nil {
 				t.Error(err)
 			}
@@ -93,25 +67,6 @@ func spares(t *testing.T, e engine) {
 		t.Logf("%s: %d MiB", name, most>>20)
 		if most > 128<<20 {
 			t.Errorf("%s: the heap has grown to %d MiB", name, most>>20)
-		}
-	}
-}
-
-// heapDuring returns the most heap in use while f runs.
-func heapDuring(f func()) (most uint64) {
-	runtime.GC() // what other tests have left
-	done := make(chan struct{})
-	go func() { defer close(done); f() }()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		most = max(most, m.HeapInuse)
-		select {
-		case <-done:
-			return most
-		case <-tick.C:
 		}
 	}
 }

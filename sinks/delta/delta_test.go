@@ -160,22 +160,8 @@ func (r reader) each(table string, key analytics.Key, f func(path string, rev an
 	return nil
 }
 
-func (r reader) Visitors(key analytics.Key) (rows []analytics.Row, revs []analytics.Revision, err error) {
-	err = r.each(visitorsTable, key, func(path string, rev analytics.Revision) error {
-		revs = append(revs, rev)
-		f, err := archive.Open(path)
-		if err != nil {
-			return err
-		}
-		for row, err := range f.Rows() {
-			if err != nil {
-				return err
-			}
-			rows = append(rows, row)
-		}
-		return nil
-	})
-	return rows, revs, err
+func (r reader) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
+	return sinktest.FileRows(func(f func(string, analytics.Revision) error) error { return r.each(visitorsTable, key, f) })
 }
 
 func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error) {

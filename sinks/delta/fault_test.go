@@ -6,31 +6,20 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/deltalog"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 )
 
 // mount returns a small file system of its own.
 func mount(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if runtime.GOOS != "linux" {
-		t.Skip("SKIPPED: needs a tmpfs, which only Linux has")
-	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", dir).CombinedOutput(); err != nil {
-		t.Skipf("SKIPPED: needs root to mount a tmpfs: %v: %s", err, out)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v: %s", err, out)
-		}
-	})
+	faults.Mount(t, dir, "1m")
 	return dir
 }
 

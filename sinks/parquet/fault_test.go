@@ -8,12 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/filestore"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -175,17 +175,7 @@ func TestDiskFull(t *testing.T) {
 func mount(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if runtime.GOOS != "linux" {
-		t.Skip("SKIPPED: needs a tmpfs, which only Linux has")
-	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", dir).CombinedOutput(); err != nil {
-		t.Skipf("SKIPPED: needs root to mount a tmpfs: %v: %s", err, out)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v: %s", err, out)
-		}
-	})
+	faults.Mount(t, dir, "1m")
 	return dir
 }
 

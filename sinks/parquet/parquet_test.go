@@ -82,22 +82,8 @@ func revisionIn(path string) (analytics.Revision, error) {
 	return archive.ReadRevision(bytes.NewReader(data), int64(len(data)))
 }
 
-func (r reader) Visitors(key analytics.Key) (rows []analytics.Row, revs []analytics.Revision, err error) {
-	err = r.each(visitorsTable, key, func(path string, rev analytics.Revision) error {
-		revs = append(revs, rev)
-		f, err := archive.Open(path)
-		if err != nil {
-			return err
-		}
-		for row, err := range f.Rows() {
-			if err != nil {
-				return err
-			}
-			rows = append(rows, row)
-		}
-		return nil
-	})
-	return rows, revs, err
+func (r reader) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
+	return sinktest.FileRows(func(f func(string, analytics.Revision) error) error { return r.each(visitorsTable, key, f) })
 }
 
 func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error) {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -116,22 +117,7 @@ func TestNoSecretInErrors(t *testing.T) {
 // the words, and no secret.
 func refused(t *testing.T, dsn string, words ...string) {
 	t.Helper()
-	s := open(t, dsn)
-	w := sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 0), 9), sinktest.Pages(3))
-	for call, err := range map[string]error{"Check": s.Check(t.Context()), "Replace": s.Replace(t.Context(), w)} {
-		if err == nil {
-			t.Errorf("%s = nil", call)
-			continue
-		}
-		for _, word := range append(words, s.Location()) {
-			if !strings.Contains(err.Error(), word) {
-				t.Errorf("%s = %q, want %q in it", call, err, word)
-			}
-		}
-		if strings.Contains(err.Error(), secret) || len(err.Error()) > 700 || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s = %q: not one line, or with the password", call, err)
-		}
-	}
+	sinktest.Refuses(t, open(t, dsn), secret, words...)
 }
 
 // as is a DSN of another user, with the password hunter2.
@@ -263,45 +249,15 @@ func TestStrangeServers(t *testing.T) {
 	t.Cleanup(web.Close)
 	for name, tc := range map[string]struct{ at, want string }{
 		"web server":   {web.Listener.Addr().String(), "no answer in time"},
-		"hangs up":     {listen(t, func(c net.Conn) { _ = c.Close() }), "does not answer as PostgreSQL"},
-		"babbles":      {listen(t, func(c net.Conn) { _, _ = c.Write([]byte("220 mail.example.org ESMTP\r\n")); _ = c.Close() }), "PostgreSQL"},
-		"says nothing": {listen(t, func(net.Conn) {}), "no answer in time"},
+		"hangs up":     {faults.Listen(t, func(c net.Conn) { _ = c.Close() }), "does not answer as PostgreSQL"},
+		"babbles":      {faults.Listen(t, func(c net.Conn) { _, _ = c.Write([]byte("220 mail.example.org ESMTP\r\n")); _ = c.Close() }), "PostgreSQL"},
+		"says nothing": {faults.Listen(t, func(net.Conn) {}), "no answer in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			refused(t, "postgres://u:hunter2@"+tc.at+"/db?sslmode=disable&connect_timeout=2", tc.want)
 		})
 	}
-}
-
-// listen serves connections, each kept open until the test ends.
-func listen(t *testing.T, serve func(net.Conn)) (addr string) {
-	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	var all []net.Conn
-	go func() {
-		defer close(ended)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			all = append(all, c)
-			serve(c)
-		}
-	}()
-	t.Cleanup(func() {
-		_ = l.Close()
-		<-ended
-		for _, c := range all {
-			_ = c.Close()
-		}
-	})
-	return l.Addr().String()
 }
 
 func TestServerCheck(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
@@ -108,7 +110,7 @@ func (s *Sink) explain(err error) error {
 	if hint == "" && !answered {
 		return fmt.Errorf("PostgreSQL at %s: %w", s.place, err)
 	}
-	return fmt.Errorf("PostgreSQL at %s: %w", s.place, explained{hint, said, err})
+	return fmt.Errorf("PostgreSQL at %s: %w", s.place, sinks.Explained{Hint: hint, Said: said, Err: err})
 }
 
 // ofConnect says what an error means that is not an answer of PostgreSQL, and what was
@@ -134,23 +136,3 @@ func ofConnect(err error) (said, hint string) {
 	}
 	return said, "what is there does not answer as PostgreSQL does: check host and port of the DSN"
 }
-
-// explained puts the hint, if there is one, before the first line of what was said.
-type explained struct {
-	hint, said string
-	err        error
-}
-
-func (e explained) Error() string {
-	const most = 300 // bytes
-	said, _, _ := strings.Cut(e.said, "\n")
-	if len(said) > most {
-		said = strings.ToValidUTF8(said[:most], "") + "…"
-	}
-	if e.hint == "" {
-		return said
-	}
-	return fmt.Sprintf("%s (%s)", e.hint, said)
-}
-
-func (e explained) Unwrap() error { return e.err }

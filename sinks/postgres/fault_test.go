@@ -11,6 +11,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -20,11 +21,11 @@ const cutRows = 3000
 // lengths is how many bytes a commit sends and gets, with the login before it.
 func lengths(t *testing.T, dsn string) (up, down int64) {
 	t.Helper()
-	p := newProxy(t, dsn, never)
-	if err := open(t, p.dsn(dsn)).Replace(t.Context(), windowOf(1, 2, cutRows)); err != nil {
+	p := faults.NewProxy(t, dsn, faults.Never)
+	if err := open(t, p.DSN(dsn)).Replace(t.Context(), windowOf(1, 2, cutRows)); err != nil {
 		t.Fatal(err)
 	}
-	return p.passed()
+	return p.Passed()
 }
 
 // made returns a database with the tables, and its readers.
@@ -43,17 +44,17 @@ func TestCut(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
 		dsn, r := made(t, e)
 		up, down := lengths(t, dsn)
-		var all []limit
+		var all []faults.Limit
 		for _, left := range []int64{up - 1, up * 2 / 3, up / 3, 30000, 300, 20, 12, 6, 5, 1} {
-			all = append(all, limit{up: up - left, down: -1})
+			all = append(all, faults.Limit{Up: up - left, Down: -1})
 		}
 		for _, left := range []int64{down - 1, down * 2 / 3, down / 3, 120, 60, 40, 18, 17, 7, 6, 5, 1} {
-			all = append(all, limit{up: -1, down: down - left})
+			all = append(all, faults.Limit{Up: -1, Down: down - left})
 		}
 		outcomes := make([]string, len(all))
 		t.Run("at", func(t *testing.T) {
 			for i, at := range all {
-				t.Run(fmt.Sprintf("up %d down %d", at.up, at.down), func(t *testing.T) {
+				t.Run(fmt.Sprintf("up %d down %d", at.Up, at.Down), func(t *testing.T) {
 					t.Parallel()
 					outcomes[i] = cut(t, dsn, reader{client{r.Pool, t}}, at, 2+i)
 				})
@@ -61,7 +62,7 @@ func TestCut(t *testing.T) {
 		})
 		ways := map[bool]string{}
 		for i, at := range all {
-			ways[at.up < 0] += outcomes[i] + " "
+			ways[at.Up < 0] += outcomes[i] + " "
 		}
 		t.Logf("up: %s\ndown: %s", ways[false], ways[true])
 		if !strings.Contains(ways[false], "former+error") || !strings.Contains(ways[true], "new+error") {
@@ -71,13 +72,13 @@ func TestCut(t *testing.T) {
 }
 
 // cut replaces a former revision by way of a proxy that fails.
-func cut(t *testing.T, dsn string, r reader, at limit, day int) (outcome string) {
+func cut(t *testing.T, dsn string, r reader, at faults.Limit, day int) (outcome string) {
 	next := windowOf(day, 2, cutRows)
 	if err := open(t, dsn).Replace(t.Context(), windowOf(day, 1, 10)); err != nil {
 		t.Fatal(err)
 	}
-	p := newProxy(t, dsn, at)
-	s := open(t, p.dsn(dsn))
+	p := faults.NewProxy(t, dsn, at)
+	s := open(t, p.DSN(dsn))
 	err := s.Replace(t.Context(), next)
 	r.settled()
 	outcome = map[int32]string{1: "former", 2: "new"}[r.shown(next.rev.Key)]
@@ -87,7 +88,7 @@ func cut(t *testing.T, dsn string, r reader, at limit, day int) (outcome string)
 	if err != nil {
 		outcome += "+error"
 	}
-	p.heal()
+	p.Heal()
 	shows(t, s, r, windowOf(day, 3, 20))
 	return outcome
 }
@@ -115,12 +116,12 @@ func TestCutOnce(t *testing.T) {
 	t.Parallel()
 	dsn, r := made(t, serverOf(t, debian))
 	up, down := lengths(t, dsn)
-	for i, l := range []limit{
-		{up: up / 2, down: -1, once: true}, {up: up - 20, down: -1, once: true},
-		{up: -1, down: down - 60, once: true}, {up: -1, down: down - 1, once: true},
+	for i, l := range []faults.Limit{
+		{Up: up / 2, Down: -1, Once: true}, {Up: up - 20, Down: -1, Once: true},
+		{Up: -1, Down: down - 60, Once: true}, {Up: -1, Down: down - 1, Once: true},
 	} {
-		t.Run(fmt.Sprintf("up %d down %d", l.up, l.down), func(t *testing.T) {
-			shows(t, open(t, newProxy(t, dsn, l).dsn(dsn)), reader{client{r.Pool, t}}, windowOf(2+i, 2, cutRows))
+		t.Run(fmt.Sprintf("up %d down %d", l.Up, l.Down), func(t *testing.T) {
+			shows(t, open(t, faults.NewProxy(t, dsn, l).DSN(dsn)), reader{client{r.Pool, t}}, windowOf(2+i, 2, cutRows))
 		})
 	}
 }
@@ -133,16 +134,16 @@ func TestStall(t *testing.T) {
 	big.size = 400 // more than the buffers between hold
 	_, down := lengths(t, dsn)
 	for name, tc := range map[string]struct {
-		at limit
+		at faults.Limit
 		w  window
 	}{
-		"taking rows": {limit{up: 1 << 20, down: -1, stall: true}, big},
-		"answering":   {limit{up: -1, down: down - 6, stall: true}, windowOf(1, 2, cutRows)},
+		"taking rows": {faults.Limit{Up: 1 << 20, Down: -1, Stall: true}, big},
+		"answering":   {faults.Limit{Up: -1, Down: down - 6, Stall: true}, windowOf(1, 2, cutRows)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newProxy(t, dsn, tc.at)
-			s := open(t, p.dsn(dsn))
+			p := faults.NewProxy(t, dsn, tc.at)
+			s := open(t, p.DSN(dsn))
 			ses, err := s.open(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -151,7 +152,7 @@ func TestStall(t *testing.T) {
 			if err := s.Replace(t.Context(), tc.w); err == nil || !strings.Contains(err.Error(), "stands still") {
 				t.Errorf("Replace = %v", err)
 			}
-			p.heal()
+			p.Heal()
 		})
 	}
 }

@@ -241,30 +241,7 @@ func shows(t *testing.T, s *Sink, r reader, w window) {
 // shown returns which revision of a window both tables show, whole; 0 if none.
 func (r reader) shown(key analytics.Key) int32 {
 	r.t.Helper()
-	totals, err := r.Totals(key)
-	if err != nil || len(totals) > 1 {
-		r.t.Fatalf("readers see totals %v, %v", totals, err)
-	}
-	rows, revs, err := r.Visitors(key)
-	if err != nil || len(revs) > 1 {
-		r.t.Fatalf("readers see revisions %v, %v", revs, err)
-	}
-	if len(totals) == 0 {
-		if len(rows) > 0 {
-			r.t.Fatalf("readers see %d rows and no totals", len(rows))
-		}
-		return 0
-	}
-	number := totals[0].Number
-	if int64(len(rows)) != max(totals[0].Rows, 0) || len(revs) == 1 && revs[0].Number != number {
-		r.t.Fatalf("readers see %d rows of %v, the totals are %v", len(rows), revs, totals[0])
-	}
-	for _, row := range rows {
-		if row.Human != int64(number) {
-			r.t.Fatalf("readers see %+v in revision %d", row, number)
-		}
-	}
-	return number
+	return sinktest.Shown(r.t, r, key)
 }
 
 // window is a sealed window that makes its rows, each of which carries the

@@ -262,3 +262,9 @@ func (s *Stack) Places(ctx context.Context) ([]Place, error) {
 		Place{"prompts", s.path("prompts")},
 		Place{"Parquet files", s.path("data")}), nil
 }
+
+// Outcomes is what docgauge outcomes says of the merges.
+func (s *Stack) Outcomes(ctx context.Context) (string, error) {
+	text, err := s.docgauge(ctx, nil, "outcomes")
+	return string(text), err
+}

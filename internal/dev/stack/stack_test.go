@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"math"
 	"net/url"
 	"os"
@@ -20,7 +21,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/effect"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
 const (
@@ -178,6 +182,8 @@ func testMerges(t *testing.T, s *Stack) {
 		"max(project:docgauge_agent_pull_requests_merged:ratio30d) == 1",
 		"max(project:docgauge_agent_job_cost_per_merge:ratio30d) > 0",
 		`sum(docgauge_agent_pull_requests{state="merged"}) == 2`,
+		`max(docgauge_agent_outcome_change_ratio{path="/authentication", bound="low"}) > 0`,
+		`max(docgauge_agent_outcome_change_ratio{path="/authentication", bound="high"}) < 1`,
 	} {
 		if err := soon(t, func() error { return hasData(t.Context(), s, expr, 0) }); err != nil {
 			t.Errorf("%s: %v", expr, err)
@@ -188,6 +194,45 @@ func testMerges(t *testing.T, s *Stack) {
 	change, bad := strconv.ParseFloat(strings.TrimSpace(out), 64)
 	if err = errors.Join(err, bad); err != nil || change < 1.15 || change > 1.5 {
 		t.Errorf("readers after the merge by those before it: %v (%v), want about 1.3", change, err)
+	}
+	testEffect(t, s)
+}
+
+// testEffect: docgauge outcomes finds what the sandbox was told to let the merge do, and
+// pages show the same interval.
+func testEffect(t *testing.T, s *Stack) {
+	text, err := s.docgauge(t.Context(), nil, "outcomes", "--json")
+	var merged []effect.Outcome
+	if err = errors.Join(err, json.Unmarshal(text, &merged)); err != nil {
+		t.Fatal(err)
+	}
+	interval := ""
+	for _, e := range merged[len(merged)-1].Effects { // the oldest merge
+		if e.Path == "/authentication" && e.Audience == analytics.Human {
+			if e.Verdict != effect.More || e.Low < 0 || e.Change < .15 || e.Change > .45 {
+				t.Errorf("%+v, want more readers, about 30 %%", e)
+			}
+			e.Days = nil
+			t.Logf("%+v", e)
+			interval = htmlview.EffectOf(e).Interval
+		}
+	}
+	if interval == "" {
+		t.Fatalf("no effect on /authentication in %s", text)
+	}
+	report, err := os.ReadFile(s.path("report.html"))
+	if err != nil || !strings.Contains(html.UnescapeString(string(report)), interval) {
+		t.Errorf("the report does not show %s (%v)", interval, err)
+	}
+	err = soon(t, func() error {
+		page, err := get(t.Context(), s.URL+"/")
+		if err == nil && !strings.Contains(html.UnescapeString(page), interval) {
+			err = fmt.Errorf("the status page does not show %s", interval)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -67,16 +67,18 @@ func run(ctx context.Context, binary, dir, rules string) (err error) {
 	return nil
 }
 
-// show lists what there is to look at.
+// show lists what there is to look at, and what became of the readers after the merges.
 func show(ctx context.Context, s *stack.Stack) error {
 	places, err := s.Places(ctx)
-	if err != nil {
+	outcomes, failed := s.Outcomes(ctx)
+	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
 	fmt.Println()
 	for _, place := range places {
 		fmt.Printf("%-14s %s\n", place.Name, place.Where)
 	}
+	fmt.Printf("\n$ docgauge outcomes\n\n%s", outcomes)
 	fmt.Println("\nExports every minute; Ctrl-C stops everything.")
 	return nil
 }

@@ -1,15 +1,16 @@
-package postgres
+package faults
 
 import (
 	"net"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
 )
 
-// proxy stands between a sink and a server. It counts what goes up, to the
+// Proxy stands between a sink and a server. It counts what goes up, to the
 // server, and down, and fails at a byte of its choice.
-type proxy struct {
+type Proxy struct {
 	listener net.Listener
 	target   string
 	wait     sync.WaitGroup
@@ -17,71 +18,86 @@ type proxy struct {
 	mu       sync.Mutex
 	conns    []net.Conn
 	up, down int64
-	limit    limit
+	limit    Limit
 	failed   bool
 }
 
-// limit says where a proxy fails: after so many bytes up or down, -1 for never.
-type limit struct {
-	up, down int64
-	// stall lets it stand still; otherwise it hangs up.
-	stall bool
-	// once: connections after the failure work.
-	once bool
+// Limit says where a proxy fails: after so many bytes up or down, -1 for never.
+type Limit struct {
+	Up, Down int64
+	// Stall lets it stand still; otherwise it hangs up.
+	Stall bool
+	// Once: connections after the failure work.
+	Once bool
 }
 
-var never = limit{up: -1, down: -1}
+// Never is no failure.
+var Never = Limit{Up: -1, Down: -1}
 
-func newProxy(t *testing.T, dsn string, l limit) *proxy {
+// NewProxy starts a proxy to the server of a DSN, for one test.
+func NewProxy(t *testing.T, dsn string, l Limit) *Proxy {
 	t.Helper()
+	at, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: listener, target: address(dsn), limit: l}
+	p := &Proxy{listener: listener, target: at.Host, limit: l}
 	p.wait.Go(p.accept)
 	t.Cleanup(func() {
 		_ = listener.Close()
-		p.hangUp()
+		p.HangUp()
 		p.wait.Wait()
 	})
 	return p
 }
 
-// address is the host and port of a DSN.
-func address(dsn string) string {
-	_, rest, _ := strings.Cut(dsn, "@")
-	host, _, _ := strings.Cut(rest, "/")
-	return host
-}
-
-// dsn is dsn by way of the proxy.
-func (p *proxy) dsn(dsn string) string {
+// DSN is dsn by way of the proxy.
+func (p *Proxy) DSN(dsn string) string {
 	return strings.Replace(dsn, p.target, p.listener.Addr().String(), 1)
 }
 
-// passed is how many bytes have passed.
-func (p *proxy) passed() (up, down int64) {
+// Passed is how many bytes have passed.
+func (p *Proxy) Passed() (up, down int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.up, p.down
 }
 
-// heal lets everything pass from now on.
-func (p *proxy) heal() {
-	p.hangUp()
+// Heal lets everything pass from now on.
+func (p *Proxy) Heal() {
+	p.HangUp()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.limit, p.failed = never, false
+	p.limit, p.failed = Never, false
 }
 
-func (p *proxy) stalls() bool {
+// StandStill lets nothing down any more.
+func (p *Proxy) StandStill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.limit.stall
+	p.limit.Down = p.down + 1
 }
 
-func (p *proxy) hangUp() {
+func (p *Proxy) stalls() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limit.Stall
+}
+
+// Fail hangs up, and lets nobody in any more if it is for ever.
+func (p *Proxy) Fail(forever bool) {
+	p.mu.Lock()
+	p.failed = forever
+	p.mu.Unlock()
+	p.HangUp()
+}
+
+// HangUp closes all connections.
+func (p *Proxy) HangUp() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.conns {
@@ -90,14 +106,14 @@ func (p *proxy) hangUp() {
 	p.conns = nil
 }
 
-func (p *proxy) accept() {
+func (p *Proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
 			return
 		}
 		p.mu.Lock()
-		dead := p.failed && !p.limit.stall && !p.limit.once
+		dead := p.failed && !p.limit.Stall && !p.limit.Once
 		p.mu.Unlock()
 		server, err := net.Dial("tcp4", p.target)
 		if err != nil || dead {
@@ -116,7 +132,7 @@ func (p *proxy) accept() {
 }
 
 // copy passes bytes on until one side ends or the proxy fails.
-func (p *proxy) copy(to, from net.Conn, count *int64) {
+func (p *Proxy) copy(to, from net.Conn, count *int64) {
 	buffer := make([]byte, 16<<10)
 	for {
 		n, err := from.Read(buffer)
@@ -130,7 +146,7 @@ func (p *proxy) copy(to, from net.Conn, count *int64) {
 			return
 		}
 		if fails {
-			p.hangUp()
+			p.HangUp()
 		}
 		if err != nil || fails {
 			break
@@ -140,15 +156,15 @@ func (p *proxy) copy(to, from net.Conn, count *int64) {
 }
 
 // allow says how many of n bytes pass, and whether the proxy fails after them.
-func (p *proxy) allow(n int64, count *int64) (pass int64, fails bool) {
+func (p *Proxy) allow(n int64, count *int64) (pass int64, fails bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.failed && p.limit.stall && !p.limit.once {
+	if p.failed && p.limit.Stall && !p.limit.Once {
 		return 0, true
 	}
-	most := p.limit.up
+	most := p.limit.Up
 	if count == &p.down {
-		most = p.limit.down
+		most = p.limit.Down
 	}
 	if most < 0 || p.failed || *count+n < most {
 		*count += n

@@ -1,0 +1,82 @@
+package sinktest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// Refuses expects Check and Replace to fail at once, both in one line that names the place
+// and each of the words, without the secret.
+func Refuses(t *testing.T, s sinks.Sink, secret string, words ...string) {
+	t.Helper()
+	const longest = 700 // bytes
+	w := Seal(t, Revision(Key("prj_a", 0), 9), Pages(3))
+	for call, err := range map[string]error{"Check": s.Check(t.Context()), "Replace": s.Replace(t.Context(), w)} {
+		if err == nil {
+			t.Errorf("%s = nil", call)
+			continue
+		}
+		for _, word := range append(words, s.Location()) {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s = %q, want %q in it", call, err, word)
+			}
+		}
+		if strings.Contains(err.Error(), secret) || len(err.Error()) > longest || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s = %q: not one line, or with the password", call, err)
+		}
+	}
+}
+
+// Shown returns which revision of a window both tables show, whole; 0 if none. Each row
+// must carry the number of its revision in Human.
+func Shown(t testing.TB, r Reader, key analytics.Key) int32 {
+	t.Helper()
+	totals, err := r.Totals(key)
+	if err != nil || len(totals) > 1 {
+		t.Fatalf("readers see totals %v, %v", totals, err)
+	}
+	rows, revs, err := r.Visitors(key)
+	if err != nil || len(revs) > 1 {
+		t.Fatalf("readers see revisions %v, %v", revs, err)
+	}
+	if len(totals) == 0 {
+		if len(rows) > 0 {
+			t.Fatalf("readers see %d rows and no totals", len(rows))
+		}
+		return 0
+	}
+	number := totals[0].Number
+	if int64(len(rows)) != max(totals[0].Rows, 0) || len(revs) == 1 && revs[0].Number != number {
+		t.Fatalf("readers see %d rows of %v, the totals are %v", len(rows), revs, totals[0])
+	}
+	for _, row := range rows {
+		if row.Human != int64(number) {
+			t.Fatalf("readers see %+v in revision %d", row, number)
+		}
+	}
+	return number
+}
+
+// FileRows returns what [Reader.Visitors] does, for a sink of files: each calls its argument
+// for each visitors file of a window that readers see.
+func FileRows(each func(f func(path string, rev analytics.Revision) error) error) (rows []analytics.Row, revs []analytics.Revision, err error) {
+	err = each(func(path string, rev analytics.Revision) error {
+		revs = append(revs, rev)
+		file, err := archive.Open(path)
+		if err != nil {
+			return err
+		}
+		for row, err := range file.Rows() {
+			if err != nil {
+				return err
+			}
+			rows = append(rows, row)
+		}
+		return nil
+	})
+	return rows, revs, err
+}
