@@ -194,9 +194,14 @@ func (d *Daemon) handlers() map[string]http.Handler {
 	all := api.New(d.values.Load)
 	all["/metrics"], all["/report"] = d.values.Handler(), d.report
 	all["/"] = page.New(d.values.Load, d.alert, d.app.Config.Build.Version)
-	a := d.app
-	all["POST /mcp"] = mcp.Handler(mcp.Options{Config: a.Config, Log: a.Log, Now: a.Now, State: a.State, Archive: a.Archive()}, a.Config.WebConfigFile != "")
+	all["POST /mcp"] = d.assistants()
 	return all
+}
+
+// assistants answers their questions from what is open.
+func (d *Daemon) assistants() http.Handler {
+	a := d.app
+	return mcp.Handler(mcp.Options{Config: a.Config, Log: a.Log, Now: a.Now, State: a.State, Archive: a.Archive()}, a.Config.WebConfigFile != "")
 }
 
 // publishLoop makes a snapshot after each commit and every minute. It ends with an error
