@@ -352,6 +352,9 @@ func TestForeignBytes(t *testing.T) {
 	}
 	d.published(t)
 	for path, handler := range d.handlers() {
+		if strings.Contains(path, " ") {
+			continue // what is not read with GET has tests of its own
+		}
 		answer := httptest.NewRecorder()
 		want := map[string]int{"/": 2, "/metrics": 2}[path] // others escape them, or have no paths
 		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
