@@ -47,7 +47,9 @@ type noArguments struct{}
 
 type projectsAnswer struct {
 	ruled
-	Projects []storedProject `json:"projects"`
+	Projects  []storedProject `json:"projects"`
+	Total     int             `json:"total"`
+	Truncated bool            `json:"truncated"`
 }
 
 type storedProject struct {
@@ -67,7 +69,7 @@ type storedWindows struct {
 
 func (a *assistant) projects(ctx context.Context, _ noArguments) (projectsAnswer, error) {
 	all, err := a.revisions(ctx)
-	out := projectsAnswer{ruled{rule}, []storedProject{}}
+	out := projectsAnswer{ruled: ruled{rule}, Projects: []storedProject{}}
 	if err != nil {
 		return out, err
 	}
@@ -92,6 +94,8 @@ func (a *assistant) projects(ctx context.Context, _ noArguments) (projectsAnswer
 	}
 	ids := slices.Collect(maps.Keys(known))
 	query.Sort(ids, a.Config.Projects)
+	out.Total = len(ids)
+	ids, out.Truncated = first(ids, mostListed)
 	for _, id := range ids {
 		p := storedProject{id, a.Config.ProjectNames[id], []storedWindows{}}
 		for _, g := range slices.Sorted(maps.Keys(known[id])) {
@@ -273,6 +277,7 @@ type historyQuestion struct {
 type historyAnswer struct {
 	ruled
 	query.HistoryReport
+	Truncated bool `json:"truncated" jsonschema:"there are as many windows as limit says; older ones may be stored"`
 }
 
 func (a *assistant) history(ctx context.Context, q historyQuestion) (out historyAnswer, err error) {
@@ -283,7 +288,8 @@ func (a *assistant) history(ctx context.Context, q historyQuestion) (out history
 	err = a.withArchive(func(from sinks.Sink) error {
 		all, err := query.Histories(ctx, from, o)
 		if err == nil {
-			out = historyAnswer{ruled{rule}, query.HistoryReports(all, o, a.Config.ProjectNames)[0]}
+			r := query.HistoryReports(all, o, a.Config.ProjectNames)[0]
+			out = historyAnswer{ruled{rule}, r, len(r.Windows) >= o.Last}
 		}
 		return err
 	})

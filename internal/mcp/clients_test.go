@@ -135,6 +135,10 @@ func run(t *testing.T, cmd *exec.Cmd) []byte {
 
 func inspector(t *testing.T, url, settings string) {
 	program := client(t, "npm/node_modules/.bin/mcp-inspector")
+	var major int
+	if _, err := fmt.Sscanf(string(run(t, exec.Command("node", "--version"))), "v%d.", &major); err != nil || major < 20 {
+		engines.Need(t, engines.Missing{Engine: "Node 20", Install: "npm install --global n && n 22"})
+	}
 	for name, server := range map[string][]string{"stdio": {engines.Docgauge(t), "--env-file", settings, "mcp"}, "http": {url + "/mcp", "--transport", "http"}} {
 		inspect := func(question ...string) []byte {
 			return run(t, exec.Command(program, append(append([]string{"--cli"}, server...), question...)...))

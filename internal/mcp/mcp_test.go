@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http/httptest"
@@ -203,6 +204,35 @@ func TestAnswers(t *testing.T) {
 			if failed || !strings.Contains(text, want) {
 				t.Errorf("%s %v: no %s in\n%s", tc.tool, tc.arguments, want, text)
 			}
+		}
+	}
+}
+
+// TestLongLists: every list ends at its limit, and says so.
+func TestLongLists(t *testing.T) {
+	o := answers(t)
+	for i := range 150 {
+		o.Config.Projects = append(o.Config.Projects, fmt.Sprintf("prj_%03d", i))
+	}
+	s := connect(t, o)
+	for _, tc := range []struct {
+		tool      string
+		arguments object
+		list      string
+		length    int
+	}{
+		{"projects", nil, "projects", mostListed},
+		{"coverage", nil, "coverage", mostListed},
+		{"plan", nil, "windows", 20},
+		{"plan", object{"limit": mostListed}, "windows", mostListed},
+		{"budget", nil, "agents", mostListed},
+		{"page_history", object{"project": "prj_a", "limit": 3}, "windows", 3},
+		{"window", object{"project": "prj_a", "granularity": "day", "limit": 2}, "pages", 2},
+		{"outcomes", object{"limit": 1}, "outcomes", 1},
+	} {
+		answer, text, failed := ask(t, s, tc.tool, tc.arguments)
+		if list, _ := answer[tc.list].([]any); failed || len(list) != tc.length || answer["truncated"] != true {
+			t.Errorf("%s: %d, truncated %v: %.300s", tc.tool, len(list), answer["truncated"], text)
 		}
 	}
 }

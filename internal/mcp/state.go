@@ -97,8 +97,9 @@ func (a *assistant) coverage(ctx context.Context, q coverageQuestion) (out cover
 		}
 		return err
 	})
-	var more [4]bool
+	var more [5]bool
 	out = coverageAnswer{ruled: ruled{rule}, Coverage: []covered{}, Owed: s.Owed, LastRun: s.LastRun}
+	s.Coverage, more[4] = first(s.Coverage, mostListed)
 	for _, c := range s.Coverage {
 		gaps, cut := first(c.Gaps, q.Limit)
 		more[0] = more[0] || cut
@@ -152,7 +153,8 @@ func (a *assistant) plan(ctx context.Context, q coverageQuestion) (out planAnswe
 type budgetAnswer struct {
 	Analytics capacity `json:"analytics" jsonschema:"requests that read visitors, all projects together"`
 	// Agents are the budgets for prompts.
-	Agents []agentCapacity `json:"agents" jsonschema:"prompts and messages to agent jobs, by project"`
+	Agents    []agentCapacity `json:"agents" jsonschema:"prompts and messages to agent jobs, by project"`
+	Truncated bool            `json:"truncated"`
 }
 
 type capacity struct {
@@ -180,7 +182,9 @@ func (a *assistant) budget(ctx context.Context, _ noArguments) (out budgetAnswer
 			return err
 		}
 		out.Agents = []agentCapacity{}
-		for _, id := range c.Projects {
+		var ids []string
+		ids, out.Truncated = first(c.Projects, mostListed)
+		for _, id := range ids {
 			left, err := remaining(coverage.AgentBudget(id), c.AgentBudget)
 			if err != nil {
 				return err
