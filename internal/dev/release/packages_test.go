@@ -170,14 +170,25 @@ func startDaemon(t *testing.T, cmd *exec.Cmd, port int) *daemon {
 			t.Log(d.log.String())
 		}
 	})
+	d.await(t, "/healthz", "ok")
+	return d
+}
+
+// await returns when a page has what is wanted.
+func (d *daemon) await(t *testing.T, path, wanted string) {
+	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		response, err := http.Get(d.url + "/healthz")
+		var text []byte
+		response, err := http.Get(d.url + path)
 		if err == nil {
+			text, err = io.ReadAll(response.Body)
 			response.Body.Close()
-			return d
+		}
+		if err == nil && strings.Contains(string(text), wanted) {
+			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("serve does not answer: %v", err)
+			t.Fatalf("%s never has %q: %s (%v)", path, wanted, text, err)
 		}
 	}
 }
@@ -284,10 +295,17 @@ func checkDeb(t *testing.T, root string, deb, archive []byte) {
 	run(t, m.unit(t, "docgauge-export.service"))
 	d := startDaemon(t, m.unit(t, "docgauge.service"), port)
 	committed := d.scrape(t, "docgauge_windows_committed_total")
+
+	// A reload takes the settings of the file.
+	edited += "DOCGAUGE_API_KEY_EXPIRES=" + time.Now().AddDate(1, 0, 0).UTC().Format(time.DateOnly) + "\n"
+	m.write(t, settings, edited, 0o640)
 	if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil { // ExecReload
 		t.Fatal(err)
 	}
-	d.scrape(t, "docgauge_build_info")
+	d.await(t, "/metrics", "\ndocgauge_api_key_expiry_timestamp_seconds{")
+	if got := d.scrape(t, "docgauge_config_last_reload_successful"); got != "docgauge_config_last_reload_successful 1" {
+		t.Error(got)
+	}
 
 	// An upgrade does not disturb the process, the settings or the data.
 	_, told = m.dpkg(t, "--force-confold", "--install", debOf(t, root, "v1.2.4", archive))
