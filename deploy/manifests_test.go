@@ -292,7 +292,7 @@ func TestKubernetes(t *testing.T) {
 		if name == "cronjob-full" {
 			// It has a volume that "restricted" forbids, and nothing else.
 			only := `CronJob/acme-docgauge: restricted: restricted volume types (volume "textfile" uses restricted volume type "hostPath")`
-			if want := "NetworkPolicy/acme-docgauge\n" + only + "\n"; out != want {
+			if want := "NetworkPolicy/acme-docgauge\n" + only + "\nPod/acme-docgauge-test\n"; out != want {
 				t.Errorf("%s, want %s", out, want)
 			}
 			return
