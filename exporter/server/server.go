@@ -1,8 +1,7 @@
 // Package server is the HTTP side of "docgauge serve": its addresses, the handlers it is
 // given, the probes /-/healthy and /-/ready, which /healthz and /readyz are too, and
-// /-/reload. It hides
-// exporter-toolkit (TLS, basic authentication), systemd's socket activation,
-// time limits, headers and the way a server stops.
+// /-/reload. It hides exporter-toolkit (TLS, basic authentication), systemd's socket
+// activation, time limits, headers and the way a server stops.
 //
 // Its invariants: a mistake in the configuration or a port in use is an error before
 // anything is served; no client keeps a connection open, or delays a stop, longer than
