@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -103,10 +104,35 @@ func TestReloads(t *testing.T) {
 		if _, both := now[`docgauge_windows_due{project="prj_b",reason="missing",window="day"}`]; both != (step.projects == 2) {
 			t.Errorf("%s: prj_b is there: %v", step.about, both)
 		}
+		if answer := projectsOf(t, at); strings.Contains(answer, "prj_b") != (step.projects == 2) || !strings.Contains(answer, "prj_a") {
+			t.Errorf("%s: assistants get %s", step.about, answer)
+		}
 	}
 	if text := said.String(); !strings.Contains(text, `error="DOCGAUGE_BUDGET: wrong; DOCGAUGE_SINKS: wrong"`) {
 		t.Errorf("want one line for all that is wrong:\n%s", text)
 	}
+}
+
+// projectsOf asks for the projects as an assistant does.
+func projectsOf(t *testing.T, at string) string {
+	t.Helper()
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"projects","arguments":{}}}`
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at+"/mcp", strings.NewReader(call))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json, text/event-stream")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("status %d, %v: %s", response.StatusCode, err, text)
+	}
+	return string(text)
 }
 
 // TestStopWhileTheJournalIsRead: a stop, or a reload, right after the start is no failure.
