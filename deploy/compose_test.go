@@ -274,7 +274,7 @@ func TestComposeRun(t *testing.T) {
 		for i := range args {
 			args[i] = strings.Replace(args[i], "0.0.0.0:8787", "127.0.0.1:0", 1)
 		}
-		printed := sandbox(t, args...)
+		printed := engines.Sandbox(t, engines.Docgauge(t), args...)
 		run := runner(t, append(p.Services["docgauge-sandbox"].host(t, secrets, "compose/sandbox-prompts"),
 			"DOCGAUGE_BASE_URL="+printed["DOCGAUGE_BASE_URL"], "DOCGAUGE_GITHUB_URL="+printed["DOCGAUGE_GITHUB_URL"],
 			"DOCGAUGE_POLL_INTERVAL=1s",

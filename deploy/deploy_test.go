@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"bufio"
 	"flag"
 	"fmt"
 	"os"
@@ -117,31 +116,6 @@ func watch(dir string) {
 		_, err := os.Stat(path)
 		return err
 	})
-}
-
-// sandbox starts the local service on a free port and returns the settings that
-// it prints.
-func sandbox(t *testing.T, args ...string) map[string]string {
-	t.Helper()
-	if len(args) == 0 {
-		args = []string{"sandbox", "--listen=127.0.0.1:0"}
-	}
-	cmd := exec.CommandContext(t.Context(), engines.Docgauge(t), args...)
-	cmd.Dir = t.TempDir()
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	settings := map[string]string{}
-	for lines := bufio.NewScanner(out); len(settings) < 5 && lines.Scan(); {
-		name, value, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "export "), "=")
-		settings[name] = value
-	}
-	return settings
 }
 
 // block is a part of a page that people copy. The comment above says which test

@@ -182,7 +182,7 @@ func TestImage(t *testing.T) {
 	}
 	static(t, filepath.Join(root, "docgauge"))
 	env := strings.Fields(strings.Join(final["ENV"], " "))
-	for name, value := range sandbox(t) {
+	for name, value := range engines.Sandbox(t, engines.Docgauge(t)) {
 		env = append(env, name+"="+value)
 	}
 	env = append(env, "DOCGAUGE_LISTEN_ADDRESS=0.0.0.0:"+strconv.Itoa(engines.FreePort(t)),

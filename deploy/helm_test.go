@@ -16,9 +16,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 const (

@@ -111,7 +111,7 @@ func (p *runningPod) private(t *testing.T) {
 // values are those of a release against a sandbox, with one prompt.
 func sandboxValues(t *testing.T) []string {
 	t.Helper()
-	s := sandbox(t)
+	s := engines.Sandbox(t, engines.Docgauge(t))
 	return []string{
 		"--set-string", "baseURL=" + s["DOCGAUGE_BASE_URL"], "--set", "projects={" + s["DOCGAUGE_PROJECTS"] + "}",
 		"--set-string", "secrets.apiKey=" + s["DOCGAUGE_API_KEY"], "--set-string", "settings.DOCGAUGE_BUDGET=0",

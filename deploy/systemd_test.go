@@ -154,7 +154,7 @@ func testEnvironment(t *testing.T, root string) {
 // makes; the lines of a crontab and what another user runs without any other variable.
 // The paths are those below root, and the service is a sandbox.
 func testPages(t *testing.T, root string) {
-	at := sandbox(t)
+	at := engines.Sandbox(t, engines.Docgauge(t))
 	names := below(root, at["DOCGAUGE_BASE_URL"], "http://pushgateway:9091", engines.RunPushgateway(t).URL, "sudo -u docgauge ", "")
 	if err := os.Remove(filepath.Join(root, "etc/docgauge/docgauge.env")); err != nil { // that of install.sh
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func TestCrontab(t *testing.T) {
 	}
 	cron := tool(t, "cron", "-f")
 	root := install(t, t.TempDir(), engines.Docgauge(t))
-	at, spool := sandbox(t), t.TempDir()
+	at, spool := engines.Sandbox(t, engines.Docgauge(t)), t.TempDir()
 	write(t, filepath.Join(root, "etc/docgauge/docgauge.env"), strings.NewReplacer("$URL", at["DOCGAUGE_BASE_URL"], "$KEY", at["DOCGAUGE_API_KEY"], "$DIR", root).Replace(
 		"DOCGAUGE_BASE_URL=$URL\nDOCGAUGE_API_KEY='$KEY'\nDOCGAUGE_PROJECTS=prj_sandbox\nDOCGAUGE_SCHEDULE=\"17 * * * *\"\nDOCGAUGE_STATE_DIR=$DIR/state\nDOCGAUGE_PARQUET_URL=$DIR/data\n"), 0o600)
 	for _, b := range blocksOf(t, "../docs/cron.md") {

@@ -17,7 +17,6 @@ package remotewrite
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -28,6 +27,7 @@ import (
 	"github.com/prometheus/client_golang/exp/api/remote"
 	"github.com/prometheus/common/config"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/secretfile"
 )
 
@@ -156,7 +156,7 @@ func parseURL(text string, c *config.HTTPClientConfig) (*url.URL, error) {
 		return nil, fmt.Errorf("the URL (host %s) must not have #", u.Host)
 	case strings.Trim(u.Path, "/") == "":
 		return nil, fmt.Errorf("the URL (host %s) has no path; Prometheus receives at /api/v1/write, Mimir at /api/v1/push", u.Host)
-	case u.Scheme == "http" && authenticates(c) && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && authenticates(c) && !analytics.IsLoopback(u.Hostname()):
 		return nil, fmt.Errorf("http would send the credentials in the clear to %s; use https (http with credentials is for loopback hosts only)", u.Hostname())
 	}
 	return u, nil
@@ -172,8 +172,4 @@ func authenticates(c *config.HTTPClientConfig) bool {
 		}
 	}
 	return c.BasicAuth != nil || c.Authorization != nil || c.OAuth2 != nil
-}
-
-func isLoopback(host string) bool {
-	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
 }

@@ -3,6 +3,7 @@ package analytics
 import (
 	"net"
 	"net/url"
+	"strings"
 )
 
 // maxLink is the longest link that is safe, in bytes. It fits into a metric's
@@ -22,4 +23,10 @@ func SafeLink(link string) string {
 		return link
 	}
 	return ""
+}
+
+// IsLoopback reports whether a host name is one of this machine, which nobody else
+// listens to: there plain http may carry a secret.
+func IsLoopback(host string) bool {
+	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
 }

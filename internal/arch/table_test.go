@@ -53,7 +53,7 @@ var allowed = map[string][]string{
 
 	"internal/docsapi": {"internal/analytics", "internal/clock"},
 
-	"internal/codehost": {"internal/jobs/journal"},
+	"internal/codehost": {"internal/analytics", "internal/clock", "internal/jobs/journal"},
 
 	"internal/sandbox": {
 		"internal/analytics", "internal/clock", "internal/format",
@@ -79,7 +79,7 @@ var allowed = map[string][]string{
 
 	"exporter/page": {"exporter", "internal/analytics", "internal/effect", "internal/format", "internal/htmlview", "internal/merges"},
 
-	"exporter/remotewrite": {"internal/secretfile"},
+	"exporter/remotewrite": {"internal/analytics", "internal/secretfile"},
 
 	"exporter/server": {"internal/secretfile"},
 
@@ -102,7 +102,7 @@ var allowed = map[string][]string{
 
 	"internal/jobs": {"internal/analytics", "internal/clock", "internal/docsapi", "internal/format", "internal/jobs/journal", "internal/prompts", "schedule"},
 
-	"internal/notify": {"internal/clock", "internal/format", "internal/jobs/journal"},
+	"internal/notify": {"internal/analytics", "internal/clock", "internal/format", "internal/jobs/journal"},
 
 	"internal/load": {"internal/analytics", "sinks"},
 
@@ -110,7 +110,7 @@ var allowed = map[string][]string{
 
 	"internal/merges": {"internal/analytics", "internal/format", "internal/jobs/journal", "internal/outcome", "sinks"},
 
-	"internal/pulls": {"internal/codehost", "internal/jobs/journal", "internal/outcome"},
+	"internal/pulls": {"internal/clock", "internal/codehost", "internal/jobs/journal", "internal/outcome"},
 
 	"internal/prompts": {"internal/analytics", "internal/clock", "internal/durable", "internal/outcome", "schedule"},
 

@@ -79,3 +79,11 @@ func Any(callers ...context.Context) (context.Context, context.CancelFunc) {
 		cancel(nil)
 	}
 }
+
+// Later returns the later one of two moments.
+func Later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -27,6 +27,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
@@ -122,7 +123,7 @@ func (h *host) at(raw, suffix string) error {
 		return fmt.Errorf("%s: want a URL with scheme and host", setting)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return fmt.Errorf("%s: must not have a user, a query or a fragment; the token goes into %s_TOKEN", setting, h.setting)
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !analytics.IsLoopback(u.Hostname()):
 		return fmt.Errorf("%s: http would send the token in the clear to %s; use https (http is for loopback hosts only)", setting, u.Hostname())
 	case u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("%s: want https://, or http:// for a loopback host", setting)
@@ -138,10 +139,6 @@ func (h *host) at(raw, suffix string) error {
 	}
 	h.api, h.web = u, &web
 	return nil
-}
-
-func isLoopback(name string) bool {
-	return strings.EqualFold(name, "localhost") || net.ParseIP(name).IsLoopback()
 }
 
 // Parse returns what a link names: the host, the repository (owner/name) and the number.

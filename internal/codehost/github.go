@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-github/v89/github"
 
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
@@ -128,9 +129,9 @@ func (r *reading) githubEvents(ctx context.Context, path string) error {
 	for _, e := range events {
 		switch e.GetEvent() {
 		case "ready_for_review":
-			r.pr.Ready = later(r.pr.Ready, e.GetCreatedAt().UTC())
+			r.pr.Ready = clock.Later(r.pr.Ready, e.GetCreatedAt().UTC())
 		case "reopened":
-			r.pr.Reopened = later(r.pr.Reopened, e.GetCreatedAt().UTC())
+			r.pr.Reopened = clock.Later(r.pr.Reopened, e.GetCreatedAt().UTC())
 		}
 	}
 	return nil

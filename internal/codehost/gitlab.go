@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
@@ -172,7 +173,7 @@ func (r *reading) gitlabNotes(ctx context.Context, path string) error {
 			r.pr.FirstReview = n.Created.UTC()
 		}
 		if n.System && !draft && strings.Contains(n.Body, "as **ready**") {
-			r.pr.Ready = later(r.pr.Ready, n.Created.UTC())
+			r.pr.Ready = clock.Later(r.pr.Ready, n.Created.UTC())
 		}
 	}
 	return nil
@@ -189,7 +190,7 @@ func (r *reading) gitlabEvents(ctx context.Context, path string) error {
 	}
 	for _, e := range events {
 		if e.State == "reopened" {
-			r.pr.Reopened = later(r.pr.Reopened, e.Created.UTC())
+			r.pr.Reopened = clock.Later(r.pr.Reopened, e.Created.UTC())
 		}
 	}
 	return nil

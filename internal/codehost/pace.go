@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
 // Our own limit at each host: the least quota is GitHub's, 5000 requests an hour, and it
@@ -30,7 +32,7 @@ func (h *host) room() error {
 		h.pace.ahead = now
 	}
 	if h.pace.ahead.Sub(now) >= paceBurst {
-		until = later(until, h.pace.ahead.Add(-paceBurst/2))
+		until = clock.Later(until, h.pace.ahead.Add(-paceBurst/2))
 	}
 	if !until.After(now) || until.After(now.Add(longestWait)) {
 		return nil
@@ -44,7 +46,7 @@ func (h *host) room() error {
 func (h *host) sent() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.pace.ahead = later(h.pace.ahead, h.now()).Add(paceGap)
+	h.pace.ahead = clock.Later(h.pace.ahead, h.now()).Add(paceGap)
 }
 
 // learn keeps what an answer says of the quota.
@@ -67,11 +69,4 @@ func (h *host) learn(resp *http.Response) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.pace.reserved = earlier(h.local(resp, time.Unix(reset, 0)), h.now().Add(longestWait))
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -164,7 +164,7 @@ const reportTimeout = 5 * time.Minute
 // reportLoop keeps the pages that the report shows, so that no view reads them: those of
 // the newest windows, when a reading of one is new.
 func (d *Daemon) reportLoop(ctx context.Context) {
-	var last string // an error is logged when it is new
+	var problem recurring
 	for {
 		select {
 		case <-ctx.Done():
@@ -177,15 +177,23 @@ func (d *Daemon) reportLoop(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		text := ""
-		if err != nil {
-			text = err.Error()
+		if problem.isNew(err) {
+			d.app.Log.Warn("pages of the report not read", "error", err)
 		}
-		if text != "" && text != last {
-			d.app.Log.Warn("pages of the report not read", "error", text)
-		}
-		last = text
 	}
+}
+
+// recurring is what went wrong last, in a loop that logs an error once, as long as it
+// stays the same.
+type recurring string
+
+func (r *recurring) isNew(err error) bool {
+	former := *r
+	*r = ""
+	if err != nil {
+		*r = recurring(err.Error())
+	}
+	return *r != "" && *r != former
 }
 
 // logEnd says how a run ended, and until when the rest waits.

@@ -64,17 +64,14 @@ func (d *Daemon) newsLoop(ctx context.Context) error {
 func (d *Daemon) watchNews(ctx context.Context) {
 	tick := time.NewTicker(newsEvery)
 	defer tick.Stop()
-	logged := ""
+	var problem recurring
 	for {
 		err := d.news.watcher.Evaluate(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case err == nil:
-			logged = ""
-		case err.Error() != logged:
+		}
+		if problem.isNew(err) {
 			d.app.Log.Warn("not everything could be told", "error", err)
-			logged = err.Error()
 		}
 		d.news.wake()
 		select {

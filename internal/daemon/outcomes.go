@@ -44,7 +44,7 @@ func (d *Daemon) outcomesLoop(ctx context.Context) {
 	o := &d.outcomes
 	o.exported() // what earlier processes exported
 	var known []outcome.Merge
-	logged := ""
+	var problem recurring
 	for {
 		select {
 		case <-ctx.Done():
@@ -57,14 +57,9 @@ func (d *Daemon) outcomesLoop(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		text := ""
-		if err != nil {
-			text = err.Error()
+		if problem.isNew(err) {
+			d.app.Log.Warn("outcomes of merges not estimated from all windows", "error", err)
 		}
-		if text != "" && text != logged {
-			d.app.Log.Warn("outcomes of merges not estimated from all windows", "error", text)
-		}
-		logged = text
 	}
 }
 

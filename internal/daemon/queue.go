@@ -91,20 +91,15 @@ func (d *Daemon) pullsLoop(ctx context.Context) error {
 	if q == nil {
 		return nil
 	}
-	logged := ""
+	var problem recurring
 	for ctx.Err() == nil {
 		next, err := q.pulls.Pass(ctx)
-		text := ""
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return nil //nolint:nilerr // a stop is no error
-		case err != nil:
-			text = err.Error()
 		}
-		if text != "" && text != logged {
+		if problem.isNew(err) {
 			d.app.Log.Error("pull requests not followed", "error", err)
 		}
-		logged = text
 		requestOnce(d.changed)
 		requestOnce(d.outcomes.stale)
 		_ = clock.Sleep(ctx, pullsPause) // the loop looks at ctx

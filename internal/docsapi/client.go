@@ -46,6 +46,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 const (
@@ -201,7 +203,7 @@ func parseBase(raw string) (string, error) {
 		return "", errors.New("DOCGAUGE_BASE_URL: must not hold user or password; the key goes into DOCGAUGE_API_KEY")
 	case strings.ContainsAny(raw, "?#"):
 		return "", errors.New("DOCGAUGE_BASE_URL: must not have a query or a fragment")
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !analytics.IsLoopback(u.Hostname()):
 		return "", fmt.Errorf("DOCGAUGE_BASE_URL: http would send the key in the clear to %s; "+
 			"use https (http is for loopback hosts only)", u.Hostname())
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -210,10 +212,6 @@ func parseBase(raw string) (string, error) {
 		return "", errors.New("DOCGAUGE_BASE_URL: must end before /v1 or /v2, which docgauge adds itself")
 	}
 	return strings.TrimRight(u.String(), "/"), nil
-}
-
-func isLoopback(host string) bool {
-	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
 }
 
 // NewTransport returns the base transport for reads: it keeps one idle

@@ -18,7 +18,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/docgauge/docgauge/internal/config"
-	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -36,9 +35,8 @@ type Options struct {
 	Config config.Config
 	Log    *slog.Logger
 	Now    func() time.Time
-	// State and Archive are those that are open already. Nil: they are opened for each
-	// question, so that what is made later is found.
-	State   *state.DB
+	// Archive is asked in place of the one that Config names. Nil: that one is opened for
+	// each question, as the state always is, so that what is made later is found.
 	Archive sinks.Sink
 	// AddPrompts offers the tool that writes prompt files.
 	AddPrompts bool

@@ -79,7 +79,7 @@ func answers(t testing.TB) Options {
 		Projects: config.Projects{"prj_a"}, Windows: config.Windows{{Granularity: analytics.Day}}, Sinks: config.Sinks{"memory"},
 		Budget: 90, AgentBudget: 90, MaxJobsPerDay: 2, MaxActiveJobs: 1, PromptsOnNewState: "submit", StateDir: db.Dir(), Since: config.OptionalDate{Date: analytics.NewDate(2026, 10, 1)},
 	}
-	return Options{Config: c, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }, State: db, Archive: archive}
+	return Options{Config: c, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }, Archive: archive}
 }
 
 // connect returns a session of the library's own client.
@@ -242,7 +242,7 @@ func TestRefusals(t *testing.T) {
 	o := answers(t)
 	s := connect(t, o)
 	empty := o
-	empty.State, empty.Config.StateDir, empty.Archive, empty.Config.Projects = nil, filepath.Join(t.TempDir(), "none"), memsink.New(), nil
+	empty.Config.StateDir, empty.Archive, empty.Config.Projects = filepath.Join(t.TempDir(), "none"), memsink.New(), nil
 	nothing := connect(t, empty)
 	for _, tc := range []struct {
 		s         *sdk.ClientSession

@@ -30,9 +30,6 @@ var errNoState = errors.New("run `docgauge export` first, or start docgauge mcp 
 
 // withState calls f with the state.
 func (a *assistant) withState(f func(*state.DB) error) (err error) {
-	if a.State != nil {
-		return f(a.State)
-	}
 	dir := a.Config.StateDir
 	if _, err := os.Stat(filepath.Join(dir, state.FileName)); errors.Is(err, fs.ErrNotExist) {
 		if whole, err := filepath.Abs(dir); err == nil { // assistants choose the working directory

@@ -27,7 +27,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -36,6 +35,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
@@ -118,7 +118,7 @@ func parse(variable, raw string) (*url.URL, error) {
 		return nil, fmt.Errorf("%s: want a URL with scheme and host, like https://hooks.example.com/docgauge", variable)
 	case u.User != nil:
 		return nil, fmt.Errorf("%s: must not hold user or password; put a token into its path", variable)
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !analytics.IsLoopback(u.Hostname()):
 		return nil, fmt.Errorf("%s: http would send everything in the clear to %s; "+
 			"use https (http is for loopback hosts only)", variable, u.Hostname())
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -126,10 +126,6 @@ func parse(variable, raw string) (*url.URL, error) {
 	}
 	u.Fragment = ""
 	return u, nil
-}
-
-func isLoopback(host string) bool {
-	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
 }
 
 // New returns the notifier of an outbox. The error is that of CheckURL.

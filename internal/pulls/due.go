@@ -3,6 +3,7 @@ package pulls
 import (
 	"time"
 
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
@@ -39,7 +40,7 @@ const (
 
 // interval is between two reads of a pull request that has not ended.
 func interval(p journal.PullRequest, now time.Time) time.Duration {
-	began := later(later(p.Created, p.Ready), p.Reopened)
+	began := clock.Later(clock.Later(p.Created, p.Ready), p.Reopened)
 	if began.IsZero() {
 		return 2 * time.Minute
 	}
@@ -99,11 +100,4 @@ func giveUp(p *journal.PullRequest, now time.Time) {
 	if p.State.Ended() && now.Sub(p.Ended()) > patience {
 		p.Next, p.Final = time.Time{}, true
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

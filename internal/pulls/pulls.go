@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
@@ -192,7 +193,7 @@ func (f *Follower) hold(host string, kind codehost.Kind, err error, now time.Tim
 	case codehost.NoToken, codehost.Unauthorized:
 		until = now.Add(pauseToken)
 	default:
-		until = later(until, now.Add(min(pauseFailure<<min(h.failures, 10), longestFailure)))
+		until = clock.Later(until, now.Add(min(pauseFailure<<min(h.failures, 10), longestFailure)))
 	}
 	f.holds[host] = hold{until: until, kind: kind, problem: err.Error(), failures: h.failures + 1}
 }
@@ -234,7 +235,7 @@ func (f *Follower) next(all []journal.PullRequest) (next time.Time) {
 		if p.Next.IsZero() {
 			continue
 		}
-		if at := later(p.Next, f.holds[p.Host].until); next.IsZero() || at.Before(next) {
+		if at := clock.Later(p.Next, f.holds[p.Host].until); next.IsZero() || at.Before(next) {
 			next = at
 		}
 	}

@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"bufio"
 	"fmt"
 	"io/fs"
 	"os"
@@ -50,6 +51,37 @@ var DocgaugeBinary = sync.OnceValues(func() (string, error) {
 	}
 	return path, nil
 })
+
+// Sandbox starts the sandbox of a docgauge, by default on a free port, until the test ends,
+// and returns the settings that it prints.
+func Sandbox(t testing.TB, program string, args ...string) map[string]string {
+	t.Helper()
+	if len(args) == 0 {
+		args = []string{"sandbox", "--listen=127.0.0.1:0"}
+	}
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir = t.TempDir()
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	settings := map[string]string{}
+	for lines := bufio.NewScanner(out); len(settings) < sandboxSettings && lines.Scan(); {
+		name, value, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "export "), "=")
+		settings[name] = strings.Trim(value, `'"`)
+	}
+	if len(settings) < sandboxSettings {
+		t.Fatalf("the sandbox ended after %v", settings)
+	}
+	return settings
+}
+
+// sandboxSettings is how many settings the sandbox prints.
+const sandboxSettings = 5
 
 // buildDocgauge holds a lock, because several packages are tested at once. The
 // go command leaves a program that is up to date as it is.

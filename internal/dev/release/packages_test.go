@@ -219,34 +219,6 @@ func (d *daemon) stop(t *testing.T) {
 	}
 }
 
-// sandboxOf starts the sandbox of a program and returns the settings that it prints.
-func sandboxOf(t *testing.T, program string) map[string]string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, "sandbox", "--listen=127.0.0.1:0")
-	cmd.Dir = t.TempDir()
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	settings, text, buffer := map[string]string{}, "", make([]byte, 4096)
-	for strings.Count(text, "\n") < 5 {
-		n, err := out.Read(buffer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text += string(buffer[:n])
-	}
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
-		settings[name] = strings.Trim(value, `'"`)
-	}
-	return settings
-}
-
 // debOf makes the package of another version from an archive, without compiling: its
 // settings have one more line.
 func debOf(t *testing.T, root, version string, archive []byte) string {
@@ -285,7 +257,7 @@ func checkDeb(t *testing.T, root string, deb, archive []byte) {
 	m.checkFiles(t)
 
 	// The settings.
-	at, port := sandboxOf(t, filepath.Join(m.root, "usr/bin/docgauge")), engines.FreePort(t)
+	at, port := engines.Sandbox(t, filepath.Join(m.root, "usr/bin/docgauge")), engines.FreePort(t)
 	const settings = "etc/docgauge/docgauge.env"
 	edited := strings.NewReplacer("https://api.example.com", at["DOCGAUGE_BASE_URL"], "prj_a", at["DOCGAUGE_PROJECTS"]).Replace(m.read(t, settings)) +
 		fmt.Sprintf("DOCGAUGE_BUDGET=0\nDOCGAUGE_SINCE=%s\nDOCGAUGE_LISTEN_ADDRESS=127.0.0.1:%d\n", time.Now().AddDate(0, 0, -3).UTC().Format(time.DateOnly), port)

@@ -309,7 +309,7 @@ func runImage(t *testing.T, image v1.Image) {
 		t.Fatal(err)
 	}
 	c := config.Config
-	at, port := sandboxOf(t, filepath.Join(m.root, "docgauge")), engines.FreePort(t)
+	at, port := engines.Sandbox(t, filepath.Join(m.root, "docgauge")), engines.FreePort(t)
 	env := append(slices.Clone(c.Env), fmt.Sprintf("DOCGAUGE_LISTEN_ADDRESS=0.0.0.0:%d", port), "TZ=Asia/Kolkata",
 		"DOCGAUGE_SINCE="+time.Now().AddDate(0, 0, -3).UTC().Format(time.DateOnly))
 	for name, value := range at {
