@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/sinks"
@@ -79,4 +81,37 @@ func FileRows(each func(f func(path string, rev analytics.Revision) error) error
 		return nil
 	})
 	return rows, revs, err
+}
+
+// HidesPasswords writes passwords of all characters into DSNs as people do: raw, at each
+// place that takes one, and beside other mistakes. Neither an error nor a location shows a
+// part of one. In a form S is a scheme, P the password and Q a parameter.
+func HidesPasswords(t *testing.T, forms, schemes, parameters []string, open func(dsn string) (sinks.Sink, error)) {
+	t.Helper()
+	word := rapid.StringMatching(`[a-z]{6}[0-9]{3}`)
+	special := rapid.StringMatching("[-@/?#:%&=;,. \\[\\]`'\"\\\\]{0,2}")
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.SliceOfN(word, 1, 3).Draw(t, "words")
+		password := ""
+		for _, w := range words {
+			password += special.Draw(t, "special") + w
+		}
+		dsn := strings.NewReplacer(
+			"S", rapid.SampledFrom(schemes).Draw(t, "scheme"),
+			"P", password+special.Draw(t, "special"),
+			"Q", rapid.SampledFrom(parameters).Draw(t, "parameter"),
+		).Replace(rapid.SampledFrom(forms).Draw(t, "form"))
+		s, err := open(dsn)
+		shown := ""
+		if err != nil {
+			shown = err.Error()
+		} else if strings.Contains(dsn, "@h") {
+			shown = s.Location()
+		}
+		for _, w := range words {
+			if strings.Contains(shown, w) {
+				t.Fatalf("%q shows %q: %s", dsn, w, shown)
+			}
+		}
+	})
 }
