@@ -27,8 +27,9 @@ type warehouse struct {
 	env   []string
 	query func(ctx context.Context, sql string) (tsv string, err error)
 	empty func(t *testing.T)
-	// absent is what a query says as long as there are no tables.
-	absent string
+	// absent is what a query says as long as there are no tables, micros an expression of
+	// exported_at in microseconds.
+	absent, micros string
 }
 
 // newClickHouse starts a server.
@@ -40,7 +41,7 @@ func newClickHouse(t *testing.T) (warehouse, error) {
 	t.Cleanup(func() { _ = server.Kill() })
 	return warehouse{
 		name: "clickhouse", env: []string{"DOCGAUGE_CLICKHOUSE_DSN=" + server.DSN("default")},
-		query: server.Exec, absent: "doesn't exist",
+		query: server.Exec, absent: "doesn't exist", micros: "exported_at_us",
 		empty: func(t *testing.T) {
 			for _, table := range []string{"docgauge_windows", "docgauge_visitors_rows"} {
 				if _, err := server.Exec(t.Context(), "TRUNCATE TABLE "+table); err != nil {
@@ -62,6 +63,7 @@ func newPostgres(t *testing.T) (warehouse, error) {
 	query := func(ctx context.Context, sql string) (string, error) { return askPostgres(ctx, dsn, sql) }
 	return warehouse{
 		name: "postgres", env: []string{"DOCGAUGE_POSTGRES_DSN=" + dsn}, query: query, absent: "does not exist",
+		micros: "(extract(epoch from exported_at) * 1000000)::bigint",
 		empty: func(t *testing.T) {
 			if _, err := query(t.Context(), "TRUNCATE docgauge_visitors, docgauge_totals"); err != nil {
 				t.Fatal(err)
@@ -97,6 +99,7 @@ func newDelta(t *testing.T) (warehouse, error) {
 	query, err := tablesOf(t, dir)
 	return warehouse{
 		name: "delta", env: []string{"DOCGAUGE_DELTA_URL=" + dir}, query: query, absent: "TableNotFound",
+		micros: "CAST(exported_at AS BIGINT)",
 		empty: func(t *testing.T) {
 			if err := os.RemoveAll(dir); err != nil {
 				t.Fatal(err)

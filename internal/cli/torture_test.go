@@ -55,7 +55,7 @@ func TestTortureBucket(t *testing.T) {
 }
 
 func torture(t *testing.T, kills int, all []warehouse) {
-	s, url := tortureService(t)
+	s, url := tortureService(t, 700)
 	dir := t.TempDir()
 	r := &runs{url: url, dir: dir, service: s}
 	watch := watchFiles(t, filepath.Join(dir, "data"))
@@ -121,9 +121,9 @@ func (r *runs) healed(t *testing.T) (windows, rows int) {
 }
 
 // tortureService is a sandbox whose closed windows do not change.
-func tortureService(t *testing.T) (*sandbox.Sandbox, string) {
+func tortureService(t *testing.T, pages int) (*sandbox.Sandbox, string) {
 	testbed.NotAtMidnight()
-	s, err := sandbox.New(sandbox.Config{Seed: 7, Days: 20, Pages: 700, Faults: sandbox.Faults{Latency: 3 * time.Millisecond}})
+	s, err := sandbox.New(sandbox.Config{Seed: 7, Days: 20, Pages: pages, Faults: sandbox.Faults{Latency: 3 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
