@@ -3,6 +3,7 @@ package analytics
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
 	"strconv"
 )
@@ -37,6 +38,9 @@ type Sum struct {
 	// Largest holds the largest human, ai and total of any page: three maxima,
 	// which may be of three pages.
 	Largest Totals
+	// Added holds the sums over all pages, at most [math.MaxInt64] each. They are no
+	// numbers of visitors, as one visitor is counted on each page: see [Sum.Covers].
+	Added Totals
 	// Implausible counts the rows whose counts contradict each other (see
 	// [Totals.Plausible]); Example is the first path of them.
 	Implausible int64
@@ -50,6 +54,9 @@ func (s *Sum) Add(r Row) {
 	s.Largest.Human = max(s.Largest.Human, r.Human)
 	s.Largest.AI = max(s.Largest.AI, r.AI)
 	s.Largest.Total = max(s.Largest.Total, r.Total)
+	s.Added.Human = addUpTo(s.Added.Human, r.Human)
+	s.Added.AI = addUpTo(s.Added.AI, r.AI)
+	s.Added.Total = addUpTo(s.Added.Total, r.Total)
 	if r.Totals().Plausible() {
 		return
 	}
@@ -57,6 +64,17 @@ func (s *Sum) Add(r Row) {
 		s.Example = r.Path
 	}
 }
+
+func addUpTo(sum, n int64) int64 { return sum + min(max(n, 0), math.MaxInt64-sum) }
+
+// Covers reports whether the pages can be all pages of a site with these totals. Every
+// visitor visits a page, so no count of the site is larger than the sum over its pages; if
+// one is, pages are missing, or the service counts approximately.
+func (s Sum) Covers(site Totals) bool { return s.Added.AtLeast(site) }
+
+// LacksRows reports whether r claims visitors of the site but has no row, although rows were
+// read: such a reading is not verified, and does not replace rows.
+func (r Revision) LacksRows() bool { return r.Rows == 0 && r.Totals != Totals{} }
 
 // Plausible reports whether t can be counts of one set of visitors:
 // max(human, ai) <= total <= human + ai.

@@ -57,6 +57,38 @@ func TestSum(t *testing.T) {
 	if s.Rows != 4 || s.Implausible != 2 || s.Example != "/a" || s.Largest != (Totals{math.MaxInt64, math.MaxInt64, math.MaxInt64}) {
 		t.Errorf("sum %+v", s)
 	}
+	if s.Added != s.Largest {
+		t.Errorf("sums of more than can be counted: %+v", s.Added)
+	}
+}
+
+func TestCovers(t *testing.T) {
+	var s Sum
+	for _, r := range []Row{{"/a", 3, 1, 3}, {"/b", 2, 0, 2}, {"/c", -4, -4, -4}} {
+		s.Add(r)
+	}
+	for totals, want := range map[Totals]bool{
+		{0, 0, 0}: true, {3, 1, 4}: true, {5, 1, 5}: true, {6, 1, 5}: false, {5, 2, 5}: false, {5, 1, 6}: false,
+	} {
+		if s.Covers(totals) != want {
+			t.Errorf("pages of %+v under the site's %+v: covers %t", s.Added, totals, !want)
+		}
+	}
+	var none Sum
+	if !none.Covers(Totals{}) || none.Covers(Totals{0, 0, 1}) {
+		t.Error("no page covers a site without visitors, and no other")
+	}
+}
+
+func TestLacksRows(t *testing.T) {
+	site := Totals{1, 0, 1}
+	for rev, want := range map[Revision]bool{
+		{Totals: site}: true, {}: false, {Rows: 1, Totals: site}: false, {Rows: TotalsOnlyRows, Totals: site}: false,
+	} {
+		if rev.LacksRows() != want {
+			t.Errorf("%d rows under %+v: lacks rows %t", rev.Rows, rev.Totals, !want)
+		}
+	}
 }
 
 func TestPlausible(t *testing.T) {

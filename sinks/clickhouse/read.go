@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -265,11 +266,16 @@ func (ses *session) sums(ctx context.Context, condition string) (map[analytics.K
 	for _, column := range []string{"revision", "settled = 1", "verified = 1", ses.exported()} {
 		least, most = append(least, "min("+column+")"), append(most, "max("+column+")")
 	}
+	// A sum of Int64 that is too large becomes negative.
+	var added []string
+	for _, n := range []string{"human", "ai", "total"} {
+		added = append(added, fmt.Sprintf("if(sum(toFloat64(greatest(%[1]s, 0))) < 9e18, sum(greatest(%[1]s, 0)), toInt64(%[2]d))", n, math.MaxInt64))
+	}
 	query := fmt.Sprintf(`
 SELECT %[1]s, toInt64(count()), sum(sipHash64(concat(path, '\0', toString(human), '\0', toString(ai), '\0', toString(total)))),
-       max(human), max(ai), max(total), toInt64(countIf(%[2]s)), minIf(path, %[2]s), %[3]s, %[4]s
+       max(human), max(ai), max(total), toInt64(countIf(%[2]s)), minIf(path, %[2]s), %[3]s, %[4]s, %[7]s
 FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
-		keyColumns, contradicts, strings.Join(least, ", "), strings.Join(most, ", "), ses.in(visitorsView), condition)
+		keyColumns, contradicts, strings.Join(least, ", "), strings.Join(most, ", "), ses.in(visitorsView), condition, strings.Join(added, ", "))
 	out := map[analytics.Key]summed{}
 	err := ses.each(ctx, query, func(rows driver.Rows) error {
 		var key scannedKey
@@ -278,7 +284,8 @@ FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
 		err := rows.Scan(key.to(&s.Rows, &checksum,
 			&s.Largest.Human, &s.Largest.AI, &s.Largest.Total, &s.Implausible, &s.Example,
 			&s.least.number, &s.least.settled, &s.least.verified, &s.least.exported,
-			&s.most.number, &s.most.settled, &s.most.verified, &s.most.exported)...)
+			&s.most.number, &s.most.settled, &s.most.verified, &s.most.exported,
+			&s.Added.Human, &s.Added.AI, &s.Added.Total)...)
 		s.Checksum = analytics.Checksum(checksum)
 		for _, n := range []*int64{&s.Largest.Human, &s.Largest.AI, &s.Largest.Total} {
 			*n = max(*n, 0)
