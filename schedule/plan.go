@@ -46,9 +46,8 @@ const (
 // Item is one window to read.
 type Item struct {
 	analytics.Key
-	// TotalsOnly asks for the site totals alone. It is false where the ledger
-	// has rows of the window, even if the configuration has since been changed
-	// to totals only: a new revision must not take rows away.
+	// TotalsOnly asks for the site totals alone, also where the ledger has rows of the
+	// window from before its granularity was configured that way.
 	TotalsOnly bool
 	Reason     Reason
 	// Newest reports whether this is the newest complete window of its granularity.
@@ -355,10 +354,7 @@ func (p *planner) waits(item *Item, known bool) bool {
 func (p *planner) item(project string, spec analytics.Spec, w analytics.Window) (Item, analytics.Revision, bool) {
 	key := analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}
 	revision, known := p.in.Known(key)
-	hasRows := known && !revision.TotalsOnly()
-	return Item{
-		Key: key, TotalsOnly: spec.TotalsOnly && !hasRows, Newest: w == Newest(spec.Granularity, p.today),
-	}, revision, known
+	return Item{Key: key, TotalsOnly: spec.TotalsOnly, Newest: w == Newest(spec.Granularity, p.today)}, revision, known
 }
 
 // isMissing reports whether item should be exported and the ledger does not have it,
