@@ -84,7 +84,7 @@ func (p *Pipeline) Run(ctx context.Context, w Work) Result {
 	}
 	r.estimate()
 	r.dispatch(ctx, sending)
-	r.saveFailing(ctx)
+	r.keepFailures(ctx)
 	if err := p.spool.RemoveIdle(); err != nil {
 		r.result.Errors = append(r.result.Errors, err)
 	}
