@@ -46,9 +46,8 @@ const (
 // Item is one window to read.
 type Item struct {
 	analytics.Key
-	// TotalsOnly asks for the site totals alone. It is false where the ledger
-	// has rows of the window, even if the configuration has since been changed
-	// to totals only: a new revision must not take rows away.
+	// TotalsOnly asks for the site totals alone, also where the ledger has rows of the
+	// window from before its granularity was configured that way.
 	TotalsOnly bool
 	Reason     Reason
 	// Newest reports whether this is the newest complete window of its granularity.
@@ -108,7 +107,8 @@ const (
 // Plan returns the windows to read now, in order: missing newest windows, open
 // windows, the missing ones before the newest, settling windows, backfill, rolling
 // backfill; the last three from new to old. Within each of the six the projects take
-// turns. No window comes twice.
+// turns. No window comes twice. Where the first of them failed before, one that did not
+// precedes it.
 //
 // It also returns the windows that wait for their time: those that are set aside, and
 // those whose totals are known and whose rows are read when they have settled. The Why of
@@ -142,7 +142,44 @@ func Plan(in Input) (due, waiting []Item) {
 	for _, queue := range queues {
 		due = append(due, interleave(queue)...)
 	}
+	p.lead(due)
 	return due, p.waiting
+}
+
+// lead moves the window that is tried first to the front. Until the service has answered, a
+// window that failed before is not tried while there is another ([TriedBefore]).
+func (p *planner) lead(items []Item) {
+	if p.in.Aside == nil || len(items) == 0 {
+		return
+	}
+	first := 0
+	var best analytics.Aside
+	for i, item := range items {
+		a, failed := p.in.Aside(item.Key)
+		if i == 0 || TriedBefore(a, best, p.begun(item), p.begun(items[first])) {
+			first, best = i, a
+		}
+		if !failed {
+			break
+		}
+	}
+	item := items[first]
+	copy(items[1:], items[:first])
+	items[0] = item
+}
+
+func (p *planner) begun(item Item) int {
+	if p.in.Sizes == nil {
+		return 0
+	}
+	return p.in.Sizes.Begun(item.Key)
+}
+
+// TriedBefore reports whether a window with failures a and so many pages in the spool is
+// tried before another one, of the same plan and behind it: they take turns, and of two with
+// the same number of failures the one that is begun comes first.
+func TriedBefore(a, other analytics.Aside, begun, otherBegun int) bool {
+	return a.Failures < other.Failures || a.Failures == other.Failures && begun > 0 && otherBegun == 0
 }
 
 // Gaps returns the windows of one project and spec that [Plan] calls missing,
@@ -186,6 +223,7 @@ func Asked(in Input, from, to analytics.Date) ([]Item, error) {
 		queues = append(queues, items)
 	}
 	items := interleave(queues)
+	p.lead(items)
 	if len(items) == 0 {
 		var names []string
 		for _, spec := range p.specs {
@@ -355,10 +393,7 @@ func (p *planner) waits(item *Item, known bool) bool {
 func (p *planner) item(project string, spec analytics.Spec, w analytics.Window) (Item, analytics.Revision, bool) {
 	key := analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}
 	revision, known := p.in.Known(key)
-	hasRows := known && !revision.TotalsOnly()
-	return Item{
-		Key: key, TotalsOnly: spec.TotalsOnly && !hasRows, Newest: w == Newest(spec.Granularity, p.today),
-	}, revision, known
+	return Item{Key: key, TotalsOnly: spec.TotalsOnly, Newest: w == Newest(spec.Granularity, p.today)}, revision, known
 }
 
 // isMissing reports whether item should be exported and the ledger does not have it,

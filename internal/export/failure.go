@@ -3,6 +3,7 @@ package export
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -20,9 +21,11 @@ const (
 	// are taken not to come from the service: a wrong base URL must not cost the whole
 	// budget.
 	maxUnrecognized = 8
-	// maxRefused is how many windows of a project that never gave one may be refused in
-	// a row before the service is taken to refuse the project.
-	maxRefused = 3
+	// maxRefused is the number of consecutive windows of a project that may be refused
+	// before we assume that the service refuses the project, not these windows. It is
+	// maxRefusedNew for a project of which no window was ever read.
+	maxRefused    = 5
+	maxRefusedNew = 3
 )
 
 // health is what a run knows about the service.
@@ -32,16 +35,25 @@ type health struct {
 	answered bool
 	// gave are the projects of which it did.
 	gave map[string]bool
-	// failures, unrecognized and refused (by project) count, each for its kind, the
-	// windows that failed since the last useful answer.
+	// failures and unrecognized count, each for its kind, the windows that failed since
+	// the last useful answer.
 	failures, unrecognized int
-	refused                map[string]int
-	// failing are the windows for which the service failed.
-	failing []analytics.Aside
+	// refused are, by project, the windows that were refused since its last useful answer.
+	refused map[string][]failure
+	// failing are the windows for which the service failed, atFault those that it refuses
+	// although it answers for others.
+	failing, atFault []failure
+}
+
+// failure is a window that failed by itself.
+type failure struct {
+	item   schedule.Item
+	reason analytics.AsideReason
+	err    error
 }
 
 func newHealth() health {
-	return health{barred: map[string]bool{}, gave: map[string]bool{}, refused: map[string]int{}}
+	return health{barred: map[string]bool{}, gave: map[string]bool{}, refused: map[string][]failure{}}
 }
 
 // noteAnswer notes a useful answer.
@@ -50,6 +62,7 @@ func (r *run) noteAnswer(project string) {
 	first := !r.health.gave[project]
 	r.health.answered, r.health.gave[project] = true, true
 	r.health.failures, r.health.unrecognized = 0, 0
+	r.health.atFault = append(r.health.atFault, r.health.refused[project]...)
 	delete(r.health.refused, project)
 	r.mu.Unlock()
 	if first {
@@ -103,13 +116,13 @@ func (r *run) classify(ctx, sending context.Context, item schedule.Item, err err
 	case docsapi.IsUnauthorized(err):
 		r.abort(err)
 	case errors.Is(err, errRepeats):
-		r.setAside(ctx, item, analytics.AsideRepeats, err)
+		r.setAside(ctx, failure{item, analytics.AsideRepeats, err})
 	case docsapi.IsMalformed(err):
-		r.setAside(ctx, item, analytics.AsideMalformed, err)
+		r.setAside(ctx, failure{item, analytics.AsideMalformed, err})
 	case !fromAPI || local: // our own state's failure
 		r.abort(err)
-	case r.isWindowAtFault(item, api, err):
-		r.setAside(ctx, item, analytics.AsideRefused, err)
+	default:
+		r.noteFailure(item, api, err)
 	}
 }
 
@@ -120,19 +133,16 @@ type refusal interface {
 	RetryAt() time.Time
 }
 
-// isWindowAtFault notes that the service did not give a window: because it is down, is
-// not this service, does not know the project, or refuses this window alone, which is then
-// to be set aside.
-func (r *run) isWindowAtFault(item schedule.Item, api *docsapi.Error, err error) bool {
+// noteFailure notes that the service did not give a window: because it is down, is not
+// this service, does not know the project, or refuses the window.
+func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := &r.health
 	reported := false // by another window that was under way
 	switch {
 	case api.Outcome == docsapi.Transient:
-		if item.Reason != schedule.ReasonOpen {
-			h.failing = append(h.failing, r.nextAside(item.Key, analytics.AsideFailing, err))
-		}
+		h.failing = append(h.failing, failure{item, analytics.AsideFailing, err})
 		_, suspect := r.work.Asides[item.Key]
 		switch {
 		case !suspect:
@@ -152,65 +162,93 @@ func (r *run) isWindowAtFault(item schedule.Item, api *docsapi.Error, err error)
 	case h.barred[item.Project]:
 		reported = true
 	default:
-		h.refused[item.Project]++
-		h.barred[item.Project] = h.refused[item.Project] >= maxRefused && !r.work.Sizes.Knows(item.Project)
-		return true
+		reported = !r.noteRefusal(failure{item, analytics.AsideRefused, err})
+		err = fmt.Errorf("%w (%d windows in a row were refused: the next run tries the project again)", err, len(h.refused[item.Project]))
 	}
 	if !reported {
 		r.result.Errors = append(r.result.Errors, err)
 	}
-	return false
 }
 
-// setAside reports a window that failed by itself and lets it rest. A running window,
-// which is only displayed, is requested again in the next run.
-func (r *run) setAside(ctx context.Context, item schedule.Item, reason analytics.AsideReason, err error) {
-	r.locked(func() { r.result.Warnings = append(r.result.Warnings, err) })
-	if item.Reason != schedule.ReasonOpen {
-		r.saveAside(ctx, r.nextAside(item.Key, reason, err))
+// noteRefusal notes a window that the service refuses, and reports whether that ends the
+// windows of its project: so many were refused in a row that they are not at fault. The
+// caller holds mu.
+func (r *run) noteRefusal(f failure) (ends bool) {
+	h, project := &r.health, f.item.Project
+	if _, suspect := r.work.Asides[f.item.Key]; suspect && h.gave[project] {
+		h.atFault = append(h.atFault, f)
+		return false
 	}
+	h.refused[project] = append(h.refused[project], f)
+	most := maxRefused
+	if !r.work.Sizes.Knows(project) {
+		most = maxRefusedNew
+	}
+	h.barred[project] = len(h.refused[project]) >= most
+	return h.barred[project]
 }
 
-// nextAside counts one more failure of a window, which decides how long it rests.
-func (r *run) nextAside(k analytics.Key, reason analytics.AsideReason, err error) analytics.Aside {
+// setAside reports a window that failed by itself and lets it rest.
+func (r *run) setAside(ctx context.Context, f failure) {
+	r.locked(func() { r.result.Warnings = append(r.result.Warnings, f.err) })
+	r.keep(ctx, f, false)
+}
+
+// keep notes in the ledger that a window failed, and for how long it rests; in an outage it
+// does not rest, and its failure only says that others are tried before it in the next run.
+// A running window, which is only displayed, is requested again in any case. If keeping
+// fails, the window is due again in the next run.
+func (r *run) keep(ctx context.Context, f failure, outage bool) {
+	if f.item.Reason == schedule.ReasonOpen {
+		return
+	}
 	now := r.p.cfg.Now().UTC().Truncate(time.Microsecond)
-	a, again := r.work.Asides[k]
+	a, again := r.work.Asides[f.item.Key]
 	if !again {
-		a = analytics.Aside{Key: k, Since: now}
+		a = analytics.Aside{Key: f.item.Key, Since: now}
 	}
+	err := f.err
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause // without the window's name
 	}
-	a.Reason, a.Detail = reason, err.Error()
+	afterOutage := again && a.Until.Equal(a.Since)
+	a.Reason, a.Detail = f.reason, err.Error()
 	a.Failures++
-	a.Until = now.Add(schedule.Pause(a.Failures))
-	return a
-}
-
-// saveAside keeps a window that rests. If that fails, the window is due again in the next
-// run.
-func (r *run) saveAside(ctx context.Context, a analytics.Aside) {
-	r.locked(func() { r.result.SetAside++ })
+	switch {
+	case outage:
+		a.Until = a.Since
+	case afterOutage:
+		a.Failures = 1
+		fallthrough
+	default:
+		a.Until = now.Add(schedule.Pause(a.Failures))
+		r.locked(func() { r.result.SetAside++ })
+	}
 	if err := r.p.ledger.SetAside(ctx, a); err != nil && ctx.Err() == nil {
 		r.log.With(a.Key.Attrs()).Warn("window not set aside", "error", err)
 	}
 }
 
-// saveFailing keeps the windows for which the service failed. Where it answered
-// for others, the window is at fault and rests. Otherwise the service was
-// down: Until is Since, so that the window does not rest, and its failure only says that
-// others are tried before it next time.
-func (r *run) saveFailing(ctx context.Context) {
+// keepFailures keeps the windows that failed, when the last of the run has ended. Where the
+// service answered for others, they are at fault; otherwise it was down, or refused the
+// project.
+func (r *run) keepFailures(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
-	for _, a := range r.health.failing {
-		if before, again := r.work.Asides[a.Key]; again && r.health.answered && before.Until.Equal(before.Since) {
-			a.Failures = 1
-			a.Until = r.p.cfg.Now().UTC().Truncate(time.Microsecond).Add(schedule.Pause(1))
+	h := &r.health
+	for project, refused := range h.refused {
+		if !h.barred[project] {
+			h.atFault = append(h.atFault, refused...)
+			continue
 		}
-		if !r.health.answered {
-			a.Until = a.Since
+		for _, f := range refused {
+			r.keep(ctx, f, true)
 		}
-		r.saveAside(ctx, a)
+	}
+	for _, f := range h.atFault {
+		r.setAside(ctx, f)
+	}
+	for _, f := range h.failing {
+		r.keep(ctx, f, !h.answered)
 	}
 }

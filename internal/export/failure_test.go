@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -197,7 +198,7 @@ func TestBadService(t *testing.T) {
 		// One window may start between the first and the second failure.
 		{"an outage", 16, outageError(), 17, maxFailures},
 		{"an unknown project", 4, statusError(http.StatusNotFound, docsapi.Permanent), 4, 1},
-		{"a project that never gave a window and refuses three", 1, refusedError(), maxRefused, 0},
+		{"a project that never gave a window and refuses three", 1, refusedError(), maxRefusedNew, 1},
 		{"a wrong base URL, answered by some web server", 1, shapeError(), maxUnrecognized, maxUnrecognized},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -212,7 +213,56 @@ func TestBadService(t *testing.T) {
 				if n := w.service.requests(); n > c.most || c.concurrency == 1 && n < c.most || len(r.Errors) != c.reported || r.Left != 30 {
 					t.Errorf("%d requests, %+v", n, r)
 				}
+				w.setAside(r, 0)
 			})
+		})
+	}
+}
+
+// setAside fails unless so many windows rest, and the result says so.
+func (w *world) setAside(r Result, want int) {
+	w.Helper()
+	resting := 0
+	for _, a := range w.ledger.asides() {
+		if a.Until.After(w.now) {
+			resting++
+		}
+	}
+	if resting != want || r.SetAside != want || len(r.Warnings) != want && r.Left == want {
+		w.Errorf("%d windows rest, want %d; %+v", resting, want, r)
+	}
+}
+
+// TestRefusedInMidRun: the service refuses everything from some request on. That ends the
+// windows of the project after a few, none is set aside, and the next run reads the rest.
+func TestRefusedInMidRun(t *testing.T) {
+	const good = 4
+	for refused, c := range map[int]struct{ requests, left, aside int }{
+		// The windows of prj_a that are refused after the first good ones, in a row.
+		1:              {30*2*3 - 2, 1, 1},
+		maxRefused - 1: {(60-maxRefused+1)*3 + maxRefused - 1, maxRefused - 1, maxRefused - 1},
+		26:             {(30+good)*3 + maxRefused, 30 - good, 0},
+	} {
+		t.Run(fmt.Sprintf("%d windows", refused), func(t *testing.T) {
+			w := newWorld(t, t.TempDir())
+			a, b := w.days("prj_a", 30), w.days("prj_b", 30)
+			bad := a[good : good+refused]
+			w.answers(func(_ int, q docsapi.VisitorsQuery) error {
+				return when(q.Project == "prj_a" && slices.ContainsFunc(bad, func(k analytics.Key) bool { return k.Window == q.Window }), refusedError())
+			})
+			items := turns(a, b)
+			r := w.run(items...)
+			if got := w.service.requests(); got != c.requests || r.Left != c.left || (len(r.Errors) > 0) != (c.aside == 0) {
+				t.Errorf("%d requests, want %d; %+v", got, c.requests, r)
+			}
+			w.setAside(r, c.aside)
+			// All is well again: nothing was lost, and no window rests that was not at fault.
+			w.service.answer = nil
+			w.service.again()
+			due := slices.DeleteFunc(asked(w.lacking(items)...), func(i schedule.Item) bool { return w.ledger.asides()[i.Key].Until.After(w.now) })
+			if w.clean(w.run(due...)); w.service.requests() != 3*(c.left-c.aside) {
+				t.Errorf("%d requests in the next run", w.service.requests())
+			}
 		})
 	}
 }

@@ -239,6 +239,43 @@ func TestAfterAnOutage(t *testing.T) {
 	}
 }
 
+// After an outage windows are read in the order of the plan, which begins with one that did
+// not meet the outage.
+func TestPlanAfterAnOutage(t *testing.T) {
+	for runs, first := range map[int]int{0: 0, 1: 2, 2: 4, 3: 0} {
+		w := newWorld(t, t.TempDir())
+		keys := w.days("prj_a", 6)
+		plan := func() []schedule.Item {
+			aside := func(k analytics.Key) (analytics.Aside, bool) { a, ok := w.ledger.asides()[k]; return a, ok }
+			in := schedule.Input{Now: w.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Known: w.ledger.known, Aside: aside}
+			items, err := schedule.Asked(in, keys[5].From, keys[0].To)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return items
+		}
+		w.answers(func(int, docsapi.VisitorsQuery) error { return outageError() })
+		for range runs {
+			w.run(plan()...)
+		}
+		w.service.answer = nil
+		w.service.again()
+		var planned, read []analytics.Window
+		for _, item := range plan() {
+			planned = append(planned, item.Window)
+		}
+		w.clean(w.run(plan()...))
+		for _, q := range w.service.sent {
+			if q.Offset == 0 {
+				read = append(read, q.Window)
+			}
+		}
+		if !slices.Equal(planned, read) || read[0] != keys[first].Window {
+			t.Errorf("after %d runs: planned %v, read %v", runs, planned, read)
+		}
+	}
+}
+
 // TestSuspectRows: an unverified reading says which of its rows are suspect.
 func TestSuspectRows(t *testing.T) {
 	w := newWorld(t, t.TempDir())

@@ -84,7 +84,7 @@ func (p *Pipeline) Run(ctx context.Context, w Work) Result {
 	}
 	r.estimate()
 	r.dispatch(ctx, sending)
-	r.saveFailing(ctx)
+	r.keepFailures(ctx)
 	if err := p.spool.RemoveIdle(); err != nil {
 		r.result.Errors = append(r.result.Errors, err)
 	}
@@ -206,15 +206,12 @@ func (r *run) choose(ctx context.Context, earlier bool) (at int, wait bool) {
 			continue
 		}
 		if aside, failed := r.work.Asides[item.Key]; failed && !answered {
-			// Suspects take turns; of two with the same number of failures the one that
-			// is begun comes first.
 			if suspect < 0 {
 				suspect = i
 				continue
 			}
-			best := r.pending[suspect].Key
-			fewer := aside.Failures - r.work.Asides[best].Failures
-			if fewer < 0 || fewer == 0 && r.work.Sizes.Begun(item.Key) > 0 && r.work.Sizes.Begun(best) == 0 {
+			best, sizes := r.pending[suspect].Key, r.work.Sizes
+			if schedule.TriedBefore(aside, r.work.Asides[best], sizes.Begun(item.Key), sizes.Begun(best)) {
 				suspect = i
 			}
 			continue
