@@ -32,7 +32,8 @@ passes until every job has ended and nothing more happens by itself; then it exi
 a job failed, was rejected or lost, or is in doubt. Meanwhile each change is logged, and
 a line at the bottom of a terminal shows the number of prompts in each state, what is
 left of the caps, and when more may be sent. Ctrl-C ends it once the answer to what is
-being sent has come; the next run goes on from there.
+being sent has come, or after 25 seconds, and then that job is unknown; the next run
+continues from there.
 
 One process runs the queue at a time: while docgauge serve runs, it exits 3.
 
@@ -127,14 +128,22 @@ func (r *queueRunner) follow(ctx context.Context) {
 }
 
 // deliveryTimeout bounds the delivery of notifications after a pass; what is left is
-// delivered after a later one.
-const deliveryTimeout = 15 * time.Second
+// delivered after a later one. At a stop, the wait for the answer to a create may have used
+// 25 of 30 seconds.
+const (
+	deliveryTimeout = 15 * time.Second
+	deliveryAtStop  = 4 * time.Second
+)
 
 // afterPass counts the requests and delivers the notifications of a pass, also at a stop,
 // and reads the new pull requests.
 func (r *queueRunner) afterPass(ctx context.Context, report jobs.Report) error {
 	r.status.passed(report.Result.Planned)
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliveryTimeout)
+	timeout := deliveryTimeout
+	if ctx.Err() != nil {
+		timeout = deliveryAtStop
+	}
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	err := r.app.API.Flush(within)
 	if r.notifier != nil {

@@ -37,8 +37,9 @@ that it touched have more or fewer readers since, people and AI apart.
 "effect" compares the mean of daily visitors after the merge ("after") with what
 pages that nobody touched let expect: a site that grows lets every page grow,
 and that is no effect. Of ten such intervals, nine have the true change: read
-the interval, not the effect. "unclear" does not mean that nothing happened,
-only that the numbers do not tell. "no data" comes with what is lacking.
+the interval, not the effect. "no clear change" does not mean that nothing
+happened, only that the numbers do not tell. "not enough data" comes with what
+is lacking.
 
 It needs day windows: 14 before the merge, 7 after it, and 20 visitors a day; up
 to 28 are used of each. With fewer than 28 after the merge the numbers still
@@ -88,9 +89,6 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 	return errors.Join(printOutcomes(a.Out, all, a.wording(c), a.now()), err)
 }
 
-// verdicts are short words, so that a path has room beside them.
-var verdicts = map[outcome.Verdict]string{outcome.More: "more", outcome.Fewer: "fewer", outcome.Unclear: "unclear", outcome.Lacking: "no data"}
-
 // ascii has the signs of tables in a terminal.
 var ascii = strings.NewReplacer("–", "-", "−", "-")
 
@@ -138,7 +136,7 @@ func outcomeTable(effects []outcome.Effect) *render.Table {
 		render.Number("effect"), render.Number("90% interval"), render.Column{Name: "verdict"}, render.Column{Name: "", Below: true, Optional: true})
 	for _, e := range effects {
 		v := htmlview.EffectOf(e)
-		cells := []string{e.Path, v.Readers, v.Before, v.After, v.Change, v.Interval, verdicts[e.Verdict], e.Reason}
+		cells := []string{e.Path, v.Readers, v.Before, v.After, v.Change, v.Interval, string(e.Verdict), e.Reason}
 		for i := range cells[1:7] {
 			cells[1+i] = ascii.Replace(cells[1+i])
 		}

@@ -28,7 +28,7 @@
 //	else              not accepted: Permanent as it is, Transient for a time
 //
 // A write ends with its caller's context until it has a connection; from then on
-// only its own deadline ends it.
+// its own deadline ends it, or 25 s after the end of that context.
 //
 // The package does not know about budgets, windows that are due, whether the pages
 // of one window agree with each other (package export), or when a job is read
@@ -88,8 +88,7 @@ type Config struct {
 	// connection to the last byte of the answer; 0 means 60 s. A wait inside
 	// Transport before that (for a budget) is bounded by the context alone.
 	Timeout time.Duration
-	// WriteTimeout is the Timeout of POSTs; 0 means 60 s. Nothing else ends a POST
-	// that has its connection.
+	// WriteTimeout is the Timeout of POSTs; 0 means 60 s.
 	WriteTimeout time.Duration
 	// Attempts is how often a read is tried; 0 means 5 times.
 	Attempts int

@@ -27,6 +27,9 @@ const (
 	// maxHonoured is the longest Retry-After that is waited for here; after a
 	// longer one the caller decides.
 	maxHonoured = 30 * time.Second
+	// stopGrace is how long a write waits for its answer after its caller stopped. It leaves
+	// five of the 30 seconds of a stop for entering what is not known.
+	stopGrace = 25 * time.Second
 
 	maxBody = 16 << 20
 	// maxErrorBody is how much of an error's body is read; more costs the connection.
@@ -220,7 +223,8 @@ type deadline struct {
 // newDeadline returns a context that ends timeout after the transport asks for a
 // connection: a wait for the budget before that does not make the service slow.
 // For a write, payload is its body. A write ends with parent only until it has a
-// connection: cutting off a POST in flight would put its job in doubt.
+// connection: cutting off a POST in flight would put its job in doubt. From then on the end
+// of parent leaves it stopGrace.
 func newDeadline(parent context.Context, timeout time.Duration, payload *bytes.Reader) (context.Context, *deadline) {
 	d := &deadline{payload: payload, detach: func() bool { return true }}
 	ctx := parent
@@ -229,7 +233,12 @@ func newDeadline(parent context.Context, timeout time.Duration, payload *bytes.R
 	}
 	ctx, d.cancel = context.WithCancelCause(ctx)
 	if payload != nil {
-		d.detach = context.AfterFunc(parent, func() { d.giveUp(context.Cause(parent)) })
+		d.detach = context.AfterFunc(parent, func() {
+			d.giveUp(context.Cause(parent))
+			time.AfterFunc(stopGrace, func() {
+				d.cancel(fmt.Errorf("docgauge was stopped and had no whole answer %v later", stopGrace))
+			})
+		})
 		if parent.Err() != nil {
 			d.giveUp(context.Cause(parent))
 		}

@@ -372,22 +372,44 @@ func TestWriteWaitsInTheBudget(t *testing.T) {
 	})
 }
 
-// TestWriteDeadline: once connected, only the write's own deadline ends it, and
-// it is in doubt then.
+// TestWriteDeadline: once connected, only the write's own deadline ends it, or StopGrace
+// after its caller stopped, whichever comes first. It is in doubt then, and says why.
 func TestWriteDeadline(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		c := agentClient(t, "https://api.example.com", func(cfg *Config) {
-			cfg.WriteTimeout = 40 * time.Second
-			cfg.WriteTransport = func(string) http.RoundTripper { return tripper(hang) }
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		start := time.Now()
-		_, err := c.CreateJob(ctx, "prj_a", "x")
-		if fate(err) != "in doubt" || time.Since(start) != 40*time.Second || !strings.Contains(err.Error(), "no whole answer within 40s") {
-			t.Errorf("%s after %v: %v", fate(err), time.Since(start), err)
+	for _, tc := range []struct {
+		timeout, stopped, want time.Duration
+		why                    string
+	}{
+		{40 * time.Second, 0, 40 * time.Second, "no whole answer within 40s (DOCGAUGE_TIMEOUT)"},
+		{40 * time.Second, time.Second, 26 * time.Second, "docgauge was stopped and had no whole answer 25s later"},
+		{10 * time.Minute, time.Minute, 85 * time.Second, "docgauge was stopped and had no whole answer 25s later"},
+		{20 * time.Second, time.Second, 20 * time.Second, "no whole answer within 20s (DOCGAUGE_TIMEOUT)"},
+	} {
+		calls := map[string]func(context.Context, *Client) error{
+			"create": func(ctx context.Context, c *Client) error { _, err := c.CreateJob(ctx, "prj_a", "x"); return err },
+			"follow-up": func(ctx context.Context, c *Client) error {
+				_, err := c.SendMessage(ctx, "prj_a", "job_1", "x")
+				return err
+			},
 		}
-	})
+		for name, call := range calls {
+			inBubble(t, func(t *testing.T) {
+				c := agentClient(t, "https://api.example.com", func(cfg *Config) {
+					cfg.WriteTimeout = tc.timeout
+					cfg.WriteTransport = func(string) http.RoundTripper { return tripper(hang) }
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if tc.stopped > 0 {
+					time.AfterFunc(tc.stopped, cancel)
+				}
+				start := time.Now()
+				err := call(ctx, c)
+				if took := time.Since(start); fate(err) != "in doubt" || took != tc.want || !strings.Contains(err.Error(), tc.why) {
+					t.Errorf("%s, timeout %v, stopped after %v: %s after %v: %v", name, tc.timeout, tc.stopped, fate(err), took, err)
+				}
+			})
+		}
+	}
 	inBubble(t, func(t *testing.T) {
 		c := agentClient(t, "https://api.example.com", writesVia(tripper(func(r *http.Request) (*http.Response, error) {
 			httptrace.ContextClientTrace(r.Context()).GetConn("")

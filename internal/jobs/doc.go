@@ -19,8 +19,8 @@
 //
 // A follow-up of a completed job is sent in the same way, by the same function: its
 // intent is a mark on the job, which stays active. If 3 fails, nothing is sent; if 5
-// fails, nothing else is sent until it has succeeded. One POST is under way at a time,
-// and a stop waits for it.
+// fails, nothing else is sent until it has succeeded. One POST is under way at a time. A
+// stop waits for its answer, at most 25 s, after which the job is unknown.
 //
 // # States
 //

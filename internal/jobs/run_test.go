@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -254,6 +256,44 @@ func TestEndBeforeTheConnection(t *testing.T) {
 		}
 	})
 }
+
+// TestEndWithoutAnAnswer: a create whose answer does not come ends within the 30 s of a stop,
+// whatever DOCGAUGE_TIMEOUT is. Before Run returns the job is unknown, and its reason says why.
+func TestEndWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, folder, _ := running(t)
+		ctx, stop := context.WithCancel(t.Context())
+		var stopped time.Time
+		client, err := docsapi.New(docsapi.Config{
+			BaseURL: "https://api.example.com", APIKey: docsapi.StaticKey("adm_secret"), WriteTimeout: 10 * time.Minute,
+			WriteTransport: func(string) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					trace := httptrace.ContextClientTrace(r.Context())
+					trace.GetConn("")
+					trace.GotConn(httptrace.GotConnInfo{})
+					time.AfterFunc(time.Minute, func() { stopped = time.Now(); stop() })
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				})
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runReporting(ctx, t, New(w.cfg, client, w.journal), folder, func(Report) {})
+		if took := time.Since(stopped); took > 25*time.Second {
+			t.Errorf("it ended %v after the stop", took)
+		}
+		if job := w.has("a", journal.Unknown); !strings.Contains(job.Reason, "docgauge was stopped") || !job.InDoubt {
+			t.Errorf("%+v", job)
+		}
+		w.none("b")
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestEndWhileReading: the job stays as it was.
 func TestEndWhileReading(t *testing.T) {

@@ -74,15 +74,15 @@ func (s *Sandbox) merges() []merge {
 	return slices.SortedFunc(maps.Values(s.merged), func(a, b merge) int { return a.decided.Compare(b.decided) })
 }
 
-// reactions returns from when on pages of a project have the effect, of the merges up to
-// seen and the pages that changed before end.
-func (s *Sandbox) reactions(project string, seen int64, end analytics.Date) map[uint32]analytics.Date {
+// reactions returns from when on pages of a project have the effect, of the merges so far
+// and the pages that changed before end.
+func (s *Sandbox) reactions(project string, end analytics.Date) map[uint32]analytics.Date {
 	if s.config.Agent.Pulls.Effect == (Effect{}) {
 		return nil
 	}
 	since := map[uint32]analytics.Date{}
 	for _, m := range s.merges() {
-		if m.project != project || m.decided.Unix() > seen {
+		if m.project != project {
 			continue
 		}
 		for _, page := range m.pages {

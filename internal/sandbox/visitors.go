@@ -207,7 +207,7 @@ func (s *Sandbox) answer(p *project, w interval, now time.Time) (answer, error) 
 	end := analytics.DateOf(time.Unix(w.to-1, 0)) + 1
 	var reactions map[uint32]analytics.Date
 	if reading == 0 {
-		reactions = s.reactions(p.name, seen, end)
+		reactions = s.reactions(p.name, end)
 	}
 	seen = min(seen, (end + analytics.Date(changingDays)).Time().Unix())
 	key := answerKey{p.name, w, seen, reading, len(drift), len(reactions)}
