@@ -135,13 +135,14 @@ func (c *checker) sinks(ctx context.Context) {
 	}
 }
 
-// state opens the state, without which no request may be sent, and tries the API.
+// state opens the state, without which no request may be sent, and tries the API. A state
+// of an older docgauge, which may be in use, is not migrated.
 func (c *checker) state(ctx context.Context) (err error) {
 	dir, err := filepath.Abs(c.cfg.StateDir)
 	if err != nil {
 		return err
 	}
-	db, err := state.Open(c.cfg.StateDir)
+	db, err := state.OpenUnmigrated(c.cfg.StateDir)
 	if c.found("state", dir, err); err != nil {
 		return nil //nolint:nilerr // it is reported
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
 // TestMain makes the test binary the docgauge of the scripts and kill tests.
@@ -78,6 +80,7 @@ func TestScripts(t *testing.T) {
 			"poke":     scriptPoke,
 			"parquets": scriptParquets,
 			"sigterm":  scriptSigterm,
+			"schema":   scriptSchema,
 			"hook":     scriptHook,
 			"monitor":  scriptMonitor,
 
@@ -224,6 +227,23 @@ func scriptParquets(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	if got != want {
 		ts.Fatalf("%d .parquet files below %s, want %d", got, args[0], want)
+	}
+}
+
+// scriptSchema sets the schema of a state, schema DIR 4, or checks it: schema DIR is 4.
+func scriptSchema(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := sql.Open("sqlite", ts.MkAbs(filepath.Join(args[0], state.FileName)))
+	ts.Check(err)
+	defer db.Close()
+	if len(args) == 2 {
+		_, err := db.Exec("PRAGMA busy_timeout = 60000; PRAGMA user_version = " + args[1])
+		ts.Check(err)
+		return
+	}
+	got := ""
+	ts.Check(db.QueryRow("PRAGMA user_version").Scan(&got))
+	if got != args[2] {
+		ts.Fatalf("schema %s, want %s", got, args[2])
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -91,6 +92,22 @@ var roles = map[string]func(dir string) error{
 	"count": func(dir string) error { return countTo(dir, 10) },
 	"write": func(dir string) error { return countTo(dir, 1<<30) },
 	"jobs":  moveJobs,
+	"read":  readCounter,
+}
+
+// readCounter prints the counter n.
+func readCounter(dir string) error {
+	db, err := state.OpenExisting(dir)
+	if err != nil {
+		return err
+	}
+	counts, err := db.Counters(context.Background())
+	for _, c := range counts {
+		if c.Name == "n" {
+			fmt.Println(c.Value)
+		}
+	}
+	return errors.Join(err, db.Close())
 }
 
 func holdLock(dir string) error {
@@ -131,9 +148,12 @@ type child struct {
 	lines *bufio.Scanner
 }
 
-func start(t *testing.T, role, dir string) *child {
+func start(t *testing.T, role, dir string, set ...func(*exec.Cmd)) *child {
 	t.Helper()
 	c := &child{Cmd: exec.Command(os.Args[0])}
+	for _, set := range set {
+		set(c.Cmd)
+	}
 	c.Env = append(os.Environ(), childEnv+"="+role+" "+dir)
 	c.Stderr = os.Stderr
 	in, err := c.StdinPipe()

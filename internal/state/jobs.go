@@ -267,7 +267,7 @@ func (db *DB) Queue(ctx context.Context) (q journal.Queue, err error) {
 		SELECT version, paused, since, detail, answered_at, released_at, unknowns, adopted, key_mark FROM queue`).
 		Scan(&q.Version, &q.Paused, instant{&q.Since}, &q.Detail,
 			instant{&q.Answered}, instant{&q.Released}, &q.Unknowns, &q.Adopted, &q.KeyMark)
-	return q, wrap(db.dir, err)
+	return q, db.wrap(ctx, err)
 }
 
 func writeQueue(ctx context.Context, tx *sql.Tx, q journal.Queue) error {
@@ -293,7 +293,7 @@ func (db *DB) Recurring(ctx context.Context) (map[string]journal.Recurring, erro
 	out := map[string]journal.Recurring{}
 	err := each(ctx, db.sql, func(r *row) []any { return []any{&r.prompt, &r.Schedule, instant{&r.Since}} },
 		func(r row) { out[r.prompt] = r.Recurring }, `SELECT prompt, schedule, since FROM recurring`)
-	return out, wrap(db.dir, err)
+	return out, db.wrap(ctx, err)
 }
 
 // See keeps since when a prompt has had its schedule. If the schedule is the known

@@ -60,7 +60,7 @@ func (db *DB) Entries(ctx context.Context) ([]Entry, error) {
 		  WHERE m.project = r.project AND m.granularity = r.granularity
 		    AND m.window_start = r.window_start AND m.window_end = r.window_end)
 		ORDER BY r.project, r.granularity, r.window_start, r.window_end, d.sink`)
-	return out, wrap(db.dir, err)
+	return out, db.wrap(ctx, err)
 }
 
 // Record enters a sealed revision and owes it to the given sinks. Recording a

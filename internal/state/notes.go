@@ -91,7 +91,7 @@ func (db *DB) PageRows(ctx context.Context) (map[string]int, error) {
 	out := map[string]int{}
 	err := each(ctx, db.sql, func(r *row) []any { return []any{&r.project, &r.rows} },
 		func(r row) { out[r.project] = r.rows }, `SELECT project, rows FROM page_sizes`)
-	return out, wrap(db.dir, err)
+	return out, db.wrap(ctx, err)
 }
 
 // PageList is the pages with the most visitors in one reading of a window, in
@@ -169,5 +169,5 @@ func (db *DB) Pages(ctx context.Context, n int) ([]PageList, error) {
 		FROM newest_pages w LEFT JOIN pages p
 		  ON p.project = w.project AND p.granularity = w.granularity AND p.place < ?
 		ORDER BY w.project, w.granularity, p.place`, n)
-	return out, wrap(db.dir, err)
+	return out, db.wrap(ctx, err)
 }

@@ -25,8 +25,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"modernc.org/sqlite"
@@ -46,14 +46,17 @@ const (
 	// busyPause is between two tries where SQLite does not wait by itself.
 	busyPause = 20 * time.Millisecond
 	// memory is SQLite's name of a database without a file.
-	memory = ":memory:"
-	remedy = "`docgauge status --rebuild` puts it aside and reads the ledger back from the sinks"
+	memory   = ":memory:"
+	lockedBy = "locked by another program"
+	remedy   = "`docgauge status --rebuild` puts it aside and reads the ledger back from the sinks"
 )
 
 // Errors that a caller decides on.
 var (
 	// ErrNewer: the database was written by a newer docgauge.
 	ErrNewer = errors.New("the state was written by a newer docgauge")
+	// ErrOlder: the database was written by an older docgauge, and has to be migrated first.
+	ErrOlder = errors.New("the state was written by an older docgauge")
 	// ErrCorrupt: the database file is damaged or is not ours.
 	ErrCorrupt = errors.New("the state database is damaged")
 	// ErrLocked: another process holds the state.
@@ -70,28 +73,85 @@ type DB struct {
 	sql     *sql.DB
 	dir     string
 	changes durable.Group[*change]
+	// blocked is the last long wait for the lock of another program, or the present one.
+	blocked atomic.Pointer[lockWait]
 	// file is the database's file as it was opened; nil in memory.
 	file fs.FileInfo
 }
 
+// access is what opening a database may do to it.
+type access int
+
+const (
+	// migrating creates the database, or applies the migrations it lacks.
+	migrating access = iota
+	// writing creates the database, and refuses one that lacks migrations.
+	writing
+	// reading refuses to write anything.
+	reading
+	// readingAlone is reading without the files that SQLite shares with other processes:
+	// nothing can be created beside the database.
+	readingAlone
+)
+
 // Open opens the database in dir and migrates it; it creates the directory and the
-// database if they are missing. Errors: ErrNewer, ErrCorrupt, or one that names the
-// directory.
-func Open(dir string) (*DB, error) {
+// database if they are missing. Errors: ErrNewer, ErrCorrupt, ErrLocked if the database
+// has to be migrated while another process uses it, or one that names the directory.
+func Open(dir string) (*DB, error) { return create(dir, migrating) }
+
+// OpenUnmigrated is Open for a command that must not migrate: it returns ErrOlder.
+func OpenUnmigrated(dir string) (*DB, error) { return create(dir, writing) }
+
+func create(dir string, how access) (*DB, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	return open(dir, filepath.Join(dir, FileName))
+	return open(dir, filepath.Join(dir, FileName), how)
 }
 
-// OpenExisting opens the database in dir for a command that only reads. If there is
-// none it returns an empty one in memory and creates nothing.
+// OpenExisting opens the database in dir for a command that only reads. It changes and
+// creates nothing in dir, which may be read-only. If there is no database, or one without
+// tables, it returns an empty one in memory. Errors: as those of Open, and ErrOlder.
 func OpenExisting(dir string) (*DB, error) {
 	file := filepath.Join(dir, FileName)
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return open(dir, memory)
+		return open(dir, memory, migrating)
 	}
-	return open(dir, file)
+	db, err := open(dir, file, reading)
+	switch {
+	case errors.Is(err, errEmpty):
+		return open(dir, memory, migrating)
+	case !isDenied(err):
+		return db, err
+	}
+	// SQLite can neither use nor create the files that it shares with other processes. If there
+	// are none, no process writes, and the database is read as a file that does not change. One
+	// that starts now writes to the log first.
+	if left := besides(file); left != "" && readable(file) {
+		return nil, fmt.Errorf("state %s: its newest changes are in %s, which this user cannot use here: %w "+
+			"(run the command as docgauge's user, with write access to DOCGAUGE_STATE_DIR)", file, left, err)
+	}
+	db, err = open(dir, file, readingAlone)
+	if isDenied(err) {
+		err = fmt.Errorf("state %s: cannot be read: %w (check owner and mode of DOCGAUGE_STATE_DIR)", file, err)
+	}
+	return db, err
+}
+
+func readable(file string) bool {
+	f, err := os.Open(file)
+	return err == nil && f.Close() == nil
+}
+
+// besides names a file beside the database without which it cannot be read.
+func besides(file string) string {
+	if info, err := os.Stat(file + "-wal"); err == nil && info.Size() > 0 {
+		return info.Name()
+	}
+	if info, err := os.Stat(file + "-shm"); err == nil {
+		return info.Name()
+	}
+	return ""
 }
 
 // Present returns ErrLost if the database's file is not the one that was opened:
@@ -137,11 +197,18 @@ func makeDir(dir string) error {
 	return nil
 }
 
-func open(dir, file string) (*DB, error) {
-	pragmas := url.Values{"_pragma": {
-		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()),
-		"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)",
-	}, "_txlock": {"immediate"}}
+func open(dir, file string, how access) (*DB, error) {
+	patience := fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds())
+	pragmas := url.Values{
+		"_pragma": {patience, "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)"}, "_txlock": {"immediate"},
+	}
+	if how >= reading {
+		// Not mode=ro: a connection that may not write leaves the shared files behind.
+		pragmas = url.Values{"_pragma": {patience, "query_only(ON)"}, "mode": {"rw"}}
+	}
+	if how == readingAlone {
+		pragmas["mode"], pragmas["immutable"] = []string{"ro"}, []string{"1"}
+	}
 	source := url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: pragmas.Encode()}
 	pool, err := sql.Open("sqlite", source.String())
 	if err != nil {
@@ -152,9 +219,9 @@ func open(dir, file string) (*DB, error) {
 	db := &DB{sql: pool, dir: dir}
 	// SQLite does not wait while another process turns a new database into one with a WAL.
 	began := time.Now()
-	for err = db.prepare(context.Background()); isBusy(err) && time.Since(began) < busyTimeout; {
+	for err = db.prepare(context.Background(), how); isBusy(err) && time.Since(began) < busyTimeout; {
 		time.Sleep(busyPause)
-		err = db.prepare(context.Background())
+		err = db.prepare(context.Background(), how)
 	}
 	if err != nil {
 		return nil, errors.Join(err, pool.Close())
@@ -167,32 +234,44 @@ func open(dir, file string) (*DB, error) {
 	return db, nil
 }
 
-// prepare checks the database and applies the migrations that it lacks.
-func (db *DB) prepare(ctx context.Context) error {
+// errEmpty says that a database to be read has no tables yet.
+var errEmpty = errors.New("the state is empty")
+
+// prepare checks the database and applies the migrations that it lacks, if it may.
+func (db *DB) prepare(ctx context.Context, how access) error {
 	var verdict string
 	if err := db.sql.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
-		return wrap(db.dir, err)
+		return db.wrap(ctx, err)
 	}
 	if verdict != "ok" {
 		return fmt.Errorf("%s: %s: %w (%s)", filepath.Join(db.dir, FileName), verdict, ErrCorrupt, remedy)
 	}
-	scripts, err := fs.Glob(migrations, "migrations/*.sql")
-	if err != nil {
-		return err
-	}
-	slices.Sort(scripts)
-	// A reader does not wait for writers: it needs no transaction if nothing is lacking.
-	if have, err := userVersion(ctx, db.sql); err == nil && have == len(scripts) {
+	scripts := scripts()
+	have, err := userVersion(ctx, db.sql)
+	switch {
+	case err != nil:
+		return db.wrap(ctx, err)
+	case have == len(scripts): // a reader does not wait for writers
 		return nil
+	case have > len(scripts):
+		return wrap(db.dir, newer(have, len(scripts)))
+	case have == 0 && how >= reading:
+		return errEmpty
+	case have > 0 && how != migrating:
+		return wrap(db.dir, fmt.Errorf("%w: schema %d, this binary has %d; `docgauge export`, or a restart of "+
+			"`docgauge serve`, with this binary migrates it", ErrOlder, have, len(scripts)))
 	}
 	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		have, err := userVersion(ctx, tx)
-		if err != nil {
+		have, err := userVersion(ctx, tx) // another process may have migrated it by now
+		switch {
+		case err != nil:
 			return err
-		}
-		if have > len(scripts) {
-			return fmt.Errorf("%w: schema %d, this binary knows up to %d; use the newer docgauge, "+
-				"or another DOCGAUGE_STATE_DIR", ErrNewer, have, len(scripts))
+		case have > len(scripts):
+			return newer(have, len(scripts))
+		case have > 0 && have < len(scripts):
+			if err := noneOlder(db.dir, have, len(scripts)); err != nil {
+				return err
+			}
 		}
 		for _, name := range scripts[have:] {
 			script, err := migrations.ReadFile(name)
@@ -206,6 +285,19 @@ func (db *DB) prepare(ctx context.Context) error {
 		_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(scripts)))
 		return err
 	})
+}
+
+func newer(have, known int) error {
+	return fmt.Errorf("%w: schema %d, this binary knows up to %d; use the newer docgauge, "+
+		"or another DOCGAUGE_STATE_DIR", ErrNewer, have, known)
+}
+
+// scripts returns the names of the migrations in their order. The schema of a database is how
+// many of them it has.
+func scripts() []string {
+	names, _ := fs.Glob(migrations, "migrations/*.sql") // the pattern is right
+	slices.Sort(names)
+	return names
 }
 
 // querier is a database or a transaction.
@@ -232,13 +324,18 @@ type change struct {
 func (db *DB) tx(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
 	c := &change{ctx: ctx, do: f}
 	err := db.changes.Do(c, func(all []*change) error { return db.commit(context.WithoutCancel(ctx), all) })
-	return wrap(db.dir, cmp.Or(c.err, err))
+	return db.wrap(ctx, cmp.Or(c.err, err))
 }
 
 // commit makes the changes in one transaction. A statement that is interrupted would undo
 // all of it, so the end of one caller's context only keeps its change from being begun.
 func (db *DB) commit(ctx context.Context, all []*change) error {
-	tx, err := db.sql.BeginTx(ctx, nil)
+	conn, err := db.sql.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	tx, err := db.begin(ctx, conn)
 	if err != nil {
 		return err
 	}
@@ -254,6 +351,28 @@ func (db *DB) commit(ctx context.Context, all []*change) error {
 		}
 	}
 	return tx.Commit()
+}
+
+// lockWait is a wait for the lock of another program. Its end is zero while it lasts.
+type lockWait struct{ from, to time.Time }
+
+func (w lockWait) covers(t time.Time) bool {
+	return !t.Before(w.from) && (w.to.IsZero() || !t.After(w.to))
+}
+
+// longWait is how long a wait for the lock is worth remembering.
+const longWait = 100 * time.Millisecond
+
+// begin begins a transaction, and remembers when another program kept it waiting for long.
+func (db *DB) begin(ctx context.Context, conn *sql.Conn) (*sql.Tx, error) {
+	before, wait := db.blocked.Load(), lockWait{from: time.Now()}
+	db.blocked.Store(&wait)
+	tx, err := conn.BeginTx(ctx, nil)
+	if ended := (lockWait{wait.from, time.Now()}); ended.to.Sub(ended.from) >= longWait {
+		before = &ended
+	}
+	db.blocked.Store(before)
+	return tx, err
 }
 
 // make makes the change, or none of it and notes its error. What it returns ends the whole
@@ -273,8 +392,10 @@ func (c *change) make(ctx context.Context, tx *sql.Tx) error {
 
 // exec runs one statement.
 func (db *DB) exec(ctx context.Context, statement string, args ...any) error {
-	_, err := db.sql.ExecContext(ctx, statement, args...)
-	return wrap(db.dir, err)
+	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, statement, args...)
+		return err
+	})
 }
 
 // each calls do with each row of a query; fields returns where its columns go.
@@ -298,7 +419,7 @@ func each[T any](ctx context.Context, q querier, fields func(*T) []any, do func(
 func collect[T any](ctx context.Context, db *DB, fields func(*T) []any, query string, args ...any) (out []T, err error) {
 	err = each(ctx, db.sql, fields, func(row T) { out = append(out, row) }, query, args...)
 	if err != nil {
-		return nil, wrap(db.dir, err)
+		return nil, db.wrap(ctx, err)
 	}
 	return out, nil
 }
@@ -364,9 +485,26 @@ func (l list) Value() (driver.Value, error) {
 	return string(text), err
 }
 
-func isBusy(err error) bool {
+func isBusy(err error) bool { return hasCode(err, sqlite3.SQLITE_BUSY) }
+
+// isDenied reports whether the database, or a file beside it, cannot be opened or written.
+func isDenied(err error) bool {
+	return hasCode(err, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+}
+
+func hasCode(err error, codes ...int) bool {
 	se, ok := errors.AsType[*sqlite.Error](err)
-	return ok && se.Code()&0xff == sqlite3.SQLITE_BUSY
+	return ok && slices.Contains(codes, se.Code()&0xff)
+}
+
+// wrap is [wrap]; it also says so if a deadline passed while another program held the lock.
+func (db *DB) wrap(ctx context.Context, err error) error {
+	end, ok := ctx.Deadline()
+	w := db.blocked.Load()
+	if ok && w != nil && errors.Is(err, context.DeadlineExceeded) && w.covers(end) {
+		err = fmt.Errorf("is %s: %w", lockedBy, err)
+	}
+	return wrap(db.dir, err)
 }
 
 // wrap names the database and, where there is one, the remedy.
@@ -384,6 +522,8 @@ func wrap(dir string, err error) error {
 		return fmt.Errorf("state %s: %w: %w (%s)", file, ErrCorrupt, err, remedy)
 	case sqlite3.SQLITE_FULL:
 		return fmt.Errorf("state %s: the disk is full: %w (free space; nothing was lost)", file, err)
+	case sqlite3.SQLITE_BUSY:
+		return fmt.Errorf("state %s: is %s: %w (end that program, then run this again)", file, lockedBy, err)
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
 		return fmt.Errorf("state %s: cannot be written: %w (check owner and mode of DOCGAUGE_STATE_DIR)", file, err)
 	}
@@ -410,15 +550,52 @@ func SetAside(dir string, now time.Time) (string, error) {
 }
 
 // Lock is a hold on the state that ends with Release or with the process.
-type Lock struct{ file *os.File }
+type Lock struct {
+	path string
+	file *os.File
+}
 
 // LockExport takes the exporter's lock: one process exports at a time.
 // It never waits; ErrLocked if another process holds it.
-func LockExport(dir string) (*Lock, error) { return lock(dir, "export.lock") }
+func LockExport(dir string) (*Lock, error) { return lock(dir, lockNames[0]) }
 
 // LockQueue takes the queue's lock: one process runs the prompt queue at a time.
 // It never waits; ErrLocked if another process holds it.
-func LockQueue(dir string) (*Lock, error) { return lock(dir, "queue.lock") }
+func LockQueue(dir string) (*Lock, error) { return lock(dir, lockNames[1]) }
+
+// lockNames are the locks; held has the paths of those that this process holds.
+var (
+	lockNames = []string{"export.lock", "queue.lock"}
+	held      sync.Map
+)
+
+// noneOlder returns ErrLocked if a process of an older docgauge, with another schema than
+// this one, holds the state: it cannot write to a database that is migrated under it.
+func noneOlder(dir string, have, schema int) error {
+	for _, name := range lockNames {
+		path := filepath.Join(dir, name)
+		if _, ours := held.Load(path); ours {
+			continue
+		}
+		file, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("state lock: %w", err)
+		}
+		free, err := durable.TryLock(file)
+		who, knows := holder(file)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return fmt.Errorf("state lock: %w", err)
+		}
+		if !free && knows < schema {
+			return fmt.Errorf("%s: %w%s: it has schema %d, of an older docgauge, and this binary has %d; stop that process, "+
+				"or restart it with this binary, which migrates the state", path, ErrLocked, who, have, schema)
+		}
+	}
+	return nil
+}
 
 func lock(dir, name string) (*Lock, error) {
 	if err := makeDir(dir); err != nil {
@@ -431,28 +608,37 @@ func lock(dir, name string) (*Lock, error) {
 	}
 	taken, err := durable.TryLock(file)
 	if !taken && err == nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w%s", path, ErrLocked, holder(file)), file.Close())
+		who, _ := holder(file)
+		return nil, errors.Join(fmt.Errorf("%s: %w%s", path, ErrLocked, who), file.Close())
 	}
 	if err == nil {
-		// The process id is a hint for people; the lock itself is the kernel's.
+		// The process id is a hint for people, the schema one for noneOlder; the lock itself is
+		// the kernel's.
 		if err = file.Truncate(0); err == nil {
-			_, err = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+			_, err = file.WriteAt(fmt.Appendf(nil, "%d schema %d\n", os.Getpid(), len(scripts())), 0)
 		}
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("state lock %s: %w", path, err), file.Close())
 	}
-	return &Lock{file}, nil
+	held.Store(path, true)
+	return &Lock{path, file}, nil
 }
 
-func holder(file *os.File) string {
-	buf := make([]byte, 32)
+// holder names the process that wrote the lock file, and the schema of its binary; 0 is
+// that of one that did not say.
+func holder(file *os.File) (process string, schema int) {
+	buf := make([]byte, 64)
 	n, _ := file.ReadAt(buf, 0)
-	if pid, err := strconv.Atoi(strings.TrimSpace(string(buf[:n]))); err == nil {
-		return fmt.Sprintf(" (process %d)", pid)
+	var pid int
+	if n, _ := fmt.Sscanf(string(buf[:n]), "%d schema %d", &pid, &schema); n > 0 {
+		process = fmt.Sprintf(" (process %d)", pid)
 	}
-	return ""
+	return process, schema
 }
 
 // Release gives the lock up.
-func (l *Lock) Release() error { return l.file.Close() }
+func (l *Lock) Release() error {
+	held.Delete(l.path)
+	return l.file.Close()
+}

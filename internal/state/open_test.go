@@ -2,17 +2,23 @@ package state_test
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"errors"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -242,6 +248,204 @@ func TestReadOnlyDirectory(t *testing.T) {
 	wantMessage(t, err, root, "cannot be written", "DOCGAUGE_STATE_DIR")
 	_, err = state.Open(filepath.Join(root, "new"))
 	wantMessage(t, err, root, "DOCGAUGE_STATE_DIR", "can be written")
+}
+
+// TestReadOnlyMount: a command that only reads needs no write access, whether the last
+// process that wrote ended well or was killed, and it leaves nothing behind.
+func TestReadOnlyMount(t *testing.T) {
+	killed := func(t *testing.T, dir string) { // as its files are while a process has it open
+		db := open(t, dir)
+		check(t, db.Count(t.Context(), "n", 1))
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			content, err := os.ReadFile(filepath.Join(dir, state.FileName+suffix))
+			check(t, err)
+			check(t, os.WriteFile(filepath.Join(dir, "copy"+suffix), content, 0o600))
+		}
+		check(t, db.Close())
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			check(t, os.Rename(filepath.Join(dir, "copy"+suffix), filepath.Join(dir, state.FileName+suffix)))
+		}
+	}
+	for name, tc := range map[string]struct {
+		make func(t *testing.T, dir string)
+		want []string // of the error
+	}{
+		"ended well": {func(t *testing.T, dir string) {
+			db := open(t, dir)
+			check(t, db.Count(t.Context(), "n", 1))
+			check(t, db.Close())
+		}, nil},
+		"killed": {killed, nil},
+		"killed, and copied without its index": {func(t *testing.T, dir string) {
+			killed(t, dir)
+			check(t, os.Remove(filepath.Join(dir, state.FileName+"-shm")))
+		}, []string{"docgauge.db-wal", "write access", "DOCGAUGE_STATE_DIR"}},
+		"nothing there": {func(*testing.T, string) {}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := mount(t, "size=1m,mode=0755")
+			tc.make(t, root)
+			check(t, syscall.Mount("none", root, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+			before := listing(t, root)
+			db, err := state.OpenExisting(root)
+			if len(tc.want) > 0 {
+				wantMessage(t, err, append(tc.want, root)...)
+				return
+			}
+			check(t, err)
+			if got, want := counter(t, db, "n", ""), int64(min(1, len(before))); got != want {
+				t.Errorf("counter is %d, want %d", got, want)
+			}
+			check(t, db.Close())
+			if diff := cmp.Diff(before, listing(t, root)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func listing(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	check(t, err)
+	for _, e := range entries {
+		info, err := e.Info()
+		check(t, err)
+		names = append(names, info.Name()+" "+info.Mode().String())
+	}
+	return names
+}
+
+// TestOtherUserReads: a user who may only read the directory sees what a live process
+// wrote last, and what the last one left.
+func TestOtherUserReads(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("NOT TESTED: reading as another user (needs root)")
+	}
+	dir := t.TempDir()
+	check(t, os.Chmod(filepath.Dir(dir), 0o755))
+	read := func() string {
+		t.Helper()
+		check(t, os.Chmod(dir, 0o755))
+		c := start(t, "read", dir, func(cmd *exec.Cmd) {
+			cmd.Path = "/proc/self/exe" // its directory is another user's
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		})
+		defer c.Wait()
+		return c.line()
+	}
+	check(t, open(t, dir).Close())
+	check(t, os.Chmod(filepath.Join(dir, state.FileName), 0o644))
+	db := open(t, dir)
+	check(t, db.Count(t.Context(), "n", 1))
+	if got := read(); got != "1" {
+		t.Errorf("beside a live process: %q", got)
+	}
+	check(t, db.Close())
+	if got := read(); got != "1" {
+		t.Errorf("after it: %q", got)
+	}
+	check(t, os.Chmod(filepath.Join(dir, state.FileName), 0o600))
+	if got := read(); !strings.Contains(got, "cannot be read") || !strings.Contains(got, "check owner and mode") {
+		t.Errorf("a database of mode 0600: %q", got)
+	}
+	check(t, os.Chmod(dir, 0o700))
+	if diff := cmp.Diff([]string{state.FileName + " -rw-------"}, listing(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestReadersMigrateNothing: only a command that may write migrates, and only while
+// no process of an older docgauge holds the state.
+func TestReadersMigrateNothing(t *testing.T) {
+	dir, old := t.TempDir(), 4
+	db := raw(t, dir)
+	scripts, err := filepath.Glob("migrations/*.sql")
+	check(t, err)
+	for _, script := range scripts[:old] {
+		text, err := os.ReadFile(script)
+		check(t, err)
+		_, err = db.Exec(string(text))
+		check(t, err)
+	}
+	_, err = db.Exec("PRAGMA journal_mode = WAL; PRAGMA user_version = " + strconv.Itoa(old))
+	check(t, err)
+	check(t, db.Close())
+	check(t, os.Chmod(dir, 0o700))
+	before := listing(t, dir)
+	_, err = state.OpenExisting(dir)
+	if !errors.Is(err, state.ErrOlder) {
+		t.Errorf("OpenExisting: %v", err)
+	}
+	wantMessage(t, err, dir, "schema 4", "has "+strconv.Itoa(len(scripts)), "docgauge export")
+	if _, err := state.OpenUnmigrated(dir); !errors.Is(err, state.ErrOlder) {
+		t.Errorf("OpenUnmigrated: %v", err)
+	}
+	if diff := cmp.Diff(before, listing(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	for _, name := range []string{"export.lock", "queue.lock"} {
+		path := filepath.Join(dir, name)
+		check(t, os.WriteFile(path, []byte("4711\n"), 0o600)) // as an older docgauge writes it
+		holder, err := os.Open(path)
+		check(t, err)
+		if taken, err := durable.TryLock(holder); !taken {
+			t.Fatal(name, err)
+		}
+		_, err = state.Open(dir)
+		if !errors.Is(err, state.ErrLocked) {
+			t.Errorf("Open beside %s: %v", name, err)
+		}
+		wantMessage(t, err, path, "process 4711", "schema 4", "restart it")
+		check(t, holder.Close())
+	}
+	if got := userVersion(t, dir); got != old {
+		t.Errorf("the schema is %d now", got)
+	}
+	// Two processes of this docgauge do not keep each other from migrating.
+	holder := start(t, "hold", dir)
+	if got := holder.line(); got != "locked" {
+		t.Fatalf("the other process says %q", got)
+	}
+	queue, err := state.LockQueue(dir)
+	check(t, err)
+	check(t, open(t, dir).Close())
+	check(t, queue.Release())
+	if got := userVersion(t, dir); got != len(scripts) {
+		t.Errorf("the schema is %d now", got)
+	}
+}
+
+// TestLockedByAnotherProgram: whatever a caller waited for says why.
+func TestLockedByAnotherProgram(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	conn, err := raw(t, dir).Conn(t.Context())
+	check(t, err)
+	defer conn.Close()
+	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	check(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	failed := make(chan error)
+	for _, call := range []func() error{
+		func() error { return db.Count(ctx, "n", 1) },
+		func() error { return db.SetDone(ctx, "duty", now) },
+		func() error { _, err := db.Entries(ctx); return err },
+	} {
+		go func() { failed <- call() }()
+	}
+	<-ctx.Done()
+	_, err = conn.ExecContext(t.Context(), "ROLLBACK")
+	check(t, err)
+	for range 3 {
+		if err := <-failed; err != nil { // a reading may have come before the lock was waited for
+			wantMessage(t, err, dir, "locked by another program")
+		}
+	}
+	if got := counter(t, db, "n", ""); got != 0 {
+		t.Errorf("what was refused is there: %d", got)
+	}
 }
 
 func TestStateDirIsAFile(t *testing.T) {

@@ -37,7 +37,7 @@ func (db *DB) Told(ctx context.Context) (map[string]Told, error) {
 	out := map[string]Told{}
 	err := each(ctx, db.sql, func(t *Told) []any { return []any{&t.Matter, instant{&t.At}, &t.Value} },
 		func(t Told) { out[t.Matter] = t }, `SELECT matter, at, value FROM told`)
-	return out, wrap(db.dir, err)
+	return out, db.wrap(ctx, err)
 }
 
 // Tell enters the notes and what they tell of, all or nothing. After ErrTold nothing
@@ -90,7 +90,7 @@ func (db *DB) NoteBegun(ctx context.Context, n journal.Note, at time.Time) (bool
 	mine, err := changed(db.sql.ExecContext(ctx, `
 		UPDATE notes SET begun_at = ?, in_doubt = in_doubt + (begun_at <> 0) WHERE id = ? AND begun_at = ? AND tries = ?`,
 		instant{&at}, n.ID, instant{&n.Begun}, n.Tries))
-	return mine, wrap(db.dir, err)
+	return mine, db.wrap(ctx, err)
 }
 
 // NoteDone removes a notification that was delivered or given up.

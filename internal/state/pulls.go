@@ -31,7 +31,7 @@ func (db *DB) pullRequests(ctx context.Context, query string) ([]journal.PullReq
 	pulls := make([]journal.PullRequest, len(rows))
 	for i, known := range rows {
 		if err := json.Unmarshal(known, &pulls[i]); err != nil {
-			return nil, wrap(db.dir, err)
+			return nil, db.wrap(ctx, err)
 		}
 	}
 	return pulls, nil

@@ -224,7 +224,7 @@ func (db *DB) Usage(ctx context.Context, budget string, limit int, now time.Time
 	var u Usage
 	var err error
 	if u.Cooldown, u.Step, err = throttles(ctx, db.sql, budget); err != nil {
-		return u, wrap(db.dir, err)
+		return u, db.wrap(ctx, err)
 	}
 	type row struct {
 		frees time.Time
@@ -239,7 +239,7 @@ func (db *DB) Usage(ctx context.Context, budget string, limit int, now time.Time
 		FROM requests WHERE budget = ?5 AND frees > ?2 ORDER BY frees DESC LIMIT ?6`,
 		unanswered.Microseconds(), now.UnixMicro(), ceilMicro(now), span.Microseconds(), budget, limit)
 	slices.Reverse(u.Slots)
-	return u, wrap(db.dir, err)
+	return u, db.wrap(ctx, err)
 }
 
 func throttles(ctx context.Context, q querier, budget string) (time.Time, int, error) {
@@ -259,7 +259,7 @@ func throttles(ctx context.Context, q querier, budget string) (time.Time, int, e
 // how many throttles led to it.
 func (db *DB) Throttles(ctx context.Context, budget string) (time.Time, int, error) {
 	until, step, err := throttles(ctx, db.sql, budget)
-	return until, step, wrap(db.dir, err)
+	return until, step, db.wrap(ctx, err)
 }
 
 // Cooldown keeps the budget closed until the given time (zero: opens it) and

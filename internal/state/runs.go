@@ -97,7 +97,7 @@ func (db *DB) LastDone(ctx context.Context, duty string) (at time.Time, err erro
 	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, nil
 	}
-	return at, wrap(db.dir, err)
+	return at, db.wrap(ctx, err)
 }
 
 // SetDone keeps that the duty was done at the given time.
@@ -238,5 +238,5 @@ func (db *DB) FlagOn(ctx context.Context, name string, labels ...string) (bool, 
 	var on bool
 	err := db.sql.QueryRowContext(ctx, `SELECT coalesce(max(value), 0) FROM flags WHERE name = ? AND labels = ?`,
 		name, Labels(labels...)).Scan(&on)
-	return on, wrap(db.dir, err)
+	return on, db.wrap(ctx, err)
 }
