@@ -31,7 +31,7 @@ type Reason string
 // The reasons.
 const (
 	// ReasonMissing: the ledger has no revision of the window, or only totals
-	// where rows are wanted.
+	// where rows are wanted, or no sink has it any more.
 	ReasonMissing Reason = "missing"
 	// ReasonSettle: the window can no longer change and was last read before that.
 	ReasonSettle Reason = "settle"
@@ -72,10 +72,13 @@ type Input struct {
 	Settle time.Duration
 	// Known returns the newest revision of a window in the ledger. Required.
 	Known func(analytics.Key) (analytics.Revision, bool)
-	// Provisional lists the windows in the ledger that are not settled, in any
+	// Provisional lists the windows in the ledger that are not settled, or lost, in any
 	// order. That is how windows older than Since are settled; those of
 	// projects and granularities that are not configured are left alone.
 	Provisional []analytics.Key
+	// Lost reports whether no sink has a window of the ledger any more: it is read again,
+	// even if it begins before Since. nil: none is lost.
+	Lost func(analytics.Key) bool
 	// Rotate chooses the project that comes first; it grows by one each run.
 	Rotate int
 	// Aside returns what is known of a window that failed; it is not due before
@@ -397,8 +400,11 @@ func (p *planner) item(project string, spec analytics.Spec, w analytics.Window) 
 }
 
 // isMissing reports whether item should be exported and the ledger does not have it,
-// or has only its totals where rows are wanted.
+// or has only its totals where rows are wanted, or no sink has it any more.
 func (p *planner) isMissing(item Item, revision analytics.Revision, known bool) bool {
+	if known && p.in.Lost != nil && p.in.Lost(item.Key) {
+		return true
+	}
 	if item.From < p.in.Since && !item.Newest && !p.isPrevious(item.Granularity, item.Window) {
 		return false
 	}

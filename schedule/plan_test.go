@@ -191,6 +191,32 @@ func TestChangedSpec(t *testing.T) {
 	}
 }
 
+// TestLostWindows are read again, whatever their age, if they are configured.
+func TestLostWindows(t *testing.T) {
+	parseKey := func(text string) analytics.Key {
+		key, err := analytics.ParseKey(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	old, recent := parseKey("a day [2026-01-10,2026-01-11)"), parseKey("a day [2026-03-01,2026-03-02)")
+	other := parseKey("a week [2026-01-05,2026-01-12)")
+	l := ledger{}
+	for _, key := range []analytics.Key{old, recent, other, parseKey("a day [2026-02-28,2026-03-01)")} {
+		l[key] = analytics.Revision{Key: key, Number: 3, Verified: true, Settled: true}
+	}
+	in := schedule.Input{
+		Now: recent.To.Time(), Projects: []string{"a"}, Specs: specs(t, "day"), Since: recent.From, Known: l.known,
+		Lost:        func(k analytics.Key) bool { return k == old || k == recent || k == other },
+		Provisional: []analytics.Key{old, recent, other},
+	}
+	diffLines(t, due(in), "missing a day [2026-03-01,2026-03-02) newest", "missing a day [2026-01-10,2026-01-11)")
+	if gaps := schedule.Gaps(in, "a", in.Specs[0]); len(gaps) != 2 {
+		t.Errorf("gaps: %v", gaps)
+	}
+}
+
 func TestNothingIsDueOfNothing(t *testing.T) {
 	in := schedule.Input{Now: time.Unix(0, 0), Since: 1, Known: ledger{}.known, Rotate: -1}
 	if got := due(in); got != nil {

@@ -118,6 +118,8 @@ type Superseded struct {
 type Scope struct {
 	// Projects limits the windows to these projects, if there are any.
 	Projects []string
+	// Except leaves out the windows of these projects.
+	Except []string
 	// Granularities limits them to these granularities, if there are any.
 	Granularities []analytics.Granularity
 	// Within limits them to those inside these dates, if it is not zero.
@@ -130,7 +132,7 @@ type Scope struct {
 
 // Has reports whether the window k is in scope.
 func (s Scope) Has(k analytics.Key) bool {
-	return (len(s.Projects) == 0 || slices.Contains(s.Projects, k.Project)) &&
+	return (len(s.Projects) == 0 || slices.Contains(s.Projects, k.Project)) && !slices.Contains(s.Except, k.Project) &&
 		(len(s.Granularities) == 0 || slices.Contains(s.Granularities, k.Granularity)) &&
 		(s.Within == analytics.Window{} || s.Within.From <= k.From && k.To <= s.Within.To) &&
 		(s.Keys == nil || s.Keys[k])

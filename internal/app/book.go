@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/verify"
 )
@@ -32,20 +33,7 @@ func (b Book) Committed(ctx context.Context, rev analytics.Revision, sink string
 	return b.State.Committed(ctx, rev, sink, at)
 }
 
-// Forget removes a window, which is due again then.
-func (b Book) Forget(ctx context.Context, k analytics.Key) error { return b.State.ForgetWindow(ctx, k) }
-
-// HeldInSpool returns a function that says which revisions the spool has. No other
-// process uses the spool meanwhile.
-func (a *App) HeldInSpool(ctx context.Context) (func(analytics.Revision) bool, error) {
-	type numbered struct {
-		key    analytics.Key
-		number int32
-	}
-	held := map[numbered]bool{}
-	sealed, _, err := a.Spool.List(ctx)
-	for _, w := range sealed {
-		held[numbered{w.Revision().Key, w.Revision().Number}] = true
-	}
-	return func(rev analytics.Revision) bool { return held[numbered{rev.Key, rev.Number}] }, err
+// HeldInSpool reports whether the spool has the revision, whole.
+func (a *App) HeldInSpool(rev analytics.Revision) (bool, error) {
+	return spool.Holds(a.Config.StateDir, rev)
 }

@@ -184,7 +184,7 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 		}
 		err = load.Run(ctx, archiveOf{from, temp.Path}, to, plan, loadAtOnce[to.Name()], func(rev analytics.Revision) error {
 			count(rev)
-			if err := db.Record(ctx, rev, analytics.Provenance{}, nil); err != nil {
+			if err := db.Record(ctx, rev, analytics.Provenance{}, []string{to.Name()}); err != nil {
 				return err
 			}
 			return db.Committed(ctx, rev, to.Name(), a.now())

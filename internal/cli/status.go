@@ -216,11 +216,7 @@ func (a *Program) rebuild(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	held, err := opened.HeldInSpool(ctx)
-	if err != nil {
-		return err
-	}
-	done, err := coverage.Rebuild(ctx, opened.State, opened.Sinks, held, opened.Log)
+	done, err := coverage.Rebuild(ctx, opened.State, opened.Sinks, opened.HeldInSpool, opened.Log)
 	if err != nil {
 		return err
 	}

@@ -45,13 +45,15 @@ day above its week or month. A service that counts approximately may break these
 rules by itself; such findings are called implausible, and nothing is damaged.
 
 It reads everything that the sinks hold (ClickHouse adds it up on the server),
-changes nothing, and can run beside docgauge serve. A window that still waits for a
-sink is no finding.
+changes nothing, and can run beside docgauge serve. A window that waits for a sink in
+the spool is not a finding. Verified pages that add up to less than their site are a
+remark, not a finding: a service that counts approximately causes them, too.
 
 --repair repairs what it can: a sink is filled from another one that holds the window
-whole, and a window that a sink shows but the ledger lacks enters the ledger. A window
-that no sink holds whole leaves the ledger, so that the next export reads it; verify
-says how many requests that takes. --repair needs the state for itself.
+whole, or from the archive at DOCGAUGE_PARQUET_URL, and a window that a sink shows but
+the ledger lacks enters the ledger. A window that no sink holds whole is due again;
+verify says how many requests that takes. It can be interrupted and run again. --repair
+needs the state for itself.
 
 Exit codes: 0 no findings; 1 findings, or some are left after --repair; 2 bad usage or
 configuration; 3 another process holds the state (--repair only).`,
@@ -82,6 +84,7 @@ type verifyFinding struct {
 	Detail      string `json:"detail"`
 	Remedy      string `json:"remedy"`
 	RemedyFrom  string `json:"remedy_from,omitempty"`
+	Advice      string `json:"advice,omitempty"`
 }
 
 // verifyReport is what verify reports; its JSON keys are stable. After a repair
@@ -90,6 +93,8 @@ type verifyReport struct {
 	Windows  int             `json:"windows"`
 	Shown    map[string]int  `json:"windows_shown"`
 	Findings []verifyFinding `json:"findings"`
+	// Remarks are suspect windows that nothing is known to be wrong with.
+	Remarks []verifyFinding `json:"remarks"`
 	// Busy windows were being written each time they were read.
 	Busy []string `json:"busy"`
 	// Reread counts windows that only a new reading can repair, Requests what that
@@ -103,7 +108,7 @@ type verifyReport struct {
 type verifyRepair struct {
 	Found  int `json:"findings_before"`
 	Mended int `json:"windows_mended"`
-	// Due windows are out of the ledger; Waiting are those the spool still has.
+	// Due windows are read again; Waiting are those the spool still has.
 	Due     []string `json:"windows_due_again"`
 	Waiting []string `json:"windows_waiting_in_the_spool"`
 	Errors  []string `json:"errors"`
@@ -133,7 +138,16 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 	if scope.Projects, err = o.projects(ctx, c, opened.State); err != nil {
 		return err
 	}
-	v := &verify.Verifier{Ledger: app.Book{State: opened.State}, Sinks: opened.Sinks, Only: o.sink, Scope: scope}
+	v := &verify.Verifier{
+		Ledger: app.Book{State: opened.State}, Sinks: opened.Sinks, Only: o.sink, Scope: scope, Foreign: o.project == "",
+		Held: opened.HeldInSpool, Planned: coverage.Reach(c, a.now()),
+	}
+	if !slices.Contains(c.Sinks, config.SinkParquet) {
+		if v.Archive, err = app.OpenArchive(c.ParquetURL); err != nil {
+			return fmt.Errorf("DOCGAUGE_PARQUET_URL: %w", err)
+		}
+		defer func() { err = errors.Join(err, v.Archive.Close()) }()
+	}
 	report, err := verifyOrRepair(ctx, opened, v, o.repair)
 	if err != nil {
 		return err
@@ -174,16 +188,12 @@ func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair 
 		found, err := v.Look(ctx)
 		return newVerifyReport(found), err
 	}
-	held, err := a.HeldInSpool(ctx)
-	if err != nil {
-		return r, err
-	}
 	temp, err := durable.NewTemp(a.Config.StateDir, app.TempCopy)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, temp.Remove()) }()
-	done, err := (&verify.Repair{Verifier: v, Book: app.Book{State: a.State}, Held: held, Dir: temp.Path, Now: a.Now, Log: a.Log}).Run(ctx)
+	done, err := (&verify.Repair{Verifier: v, Book: app.Book{State: a.State}, Dir: temp.Path, Now: a.Now, Log: a.Log}).Run(ctx)
 	if err != nil {
 		return r, err
 	}
@@ -203,7 +213,10 @@ func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair 
 }
 
 func newVerifyReport(found verify.Report) verifyReport {
-	r := verifyReport{Windows: found.Windows, Shown: found.Shown, Findings: []verifyFinding{}, Busy: []string{}}
+	r := verifyReport{Windows: found.Windows, Shown: found.Shown, Findings: []verifyFinding{}, Remarks: []verifyFinding{}, Busy: []string{}}
+	for _, f := range found.Remarks {
+		r.Remarks = append(r.Remarks, newVerifyFinding(f))
+	}
 	reread := map[analytics.Key]bool{}
 	for _, f := range found.Findings {
 		r.Findings = append(r.Findings, newVerifyFinding(f))
@@ -220,7 +233,7 @@ func newVerifyReport(found verify.Report) verifyReport {
 }
 
 func newVerifyFinding(f verify.Finding) verifyFinding {
-	out := verifyFinding{Sink: f.Sink, Kind: string(f.Kind), Detail: f.Detail, Remedy: string(f.Remedy), RemedyFrom: f.From}
+	out := verifyFinding{Sink: f.Sink, Kind: string(f.Kind), Detail: f.Detail, Remedy: string(f.Remedy), RemedyFrom: f.From, Advice: f.Advice()}
 	if f.Key != (analytics.Key{}) {
 		out.Project, out.Granularity = f.Key.Project, string(f.Key.Granularity)
 		out.From, out.To = f.Key.From.String(), f.Key.To.String()
@@ -241,14 +254,17 @@ func (r verifyReport) print(out, log io.Writer) error {
 		}
 	}
 	text := render.NewText(out)
-	for i, f := range r.Findings {
+	for i, f := range slices.Concat(r.Findings, r.Remarks) {
 		if i == 0 {
 			text.Line(0, "%-11s  %-10s  %s", "kind", "sink", "window, and what is wrong")
 		}
 		text.Line(25, "%-11s  %-10s  %s", f.Kind, cmp.Or(f.Sink, "-"), f.window())
-		text.Line(4, "    %s%s", f.Detail, f.mends())
+		if f.Advice != "" {
+			f.Detail += " (" + f.Advice + ")"
+		}
+		text.Line(4, "    %s", f.Detail)
 	}
-	if len(r.Findings) > 0 {
+	if len(r.Findings)+len(r.Remarks) > 0 {
 		text.Line(0, "")
 	}
 	r.sum(text)
@@ -261,16 +277,19 @@ func (r verifyReport) sum(text *render.Text) {
 	for _, name := range slices.Sorted(maps.Keys(r.Shown)) {
 		shown = append(shown, fmt.Sprintf("%s %s", name, format.Commas(int64(r.Shown[name]))))
 	}
-	done, left := "", ""
+	done, left, remarks := "", "", ""
+	if n := len(r.Remarks); n > 0 {
+		remarks = ", " + format.Plural(n, "remark")
+	}
 	if r.Repair != nil {
 		done = fmt.Sprintf("%s, %s mended; ", format.Plural(r.Repair.Found, "finding"), format.Plural(r.Repair.Mended, "window"))
 		left = " left"
 	}
-	text.Line(2, "%s in the ledger; shown: %s; %s%s%s", format.Plural(r.Windows, "window"), strings.Join(shown, ", "), done,
-		format.Plural(len(r.Findings), "finding"), left)
+	text.Line(2, "%s in the ledger; shown: %s; %s%s%s%s", format.Plural(r.Windows, "window"), strings.Join(shown, ", "), done,
+		format.Plural(len(r.Findings), "finding"), left, remarks)
 	switch {
 	case r.Repair != nil && len(r.Repair.Due) > 0:
-		text.Line(2, "due again, %s for the next export (those before DOCGAUGE_SINCE only by --from and --to):", format.Plural(r.Requests, "request"))
+		text.Line(2, "due again, %s for the next export:", format.Plural(r.Requests, "request"))
 		for _, key := range r.Repair.Due {
 			text.Line(4, "  %s", key)
 		}
@@ -291,21 +310,4 @@ func (f verifyFinding) window() string {
 		return "-"
 	}
 	return fmt.Sprintf("%s %s [%s,%s)", f.Project, f.Granularity, f.From, f.To)
-}
-
-// mends says what can be done.
-func (f verifyFinding) mends() string {
-	switch verify.Remedy(f.Remedy) {
-	case verify.Copy:
-		return " (--repair: copied from " + f.RemedyFrom + ")"
-	case verify.Adopt:
-		return " (--repair: enters the ledger as " + f.RemedyFrom + " shows it)"
-	case verify.Read:
-		return " (only a new reading mends it)"
-	case verify.Wait:
-		return " (nothing is concluded while a sink cannot be looked at)"
-	case verify.Approximate:
-		return " (as the service counted; nothing is damaged)"
-	}
-	return ""
 }

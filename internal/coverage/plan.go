@@ -75,6 +75,10 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 	in := schedule.Input{
 		Now: now, Projects: c.Projects, Specs: c.Windows, Open: c.OpenWindows, Since: c.Since.Date,
 		Settle: time.Duration(c.Settle), Known: l.Known, Sizes: l.Sizes,
+		Lost: func(k analytics.Key) bool {
+			e, ok := l.Entries[k]
+			return ok && e.Lost()
+		},
 		Aside: func(k analytics.Key) (analytics.Aside, bool) {
 			a, ok := l.Asides[k]
 			return a, ok
@@ -93,7 +97,7 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 		},
 	}
 	for k, e := range l.Entries {
-		if !e.Settled {
+		if !e.Settled || e.Lost() {
 			in.Provisional = append(in.Provisional, k)
 		}
 	}
@@ -122,6 +126,27 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 		return !slices.ContainsFunc(in.Specs, func(spec analytics.Spec) bool { return spec.Granularity == g })
 	})
 	return in, nil
+}
+
+// Reach returns a function that reports of a window whether it is configured, and whether
+// it is due if the ledger has never known it.
+func Reach(c config.Config, now time.Time) func(analytics.Key) (configured, due bool) {
+	in := schedule.Input{
+		Now: now, Since: c.Since.Date,
+		Known: func(analytics.Key) (analytics.Revision, bool) { return analytics.Revision{}, false },
+	}
+	wanted := map[analytics.Granularity]map[analytics.Window]bool{}
+	return func(k analytics.Key) (configured, due bool) {
+		configured = slices.Contains(c.Projects, k.Project) &&
+			slices.ContainsFunc(c.Windows, func(s analytics.Spec) bool { return s.Granularity == k.Granularity })
+		if configured && wanted[k.Granularity] == nil {
+			wanted[k.Granularity] = map[analytics.Window]bool{}
+			for _, w := range schedule.Gaps(in, k.Project, analytics.Spec{Granularity: k.Granularity}) {
+				wanted[k.Granularity][w] = true
+			}
+		}
+		return configured, configured && wanted[k.Granularity][k.Window]
+	}
 }
 
 // items returns the windows to read, those due or those selected by their dates, and

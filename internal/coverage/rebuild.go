@@ -19,14 +19,20 @@ type Rebuilt struct{ Windows, Forgotten int }
 // Rebuild makes the ledger what the sinks show. What the spool holds, as held says, and
 // what an unlisted sink had stays. If no listed sink shows anything and another one
 // cannot be listed, the ledger stays as it is and the error is [sinks.ErrNotListed].
-func Rebuild(ctx context.Context, db *state.DB, from []sinks.Sink, held func(analytics.Revision) bool, log *slog.Logger) (done Rebuilt, err error) {
-	r := rebuilding{former: map[analytics.Key]state.Entry{}, shown: map[string]map[analytics.Key]sinks.Shown{}, unlisted: map[string]bool{}, held: held}
+func Rebuild(ctx context.Context, db *state.DB, from []sinks.Sink, held func(analytics.Revision) (bool, error), log *slog.Logger) (done Rebuilt, err error) {
+	r := rebuilding{
+		former: map[analytics.Key]state.Entry{}, shown: map[string]map[analytics.Key]sinks.Shown{}, unlisted: map[string]bool{},
+		held: map[analytics.Key]bool{},
+	}
 	former, err := db.Entries(ctx)
 	if err != nil {
 		return done, err
 	}
 	for _, e := range former {
 		r.former[e.Key] = e
+		if r.held[e.Key], err = held(e.Revision); err != nil {
+			return done, err
+		}
 	}
 	var unlisted []error
 	some := false
@@ -64,7 +70,8 @@ type rebuilding struct {
 	// shown is what each listed sink shows.
 	shown    map[string]map[analytics.Key]sinks.Shown
 	unlisted map[string]bool
-	held     func(analytics.Revision) bool
+	// held are the windows whose former revision the spool has.
+	held map[analytics.Key]bool
 }
 
 // shownBy lists what a sink shows, with the checksums it keeps, after the sink has
@@ -111,7 +118,7 @@ func (r rebuilding) entries(from []sinks.Sink) []state.Entry {
 		}
 	}
 	for _, e := range r.former {
-		if r.held(e.Revision) || r.heldByUnlisted(e) {
+		if r.held[e.Key] || r.heldByUnlisted(e) {
 			offer(sinks.Shown{Revision: e.Revision, Checksum: e.Checksum})
 		}
 	}
@@ -159,7 +166,7 @@ func (r rebuilding) entry(n sinks.Shown, from []sinks.Sink) state.Entry {
 			if e.Sinks[name] = at; !known || at.IsZero() {
 				e.Sinks[name] = n.ExportedAt
 			}
-		case there || mentioned || r.held(n.Revision):
+		case there || mentioned || known && r.held[n.Key]:
 			e.Sinks[name] = time.Time{}
 		}
 	}

@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -78,5 +80,24 @@ func TestRestore(t *testing.T) {
 				t.Errorf("%d windows are in the ledger, want %d; %v", len(entries), tc.want, err)
 			}
 		})
+	}
+}
+
+// TestReach: a window that the ledger has never known is due since DOCGAUGE_SINCE, and the
+// newest two are due in any case; others are read if they are named, where they are configured.
+func TestReach(t *testing.T) {
+	now := time.Date(2026, 3, 12, 9, 0, 0, 0, time.UTC)
+	c := config.Config{Projects: []string{"a"}, Windows: []analytics.Spec{{Granularity: analytics.Day}, {Granularity: analytics.Month, TotalsOnly: true}}}
+	c.Since.Date = analytics.NewDate(2026, 3, 5)
+	reach := Reach(c, now)
+	for text, want := range map[string][2]bool{
+		"a day [2026-03-05,2026-03-06)": {true, true}, "a day [2026-03-11,2026-03-12)": {true, true}, "a day [2026-03-04,2026-03-05)": {true, false},
+		"a day [2026-03-12,2026-03-13)": {true, false}, "a month [2026-01-01,2026-02-01)": {true, true}, "a month [2025-12-01,2026-01-01)": {true, false},
+		"b day [2026-03-05,2026-03-06)": {}, "a week [2026-03-02,2026-03-09)": {},
+	} {
+		key, err := analytics.ParseKey(text)
+		if configured, due := reach(key); err != nil || configured != want[0] || due != want[1] {
+			t.Errorf("%s: configured %t, due %t, %v", text, configured, due, err)
+		}
 	}
 }

@@ -165,16 +165,12 @@ func (r *Runner) compare(ctx context.Context) error {
 
 func (r *Runner) compareSinks(ctx context.Context) (done verify.Compared, err error) {
 	a := r.app
-	held, err := a.HeldInSpool(ctx)
-	if err != nil {
-		return done, err
-	}
 	temp, err := durable.NewTemp(a.Config.StateDir, app.TempCopy)
 	if err != nil {
 		return done, err
 	}
 	defer func() { err = errors.Join(err, temp.Remove()) }()
-	c := verify.Comparison{Book: app.Book{State: a.State}, Sinks: a.Sinks, Held: held, Dir: temp.Path, Now: a.Now, Log: a.Log}
+	c := verify.Comparison{Book: app.Book{State: a.State}, Sinks: a.Sinks, Held: a.HeldInSpool, Dir: temp.Path, Now: a.Now, Log: a.Log}
 	return c.Run(ctx)
 }
 

@@ -151,8 +151,8 @@ func TestDailyComparison(t *testing.T) {
 	a.lose(second, 2, 3)
 	a.compare()
 	entries := a.entries()
-	if _, known := entries[sinktest.Key("prj_a", 2)]; known || len(entries) != 5 {
-		t.Errorf("%d windows in the ledger, the lost one among them: %t", len(entries), known)
+	if e := entries[sinktest.Key("prj_a", 2)]; !e.Lost() || e.Number != 2 || len(entries) != 6 {
+		t.Errorf("%d windows in the ledger; of the lost one it says %+v", len(entries), e)
 	}
 	if a.shows(first) != 5 || a.shows(second) != 5 {
 		t.Errorf("the sinks show %d and %d windows", a.shows(first), a.shows(second))

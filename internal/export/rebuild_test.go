@@ -14,11 +14,7 @@ import (
 )
 
 func (a *archives) rebuild() (coverage.Rebuilt, error) {
-	held, err := a.app.HeldInSpool(a.Context())
-	if err != nil {
-		a.Fatal(err)
-	}
-	return coverage.Rebuild(a.Context(), a.app.State, a.app.Sinks, held, a.app.Log)
+	return coverage.Rebuild(a.Context(), a.app.State, a.app.Sinks, a.app.HeldInSpool, a.app.Log)
 }
 
 // TestRebuild: the ledger says what each sink shows, and what only the spool has.

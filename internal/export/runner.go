@@ -187,6 +187,9 @@ func (r *Runner) recover(ctx context.Context, s *Summary) error {
 	}
 	owed := map[analytics.Key]Owed{}
 	for _, e := range entries {
+		if e.Lost() {
+			continue // it is owed to no sink, and read again
+		}
 		o := Owed{Revision: e.Revision}
 		for sink, at := range e.Sinks {
 			if !at.IsZero() {

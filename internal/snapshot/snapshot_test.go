@@ -88,7 +88,7 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 	record := func(r analytics.Revision, p analytics.Provenance) {
 		t.Helper()
 		r.Number = 1
-		if err := db.Record(t.Context(), r, p, nil); err != nil {
+		if err := db.Record(t.Context(), r, p, []string{"parquet"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -60,7 +60,7 @@ type PageInfo struct {
 // earlier run is continued if it is for the same revision and began at
 // notBefore or later; otherwise a new one begins at now.
 func (s *Spool) Begin(k analytics.Key, number int32, now, notBefore time.Time) (*PageLog, error) {
-	path := filepath.Join(s.fetching, name(k)+".pages")
+	path := logPath(s.fetching, k)
 	file, err := s.openLog(path)
 	if err != nil {
 		return nil, fmt.Errorf("spool: %w", err)

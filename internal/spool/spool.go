@@ -119,6 +119,13 @@ func name(k analytics.Key) string {
 	return fmt.Sprintf("%s.%s.%s_%s", k.Project, k.Granularity, k.From, k.To)
 }
 
+// sealedPath is where a sealed revision is, logPath where the page log of a window is.
+func sealedPath(dir string, rev analytics.Revision) string {
+	return filepath.Join(dir, fmt.Sprintf("%s.r%d%s", name(rev.Key), rev.Number, sealedSuffix))
+}
+
+func logPath(dir string, k analytics.Key) string { return filepath.Join(dir, name(k)+".pages") }
+
 // Sealed is a sealed window file in the spool. Its CRC is checked each time it is opened or
 // its rows are ranged over, so that no sink gets a damaged one; that costs little compared
 // with what a sink does with it.
@@ -187,7 +194,7 @@ func open(path string) (*Sealed, error) {
 // (whose Rows are counted here). ErrDuplicate if rev is to be verified and a
 // path came twice: nothing is sealed then. The page log stays until Discard.
 func (s *Spool) Seal(ctx context.Context, l *PageLog, rev analytics.Revision) (*Sealed, error) {
-	final := filepath.Join(s.sealed, fmt.Sprintf("%s.r%d%s", name(rev.Key), rev.Number, sealedSuffix))
+	final := sealedPath(s.sealed, rev)
 	staged := filepath.Join(s.tmp, filepath.Base(final)+".tmp")
 	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("spool: %w", err)

@@ -22,9 +22,13 @@ type Entry struct {
 	analytics.Revision
 	analytics.Provenance
 	// Sinks maps each sink that is owed the revision or has it to the time of its
-	// commit; the zero time while it is owed.
+	// commit; the zero time while it is owed. It is empty if the window is lost.
 	Sinks map[string]time.Time `json:"sinks"`
 }
+
+// Lost reports whether no sink has the revision and none will be given it: the window must
+// be read again.
+func (e Entry) Lost() bool { return len(e.Sinks) == 0 }
 
 // Entries returns the newest revision of every window, in key order.
 func (db *DB) Entries(ctx context.Context) ([]Entry, error) {
@@ -118,8 +122,9 @@ func (db *DB) Committed(ctx context.Context, rev analytics.Revision, sink string
 	})
 }
 
-// Forget removes a revision that no sink has, so that its window is due again. It
-// refuses to forget one that a sink committed.
+// Forget takes back a revision that no sink has: the former one is the newest again, or,
+// where there is none, the window is lost, and so due again. It refuses to forget one that
+// a sink committed.
 func (db *DB) Forget(ctx context.Context, rev analytics.Revision) error {
 	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		const ofRevision = ofWindow + ` AND revision = ?5`
@@ -132,7 +137,11 @@ func (db *DB) Forget(ctx context.Context, rev analytics.Revision) error {
 		if committed > 0 {
 			return fmt.Errorf("forget %s revision %d: a sink has committed it", rev.Key, rev.Number)
 		}
-		return deleteLedger(ctx, tx, ofRevision, revision...)
+		if _, err := tx.ExecContext(ctx, `DELETE FROM deliveries`+ofRevision, revision...); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `DELETE FROM revisions`+ofRevision+` AND EXISTS (SELECT 1 FROM revisions`+ofWindow+` AND revision < ?5)`, revision...)
+		return err
 	})
 }
 
@@ -157,20 +166,15 @@ func (db *DB) Restore(ctx context.Context, sink string, revs []analytics.Revisio
 }
 
 // Amend replaces what the ledger says of the window of e: the newest revision, and
-// which sinks have it or are owed it. The caller has looked at the sinks.
+// which sinks have it or are owed it; none makes the window due again. The caller has
+// looked at the sinks.
 func (db *DB) Amend(ctx context.Context, e Entry) error {
 	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := deleteLedger(ctx, tx, ofWindow+` AND revision >= ?5`, windowOf(e.Key, e.Number)...); err != nil {
+		if err := deleteLedger(ctx, tx, ofWindow, windowOf(e.Key)...); err != nil {
 			return err
 		}
 		return enter(ctx, tx, e)
 	})
-}
-
-// ForgetWindow removes all revisions of a window, so that it is due again, even if a
-// sink is said to have it: it is for windows that no sink has whole.
-func (db *DB) ForgetWindow(ctx context.Context, k analytics.Key) error {
-	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error { return deleteLedger(ctx, tx, ofWindow, windowOf(k)...) })
 }
 
 // ReplaceLedger replaces the whole ledger by entries.

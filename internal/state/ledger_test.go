@@ -88,15 +88,14 @@ func (m *model) forget(r analytics.Revision) bool {
 			return false
 		}
 	}
-	delete(m.revisions[r.Key], r.Number)
 	delete(m.sinks[r.Key], r.Number)
+	for n := range m.revisions[r.Key] {
+		if n < r.Number { // else the window is lost, not forgotten
+			delete(m.revisions[r.Key], r.Number)
+			break
+		}
+	}
 	return true
-}
-
-// forgetFrom removes the revisions of a window from a number on.
-func (m *model) forgetFrom(k analytics.Key, number int32) {
-	maps.DeleteFunc(m.revisions[k], func(n int32, _ analytics.Revision) bool { return n >= number })
-	maps.DeleteFunc(m.sinks[k], func(n int32, _ map[string]time.Time) bool { return n >= number })
 }
 
 func (m *model) enter(e state.Entry) {
@@ -217,13 +216,9 @@ func ledgerActions(t *testing.T, db *state.DB, m *model) map[string]func(*rapid.
 		"amend": func(rt *rapid.T) {
 			e := drawEntry(rt)
 			must(rt, db.Amend(ctx, e))
-			m.forgetFrom(e.Key, e.Number)
+			clear(m.revisions[e.Key])
+			clear(m.sinks[e.Key])
 			m.enter(e)
-		},
-		"forget window": func(rt *rapid.T) {
-			k := drawKey(rt)
-			must(rt, db.ForgetWindow(ctx, k))
-			m.forgetFrom(k, 0)
 		},
 		"replace": func(rt *rapid.T) {
 			entries := rapid.SliceOfNDistinct(rapid.Custom(drawEntry), 0, 3, func(e state.Entry) analytics.Key { return e.Key }).Draw(rt, "entries")

@@ -14,13 +14,13 @@ import (
 
 // Comparison is the cheap comparison that an export makes, of the ledger with what the
 // sinks list. A window that a sink no longer has is owed to it again and copied from
-// another sink; if none has it, it is taken out of the ledger, so that it is due again.
+// another sink; if none has it, it is lost, and so due again.
 // Only the rows of windows that are copied are read.
 type Comparison struct {
 	Book  Book
 	Sinks []sinks.Sink
-	// Held reports whether the spool has a file of the revision.
-	Held func(analytics.Revision) bool
+	// Held reports whether the spool has the revision, whole.
+	Held func(analytics.Revision) (bool, error)
 	// Dir is a directory for files of windows that are copied.
 	Dir string
 	Now func() time.Time
@@ -80,12 +80,7 @@ func (c *Comparison) Run(ctx context.Context) (Compared, error) {
 			done.Lost[name]++
 			c.Log.With(e.Key.Attrs()).Warn("a sink has lost a window", "sink", name, "revision", e.Number)
 		}
-		if len(lost) > 0 {
-			if err := c.Book.Amend(ctx, e); err != nil {
-				return done, err
-			}
-		}
-		if err := c.supply(ctx, e, lists, failed, &done); err != nil {
+		if err := c.supply(ctx, e, len(lost) > 0, lists, failed, &done); err != nil {
 			return done, err
 		}
 	}
@@ -127,8 +122,8 @@ func (l *listing) refuse(entries []Entry) error {
 		return nil
 	}
 	return fmt.Errorf("%s sink: it has lost %d of the %d windows that the ledger says it has: is it the right place, and mounted? "+
-		"Nothing is read again because of it. If they are really gone: `docgauge verify` lists them, `docgauge verify --repair` copies them from another sink, `docgauge load --sink %[1]s` from another archive",
-		l.sink.Name(), lost, claimed)
+		"Nothing is read again because of it. %s",
+		l.sink.Name(), lost, claimed, ifEmptied)
 }
 
 // lacks reports whether the sink surely does not show the revision.
@@ -143,7 +138,7 @@ func (l *listing) lacks(e Entry) bool {
 // shows reports whether the sink lists the revision as the ledger has it.
 func (l *listing) shows(e Entry) bool {
 	shown, there := l.shown[e.Key]
-	return there && same(shown, e.Revision)
+	return there && l.damaged[e.Key] == nil && same(shown, e.Revision)
 }
 
 // lost returns the sinks that should have the window and do not.
@@ -156,14 +151,21 @@ func (c *Comparison) lost(e Entry, lists map[string]*listing) (out []string) {
 	return out
 }
 
-// supply copies a window that the spool no longer has to the sinks that are owed it. A
-// sink that fails is left to the next comparison.
-func (c *Comparison) supply(ctx context.Context, e Entry, lists map[string]*listing, failed map[string]bool, done *Compared) error {
+// supply enters e in the ledger if it was changed, and copies a window that the spool no
+// longer has to the sinks that are owed it. A sink that fails is left to the next comparison.
+func (c *Comparison) supply(ctx context.Context, e Entry, changed bool, lists map[string]*listing, failed map[string]bool, done *Compared) error {
 	var to, from []sinks.Sink
 	maybe := false // a sink that says it has it could not be asked
 	for _, s := range c.Sinks {
 		l := lists[s.Name()]
 		switch {
+		case !e.has(s.Name()) && l != nil && l.shows(e):
+			// A process was killed before the ledger knew.
+			e.Sinks[s.Name()] = c.Now()
+			if err := c.Book.Committed(ctx, e.Revision, s.Name(), c.Now()); err != nil {
+				return err
+			}
+			from = append(from, s)
 		case e.owed(s.Name()):
 			to = append(to, s)
 		case !e.has(s.Name()):
@@ -173,16 +175,27 @@ func (c *Comparison) supply(ctx context.Context, e Entry, lists map[string]*list
 			from = append(from, s)
 		}
 	}
-	if len(to) == 0 || c.Held(e.Revision) {
+	if len(to) == 0 {
 		return nil
 	}
-	if len(from) == 0 {
-		if maybe {
-			return nil
+	held, err := c.Held(e.Revision)
+	if err != nil {
+		return err
+	}
+	// The ledger changes at once from "a sink has it" to "it is lost": a process that is
+	// killed leaves no window that is owed by nobody.
+	if lost := !held && len(from) == 0 && !maybe; changed || lost {
+		if lost {
+			e.Sinks = nil
+			done.Due++
+			c.Log.With(e.Key.Attrs()).Warn("window is in no sink: it is due again", "revision", e.Number)
 		}
-		done.Due++
-		c.Log.With(e.Key.Attrs()).Warn("window is in no sink: it will be read again", "revision", e.Number)
-		return c.Book.Forget(ctx, e.Key)
+		if err := c.Book.Amend(ctx, e); err != nil || lost {
+			return err
+		}
+	}
+	if held || len(from) == 0 {
+		return nil
 	}
 	to = slices.DeleteFunc(to, func(s sinks.Sink) bool { return failed[s.Name()] })
 	for _, s := range to {

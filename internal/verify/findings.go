@@ -19,8 +19,8 @@ func (w *view) general() []Finding {
 			out = append(out, Finding{Sink: name, Kind: Unlisted, Detail: err.Error(), Remedy: ByHand})
 		}
 		if n := w.emptied(name); n > 0 {
-			out = append(out, Finding{Sink: name, Kind: Unlisted, Remedy: ByHand, Detail: fmt.Sprintf(
-				"it shows nothing, and the ledger says that it has %d windows: is it the right place, and mounted? Nothing is read again because of it", n)})
+			out = append(out, Finding{Sink: name, Kind: Unlisted, Remedy: ByHand, emptied: true, Detail: fmt.Sprintf(
+				"it shows nothing, and the ledger says that it has %d windows: is it the right place, and mounted? %s", n, ifEmptied)})
 		}
 	}
 	return out
@@ -43,14 +43,13 @@ func (w *view) keys() []analytics.Key {
 	return slices.SortedFunc(maps.Keys(all), byKey)
 }
 
-// findings compares each window, in the sinks that were chosen.
-func (w *view) findings(chosen func(sink string) bool) (out []Finding) {
+// findings compares each window, in the sinks to verify.
+func (w *view) findings() (out []Finding) {
+	chosen := w.chosen()
 	for _, key := range w.keys() {
 		var found []Finding
-		for _, name := range w.order {
-			if chosen(name) {
-				found = append(found, w.compare(key, name)...)
-			}
+		for _, s := range chosen {
+			found = append(found, w.compare(key, s.Name())...)
 		}
 		if len(found) == 0 {
 			continue
@@ -73,7 +72,7 @@ func (w *view) compare(key analytics.Key, sink string) []Finding {
 		return Finding{Key: key, Sink: sink, Kind: kind, Detail: fmt.Sprintf(detail, args...)}
 	}
 	switch {
-	case known && e.owed(sink):
+	case known && !e.has(sink) && w.held[key]:
 		return nil // the next export delivers it
 	case faulty:
 		return []Finding{found(Kind(fault.Kind), "%s", fault.Err)}
@@ -81,6 +80,10 @@ func (w *view) compare(key analytics.Key, sink string) []Finding {
 		return nil // it may be there
 	case !there && known && e.has(sink):
 		return []Finding{found(Missing, "revision %d, committed at %s, is gone", e.Number, clock(e.Sinks[sink]))}
+	case !there && known && e.owed(sink):
+		return []Finding{found(Missing, "revision %d was not delivered to this sink, and is no longer in the spool", e.Number)}
+	case !there && known && e.lost():
+		return []Finding{found(Missing, "revision %d is lost", e.Number)}
 	case !there && known:
 		return []Finding{found(Missing, "revision %d was never delivered to this sink", e.Number)}
 	case !there:
@@ -104,6 +107,19 @@ func (w *view) compare(key analytics.Key, sink string) []Finding {
 	}
 	if shown.Totals != e.Totals {
 		out = append(out, found(Totals, "%s are shown; the ledger has %s", totals(shown.Totals), totals(e.Totals)))
+	}
+	return out
+}
+
+// taken returns the windows that a sink shows as the ledger has them although the ledger does
+// not say that it has them: a process was killed between the two.
+func (w *view) taken() (out []delivery) {
+	for key, e := range w.ledger {
+		for _, name := range w.order {
+			if _, there := w.shown[name][key]; there && !e.has(name) && !w.held[key] && len(w.compare(key, name)) == 0 {
+				out = append(out, delivery{e.Revision, name})
+			}
+		}
 	}
 	return out
 }
@@ -180,9 +196,9 @@ func plural(n int64, noun string) string {
 }
 
 // implausible returns verified counts that contradict each other, of windows that are
-// not damaged. That is not an error of ours: a service may count visitors
-// approximately.
-func (w *view) implausible(damaged map[analytics.Key]bool) (out []Finding) {
+// not damaged, and remarks on those whose pages add up to less than the site. That is not an
+// error of ours: a service may count visitors approximately.
+func (w *view) implausible(damaged map[analytics.Key]bool) (out, remarks []Finding) {
 	found := func(key analytics.Key, detail string, args ...any) {
 		out = append(out, Finding{Key: key, Kind: Implausible, Remedy: Approximate, Detail: fmt.Sprintf(detail, args...)})
 	}
@@ -205,6 +221,13 @@ func (w *view) implausible(damaged map[analytics.Key]bool) (out []Finding) {
 		if !shown.Totals.AtLeast(shown.Sum.Largest) {
 			found(key, "a page has more visitors than the site: %s at most, of the site %s", totals(shown.Sum.Largest), totals(shown.Totals))
 		}
+		switch {
+		case shown.LacksRows():
+			found(key, "no page has a visitor, and the site has %s", totals(shown.Totals))
+		case shown.Rows > 0 && !shown.Sum.Covers(shown.Totals):
+			remarks = append(remarks, Finding{Key: key, Kind: Suspect, Remedy: Approximate, Detail: fmt.Sprintf(
+				"the pages add up to less than the site, %s: %s; pages may be missing", totals(shown.Totals), totals(shown.Sum.Added))})
+		}
 		if key.Granularity == analytics.Day {
 			days[key.Project] = append(days[key.Project], shown.Revision)
 		} else {
@@ -216,7 +239,7 @@ func (w *view) implausible(damaged map[analytics.Key]bool) (out []Finding) {
 			found(long.Key, "it has fewer visitors than its day %s: %s; the day %s", day.From, totals(long.Totals), totals(day.Totals))
 		}
 	}
-	return out
+	return out, remarks
 }
 
 // holder returns the first sink that shows the window as the ledger has it.

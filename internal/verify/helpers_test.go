@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -22,6 +23,38 @@ type book struct {
 	entries map[analytics.Key]Entry
 	// reading is called before the entries are read, if not nil.
 	reading func()
+	on      *power
+}
+
+// power is that of a process: it ends at a write, from 1, which then has not happened, or
+// has, or of a sink has in part. Then nothing is written any more. 0: it does not end.
+type power struct {
+	at   int
+	how  death
+	done int
+}
+
+type death string
+
+const (
+	killedBefore death = "before"
+	killedAfter  death = "after"
+	killedWithin death = "within"
+)
+
+var errKilled = errors.New("killed")
+
+// write does something, or does not, as the process is killed.
+func (p *power) write(do func() error, half func()) error {
+	switch p.done++; {
+	case p.at == 0 || p.done < p.at:
+		return do()
+	case p.done == p.at && p.how == killedAfter:
+		return errors.Join(do(), errKilled)
+	case p.done == p.at && p.how == killedWithin && half != nil:
+		half()
+	}
+	return errKilled
 }
 
 func (b *book) Entries(context.Context) ([]Entry, error) {
@@ -38,25 +71,29 @@ func (b *book) Entries(context.Context) ([]Entry, error) {
 }
 
 func (b *book) Amend(_ context.Context, e Entry) error {
-	e.Sinks = maps.Clone(e.Sinks)
-	b.entries[e.Key] = e
-	return nil
-}
-
-func (b *book) Forget(_ context.Context, k analytics.Key) error {
-	delete(b.entries, k)
-	return nil
+	return b.on.write(func() error {
+		e.Sinks = maps.Clone(e.Sinks)
+		b.entries[e.Key] = e
+		return nil
+	}, nil)
 }
 
 func (b *book) Committed(_ context.Context, rev analytics.Revision, sink string, at time.Time) error {
-	e := b.entries[rev.Key]
-	if e.Number != rev.Number {
-		return fmt.Errorf("%s: committed revision %d, the ledger has %d", rev.Key, rev.Number, e.Number)
-	}
-	if e.Sinks[sink].IsZero() {
-		e.Sinks[sink] = at
-	}
-	return nil
+	return b.on.write(func() error {
+		e := b.entries[rev.Key]
+		if e.Number != rev.Number {
+			return fmt.Errorf("%s: committed revision %d, the ledger has %d", rev.Key, rev.Number, e.Number)
+		}
+		if e.Sinks[sink].IsZero() {
+			e.Sinks = maps.Clone(e.Sinks)
+			if e.Sinks == nil {
+				e.Sinks = map[string]time.Time{}
+			}
+			e.Sinks[sink] = at
+			b.entries[rev.Key] = e
+		}
+		return nil
+	}, nil)
 }
 
 // sink is a memory sink with a name, which can be impossible to list.
@@ -64,9 +101,17 @@ type sink struct {
 	*memsink.Sink
 	name string
 	away error
+	on   *power
 }
 
 func (s *sink) Name() string { return s.name }
+
+func (s *sink) Replace(ctx context.Context, w sinks.Sealed) error {
+	rev := w.Revision()
+	return s.on.write(func() error { return s.Sink.Replace(ctx, w) }, func() {
+		s.Put(rev, nil, sinks.Fault{Sink: s.name, Key: rev.Key, Kind: sinks.Disagree, Err: errors.New("half")})
+	})
+}
 
 func (s *sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	if s.away == nil {
@@ -90,14 +135,18 @@ type world struct {
 	table *sink
 	// held are the windows that the spool has.
 	held map[analytics.Key]bool
+	on   *power
+	// known are the windows that were committed.
+	known map[analytics.Key]bool
 }
 
 var now = time.Date(2026, 11, 20, 13, 37, 11, 0, time.UTC)
 
 func newWorld(t *testing.T, windows int) *world {
+	on := &power{}
 	w := &world{
-		T: t, book: &book{entries: map[analytics.Key]Entry{}}, held: map[analytics.Key]bool{},
-		files: &sink{Sink: memsink.New(), name: "parquet"}, table: &sink{Sink: memsink.New(), name: "clickhouse"},
+		T: t, book: &book{entries: map[analytics.Key]Entry{}, on: on}, held: map[analytics.Key]bool{}, on: on, known: map[analytics.Key]bool{},
+		files: &sink{Sink: memsink.New(), name: "parquet", on: on}, table: &sink{Sink: memsink.New(), name: "clickhouse", on: on},
 	}
 	for day := range windows {
 		w.commit(w.revision(day, 2))
@@ -132,6 +181,7 @@ func (w *world) revision(day int, number int32) analytics.Revision {
 func (w *world) commit(rev analytics.Revision) {
 	w.files.Put(rev, rows(5), nil)
 	w.table.Put(rev, rows(5), nil)
+	w.known[rev.Key] = true
 	w.book.entries[rev.Key] = Entry{
 		Revision: rev, Provenance: analytics.Provenance{Requests: 1, Checksum: sumOf(rows(5)).Checksum.String()},
 		Sinks: map[string]time.Time{"parquet": now, "clickhouse": now},
@@ -140,7 +190,7 @@ func (w *world) commit(rev analytics.Revision) {
 
 func (w *world) look() Report {
 	w.Helper()
-	r, err := (&Verifier{Ledger: w.book, Sinks: w.sinks()}).Look(w.Context())
+	r, err := w.verifier().Look(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -150,14 +200,21 @@ func (w *world) look() Report {
 func (w *world) repair() Repaired {
 	w.Helper()
 	r := Repair{
-		Verifier: &Verifier{Ledger: w.book, Sinks: w.sinks()}, Book: w.book, Held: w.isHeld, Dir: w.TempDir(),
+		Verifier: w.verifier(), Book: w.book, Dir: w.TempDir(),
 		Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
 	}
 	done, err := r.Run(w.Context())
-	if err != nil {
+	if err != nil && !errors.Is(err, errKilled) {
 		w.Fatal(err)
 	}
 	return done
+}
+
+func (w *world) verifier() *Verifier {
+	return &Verifier{
+		Ledger: w.book, Sinks: w.sinks(), Held: w.isHeld,
+		Planned: func(k analytics.Key) (configured, due bool) { return k.Project == "prj_a", true },
+	}
 }
 
 func (w *world) compare() Compared {
@@ -167,13 +224,13 @@ func (w *world) compare() Compared {
 		Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
 	}
 	done, err := c.Run(w.Context())
-	if err != nil {
+	if err != nil && !errors.Is(err, errKilled) {
 		w.Fatal(err)
 	}
 	return done
 }
 
-func (w *world) isHeld(rev analytics.Revision) bool { return w.held[rev.Key] }
+func (w *world) isHeld(rev analytics.Revision) (bool, error) { return w.held[rev.Key], nil }
 
 // brief lists findings as "day sink kind remedy".
 func brief(findings []Finding) string {

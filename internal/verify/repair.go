@@ -16,36 +16,14 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Remedy says what can be done about a finding.
-type Remedy string
-
-// The remedies.
-const (
-	// Copy: a sink holds the window whole, and the others are filled from there.
-	Copy Remedy = "copy"
-	// Adopt: what a sink shows is whole and enters the ledger; sinks that lack it are
-	// filled from there.
-	Adopt Remedy = "adopt"
-	// Read: no sink holds the window whole, so only reading it again repairs it.
-	Read Remedy = "read"
-	// ByHand: a person must decide.
-	ByHand Remedy = "by_hand"
-	// Wait: a sink that may hold it cannot be inspected now.
-	Wait Remedy = "wait"
-	// Approximate: nothing is damaged; the service counted so.
-	Approximate Remedy = "none"
-)
-
 // windowTimeout bounds the repair of one window.
 const windowTimeout = 10 * time.Minute
 
 // Book is a ledger that can be repaired.
 type Book interface {
 	Ledger
-	// Amend makes e what the ledger says of its window.
+	// Amend makes e what the ledger says of its window; without a sink, it is due again.
 	Amend(ctx context.Context, e Entry) error
-	// Forget removes all that is known of a window: it is due again.
-	Forget(ctx context.Context, k analytics.Key) error
 	// Committed notes, and counts, that a sink has a revision.
 	Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error
 }
@@ -53,7 +31,7 @@ type Book interface {
 // plan is what is to be done about a window.
 type plan struct {
 	remedy Remedy
-	// entry is what the ledger will say of it; for Read the former entry.
+	// entry is what the ledger will say of it; where it must be read, the former entry.
 	entry Entry
 	// from is the first of sources, which hold the rows; rows is how many.
 	from    string
@@ -86,13 +64,29 @@ func (w *view) plan(key analytics.Key) plan {
 		p.from, p.rows = p.sources[0], p.entry.Rows
 		return p
 	}
-	p.remedy = Read
-	for _, name := range w.order {
+	p.remedy = w.reading(key)
+	for _, s := range w.Sinks {
+		name := s.Name()
 		if w.unlisted[name] != nil || w.emptied(name) > 0 || w.faults[name][key].Kind == sinks.Unavailable {
 			p.remedy = Wait
 		}
 	}
 	return p
+}
+
+// reading says how a window is read again.
+func (w *view) reading(key analytics.Key) Remedy {
+	e, known := w.ledger[key]
+	configured, due := w.Planned(key)
+	switch {
+	case !configured:
+		return Unconfigured
+	case known && !e.lost():
+		return Read
+	case known || due:
+		return Due
+	}
+	return Ask
 }
 
 // many is the number of windows from which on a loss has a reason that a person should
@@ -120,7 +114,8 @@ func (w *view) emptied(sink string) (claimed int) {
 // the ledger knows.
 func (w *view) newest(key analytics.Key) (newest sinks.Shown, found bool) {
 	e, known := w.ledger[key]
-	for _, name := range w.order {
+	for _, s := range w.Sinks {
+		name := s.Name()
 		shown, there := w.shown[name][key]
 		_, faulty := w.faults[name][key]
 		later := !known || shown.ExportedAt.After(e.ExportedAt)
@@ -152,9 +147,6 @@ func (w *view) holds(shown sinks.Shown, e Entry) bool {
 type Repair struct {
 	Verifier *Verifier
 	Book     Book
-	// Held reports whether the spool has a file of the revision, so that it can be
-	// delivered again.
-	Held func(analytics.Revision) bool
 	// Dir is a directory for files of windows that are copied.
 	Dir string
 	Now func() time.Time
@@ -167,9 +159,8 @@ type Repaired struct {
 	Found Report
 	// Mended counts windows that were copied to a sink or entered in the ledger.
 	Mended int
-	// Due are the windows that must be read again, as the ledger had them before it
-	// forgot them. Again are those that the spool still has, which the next export
-	// delivers.
+	// Due are the windows that are due again. Again are those that the spool still has,
+	// which the next export delivers.
 	Due   []analytics.Revision
 	Again []analytics.Revision
 	// Left is what is still found.
@@ -184,9 +175,14 @@ func (r *Repair) Run(ctx context.Context) (done Repaired, err error) {
 	if done.Found, err = r.Verifier.Look(ctx); err != nil {
 		return done, err
 	}
+	for _, d := range done.Found.taken {
+		if err := r.Book.Committed(ctx, d.Revision, d.sink, r.Now()); err != nil {
+			return done, err
+		}
+	}
 	keys := map[analytics.Key]bool{}
 	for _, f := range done.Found.Findings {
-		if f.Remedy == Copy || f.Remedy == Adopt || f.Remedy == Read {
+		if f.Key != (analytics.Key{}) && f.Remedy != Approximate {
 			keys[f.Key] = true
 		}
 	}
@@ -195,7 +191,7 @@ func (r *Repair) Run(ctx context.Context) (done Repaired, err error) {
 		return done, nil
 	}
 	scope := sinks.Scope{Keys: keys}
-	w, err := r.Verifier.view(ctx, scope, everySink)
+	w, err := r.Verifier.view(ctx, scope, true)
 	if err != nil {
 		return done, err
 	}
@@ -215,7 +211,9 @@ func (r *Repair) Run(ctx context.Context) (done Repaired, err error) {
 	for _, rev := range done.Due {
 		due[rev.Key] = true
 	}
-	findings := slices.DeleteFunc(slices.Clone(done.Found.Findings), func(f Finding) bool { return scope.Keys[f.Key] })
+	findings := slices.DeleteFunc(slices.Clone(done.Found.Findings), func(f Finding) bool {
+		return scope.Keys[f.Key] || f.emptied && again.Shown[f.Sink] > 0
+	})
 	for _, f := range again.Findings {
 		if scope.Keys[f.Key] && !due[f.Key] && (f.Kind != Implausible || !slices.Contains(findings, f)) {
 			findings = append(findings, f)
@@ -225,15 +223,16 @@ func (r *Repair) Run(ctx context.Context) (done Repaired, err error) {
 	return done, nil
 }
 
-// window repairs one window. It first notes in the ledger that the sinks are owed the
-// window: after a stop the next comparison continues from there.
+// window repairs one window.
 func (r *Repair) window(ctx context.Context, w *view, key analytics.Key, done *Repaired) error {
 	p := w.plan(key)
 	e, known := w.ledger[key]
-	p.entry.Sinks = maps.Clone(p.entry.Sinks)
+	if p.entry.Sinks = maps.Clone(p.entry.Sinks); p.entry.Sinks == nil {
+		p.entry.Sinks = map[string]time.Time{}
+	}
 	var to []sinks.Sink
-	for _, s := range r.Verifier.Sinks {
-		if r.Verifier.chosen(s.Name()) && (len(w.compare(key, s.Name())) > 0 || p.remedy == Adopt && !slices.Contains(p.sources, s.Name())) {
+	for _, s := range r.Verifier.chosen() {
+		if len(w.compare(key, s.Name())) > 0 || p.remedy == Adopt && !slices.Contains(p.sources, s.Name()) {
 			to = append(to, s)
 		}
 	}
@@ -243,23 +242,31 @@ func (r *Repair) window(ctx context.Context, w *view, key analytics.Key, done *R
 		}
 		to = slices.DeleteFunc(to, func(s sinks.Sink) bool { return slices.Contains(p.sources, s.Name()) })
 	}
-	switch {
-	case p.remedy == Wait || p.remedy == Read && !known:
-		return nil
-	case p.remedy == Read && r.Held(e.Revision):
-		for _, s := range to {
-			p.entry.Sinks[s.Name()] = time.Time{}
-		}
-		done.Again = append(done.Again, e.Revision)
-		return r.Book.Amend(ctx, p.entry)
-	case p.remedy == Read:
-		done.Due = append(done.Due, e.Revision)
-		r.Log.With(key.Attrs()).Warn("window is whole in no sink: it is due again", "revision", e.Number)
-		return r.Book.Forget(ctx, key)
-	}
 	for _, s := range to {
 		p.entry.Sinks[s.Name()] = time.Time{}
 	}
+	if p.remedy != Copy && p.remedy != Adopt {
+		held, err := false, error(nil)
+		if known {
+			held, err = r.Verifier.Held(e.Revision)
+		}
+		switch {
+		case err != nil:
+			return err
+		case held:
+			done.Again = append(done.Again, e.Revision)
+			return r.Book.Amend(ctx, p.entry)
+		case p.remedy == Read:
+			done.Due = append(done.Due, e.Revision)
+			r.Log.With(key.Attrs()).Warn("window is whole in no sink: it is due again", "revision", e.Number)
+			p.entry.Sinks = nil
+			return r.Book.Amend(ctx, p.entry)
+		}
+		return nil
+	}
+	// CRASH: the ledger owes the window to the sinks that lack it. Each that has got it by
+	// then shows it, and the next repair or comparison notes that; the others are filled by
+	// it, from the same sources.
 	if err := r.Book.Amend(ctx, p.entry); err != nil {
 		return err
 	}
@@ -278,7 +285,7 @@ func (r *Repair) fill(ctx context.Context, p plan, to []sinks.Sink) error {
 	ctx, cancel := context.WithTimeout(ctx, windowTimeout)
 	defer cancel()
 	var from []sinks.Sink
-	for _, s := range r.Verifier.Sinks {
+	for _, s := range r.Verifier.sources() {
 		if slices.Contains(p.sources, s.Name()) {
 			from = append(from, s)
 		}

@@ -8,8 +8,8 @@
 // wrong again, and does not report what was committed meanwhile. Memory grows with the
 // number of windows, not with their rows.
 //
-// The package does not know what is due: it takes a window that no sink holds whole out
-// of the ledger, and the plan finds that it is missing.
+// The package does not know what is due: it marks a window that no sink holds whole as
+// lost, and the plan finds that it must be read again.
 package verify
 
 import (
@@ -41,6 +41,9 @@ func (e Entry) owed(sink string) bool {
 	return there && at.IsZero()
 }
 
+// lost reports whether no sink has the revision or is owed it: it must be read again.
+func (e Entry) lost() bool { return len(e.Sinks) == 0 }
+
 // equal reports whether the ledger says the same in both.
 func (e Entry) equal(o Entry) bool {
 	return same(e.Revision, o.Revision) && e.Checksum == o.Checksum && maps.EqualFunc(e.Sinks, o.Sinks, time.Time.Equal)
@@ -64,6 +67,7 @@ const (
 	Totals      Kind = "totals"      // other site totals are shown
 	Checksum    Kind = "checksum"    // other rows are shown
 	Implausible Kind = "implausible" // counts that contradict each other
+	Suspect     Kind = "suspect"     // pages that add up to less than the site
 	Unlisted    Kind = "unlisted"    // the sink could not be inspected
 )
 
@@ -81,6 +85,8 @@ type Finding struct {
 	From string
 	// Rows is how many rows the window has, for Remedy Read.
 	Rows int64
+	// emptied: the finding is that the sink shows nothing of what it had.
+	emptied bool
 }
 
 // Report is what was found.
@@ -91,8 +97,18 @@ type Report struct {
 	Shown   map[string]int
 	// Findings are in the order of their windows.
 	Findings []Finding
+	// Remarks are of kind Suspect: nothing is damaged, and nothing has to be done.
+	Remarks []Finding
 	// Busy are windows that were written each time while they were inspected.
 	Busy []analytics.Key
+	// taken are the sinks that show a window whole of which the ledger does not say so.
+	taken []delivery
+}
+
+// delivery is a revision that a sink has.
+type delivery struct {
+	analytics.Revision
+	sink string
 }
 
 // Verifier compares.
@@ -102,6 +118,16 @@ type Verifier struct {
 	Sinks []sinks.Sink
 	Only  string
 	Scope sinks.Scope
+	// Foreign has unreadable windows reported of projects outside Scope, too: a query over
+	// all files fails because of one.
+	Foreign bool
+	// Archive, if not nil, is no sink, but may hold what a sink lacks.
+	Archive sinks.Sink
+	// Held reports whether the spool has the revision, whole.
+	Held func(analytics.Revision) (bool, error)
+	// Planned reports of a window whether it is configured, and whether the plan contains it
+	// if the ledger has never known it.
+	Planned func(analytics.Key) (configured, due bool)
 }
 
 // looks is how often a window is inspected again that is written meanwhile.
@@ -109,20 +135,34 @@ const looks = 4
 
 // Look compares, without changing anything.
 func (v *Verifier) Look(ctx context.Context) (Report, error) {
-	return v.look(ctx, v.Scope)
+	report, err := v.look(ctx, v.Scope)
+	if err != nil || !v.Foreign || len(v.Scope.Projects) == 0 {
+		return report, err
+	}
+	others := sinks.Scope{Except: v.Scope.Projects, Within: v.Scope.Within}
+	for _, s := range v.chosen() {
+		for _, err := range s.Inspect(ctx, others) {
+			if fault, ok := errors.AsType[sinks.Fault](err); ok && fault.Kind == sinks.Unreadable {
+				report.Findings = append(report.Findings, Finding{
+					Key: fault.Key, Sink: s.Name(), Kind: Kind(fault.Kind), Detail: fault.Err.Error(), Remedy: Unconfigured,
+				})
+			}
+		}
+	}
+	return report, context.Cause(ctx)
 }
 
 func (v *Verifier) look(ctx context.Context, scope sinks.Scope) (Report, error) {
-	first, err := v.view(ctx, scope, v.chosen)
+	first, err := v.view(ctx, scope, false)
 	if err != nil {
 		return Report{}, err
 	}
-	report := Report{Windows: len(first.ledger), Shown: map[string]int{}}
+	report := Report{Windows: len(first.ledger), Shown: map[string]int{}, taken: first.taken()}
 	for name, shown := range first.shown {
 		report.Shown[name] = len(shown)
 	}
 	report.Findings = first.general()
-	suspects := keysOf(first.findings(everySink))
+	suspects := keysOf(first.findings())
 	for range looks {
 		if len(suspects) == 0 {
 			break
@@ -130,11 +170,11 @@ func (v *Verifier) look(ctx context.Context, scope sinks.Scope) (Report, error) 
 		narrow := scope
 		narrow.Keys, narrow.Rows = suspects, true
 		// Now every sink: one that is not verified may hold what another lacks.
-		again, err := v.view(ctx, narrow, everySink)
+		again, err := v.view(ctx, narrow, true)
 		if err != nil {
 			return report, err
 		}
-		found, moving := again.findings(v.chosen), map[analytics.Key]bool{}
+		found, moving := again.findings(), map[analytics.Key]bool{}
 		for _, f := range found {
 			if again.moving[f.Key] {
 				moving[f.Key] = true
@@ -144,7 +184,8 @@ func (v *Verifier) look(ctx context.Context, scope sinks.Scope) (Report, error) 
 		}
 		suspects = moving
 	}
-	report.Findings = append(report.Findings, first.implausible(keysOf(report.Findings))...)
+	implausible, remarks := first.implausible(keysOf(report.Findings))
+	report.Findings, report.Remarks = append(report.Findings, implausible...), remarks
 	report.Busy = slices.SortedFunc(maps.Keys(suspects), byKey)
 	slices.SortStableFunc(report.Findings, func(a, b Finding) int {
 		if c := byKey(a.Key, b.Key); c != 0 {
@@ -165,14 +206,26 @@ func keysOf(findings []Finding) map[analytics.Key]bool {
 	return out
 }
 
-func everySink(string) bool { return true }
+// chosen returns the sinks to verify.
+func (v *Verifier) chosen() []sinks.Sink {
+	return slices.DeleteFunc(slices.Clone(v.Sinks), func(s sinks.Sink) bool { return v.Only != "" && v.Only != s.Name() })
+}
 
-func (v *Verifier) chosen(sink string) bool { return v.Only == "" || v.Only == sink }
+// sources returns every place that may hold a window.
+func (v *Verifier) sources() []sinks.Sink {
+	if v.Archive == nil {
+		return v.Sinks
+	}
+	return append(slices.Clone(v.Sinks), v.Archive)
+}
 
 // view is what ledger and sinks say at one time.
 type view struct {
+	*Verifier
 	order  []string // the sinks inspected
 	ledger map[analytics.Key]Entry
+	// held are the windows of which a sink lacks the revision, and the spool has it.
+	held map[analytics.Key]bool
 	// moving are the windows whose entry changed while the sinks were inspected.
 	moving map[analytics.Key]bool
 	shown  map[string]map[analytics.Key]sinks.Shown
@@ -182,23 +235,35 @@ type view struct {
 	strays   []Finding
 }
 
-// view reads the ledger, the sinks, and the ledger again.
-func (v *Verifier) view(ctx context.Context, scope sinks.Scope, wanted func(sink string) bool) (*view, error) {
+// view reads the ledger, the sinks, the spool, and the ledger again. With all it inspects
+// every source, else the sinks to verify.
+func (v *Verifier) view(ctx context.Context, scope sinks.Scope, all bool) (*view, error) {
 	scope.Rows = true
 	before, err := v.entries(ctx, scope)
 	if err != nil {
 		return nil, err
 	}
 	w := &view{
+		Verifier: v, held: map[analytics.Key]bool{},
 		moving: map[analytics.Key]bool{}, shown: map[string]map[analytics.Key]sinks.Shown{},
 		faults: map[string]map[analytics.Key]sinks.Fault{}, unlisted: map[string]error{},
 	}
-	for _, s := range v.Sinks {
-		if !wanted(s.Name()) {
-			continue
-		}
+	inspected := v.chosen()
+	if all {
+		inspected = v.sources()
+	}
+	for _, s := range inspected {
 		if err := w.inspect(ctx, s, scope); err != nil {
 			return nil, err
+		}
+	}
+	// A window leaves the spool after the ledger has noted that the last sink has it: what
+	// the ledger still owes then, and the spool lacked before, nobody delivers.
+	for key, e := range before {
+		if slices.ContainsFunc(v.Sinks, func(s sinks.Sink) bool { return !e.has(s.Name()) }) {
+			if w.held[key], err = v.Held(e.Revision); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if w.ledger, err = v.entries(ctx, scope); err != nil {

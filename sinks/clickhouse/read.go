@@ -171,7 +171,7 @@ func (ses *session) conditions(ctx context.Context, scope sinks.Scope) (out []st
 	if w := scope.Within; w != (analytics.Window{}) {
 		dates = fmt.Sprintf(" AND window_start >= toDate('%s') AND window_end <= toDate('%s')", w.From, w.To)
 	}
-	series := sinks.Scope{Projects: scope.Projects, Granularities: scope.Granularities}
+	series := sinks.Scope{Projects: scope.Projects, Except: scope.Except, Granularities: scope.Granularities}
 	query := fmt.Sprintf("SELECT project, granularity FROM %s GROUP BY project, granularity ORDER BY project, granularity", ses.in(windowsTable))
 	err = ses.each(ctx, query, func(rows driver.Rows) error {
 		var project, granularity string

@@ -301,3 +301,37 @@ func TestTransient(t *testing.T) {
 		}
 	}
 }
+
+// TestSwallowed: rules and triggers that keep a part of the window from the tables. It is
+// refused, and readers see the former revision.
+func TestSwallowed(t *testing.T) {
+	const nothing = "CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
+	each(t, func(t *testing.T, e *engines.Postgres) {
+		for name, c := range map[string]struct{ do, mentions string }{
+			"totals by a trigger":     {"CREATE TRIGGER x BEFORE INSERT OR UPDATE ON docgauge_totals FOR EACH ROW EXECUTE FUNCTION nothing()", "took 0 rows of the site totals"},
+			"totals by an update":     {"CREATE TRIGGER x BEFORE UPDATE ON docgauge_totals FOR EACH ROW EXECUTE FUNCTION nothing()", "drop the rule or trigger on docgauge_totals"},
+			"totals by a rule":        {"CREATE RULE x AS ON UPDATE TO docgauge_totals DO INSTEAD NOTHING", "rules"},
+			"rows by a trigger":       {"CREATE TRIGGER x BEFORE INSERT ON docgauge_visitors FOR EACH ROW EXECUTE FUNCTION nothing()", "the server took 0"},
+			"their removal":           {"CREATE TRIGGER x BEFORE DELETE ON docgauge_visitors FOR EACH ROW EXECUTE FUNCTION nothing()", "7 rows of the former revision are still there"},
+			"their removal by a rule": {"CREATE RULE x AS ON DELETE TO docgauge_visitors DO INSTEAD NOTHING", "drop the rule or trigger on docgauge_visitors"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				dsn, r := made(t, e)
+				s := open(t, dsn)
+				former := seal(1, 7)
+				if err := s.Replace(t.Context(), former); err != nil {
+					t.Fatal(err)
+				}
+				r.must(nothing)
+				r.must(c.do)
+				if err := s.Replace(t.Context(), seal(2, 3)); err == nil || !strings.Contains(err.Error(), c.mentions) {
+					t.Errorf("Replace = %v, want %q", err, c.mentions)
+				}
+				rows, revs, err := r.Visitors(former.rev.Key)
+				if err != nil || len(rows) != 7 || len(revs) != 1 || revs[0].Number != 1 || r.shown(former.rev.Key) != 1 {
+					t.Errorf("readers see %d rows of %v, %v", len(rows), revs, err)
+				}
+			})
+		}
+	})
+}

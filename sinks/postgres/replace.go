@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -101,11 +102,28 @@ func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 	b.Queue("SELECT pg_advisory_xact_lock($1, $2), CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END",
 		lockClass, ses.lockOf(rev.Key))
-	b.Queue(fmt.Sprintf("DELETE FROM %s WHERE (%s) = ($1, $2, $3::date, $4::date)", ses.in(visitorsTable), keyColumns), key...)
+	ofWindow := fmt.Sprintf(" FROM %s WHERE (%s) = ($1, $2, $3::date, $4::date)", ses.in(visitorsTable), keyColumns)
+	b.Queue("DELETE"+ofWindow, key...)
+	// A rule or trigger may keep the server from doing what it says it did.
+	b.Queue("SELECT count(*)"+ofWindow, key...).QueryRow(func(row pgx.Row) error {
+		var left int64
+		if err := row.Scan(&left); err != nil || left == 0 {
+			return err
+		}
+		return fmt.Errorf("%d rows of the former revision are still there after DELETE: %s", left, hintTriggers(visitorsTable))
+	})
 	b.Queue(ses.upsert(), append(key, rev.Totals.Human, rev.Totals.AI, rev.Totals.Total, rev.Rows,
-		rev.Number, rev.Settled, rev.Verified, rev.ExportedAt)...)
+		rev.Number, rev.Settled, rev.Verified, rev.ExportedAt)...).Exec(func(tag pgconn.CommandTag) error {
+		if tag.RowsAffected() == 1 {
+			return nil
+		}
+		return fmt.Errorf("the server took %d rows of the site totals, and the window has 1: %s", tag.RowsAffected(), hintTriggers(totalsTable))
+	})
 	return conn.SendBatch(ctx, &b).Close()
 }
+
+// hintTriggers is the remedy where the server does not do what it was told.
+func hintTriggers(table string) string { return "drop the rule or trigger on " + table }
 
 // upsert writes the totals of a window.
 func (ses *session) upsert() string {

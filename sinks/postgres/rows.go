@@ -50,7 +50,7 @@ func (ses *session) copyRows(ctx context.Context, conn *pgxpool.Conn, rev analyt
 	case err != nil:
 		return err
 	case took != rev.Rows:
-		return fmt.Errorf("the window has %d rows, its file %d, and the server took %d", rev.Rows, read, took)
+		return fmt.Errorf("the window has %d rows, its file %d, and the server took %d: %s", rev.Rows, read, took, hintTriggers(visitorsTable))
 	}
 	return nil
 }
