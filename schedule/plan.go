@@ -365,9 +365,11 @@ func (p *planner) classify(project string, spec analytics.Spec, w analytics.Wind
 // totals are read first.
 func (p *planner) waits(item *Item, known bool) bool {
 	if p.in.Aside != nil {
-		if a, aside := p.in.Aside(item.Key); aside && a.Until.After(p.in.Now) {
-			until := a.Until.UTC().Format(minuteLayout)
-			item.Why = fmt.Sprintf("set aside until %s: %s (failure %d)", until, a.Reason, a.Failures)
+		if a, aside := p.in.Aside(item.Key); aside && p.rests(a) {
+			item.Why = fmt.Sprintf("skipped until %s: %s (failure %d)", a.Until.UTC().Format(minuteLayout), a.Reason, a.Failures)
+			if GivenUp(a) {
+				item.Why = fmt.Sprintf("not read again: %s (failure %d); export --from %s --to %s reads it", a.Reason, a.Failures, a.From, a.To)
+			}
 			return true
 		}
 	}
@@ -387,6 +389,14 @@ func (p *planner) waits(item *Item, known bool) bool {
 		item.TotalsOnly, item.Why = true, why
 	}
 	return totals && known
+}
+
+// rests reports whether a window is not read yet because it failed. A window of which the
+// service sent no rows is read when it settles, whatever happened before.
+func (p *planner) rests(a analytics.Aside) bool {
+	last := a.Until.Add(-Rest(a))
+	return a.Until.After(p.in.Now) &&
+		(a.Reason != analytics.AsideEmpty || ripe(a.Window, p.in.Settle, last) == ripe(a.Window, p.in.Settle, p.in.Now))
 }
 
 // item returns w as an item without a reason, and its newest revision.
