@@ -133,7 +133,7 @@ func TestWaiting(t *testing.T) {
 	if due, _ := schedule.Plan(in); len(due) != 2 {
 		t.Errorf("due: %v", lines(due))
 	}
-	asked, err := schedule.Asked(in, large.From, large.To)
+	asked, _, _, err := schedule.Asked(in, large.From, large.To)
 	if err != nil || len(asked) != 1 || asked[0].TotalsOnly {
 		t.Errorf("asked: %v, %v", asked, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
 )
@@ -39,7 +40,9 @@ type Summary struct {
 	LeftRequests int       `json:"requests_left"`
 	Resume       time.Time `json:"next_request_at,omitzero"`
 	Finish       time.Time `json:"finished_by,omitzero"`
-	Errors       []string  `json:"errors"`
+	// Named is how far the reading of windows named by their dates is; nil for any other run.
+	Named  *coverage.Named `json:"named_reading,omitempty"`
+	Errors []string        `json:"errors"`
 	// Warnings are about windows with invalid responses.
 	Warnings []string `json:"warnings"`
 

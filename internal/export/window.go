@@ -261,9 +261,10 @@ func (r *Result) add(done Result) {
 // open opens the page log of a window that is to be read.
 func (w *window) open() (err error) {
 	now := w.p.cfg.Now()
-	// A log from before the window could settle would only have to be read again.
-	var notBefore time.Time
-	if ripe := w.item.To.Time().Add(w.p.cfg.Settle); !now.Before(ripe) {
+	// A log from before the window could settle, or before someone asked for it to be read
+	// again, would only have to be read again.
+	notBefore := w.item.NotBefore
+	if ripe := w.item.To.Time().Add(w.p.cfg.Settle); !now.Before(ripe) && ripe.After(notBefore) {
 		notBefore = ripe
 	}
 	if w.log, err = w.p.spool.Begin(w.item.Key, w.number(), now, notBefore); err != nil {
