@@ -53,6 +53,7 @@ func TestNothingYet(t *testing.T) {
 		`docgauge_sink_failures_total{sink="parquet"}`:                 0,
 		`docgauge_sink_windows_lost_total{sink="parquet"}`:             0,
 		`docgauge_windows_set_aside{project="p",reason="malformed"}`:   0,
+		`docgauge_windows_set_aside{project="p",reason="empty"}`:       0,
 		`docgauge_windows_set_aside{project="p",reason="repeats"}`:     0,
 		`docgauge_windows_set_aside{project="p",reason="refused"}`:     0,
 		`docgauge_windows_set_aside{project="p",reason="failing"}`:     0,
@@ -128,7 +129,7 @@ func TestCounters(t *testing.T) {
 	}, exporter.WindowsCommitted, exporter.RowsWritten, "docgauge_of_another")
 }
 
-// Windows are set aside for one of four reasons, and each project has all of them.
+// Windows are set aside for one of five reasons, and each project has all of them.
 // One that was taken out of the configuration has none.
 func TestSetAside(t *testing.T) {
 	s := rich()
@@ -138,10 +139,12 @@ func TestSetAside(t *testing.T) {
 		analytics.Aside{Key: key("gone", analytics.Day, 5, 6), Reason: analytics.AsideFailing})
 	want(t, s, map[string]float64{
 		`docgauge_windows_set_aside{project="prj_a",reason="malformed"}`: 2,
+		`docgauge_windows_set_aside{project="prj_a",reason="empty"}`:     0,
 		`docgauge_windows_set_aside{project="prj_a",reason="repeats"}`:   0,
 		`docgauge_windows_set_aside{project="prj_a",reason="refused"}`:   0,
 		`docgauge_windows_set_aside{project="prj_a",reason="failing"}`:   1,
 		`docgauge_windows_set_aside{project="prj_b",reason="malformed"}`: 0,
+		`docgauge_windows_set_aside{project="prj_b",reason="empty"}`:     0,
 		`docgauge_windows_set_aside{project="prj_b",reason="repeats"}`:   1,
 		`docgauge_windows_set_aside{project="prj_b",reason="refused"}`:   1,
 		`docgauge_windows_set_aside{project="prj_b",reason="failing"}`:   0,

@@ -53,7 +53,7 @@ const visitorsEndpoint = "visitors"
 
 // asideReasons are why a window can be set aside.
 var asideReasons = []analytics.AsideReason{
-	analytics.AsideMalformed, analytics.AsideRepeats, analytics.AsideRefused, analytics.AsideFailing,
+	analytics.AsideMalformed, analytics.AsideRepeats, analytics.AsideEmpty, analytics.AsideRefused, analytics.AsideFailing,
 }
 
 var pipelineFamilies = []family{
@@ -90,7 +90,7 @@ var pipelineFamilies = []family{
 			}
 		}),
 	define(groupPipeline, WindowsSetAside, typeGauge,
-		"Complete windows that the service does not give as it should and that are not asked for again for a while, by reason: malformed, repeats, refused or failing."+cached,
+		"Complete windows with invalid responses, which are skipped for a while, by reason: malformed, repeats, empty, refused or failing."+cached,
 		[]string{LabelProject, LabelReason},
 		ofProjects(func(s *Snapshot, p Project, emit emit) {
 			for _, reason := range asideReasons {

@@ -52,6 +52,8 @@ type Item struct {
 	Reason     Reason
 	// Newest reports whether this is the newest complete window of its granularity.
 	Newest bool
+	// NotBefore is when the reading may have begun at the earliest; zero: at any time.
+	NotBefore time.Time
 	// Why explains to people what was decided for a window that is not simply read.
 	Why string
 }
@@ -79,6 +81,9 @@ type Input struct {
 	// Lost reports whether no sink has a window of the ledger any more: it is read again,
 	// even if it begins before Since. nil: none is lost.
 	Lost func(analytics.Key) bool
+	// Began is when a reading of windows named by their dates began; zero: now. [Asked]
+	// leaves out what was read since.
+	Began time.Time
 	// Rotate chooses the project that comes first; it grows by one each run.
 	Rotate int
 	// Aside returns what is known of a window that failed; it is not due before
@@ -152,13 +157,13 @@ func Plan(in Input) (due, waiting []Item) {
 // lead moves the window that is tried first to the front. Until the service has answered, a
 // window that failed before is not tried while there is another ([TriedBefore]).
 func (p *planner) lead(items []Item) {
-	if p.in.Aside == nil || len(items) == 0 {
+	if len(items) == 0 {
 		return
 	}
 	first := 0
 	var best analytics.Aside
 	for i, item := range items {
-		a, failed := p.in.Aside(item.Key)
+		a, failed := p.aside(item.Key)
 		if i == 0 || TriedBefore(a, best, p.begun(item), p.begun(items[first])) {
 			first, best = i, a
 		}
@@ -198,44 +203,61 @@ func Gaps(in Input, project string, spec analytics.Spec) []analytics.Window {
 	return gaps
 }
 
-// Asked returns exactly the windows of the specs that lie wholly inside
-// [from, to), whatever the ledger knows about them: newest first (ties in spec
-// order), the projects taking turns. Every error is a mistake of the caller:
-// from >= to, to after today (UTC), or no window that fits.
-func Asked(in Input, from, to analytics.Date) ([]Item, error) {
+// Asked returns exactly the windows of the specs that lie wholly inside [from, to) and
+// were not read since in.Began, whatever else the ledger knows about them: newest first
+// (ties in spec order), the projects taking turns. waiting are those that failed since then
+// and are not tried again yet; all is the number of windows inside, those that were read
+// included. Every error is a mistake of the caller: from >= to, to after today (UTC), or no
+// window that fits.
+func Asked(in Input, from, to analytics.Date) (items, waiting []Item, all int, err error) {
 	p := newPlanner(in)
 	asked := analytics.Window{From: from, To: to}
 	switch {
 	case from >= to:
-		return nil, fmt.Errorf("window %s is empty: its end is exclusive and must be after its start; "+
+		return nil, nil, 0, fmt.Errorf("window %s is empty: its end is exclusive and must be after its start; "+
 			"for the single day %s give the end %s", asked, from, from+1)
 	case !asked.Complete(in.Now):
-		return nil, fmt.Errorf("window %s is not complete until %s 00:00 UTC: give an end up to %s", asked, to, p.today)
+		return nil, nil, 0, fmt.Errorf("window %s is not complete until %s 00:00 UTC: give an end up to %s", asked, to, p.today)
 	}
 	var queues [][]Item
 	for _, project := range p.projects {
 		var items []Item
 		for _, spec := range p.specs {
 			for w := range Within(spec.Granularity, from, to) {
-				item, _, _ := p.item(project, spec, w)
-				item.Reason = ReasonAsked
+				all++
+				item, revision, known := p.item(project, spec, w)
+				item.Reason, item.NotBefore = ReasonAsked, in.Began
+				if known && p.wasRead(item, revision) {
+					continue
+				}
+				if a, failed := p.aside(item.Key); failed && !in.Began.IsZero() && !p.failedAt(a).Before(in.Began) && p.waits(&item, known) {
+					p.waiting = append(p.waiting, item)
+					continue
+				}
 				items = append(items, item)
 			}
 		}
 		slices.SortStableFunc(items, func(a, b Item) int { return newestFirst(a.Window, b.Window) })
 		queues = append(queues, items)
 	}
-	items := interleave(queues)
-	p.lead(items)
-	if len(items) == 0 {
+	if all == 0 {
 		var names []string
 		for _, spec := range p.specs {
 			names = append(names, string(spec.Granularity))
 		}
-		return nil, fmt.Errorf("no window of %s lies wholly inside %s: widen it, or choose a shorter granularity",
+		return nil, nil, 0, fmt.Errorf("no window of %s lies wholly inside %s: widen it, or choose a shorter granularity",
 			strings.Join(names, ", "), asked)
 	}
-	return items, nil
+	items = interleave(queues)
+	p.lead(items)
+	return items, p.waiting, all, nil
+}
+
+// wasRead reports whether a window was read since the reading began. A time in the future is
+// that of a wrong clock.
+func (p *planner) wasRead(item Item, revision analytics.Revision) bool {
+	at := revision.ExportedAt
+	return !p.in.Began.IsZero() && !at.Before(p.in.Began) && !at.After(p.in.Now) && (item.TotalsOnly || !revision.TotalsOnly())
 }
 
 // Settles reports whether a reading of w settles it: it was made at or after
@@ -367,12 +389,12 @@ func (p *planner) classify(project string, spec analytics.Spec, w analytics.Wind
 // decided: it is set aside; or its rows are read later, in which case its
 // totals are read first.
 func (p *planner) waits(item *Item, known bool) bool {
-	if p.in.Aside != nil {
-		if a, aside := p.in.Aside(item.Key); aside && a.Until.After(p.in.Now) {
-			until := a.Until.UTC().Format(minuteLayout)
-			item.Why = fmt.Sprintf("set aside until %s: %s (failure %d)", until, a.Reason, a.Failures)
-			return true
+	if a, failed := p.aside(item.Key); failed && p.rests(a) {
+		item.Why = fmt.Sprintf("skipped until %s: %s (failure %d)", a.Until.UTC().Format(minuteLayout), a.Reason, a.Failures)
+		if GivenUp(a) {
+			item.Why = fmt.Sprintf("not read again: %s (failure %d); export --from %s --to %s reads it", a.Reason, a.Failures, a.From, a.To)
 		}
+		return true
 	}
 	if item.Reason != ReasonMissing {
 		return false
@@ -390,6 +412,24 @@ func (p *planner) waits(item *Item, known bool) bool {
 		item.TotalsOnly, item.Why = true, why
 	}
 	return totals && known
+}
+
+// rests reports whether a window is not read yet because it failed. A window of which the
+// service sent no rows is read when it settles, whatever happened before.
+func (p *planner) rests(a analytics.Aside) bool {
+	return a.Until.After(p.in.Now) && (a.Reason != analytics.AsideEmpty ||
+		ripe(a.Window, p.in.Settle, p.failedAt(a)) == ripe(a.Window, p.in.Settle, p.in.Now))
+}
+
+// failedAt is when a window that rests failed last.
+func (p *planner) failedAt(a analytics.Aside) time.Time { return a.Until.Add(-Rest(a)) }
+
+// aside returns what is known of a window that failed.
+func (p *planner) aside(k analytics.Key) (a analytics.Aside, failed bool) {
+	if p.in.Aside == nil {
+		return a, false
+	}
+	return p.in.Aside(k)
 }
 
 // item returns w as an item without a reason, and its newest revision.

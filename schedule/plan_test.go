@@ -184,7 +184,7 @@ func TestChangedSpec(t *testing.T) {
 			Since: key.From, Known: l.known,
 		}
 		diffLines(t, due(in), tc.want)
-		asked, err := schedule.Asked(in, key.From, key.To)
+		asked, _, _, err := schedule.Asked(in, key.From, key.To)
 		if err != nil || asked[0].TotalsOnly != (tc.spec == "day:totals") {
 			t.Errorf("%s with %d rows: asked %v, %v", tc.spec, tc.rows, asked, err)
 		}
@@ -455,7 +455,7 @@ func askedInput(t *testing.T) schedule.Input {
 
 func TestAsked(t *testing.T) {
 	in := askedInput(t)
-	got, err := schedule.Asked(in, date(t, "2026-03-02"), date(t, "2026-03-10"))
+	got, _, _, err := schedule.Asked(in, date(t, "2026-03-02"), date(t, "2026-03-10"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -491,7 +491,7 @@ func TestAskedInVain(t *testing.T) {
 		if tc.specs != nil {
 			in.Specs = specs(t, tc.specs...)
 		}
-		got, err := schedule.Asked(in, date(t, tc.from), date(t, tc.to))
+		got, _, _, err := schedule.Asked(in, date(t, tc.from), date(t, tc.to))
 		if err == nil || !strings.Contains(err.Error(), tc.want) || got != nil {
 			t.Errorf("Asked(%s, %s) = %v, %v\nwant %s", tc.from, tc.to, got, err, tc.want)
 		}
@@ -528,5 +528,63 @@ func TestGaps(t *testing.T) {
 	want = []analytics.Window{window(t, "2026-02-01", "2026-03-01"), window(t, "2026-01-01", "2026-02-01")}
 	if diff := gocmp.Diff(want, schedule.Gaps(in, "b", specs(t, "month")[0])); diff != "" {
 		t.Errorf("a project without a window: %s", diff)
+	}
+}
+
+// TestAskedSince: of windows that are named by their dates those are left that were not read
+// since the reading began, and those that failed since then wait.
+func TestAskedSince(t *testing.T) {
+	began := time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
+	now := began.Add(2 * time.Hour)
+	first := analytics.NewDate(2026, 3, 1)
+	at := func(n int) analytics.Key {
+		from := first + analytics.Date(n)
+		return analytics.Key{Project: "a", Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}}
+	}
+	aside := func(k analytics.Key, reason analytics.AsideReason, failures int, failed time.Time) analytics.Aside {
+		a := analytics.Aside{Key: k, Reason: reason, Failures: failures, Since: failed}
+		a.Until = failed.Add(schedule.Rest(a))
+		return a
+	}
+	l := ledger{
+		at(0): {ExportedAt: began},
+		at(1): {ExportedAt: began.Add(-time.Microsecond)},
+		at(2): {ExportedAt: now},
+		at(3): {ExportedAt: now.Add(time.Second)}, // by a clock that was wrong
+		at(4): {ExportedAt: now, Rows: analytics.TotalsOnlyRows},
+	}
+	asides := map[analytics.Key]analytics.Aside{
+		at(1): aside(at(1), analytics.AsideMalformed, 9, began.Add(-time.Hour)),
+		at(5): aside(at(5), analytics.AsideMalformed, 2, began.Add(time.Hour)),
+		at(6): aside(at(6), analytics.AsideMalformed, 1, began.Add(time.Minute)), // is over
+		at(7): aside(at(7), analytics.AsideEmpty, 9, began),
+	}
+	in := schedule.Input{
+		Now: now, Projects: []string{"a"}, Specs: specs(t, "day"), Known: l.known, Began: began,
+		Aside: func(k analytics.Key) (analytics.Aside, bool) { a, ok := asides[k]; return a, ok },
+	}
+	days := func(items []schedule.Item) (n []int) {
+		for _, i := range items {
+			n = append(n, int(i.From-first))
+			if !i.NotBefore.Equal(in.Began) {
+				t.Errorf("%s may have begun before the reading", i.Key)
+			}
+		}
+		slices.Sort(n)
+		return n
+	}
+	for _, c := range []struct {
+		began        time.Time
+		due, waiting []int
+	}{
+		{began, []int{1, 3, 4, 6}, []int{5, 7}},
+		{time.Time{}, []int{0, 1, 2, 3, 4, 5, 6, 7}, nil}, // it has not begun
+		{now.Add(-time.Microsecond), []int{0, 1, 3, 4, 5, 6, 7}, nil},
+	} {
+		in.Began = c.began
+		due, waiting, all, err := schedule.Asked(in, first, first+8)
+		if err != nil || all != 8 || !slices.Equal(days(due), c.due) || !slices.Equal(days(waiting), c.waiting) {
+			t.Errorf("since %v: %v due, %v waiting of %d, %v", c.began, days(due), days(waiting), all, err)
+		}
 	}
 }

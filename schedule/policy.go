@@ -149,6 +149,29 @@ const (
 	maxPause   = 24 * time.Hour
 )
 
+// maxEmpty is how often a window that keeps rows because the service sends none is read
+// again: no oftener than one that drifts.
+const maxEmpty = 3
+
+// Rest returns how long a window rests after its last failure. One of which the service
+// sends no rows rests for a day, for two and for four days, and is then read only when
+// someone names it.
+func Rest(a analytics.Aside) time.Duration {
+	switch {
+	case a.Reason != analytics.AsideEmpty:
+		return Pause(a.Failures)
+	case a.Failures <= maxEmpty:
+		return maxPause << (a.Failures - 1)
+	}
+	const ever = 100 * 365 * 24 * time.Hour
+	return ever
+}
+
+// GivenUp reports whether a window is read only when someone names it.
+func GivenUp(a analytics.Aside) bool {
+	return a.Reason == analytics.AsideEmpty && a.Failures > maxEmpty
+}
+
 // Pause returns how long a window that failed so many times in a row is set aside: 55
 // minutes, doubling up to a day.
 func Pause(failures int) time.Duration {

@@ -125,7 +125,7 @@ func TestWaiting(t *testing.T) {
 		t.Errorf("why: %q", due[0].Why)
 	}
 	diffLines(t, waiting, "missing a day [2026-03-03,2026-03-04) totals", "missing a day [2026-03-02,2026-03-03)")
-	if !strings.Contains(waiting[1].Why, "set aside until 2026-03-05 06:01: malformed") {
+	if !strings.Contains(waiting[1].Why, "skipped until 2026-03-05 06:01: malformed") {
 		t.Errorf("why: %q", waiting[1].Why)
 	}
 	// Its time has come; and a window that is named is read at once.
@@ -133,7 +133,7 @@ func TestWaiting(t *testing.T) {
 	if due, _ := schedule.Plan(in); len(due) != 2 {
 		t.Errorf("due: %v", lines(due))
 	}
-	asked, err := schedule.Asked(in, large.From, large.To)
+	asked, _, _, err := schedule.Asked(in, large.From, large.To)
 	if err != nil || len(asked) != 1 || asked[0].TotalsOnly {
 		t.Errorf("asked: %v, %v", asked, err)
 	}

@@ -12,7 +12,7 @@ import (
 var now = webtest.Now
 
 // demo is two projects after some months: one was read for long, the other since
-// September. Much waits, some windows are set aside, a sink is down.
+// September. Much waits, some windows are skipped, a sink is down.
 func demo() *exporter.Snapshot {
 	s := &exporter.Snapshot{
 		At: now, NextRun: now.Add(46 * time.Minute),

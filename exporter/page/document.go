@@ -71,7 +71,7 @@ type state struct {
 	Concerns []concern
 }
 
-// asideCount is how many windows are set aside, and the heading of the first list.
+// asideCount is how many windows are skipped, and the heading of the first list.
 type asideCount struct{ Count, Anchor string }
 
 // concern is something an operator should look at. Remedy is a link to what to do.
@@ -151,7 +151,7 @@ func headline(last *run, due, aside int) (tone, text string) {
 	case last == nil:
 		return "wait", "No run yet"
 	case last.Outcome == "success" && due == 0 && aside > 0:
-		return "wait", "Up to date except for " + format.Plural(aside, "window") + " set aside"
+		return "wait", "Up to date except for " + format.Plural(aside, "window") + " skipped"
 	case last.Outcome == "success" && due == 0:
 		return "ok", "Up to date"
 	case last.Outcome == "success":
@@ -285,10 +285,10 @@ func pagesOf(w exporter.Window, rows int) htmlview.PageTable {
 }
 
 // waiting are the windows of a project that are not due before their time: those
-// that are set aside, and those whose rows are read once they have settled.
+// that are skipped, and those whose rows are read once they have settled.
 type waiting struct {
 	Anchor  string // of its heading
-	Remedy  string // a link to what to do about windows that are set aside; empty: none is
+	Remedy  string // a link to what to do about windows that are skipped; empty: none is
 	Windows []waitingWindow
 	More    string // how many are not listed; empty: none
 }
@@ -302,15 +302,16 @@ type waitingWindow struct {
 	Detail       string          // the last error
 }
 
-// asideReasons explain the reasons for which a window can be set aside.
+// asideReasons explain the reasons for which a window can be skipped.
 var asideReasons = map[analytics.AsideReason]string{
 	analytics.AsideMalformed: "an answer contains invalid data",
 	analytics.AsideRepeats:   "the service repeats the same rows",
+	analytics.AsideEmpty:     "the service sends no rows although the totals are not zero",
 	analytics.AsideRefused:   "the service rejects its requests, but not others",
 	analytics.AsideFailing:   "the service fails for it, but not for others",
 }
 
-// waitingOf lists what waits, those that are set aside first, each kind newest first;
+// waitingOf lists what waits, those that are skipped first, each kind newest first;
 // nil where nothing does.
 func waitingOf(s *exporter.Snapshot, p exporter.Project, anchor string) *waiting {
 	w := &waiting{Anchor: anchor}
@@ -331,7 +332,7 @@ func waitingOf(s *exporter.Snapshot, p exporter.Project, anchor string) *waiting
 		w.Remedy = remedy(ruleSetAside)
 		add(waitingWindow{
 			Span: htmlview.SpanOf(a.Granularity, a.Window), Title: htmlview.Title(a.Granularity),
-			Why: "Set aside: " + why, Note: "in " + format.Plural(a.Failures, "run"),
+			Why: "Skipped: " + why, Note: "in " + format.Plural(a.Failures, "run"),
 			First: htmlview.MomentOf(a.Since, s.At), Until: htmlview.MomentOf(a.Until, s.At), Detail: format.Cut(a.Detail, maxError),
 		})
 	}

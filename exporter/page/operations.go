@@ -43,7 +43,7 @@ func backlogOf(s *exporter.Snapshot) backlog {
 	b.Count, b.Text = format.Commas(b.Total), format.Plural(b.Total, "window")
 	var waits []string
 	if n := len(s.Asides); n > 0 {
-		waits = append(waits, format.Plural(n, "window")+" set aside")
+		waits = append(waits, format.Plural(n, "window")+" skipped")
 	}
 	rowsLater := 0
 	for _, p := range s.Projects {

@@ -70,7 +70,7 @@ func standing(s *exporter.Snapshot, p exporter.Project) (text, tone string) {
 	}
 	switch {
 	case aside > 0:
-		return format.Plural(aside, "window") + " set aside", "wait"
+		return format.Plural(aside, "window") + " skipped", "wait"
 	case due > 0:
 		return format.Plural(due, "window") + " due", "wait"
 	case !slices.ContainsFunc(p.Grids, func(g exporter.Grid) bool { return g.Known > 0 }):

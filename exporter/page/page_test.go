@@ -58,7 +58,7 @@ func TestNumbers(t *testing.T) {
 			}
 		}
 	}
-	webtest.Wants(t, got, "docgauge v0.4.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min", "Windows due 14 Set aside 2 Requests left 12 of 90 this hour",
+	webtest.Wants(t, got, "docgauge v0.4.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min", "Windows due 14 Skipped 2 Requests left 12 of 90 this hour",
 		"Waiting for the request budget", "14 windows due. Within the budget, the last can be read by 2026-10-06 13:31 in 3 h",
 		"Product docs Day missing not read yet 9", "developer-hub 28 days missing not read yet 4",
 		"2026-10-06 07:17 3 h ago failed in 99 s 7 40 export prj_docs_main day [2026-10-05,2026-10-06): sinks/clickhouse: insert 812 rows",
@@ -234,10 +234,10 @@ func TestBacklogAndBudget(t *testing.T) {
 	}
 	s.Due, s.Finish = nil, time.Time{}
 	_, body = get(t, s, "")
-	webtest.Wants(t, webtest.Text(body), "no windows due. Not counted: 2 windows set aside, 2 windows whose rows are read later.")
+	webtest.Wants(t, webtest.Text(body), "no windows due. Not counted: 2 windows skipped, 2 windows whose rows are read later.")
 	s.Projects = nil
 	_, body = get(t, s, "")
-	webtest.Wants(t, webtest.Text(body), "Not counted: 2 windows set aside. Request budget")
+	webtest.Wants(t, webtest.Text(body), "Not counted: 2 windows skipped. Request budget")
 	_, body = get(t, good(), "")
 	webtest.Wants(t, webtest.Text(body), "Up to date: no windows due.")
 }
@@ -246,7 +246,7 @@ func TestBacklogAndBudget(t *testing.T) {
 // open. One project has neither.
 func TestOverview(t *testing.T) {
 	_, body := get(t, demo(), "")
-	webtest.Wants(t, webtest.Text(body), "Product docs 2,235 ▲ 11.2% Mon 5 Oct 2026 8,337 ▼ 6.3% 28 Sep – 4 Oct 2026 2 windows set aside 3 4 ",
+	webtest.Wants(t, webtest.Text(body), "Product docs 2,235 ▲ 11.2% Mon 5 Oct 2026 8,337 ▼ 6.3% 28 Sep – 4 Oct 2026 2 windows skipped 3 4 ",
 		"developer-hub 120 ▲ 10.1% Mon 5 Oct 2026 481 ▲ 11.9% 28 Sep – 4 Oct 2026 4 windows due 0 2 ")
 	webtest.Wants(t, body, `<a href="report?project=prj_docs_main">`)
 	if open, all := strings.Count(body, "<details open>\n<summary><h2"), strings.Count(body, "<summary><h2"); open != 1 || all != 2 {
@@ -285,15 +285,15 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-// TestWindowsThatWait: what is set aside and what waits for its rows is listed
+// TestWindowsThatWait: what is skipped and what waits for its rows is listed
 // with its project, in words, the newest first and not without end.
 func TestWindowsThatWait(t *testing.T) {
 	s := demo()
 	_, body := get(t, s, "")
 	got := webtest.Text(body)
 	webtest.Wants(t, got,
-		"Thu 17 Sep 2026 Day Set aside: an answer contains invalid data in 3 runs, first 6 h ago 2026-10-06 13:32 in 3 h GET /v1",
-		"Wed 16 Sep 2026 Day Set aside: the service fails for it, but not for others in 1 run, first 6 h ago",
+		"Thu 17 Sep 2026 Day Skipped: an answer contains invalid data in 3 runs, first 6 h ago 2026-10-06 13:32 in 3 h GET /v1",
+		"Wed 16 Sep 2026 Day Skipped: the service fails for it, but not for others in 1 run, first 6 h ago",
 		"Mon 5 Oct 2026 Day Totals known, rows later", "2026-10-09 00:00 in 3 days Sun 4 Oct 2026 Day Totals known",
 		"Totals only so far", "2 totals only")
 	webtest.Wants(t, body, ", provisional, totals only, rows after 2026-10-09 00:00 UTC</title>", `<a href="#p0w">2</a>`)
@@ -312,12 +312,12 @@ func TestWindowsThatWait(t *testing.T) {
 		s.Asides = append(s.Asides, a)
 	}
 	_, body = get(t, s, "")
-	webtest.Wants(t, webtest.Text(body), "Set aside 32 Requests left", "Set aside: of another time", "22 more windows: docgauge plan lists them.")
-	if n := strings.Count(body, "Set aside: "); n != 10 || len(body) > 1<<20 {
+	webtest.Wants(t, webtest.Text(body), "Skipped 32 Requests left", "Skipped: of another time", "22 more windows: docgauge plan lists them.")
+	if n := strings.Count(body, "Skipped: "); n != 10 || len(body) > 1<<20 {
 		t.Errorf("%d windows are listed in %d bytes", n, len(body))
 	}
 	_, body = get(t, &exporter.Snapshot{At: now, Projects: []exporter.Project{{ID: "p"}}}, "")
-	if got := webtest.Text(body); strings.Contains(got, "wait") || strings.Contains(got, "Set aside") {
+	if got := webtest.Text(body); strings.Contains(got, "wait") || strings.Contains(got, "Skipped") {
 		t.Errorf("nothing waits, and the page says\n%s", got)
 	}
 }
@@ -370,7 +370,7 @@ func TestHeadlines(t *testing.T) {
 	webtest.Wants(t, webtest.Text(body), "Up to date The last run")
 	s.Asides = demo().Asides[:1]
 	_, body = get(t, s, "")
-	webtest.Wants(t, webtest.Text(body), "Up to date except for 1 window set aside The last run")
+	webtest.Wants(t, webtest.Text(body), "Up to date except for 1 window skipped The last run")
 }
 
 // TestSize bounds the page whatever visitors ask for and however long the

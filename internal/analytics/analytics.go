@@ -115,6 +115,9 @@ const (
 	// AsideRefused: the service refuses the request (4xx), though not those of
 	// other windows.
 	AsideRefused AsideReason = "refused"
+	// AsideEmpty: the service sends no rows, under totals that are not zero, of a window
+	// whose rows are known.
+	AsideEmpty AsideReason = "empty"
 	// AsideFailing: the service fails (5xx, no answer), though not for other windows.
 	AsideFailing AsideReason = "failing"
 )

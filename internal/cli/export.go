@@ -33,12 +33,14 @@ A run that is killed at any moment loses nothing: the next one continues with th
 pages that were read and delivers the windows that were sealed.
 
 With --from and --to exactly the windows inside [from,to) are read, again if they
-were read before, and nothing else.
+were read before, and nothing else. Where the budget ends this, the same command
+continues it, until each of them was read since the first run; it then says so and
+sends nothing. --again starts over.
 
 ` + exitCodes,
 		Example: `  docgauge export           what is due, as far as the budget goes
   docgauge export --wait    continue across budget pauses until nothing is due
-  docgauge export --from 2026-10-01 --to 2026-11-01    read October again
+  docgauge export --from 2026-10-01 --to 2026-11-01    read October again, or continue that
   docgauge export --windows day --project prj_a`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -69,6 +71,7 @@ func selectionFlags(cmd *cobra.Command, s *coverage.Selection, dates bool) {
 	if dates {
 		f.StringVar(&s.From, "from", "", "with --to: read exactly the windows inside [from,to), again if they were read before (YYYY-MM-DD)")
 		f.StringVar(&s.To, "to", "", "end of the windows to read, exclusive (YYYY-MM-DD)")
+		f.BoolVar(&s.Again, "again", false, "with --from and --to: start over instead of continuing an earlier run")
 	}
 	f.StringVar(&s.Windows, "windows", "", "only these of DOCGAUGE_WINDOWS, comma-separated")
 	f.StringVar(&s.Projects, "project", "", "only these of DOCGAUGE_PROJECTS, comma-separated")
@@ -153,7 +156,7 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 		wrong.Line(2, "docgauge: %s", text)
 	}
 	for _, text := range s.Warnings {
-		wrong.Line(2, "docgauge: set aside: %s", text)
+		wrong.Line(2, "docgauge: skipped: %s", text)
 	}
 	text := render.NewText(out)
 	done := fmt.Sprintf("%s: %s, %s rows, %s in %.1f s", s.Outcome, format.Plural(s.Committed, "window"), format.Commas(s.Rows), format.Plural(s.Requests, "request"), s.Took.Seconds())
@@ -174,16 +177,31 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 		text.Line(2, "NOT VERIFIED: %s; %s were read before the numbers last moved, %s repeated a path",
 			format.Plural(s.Unverified, "window"), format.Plural(s.MovedRows, "row"), format.Plural(s.RepeatedRows, "row"))
 	}
+	if s.Suspect > 0 {
+		text.Line(2, "SUSPECT: %s whose pages add up to fewer visitors than the site has; the log names them", format.Plural(s.Suspect, "window"))
+	}
 	if s.SetAside > 0 {
-		text.Line(2, "set aside: %s that the service does not answer as it should; `docgauge status` lists them", format.Plural(s.SetAside, "window"))
+		text.Line(2, "skipped: %s with invalid responses; `docgauge status` lists them", format.Plural(s.SetAside, "window"))
 	}
 	if s.Throttled > 0 {
 		text.Line(2, "the service throttled %s although our budget had room: something else uses the same quota, or DOCGAUGE_BUDGET is above it", format.Plural(s.Throttled, "request"))
+	}
+	if s.Named != nil && s.Outcome != export.Failed {
+		text.Line(2, "%s", namedReading(*s.Named))
 	}
 	if s.Left > 0 {
 		text.Line(2, "%s left (about %s): %s", format.Plural(s.Left, "window"), format.Plural(s.LeftRequests, "request"), whenLeft(s))
 	}
 	return text.Err()
+}
+
+// namedReading says how far the reading of windows named by their dates is.
+func namedReading(n coverage.Named) string {
+	of := fmt.Sprintf("%s inside [%s,%s) read since %s", format.Plural(n.Windows, "window"), n.From, n.To, format.Time(n.Began))
+	if n.Left > 0 {
+		return fmt.Sprintf("%s of %s; the same command continues, --again starts over", format.Commas(n.Windows-n.Left), of)
+	}
+	return fmt.Sprintf("done: %s, the last of them by %s; --again starts over", of, format.Time(n.Done))
 }
 
 // whenLeft says when what a run left can be read.

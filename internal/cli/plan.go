@@ -42,8 +42,7 @@ each is listed.
 
 Below the windows stands what was decided about some of them. A window that moves
 and is larger than the budget is read for its totals now and for its rows once it
-has settled. One that the service does not give as it should is set aside for a
-while. Neither keeps other windows waiting.`,
+has settled. One with invalid responses is skipped for a while. Neither keeps other windows waiting.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), sel, o) },
 	}
@@ -87,6 +86,7 @@ func (a *Program) printPlan(r planReport, w wording, all bool) error {
 	text := render.NewText(a.Out)
 	if len(r.Windows) == 0 {
 		text.Line(2, "nothing is due; %s", r.Budget)
+		r.printNamed(text)
 		r.printDecisions(text, w)
 		return text.Err()
 	}
@@ -106,8 +106,16 @@ func (a *Program) printPlan(r planReport, w wording, all bool) error {
 	if r.Unknown > 0 {
 		text.Line(2, "+ is at least; the first export shows how large the windows are")
 	}
+	r.printNamed(text)
 	r.printDecisions(text, w)
 	return text.Err()
+}
+
+// printNamed says how far a reading is that has begun.
+func (r planReport) printNamed(text *render.Text) {
+	if r.Named != nil && !r.Named.Began.IsZero() {
+		text.Line(2, "%s", namedReading(*r.Named))
+	}
 }
 
 // sum says what the plan costs, and how long the budget makes it take.

@@ -16,6 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
 )
 
 func (a *Program) statusCommand() *cobra.Command {
@@ -148,7 +149,7 @@ func coverageState(c snapshot.Coverage) string {
 // shownTroubled is how many windows of a kind status lists; --json has all.
 const shownTroubled = 5
 
-// printTroubled lists the windows that are not verified, those that are set aside,
+// printTroubled lists the windows that are not verified, those that are skipped,
 // and how many wait for their time.
 func (a *Program) printTroubled(text *render.Text, r statusReport) {
 	list := func(n int, line func(i int) string) {
@@ -166,8 +167,11 @@ func (a *Program) printTroubled(text *render.Text, r statusReport) {
 	})
 	list(len(r.SetAside), func(i int) string {
 		s := r.SetAside[i]
-		return fmt.Sprintf("set aside %s: %s, failed %s, next try %s: %s", r.words.window(s.Key), s.Reason,
-			format.Plural(s.Failures, "time"), format.Clock(s.Until, a.now()), s.Detail)
+		next := "next try " + format.Clock(s.Until, a.now())
+		if schedule.GivenUp(s) {
+			next = fmt.Sprintf("not tried again without --from %s --to %s", s.From, s.To)
+		}
+		return fmt.Sprintf("skipped %s: %s, failed %s, %s: %s", r.words.window(s.Key), s.Reason, format.Plural(s.Failures, "time"), next, s.Detail)
 	})
 	aside := map[analytics.Key]bool{}
 	for _, s := range r.SetAside {

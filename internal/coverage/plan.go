@@ -18,6 +18,8 @@ import (
 type Selection struct {
 	// From and To, both or neither, select exactly the windows inside [From,To).
 	From, To string
+	// Again begins a reading of these anew.
+	Again bool
 	// Windows and Projects are comma-separated.
 	Windows, Projects string
 }
@@ -36,9 +38,51 @@ func mistake(format string, args ...any) error {
 func (s Selection) Check(c config.Config, now time.Time) error {
 	in, err := s.input(c, Ledger{}, now)
 	if err == nil {
-		_, _, err = s.items(in)
+		_, err = s.items(in)
 	}
 	return err
+}
+
+// IsNamed reports whether the selection names windows by their dates.
+func (s Selection) IsNamed() bool { return s.From != "" || s.To != "" }
+
+// name tells the readings of named windows apart.
+func (s Selection) name() string {
+	sorted := func(list string) string { return strings.Join(slices.Sorted(strings.SplitSeq(list, ",")), ",") }
+	return fmt.Sprintf("from=%s to=%s windows=%s projects=%s", s.From, s.To, sorted(s.Windows), sorted(s.Projects))
+}
+
+// reading returns when the reading of the named windows began; the zero Reading if it did
+// not yet, is to begin anew, or began in the future by a wrong clock.
+func (s Selection) reading(ctx context.Context, db *state.DB, now time.Time) (state.Reading, error) {
+	if !s.IsNamed() || s.Again {
+		return state.Reading{}, nil
+	}
+	r, err := db.FindReading(ctx, s.name())
+	if r.Began.After(now) {
+		r = state.Reading{}
+	}
+	return r, err
+}
+
+// Begin keeps that a reading of the named windows begins now, unless it began before. The
+// same selection is planned from there until it is Done.
+func (s Selection) Begin(ctx context.Context, db *state.DB, now time.Time) error {
+	r, err := s.reading(ctx, db, now)
+	if err != nil || !s.IsNamed() || !r.Began.IsZero() {
+		return err
+	}
+	return db.SetReading(ctx, state.Reading{Name: s.name(), Began: now.UTC().Truncate(time.Microsecond)})
+}
+
+// Named is how far a reading of named windows is.
+type Named struct {
+	state.Reading
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Windows int    `json:"windows"`
+	// Left counts the windows that were not read since it began, those that failed included.
+	Left int `json:"windows_left"`
 }
 
 // Plan is what is due, what is not due yet, and what the budget allows.
@@ -48,6 +92,8 @@ type Plan struct {
 	Input  schedule.Input
 	Ledger Ledger
 	Budget Capacity
+	// Named is nil where no windows are named by their dates.
+	Named *Named
 }
 
 // Plan plans against the present ledger. Rotate counts the runs: it decides which
@@ -63,8 +109,18 @@ func (s Selection) Plan(ctx context.Context, db *state.DB, c config.Config, now 
 		return p, err
 	}
 	p.Input.Rotate = rotate
-	if p.Due, p.Waiting, err = s.items(p.Input); err != nil {
+	reading, err := s.reading(ctx, db, now)
+	if err != nil {
 		return p, err
+	}
+	p.Input.Began = reading.Began
+	found, err := s.items(p.Input)
+	if err != nil {
+		return p, err
+	}
+	p.Due, p.Waiting = found.due, found.waiting
+	if s.IsNamed() {
+		p.Named = &Named{Reading: reading, From: s.From, To: s.To, Windows: found.all, Left: len(found.due) + len(found.waiting)}
 	}
 	p.Budget, err = Remaining(ctx, db, AnalyticsBudget, int(c.Budget), time.Duration(c.Timeout), now)
 	return p, err
@@ -149,22 +205,29 @@ func Reach(c config.Config, now time.Time) func(analytics.Key) (configured, due 
 	}
 }
 
-// items returns the windows to read, those due or those selected by their dates, and
-// those that wait for their time.
-func (s Selection) items(in schedule.Input) (items, waiting []schedule.Item, err error) {
-	if s.From == "" && s.To == "" {
-		items, waiting = schedule.Plan(in)
-		return items, waiting, nil
+// items are the windows to read, those due or those selected by their dates, and those that
+// wait for their time; all counts the selected ones.
+type items struct {
+	due, waiting []schedule.Item
+	all          int
+}
+
+func (s Selection) items(in schedule.Input) (found items, err error) {
+	if !s.IsNamed() {
+		if s.Again {
+			return found, mistake("--again goes with --from and --to: it begins their reading anew")
+		}
+		found.due, found.waiting = schedule.Plan(in)
+		return found, nil
 	}
 	within, err := ParseDates(s.From, s.To)
 	if err != nil {
-		return nil, nil, SelectionError{err}
+		return found, SelectionError{err}
 	}
-	items, err = schedule.Asked(in, within.From, within.To)
-	if err != nil {
-		return nil, nil, mistake("--from, --to: %w", err)
+	if found.due, found.waiting, found.all, err = schedule.Asked(in, within.From, within.To); err != nil {
+		return found, mistake("--from, --to: %w", err)
 	}
-	return items, nil, nil
+	return found, nil
 }
 
 // ParseDates reads the flags --from and --to: both or neither.

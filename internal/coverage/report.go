@@ -30,11 +30,13 @@ type PlanReport struct {
 	Unknown  int             `json:"windows_of_unknown_cost"`
 	Budget   Capacity        `json:"budget"`
 	Finish   time.Time       `json:"finished_by"`
+	// Named is how far the reading of named windows is; nil where none are named.
+	Named *Named `json:"named_reading,omitempty"`
 }
 
 // NewPlanReport says what a plan costs.
 func NewPlanReport(p Plan) PlanReport {
-	r := PlanReport{Windows: []PlannedWindow{}, Waiting: []PlannedWindow{}, Budget: p.Budget}
+	r := PlanReport{Windows: []PlannedWindow{}, Waiting: []PlannedWindow{}, Budget: p.Budget, Named: p.Named}
 	for _, item := range p.Due {
 		w := Planned(p, item)
 		if w.Basis == schedule.BasisUnknown {

@@ -279,7 +279,7 @@ func (w *Watcher) asides(ctx context.Context, t *teller) error {
 		}
 		e := Event{
 			Event: windowsSetAside, Project: project, Windows: windows[:min(len(windows), namedWindows)],
-			Text: fmt.Sprintf("docgauge: %s of %s set aside: the service does not answer as it should; `docgauge status` lists them",
+			Text: fmt.Sprintf("docgauge: %s of %s skipped: the responses are invalid; `docgauge status` lists them",
 				format.Plural(len(windows), "window"), w.app.Config.ProjectNames.Of(project)),
 		}
 		for _, a := range e.Windows {

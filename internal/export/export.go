@@ -178,6 +178,9 @@ type Result struct {
 	// RepeatedRows their suspect rows (analytics.Provenance).
 	Unverified              int
 	MovedRows, RepeatedRows int64
+	// Suspect counts windows that were committed although their pages add up to fewer
+	// visitors than the site has.
+	Suspect int
 	// SetAside counts windows that failed alone and are read again later.
 	SetAside int
 	// Left counts windows that are still due; BudgetSpent reports whether the

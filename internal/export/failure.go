@@ -117,6 +117,8 @@ func (r *run) classify(ctx, sending context.Context, item schedule.Item, err err
 		r.abort(err)
 	case errors.Is(err, errRepeats):
 		r.setAside(ctx, failure{item, analytics.AsideRepeats, err})
+	case errors.Is(err, errNoRows):
+		r.setAside(ctx, failure{item, analytics.AsideEmpty, err})
 	case docsapi.IsMalformed(err):
 		r.setAside(ctx, failure{item, analytics.AsideMalformed, err})
 	case !fromAPI || local: // our own state's failure
@@ -221,7 +223,7 @@ func (r *run) keep(ctx context.Context, f failure, outage bool) {
 		a.Failures = 1
 		fallthrough
 	default:
-		a.Until = now.Add(schedule.Pause(a.Failures))
+		a.Until = now.Add(schedule.Rest(a))
 		r.locked(func() { r.result.SetAside++ })
 	}
 	if err := r.p.ledger.SetAside(ctx, a); err != nil && ctx.Err() == nil {

@@ -248,7 +248,7 @@ func TestPlanAfterAnOutage(t *testing.T) {
 		plan := func() []schedule.Item {
 			aside := func(k analytics.Key) (analytics.Aside, bool) { a, ok := w.ledger.asides()[k]; return a, ok }
 			in := schedule.Input{Now: w.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Known: w.ledger.known, Aside: aside}
-			items, err := schedule.Asked(in, keys[5].From, keys[0].To)
+			items, _, _, err := schedule.Asked(in, keys[5].From, keys[0].To)
 			if err != nil {
 				t.Fatal(err)
 			}

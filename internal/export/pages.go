@@ -19,6 +19,9 @@ var (
 	// errMoved is drift that shows in other totals: the page that has them belongs to
 	// the window as it is now.
 	errMoved = fmt.Errorf("%w: its totals moved", errDrift)
+	// errNoRows: the last reading brought no rows, under totals that are not zero, of a
+	// window whose rows are known. They are kept.
+	errNoRows = errors.New("the service sends no rows, although the totals are not zero; the rows of the former reading are kept")
 	// errRepeats ends a reading that would go on for ever.
 	errRepeats = errors.New("the service sends the same rows again at another offset")
 )
@@ -103,6 +106,8 @@ func (p *pages) add(offset int, page spool.PageInfo) error {
 	}
 	switch {
 	case p.drift != nil:
+	case offset == 0 && page.Rows == 0 && !page.HasMore && page.Totals != analytics.Totals{}:
+		p.drift = fmt.Errorf("%w: no rows, but its totals are %+v", errDrift, page.Totals)
 	case page.Totals != p.totals:
 		p.drift = fmt.Errorf("%w: %+v, and %+v at offset %d", errMoved, p.totals, page.Totals, offset)
 	case page.HasMore && (page.Rows == 0 || p.size > 0 && page.Rows != p.size):

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -359,5 +360,111 @@ func TestPagesOfTheNewest(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[analytics.Key][]analytics.Row{newest: want}, w.ledger.pages); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A service that sends no rows under totals that are not zero never replaces rows, and is
+// never verified; it costs no more than a window that drifts.
+func TestNoRowsUnderTotals(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rows int // of the first reading; 0: it has none either
+		most int // requests after that, and in all
+	}{
+		{"of a page", 200, 4 + 2},
+		{"of three pages", 600, 10 + 4},
+		{"from the beginning", 0, 4 + 4 + 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, t.TempDir())
+			k := day("prj_a", 0)
+			w.service.put(k, 600, 1)
+			if c.rows > 0 {
+				w.service.put(k, c.rows, 1)
+				w.clean(w.run(asked(k)...))
+				w.shows(k, 1)
+				w.service.again()
+			}
+			full := w.service.all(k)
+			empty := true
+			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+				if !empty {
+					return nil, nil
+				}
+				return &analytics.Page{Totals: totalsOf(full)}, nil
+			}
+			var last Result
+			plan := func() []schedule.Item {
+				in := schedule.Input{
+					Now: w.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: k.From,
+					Settle: settle, Known: w.ledger.known, Provisional: w.ledger.provisional(),
+					Aside: func(k analytics.Key) (analytics.Aside, bool) { a, ok := w.ledger.asides()[k]; return a, ok },
+				}
+				due, _ := schedule.Plan(in)
+				return slices.DeleteFunc(due, func(i schedule.Item) bool { return i.Key != k })
+			}
+			for w.now = noon(1); w.now.Before(noon(90)); w.now = w.now.Add(time.Hour) {
+				if due := plan(); len(due) > 0 {
+					work := w.work(due)
+					if rev, ok := w.ledger.known(k); ok {
+						work.Sizes.Learn(k, rev.Rows)
+					}
+					last = w.process().Run(t.Context(), work)
+					w.emptySpool()
+				}
+			}
+			if got := w.service.requests(); got == 0 || got > c.most {
+				t.Errorf("%d requests, want at most %d", got, c.most)
+			}
+			rev := w.shown(k)
+			if c.rows == 0 {
+				if rev.Verified || rev.Rows != 0 || rev.Totals != totalsOf(full) || !rev.Settled {
+					t.Errorf("without rows from the beginning: %+v", rev)
+				}
+				return
+			}
+			w.shows(k, 1)
+			if rev.Settled || !rev.Verified || last.SetAside != 1 || len(last.Warnings) != 1 || !schedule.GivenUp(w.ledger.asides()[k]) {
+				t.Errorf("%+v, %+v", rev, last)
+			}
+			// Who names it has it read, and well.
+			empty = false
+			w.clean(w.run(asked(k)...))
+			if rev := w.shows(k, 2); !rev.Verified || !rev.Settled {
+				t.Errorf("read again: %+v", rev)
+			}
+		})
+	}
+}
+
+// TestSuspectWindow: pages that add up to less than the site are committed, and said.
+func TestSuspectWindow(t *testing.T) {
+	totals := totalsOf(rowsOf(300, 1))
+	for name, c := range map[string]struct {
+		totals analytics.Totals
+		rows   int
+		want   int
+	}{
+		"covered":            {totals, 300, 0},
+		"fewer humans":       {analytics.Totals{Human: 300 * 300, AI: 1, Total: totals.Total}, 300, 1},
+		"fewer AI":           {analytics.Totals{Human: 1, AI: 301, Total: totals.Total}, 300, 1},
+		"fewer in all":       {analytics.Totals{Human: 1, AI: 1, Total: 1 << 40}, 300, 1},
+		"no visitor at all":  {analytics.Totals{}, 0, 0},
+		"totals are missing": {analytics.Totals{}, 300, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, t.TempDir())
+			k := day("prj_a", 0)
+			w.service.put(k, c.rows, 1)
+			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+				p := w.service.page(q)
+				p.Totals = c.totals
+				return &p, nil
+			}
+			r := w.clean(w.run(asked(k)...))
+			if rev := w.shows(k, 1); !rev.Verified || r.Suspect != c.want || r.Committed != 1 {
+				t.Errorf("%+v, %+v", rev, r)
+			}
+		})
 	}
 }

@@ -159,6 +159,10 @@ func (r *Runner) passes(ctx context.Context, o Options, id int, s *Summary) erro
 			return err
 		}
 	}
+	if err := o.Selection.Begin(ctx, a.State, a.Now()); err != nil {
+		return err
+	}
+	o.Selection.Again = false
 	for {
 		// What earlier runs, or an earlier pass whose sink was down, left in the spool
 		// is delivered first.
@@ -169,15 +173,33 @@ func (r *Runner) passes(ctx context.Context, o Options, id int, s *Summary) erro
 			return err
 		}
 		if !o.Wait || !s.BudgetSpent || s.Left == 0 || ctx.Err() != nil {
-			return nil //nolint:nilerr // a stop is no error
+			return r.endNamed(context.WithoutCancel(ctx), o.Selection, s)
 		}
 		a.Log.Info("waiting for the budget", "windows_left", s.Left,
 			"next_request_at", s.Resume.Format(time.RFC3339), "finished_by", s.Finish.Format(time.RFC3339))
 		r.Progress.Pause(s.Resume, s.Left)
 		if clock.Sleep(ctx, max(time.Second, s.Resume.Sub(a.Now()))) != nil {
-			return nil //nolint:nilerr // a stop is no error
+			return r.endNamed(context.WithoutCancel(ctx), o.Selection, s)
 		}
 	}
+}
+
+// endNamed keeps that all of the named windows are read, once they are.
+func (r *Runner) endNamed(ctx context.Context, sel coverage.Selection, s *Summary) error {
+	if !sel.IsNamed() {
+		return nil
+	}
+	now := r.app.Now()
+	p, err := sel.Plan(ctx, r.app.State, r.app.Config, now, 0)
+	if err != nil {
+		return err
+	}
+	s.Named = p.Named
+	if s.Named.Left > 0 || !s.Named.Done.IsZero() {
+		return nil
+	}
+	s.Named.Done = now.UTC().Truncate(time.Microsecond)
+	return r.app.State.SetReading(ctx, s.Named.Reading)
 }
 
 func (r *Runner) recover(ctx context.Context, s *Summary) error {

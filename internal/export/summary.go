@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
 )
@@ -33,13 +34,16 @@ type Summary struct {
 	Unverified   int       `json:"windows_unverified"`
 	MovedRows    int64     `json:"rows_moved"`
 	RepeatedRows int64     `json:"rows_repeated"`
+	Suspect      int       `json:"windows_suspect"`
 	SetAside     int       `json:"windows_set_aside"`
 	Left         int       `json:"windows_left"`
 	LeftRequests int       `json:"requests_left"`
 	Resume       time.Time `json:"next_request_at,omitzero"`
 	Finish       time.Time `json:"finished_by,omitzero"`
-	Errors       []string  `json:"errors"`
-	// Warnings are about windows that were set aside.
+	// Named is how far the reading of windows named by their dates is; nil for any other run.
+	Named  *coverage.Named `json:"named_reading,omitempty"`
+	Errors []string        `json:"errors"`
+	// Warnings are about windows with invalid responses.
 	Warnings []string `json:"warnings"`
 
 	// KeyRefused: the service refused the key, and so it will the next run's.
@@ -60,7 +64,7 @@ func LogProblems(log *slog.Logger, s Summary) {
 		log.Error("export", "error", text)
 	}
 	for _, text := range s.Warnings {
-		log.Warn("window set aside", "error", text)
+		log.Warn("window skipped", "error", text)
 	}
 }
 
@@ -84,6 +88,7 @@ func (s *Summary) add(r Result) {
 	s.Unverified += r.Unverified
 	s.MovedRows += r.MovedRows
 	s.RepeatedRows += r.RepeatedRows
+	s.Suspect += r.Suspect
 	s.SetAside += r.SetAside
 	s.Left, s.BudgetSpent = r.Left, r.BudgetSpent
 	s.KeyRefused = s.KeyRefused || slices.ContainsFunc(r.Errors, docsapi.IsUnauthorized)

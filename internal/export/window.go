@@ -54,8 +54,10 @@ type window struct {
 	// not have it yet.
 	sealed     *spool.Sealed
 	provenance analytics.Provenance
-	recorded   bool
-	lacking    []sinks.Sink
+	// suspect is 1 where the pages add up to less than the site.
+	suspect  int
+	recorded bool
+	lacking  []sinks.Sink
 	// release gives the window's place among those that are read to another.
 	release func()
 }
@@ -73,6 +75,9 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 		// the others, so that all of them are parts of one unchanged window.
 		// CRASH: the next run continues the log and requests only what is missing.
 		err := w.readPages(sending)
+		if err == nil && w.mustKeepRows() {
+			err = errNoRows
+		}
 		if err == nil {
 			w.run.order.set(w.turn, false) // the next window of the plan may send
 			w.observe(StepFetched, 0)
@@ -93,7 +98,7 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 	if w.run != nil {
 		w.learn(ctx, rev)
 	}
-	done = Result{Rows: max(rev.Rows, 0), MovedRows: w.provenance.MovedRows, RepeatedRows: w.provenance.RepeatedRows}
+	done = Result{Rows: max(rev.Rows, 0), Suspect: w.suspect, MovedRows: w.provenance.MovedRows, RepeatedRows: w.provenance.RepeatedRows}
 	if !rev.Verified {
 		done.Unverified = 1
 	}
@@ -249,15 +254,17 @@ func (r *Result) add(done Result) {
 	r.Unverified += done.Unverified
 	r.MovedRows += done.MovedRows
 	r.RepeatedRows += done.RepeatedRows
+	r.Suspect += done.Suspect
 	r.Errors = append(r.Errors, done.Errors...)
 }
 
 // open opens the page log of a window that is to be read.
 func (w *window) open() (err error) {
 	now := w.p.cfg.Now()
-	// A log from before the window could settle would only have to be read again.
-	var notBefore time.Time
-	if ripe := w.item.To.Time().Add(w.p.cfg.Settle); !now.Before(ripe) {
+	// A log from before the window could settle, or before someone asked for it to be read
+	// again, would only have to be read again.
+	notBefore := w.item.NotBefore
+	if ripe := w.item.To.Time().Add(w.p.cfg.Settle); !now.Before(ripe) && ripe.After(notBefore) {
 		notBefore = ripe
 	}
 	if w.log, err = w.p.spool.Begin(w.item.Key, w.number(), now, notBefore); err != nil {
@@ -276,6 +283,14 @@ func (w *window) open() (err error) {
 	return nil
 }
 
+// mustKeepRows reports whether the reading must not replace the former one, which has rows:
+// the service sent none, although its totals are not zero. While the reading is not the
+// last, that is drift.
+func (w *window) mustKeepRows() bool {
+	return !w.item.TotalsOnly && w.previous != nil && w.previous.Rows > 0 &&
+		w.log.Sum().Rows == 0 && w.pages.newest != analytics.Totals{}
+}
+
 // number is that of the revision to read.
 func (w *window) number() int32 {
 	if w.previous == nil {
@@ -286,8 +301,12 @@ func (w *window) number() int32 {
 
 // maxReadings is how often the window is started at most: the last reading accepts
 // whatever comes. A window that drifted in all of them after it could settle is read
-// once more by a later run, in a single reading, so that its requests stay bounded.
+// once more by a later run, in a single reading, so that its requests stay bounded; so is
+// one that brought no rows before.
 func (w *window) maxReadings() int {
+	if w.run.work.Asides[w.item.Key].Reason == analytics.AsideEmpty {
+		return 1
+	}
 	unverified := w.item.Reason == schedule.ReasonUnverified && w.previous != nil
 	if unverified && w.run.work.Policy.Ripe(w.item.Window, w.previous.ExportedAt) {
 		return 1
@@ -321,6 +340,12 @@ func (w *window) seal(ctx context.Context) error {
 		return err
 	}
 	w.sealed = sealed
+	if sum, site := w.log.Sum(), w.sealed.Revision().Totals; sum.Rows > 0 && !sum.Covers(site) {
+		w.suspect = 1
+		w.run.log.With(w.item.Key.Attrs()).Warn("window suspect: its pages add up to fewer visitors than the site has",
+			"human", sum.Added.Human, "ai", sum.Added.AI, "total", sum.Added.Total,
+			"site_human", site.Human, "site_ai", site.AI, "site_total", site.Total)
+	}
 	w.provenance = analytics.Provenance{
 		Requests: w.log.Requests(), RepeatedRows: int64(w.log.Repeated()), Checksum: sealed.Checksum(),
 	}
@@ -355,7 +380,7 @@ func (w *window) leave(err error) error {
 		return err
 	}
 	e, ok := errors.AsType[*docsapi.Error](err)
-	outsideSpec := errors.Is(err, errRepeats) || ok && e.Status == http.StatusOK && e.Outcome == docsapi.Permanent
+	outsideSpec := errors.Is(err, errRepeats) || errors.Is(err, errNoRows) || ok && e.Status == http.StatusOK && e.Outcome == docsapi.Permanent
 	closeLog := w.log.Close
 	if outsideSpec && w.log.Reading() >= w.maxReadings() {
 		closeLog = w.log.Discard

@@ -68,7 +68,7 @@ type coverageAnswer struct {
 	Coverage   []covered             `json:"coverage"`
 	Open       []state.OpenWindow    `json:"open_windows" jsonschema:"totals so far of windows that are not over"`
 	Unverified []snapshot.Unverified `json:"unverified"`
-	SetAside   []analytics.Aside     `json:"set_aside" jsonschema:"windows that the service does not give as it should"`
+	SetAside   []analytics.Aside     `json:"set_aside" jsonschema:"windows with invalid responses"`
 	Owed       map[string]int        `json:"windows_owed" jsonschema:"how many windows each sink lacks"`
 	LastRun    *state.Run            `json:"last_run"`
 	Truncated  bool                  `json:"truncated" jsonschema:"a list has more"`

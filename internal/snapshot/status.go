@@ -32,7 +32,7 @@ type Status struct {
 	// Unverified are the windows whose last reading is not verified, the newest
 	// first, and how many of their rows are suspect.
 	Unverified []Unverified `json:"unverified"`
-	// SetAside are the windows that the service does not give as it should.
+	// SetAside are the windows with invalid responses.
 	SetAside []analytics.Aside `json:"set_aside"`
 	// Waiting are windows that are not due before their time, and why.
 	Waiting []coverage.PlannedWindow `json:"windows_waiting"`

@@ -42,6 +42,7 @@ type PageLog struct {
 	head   header
 	file   *os.File
 	pages  pageSet
+	sum    analytics.Sum
 	sorter *sorter
 	buf    []byte
 	broken error // a page was written or sorted in part: only a new reading repairs that
@@ -128,13 +129,16 @@ func (l *PageLog) restore(payload []byte) error {
 // add takes in a page that is not there yet.
 func (l *PageLog) add(p analytics.Page) error {
 	l.pages.put(p.Offset, PageInfo{len(p.Rows), p.HasMore, p.Totals})
+	for _, row := range p.Rows {
+		l.sum.Count(row)
+	}
 	return l.sorter.add(p.Rows)
 }
 
 // begin empties the log and writes its header. What was broken is whole again.
 func (l *PageLog) begin(h header) error {
 	h.Started = h.Started.UTC().Truncate(time.Microsecond)
-	l.pages, l.head = pageSet{}, h
+	l.pages, l.head, l.sum = pageSet{}, h, analytics.Sum{}
 	text, err := json.Marshal(h)
 	if err == nil {
 		err = l.sorter.reset()
@@ -213,6 +217,13 @@ func (l *PageLog) Requests() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.head.Spent + l.pages.n
+}
+
+// Sum adds up the rows, those whose path came twice included. It has no checksum.
+func (l *PageLog) Sum() analytics.Sum {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sum
 }
 
 // Repeated counts the rows that sealing left out because their path came twice.

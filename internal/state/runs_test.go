@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -156,6 +157,32 @@ func TestFlags(t *testing.T) {
 		}))
 		if flag() != on {
 			t.Errorf("flag set to %v is not", on)
+		}
+	}
+}
+
+func TestReadings(t *testing.T) {
+	db, err := state.OpenExisting("nowhere")
+	check(t, err)
+	defer db.Close()
+	at := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
+	first := state.Reading{Name: "0", Began: at(0)}
+	check(t, db.SetReading(t.Context(), first))
+	first.Done = at(1)
+	check(t, db.SetReading(t.Context(), first))
+	got, err := db.FindReading(t.Context(), "0")
+	check(t, err)
+	if d := cmp.Diff(first, got); d != "" {
+		t.Errorf("reading (-want +got):\n%s", d)
+	}
+	for n := range 1000 { // the oldest makes room
+		check(t, db.SetReading(t.Context(), state.Reading{Name: strconv.Itoa(n + 1), Began: at(n + 1)}))
+	}
+	for name, want := range map[string]bool{"0": false, "1": true, "1000": true, "other": false} {
+		got, err := db.FindReading(t.Context(), name)
+		check(t, err)
+		if got.Began.IsZero() == want || !got.Done.IsZero() {
+			t.Errorf("reading %s: %+v", name, got)
 		}
 	}
 }
