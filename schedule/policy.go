@@ -146,7 +146,8 @@ const (
 	// firstPause is how long a window is set aside the first time: less than an hour, so
 	// that an hourly run finds it due again.
 	firstPause = 55 * time.Minute
-	maxPause   = 24 * time.Hour
+	// MaxPause is the longest that a window is set aside.
+	MaxPause = 24 * time.Hour
 )
 
 // Pause returns how long a window that failed so many times in a row is set aside: 55
@@ -156,5 +157,5 @@ func Pause(failures int) time.Duration {
 	for range min(failures-1, 8) {
 		pause *= 2
 	}
-	return min(pause, maxPause)
+	return min(pause, MaxPause)
 }

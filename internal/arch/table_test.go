@@ -32,9 +32,9 @@ var allowed = map[string][]string{
 
 	"internal/deltalog/memfiles": {"internal/deltalog"},
 
-	"internal/spool": {"internal/analytics", "internal/archive", "internal/durable"},
+	"internal/spool": {"internal/analytics", "internal/archive", "internal/clock", "internal/durable"},
 
-	"internal/state": {"internal/analytics", "internal/durable", "internal/jobs/journal"},
+	"internal/state": {"internal/analytics", "internal/clock", "internal/durable", "internal/jobs/journal"},
 
 	"sinks/clickhouse": {"internal/analytics", "internal/archive", "internal/clock", "sinks"},
 
@@ -51,7 +51,7 @@ var allowed = map[string][]string{
 	// The service, and our copy of it.
 	"internal/budget": {"internal/analytics", "internal/clock"},
 
-	"internal/docsapi": {"internal/analytics", "internal/clock"},
+	"internal/docsapi": {"internal/analytics", "internal/clock", "internal/format"},
 
 	"internal/codehost": {"internal/analytics", "internal/clock", "internal/jobs/journal"},
 
@@ -87,7 +87,7 @@ var allowed = map[string][]string{
 
 	// Use cases.
 	"internal/coverage": {
-		"internal/analytics", "internal/budget", "internal/config", "internal/format", "internal/spool", "internal/state", "schedule", "sinks",
+		"internal/analytics", "internal/budget", "internal/clock", "internal/config", "internal/format", "internal/spool", "internal/state", "schedule", "sinks",
 	},
 
 	"internal/events": {

@@ -106,7 +106,7 @@ func (w *Watcher) digests(ctx context.Context, t *teller) error {
 			continue
 		}
 		if ledger == nil {
-			l, err := coverage.Read(ctx, w.app.State)
+			l, err := coverage.Read(ctx, w.app.State, t.now)
 			if err != nil {
 				return err
 			}
