@@ -91,7 +91,7 @@ var allowed = map[string][]string{
 	},
 
 	"internal/events": {
-		"internal/analytics", "internal/app", "internal/coverage", "internal/docsapi", "internal/format", "internal/htmlview",
+		"internal/analytics", "internal/app", "internal/clock", "internal/coverage", "internal/docsapi", "internal/format", "internal/htmlview",
 		"internal/jobs/journal", "internal/state", "schedule",
 	},
 
@@ -124,7 +124,7 @@ var allowed = map[string][]string{
 	"internal/report": {"exporter", "internal/analytics", "internal/format", "internal/htmlview", "internal/merges", "internal/outcome", "internal/query", "schedule", "sinks"},
 
 	"internal/snapshot": {
-		"exporter", "internal/analytics", "internal/app", "internal/config", "internal/coverage", "internal/docsapi",
+		"exporter", "internal/analytics", "internal/app", "internal/clock", "internal/config", "internal/coverage", "internal/docsapi",
 		"internal/jobs", "internal/jobs/journal", "internal/state", "schedule", "sinks",
 	},
 
