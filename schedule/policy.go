@@ -146,7 +146,8 @@ const (
 	// firstPause is how long a window is set aside the first time: less than an hour, so
 	// that an hourly run finds it due again.
 	firstPause = 55 * time.Minute
-	maxPause   = 24 * time.Hour
+	// maxPause is the longest that a window that failed is set aside.
+	maxPause = 24 * time.Hour
 )
 
 // maxEmpty is how often a window that keeps rows because the service sends none is read

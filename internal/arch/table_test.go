@@ -32,9 +32,9 @@ var allowed = map[string][]string{
 
 	"internal/deltalog/memfiles": {"internal/deltalog"},
 
-	"internal/spool": {"internal/analytics", "internal/archive", "internal/durable"},
+	"internal/spool": {"internal/analytics", "internal/archive", "internal/clock", "internal/durable"},
 
-	"internal/state": {"internal/analytics", "internal/durable", "internal/jobs/journal"},
+	"internal/state": {"internal/analytics", "internal/clock", "internal/durable", "internal/jobs/journal"},
 
 	"sinks/clickhouse": {"internal/analytics", "internal/archive", "internal/clock", "sinks"},
 
@@ -51,7 +51,7 @@ var allowed = map[string][]string{
 	// The service, and our copy of it.
 	"internal/budget": {"internal/analytics", "internal/clock"},
 
-	"internal/docsapi": {"internal/analytics", "internal/clock"},
+	"internal/docsapi": {"internal/analytics", "internal/clock", "internal/format"},
 
 	"internal/codehost": {"internal/analytics", "internal/clock", "internal/jobs/journal"},
 
@@ -87,11 +87,11 @@ var allowed = map[string][]string{
 
 	// Use cases.
 	"internal/coverage": {
-		"internal/analytics", "internal/budget", "internal/config", "internal/format", "internal/spool", "internal/state", "schedule", "sinks",
+		"internal/analytics", "internal/budget", "internal/clock", "internal/config", "internal/format", "internal/spool", "internal/state", "schedule", "sinks",
 	},
 
 	"internal/events": {
-		"internal/analytics", "internal/app", "internal/coverage", "internal/docsapi", "internal/format", "internal/htmlview",
+		"internal/analytics", "internal/app", "internal/clock", "internal/coverage", "internal/docsapi", "internal/format", "internal/htmlview",
 		"internal/jobs/journal", "internal/state", "schedule",
 	},
 
@@ -124,7 +124,7 @@ var allowed = map[string][]string{
 	"internal/report": {"exporter", "internal/analytics", "internal/format", "internal/htmlview", "internal/merges", "internal/outcome", "internal/query", "schedule", "sinks"},
 
 	"internal/snapshot": {
-		"exporter", "internal/analytics", "internal/app", "internal/config", "internal/coverage", "internal/docsapi",
+		"exporter", "internal/analytics", "internal/app", "internal/clock", "internal/config", "internal/coverage", "internal/docsapi",
 		"internal/jobs", "internal/jobs/journal", "internal/state", "schedule", "sinks",
 	},
 

@@ -64,8 +64,8 @@ type Store interface {
 		taken int, cooldown time.Time, err error)
 	// Answered enters when the last responses to entries came.
 	Answered(ctx context.Context, answered map[int64]time.Time) error
-	// Cooldown closes the budget until a time, or opens it (zero time).
-	Cooldown(ctx context.Context, budget string, until time.Time, step int) error
+	// Cooldown closes the budget from at until a time, or opens it (zero time).
+	Cooldown(ctx context.Context, budget string, at, until time.Time, step int) error
 	// Throttles returns when the cooldown ends or ended, and its step.
 	Throttles(ctx context.Context, budget string) (until time.Time, step int, err error)
 }
@@ -327,7 +327,7 @@ func (b *Budget) cooldown(ctx context.Context) (time.Time, error) {
 }
 
 func (b *Budget) setCooldown(ctx context.Context, until time.Time, step int) error {
-	if err := b.store.Cooldown(ctx, b.cfg.Name, until, step); err != nil {
+	if err := b.store.Cooldown(ctx, b.cfg.Name, b.cfg.Now(), until, step); err != nil {
 		return &StoreError{err}
 	}
 	b.mu.Lock()

@@ -251,11 +251,11 @@ func (s *broken) Throttles(ctx context.Context, name string) (time.Time, int, er
 	return s.DB.Throttles(ctx, name)
 }
 
-func (s *broken) Cooldown(ctx context.Context, name string, until time.Time, step int) error {
+func (s *broken) Cooldown(ctx context.Context, name string, at, until time.Time, step int) error {
 	if s.cooldown {
 		return errDisk
 	}
-	return s.DB.Cooldown(ctx, name, until, step)
+	return s.DB.Cooldown(ctx, name, at, until, step)
 }
 
 func (s *broken) Answered(ctx context.Context, answered map[int64]time.Time) error {

@@ -219,7 +219,7 @@ func readState(ctx context.Context, c config.Config, db *state.DB, r report.Repo
 		last := snapshot.Run(runs[0])
 		s.LastRun = &last
 	}
-	if s.LastSuccess, err = db.LastSuccess(ctx); err != nil {
+	if s.LastSuccess, err = db.LastSuccess(ctx, r.Made); err != nil {
 		return nil, err
 	}
 	all, err := db.Jobs(ctx)

@@ -87,3 +87,10 @@ func Later(a, b time.Time) time.Time {
 	}
 	return b
 }
+
+// Tolerance is how far two clocks may differ without one of them being called wrong.
+const Tolerance = 5 * time.Minute
+
+// IsFuture reports whether t, at which something is said to have happened, has still to
+// come: a clock that was ahead has written it, and it is not believed.
+func IsFuture(t, now time.Time) bool { return t.After(now.Add(Tolerance)) }

@@ -11,13 +11,16 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 )
 
 // Ledger is the state's entries, arranged for planning, and what was learned of the
-// service.
+// service. A reading that claims the future was made while the clock was ahead, and is not
+// believed: its entry was exported at state.Unbelieved, it is in no series, and its
+// window is missing.
 type Ledger struct {
 	Entries map[analytics.Key]state.Entry
 	// Windows holds the revisions by series, oldest first.
@@ -29,8 +32,8 @@ type Ledger struct {
 	Sizes *schedule.Sizes
 }
 
-// Read reads the ledger. [Selection.Plan] adds to the estimates what the spool has.
-func Read(ctx context.Context, db *state.DB) (Ledger, error) {
+// Read reads the ledger as of now. [Selection.Plan] adds to the estimates what the spool has.
+func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 	l := Ledger{
 		Entries: map[analytics.Key]state.Entry{}, Windows: map[schedule.Series][]analytics.Revision{},
 		Asides: map[analytics.Key]analytics.Aside{}, Movements: map[schedule.MovementKey]schedule.Movement{},
@@ -40,6 +43,11 @@ func Read(ctx context.Context, db *state.DB) (Ledger, error) {
 		return l, err
 	}
 	for _, e := range entries {
+		if !isBelieved(e.Revision, now) {
+			e.Settled, e.Verified, e.ExportedAt, e.Provenance = false, false, state.Unbelieved, analytics.Provenance{}
+			l.Entries[e.Key] = e
+			continue
+		}
 		l.Entries[e.Key] = e
 		series := schedule.SeriesOf(e.Key)
 		l.Windows[series] = append(l.Windows[series], e.Revision)
@@ -49,14 +57,19 @@ func Read(ctx context.Context, db *state.DB) (Ledger, error) {
 		return l, err
 	}
 	l.Sizes = schedule.NewSizes(perPage)
-	for k, e := range l.Entries {
-		l.Sizes.Learn(k, e.Rows)
+	for _, windows := range l.Windows {
+		for _, rev := range windows {
+			l.Sizes.Learn(rev.Key, rev.Rows)
+		}
 	}
 	asides, err := db.Asides(ctx)
 	if err != nil {
 		return l, err
 	}
 	for _, a := range asides {
+		if a.Until.After(now.Add(schedule.Rest(a))) {
+			a.Since, a.Until = now, now // the clock was ahead: the pause is over
+		}
 		l.Asides[a.Key] = a
 	}
 	movements, err := db.Movements(ctx)
@@ -64,6 +77,9 @@ func Read(ctx context.Context, db *state.DB) (Ledger, error) {
 		return l, err
 	}
 	for _, m := range movements {
+		if clock.IsFuture(m.At, now) {
+			continue
+		}
 		if m.Kind == string(schedule.DayPages) {
 			l.Sizes.SetChecked(m.Project, m.Times)
 			continue
@@ -85,7 +101,7 @@ func (l Ledger) countPagesInSpool(stateDir string, now time.Time, settle time.Du
 			continue
 		}
 		settles := k.To.Time().Add(settle)
-		if !now.Before(settles) && u.Started.Before(settles) {
+		if !now.Before(settles) && u.Started.Before(settles) || clock.IsFuture(u.Started, now) {
 			continue
 		}
 		l.Sizes.SetBegun(k, u.Pages)
@@ -93,7 +109,19 @@ func (l Ledger) countPagesInSpool(stateDir string, now time.Time, settle time.Du
 	return err
 }
 
-// Known returns the window's last reading, if there is one.
+// isBelieved reports whether a reading was made in the past, of a window that was complete.
+func isBelieved(r analytics.Revision, now time.Time) bool {
+	return r.ExportedAt != state.Unbelieved && !clock.IsFuture(r.ExportedAt, now) && !clock.IsFuture(r.To.Time(), now)
+}
+
+// believed returns the window's last reading, if there is one and it is believed.
+func (l Ledger) believed(k analytics.Key) (analytics.Revision, bool) {
+	e, ok := l.Entries[k]
+	return e.Revision, ok && e.ExportedAt != state.Unbelieved
+}
+
+// Known returns the window's last reading, if there is one. Where it is not believed, the
+// next one has a greater number all the same.
 func (l Ledger) Known(k analytics.Key) (analytics.Revision, bool) {
 	e, ok := l.Entries[k]
 	return e.Revision, ok
@@ -139,7 +167,7 @@ func (l Ledger) Lacking(sinks []string) map[string]int {
 func (l Ledger) Unverified(projects []string) []state.Entry {
 	var out []state.Entry
 	for k, e := range l.Entries {
-		if !e.Verified && slices.Contains(projects, k.Project) {
+		if !e.Verified && e.ExportedAt != state.Unbelieved && slices.Contains(projects, k.Project) {
 			out = append(out, e)
 		}
 	}

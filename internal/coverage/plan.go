@@ -99,7 +99,7 @@ type Plan struct {
 // Plan plans against the present ledger. Rotate counts the runs: it decides which
 // project's turn is first.
 func (s Selection) Plan(ctx context.Context, db *state.DB, c config.Config, now time.Time, rotate int) (p Plan, err error) {
-	if p.Ledger, err = Read(ctx, db); err != nil {
+	if p.Ledger, err = Read(ctx, db, now); err != nil {
 		return p, err
 	}
 	if err = p.Ledger.countPagesInSpool(c.StateDir, now, time.Duration(c.Settle)); err != nil {
@@ -130,7 +130,7 @@ func (s Selection) Plan(ctx context.Context, db *state.DB, c config.Config, now 
 func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Input, error) {
 	in := schedule.Input{
 		Now: now, Projects: c.Projects, Specs: c.Windows, Open: c.OpenWindows, Since: c.Since.Date,
-		Settle: time.Duration(c.Settle), Known: l.Known, Sizes: l.Sizes,
+		Settle: time.Duration(c.Settle), Known: l.believed, Sizes: l.Sizes,
 		Lost: func(k analytics.Key) bool {
 			e, ok := l.Entries[k]
 			return ok && e.Lost()

@@ -103,7 +103,7 @@ func TestDigest(t *testing.T) {
 	if len(got) != 1 || got[0].Project != sandbox.DefaultProject || got[0].Digest == nil || got[0].Digest.Pages == nil {
 		t.Fatalf("heard %+v", got)
 	}
-	l, err := coverage.Read(t.Context(), d.app.State)
+	l, err := coverage.Read(t.Context(), d.app.State, d.app.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

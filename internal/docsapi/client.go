@@ -19,6 +19,8 @@
 //     Neither is anywhere else: not in errors, logs or printed values. If the
 //     service quotes a prompt, pieces of it under 24 bytes can remain.
 //   - A redirect is never followed.
+//   - What is read while this machine's clock is minutes off the Date headers of the answers
+//     is an error (clock.go).
 //
 // A write ends in one of four ways, and its caller asks in this order:
 //
@@ -138,6 +140,7 @@ type Client struct {
 	userAgent             string
 	log                   *slog.Logger
 	observe               func(Attempt)
+	witness               *witness
 }
 
 // New checks cfg and returns its client; nothing is sent. The error names every
@@ -163,7 +166,7 @@ func New(cfg Config) (*Client, error) {
 		admin: admin, write: write,
 		transport: cfg.Transport, jobTransport: NewTransport(1, cfg.Timeout), writeTransport: cfg.WriteTransport,
 		timeout: cfg.Timeout, writeTimeout: cfg.WriteTimeout,
-		attempts: cfg.Attempts, userAgent: cfg.UserAgent, log: cfg.Logger, observe: cfg.Observe,
+		attempts: cfg.Attempts, userAgent: cfg.UserAgent, log: cfg.Logger, observe: cfg.Observe, witness: new(witness),
 	}, nil
 }
 

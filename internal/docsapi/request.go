@@ -50,6 +50,8 @@ type call struct {
 	key     credential
 	send    http.RoundTripper
 	timeout time.Duration
+	// fresh asks for an answer that no cache has kept.
+	fresh bool
 	// prompt is what a write tells the agent, and payload the body that holds it.
 	// No text that leaves this package contains the prompt.
 	prompt  string
@@ -66,13 +68,17 @@ func (r call) accepts(status int) bool {
 }
 
 // read sends r until it succeeds, fails for good, or has had all its attempts.
-// It is for reads alone: they can be repeated.
+// It is for reads alone: they can be repeated. Where the answer shows this machine's clock
+// to be wrong, a second one decides; if it does too, the error is a *ClockError.
 func (c *Client) read(ctx context.Context, r call) error {
 	for n := 1; ; n++ {
 		e := c.attempt(ctx, r)
 		switch {
+		case e == nil && c.witness.suspects() && !r.fresh:
+			r.fresh = true
+			continue
 		case e == nil:
-			return nil
+			return c.witness.verdict()
 		case e.Outcome == Transient && ctx.Err() != nil:
 			return context.Cause(ctx)
 		case n == c.attempts || !retryable(e):
@@ -123,6 +129,7 @@ func (c *Client) attempt(ctx context.Context, r call) *Error {
 	start := time.Now()
 	got, err := c.exchange(ctx, r, key, body)
 	took := time.Since(start)
+	c.witness.note(got)
 	if err == nil && r.accepts(got.status) {
 		err = r.decode(body.Bytes())
 	}
@@ -173,6 +180,9 @@ func (c *Client) exchange(ctx context.Context, r call, key string, body *bytes.B
 	}
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("Accept", "application/json")
+	if r.fresh {
+		req.Header.Set("Cache-Control", "no-cache")
+	}
 	req.Header.Set("User-Agent", c.userAgent)
 
 	resp, err := r.send.RoundTrip(req)

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
@@ -88,6 +90,9 @@ func (w *Watcher) digests(ctx context.Context, t *teller) error {
 	if cron.String() == "" {
 		return nil
 	}
+	if w.misfired(t) {
+		return nil
+	}
 	counted := w.firingsCount(t)
 	var ledger *coverage.Ledger
 	var errs []error
@@ -106,7 +111,7 @@ func (w *Watcher) digests(ctx context.Context, t *teller) error {
 			continue
 		}
 		if ledger == nil {
-			l, err := coverage.Read(ctx, w.app.State)
+			l, err := coverage.Read(ctx, w.app.State, t.now)
 			if err != nil {
 				return err
 			}
@@ -127,6 +132,26 @@ func (w *Watcher) digests(ctx context.Context, t *teller) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// misfired forgets since when firings count, and which were told, if one of them has still to
+// come: the clock was ahead. The next firing is told.
+func (w *Watcher) misfired(t *teller) (wrong bool) {
+	next := clock.Later(w.app.Config.Digest.Next(t.now), t.now.Add(clock.Tolerance))
+	var of []string
+	for matter, told := range t.told {
+		isTold, counts := strings.HasPrefix(matter, digest+"/"), strings.HasPrefix(matter, digestSchedule+"/")
+		if isTold || counts {
+			of = append(of, matter)
+		}
+		wrong = wrong || isTold && time.UnixMicro(told.Value).After(next) || counts && clock.IsFuture(told.At, t.now)
+	}
+	for _, matter := range of {
+		if wrong {
+			t.over(matter)
+		}
+	}
+	return wrong
 }
 
 // newestFiring returns the newest firing after from that is not after now, or zero.

@@ -451,3 +451,27 @@ func TestOneCannotBeSaid(t *testing.T) {
 		t.Errorf("the other project would be told again: %v, %v", told, err)
 	}
 }
+
+// TestDigestAfterAClockAhead: a digest that was told while the clock was weeks ahead does not
+// silence those that follow once it is right.
+func TestDigestAfterAClockAhead(t *testing.T) {
+	w := newWorld(t, func(c *config.Config) {
+		if err := c.Digest.Decode("0 7 * * 1"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	right := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+	for _, ahead := range []time.Duration{0, 35 * 24 * time.Hour} {
+		w.now = right.Add(ahead)
+		w.restart(time.Time{})
+		w.week("prj_a", 0, analytics.Totals{Total: 9})
+		w.want("it fires", digest)
+	}
+	w.now = right.Add(time.Hour)
+	w.restart(time.Time{})
+	w.want("set right")
+	w.now = right.Add(7 * 24 * time.Hour)
+	w.restart(time.Time{})
+	w.week("prj_a", 0, analytics.Totals{Total: 9})
+	w.want("the next one", digest)
+}

@@ -43,7 +43,7 @@ func (w *Watcher) exports(ctx context.Context, t *teller) error {
 	if err != nil {
 		return err
 	}
-	success, err := w.app.State.LastSuccess(ctx)
+	success, err := w.app.State.LastSuccess(ctx, t.now)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (w *Watcher) refused(ctx context.Context, t *teller, k Key, mark string) er
 	}
 	told, known := t.told[matter]
 	if known && !rejected {
-		success, err := w.app.State.LastSuccess(ctx)
+		success, err := w.app.State.LastSuccess(ctx, t.now)
 		t.live[matter] = !success.After(told.At)
 		return err
 	}

@@ -109,8 +109,11 @@ func (r *run) classify(ctx, sending context.Context, item schedule.Item, err err
 	r.locked(func() { r.result.Left++ })
 	api, fromAPI := errors.AsType[*docsapi.Error](err)
 	refusal, local := errors.AsType[refusal](err)
+	wrong, isClock := errors.AsType[*docsapi.ClockError](err)
 	switch {
 	case sending.Err() != nil:
+	case isClock:
+		r.abort(wrong)
 	case local && !refusal.RetryAt().IsZero() || docsapi.IsThrottled(err):
 		r.locked(func() { r.result.BudgetSpent, r.draining = true, true })
 	case docsapi.IsUnauthorized(err):

@@ -81,7 +81,7 @@ func (r *Runner) deliver(ctx context.Context) error {
 // cannot tell is no failure: the metrics lack these pages.
 func (r *Runner) FillPages(ctx context.Context) error {
 	a := r.app
-	l, err := coverage.Read(ctx, a.State)
+	l, err := coverage.Read(ctx, a.State, a.Now())
 	if err != nil {
 		return err
 	}

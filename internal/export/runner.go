@@ -128,6 +128,9 @@ func (r *Runner) Run(ctx context.Context, o Options) (Summary, error) {
 
 	var s Summary
 	err = r.passes(ctx, o, int(id), &s)
+	if now, _ := a.API.Budget.Sent(); now > sent && a.API.Client.ClockAgrees() {
+		err = errors.Join(err, r.disbelieve(ctx))
+	}
 	s.Outcome = s.outcome(ctx, err)
 	switch {
 	case errors.Is(context.Cause(ctx), schedule.ErrDeadline):
@@ -149,6 +152,19 @@ func (r *Runner) Run(ctx context.Context, o Options) (Summary, error) {
 		ID: id, Finished: a.Now(), Outcome: s.Outcome, Message: strings.Join(s.Errors, "; "),
 		Windows: s.Committed + s.Waiting, Requests: s.Requests,
 	}, s.Good(), state.Observation{Name: "export_duration_seconds", Bucket: exporter.Bucket(took), Count: 1, Sum: took}))
+}
+
+// disbelieve makes durable what [coverage.Read] concludes, now that the service agrees with the
+// clock: what was read by a clock that was ahead stays unbelieved when its time has come.
+func (r *Runner) disbelieve(ctx context.Context) error {
+	n, err := r.app.State.Disbelieve(ctx, r.app.Now().Add(clock.Tolerance))
+	if n > 0 {
+		r.app.Log.Warn("windows were read while the clock was ahead: they are read again when their day has come", "windows", n)
+	}
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the next run does it
+	}
+	return err
 }
 
 // passes recovers and reads, once or, with Wait, until nothing is due.

@@ -189,11 +189,11 @@ func (m mortal) Charge(ctx context.Context, name string, limit, most int, now fu
 	return m.DB.Charge(ctx, name, limit, most, now, life, span, unanswered, answered)
 }
 
-func (m mortal) Cooldown(ctx context.Context, name string, until time.Time, step int) error {
+func (m mortal) Cooldown(ctx context.Context, name string, at, until time.Time, step int) error {
 	if err := m.on.check(); err != nil {
 		return err
 	}
-	return m.DB.Cooldown(ctx, name, until, step)
+	return m.DB.Cooldown(ctx, name, at, until, step)
 }
 
 // work is what a run gets from the state.

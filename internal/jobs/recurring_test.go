@@ -208,3 +208,44 @@ func TestFirings(t *testing.T) {
 		}
 	})
 }
+
+// TestFiringsAfterAClockAhead: what a clock decided that was a month ahead does not keep the
+// prompt from firing, and nothing that was sent before is sent again.
+func TestFiringsAfterAClockAhead(t *testing.T) {
+	const month = 30 * 24 * time.Hour
+	w := recurs(t)
+	w.passes()
+	w.clock = at(14, 0)
+	w.passes()
+	w.after(turn)
+	w.clock = at(14, 5).Add(month) // twice: another job, and one that waits
+	w.passes()
+	w.after(turn)
+	w.clock = at(15, 0).Add(month)
+	w.service.down = always(throttled(10*time.Minute), callCreate)
+	w.passes()
+	w.service.down = nil
+	w.queue = nil
+	w.clock = at(14, 20)
+	w.passes()
+	w.after(turn)
+	if got := len(w.service.jobs); got > 3 {
+		t.Errorf("the service has %d jobs", got)
+	}
+	before := len(w.service.jobs)
+	if p := w.waitsFor("r", WhyFiring, journal.Pending); !p.Until.Equal(at(15, 0)) {
+		t.Errorf("%+v", p)
+	}
+	w.clock = at(15, 0)
+	w.passes()
+	if got := len(w.service.jobs); got != before+1 {
+		t.Errorf("the service has %d jobs, %d before", got, before)
+	}
+	w.has("r", journal.Active)
+	w.after(turn)
+	w.clock = at(16, 0)
+	w.passes()
+	if got := len(w.service.jobs); got != before+2 {
+		t.Errorf("the service has %d jobs, %d before", got, before)
+	}
+}

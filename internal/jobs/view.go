@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/schedule"
@@ -42,8 +43,44 @@ func readJournal(ctx context.Context, j Journal, now time.Time) (*view, error) {
 	if v.recurring, err = j.Recurring(ctx); err != nil {
 		return nil, err
 	}
+	v.correctFirings()
 	v.newest = journal.Newest(v.jobs)
 	return v, nil
+}
+
+// correctFirings gives the jobs of firings that only a clock that was ahead can have decided a
+// place right after the firing before them. Otherwise they would be the newest, and their
+// prompts would not fire, until their time comes. That depends on the journal alone, not on
+// now, and is not written back: a clock that is behind changes nothing for good.
+func (v *view) correctFirings() {
+	type firing struct {
+		prompt string
+		at     time.Time
+	}
+	last, corrected := map[string]time.Time{}, map[firing]time.Time{}
+	for i := range v.jobs {
+		job := &v.jobs[i]
+		f := firing{job.Prompt, job.Firing}
+		if at, known := corrected[f]; known { // another try
+			job.Firing = at
+		} else if v.isMisfired(*job) {
+			job.Firing = clock.Later(last[job.Prompt], time.UnixMicro(0).UTC()).Add(time.Microsecond)
+			corrected[f] = job.Firing
+		}
+		last[job.Prompt] = clock.Later(last[job.Prompt], job.Firing)
+	}
+}
+
+// isMisfired reports whether a job is of a later firing than the next one.
+func (v *view) isMisfired(job journal.Job) bool {
+	if !job.Firing.After(v.at) {
+		return false
+	}
+	cron, err := schedule.ParseCron(v.recurring[job.Prompt].Schedule)
+	if err != nil {
+		return clock.IsFuture(job.Firing, v.at)
+	}
+	return job.Firing.After(cron.Next(v.at))
 }
 
 // where returns the jobs that match, oldest first.

@@ -12,6 +12,7 @@ import (
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/docsapi"
@@ -276,6 +277,9 @@ func (r *Reader) runs(ctx context.Context, out *exporter.Snapshot) error {
 	}
 	for _, run := range runs {
 		out.Runs = append(out.Runs, Run(run))
+		if clock.IsFuture(run.Started, r.Now()) {
+			continue
+		}
 		if run.Finished.After(out.LastCompletion) {
 			out.LastCompletion = run.Finished
 		}
@@ -283,7 +287,7 @@ func (r *Reader) runs(ctx context.Context, out *exporter.Snapshot) error {
 			out.LastStart = run.Started
 		}
 	}
-	out.LastSuccess, err = r.State.LastSuccess(ctx)
+	out.LastSuccess, err = r.State.LastSuccess(ctx, r.Now())
 	return err
 }
 

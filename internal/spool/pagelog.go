@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
 // ErrDuplicate: a path came twice, so the window cannot be sealed as verified.
@@ -59,7 +60,7 @@ type PageInfo struct {
 
 // Begin opens the page log of revision number of the window k. A log from an
 // earlier run is continued if it is for the same revision and began at
-// notBefore or later; otherwise a new one begins at now.
+// notBefore or later, and not in the future; otherwise a new one begins at now.
 func (s *Spool) Begin(k analytics.Key, number int32, now, notBefore time.Time) (*PageLog, error) {
 	path := logPath(s.fetching, k)
 	file, err := s.openLog(path)
@@ -71,7 +72,8 @@ func (s *Spool) Begin(k analytics.Key, number int32, now, notBefore time.Time) (
 	switch {
 	case err != nil:
 		err = wrapped(err)
-	case l.head.Key != k.String() || l.head.Revision != number || l.head.Started.Before(notBefore):
+	case l.head.Key != k.String() || l.head.Revision != number || l.head.Started.Before(notBefore),
+		clock.IsFuture(l.head.Started, now):
 		err = l.begin(header{Key: k.String(), Revision: number, Reading: 1, Started: now})
 	default:
 		// What comes after the sound part is gone for good: it must not be read as the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -144,6 +145,7 @@ func expireSlots(ctx context.Context, tx *sql.Tx, budget string, now time.Time, 
 		{`UPDATE requests SET done_at = ?2 WHERE budget = ?1 AND done_at > ?2`, ceilMicro(now)},
 		{`UPDATE requests SET sent_at = ?2 + lasts WHERE budget = ?1 AND done_at IS NULL
 			AND sent_at > ?2 AND sent_at > ?2 + lasts`, ceilMicro(now)},
+		{`UPDATE cooldowns SET until = until - set_at + ?2, set_at = ?2 WHERE budget = ?1 AND set_at > ?2`, now.UnixMicro()},
 		{`UPDATE cooldowns SET until = ?2 WHERE budget = ?1 AND until > ?2`, now.Add(maxCooldown).UnixMicro()},
 		{`DELETE FROM requests WHERE budget = ?1 AND done_at <= ?2`, expired.UnixMicro()},
 		{`DELETE FROM requests WHERE budget = ?1 AND done_at IS NULL AND sent_at <= ?2`, expired.Add(-unanswered).UnixMicro()},
@@ -223,7 +225,7 @@ func (db *DB) Usage(ctx context.Context, budget string, limit int, now time.Time
 	Usage, error) {
 	var u Usage
 	var err error
-	if u.Cooldown, u.Step, err = throttles(ctx, db.sql, budget); err != nil {
+	if u.Cooldown, u.Step, err = throttlesAt(ctx, db.sql, budget, now); err != nil {
 		return u, db.wrap(ctx, err)
 	}
 	type row struct {
@@ -243,9 +245,15 @@ func (db *DB) Usage(ctx context.Context, budget string, limit int, now time.Time
 }
 
 func throttles(ctx context.Context, q querier, budget string) (time.Time, int, error) {
+	return throttlesAt(ctx, q, budget, time.UnixMicro(math.MaxInt64))
+}
+
+// throttlesAt is throttles as expireSlots would correct it at now.
+func throttlesAt(ctx context.Context, q querier, budget string, now time.Time) (time.Time, int, error) {
 	var until int64
 	var step int
-	err := q.QueryRowContext(ctx, `SELECT until, step FROM cooldowns WHERE budget = ?`, budget).Scan(&until, &step)
+	err := q.QueryRowContext(ctx, `SELECT CASE WHEN until = 0 THEN 0 ELSE until - max(0, set_at - ?) END, step FROM cooldowns
+		WHERE budget = ?`, now.UnixMicro(), budget).Scan(&until, &step)
 	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, 0, nil
 	}
@@ -262,12 +270,12 @@ func (db *DB) Throttles(ctx context.Context, budget string) (time.Time, int, err
 	return until, step, db.wrap(ctx, err)
 }
 
-// Cooldown keeps the budget closed until the given time (zero: opens it) and
-// remembers the step of its back-off.
-func (db *DB) Cooldown(ctx context.Context, budget string, until time.Time, step int) error {
+// Cooldown keeps the budget closed from the time at until the given time (zero: opens it)
+// and remembers the step of its back-off.
+func (db *DB) Cooldown(ctx context.Context, budget string, at, until time.Time, step int) error {
 	var micros int64
 	if !until.IsZero() {
 		micros = ceilMicro(until)
 	}
-	return db.exec(ctx, `INSERT OR REPLACE INTO cooldowns VALUES (?,?,?)`, budget, micros, step)
+	return db.exec(ctx, `INSERT OR REPLACE INTO cooldowns VALUES (?,?,?,?)`, budget, micros, step, at.UnixMicro())
 }

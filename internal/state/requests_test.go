@@ -155,7 +155,7 @@ func TestChargeTakesTheTimeUnderTheLock(t *testing.T) {
 func TestCooldown(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
-	check(t, db.Cooldown(t.Context(), "b", now.Add(5*time.Minute), 2))
+	check(t, db.Cooldown(t.Context(), "b", now, now.Add(5*time.Minute), 2))
 	check(t, db.Close())
 	db = open(t, dir)
 	until, step, err := db.Throttles(t.Context(), "b")
@@ -166,22 +166,26 @@ func TestCooldown(t *testing.T) {
 	wantFree(t, db, 0, 0, 5*time.Minute) // without a limit too
 	wantSlot(t, db, 3, 5*time.Minute)
 	wantSlot(t, db, 0, 5*time.Minute)
-	check(t, db.Cooldown(t.Context(), "b", time.Time{}, 0))
+	check(t, db.Cooldown(t.Context(), "b", now, time.Time{}, 0))
 	if until, step, err := db.Throttles(t.Context(), "b"); err != nil || step != 0 || !until.IsZero() {
 		t.Errorf("after opening: until %v, step %d, %v", until, step, err)
 	}
 }
 
-// TestCooldownIsCapped: with the clock set back by a year the budget opens
-// after a day, not after a year.
-func TestCooldownIsCapped(t *testing.T) {
+// TestCooldownAfterTheClockWasSetBack: with the clock set back by a year the budget opens
+// after as long as the service asked for, not after a year.
+func TestCooldownAfterTheClockWasSetBack(t *testing.T) {
 	for _, limit := range []int{0, 5} {
 		db := open(t, t.TempDir())
-		check(t, db.Cooldown(t.Context(), "b", now.Add(time.Hour), 1))
+		check(t, db.Cooldown(t.Context(), "b", now, now.Add(time.Hour), 1))
 		back := -365 * 24 * time.Hour
-		wantFree(t, db, limit, back, back+24*time.Hour)
-		wantFree(t, db, limit, back+time.Hour, back+24*time.Hour)
-		if _, free := charge(t, db, limit, back+24*time.Hour, nil); free != 0 {
+		u, err := db.Usage(t.Context(), "b", limit, now.Add(back), span, unanswered)
+		if check(t, err); !u.Cooldown.Equal(now.Add(back + time.Hour)) {
+			t.Errorf("limit %d: shown as closed until %v", limit, u.Cooldown)
+		}
+		wantFree(t, db, limit, back, back+time.Hour)
+		wantFree(t, db, limit, back+30*time.Minute, back+time.Hour)
+		if _, free := charge(t, db, limit, back+time.Hour, nil); free != 0 {
 			t.Errorf("limit %d: still closed until %v", limit, free)
 		}
 	}
@@ -369,17 +373,17 @@ func TestRelease(t *testing.T) {
 }
 
 // TestOccupiedAfterTheClockWasSetBack: a caller that does not charge gets the budget
-// back in a day, not in a year.
+// back in an hour, not in a year.
 func TestOccupiedAfterTheClockWasSetBack(t *testing.T) {
 	db := open(t, t.TempDir())
 	wantSlot(t, db, 1, 0)
-	check(t, db.Cooldown(t.Context(), "b", now.Add(time.Hour), 1))
+	check(t, db.Cooldown(t.Context(), "b", now, now.Add(time.Hour), 1))
 	back := -365 * 24 * time.Hour
 	for _, tc := range []struct {
 		at    time.Duration
 		taken int
 		until time.Duration
-	}{{back, 1, back + 24*time.Hour}, {back + span + unanswered, 0, back + 24*time.Hour}} {
+	}{{back, 1, back + time.Hour}, {back + span + unanswered, 0, back + time.Hour}} {
 		taken, until, err := db.Occupied(t.Context(), "b", at(tc.at), 0, span, unanswered)
 		if err != nil || taken != tc.taken || !until.Equal(now.Add(tc.until)) {
 			t.Errorf("at %v: %d slots, cooldown until %v, %v; want %d, %v", tc.at, taken, until, err, tc.taken, now.Add(tc.until))

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
 // The outcomes of a run. The first two are good.
@@ -77,9 +79,14 @@ func (db *DB) EndRun(ctx context.Context, r Run, good bool, observed ...Observat
 	})
 }
 
-// LastSuccess returns when the last good run ended, the zero time if none did.
-func (db *DB) LastSuccess(ctx context.Context) (time.Time, error) {
-	return db.LastDone(ctx, successDuty)
+// LastSuccess returns when the last good run ended, the zero time if none did, or if that has
+// still to come.
+func (db *DB) LastSuccess(ctx context.Context, now time.Time) (time.Time, error) {
+	at, err := db.LastDone(ctx, successDuty)
+	if clock.IsFuture(at, now) {
+		at = time.Time{}
+	}
+	return at, err
 }
 
 // LastRuns returns the newest n runs, newest first.

@@ -60,17 +60,20 @@ func TestLastSuccess(t *testing.T) {
 		check(t, db.EndRun(t.Context(), state.Run{ID: id, Finished: at, Outcome: outcome}, good,
 			state.Observation{Name: "export_duration_seconds", Bucket: 3, Count: 1, Sum: time.Second}))
 	}
-	if at, err := db.LastSuccess(t.Context()); err != nil || !at.IsZero() {
+	if at, err := db.LastSuccess(t.Context(), now.Add(3*time.Hour)); err != nil || !at.IsZero() {
 		t.Errorf("before any run: %v, %v", at, err)
 	}
 	end(now, "failed", false)
-	if at, err := db.LastSuccess(t.Context()); err != nil || !at.IsZero() {
+	if at, err := db.LastSuccess(t.Context(), now.Add(3*time.Hour)); err != nil || !at.IsZero() {
 		t.Errorf("after a failed run: %v, %v", at, err)
 	}
 	end(now.Add(time.Hour), "success", true)
 	end(now.Add(2*time.Hour), "failed", false)
-	if at, err := db.LastSuccess(t.Context()); err != nil || !at.Equal(now.Add(time.Hour)) {
+	if at, err := db.LastSuccess(t.Context(), now.Add(3*time.Hour)); err != nil || !at.Equal(now.Add(time.Hour)) {
 		t.Errorf("after a success and a failure: %v, %v", at, err)
+	}
+	if at, err := db.LastSuccess(t.Context(), now); err != nil || !at.IsZero() {
+		t.Errorf("the clock was set back: %v, %v", at, err)
 	}
 	observed, err := db.Histograms(t.Context())
 	if check(t, err); len(observed) != 1 || observed[0].Count != 3 {

@@ -1,0 +1,177 @@
+package export
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+const daily = 24 * time.Hour
+
+// clocks is a service and a docgauge that need not agree what time it is.
+type clocks struct {
+	*testing.T
+	cfg config.Config
+	log strings.Builder
+
+	mu sync.Mutex
+	// now is docgauge's clock. true is the time: windows that are complete then have visitors.
+	now, truth time.Time
+	// date is by how much the service's Date is off this process's clock; nil: there is none.
+	date     *time.Duration
+	requests int
+}
+
+func newClocks(t *testing.T) *clocks {
+	c := &clocks{T: t}
+	c.now = time.Date(2026, 11, 20, 13, 37, 11, 0, time.UTC)
+	c.truth = c.now
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	c.cfg = config.Config{
+		BaseURL: server.URL, APIKey: "adm_secret", Projects: config.Projects{"prj_a"},
+		Windows: config.Windows{{Granularity: analytics.Day}}, OpenWindows: config.OpenWindows{analytics.Day},
+		Since: config.OptionalDate{Date: analytics.DateOf(c.now) - 5, Set: true}, Settle: config.Duration(72 * time.Hour), Concurrency: 4,
+		Timeout: config.Duration(time.Minute), Sinks: config.Sinks{config.SinkParquet}, ParquetURL: filepath.Join(dir, "data"),
+		StateDir: filepath.Join(dir, "state"), SpoolMax: 1 << 30, TopPages: 50,
+	}
+	return c
+}
+
+func (c *clocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests++
+	w.Header()["Date"] = nil
+	if c.date != nil {
+		w.Header().Set("Date", time.Now().Add(*c.date).UTC().Format(http.TimeFormat))
+	}
+	n, to := 0, analytics.Date(0)
+	if err := to.UnmarshalText([]byte(r.FormValue("dateTo"))); err != nil {
+		c.Error(err)
+	}
+	if !to.Time().After(c.truth) {
+		n = 7
+	}
+	fmt.Fprintf(w, `{"totals":{"human":%d,"ai":0,"total":%[1]d},"visitors":[{"path":"/","human":%[1]d,"ai":0,"total":%[1]d}],"hasMore":false}`, n)
+}
+
+func (c *clocks) clock() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// run is one run of a process of its own; it returns the requests it took.
+func (c *clocks) run() (s Summary, requests int) {
+	c.Helper()
+	c.open(func(a *app.App) {
+		before := c.requests
+		var err error
+		if s, err = NewRunner(a, nil, noProgress{}, nil).Run(c.Context(), Options{}); err != nil {
+			c.Fatal(err)
+		}
+		requests = c.requests - before
+	})
+	return s, requests
+}
+
+func (c *clocks) open(use func(*app.App)) {
+	c.Helper()
+	a, err := app.OpenExport(c.cfg, slog.New(slog.NewTextHandler(io.MultiWriter(&c.log), nil)), c.clock)
+	if err != nil {
+		c.Fatal(err)
+	}
+	use(a)
+	if err := a.Close(); err != nil {
+		c.Error(err)
+	}
+}
+
+// shown returns what the sink shows.
+func (c *clocks) shown() map[analytics.Key]analytics.Revision {
+	c.Helper()
+	out := map[analytics.Key]analytics.Revision{}
+	c.open(func(a *app.App) {
+		for rev, err := range sinks.List(c.Context(), a.Sinks[0]) {
+			if err != nil {
+				c.Fatal(err)
+			}
+			out[rev.Key] = rev
+		}
+	})
+	return out
+}
+
+// TestClockAhead: a clock that the service shows to be a month off ends the run before
+// anything is committed, and the next run with the right one is as if it had not been.
+func TestClockAhead(t *testing.T) {
+	for _, off := range []time.Duration{-30 * daily, 30 * daily} {
+		c := newClocks(t)
+		c.date = &off
+		s, requests := c.run()
+		if s.Outcome != Failed || requests != 2 || len(s.Errors) != 1 || !strings.HasPrefix(s.Errors[0], "this machine's clock is 30 d ") {
+			t.Errorf("%v: %d requests, %+v", off, requests, s)
+		}
+		if shown := c.shown(); len(shown) > 0 {
+			t.Errorf("%v: %d windows were committed", off, len(shown))
+		}
+		*c.date = 0
+		if s, _ := c.run(); s.Outcome != Success || s.Committed != 5 || s.Open != 1 {
+			t.Errorf("%v: set right: %+v", off, s)
+		}
+	}
+}
+
+// TestFutureIsNotBelieved: what was read while the clock was a month ahead, of a service that
+// does not say what time it is, is read again when its day has come: whether docgauge ran each
+// day until then, or not at all after the first run by the right clock.
+func TestFutureIsNotBelieved(t *testing.T) {
+	for _, every := range []time.Duration{daily, 40 * daily} {
+		c := newClocks(t)
+		c.now = c.truth.Add(30 * daily)
+		if s, _ := c.run(); s.Committed != 35 {
+			t.Fatalf("the clock is ahead: %+v", s)
+		}
+		c.now = c.truth
+		if s, _ := c.run(); s.Committed != 5 || !strings.Contains(c.log.String(), "clock was ahead") {
+			t.Errorf("set right: %+v", s)
+		}
+		if s, _ := c.run(); s.Committed != 0 {
+			t.Errorf("again: %+v", s)
+		}
+		for range 40 * daily / every {
+			c.now = c.now.Add(every)
+			c.truth = c.now
+			c.run()
+		}
+		shown := c.shown()
+		if len(shown) != 45 {
+			t.Errorf("every %v: %d windows are shown", every, len(shown))
+		}
+		for key, rev := range shown {
+			if rev.Totals.Total != 7 || rev.Settled && rev.ExportedAt.Before(rev.To.Time().Add(72*time.Hour)) || rev.ExportedAt.After(c.now) {
+				t.Errorf("every %v: %s: %+v", every, key, rev)
+			}
+		}
+		c.open(func(a *app.App) {
+			lists, err := a.State.Pages(t.Context(), 1)
+			if err != nil || len(lists) != 1 || lists[0].To != analytics.DateOf(c.now) {
+				t.Errorf("every %v: pages of %+v, %v", every, lists, err)
+			}
+		})
+	}
+}
