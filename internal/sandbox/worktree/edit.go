@@ -166,7 +166,8 @@ func (t *tree) commit(ctx context.Context, task agent.Task) (head string, err er
 }
 
 // command runs the command in dir with prompt on standard input. When it ends, so
-// does everything it started in its session. Output is standard output and error.
+// does everything it started (on Linux; elsewhere, everything in its session). Output is
+// standard output and error.
 func (r *Repo) command(ctx context.Context, dir, prompt string) (output string, err error) {
 	limited, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
@@ -180,8 +181,8 @@ func (r *Repo) command(ctx context.Context, dir, prompt string) (output string, 
 	}
 	cmd.Dir, cmd.Env = dir, append(environment(ordinary, r.config.Env), "PWD="+dir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(prompt), out, out
-	cmd.SysProcAttr = commandAttributes()
 	cmd.Cancel, cmd.WaitDelay = killGroup, closeDelay
+	supervise(cmd)
 	if err := cmd.Start(); err != nil {
 		return "", fmt.Errorf("agent command: %w", err)
 	}
