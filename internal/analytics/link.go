@@ -3,6 +3,7 @@ package analytics
 import (
 	"net"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -11,11 +12,11 @@ import (
 const maxLink = 300
 
 // SafeLink returns a link that a service gave if people may follow it, and "" if
-// not: it must be absolute, short, and https. Plain http is safe to this machine
-// only, where the sandbox is.
+// not: it must be absolute, short, https, and without user info, which can be a password or
+// look like a host. Plain http is safe to this machine only, where the sandbox is.
 func SafeLink(link string) string {
 	u, err := url.Parse(link)
-	if err != nil || u.Host == "" || len(link) > maxLink {
+	if err != nil || u.Host == "" || u.User != nil || len(link) > maxLink {
 		return ""
 	}
 	local := u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()
@@ -23,6 +24,61 @@ func SafeLink(link string) string {
 		return link
 	}
 	return ""
+}
+
+var (
+	// pullPath is the path of a pull request at GitHub, GitLab, Gitea or Bitbucket: up to its
+	// number, and what names a part of it.
+	pullPath = regexp.MustCompile(`^(/.+?/(?:pulls?|pull-requests|merge_requests)/[1-9][0-9]*)(/.*)?$`)
+	// userInfo is what stands before the host of what is no URL.
+	userInfo = regexp.MustCompile(`//\S*@`)
+)
+
+// PullLink returns the link of a pull request as it is kept and shown, of the one that a
+// service gave: one spelling, except for the case of its path (see [PullKey]), and without
+// user info, which SafeLink then refuses all the same. What is no web address becomes a text
+// that no program takes for one. Empty stays empty.
+func PullLink(link string) string {
+	if link == "" {
+		return ""
+	}
+	link = RedactUser(link)
+	u, err := url.Parse(link)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return "not a web link: " + link
+	}
+	u.Host = strings.ToLower(u.Host)
+	u.Host = strings.TrimSuffix(u.Host, map[string]string{"https": ":443", "http": ":80"}[u.Scheme])
+	if m := pullPath.FindStringSubmatch(u.EscapedPath()); m != nil {
+		u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = "", false, "", ""
+		u.RawPath = m[1]
+		u.Path, _ = url.PathUnescape(m[1]) // it is part of a path that was unescaped before
+	}
+	return u.String()
+}
+
+// RedactUser returns a link without what stands before its host, which may be a password.
+func RedactUser(link string) string {
+	u, err := url.Parse(link)
+	switch {
+	case err != nil:
+		return userInfo.ReplaceAllLiteralString(link, "//redacted@")
+	case u.User != nil:
+		u.User = url.User("redacted")
+		return u.String()
+	}
+	return link
+}
+
+// PullKey is equal for links that PullLink returned if they name one pull request. The code
+// hosts do not distinguish the case of owners and repositories, nor their host from www; user
+// info names nothing.
+func PullKey(link string) string {
+	u, err := url.Parse(link)
+	if err != nil || !pullPath.MatchString(u.EscapedPath()) {
+		return link
+	}
+	return strings.ToLower(u.Scheme + "://" + strings.TrimPrefix(u.Host, "www.") + u.EscapedPath())
 }
 
 // IsLoopback reports whether a host name is one of this machine, which nobody else

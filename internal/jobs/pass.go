@@ -61,6 +61,9 @@ type pass struct {
 	raced map[string]bool
 	// answered: the service answered a read.
 	answered bool
+	// links are the links of pull requests in the spelling of the journal, by key; nil until
+	// one is needed.
+	links map[string]string
 	// completed are jobs, by number, that are completed and have follow-ups left.
 	completed []int64
 }

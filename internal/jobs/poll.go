@@ -1,11 +1,13 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
@@ -123,6 +125,7 @@ func (p *pass) follow(r reading) journal.Change {
 	switch {
 	case r.err == nil:
 		describe(&job, r.got)
+		job.PRLink = cmp.Or(p.pullLink(r.got.PRLink), job.PRLink)
 		job.Reason, job.Missing = "", time.Time{}
 		job.State, cause = p.stateOf(&job, r.got, now)
 	case docsapi.IsNotFound(r.err):
@@ -144,6 +147,26 @@ func (p *pass) follow(r reading) journal.Change {
 	}
 	change.Job = job
 	return change
+}
+
+// pullLink returns the link of a pull request in the one spelling that the journal has of it:
+// that of the first job that had it. By its link a pull request is followed and counted.
+func (p *pass) pullLink(given string) string {
+	link := analytics.PullLink(given)
+	if link == "" {
+		return ""
+	}
+	if p.links == nil {
+		p.links = map[string]string{}
+		for _, job := range p.view.jobs {
+			if key := analytics.PullKey(job.PRLink); p.links[key] == "" {
+				p.links[key] = job.PRLink
+			}
+		}
+	}
+	key := analytics.PullKey(link)
+	p.links[key] = cmp.Or(p.links[key], link)
+	return p.links[key]
 }
 
 // stateOf tells from a read whether the job has ended, and how. A job that is

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/jobs/journal"
@@ -98,6 +99,52 @@ func TestCapOnOpenPulls(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestOnePullRequest: a pull request is one however the service spells its link, whether two
+// jobs end in one pass or in several. What is in a link before its host is kept nowhere.
+func TestOnePullRequest(t *testing.T) {
+	w := newWorld(t)
+	w.service.links = map[string]string{}
+	for i, link := range []string{
+		"https://github.com/acme/docs/pull/1", "https://github.com/acme/docs/pull/1/", "https://GitHub.com/Acme/Docs/pull/1#x",
+		"https://github.com/acme/docs/pull/1/files?w=1", "https://user:PW@github.com/acme/docs/pull/1",
+		"https://user:PW@code.example/acme/docs/pull/2", "https://code.example:PW@evil.example/x", "javascript:alert(1)", "ftp://user:PW@host/x",
+	} {
+		p := w.prompt(prompts.Prompt{ID: fmt.Sprint(i), Body: fmt.Sprint("do ", i)})
+		w.service.links[p.Body] = link
+		if i%2 == 1 {
+			w.passes()
+			w.after(turn)
+		}
+	}
+	w.passes()
+	w.after(turn)
+	links := map[string]int{}
+	for _, job := range w.memory.jobs {
+		links[job.PRLink]++
+	}
+	want := map[string]int{
+		"https://github.com/acme/docs/pull/1": 5, "https://redacted@code.example/acme/docs/pull/2": 1, "https://redacted@evil.example/x": 1,
+		"not a web link: javascript:alert(1)": 1, "not a web link: ftp://redacted@host/x": 1,
+	}
+	if diff := cmp.Diff(want, links); diff != "" {
+		t.Error(diff)
+	}
+	all, err := w.journal.Jobs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := OpenPulls(all, nil, w.clock); n != len(want) {
+		t.Errorf("%d count against the cap, want %d", n, len(want))
+	}
+	kept := fmt.Sprintf("%+v %+v", w.memory.jobs, w.memory.events)
+	for _, note := range w.memory.notes {
+		kept += string(note.Body)
+	}
+	if strings.Contains(kept, "PW") {
+		t.Error("a password is kept: ", kept)
+	}
 }
 
 // TestOpenPullsReason: what holds a prompt is said with what to do, and without a known

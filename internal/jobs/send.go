@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
@@ -342,13 +343,13 @@ func takenBy(err error) *journal.TakenError {
 	return taken
 }
 
-// describe enters what the service says about a job. What it does not say stays.
+// describe enters what the service says about a job, except its pull request: only a read
+// does that (see pass.follow). What it does not say stays.
 func describe(job *journal.Job, got docsapi.Job) {
 	job.Status = cmp.Or(got.Status, job.Status)
-	job.Repository = cmp.Or(got.Repository, job.Repository)
+	job.Repository = cmp.Or(analytics.RedactUser(got.Repository), job.Repository)
 	job.Ref = cmp.Or(got.Ref, job.Ref)
 	job.Model = cmp.Or(got.Model, job.Model)
-	job.PRLink = cmp.Or(got.PRLink, job.PRLink)
 	if !got.CreatedAt.IsZero() {
 		job.Created = got.CreatedAt.UTC().Truncate(time.Microsecond)
 	}

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -22,6 +23,8 @@ type service struct {
 	down func(call, project string) error
 	// answersAs, if not nil, says under which id a create or a message is answered.
 	answersAs func(call, id string) string
+	// links are the pull requests of some jobs, by prompt, as the service spells them.
+	links map[string]string
 	// status, if not empty, is that of every job.
 	status string
 	// calls counts all calls, whatever the answer.
@@ -121,7 +124,7 @@ func (s *service) show(j *remote) docsapi.Job {
 	default:
 		out.Status = docsapi.StatusCompleted
 		if !strings.Contains(j.texts[0], "no change") {
-			out.PRLink = "https://example.com/pr/" + j.id
+			out.PRLink = cmp.Or(s.links[j.texts[0]], "https://example.com/pr/"+j.id)
 		}
 	}
 	return out

@@ -157,7 +157,7 @@ func forget(p *journal.PullRequest, problem string) {
 // take puts what was read, or why it was not, into p and reports whether that is to be stored.
 func (f *Follower) take(p *journal.PullRequest, read journal.PullRequest, err error) bool {
 	former, now := *p, f.now()
-	*p = read
+	*p = lasting(former, read)
 	if err == nil {
 		delete(f.holds, p.Host)
 		answered(p, former, now)
@@ -176,6 +176,20 @@ func (f *Follower) take(p *journal.PullRequest, read journal.PullRequest, err er
 		return true
 	}
 	return false // mark does
+}
+
+// lasting returns what was read, but leaves a merge as it was first read: no host takes one
+// back, one that seems to answers from an old copy, and counters of merges must never fall.
+func lasting(former, read journal.PullRequest) journal.PullRequest {
+	switch {
+	case former.State != journal.PullMerged:
+	case read.State != journal.PullMerged:
+		former.Answered = read.Answered
+		return former
+	case !former.Ready.IsZero(): // the times are known, not only those of the first answer
+		read.Created, read.Ready, read.Reopened, read.Merged = former.Created, former.Ready, former.Reopened, former.Merged
+	}
+	return read
 }
 
 // hold keeps why a host is not asked for a while.

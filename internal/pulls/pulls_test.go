@@ -119,6 +119,34 @@ func TestMergedLongAgo(t *testing.T) {
 	})
 }
 
+// TestMergedForEver: a host that answers the last read from an old copy takes back no merge,
+// and moves none of the times that the counters are made of.
+func TestMergedForEver(t *testing.T) {
+	for name, says := range map[string]func(p *pull){
+		"open":         func(p *pull) { p.State, p.Merged, p.Closed, p.MergeCommit = "open", nil, nil, "" },
+		"closed":       func(p *pull) { p.Merged = nil },
+		"merged later": func(p *pull) { later := p.Merged.Add(time.Hour); p.Merged = &later },
+		"begun sooner": func(p *pull) { p.Created = p.Created.Add(-time.Hour) },
+	} {
+		bubble(t, func(t *testing.T) {
+			b := newBench(t, link(1))
+			p := b.open(1)
+			b.pass()
+			b.run(hour)
+			merged := b.host()
+			p.State, p.Merged, p.Closed, p.MergeCommit = "closed", &merged, &merged, "m"
+			b.run(10 * time.Minute)
+			was := b.want(link(1), journal.PullMerged, "")
+			says(p)
+			b.run(2 * day)
+			is := b.want(link(1), journal.PullMerged, "")
+			if !is.Final || !is.Merged.Equal(was.Merged) || !is.Opened().Equal(was.Opened()) || is.Commit != was.Commit {
+				t.Errorf("%s: %+v, was %+v", name, is, was)
+			}
+		})
+	}
+}
+
 // TestPages: the navigation is asked for once, when the pull request is merged; while the host
 // does not answer that, it is asked again.
 func TestPages(t *testing.T) {

@@ -150,7 +150,8 @@ func (r *Reader) reviews(pulls map[string]journal.PullRequest, out *exporter.Sna
 		switch opened := p.Opened(); {
 		case p.State == journal.PullMerged:
 			review.Merged++
-			if !opened.IsZero() {
+			// Once one of the two is so, its times stay as they are.
+			if !opened.IsZero() && (!p.Ready.IsZero() || p.Final) {
 				merges[p.Project].Buckets[exporter.Bucket(p.Merged.Sub(opened))]++
 				took[p.Project] += max(0, p.Merged.Sub(opened))
 			}

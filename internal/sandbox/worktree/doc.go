@@ -12,6 +12,7 @@
 //
 // Git 2.31 or newer runs as a separate process: without the GIT_* variables of
 // this process, without hooks, signatures, prompts and pagers, and never with an
-// argument made from a prompt. The command belongs to the operator and has the
+// argument made from a prompt; where it has the token, without any configuration
+// (remote.go). The command belongs to the operator and has the
 // operator's permissions: the worktree is its directory, not a jail.
 package worktree

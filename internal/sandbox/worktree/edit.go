@@ -3,7 +3,6 @@ package worktree
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -167,7 +166,8 @@ func (t *tree) commit(ctx context.Context, task agent.Task) (head string, err er
 }
 
 // command runs the command in dir with prompt on standard input. When it ends, so
-// does everything it started in its session. Output is standard output and error.
+// does everything it started (on Linux; elsewhere, everything in its session). Output is
+// standard output and error.
 func (r *Repo) command(ctx context.Context, dir, prompt string) (output string, err error) {
 	limited, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
@@ -181,8 +181,8 @@ func (r *Repo) command(ctx context.Context, dir, prompt string) (output string, 
 	}
 	cmd.Dir, cmd.Env = dir, append(environment(ordinary, r.config.Env), "PWD="+dir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(prompt), out, out
-	cmd.SysProcAttr = commandAttributes()
 	cmd.Cancel, cmd.WaitDelay = killGroup, closeDelay
+	supervise(cmd)
 	if err := cmd.Start(); err != nil {
 		return "", fmt.Errorf("agent command: %w", err)
 	}
@@ -228,52 +228,4 @@ func (r *Repo) Diff(ctx context.Context, c agent.Change) (string, error) {
 	err := r.git.stream(ctx, out, "", "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative",
 		"--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--end-of-options", c.Base, c.Head, "--")
 	return out.String(), err
-}
-
-// Push brings branch to the remote, never by force: it is an error if commits of
-// others are in the way.
-func (r *Repo) Push(ctx context.Context, branch string) error {
-	login, err := r.login()
-	if err != nil {
-		return err
-	}
-	ref := "refs/heads/" + branch
-	_, err = r.git.with(login...).run(ctx, "push", "--quiet", "--no-follow-tags", "--recurse-submodules=no", "--",
-		r.config.Remote, ref+":"+ref)
-	return err
-}
-
-// catchUp takes over what others pushed to the branch of tree.
-func (r *Repo) catchUp(ctx context.Context, t *tree) error {
-	login, err := r.login()
-	if err != nil {
-		return err
-	}
-	_, err = t.git.with(login...).run(ctx, "fetch", "--quiet", "--no-tags", "--recurse-submodules=no", "--",
-		r.config.Remote, "refs/heads/"+t.branch)
-	if failed, ok := errors.AsType[gitError](err); ok && strings.Contains(failed.message, "couldn't find remote ref") {
-		return nil // merged and deleted: the push creates it again
-	}
-	if err != nil {
-		return err
-	}
-	if _, err = t.git.run(ctx, "merge", "--quiet", "--ff-only", "FETCH_HEAD"); err != nil {
-		return fmt.Errorf("branch %s: was rewritten on the remote: %w", t.branch, err)
-	}
-	return nil
-}
-
-// login returns the credentials for the remote as environment: arguments are visible
-// to everybody.
-func (r *Repo) login() (env []string, err error) {
-	if r.config.Login == nil {
-		return nil, nil
-	}
-	url, user, password, err := r.config.Login()
-	if err != nil {
-		return nil, err
-	}
-	basic := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
-	return []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http." + url + ".extraHeader",
-		"GIT_CONFIG_VALUE_0=Authorization: Basic " + basic}, nil
 }

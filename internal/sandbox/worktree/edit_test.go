@@ -218,34 +218,56 @@ func TestEnvironment(t *testing.T) {
 
 // All processes of the command end with it, also those that keep its output open.
 func TestNothingGoesOnAfterTheCommand(t *testing.T) {
-	fifo, begun := filepath.Join(t.TempDir(), "open-while-it-runs"), filepath.Join(t.TempDir(), "begun")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	gone := make(chan error, 1)
-	go func() {
-		f, err := os.Open(fifo) // waits for the writer
-		if err != nil {
-			gone <- err
-			return
+	testNothingIsLeft(t, "sleep 1000 3> $FIFO &")
+}
+
+// testNothingIsLeft runs a command that starts a process that opens $FIFO and would never
+// end, and waits until none has it open: once with a command that ends, once with one that
+// is ended.
+func testNothingIsLeft(t *testing.T, starts string) {
+	t.Helper()
+	for name, rest := range map[string]string{"ends": "", "times out": "; sleep 1000"} {
+		dir := t.TempDir()
+		fifo, begun := filepath.Join(dir, "fifo"), filepath.Join(dir, "begun")
+		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
 		}
-		defer f.Close()
-		err = os.WriteFile(begun, nil, 0o600)
-		_, readErr := io.Copy(io.Discard, f) // ends when no process has it open
-		gone <- errors.Join(err, readErr)
-	}()
-	r := open(t, Config{Path: newRepository(t), Command: "echo x > new.md; sleep 1000 3> " + fifo + " & until [ -e " + begun + " ]; do sleep 0.01; done"})
-	c := edit(t, r, agent.Task{Job: "job_1", Prompt: "x"})
-	if c.Empty() {
-		t.Error("nothing changed")
-	}
-	select {
-	case err := <-gone:
-		if err != nil {
-			t.Error(err)
+		gone := make(chan error, 1)
+		go func() {
+			f, err := os.Open(fifo) // waits for the writer
+			if err != nil {
+				gone <- err
+				return
+			}
+			defer f.Close()
+			err = os.WriteFile(begun, nil, 0o600)
+			_, readErr := io.Copy(io.Discard, f) // ends when no process has it open
+			gone <- errors.Join(err, readErr)
+		}()
+		command := "echo x > new.md; export FIFO=" + fifo + "; " + starts + " until [ -e " + begun + " ]; do sleep 0.01; done"
+		r := open(t, Config{Path: newRepository(t), Command: command + rest})
+		ctx, cancel := context.WithCancel(t.Context())
+		if rest != "" {
+			go func() {
+				for _, err := os.Stat(begun); err != nil && ctx.Err() == nil; _, err = os.Stat(begun) {
+					time.Sleep(time.Millisecond)
+				}
+				cancel()
+			}()
 		}
-	case <-time.After(time.Minute):
-		t.Error("a process of the command is still there")
+		_, output, err := r.Edit(ctx, agent.Task{Job: "job_1", Prompt: "x"})
+		cancel()
+		if (err != nil) != (rest != "") {
+			t.Errorf("%s: %v, output %q", name, err, output)
+		}
+		select {
+		case err := <-gone:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Errorf("%s: a process of the command is still there", name)
+		}
 	}
 }
 

@@ -49,6 +49,9 @@ var (
 		"no_proxy", "NO_PROXY"}
 )
 
+// gitVariables keep git from asking a person, and its messages in English.
+var gitVariables = []string{"GIT_TERMINAL_PROMPT=0", "LC_ALL=C", "SSH_ASKPASS_REQUIRE=never", "GCM_INTERACTIVE=never"}
+
 // environment returns the variables of this process with one of the names.
 func environment(names ...[]string) []string {
 	wanted := slices.Concat(names...)

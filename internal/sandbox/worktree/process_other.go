@@ -2,11 +2,15 @@
 
 package worktree
 
-import "syscall"
+import (
+	"os/exec"
+	"syscall"
+)
 
 // Git and the command begin sessions of their own: no terminal to ask for a password on, and
-// one process group to stop. Where there is no parent-death signal they outlive
-// us if we are killed.
+// one process group to stop. There is no parent-death signal: they outlive us if we are
+// killed. Nor is there a way to find what a command started in another session: that goes on.
 
-func gitAttributes() *syscall.SysProcAttr     { return &syscall.SysProcAttr{Setsid: true} }
-func commandAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+func gitAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+func supervise(cmd *exec.Cmd) { cmd.SysProcAttr = gitAttributes() }

@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-func gitAttributes() *syscall.SysProcAttr { return commandAttributes() }
+func supervise(cmd *exec.Cmd) { cmd.SysProcAttr = gitAttributes() }
 
-func commandAttributes() *syscall.SysProcAttr {
+func gitAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 

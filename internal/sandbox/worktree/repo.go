@@ -52,6 +52,7 @@ type Config struct {
 type Repo struct {
 	config Config
 	git    git
+	remote string   // URL or path of Config.Remote
 	dir    string   // of the worktrees
 	lock   *os.File // held while dir is in use; nil for a temporary one
 
@@ -73,9 +74,7 @@ func Open(ctx context.Context, c Config) (*Repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("repository %s: %w", c.Path, err)
 	}
-	env := append(environment(ordinary, network), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C", "SSH_ASKPASS_REQUIRE=never",
-		"GCM_INTERACTIVE=never")
-	r := &Repo{config: c, git: git{program, root, env}}
+	r := &Repo{config: c, git: git{program, root, append(environment(ordinary), gitVariables...)}}
 	if err := r.check(ctx); err != nil {
 		return nil, fmt.Errorf("repository %s: %w", c.Path, err)
 	}
@@ -120,12 +119,8 @@ func (r *Repo) check(ctx context.Context) error {
 	if commit, err := r.branchCommit(ctx, name); err == nil && commit != "" {
 		return fmt.Errorf("has a branch %s, which is in the way of %s<job>; rename it", name, agent.BranchPrefix)
 	}
-	if name := r.config.Remote; name != "" && !strings.ContainsAny(name, ":/") {
-		if _, err := r.git.run(ctx, "config", "--get-all", "remote."+name+".url"); err != nil {
-			return fmt.Errorf("has no remote %q to push to; add it (git remote add), or name another", name)
-		}
-	}
-	return nil
+	r.remote, err = r.findRemote(ctx)
+	return err
 }
 
 // baseCommit returns the newest commit of the base branch.
