@@ -388,6 +388,40 @@ func variables(t *testing.T) (all, secrets []string) {
 	return all, secrets
 }
 
+// TestNoKeyTwice: Helm takes the last of two equal keys of a JSON object, other tools refuse the file.
+func TestNoKeyTwice(t *testing.T) {
+	for _, path := range append(glob(t, "../dashboards/json/*.json"), chart+"/values.schema.json") {
+		keysOnce(t, path, json.NewDecoder(strings.NewReader(read(t, path))))
+	}
+}
+
+// keysOnce reads one value and reports keys that an object of it has twice.
+func keysOnce(t *testing.T, path string, d *json.Decoder) {
+	t.Helper()
+	open, err := d.Token()
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	if _, nested := open.(json.Delim); !nested {
+		return
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		if open == json.Delim('{') {
+			key, err := d.Token()
+			if name, _ := key.(string); err != nil || seen[name] {
+				t.Errorf("%s: key %v twice, or %v", path, key, err)
+			} else {
+				seen[name] = true
+			}
+		}
+		keysOnce(t, path, d)
+	}
+	if _, err := d.Token(); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
 // TestHelmSettings: each variable of the program can be set, and no other.
 func TestHelmSettings(t *testing.T) {
 	var schema struct {

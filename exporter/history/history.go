@@ -80,6 +80,8 @@ type Options struct {
 	// Step is the time between two samples of the same value: whole seconds, at least
 	// one. There is always a sample where a window begins to be shown.
 	Step time.Duration
+	// NotEmpty makes a history without a window an error.
+	NotEmpty bool
 	// Pages is how many pages of each window have series, those with the most
 	// visitors; 0: none, and no rows are read.
 	Pages int
@@ -95,6 +97,9 @@ type Summary struct {
 	Series  int
 	Samples int64
 }
+
+// ErrNothing says that no window of the archive is selected, and [Options.NotEmpty] wants one.
+var ErrNothing = errors.New("no window of the archive is selected: try another --from, --to, --windows or --project")
 
 // openWindows is how many windows are read at once, because a bucket is slow.
 const openWindows = 8
@@ -117,6 +122,9 @@ func read(ctx context.Context, from Archive, o Options) ([]timeline, error) {
 	timelines, err := readTimelines(ctx, from, o)
 	if err != nil {
 		return nil, err
+	}
+	if len(timelines) == 0 && o.NotEmpty {
+		return nil, ErrNothing
 	}
 	return timelines, readPages(ctx, from, timelines, o.Pages)
 }

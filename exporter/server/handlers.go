@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 )
 
@@ -18,7 +19,11 @@ const notEnabled = "Reloading by HTTP is not enabled: start docgauge serve with 
 // everything else is 404 or 405.
 func newMux(cfg Config) *http.ServeMux {
 	mux := http.NewServeMux()
+	ours := hosts(cfg.AllowedHosts)
 	for pattern, handler := range cfg.Handlers {
+		if !slices.Contains(open, pattern) {
+			handler = ours.guard(handler)
+		}
 		if pattern == "/" {
 			pattern = "/{$}"
 		}
@@ -33,8 +38,8 @@ func newMux(cfg Config) *http.ServeMux {
 	for _, path := range []string{"/readyz", "/-/ready"} {
 		mux.Handle("GET "+path, readyz(cfg.Ready))
 	}
-	// A page of another site must not reload through the browser of somebody here.
-	reload := http.NewCrossOriginProtection().Handler(reloader(cfg.Reload))
+	// A page of another site must not reload through a browser here.
+	reload := ours.guard(http.NewCrossOriginProtection().Handler(reloader(cfg.Reload)))
 	for _, method := range []string{http.MethodPost, http.MethodPut} {
 		mux.Handle(method+" /-/reload", reload)
 	}

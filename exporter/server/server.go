@@ -64,6 +64,9 @@ type Config struct {
 	// HEAD requests only, unless the path has another method before it, as "POST /mcp". The
 	// paths of the probes are reserved.
 	Handlers map[string]http.Handler
+	// AllowedHosts are DOCGAUGE_ALLOWED_HOSTS: the names, besides addresses and loopback names,
+	// under which the handlers answer, all but "/metrics", and /-/reload.
+	AllowedHosts []string
 	// Ready returns the reasons why the process is not ready; none: it is. Every probe
 	// calls it, so it must answer from memory. Nil: always ready.
 	Ready func() []string

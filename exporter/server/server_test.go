@@ -383,6 +383,55 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// TestHosts: pages, API and requests that change something answer under our names alone, and
+// the latter to pages of ours alone; metrics and probes answer under every name.
+func TestHosts(t *testing.T) {
+	r := start(t, Config{
+		AllowedHosts: []string{"docs.example", "docgauge"}, Reload: func(context.Context) error { return nil },
+		Handlers: map[string]http.Handler{
+			"/": says("page"), "/api/v1/windows": says("page"), "POST /mcp": says("page"), "/metrics": says("metrics"),
+		},
+	})
+	address := strings.TrimPrefix(r.URL(), "http://")
+	for _, tc := range []struct {
+		method, paths, host string
+		origins             []string
+		code                int
+		want                string
+	}{
+		{"GET", "/ /api/v1/windows", address, nil, 200, ""},
+		{"GET", "/ /api/v1/windows", "[::1]:9817", nil, 200, ""},
+		{"GET", "/ /api/v1/windows", "192.0.2.7", nil, 200, ""},
+		{"GET", "/ /api/v1/windows", "localhost:1", nil, 200, ""},
+		{"GET", "/ /api/v1/windows", "a.localhost", nil, 200, ""},
+		{"GET", "/ /api/v1/windows", "Docs.Example:443", nil, 200, ""},
+		{"GET", "/ /api/v1/windows", "docgauge.", nil, 200, ""},
+		{"GET", "/ /api/v1/windows", "evil.example:9817", nil, 421, `Host "evil.example:9817": `},
+		{"GET", "/ /api/v1/windows", "localhost.evil.example", nil, 421, "DOCGAUGE_ALLOWED_HOSTS"},
+		{"HEAD", "/", "evil.example", nil, 421, ""},
+		{"GET", "/", address, []string{"https://evil.example"}, 200, ""},
+		{"GET", "/metrics /healthz /readyz /-/healthy /-/ready", "evil.example", nil, 200, ""},
+		{"POST", "/mcp /-/reload", "evil.example:9817", []string{"http://evil.example:9817"}, 421, "DOCGAUGE_ALLOWED_HOSTS"},
+		{"POST", "/mcp /-/reload", address, nil, 200, ""},
+		{"POST", "/mcp /-/reload", address, []string{"http://" + address}, 200, ""},
+		{"POST", "/mcp /-/reload", "docs.example", []string{"https://docs.example"}, 200, ""},
+		{"POST", "/mcp", address, []string{"http://localhost:6274"}, 200, ""},
+		{"POST", "/mcp", "docgauge:9817", []string{"https://docs.example"}, 200, ""}, // behind a proxy
+		{"POST", "/mcp /-/reload", address, []string{"https://evil.example"}, 403, `Origin "https://evil.example": `},
+		{"POST", "/mcp /-/reload", address, []string{"http://192.0.2.8"}, 403, "another site"},
+		{"POST", "/mcp /-/reload", "docs.example", []string{"https://docs.example.evil"}, 403, "another site"},
+		{"POST", "/mcp /-/reload", address, []string{"null"}, 403, "another site"},
+		{"POST", "/mcp /-/reload", address, []string{"http://localhost", "https://evil.example"}, 403, "another site"},
+	} {
+		for _, path := range strings.Fields(tc.paths) {
+			resp, body := r.do(t, tc.method, path, func(r *http.Request) { r.Host, r.Header["Origin"] = tc.host, tc.origins })
+			if resp.StatusCode != tc.code || !strings.Contains(body, tc.want) {
+				t.Errorf("%s %s of %s by %v: %d %s, want %d", tc.method, path, tc.host, tc.origins, resp.StatusCode, body, tc.code)
+			}
+		}
+	}
+}
+
 func TestURLIsReachable(t *testing.T) {
 	for address, host := range map[string]string{":0": "127.0.0.1", "0.0.0.0:0": "127.0.0.1", "127.0.0.1:0": "127.0.0.1"} {
 		r := start(t, Config{Addresses: []string{address}})

@@ -117,11 +117,16 @@ func (a *API) KeyRejected(ctx context.Context, name string) (bool, error) {
 // keyLabels identify a key by its name and its present value: that a former value was
 // refused says nothing about the present one.
 func (a *API) keyLabels(name string) []string {
+	return []string{labelKey, name, "mark", a.MarkOf(name)}
+}
+
+// MarkOf changes with the named key, and reveals nothing of it.
+func (a *API) MarkOf(name string) string {
 	key := a.Key
 	if name == docsapi.KeyWrite {
 		key = a.WriteKey
 	}
-	return []string{labelKey, name, "mark", markOf(key.Get())}
+	return markOf(key.Get())
 }
 
 func markOf(text string) string {

@@ -114,7 +114,7 @@ var allowed = map[string][]string{
 
 	"internal/prompts": {"internal/analytics", "internal/clock", "internal/durable", "internal/outcome", "schedule"},
 
-	"internal/query": {"internal/analytics", "internal/durable", "schedule", "sinks"},
+	"internal/query": {"internal/analytics", "internal/durable", "internal/format", "schedule", "sinks"},
 
 	"internal/mcp": {
 		"internal/analytics", "internal/app", "internal/config", "internal/coverage", "internal/format", "internal/jobs", "internal/jobs/journal",

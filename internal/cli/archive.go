@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/sinks"
@@ -52,7 +54,7 @@ func (a *Program) openArchive(o archiveOptions) (out openedArchive, err error) {
 	if out.selection.Granularity, err = analytics.ParseGranularity(o.window); err != nil {
 		return out, usageError{fmt.Errorf("--window: %w", err)}
 	}
-	out.selection.Projects, out.selection.Order = splitList(o.project), out.config.Projects
+	out.selection.Projects, out.selection.Order = coverage.List(o.project), out.config.Projects
 	if out.Sink, err = app.OpenArchive(cmp.Or(o.archive, out.config.ParquetURL)); err != nil {
 		return out, usageError{fmt.Errorf("--archive: %w", err)}
 	}
@@ -81,6 +83,21 @@ func show[Answer, Report any](w io.Writer, o archiveOptions, answers []Answer, e
 		}
 	}
 	return err
+}
+
+// archiveProjects are the projects of --project, all of which the archive has.
+func archiveProjects(ctx context.Context, flag string, from sinks.Sink) ([]string, error) {
+	ids := coverage.List(flag)
+	return ids, asked(query.CheckProjects(ctx, from, ids))
+}
+
+// noWindows says that nothing of an archive lies inside dates, or that it is empty.
+func noWindows(from sinks.Sink, within analytics.Window) error {
+	if within == (analytics.Window{}) {
+		return fmt.Errorf("the archive %s has no window: run `docgauge export` first, "+
+			"or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
+	}
+	return usageError{fmt.Errorf("--from, --to: the archive %s has no window inside %s", from.Location(), within)}
 }
 
 // asked makes a mistake in the question one of usage.

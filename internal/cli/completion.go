@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/sandbox"
@@ -59,7 +60,7 @@ func flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
 		if cmd.Name() == "sandbox" { // makes projects up
 			return nil
 		}
-		return completeList(func() []string { return splitList(setting("PROJECTS")) })
+		return completeList(func() []string { return coverage.List(setting("PROJECTS")) })
 	case "windows":
 		return completeList(configuredWindows)
 	case "window":
@@ -88,7 +89,7 @@ func flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
 func completeList(all func() []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		before := typed[:strings.LastIndex(typed, ",")+1]
-		said := splitList(before)
+		said := coverage.List(before)
 		var out []cobra.Completion
 		for _, name := range all() {
 			if !slices.Contains(said, name) {
@@ -110,15 +111,11 @@ func setting(name string) string {
 }
 
 func configuredWindows() []string {
-	list := splitList(setting("WINDOWS"))
+	list := coverage.List(setting("WINDOWS"))
 	for i, w := range list {
 		list[i], _, _ = strings.Cut(w, ":")
 	}
 	return list
-}
-
-func splitList(list string) []string {
-	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // completeJob completes the number or the prompt of a job, newest first.

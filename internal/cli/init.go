@@ -50,6 +50,9 @@ use the file, and what the first export will read.`,
 		Args: noArgs,
 		// The file that --env-file names is written here, not read.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := refuseEmpty(cmd.Flags()); err != nil {
+				return err
+			}
 			flag := cmd.Flags().Lookup("env-file")
 			for _, path := range []string{"docgauge.env", os.Getenv("DOCGAUGE_ENV_FILE"), flag.Value.String()} {
 				if path != "" {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -86,19 +85,22 @@ func (a *Program) load(ctx context.Context, l loadOptions) (err error) {
 	if scope.Within, err = coverage.ParseDates(l.from, l.to); err != nil {
 		return usageError{err}
 	}
-	if l.project != "" {
-		scope.Projects = strings.Split(l.project, ",")
-	}
 	to, from, err := l.open(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, app.CloseSinks([]sinks.Sink{to, from})) }()
+	if scope.Projects, err = archiveProjects(ctx, l.project, from); err != nil {
+		return err
+	}
 	run := a.loadWindows
 	if l.dryRun {
 		run = a.planLoad
 	}
 	s, err := run(ctx, c, to, from, scope)
+	if err == nil && s.Loaded+s.Left+s.Present+len(s.Errors) == 0 {
+		err = noWindows(from, scope.Within)
+	}
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/sinks"
@@ -100,10 +99,16 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 		return usageError{fmt.Errorf("--archive: %w", err)}
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
+	if o.Want, err = t.selects(ctx, from); err != nil {
+		return err
+	}
 	if receiver != nil {
 		return a.remoteWrite(ctx, receiver, historyOf{from}, o, t.json)
 	}
 	s, err := history.Write(ctx, a.Out, historyOf{from}, o)
+	if errors.Is(err, history.ErrNothing) {
+		return usageError{err}
+	}
 	if err != nil {
 		return fmt.Errorf("%w\nthe history is not complete: do not use it", err)
 	}
@@ -114,7 +119,7 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 
 // options checks the flags.
 func (t openmetricsOptions) options(now time.Time) (o history.Options, err error) {
-	o = history.Options{Step: t.step, Pages: t.pages, From: time.Unix(0, 0), To: analytics.DateOf(now).Time()}
+	o = history.Options{NotEmpty: true, Step: t.step, Pages: t.pages, From: time.Unix(0, 0), To: analytics.DateOf(now).Time()}
 	if t.from != "" {
 		if o.From, err = dayFlag("from", t.from); err != nil {
 			return o, err
@@ -141,8 +146,12 @@ func (t openmetricsOptions) options(now time.Time) (o history.Options, err error
 	if o.Labels, err = history.ParseLabels(t.labels); err != nil {
 		return o, usageError{fmt.Errorf("--label %w", err)}
 	}
-	o.Want, err = t.selects()
-	return o, err
+	for _, text := range coverage.List(t.windows) {
+		if _, err := analytics.ParseGranularity(text); err != nil {
+			return o, usageError{fmt.Errorf("--windows: %w", err)}
+		}
+	}
+	return o, nil
 }
 
 func dayFlag(name, text string) (time.Time, error) {
@@ -154,23 +163,13 @@ func dayFlag(name, text string) (time.Time, error) {
 }
 
 // selects returns which windows are wanted.
-func (t openmetricsOptions) selects() (func(analytics.Key) bool, error) {
-	var projects, granularities []string
-	if t.project != "" {
-		projects = strings.Split(t.project, ",")
+func (t openmetricsOptions) selects(ctx context.Context, from sinks.Sink) (func(analytics.Key) bool, error) {
+	projects, err := archiveProjects(ctx, t.project, from)
+	scope := sinks.Scope{Projects: projects}
+	for _, text := range coverage.List(t.windows) {
+		scope.Granularities = append(scope.Granularities, analytics.Granularity(text))
 	}
-	if t.windows != "" {
-		granularities = strings.Split(t.windows, ",")
-	}
-	for _, text := range granularities {
-		if _, err := analytics.ParseGranularity(text); err != nil {
-			return nil, usageError{fmt.Errorf("--windows: %w", err)}
-		}
-	}
-	return func(k analytics.Key) bool {
-		return (projects == nil || slices.Contains(projects, k.Project)) &&
-			(granularities == nil || slices.Contains(granularities, string(k.Granularity)))
-	}, nil
+	return scope.Has, err
 }
 
 // historyOf is a Parquet sink as history reads it: beside a running export, so

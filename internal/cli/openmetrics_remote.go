@@ -55,6 +55,9 @@ func (a *Program) remoteWrite(ctx context.Context, to *remotewrite.Writer, from 
 		a.progress.Reached(int(s.At-first)/daySeconds, to.Summary().Accepted)
 		return to.Add(ctx, remotewrite.Sample{Labels: s.Labels, Help: s.Help, Time: 1000 * s.At, Value: float64(s.Value)})
 	})
+	if errors.Is(err, history.ErrNothing) {
+		return usageError{err}
+	}
 	if err == nil {
 		err = to.Close(ctx)
 	}

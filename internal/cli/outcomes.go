@@ -14,10 +14,12 @@ import (
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/merges"
 	"github.com/docgauge/docgauge/internal/outcome"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
 // outcomesOptions are the flags of outcomes.
@@ -77,7 +79,18 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	all, err := merges.Outcomes(ctx, opened.State, opened.Archive(), merges.Selection{Projects: splitList(o.project)})
+	var selected merges.Selection
+	if o.project != "" {
+		known, err := knownProjects(ctx, c, opened.State)
+		if err != nil {
+			return err
+		}
+		selected.Projects, err = coverage.SelectProjects(o.project, known, "DOCGAUGE_PROJECTS, the ledger or the jobs")
+		if err != nil {
+			return err
+		}
+	}
+	all, err := merges.Outcomes(ctx, opened.State, opened.Archive(), selected)
 	switch {
 	case all == nil:
 		return err
@@ -87,6 +100,21 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 		return errors.Join(outcomesCSV(a.Out, all), err)
 	}
 	return errors.Join(printOutcomes(a.Out, all, a.wording(c), a.now()), err)
+}
+
+// knownProjects are the projects that are configured, or in the state.
+func knownProjects(ctx context.Context, c config.Config, db *state.DB) ([]string, error) {
+	ids := slices.Clone(c.Projects)
+	entries, err := db.Entries(ctx)
+	for _, e := range entries {
+		ids = append(ids, e.Project)
+	}
+	all, failed := db.Jobs(ctx)
+	for _, j := range all {
+		ids = append(ids, j.Project)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), errors.Join(err, failed)
 }
 
 // ascii has the signs of tables in a terminal.

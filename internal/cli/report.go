@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/jobs"
@@ -124,9 +124,7 @@ func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Si
 	if q.Against, err = comparison(o.compare); err != nil {
 		return r, err
 	}
-	if o.project != "" {
-		q.Projects = strings.Split(o.project, ",")
-	}
+	q.Projects = coverage.List(o.project)
 	r, err = report.Read(ctx, from, q)
 	if err != nil {
 		return r, asked(err)

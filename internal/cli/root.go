@@ -52,6 +52,9 @@ func (a *Program) root() *cobra.Command {
 
 		Args: noArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := refuseEmpty(cmd.Flags()); err != nil {
+				return err
+			}
 			return a.readSettings(cmd.Flags(), envFile, cmd.Flags().Changed("env-file"))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -92,10 +95,7 @@ func (a *Program) root() *cobra.Command {
 // applies it below the environment, and that below the flags. What is wrong with the file is
 // said together with the rest of the configuration.
 func (a *Program) readSettings(flags *pflag.FlagSet, path string, given bool) error {
-	switch {
-	case given && path == "":
-		return usageError{errors.New("--env-file: want the path of a file")}
-	case !given:
+	if !given {
 		path = os.Getenv("DOCGAUGE_ENV_FILE")
 	}
 	if path != "" {
@@ -105,6 +105,21 @@ func (a *Program) readSettings(flags *pflag.FlagSet, path string, given bool) er
 		return err
 	}
 	return a.file.Apply()
+}
+
+// refuseEmpty refuses flags with an empty value: an unset variable of a script must not select
+// everything.
+func refuseEmpty(flags *pflag.FlagSet) error {
+	var errs []error
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && strings.TrimSpace(f.Value.String()) == "" {
+			errs = append(errs, fmt.Errorf("--%s: is empty: give it a value, or leave it out", f.Name))
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		return usageError{err}
+	}
+	return nil
 }
 
 // noArgs refuses arguments, and unknown commands, with exit code 2.

@@ -19,6 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/verify"
 	"github.com/docgauge/docgauge/schedule"
@@ -135,7 +136,7 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	if scope.Projects, err = o.projects(ctx, c, opened.State); err != nil {
+	if scope.Projects, err = o.projects(ctx, c, opened.State, opened.Sinks); err != nil {
 		return err
 	}
 	v := &verify.Verifier{
@@ -149,6 +150,9 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 		defer func() { err = errors.Join(err, v.Archive.Close()) }()
 	}
 	report, err := verifyOrRepair(ctx, opened, v, o.repair)
+	if err == nil {
+		err = report.comparedNothing(scope)
+	}
 	if err != nil {
 		return err
 	}
@@ -163,11 +167,31 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 	return err
 }
 
+// comparedNothing is an error if neither the ledger nor a sink has a window in scope: such a
+// verification says nothing.
+func (r verifyReport) comparedNothing(scope sinks.Scope) error {
+	shown := 0
+	for _, n := range r.Shown {
+		shown += n
+	}
+	switch {
+	case r.Windows+shown+len(r.Findings)+len(r.Busy) > 0 || r.Repair != nil && r.Repair.Found > 0:
+		return nil
+	case scope.Within != analytics.Window{}:
+		return usageError{fmt.Errorf("--from, --to: nothing was compared: "+
+			"neither the ledger nor a sink has a window inside %s", scope.Within)}
+	}
+	return errors.New("nothing was compared: neither the ledger nor a sink has a window; " +
+		"`docgauge export` reads some, or set DOCGAUGE_STATE_DIR and the sinks as the export has them")
+}
+
 // projects returns the selected projects, by default those that are configured or in
 // the ledger: other installations may use the same sinks.
-func (o verifyOptions) projects(ctx context.Context, c config.Config, db *state.DB) ([]string, error) {
+func (o verifyOptions) projects(
+	ctx context.Context, c config.Config, db *state.DB, stores []sinks.Sink,
+) ([]string, error) {
 	if o.project != "" {
-		return strings.Split(o.project, ","), nil
+		return o.selected(ctx, c, db, stores)
 	}
 	if len(c.Projects) == 0 {
 		return nil, nil
@@ -181,6 +205,25 @@ func (o verifyOptions) projects(ctx context.Context, c config.Config, db *state.
 		all[e.Project] = true
 	}
 	return slices.Sorted(maps.Keys(all)), err
+}
+
+// selected returns the projects of --project. A sink may have windows of one that is neither
+// configured nor in the ledger.
+func (o verifyOptions) selected(
+	ctx context.Context, c config.Config, db *state.DB, stores []sinks.Sink,
+) ([]string, error) {
+	known, err := knownProjects(ctx, c, db)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range coverage.List(o.project) {
+		for _, s := range stores {
+			if query.CheckProjects(ctx, s, []string{id}) == nil {
+				known = append(known, id)
+			}
+		}
+	}
+	return coverage.SelectProjects(o.project, known, "DOCGAUGE_PROJECTS, the ledger or a sink")
 }
 
 func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair bool) (r verifyReport, err error) {

@@ -75,6 +75,7 @@ type Config struct {
 	Schedule          Cron         `group:"Serve and metrics" envconfig:"SCHEDULE" default:"17 * * * *" desc:"when serve exports: cron, five fields, UTC"`
 	RunTimeout        Duration     `envconfig:"RUN_TIMEOUT" default:"6h" desc:"time limit of one export under serve; the next one continues"`
 	ListenAddress     Addresses    `envconfig:"LISTEN_ADDRESS" default:"127.0.0.1:9817" desc:"address serve listens on, or several, comma-separated; port 0 picks a free one"`
+	AllowedHosts      Hosts        `envconfig:"ALLOWED_HOSTS" desc:"comma-separated host names, besides loopback names and IP addresses, under which pages, API, /mcp and /-/reload answer"`
 	WebConfigFile     string       `envconfig:"WEB_CONFIG_FILE" desc:"TLS and basic auth of serve, in the format of the Prometheus exporter-toolkit"`
 	TopPages          Count        `envconfig:"TOP_PAGES" default:"50" desc:"number of most-visited pages that have metrics, per project and window"`
 	Textfile          string       `envconfig:"TEXTFILE" desc:"file ending in .prom that export writes for node_exporter's textfile collector"`
@@ -194,7 +195,7 @@ func process(c *Config, p *Problems) {
 
 // Server is the listener's configuration, without handlers.
 func (c Config) Server() server.Config {
-	return server.Config{Addresses: c.ListenAddress, WebConfigFile: c.WebConfigFile}
+	return server.Config{Addresses: c.ListenAddress, WebConfigFile: c.WebConfigFile, AllowedHosts: c.AllowedHosts}
 }
 
 // Variable is an environment variable, as the documentation lists it. A variable

@@ -19,7 +19,7 @@ func FuzzConfig(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		for _, d := range []envconfig.Decoder{new(Windows), new(OpenWindows), new(Projects), new(Duration), new(Count), new(Bytes), new(ProjectNames), new(Sinks), new(LogFormat), new(OptionalDate), new(Amount)} {
+		for _, d := range []envconfig.Decoder{new(Windows), new(OpenWindows), new(Projects), new(Duration), new(Count), new(Bytes), new(ProjectNames), new(Hosts), new(Sinks), new(LogFormat), new(OptionalDate), new(Amount)} {
 			err := d.Decode(value)
 			if err != nil && len(err.Error()) > 1200 {
 				t.Errorf("%T: a message of %d bytes", d, len(err.Error()))
@@ -66,8 +66,8 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	}
 }
 
-// TestPullRequests: what the settings of pull requests may be; nothing is said with a token.
-func TestPullRequests(t *testing.T) {
+// TestValues: what the settings of hosts and pull requests may be; nothing is said with a token.
+func TestValues(t *testing.T) {
 	for set, want := range map[string]string{
 		"GITHUB_URL=http://git.example.com":         "DOCGAUGE_GITHUB_URL: http would send the token in the clear",
 		"GITLAB_URL=https://u:p@git.example.com":    "DOCGAUGE_GITLAB_URL: must not have a user",
@@ -77,6 +77,10 @@ func TestPullRequests(t *testing.T) {
 		"MAX_OPEN_PULL_REQUESTS=-1":                 "DOCGAUGE_MAX_OPEN_PULL_REQUESTS: ",
 		"JOB_COST=NaN":                              "DOCGAUGE_JOB_COST: ",
 		"JOB_COST=-0.1":                             "DOCGAUGE_JOB_COST: ",
+		"ALLOWED_HOSTS=docgauge,https://a.example":  `DOCGAUGE_ALLOWED_HOSTS: "https://a.example": want host names`,
+		"ALLOWED_HOSTS=a.example:9817":              "DOCGAUGE_ALLOWED_HOSTS: ",
+		"ALLOWED_HOSTS=a..example":                  "DOCGAUGE_ALLOWED_HOSTS: ",
+		"ALLOWED_HOSTS=Docs.Example, docgauge":      "",
 		"GITHUB_URL=http://127.0.0.1:8080/github":   "",
 		"GITLAB_URL=https://git.example.com/api/v4": "",
 		"JOB_COST=1.25":                             "",

@@ -40,7 +40,7 @@ func (f *EnvFile) Reload(n Need, now time.Time, former Config) (next *EnvFile, c
 
 // fixed are the settings that serve cannot change while it runs: other processes hold on to
 // what they name.
-var fixed = []string{"StateDir", "ListenAddress", "WebConfigFile", "LogFormat"}
+var fixed = []string{"StateDir", "ListenAddress", "AllowedHosts", "WebConfigFile", "LogFormat"}
 
 // fixedLibraries are variables that libraries read once in the life of a process.
 var fixedLibraries = regexp.MustCompile(`^((HTTPS?|NO)_PROXY|(https?|no)_proxy|SSL_CERT_(FILE|DIR))$`)

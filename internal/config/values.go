@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,6 +98,25 @@ func (a *Addresses) Decode(s string) error {
 	*a = nil
 	for part := range strings.SplitSeq(s, ",") {
 		*a = append(*a, strings.TrimSpace(part)) // package server checks them
+	}
+	return nil
+}
+
+// Hosts are names under which serve is reached.
+type Hosts []string
+
+// hostForm is a host name in lower case, without a port.
+var hostForm = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
+
+// Decode reads a comma-separated list.
+func (h *Hosts) Decode(s string) error {
+	*h = nil
+	for part := range strings.SplitSeq(s, ",") {
+		name := strings.ToLower(strings.TrimSpace(part))
+		if len(name) > 253 || !hostForm.MatchString(name) {
+			return fmt.Errorf("%.100q: want host names without scheme and port, as docs.example.com,docgauge", part)
+		}
+		*h = append(*h, name)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 )
@@ -22,6 +23,23 @@ type Selection struct {
 	Again bool
 	// Windows and Projects are comma-separated.
 	Windows, Projects string
+}
+
+// List splits a comma-separated list; spaces do not count.
+func List(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// SelectProjects splits a comma-separated list of projects, and refuses one that is not known.
+// place says what has those that are.
+func SelectProjects(list string, known []string, place string) ([]string, error) {
+	ids := List(list)
+	for _, id := range ids {
+		if !slices.Contains(known, id) {
+			return nil, mistake("--project %.140q is not in %s; %s", id, place, format.DidYouMean(id, known))
+		}
+	}
+	return ids, nil
 }
 
 // SelectionError is a mistake in a selection.
@@ -158,23 +176,21 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 		}
 	}
 	if s.Projects != "" {
-		in.Projects = strings.Split(s.Projects, ",")
-		for _, p := range in.Projects {
-			if !slices.Contains(c.Projects, p) {
-				return in, mistake("--project %.140q is not in DOCGAUGE_PROJECTS (%s)", p, strings.Join(c.Projects, ","))
-			}
+		var err error
+		if in.Projects, err = SelectProjects(s.Projects, c.Projects, "DOCGAUGE_PROJECTS"); err != nil {
+			return in, err
 		}
 	}
 	if s.Windows == "" {
 		return in, nil
 	}
 	in.Specs = nil
-	for name := range strings.SplitSeq(s.Windows, ",") {
+	for _, name := range List(s.Windows) {
 		i := slices.IndexFunc(c.Windows, func(spec analytics.Spec) bool {
 			return spec.String() == name || string(spec.Granularity) == name
 		})
 		if i < 0 {
-			return in, mistake("--windows %.40q is not in DOCGAUGE_WINDOWS", name)
+			return in, mistake("--windows %.40q is not in DOCGAUGE_WINDOWS; %s", name, format.DidYouMean(name, specs(c)))
 		}
 		in.Specs = append(in.Specs, c.Windows[i])
 	}
@@ -182,6 +198,14 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 		return !slices.ContainsFunc(in.Specs, func(spec analytics.Spec) bool { return spec.Granularity == g })
 	})
 	return in, nil
+}
+
+// specs are the granularities of DOCGAUGE_WINDOWS.
+func specs(c config.Config) (names []string) {
+	for _, spec := range c.Windows {
+		names = append(names, string(spec.Granularity))
+	}
+	return names
 }
 
 // Reach returns a function that reports of a window whether it is configured, and whether

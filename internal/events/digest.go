@@ -258,8 +258,8 @@ func change(d Digest, of func(analytics.Totals) int64) string {
 	}
 	by, before := of(*d.Change), of(*d.Before)
 	text := htmlview.Signed(by)
-	if before > 0 && by != 0 {
-		text += fmt.Sprintf(", %+.1f%%", float64(by)/float64(before)*100)
+	if growth := htmlview.Growth(before, before+by); growth != "" {
+		text += ", " + growth
 	}
 	return " (" + text + ")"
 }

@@ -2,15 +2,21 @@ package events
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
@@ -61,11 +67,59 @@ func TestDocumented(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(string(text), -1) {
 		rows = append(rows, row[1])
 	}
-	for _, event := range []string{exportFailing, exportLate, exportRecovered, keyExpiring, keyRefused, quotaUse, windowsSetAside, digest} {
+	for _, event := range declared(t) {
 		if !slices.Contains(rows, event) {
 			t.Errorf("%s: the table of events lacks %s", page, event)
 		}
 	}
+}
+
+// declared returns every event that the sources of this package make.
+func declared(t *testing.T) (all []string) {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	constants, made := map[string]string{}, map[string]bool{}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.ValueSpec:
+				for i, value := range n.Values {
+					if text, ok := value.(*ast.BasicLit); ok && text.Kind == token.STRING {
+						constants[n.Names[i].Name], _ = strconv.Unquote(text.Value)
+					}
+				}
+			case *ast.KeyValueExpr:
+				key, ofField := n.Key.(*ast.Ident)
+				if !ofField || key.Name != "Event" {
+					break
+				}
+				switch value := n.Value.(type) {
+				case *ast.Ident:
+					made[value.Name] = true
+				case *ast.BasicLit:
+					t.Errorf("%s: the event %s is no constant", name, value.Value)
+				}
+			}
+			return true
+		})
+	}
+	for name := range made {
+		all = append(all, cmp.Or(constants[name], name))
+	}
+	if slices.Sort(all); len(all) < 8 {
+		t.Errorf("only %v are found in the sources", all)
+	}
+	return all
 }
 
 // compareBlock compares the block behind a comment with what is sent.
@@ -81,7 +135,7 @@ func compareBlock(t *testing.T, text, name string, f notify.Format, n journal.No
 	if err := json.Unmarshal(notify.Encode(f, n), &got); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := gocmp.Diff(want, got); diff != "" {
 		var sent bytes.Buffer
 		_ = json.Indent(&sent, notify.Encode(f, n), "", "  ")
 		t.Errorf("%s: %s (-documented +sent):\n%s\n%s", page, name, diff, sent.String())

@@ -232,6 +232,9 @@ func TestKeyExpires(t *testing.T) {
 	w.cfg.APIKey = "adm_other"
 	w.restart(time.Time{})
 	w.want("another key that has expired", keyExpiring)
+	w.cfg.WriteAPIKey = "wr_new"
+	w.restart(time.Time{})
+	w.want("another write key beside it")
 	w.cfg.APIKeyExpires.Date += 100
 	w.restart(time.Time{})
 	w.want("a good date")
@@ -254,6 +257,9 @@ func TestKeyRefused(t *testing.T) {
 	answers(docsapi.KeyAdmin, http.StatusForbidden)
 	w.restart(time.Time{})
 	w.want("refused again")
+	w.cfg.WriteAPIKey = "wr_other"
+	w.restart(time.Time{})
+	w.want("still refused, beside another write key")
 	answers(docsapi.KeyWrite, http.StatusForbidden)
 	if e := w.want("the other key", keyRefused)[0]; e.Key.Variable != "DOCGAUGE_WRITE_API_KEY" {
 		t.Errorf("%+v", e.Key)
@@ -377,6 +383,14 @@ func TestDigestFires(t *testing.T) {
 	w.decode(&w.cfg.Digest, "0 7 * * 2")
 	w.restart(time.Time{})
 	w.want("another schedule counts from now on")
+}
+
+// TestChangeHasOneMinus: number and percentage of a decrease have the same sign.
+func TestChangeHasOneMinus(t *testing.T) {
+	d := Digest{Before: &analytics.Totals{Total: 89556}, Change: &analytics.Totals{Total: -2418}}
+	if got, want := change(d, func(t analytics.Totals) int64 { return t.Total }), " (−2,418, −2.7%)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 // TestToldOnceByTwo: two processes that look at the same moment tell one thing once.

@@ -161,11 +161,11 @@ func (w *Watcher) isLate(now time.Time, runs []state.Run, success time.Time) boo
 // keys tells of a key that expires soon, once for each number of days, and of one that
 // was refused.
 func (w *Watcher) keys(ctx context.Context, t *teller) error {
-	c, mark := w.app.Config, w.app.API.KeyMark()
+	c := w.app.Config
 	if c.APIKeyExpires.Set {
 		left := int(c.APIKeyExpires.Date - analytics.DateOf(t.now))
 		if i := slices.IndexFunc(expiryDays, func(days int) bool { return left <= days }); i >= 0 {
-			matter := matterOf(keyExpiring, mark, c.APIKeyExpires.Date.String(), strconv.Itoa(expiryDays[i]))
+			matter := matterOf(keyExpiring, w.app.API.MarkOf(docsapi.KeyAdmin), c.APIKeyExpires.Date.String(), strconv.Itoa(expiryDays[i]))
 			if t.isNew(matter) {
 				t.remember(state.Told{Matter: matter, At: t.now})
 				if err := t.tell(expiryEvent(c.APIKeyExpires.Date, left)); err != nil {
@@ -174,9 +174,9 @@ func (w *Watcher) keys(ctx context.Context, t *teller) error {
 			}
 		}
 	}
-	err := w.refused(ctx, t, Key{Name: docsapi.KeyAdmin, Variable: "DOCGAUGE_API_KEY"}, mark)
+	err := w.refused(ctx, t, Key{Name: docsapi.KeyAdmin, Variable: "DOCGAUGE_API_KEY"})
 	if c.WriteAPIKey != "" && err == nil {
-		err = w.refused(ctx, t, Key{Name: docsapi.KeyWrite, Variable: "DOCGAUGE_WRITE_API_KEY"}, mark)
+		err = w.refused(ctx, t, Key{Name: docsapi.KeyWrite, Variable: "DOCGAUGE_WRITE_API_KEY"})
 	}
 	return err
 }
@@ -195,8 +195,8 @@ func expiryEvent(date analytics.Date, left int) Event {
 // refused tells of a key that the service refused. That is over once the key was
 // accepted and an export was good: where one project refuses it and another does not,
 // people are told once.
-func (w *Watcher) refused(ctx context.Context, t *teller, k Key, mark string) error {
-	matter := matterOf(keyRefused, k.Name, mark)
+func (w *Watcher) refused(ctx context.Context, t *teller, k Key) error {
+	matter := matterOf(keyRefused, k.Name, w.app.API.MarkOf(k.Name))
 	rejected, err := w.app.API.KeyRejected(ctx, k.Name)
 	if err != nil {
 		return err

@@ -4,8 +4,12 @@ package format
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/agext/levenshtein"
 )
 
 // Commas writes n in groups of three digits: 1,234,567.
@@ -27,6 +31,19 @@ func Plural[N int | int64](n N, one string) string {
 		return "1 " + one
 	}
 	return Commas(n) + " " + one + "s"
+}
+
+// DidYouMean names the nearest of the known names, or all of them if none is near.
+func DidYouMean(name string, known []string) string {
+	if len(known) == 0 {
+		return "there are none"
+	}
+	edits := func(name2 string) int { return levenshtein.Distance(name, name2, nil) }
+	near := slices.MinFunc(known, func(a, b string) int { return edits(a) - edits(b) })
+	if edits(near) <= min(2, len(near)-1) {
+		return "did you mean " + near + "?"
+	}
+	return "there are " + strings.Join(known, ", ")
 }
 
 // Time writes t to the minute, in UTC: 2026-10-06 10:31 UTC.

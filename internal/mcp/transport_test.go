@@ -166,10 +166,6 @@ func post(h http.Handler, local, body string, change ...func(*http.Request)) *ht
 	return w
 }
 
-func origin(values ...string) func(*http.Request) {
-	return func(r *http.Request) { r.Header["Origin"] = values }
-}
-
 func host(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
 
 // TestHTTP: whom it answers, and what it does with requests of any shape.
@@ -183,23 +179,15 @@ func TestHTTP(t *testing.T) {
 		code   int
 		want   string
 	}{
-		"a program here":               {open, "127.0.0.1", budget, nil, 200, `"available":90`},
-		"a program here, IPv6":         {open, "::1", budget, nil, 200, `"available":90`},
-		"from the network":             {open, "192.0.2.7", budget, []func(*http.Request){host("192.0.2.7:9817")}, 403, "DOCGAUGE_WEB_CONFIG_FILE"},
-		"from the network, guarded":    {guarded, "192.0.2.7", budget, []func(*http.Request){host("docs.example")}, 200, `"available":90`},
-		"a page of this server":        {open, "127.0.0.1", budget, []func(*http.Request){origin("http://127.0.0.1:9817")}, 200, `"available":90`},
-		"a page of this machine":       {open, "127.0.0.1", budget, []func(*http.Request){origin("http://localhost:6274")}, 200, `"available":90`},
-		"a page of this host":          {guarded, "192.0.2.7", budget, []func(*http.Request){host("docs.example"), origin("https://docs.example")}, 200, `"available":90`},
-		"a page of another site":       {open, "127.0.0.1", budget, []func(*http.Request){origin("https://evil.example")}, 403, "another site"},
-		"another port of another site": {guarded, "192.0.2.7", budget, []func(*http.Request){host("docs.example"), origin("https://docs.example.evil")}, 403, "another site"},
-		"a page without an origin":     {open, "127.0.0.1", budget, []func(*http.Request){origin("null")}, 403, "another site"},
-		"two origins":                  {open, "127.0.0.1", budget, []func(*http.Request){origin("http://localhost", "https://evil.example")}, 403, "another site"},
-		"a name that is bound anew":    {open, "127.0.0.1", budget, []func(*http.Request){host("evil.example:9817"), origin("http://evil.example:9817")}, 403, "Host"},
-		"too long":                     {open, "127.0.0.1", `{"x":"` + strings.Repeat("x", maxMessage) + `"}`, nil, 413, ""},
-		"nothing":                      {open, "127.0.0.1", "", nil, 400, ""},
-		"no JSON":                      {open, "127.0.0.1", "hello", nil, 400, ""},
-		"no message":                   {open, "127.0.0.1", "{}", nil, 400, ""},
-		"a form":                       {open, "127.0.0.1", "a=b", []func(*http.Request){func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }}, 415, ""},
+		"a program here":            {open, "127.0.0.1", budget, nil, 200, `"available":90`},
+		"a program here, IPv6":      {open, "::1", budget, nil, 200, `"available":90`},
+		"from the network":          {open, "192.0.2.7", budget, []func(*http.Request){host("192.0.2.7:9817")}, 403, "DOCGAUGE_WEB_CONFIG_FILE"},
+		"from the network, guarded": {guarded, "192.0.2.7", budget, []func(*http.Request){host("docs.example")}, 200, `"available":90`},
+		"too long":                  {open, "127.0.0.1", `{"x":"` + strings.Repeat("x", maxMessage) + `"}`, nil, 413, ""},
+		"nothing":                   {open, "127.0.0.1", "", nil, 400, ""},
+		"no JSON":                   {open, "127.0.0.1", "hello", nil, 400, ""},
+		"no message":                {open, "127.0.0.1", "{}", nil, 400, ""},
+		"a form":                    {open, "127.0.0.1", "a=b", []func(*http.Request){func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }}, 415, ""},
 	} {
 		if w := post(tc.h, tc.local, tc.body, tc.change...); w.Code != tc.code || !strings.Contains(w.Body.String(), tc.want) {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)

@@ -19,10 +19,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agext/levenshtein"
-
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -118,13 +117,8 @@ func (s Selection) lacks(ctx context.Context, from sinks.Sink, project string) e
 	case len(ids) == 0:
 		return fmt.Errorf("the archive %s has no window: run `docgauge export` first, or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
 	case project != "" && kinds[project] == nil:
-		near := slices.MinFunc(ids, func(a, b string) int {
-			return cmp.Compare(levenshtein.Distance(project, a, nil), levenshtein.Distance(project, b, nil))
-		})
-		if levenshtein.Distance(project, near, nil) <= 2 {
-			return UnknownProjectError(fmt.Sprintf("project %.140q has no window in the archive %s; did you mean %s?", project, from.Location(), near))
-		}
-		return UnknownProjectError(fmt.Sprintf("project %.140q has no window in the archive %s; there are %s", project, from.Location(), strings.Join(ids, ",")))
+		return UnknownProjectError(fmt.Sprintf("project %.140q has no window in the archive %s; %s",
+			project, from.Location(), format.DidYouMean(project, ids)))
 	}
 	all := map[analytics.Granularity]bool{}
 	for _, id := range ids {
@@ -139,6 +133,27 @@ func (s Selection) lacks(ctx context.Context, from sinks.Sink, project string) e
 	slices.Sort(names)
 	return fmt.Errorf("the archive %s has no %s window%s; it has %s: --window %s", from.Location(), s.Granularity,
 		strings.TrimSuffix(" of "+project, " of "), strings.Join(names, ", "), names[0])
+}
+
+// CheckProjects returns an UnknownProjectError for the first project of which the archive has
+// no window, not even a damaged one.
+func CheckProjects(ctx context.Context, from sinks.Sink, projects []string) error {
+	for _, id := range projects {
+		found := false
+		for rev, err := range sinks.ListIn(ctx, from, sinks.Scope{Projects: []string{id}}) {
+			fault, damaged := errors.AsType[sinks.Fault](err)
+			if err != nil && !damaged {
+				return err
+			}
+			if found = rev.Project == id || fault.Key.Project == id; found {
+				break
+			}
+		}
+		if !found {
+			return Selection{}.lacks(ctx, from, id)
+		}
+	}
+	return nil
 }
 
 // newest returns the window that ends last among those that satisfy keep; false if there

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/schedule"
@@ -121,7 +121,8 @@ func choose(all map[string]map[analytics.Granularity]windows, o Options, locatio
 	if len(o.Projects) > 0 {
 		for _, id := range o.Projects {
 			if all[id] == nil {
-				return nil, query.UnknownProjectError(fmt.Sprintf("project %.140q has no window in the archive %s in these dates; there are %s", id, location, strings.Join(ids, ",")))
+				text := "project %.140q has no window in the archive %s in these dates; %s"
+				return nil, query.UnknownProjectError(fmt.Sprintf(text, id, location, format.DidYouMean(id, ids)))
 			}
 		}
 		ids = slices.Compact(slices.Sorted(slices.Values(o.Projects)))

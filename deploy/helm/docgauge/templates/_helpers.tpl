@@ -34,6 +34,15 @@ labels:
   {{- include "docgauge.labels" . | nindent 2 }}
 {{- end }}
 
+{{/* The names of the Service, and those of the settings. */}}
+{{- define "docgauge.hosts" -}}
+{{- $service := include "docgauge.fullname" . -}}
+{{- $space := printf "%s.%s" $service .Release.Namespace -}}
+{{- $names := list $service $space (printf "%s.svc" $space) (printf "%s.svc.cluster.local" $space) -}}
+{{- with .Values.settings.DOCGAUGE_ALLOWED_HOSTS }}{{ $names = append $names . }}{{ end -}}
+{{- join "," $names -}}
+{{- end }}
+
 {{- define "docgauge.serviceAccount" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "docgauge.fullname" .) .Values.serviceAccount.name -}}

@@ -14,6 +14,7 @@ directory to give it mode 0700. */}}
 {{- if eq .Values.mode "deployment" }}
 - {name: DOCGAUGE_SCHEDULE, value: {{ include "docgauge.schedule" . | quote }}}
 - {name: DOCGAUGE_LISTEN_ADDRESS, value: ":{{ .Values.metrics.port }}"}
+- {name: DOCGAUGE_ALLOWED_HOSTS, value: {{ include "docgauge.hosts" . | quote }}}
 {{- if .Values.metrics.webConfigSecret }}
 - {name: DOCGAUGE_WEB_CONFIG_FILE, value: /etc/docgauge/web/web.yaml}
 {{- end }}
@@ -25,7 +26,7 @@ directory to give it mode 0700. */}}
 - {name: DOCGAUGE_PROMPTS_DIR, value: /etc/docgauge/prompts}
 - {name: DOCGAUGE_PROMPTS_ON_NEW_STATE, value: {{ .Values.prompts.onNewState }}}
 {{- end }}
-{{- range $name, $value := .Values.settings }}
+{{- range $name, $value := omit .Values.settings "DOCGAUGE_ALLOWED_HOSTS" }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
 {{- with .Values.extraEnv }}
