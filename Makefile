@@ -60,27 +60,45 @@ stack: ## everything on loopback: sandbox, agent jobs, serve, ClickHouse, Promet
 	@exec bin/docgauge-stack -docgauge $(TEST_BINARY) $(STACK)
 
 # No test runs twice: those of the concurrent packages run under the race detector,
-# all others without it.
-test: unraced race ## install what is missing and run every test
+# all others without it. The race detector makes the simulations of internal/export and
+# many scrapers too slow.
+define UNRACED
+$(MAKE) --no-print-directory engines
+$(MAKE) --no-print-directory $(TEST_BINARY)
+$(GOTEST) $$($(GO) list $(SLOWEST) ./... | grep -vxF "$$($(GO) list $(RACED))")
+$(GOTEST) -run 'TestEconomy|TestYear|TestScrapesDuringExport' ./internal/export ./internal/daemon
+endef
+RACETEST    := CGO_ENABLED=1 $(GOTEST)
+define RACE
+$(MAKE) --no-print-directory $(TEST_BINARY)
+$(RACETEST) -short -race -skip 'TestEconomy|TestYear' ./internal/export $(RACED)
+$(RACETEST) -race -run 'Contract|Window' ./sinks/parquet
+$(RACETEST) -race -run 'TestContract/18.16|Attempt|Migrations' ./sinks/clickhouse
+$(RACETEST) -race -run 'Writers' ./internal/deltalog
+$(RACETEST) -race -run 'TestContract/15|Writers|Readers|Stall|Terminated' ./sinks/postgres
+endef
+export UNRACED RACE
 
-# The demo runs the binary of the tests: it needs no other build.
-check: DEMO_BINARY := $(TEST_BINARY)
-check: lint test demo ## what CI runs: lint, every test, the demo
+# Every step runs, and the last lines say what failed and how to run just that.
+test: ## install what is missing and run every test
+	@printf '%s\n' "$$UNRACED" "$$RACE" | sh internal/dev/steps/steps.sh
 
-# The race detector makes the simulations of internal/export and many scrapers too slow.
-unraced: engines $(TEST_BINARY) # the tests that `make race` leaves out
-	$(GOTEST) $$($(GO) list $(SLOWEST) ./... | grep -vxF "$$($(GO) list $(RACED))")
-	$(GOTEST) -run 'TestEconomy|TestYear|TestScrapesDuringExport' ./internal/export ./internal/daemon
+unraced: # the tests that `make race` leaves out
+	@printf '%s\n' "$$UNRACED" | sh internal/dev/steps/steps.sh
 .PHONY: unraced
 
-race: export CGO_ENABLED := 1
-race: $(TEST_BINARY) ## the concurrent packages under the race detector
-	$(GOTEST) -short -race -skip 'TestEconomy|TestYear' ./internal/export $(RACED)
-	$(GOTEST) -race -run 'Contract|Window' ./sinks/parquet
-	$(GOTEST) -race -run 'TestContract/18.16|Attempt|Migrations' ./sinks/clickhouse
-	$(GOTEST) -race -run 'Writers' ./internal/deltalog
-	$(GOTEST) -race -run 'TestContract/15|Writers|Readers|Stall|Terminated' ./sinks/postgres
+race: ## the concurrent packages under the race detector
+	@printf '%s\n' "$$RACE" | sh internal/dev/steps/steps.sh
 .PHONY: race
+
+# The demo runs the binary of the tests: it needs no other build.
+define CHECK
+$(MAKE) --no-print-directory lint
+$(MAKE) --no-print-directory demo DEMO_BINARY=$(TEST_BINARY)
+endef
+export CHECK
+check: ## what CI runs: lint, the demo, every test
+	@printf '%s\n' "$$CHECK" "$$UNRACED" "$$RACE" | sh internal/dev/steps/steps.sh
 
 lint: $(LINT) $(ACTIONLINT) ## golangci-lint, actionlint and go mod tidy
 	$(LINT) run ./...

@@ -174,6 +174,7 @@ var allowed = map[string][]string{
 	"internal/dev/s3test": {"internal/dev/engines"},
 
 	"internal/dev/stack": {"internal/dev/engines"},
+	"internal/dev/steps": {},
 
 	"internal/dev/testbed": {"internal/analytics", "internal/sandbox"},
 

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 const (
@@ -75,7 +76,7 @@ func (t *Table) refresh(ctx context.Context) error {
 			return err
 		}
 		if m != (mark{}) && m == t.mark {
-			if err := t.replay(ctx, former); err != nil {
+			if err := t.catchUp(ctx, former); err != nil {
 				return err
 			}
 			return t.check()
@@ -112,19 +113,50 @@ func (t *Table) check() error {
 	return nil
 }
 
-// replay applies the entries after the snapshot's version, to the first that is not there.
-func (t *Table) replay(ctx context.Context, s *Snapshot) error {
-	for {
-		actions, m, err := t.readEntry(ctx, s.version+1)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		s.apply(s.version+1, actions)
-		t.mark = m
+// catchUp applies the entries that were put since the snapshot's version. Where there is
+// none, one request says so.
+func (t *Table) catchUp(ctx context.Context, s *Snapshot) error {
+	known := s.version
+	if err := t.replay(ctx, s, known+1); err != nil || s.version == known {
+		return err
 	}
+	l, err := t.list(ctx, s.version+1)
+	if err != nil {
+		return err
+	}
+	return t.replay(ctx, s, l.newest)
+}
+
+// replay applies the entries after the snapshot's version up to newest, or to the first
+// that is not there. It reads as many at once as is worth it.
+func (t *Table) replay(ctx context.Context, s *Snapshot, newest int64) error {
+	type entry struct {
+		actions []action
+		mark    mark
+		err     error
+	}
+	for s.version < newest {
+		entries := make([]entry, min(newest-s.version, max(1, int64(t.cfg.Readers))))
+		var readers sync.WaitGroup
+		for i := range entries {
+			readers.Go(func() {
+				e := &entries[i]
+				e.actions, e.mark, e.err = t.readEntry(ctx, s.version+1+int64(i))
+			})
+		}
+		readers.Wait()
+		for _, e := range entries {
+			if errors.Is(e.err, fs.ErrNotExist) {
+				return nil
+			}
+			if e.err != nil {
+				return e.err
+			}
+			s.apply(s.version+1, e.actions)
+			t.mark = e.mark
+		}
+	}
+	return nil
 }
 
 func (t *Table) readEntry(ctx context.Context, version int64) ([]action, mark, error) {
@@ -248,10 +280,10 @@ func (t *Table) load(ctx context.Context) (*Snapshot, error) {
 	panic("not reached") // the last of the places is 0
 }
 
-// replayAll replays up to the newest entry that was listed, or further. damage is why there
-// is no checkpoint to start from.
+// replayAll replays up to the newest entry that was listed. damage is why there is no
+// checkpoint to start from.
 func (t *Table) replayAll(ctx context.Context, s *Snapshot, newest int64, damage error) error {
-	if err := t.replay(ctx, s); err != nil {
+	if err := t.replay(ctx, s, newest); err != nil {
 		return err
 	}
 	if s.version < newest || s.version < 0 && damage != nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -31,8 +32,12 @@ const (
 type directory struct {
 	root string
 
-	// link makes a hard link; os.Link but for tests.
-	link func(file, name string) error
+	// link makes a hard link; os.Link but for tests, as open is openRegular and readDir is
+	// os.ReadDir.
+	link    func(file, name string) error
+	open    func(path string) (File, error)
+	readDir func(path string) ([]fs.DirEntry, error)
+	hanging hanging
 
 	mu     sync.Mutex
 	opened bool            // root was there or made by this process
@@ -47,10 +52,18 @@ func newDirectory(root string) (*directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("directory %q: %w", root, err)
 	}
-	if info, err := os.Stat(abs); err == nil && !info.IsDir() {
+	d := &directory{
+		root: abs, link: os.Link, readDir: os.ReadDir, synced: map[string]bool{},
+		open: func(path string) (File, error) { return openRegular(path) },
+	}
+	// A file system that does not answer is no reason to refuse the name; its use is.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	info, err := answered(ctx, &d.hanging, abs, func() (fs.FileInfo, error) { return os.Stat(abs) })
+	if err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("directory %s: is a file, must be a directory", abs)
 	}
-	return &directory{root: abs, link: os.Link, synced: map[string]bool{}}, nil
+	return d, nil
 }
 
 func (d *directory) Location() string { return d.root }
@@ -118,7 +131,10 @@ func (d *directory) Publish(_ context.Context, staged, name string) error {
 	if err := d.makeDirOf(path); err != nil {
 		return err
 	}
-	return durable.Rename(staged, path)
+	if err := durable.Rename(staged, path); err != nil {
+		return irregular(path, err)
+	}
+	return nil
 }
 
 // Create links a staged file to its name: the link is refused where the name is taken,
@@ -209,31 +225,32 @@ func (d *directory) Remove(_ context.Context, name string) error {
 	return durable.SyncDir(filepath.Dir(path))
 }
 
-func (d *directory) List(_ context.Context, dir, after string, found func(name string)) error {
-	return filepath.WalkDir(d.Path(dir), func(path string, e fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || e.IsDir() {
-			return err
-		}
-		if rel, err := filepath.Rel(d.root, path); err == nil && filepath.ToSlash(rel) > after {
-			found(filepath.ToSlash(rel))
-		}
+// List reads one directory after the other; those that are gone have no files.
+func (d *directory) List(ctx context.Context, dir, after string, found func(name string)) error {
+	entries, err := answered(ctx, &d.hanging, d.Path(dir), func() ([]fs.DirEntry, error) { return d.readDir(d.Path(dir)) })
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	})
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		if e.IsDir() {
+			if err := d.List(ctx, name, after, found); err != nil {
+				return err
+			}
+		} else if name > after {
+			found(name)
+		}
+	}
+	return err
 }
 
-// localFile is an open file of the file system.
-type localFile struct {
-	*os.File
-	size int64
-}
-
-func (f localFile) Size() int64 { return f.size }
-
-func (d *directory) Open(_ context.Context, name string) (File, error) {
-	return openLocal(d.Path(name))
+func (d *directory) Open(ctx context.Context, name string) (File, error) {
+	path := d.Path(name)
+	f, err := answered(ctx, &d.hanging, path, func() (File, error) { return d.open(path) })
+	if err != nil {
+		return nil, err
+	}
+	return localFile{f, ctx, &d.hanging, path}, nil
 }
 
 // OpenWhole is open: an open file stays as it is.
@@ -241,37 +258,25 @@ func (d *directory) OpenWhole(ctx context.Context, name string) (File, error) {
 	return d.Open(ctx, name)
 }
 
-func openLocal(path string) (File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return localFile{f, info.Size()}, nil
-}
-
 // Fetch gives the file a second name, so that it stays although another file takes
 // its place, or copies it where links cannot be made.
 func (d *directory) Fetch(ctx context.Context, name, dir string) (string, func() error, error) {
+	in, err := d.Open(ctx, name)
+	if err != nil {
+		return "", nil, err
+	}
+	defer in.Close()
 	path := filepath.Join(dir, rand.Text())
 	done := func() error { return os.Remove(path) }
 	if os.Link(d.Path(name), path) == nil {
 		return path, done, nil
 	}
 	// Also a file that is replaced at this moment cannot be linked, but opened.
-	in, err := os.Open(d.Path(name))
-	if err != nil {
-		return "", nil, err
-	}
-	defer in.Close()
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", nil, err
 	}
-	if err = errors.Join(copyAll(ctx, out, in), out.Close()); err != nil {
+	if err = errors.Join(copyAll(ctx, out, io.NewSectionReader(in, 0, in.Size())), out.Close()); err != nil {
 		return "", nil, errors.Join(err, done())
 	}
 	return path, done, nil

@@ -205,7 +205,7 @@ func (b *bucket) OpenWhole(ctx context.Context, name string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := openLocal(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}

@@ -3,11 +3,17 @@ package delta
 import (
 	"errors"
 	"net/http"
+	"path"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/dev/s3test"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 )
 
 // fewTries is less often than a store sends one request.
@@ -114,6 +120,39 @@ func TestCheckOfABucket(t *testing.T) {
 		t.Fatalf("Check = %v", err)
 	}
 	s3test.Clean(t, err.Error())
+}
+
+// TestLogIsReadTogether: no entry of a log is answered before all are requested.
+func TestLogIsReadTogether(t *testing.T) {
+	far, direct, _, p := behindProxy(t)
+	const entries = 6
+	for revision := range int32(entries) {
+		replace(t, direct, seal(t, revision+1, 3))
+	}
+	var mu sync.Mutex
+	requested, all := map[string]int{}, map[string]chan struct{}{"visitors": make(chan struct{}), "totals": make(chan struct{})}
+	p.Set(func(_ *s3test.Proxy, _ http.ResponseWriter, r *http.Request) bool {
+		log, _, _ := strings.Cut(r.URL.Path, "/_delta_log/")
+		table := path.Base(log)
+		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, ".json") || all[table] == nil {
+			return false
+		}
+		mu.Lock()
+		if requested[table]++; requested[table] == entries {
+			close(all[table])
+		}
+		mu.Unlock()
+		select {
+		case <-all[table]:
+		case <-time.After(testbed.Patience):
+			t.Errorf("%s: %d of %d entries are requested together", table, requested[table], entries)
+		}
+		return false
+	})
+	check(t, far.writable(t.Context()))
+	if diff := cmp.Diff(map[string]int{"visitors": entries, "totals": entries}, requested); diff != "" {
+		t.Errorf("requests for entries (-want +got):\n%s", diff)
+	}
 }
 
 // TestErrorsHaveNoSecrets: none of those that can be given with the URL, or used.

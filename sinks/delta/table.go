@@ -53,6 +53,7 @@ func columnsOf(name string) []deltalog.Column {
 func newTable(c Config, store filestore.Store, name, description string) *table {
 	return &table{name: name, store: store, log: deltalog.New(deltalog.Config{
 		Files: store, Dir: name, Columns: columnsOf(name), Description: description, Engine: "docgauge/" + c.Version, Now: c.Now,
+		Readers: store.Readers(),
 	})}
 }
 

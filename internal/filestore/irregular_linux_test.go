@@ -1,0 +1,46 @@
+package filestore
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestIrregular: what has a file's name but is none is refused at once, by what it is.
+func TestIrregular(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root)
+	check(t, publish(t, d, "whole", "text"))
+	check(t, errors.Join(syscall.Mkfifo(filepath.Join(root, "named pipe"), 0o600), os.Mkdir(filepath.Join(root, "directory"), 0o700),
+		os.Symlink("named pipe", filepath.Join(root, "link to a named pipe")), os.Symlink("/dev/null", filepath.Join(root, "device"))))
+	t.Chdir(root) // the name of a socket must be short
+	socket, err := net.Listen("unix", "socket")
+	check(t, err)
+	defer socket.Close()
+	for name, kind := range map[string]string{
+		"named pipe": "", "directory": "", "link to a named pipe": "named pipe", "device": "", "socket": "",
+	} {
+		_, opened := d.Open(t.Context(), name)
+		_, whole := d.OpenWhole(t.Context(), name)
+		_, _, fetched := d.Fetch(t.Context(), name, t.TempDir())
+		if kind == "" {
+			kind = name
+		}
+		for _, err := range []error{opened, whole, fetched} {
+			if err == nil || !strings.Contains(err.Error(), filepath.Join(root, name)+" is a "+kind+", must be a file: ") || Unavailable(err) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if err := publish(t, d, "directory", "text"); err == nil || !strings.Contains(err.Error(), "is a directory, must be a file: ") {
+		t.Errorf("published over a directory: %v", err)
+	}
+	check(t, publish(t, d, "named pipe", "text"))
+	if got := contents(t, d, "named pipe"); got != "text" {
+		t.Errorf("published over a named pipe: %q", got)
+	}
+}
