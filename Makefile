@@ -29,7 +29,7 @@ SLOWEST     := ./sinks/clickhouse ./sinks/postgres ./internal/cli ./internal/exp
 RACED       := ./exporter ./exporter/api ./exporter/page ./exporter/remotewrite ./exporter/server ./internal/app ./internal/archive ./internal/budget ./internal/codehost ./internal/daemon ./internal/docsapi ./internal/events \
   ./internal/export ./internal/jobs/... ./internal/load ./internal/mcp ./internal/notify ./internal/pulls ./internal/sandbox/... ./internal/spool ./schedule ./sinks/memsink
 
-.PHONY: help demo stack build test check lint bench torture fuzz engines docs clean $(TEST_BINARY) $(BINARY)
+.PHONY: help demo stack build test check lint bench torture fuzz engines docs dashboards clean $(TEST_BINARY) $(BINARY)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -161,8 +161,10 @@ fuzz: ## each fuzz target for 30 seconds
 docs: ## write the generated parts of the documentation
 	$(GO) test ./internal/cli -run TestREADME -update
 	$(GO) test ./exporter -run TestDocumentation -update
-	$(GO) test ./dashboards -run TestFiles -update
 	$(GO) test ./deploy -run 'TestHelmGolden|TestHelmNotes' -update
+
+dashboards: ## test dashboards/json: edit one in Grafana, save its JSON over the file, run this
+	$(GO) test ./dashboards
 
 # SOURCE_DATE_EPOCH, the commit's time, becomes the time of every file, so that
 # two builds of a commit with one version of Go are the same bytes.

@@ -45,11 +45,9 @@ func TestReader26(t *testing.T) {
 	reader, err := engines.StartEngine26(dir, documentedGrants(t)...)
 	engines.Need(t, err)
 	t.Cleanup(func() { _ = reader.Kill() })
-	for _, q := range append(Variables(), Queries()...) {
-		if q.Engine == ClickHouse {
-			q.Expr = tables.ReplaceAllString(q.Expr, "FROM docs.docgauge_$1")
-			ask(t, reader, q, november)
-		}
+	for _, q := range queries(t, isSQL) {
+		q.Expr = strings.ReplaceAll(q.Expr, "FROM docgauge_", "FROM docs.docgauge_")
+		answer(t, reader, q, november)
 	}
 	if _, err := reader.Exec(t.Context(), "INSERT INTO docs.docgauge_windows (project) VALUES ('x')"); err == nil {
 		t.Error("the user can write")
@@ -90,16 +88,13 @@ func millis(year, month, day int) string {
 // testSQL fills a server through the sink, and runs every query on it.
 func testSQL(t *testing.T, w warehouse) {
 	fill(t, w.DSN("default"))
-	for _, q := range append(Variables(), Queries()...) {
-		if q.Engine == ClickHouse {
-			if rows := ask(t, w, q, november); len(rows) < 2 {
-				t.Errorf("%s / %s / %s is empty\n%s", q.Dashboard, q.Panel, q.Ref, q.Expand(november))
-			}
+	for _, q := range queries(t, isSQL) {
+		if rows := answer(t, w, q, november); len(rows) < 2 {
+			t.Errorf("%s is empty\n%s", q, q.Expand(november))
 		}
 	}
 	t.Run("answers", func(t *testing.T) { testAnswers(t, w) })
 	t.Run("nothing", func(t *testing.T) { testNothing(t, w) })
-	t.Run("hostile", func(t *testing.T) { testHostile(t, w) })
 }
 
 // fill commits three weeks of two projects, of which the one in the middle is
@@ -121,7 +116,8 @@ func fill(t *testing.T, dsn string) {
 		slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
 		rev := analytics.Revision{
 			Key:    analytics.Key{Project: project, Granularity: g, Window: analytics.Window{From: from, To: to}},
-			Number: number, Settled: number > 1, Verified: true, Totals: totals, Rows: int64(len(rows)), ExportedAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+			Number: number, Settled: number > 1, Verified: true, Totals: totals, Rows: int64(len(rows)),
+			ExportedAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
 		}
 		sealed := sinktest.Seal(t, rev, func(yield func(analytics.Row, error) bool) {
 			for _, r := range rows {
@@ -151,34 +147,32 @@ func fill(t *testing.T, dsn string) {
 		analytics.Totals{Human: 300, AI: 90, Total: 350}, row("/", 300, 90, 350))
 }
 
-// ask returns the rows of a query after their names, columns apart by " | ".
-func ask(t *testing.T, w warehouse, q Query, vars map[string]string) []string {
+// answer returns the rows of a query after their names, columns apart by " | ".
+func answer(t *testing.T, w warehouse, q engines.Query, vars map[string]string) []string {
 	t.Helper()
 	sql := q.Expand(vars)
 	text, err := w.Exec(t.Context(), sql+"\nFORMAT TSVWithNames")
 	if err != nil {
-		t.Fatalf("%s / %s / %s: %v\n%s", q.Dashboard, q.Panel, q.Ref, err, sql)
+		t.Fatalf("%s: %v\n%s", q, err, sql)
 	}
 	return strings.Split(strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\t", " | "), "\n")
 }
 
-// titled returns the first query of a panel.
-func titled(t *testing.T, panel string) Query {
+// titled returns the query of a panel.
+func titled(t *testing.T, panel string) engines.Query {
 	t.Helper()
-	for _, q := range append(Variables(), Queries()...) {
-		if q.Panel == panel {
-			return q
-		}
+	found := queries(t, func(q engines.Query) bool { return q.SQL && q.Panel == panel })
+	if len(found) == 0 {
+		t.Fatalf("no panel %q", panel)
 	}
-	t.Fatalf("no panel %q", panel)
-	return Query{}
+	return found[0]
 }
 
 // expect compares the rows of a panel without their names, and without the
 // column id, which comes last.
 func expect(t *testing.T, w warehouse, panel string, vars map[string]string, want ...string) {
 	t.Helper()
-	got := ask(t, w, titled(t, panel), vars)
+	got := answer(t, w, titled(t, panel), vars)
 	_, withID := strings.CutSuffix(got[0], " | id")
 	for i, row := range got {
 		if cut := strings.LastIndex(row, " | "); withID && cut >= 0 {
@@ -207,57 +201,51 @@ func testAnswers(t *testing.T, w warehouse) {
 	expect(t, w, "$granularity", november, "week", "day", "month", "7d")
 	expect(t, w, "$after", november, "9999-12-31 | the newest", "2026-11-16 | 2026-11-16", "2026-11-09 | 2026-11-09",
 		"2026-11-02 | 2026-11-02")
-	expect(t, w, "$before", with(november, map[string]string{"after": "2026-11-09"}), "9999-12-31 | the one before",
+	expect(t, w, "$before", with("after", "2026-11-09"), "9999-12-31 | the one before",
 		"2026-11-02 | 2026-11-02")
 
-	earlier := with(november, map[string]string{"after": "2026-11-09"})
+	earlier := with("after", "2026-11-09")
 	expect(t, w, "Falling pages", earlier, "/old | 12 | 5 | -7 | -0.5833333333333334")
-	twoWeeks := with(november, map[string]string{"before": "2026-11-02"})
+	twoWeeks := with("before", "2026-11-02")
 	expect(t, w, "Pages that vanished", twoWeeks, "/old | 12 | 12 | 0")
-	expect(t, w, "Pages that appeared", with(november, map[string]string{"granularity": "month"}))
+	expect(t, w, "Pages that appeared", with("granularity", "month"))
 
-	up := with(november, map[string]string{"page": hex.EncodeToString([]byte("/up"))})
+	up := with("page", hex.EncodeToString([]byte("/up")))
 	expect(t, w, "The page by $granularity", up, "2026-11-02 00:00:00 | 0 | 0 | 0", "2026-11-09 00:00:00 | 10 | 10 | "+
 		"0", "2026-11-16 00:00:00 | 40 | 30 | 20")
-	page := with(november, map[string]string{"page": hex.EncodeToString([]byte(oddPath))})
+	page := with("page", hex.EncodeToString([]byte(oddPath)))
 	expect(t, w, "The page in the chosen window", page, odd+" | 6 | 4 | 3 | 0.05454545454545454")
-	if id := lastColumn(ask(t, w, titled(t, "Pages that appeared"), november)[1]); !strings.EqualFold(id, page["page"]) {
+	row := answer(t, w, titled(t, "Pages that appeared"), november)[1]
+	if _, id, _ := strings.Cut(row, " | 6 | 4 | 3 | "); !strings.EqualFold(id, page["page"]) {
 		t.Errorf("the table links to page %s, want %s", id, page["page"])
 	}
 }
 
-func lastColumn(row string) string { return row[strings.LastIndex(row, " | ")+len(" | "):] }
-
-// testNothing runs every query for a project without windows: no error.
+// testNothing runs every query of a panel for a project without windows, and with what
+// would end a string in the variables: none fails, and none shows another project.
 func testNothing(t *testing.T, w warehouse) {
-	for _, q := range Queries() {
-		if q.Engine == ClickHouse {
-			if rows := ask(t, w, q, with(november, map[string]string{"project": "nobody"})); len(rows) > 1 {
-				t.Errorf("%s: %q of a project that is not there", q.Panel, rows)
+	hostile := []string{`\' OR 1=1 -- `, "{a,b}') OR (1=1\n"}
+	for _, q := range queries(t, func(q engines.Query) bool { return q.SQL && !strings.HasPrefix(q.Panel, "$") }) {
+		for _, project := range append(hostile, "nobody") {
+			if rows := answer(t, w, q, with("project", project)); len(rows) > 1 {
+				t.Errorf("$project = %q: %s shows %q", project, q, rows)
+			}
+		}
+		for _, value := range hostile {
+			chosen := maps.Clone(november)
+			for name := range q.Defaults {
+				chosen[name] = value
+			}
+			if rows := answer(t, w, q, chosen); strings.Contains(strings.Join(rows, "\n"), "/other") {
+				t.Errorf("all but the project = %q: %s shows %q", value, q, rows)
 			}
 		}
 	}
 }
 
-// testHostile puts what would end a string into the variables: no query fails,
-// and none shows another project.
-func testHostile(t *testing.T, w warehouse) {
-	for _, value := range []string{`\' OR 1=1 -- `, "{a,b}') OR (1=1\n"} {
-		chosen := maps.Clone(november)
-		for name := range titled(t, "Top pages").defaults {
-			chosen[name] = value
-		}
-		for _, q := range Queries() {
-			if q.Engine != ClickHouse {
-				continue
-			}
-			if rows := ask(t, w, q, with(november, map[string]string{"project": value})); len(rows) > 1 {
-				t.Errorf("$project = %q: %s shows %q", value, q.Panel, rows)
-			}
-			if rows := ask(t, w, q, chosen); slices.ContainsFunc(rows,
-				func(r string) bool { return strings.Contains(r, "/other") }) {
-				t.Errorf("all but the project = %q: %s shows %q", value, q.Panel, rows)
-			}
-		}
-	}
+// with returns november with another value of a variable.
+func with(name, value string) map[string]string {
+	all := maps.Clone(november)
+	all[name] = value
+	return all
 }

@@ -231,19 +231,6 @@ func TestGrafana(t *testing.T) {
 	}
 }
 
-// TestDockerCompose asks docker compose too, where it is installed.
-func TestDockerCompose(t *testing.T) {
-	if exec.Command("docker", "compose", "version").Run() != nil {
-		t.Skip("docker compose is not installed")
-	}
-	dir := initialised(t)
-	for _, profile := range []string{"sandbox", "real"} {
-		cmd := exec.Command("docker", "compose", "--profile", profile, "config", "--quiet")
-		cmd.Dir = dir
-		succeed(t, cmd)
-	}
-}
-
 // TestComposeRun runs docgauge with the environments of both profiles, against a
 // ClickHouse with the users that are mounted.
 func TestComposeRun(t *testing.T) {

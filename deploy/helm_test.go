@@ -157,15 +157,6 @@ func podOf(t *testing.T, all []object) object {
 	return pods[0]
 }
 
-// names returns a field of each object, sorted.
-func names(all []object, field string) (out []string) {
-	for _, o := range all {
-		out = append(out, o.text(field))
-	}
-	slices.Sort(out)
-	return out
-}
-
 // words is a list of text.
 func words(v any) (out []string) {
 	items, _ := v.([]any)

@@ -188,7 +188,7 @@ func TestDeploymentPod(t *testing.T) {
 	}
 	p.private(t)
 	// helm test asks the Service; here the loopback interface stands for its name.
-	probe := containers(object{"spec": find(all, "Pod")[0].at("spec")})[0]
+	probe := find(all, "Pod")[0].list("spec", "containers")[0]
 	asked := p.command(t, "docgauge", append([]string{"/docgauge"}, words(probe.at("args"))...)...)
 	asked.Env = []string{"PATH=" + os.Getenv("PATH"), "DOCGAUGE_LISTEN_ADDRESS=" + strings.Replace(probe.list("env")[0].text("value"), "acme-docgauge.docs.svc", "127.0.0.1", 1)}
 	succeed(t, asked)

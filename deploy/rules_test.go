@@ -1,13 +1,11 @@
 package deploy
 
 import (
-	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -199,6 +197,8 @@ func TestRecordedMetrics(t *testing.T) {
 
 const runbook = "https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#"
 
+// TestEveryAlertSaysWhatToDo: each alert has its section of the runbook, and each section
+// its alert. TestMixinConvention asks for severity, summary and description.
 func TestEveryAlertSaysWhatToDo(t *testing.T) {
 	var anchors, alerts []string
 	for _, m := range regexp.MustCompile(`(?m)^#+ (Docgauge\w+)$`).FindAllStringSubmatch(read(t, "../docs/runbook.md"), -1) {
@@ -210,12 +210,7 @@ func TestEveryAlertSaysWhatToDo(t *testing.T) {
 		}
 		anchor := strings.ToLower(r.Alert)
 		alerts = append(alerts, anchor)
-		switch {
-		case !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]):
-			t.Errorf("%s: severity %q", r, r.Labels["severity"])
-		case r.Annotations["summary"] == "" || r.Annotations["description"] == "":
-			t.Errorf("%s: summary %q, description %q", r, r.Annotations["summary"], r.Annotations["description"])
-		case r.Annotations["runbook_url"] != runbook+anchor:
+		if r.Annotations["runbook_url"] != runbook+anchor {
 			t.Errorf("%s: runbook_url %s, want %s", r, r.Annotations["runbook_url"], runbook+anchor)
 		}
 	}
@@ -284,23 +279,13 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Prometheus understands each query of the runbook, and docgauge has what it names.
+// TestRunbookQueries: each query of the runbook parses, and docgauge has what it names.
 func TestRunbookQueries(t *testing.T) {
-	t.Parallel()
-	var values exporter.Values
-	values.Publish(healthy(time.Now()))
-	target := httptest.NewServer(values.Handler())
-	t.Cleanup(target.Close)
-	server := serve(t, target.URL, nil)
-	metrics := known(rules(t))
-	found := 0
+	metrics, found := known(rules(t)), 0
 	for _, b := range regexp.MustCompile("(?ms)^```promql\n(.*?)^```$").FindAllStringSubmatch(read(t, "../docs/runbook.md"), -1) {
 		for line := range strings.Lines(b[1]) {
 			found++
 			parse(t, line).check(t, line, metrics)
-			if _, err := server.Query(t.Context(), line, time.Time{}); err != nil {
-				t.Error(err)
-			}
 		}
 	}
 	if found < 10 {

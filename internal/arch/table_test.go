@@ -161,7 +161,7 @@ var allowed = map[string][]string{
 	"cmd/docgauge": {"internal/cli"},
 
 	// What only developers run.
-	"dashboards": {"exporter"},
+	"dashboards": {},
 
 	"deploy": {},
 

@@ -88,7 +88,6 @@ all_packages() {
 	[ -e /usr/share/java/slf4j-simple.jar ] || echo libslf4j-java
 	command -v java >/dev/null || echo default-jre-headless
 	command -v systemd-analyze >/dev/null || echo systemd
-	command -v cron >/dev/null || echo cron
 	command -v rpm >/dev/null || echo rpm
 	for name in prometheus-pushgateway prometheus-node-exporter; do
 		command -v $name >/dev/null || echo $name

@@ -19,8 +19,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/docgauge/docgauge/dashboards"
 )
 
 // shipped are the files and directories of the repository that an archive
@@ -68,11 +66,18 @@ func (r *release) contents(ctx context.Context, binary string, info *debug.Build
 			return nil, err
 		}
 	}
-	importable, err := dashboards.Importable()
-	for name, data := range importable {
+	for _, f := range files {
+		name, ok := strings.CutPrefix(f.name, "dashboards/json/")
+		if !ok {
+			continue
+		}
+		data, err := importable(f.data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
 		files = append(files, file{name: path.Join("dashboards/import", name), mode: 0o644, data: data})
 	}
-	return files, err
+	return files, nil
 }
 
 // addTree adds a file or directory of root, below a directory of the archive.
