@@ -153,7 +153,7 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 		wrong.Line(2, "docgauge: %s", text)
 	}
 	for _, text := range s.Warnings {
-		wrong.Line(2, "docgauge: set aside: %s", text)
+		wrong.Line(2, "docgauge: skipped: %s", text)
 	}
 	text := render.NewText(out)
 	done := fmt.Sprintf("%s: %s, %s rows, %s in %.1f s", s.Outcome, format.Plural(s.Committed, "window"), format.Commas(s.Rows), format.Plural(s.Requests, "request"), s.Took.Seconds())
@@ -175,7 +175,7 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 			format.Plural(s.Unverified, "window"), format.Plural(s.MovedRows, "row"), format.Plural(s.RepeatedRows, "row"))
 	}
 	if s.SetAside > 0 {
-		text.Line(2, "set aside: %s that the service does not answer as it should; `docgauge status` lists them", format.Plural(s.SetAside, "window"))
+		text.Line(2, "skipped: %s with invalid responses; `docgauge status` lists them", format.Plural(s.SetAside, "window"))
 	}
 	if s.Throttled > 0 {
 		text.Line(2, "the service throttled %s although our budget had room: something else uses the same quota, or DOCGAUGE_BUDGET is above it", format.Plural(s.Throttled, "request"))
