@@ -21,8 +21,8 @@ const (
 	MovedBetweenRipe MovementKind = "between-ripe"
 	// MovedWithin: while one run read it, before the window could settle.
 	MovedWithin MovementKind = "within"
-	// HeldBack is no movement: Times is the date on which a window of the series begins
-	// that has waited since At for room in an hour's budget for all of it.
+	// HeldBack records a deferred window of the series: Times is its start date, At the
+	// time since when it has waited for an hour with enough budget for all of it.
 	HeldBack MovementKind = "held-back"
 	// AtLeast is no movement: Times is how many pages a window of the series
 	// certainly has, where none could be read completely yet.

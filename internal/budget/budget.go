@@ -9,9 +9,9 @@
 //
 // A durable write for each request would cost more than the request. So with a limit
 // of 200 or more, or none, a request enters a group of those that may follow it within
-// a second, and they are sent without a write. The first of the invariant's halves holds
-// as before: the store has the whole group as taken before the first of it is sent, and
-// as sent at the end of that second. The second half is weaker: slots free when the last
+// a second, and they are sent without a write. The first half of the invariant still
+// holds: the store has the whole group as taken before the first of it is sent, and as
+// sent at the end of that second. The second half is weaker: slots free when the last
 // response of their group is an hour old; a process that is killed leaves its group as
 // if all of it had been sent and none answered. What bounds that is the size of a group:
 // at most a hundredth of the limit, a tenth of the free slots, and four times what the

@@ -34,7 +34,8 @@ func (a *Program) checkCommand() *cobra.Command {
 state directory, each sink (a file is written and removed), where metrics go, and the
 API with one request for each project, which counts against the budget. Every finding
 is reported in one run: ok, FAIL, or skip for what cannot be asked now because the
-hour's budget is used up or the service has throttled us. That is no failure.
+hour's budget is used up or the service has throttled us. A skip does not count
+as a failure.
 
 What the API answers tells docgauge plan how large a day is, before the first export.
 

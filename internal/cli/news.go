@@ -41,7 +41,7 @@ func (n *news) tell(ctx context.Context) {
 	ctx, cancel := clock.Outlive(ctx, stopGrace, deliveryTimeout)
 	defer cancel()
 	if err := n.watcher.Evaluate(ctx); err != nil {
-		n.app.Log.Warn("not everything could be told", "error", err)
+		n.app.Log.Warn("some notifications could not be sent", "error", err)
 	}
 	if _, err := n.notifier.Deliver(ctx); err != nil {
 		n.app.Log.Warn("notifications not delivered: the next run does it", "error", err)

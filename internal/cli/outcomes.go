@@ -40,13 +40,13 @@ that it touched have more or fewer readers since, people and AI apart.
 pages that nobody touched let expect: a site that grows lets every page grow,
 and that is no effect. Of ten such intervals, nine have the true change: read
 the interval, not the effect. "no clear change" does not mean that nothing
-happened, only that the numbers do not tell. "not enough data" comes with what
-is lacking.
+happened, only that the data are inconclusive. "not enough data" says what is
+missing.
 
 It needs day windows: 14 before the merge, 7 after it, and 20 visitors a day; up
 to 28 are used of each. With fewer than 28 after the merge the numbers still
 move. The pages are the changed files, or those that the prompt names (pages: in
-its front matter). docs/outcomes.md explains the method.
+its front matter). docs/outcomes-method.md explains the method.
 
 It reads the state and the Parquet archive, or another sink of DOCGAUGE_SINKS if
 there is none. It sends no request, changes nothing, and can run beside serve.

@@ -52,9 +52,8 @@ func Outlive(ctx context.Context, grace, limit time.Duration) (context.Context, 
 	}
 }
 
-// Any returns a context that lives as long as any of the callers, of whom there must be
-// one, and then has the cause of the last: work for several of them goes on while one
-// still waits for it.
+// Any returns a context that is cancelled when the last of callers is, with its cause: work
+// for several of them continues while one still waits for it. It requires at least one.
 func Any(callers ...context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(callers[0]))
 	var left atomic.Int64

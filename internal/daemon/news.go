@@ -71,7 +71,7 @@ func (d *Daemon) watchNews(ctx context.Context) {
 			return
 		}
 		if problem.isNew(err) {
-			d.app.Log.Warn("not everything could be told", "error", err)
+			d.app.Log.Warn("some notifications could not be sent", "error", err)
 		}
 		d.news.wake()
 		select {

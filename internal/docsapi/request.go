@@ -107,7 +107,8 @@ type answer struct {
 	status int
 	header http.Header
 	// began is when the transport asked for a connection. It is zero if the
-	// transport never did: a refused request and a wait in vain are no attempts.
+	// transport never did: requests that the budget refused, or that timed out waiting for
+	// a slot, do not count as attempts.
 	began, ended time.Time
 }
 

@@ -21,8 +21,8 @@ const (
 	tooManyFailures = 3
 	// seenRuns is how many runs are looked at for that.
 	seenRuns = 20
-	// lateAfter is how long after the last good export a single one that fails is late.
-	// serve is late when so many firings of its schedule came and went.
+	// lateAfter is how long after the last successful export we report a missed one.
+	// serve reports it after lateFirings firings of its schedule without a success.
 	lateAfter   = 3 * time.Hour
 	lateFirings = 4
 	// runSlack is how long after DOCGAUGE_RUN_TIMEOUT a run may still be under way.

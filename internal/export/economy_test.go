@@ -21,7 +21,7 @@ import (
 	"github.com/docgauge/docgauge/sinks/memsink"
 )
 
-var economyTable = flag.Bool("economy", false, "simulate more days and print the table of docs/performance.md")
+var economyTable = flag.Bool("economy", false, "simulate more days and print the table of docs/performance-tables.md")
 
 // startUp is how long a process takes before its first request.
 const startUp = 200 * time.Millisecond

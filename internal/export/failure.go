@@ -17,9 +17,8 @@ const (
 	// maxFailures is how many windows may fail in a row, each after its retries,
 	// before the service is taken to be down and the run ends.
 	maxFailures = 2
-	// maxUnrecognized is how many answers in a row may be none of this API before they
-	// are taken not to come from the service: a wrong base URL must not cost the whole
-	// budget.
+	// maxUnrecognized is the number of consecutive unrecognized responses after which we
+	// assume the base URL is wrong: that must not cost the whole budget.
 	maxUnrecognized = 8
 	// maxRefused is the number of consecutive windows of a project that may be refused
 	// before we assume that the service refuses the project, not these windows. It is

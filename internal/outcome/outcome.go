@@ -2,7 +2,7 @@
 // changed the page was merged.
 //
 // It hides where the series come from (settled, verified day windows of the archive,
-// [Load]) and how an effect and its interval are found ([Study]): docs/outcomes.md has the
+// [Load]) and how an effect and its interval are found ([Study]): docs/outcomes-method.md has the
 // method in plain words. Its invariants: unique visitors are never added up over days or
 // pages, all levels are means of daily visitors; a window that is provisional, unverified or
 // missing is never used; nothing is drawn at random, so the same archive gives the same

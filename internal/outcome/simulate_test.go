@@ -13,7 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
-var long = flag.Bool("long", false, "run the simulations of docs/outcomes.md in full (minutes)")
+var long = flag.Bool("long", false, "run the simulations of docs/outcomes-method.md in full (minutes)")
 
 // traffic makes the panel of one simulated site around a merge, by seed.
 type traffic func(t testing.TB, seed uint64) *panel
@@ -205,7 +205,7 @@ func (o *tally) String() string {
 }
 
 // TestSimulate has the bars of the method on the sandbox's traffic: false effects, found
-// ones, and the coverage of the interval. With -long it makes the table of docs/outcomes.md.
+// ones, and the coverage of the interval. With -long it makes the table of docs/outcomes-method.md.
 func TestSimulate(t *testing.T) {
 	steady, growth := sandboxTraffic(sandbox.Steady, 640), sandboxTraffic(sandbox.Growth, 640)
 	const any = 1e9

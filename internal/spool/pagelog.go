@@ -254,7 +254,8 @@ func (l *PageLog) Close() error {
 	return wrapped(errors.Join(l.sorter.reset(), l.file.Close()))
 }
 
-// Discard removes the page log: its window is sealed, or where it shall be.
+// Discard removes the page log. Call it once the window has been sealed or moved to its
+// final location.
 func (l *PageLog) Discard() error {
 	return wrapped(errors.Join(l.sorter.reset(), l.spool.retire(l.file, l.path)))
 }

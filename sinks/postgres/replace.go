@@ -143,7 +143,8 @@ func keyValues(k analytics.Key) []any {
 	return []any{k.Project, string(k.Granularity), k.From.String(), k.To.String()}
 }
 
-// lockOf is the advisory lock of a window. Two that have the same wait in vain, no more.
+// lockOf is the advisory lock of a window. A hash collision only makes two windows wait for
+// each other unnecessarily.
 func (l layout) lockOf(k analytics.Key) int32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(l.in(totalsTable) + k.String()))

@@ -2,149 +2,98 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"math/bits"
+	"regexp"
 	"slices"
 )
 
-// aim is a number the project wants to reach, and the one it reached.
+// aim is a number that the project wants to reach. The worst of the values is judged: those of docgauge's results
+// whose keys match. With over, it is the first value divided by that of the first result that matches over.
 type aim struct {
-	name, measured string
-	met            bool
+	name, format string
+	value        func(result) float64 // 0 if it was not measured
+	match        string
+	bound        string // "≥" or "≤"
+	limit        float64
+	over         string
 }
 
-// exportAim judges the worst of docgauge's results that it is about.
-type exportAim struct {
-	name, format    string
-	about           func(exportResult) bool
-	value           func(exportResult) float64
-	atLeast, atMost float64 // one of them
+var aims = []aim{
+	{"with a budget: requests to fewest possible", "%.4g", result.ratio, "budget 100,000", "≤", 1, ""},
+	{"without: requests that find nothing, to ⌈log₂ pages⌉", "%.2f", emptyShare, ".", "≤", 1, ""},
+	{"1,000 windows × 10 rows: × before", "%.2f", times(formerClient), "^small", "≥", 3.5, ""},
+	{"1,000 windows × 10 rows: × go-parquet, one at a time", "%.2f", times(goParquetClient), "^small", "≥", 1, ""},
+	{"5 windows × 100,000 rows: × go-parquet with 4 in flight", "%.2f", times(goParquetClient), "^five", "≥", 1.3, ""},
+	{"one window of 1,000,000 rows: × before", "%.2f", times(formerClient), "^one.* × 1,000,000,", "≥", 1.6, ""},
+	{"large windows: CPU s per million rows", "%.2f", result.cpuPerMillion, " large window", "≤", 2.8, ""},
+	{"large windows: peak RSS, MiB", "%.0f", maxMiB, " large window", "≤", 96, ""},
+	{"peak RSS of 10,000,000 rows to 1,000,000", "%.2f", maxMiB, "^one.* × 10,000,000,", "≤", 1.1, "^one.* × 1,000,000,"},
+	{"a first reading, 50 ms, 16 in flight: × plain", "%.1f", times(plainClient), "^first", "≥", 5, ""},
+	{"40 × 25,000, 0 ms, 4 in flight: rows/s", "%.0f", result.rowsPerSecond, "^many.* 0 ms.* 4 in", "≥", 300_000, ""},
+	{"40 × 2,500, 50 ms, 16 in flight: × plain", "%.1f", times(plainClient), "^many.* 50 ms.* 16 in", "≥", 10, ""},
+	{"12,000 requests: time with a budget to without", "%.2f", seconds, "budget 100,000", "≤", 1.1, "^with.*gauge, 4"},
+	{"ClickHouse, windows of ≥ 20,000 rows: × bare", "%.2f", first, "^Click.* × (20|1,000),000,", "≥", 0.9, ""},
+	{"ClickHouse, windows of 1,000 rows: × bare", "%.2f", first, "^Click.* × 1,000, ", "≥", 0.5, ""},
+	{"ClickHouse: peak RSS, MiB", "%.0f", maxMiB, "^Click", "≤", 160, ""},
+	{"Delta Lake, 10,000,000 rows: × Parquet sink", "%.2f", first, "^Delta.* × 100,000,.*(copies|links)", "≥", 0.9, ""},
+	{"Delta Lake, windows of 1,000: × Parquet sink", "%.2f", first, "^Delta.* × 1,000,.*(copies|links)", "≥", 0.83, ""},
+	{"PostgreSQL, windows of ≥ 20,000 rows: × bare", "%.2f", first, "^Postgre.* × (20|100),000,", "≥", 0.8, ""},
+	{"PostgreSQL, windows of 1,000 rows: × bare", "%.2f", first, "^Postgre.* × 1,000, ", "≥", 0.5, ""},
+	{"Delta Lake and PostgreSQL: peak RSS, MiB", "%.0f", maxMiB, "copies|links|^Postgre", "≤", 128, ""},
+	{"a scrape of 10 projects × 4 windows × 50 pages: ms", "%.2f", medianScrape, "^same", "≤", 10, ""},
+	{"first scrape, 10,000 windows in the ledger: ms", "%.2f", medianScrape, "^new snapshot", "≤", 10, ""},
+	{"first scrape after every number changed: ms", "%.2f", medianScrape, "^new numbers", "≤", 10, ""},
 }
 
-// isLarge: the windows that need more than one row group.
-func isLarge(r exportResult) bool {
-	return (r.scenario == fiveScenario || r.scenario == largeScenario) && r.work.totalRows() >= 500_000
+func seconds(r result) float64      { return r.cost.seconds }
+func maxMiB(r result) float64       { return float64(r.cost.maxRSS) / (1 << 20) }
+func first(r result) float64        { return r.timesFirst }
+func medianScrape(r result) float64 { return r.scraped.median }
+
+func times(client string) func(result) float64 {
+	return func(r result) float64 { return r.times[client] }
 }
 
-func isMiddle(r exportResult) bool { return r.scenario == largeScenario && r.work.rows == middleRows }
-func isFirst(r exportResult) bool  { return r.scenario == firstReading }
-
-func megabytes(r exportResult) float64 { return float64(r.cost.maxRSS) / (1 << 20) }
-
-// times is the speed divided by that of another client; NaN where that was not measured.
-func times(client string) func(exportResult) float64 {
-	return func(r exportResult) float64 {
-		if n, ok := r.times[client]; ok {
-			return n
-		}
-		return math.NaN()
-	}
-}
-
-// nothing counts the requests that found nothing; mostNothing is how many there may be:
-// none with a budget, and without one the logarithm of the pages of each window, since asking
-// ahead in growing steps doubles what is known each time.
-func nothing(r exportResult) int64 { return r.requests - r.work.fewest() }
-
-func mostNothing(r exportResult) int64 {
-	if r.budget > 0 {
+// emptyShare divides the requests without a budget that found no rows by how many there may be: asking ahead in
+// growing steps doubles what is known each time, so that is the logarithm of the pages of each window.
+func emptyShare(r result) float64 {
+	if r.table != exportTable || r.client.budget > 0 {
 		return 0
 	}
-	windows := int64(r.work.windows)
-	return windows * int64(bits.Len64(uint64(r.work.fewest()/windows-1)))
+	windows, fewest := int64(r.work.Windows), r.work.fewest()
+	most := windows * int64(bits.Len64(uint64(fewest/windows-1)))
+	return float64(r.requests-fewest) / float64(max(most, 1))
 }
 
-var allExportAims = []exportAim{
-	{
-		name: "requests to fewest possible, with a budget: exactly 1", format: "%.4g at worst", atMost: 1,
-		about: func(r exportResult) bool { return r.budget > 0 }, value: exportResult.ratio,
-	},
-	{
-		name: "without a budget: at most ⌈log₂ pages⌉ requests of a window find nothing", format: "%.2f of those", atMost: 1,
-		about: func(r exportResult) bool { return r.budget == 0 && nothing(r) > 0 },
-		value: func(r exportResult) float64 { return float64(nothing(r)) / float64(mostNothing(r)) },
-	},
-	{
-		name: "1,000 windows × 10 rows: 3.5 times docgauge before", format: "%.2f times", atLeast: 3.5,
-		about: func(r exportResult) bool { return r.scenario == smallScenario }, value: times(formerClient),
-	},
-	{
-		name: "1,000 windows × 10 rows: as fast as go-parquet, one at a time", format: "%.2f times", atLeast: 1,
-		about: func(r exportResult) bool { return r.scenario == smallScenario }, value: times(goParquetClient),
-	},
-	{
-		name: "5 windows × 100,000 rows: 1.3 times go-parquet with 4 in flight", format: "%.2f times", atLeast: 1.3,
-		about: func(r exportResult) bool { return r.scenario == fiveScenario }, value: times(goParquetClient),
-	},
-	{
-		name: "one window of 1,000,000 rows: 1.6 times docgauge before", format: "%.2f times", atLeast: 1.6,
-		about: isMiddle, value: times(formerClient),
-	},
-	{
-		name: "large windows: at most 2.8 CPU s per million rows", format: "%.2f at worst", atMost: 2.8,
-		about: isLarge, value: func(r exportResult) float64 { return r.cost.cpuSeconds / float64(r.work.totalRows()) * 1e6 },
-	},
-	{
-		name: "large windows: peak RSS at most 96 MiB", format: "%.0f MiB at worst", atMost: 96,
-		about: isLarge, value: megabytes,
-	},
-	{
-		name: "a first reading: 5 times the plain client at 50 ms and 16 in flight", format: "%.1f times", atLeast: 5,
-		about: isFirst, value: times(plainClient),
-	},
-	{
-		name: "300,000 rows/s at 0 ms and 4 in flight on two cores", format: "%.0f", atLeast: 300_000,
-		about: func(r exportResult) bool {
-			return r.scenario == daysScenario && r.work.latency == 0 && r.work.rows == dayRows && r.inFlight == usualInFlight
-		},
-		value: exportResult.rowsPerSecond,
-	},
-	{
-		name: "many days: 10 times the plain client at 50 ms and 16 in flight", format: "%.1f times", atLeast: 10,
-		about: func(r exportResult) bool {
-			return r.scenario == daysScenario && r.work.latency == usualLatency && r.inFlight == manyInFlight
-		},
-		value: times(plainClient),
-	},
-}
-
-// exportAims judges the results; what was not measured is left out.
-func exportAims(all []exportResult) (aims []aim) {
-	for _, a := range allExportAims {
-		var values []float64
-		for _, r := range all {
-			if r.client == docgaugeClient && a.about(r) && !math.IsNaN(a.value(r)) {
-				values = append(values, a.value(r))
-			}
-		}
-		if len(values) == 0 {
+// judge returns the cells of each aim that was measured.
+func judge(all []result) (rows []string) {
+	for _, a := range aims {
+		values, others := a.values(a.match, all), a.values(a.over, all)
+		if len(values) == 0 || len(others) == 0 {
 			continue
 		}
-		worst, met := slices.Max(values), slices.Max(values) <= a.atMost
-		if a.atLeast > 0 {
-			worst, met = slices.Min(values), slices.Min(values) >= a.atLeast
+		if a.over != "" {
+			values = []float64{values[0] / others[0]}
 		}
-		aims = append(aims, aim{a.name, fmt.Sprintf(a.format, worst), met})
+		worst, met := slices.Max(values), "no"
+		if a.bound == "≥" {
+			worst = slices.Min(values)
+		}
+		if worst == a.limit || worst > a.limit == (a.bound == "≥") {
+			met = "yes"
+		}
+		rows = append(rows, fmt.Sprintf("%s|%s %v|"+a.format+"|%s", a.name, a.bound, a.limit, worst, met))
 	}
-	seconds := func(r exportResult) float64 { return r.cost.seconds }
-	isBudget := func(limit int) func(exportResult) bool {
-		return func(r exportResult) bool { return r.scenario == budgetScenario && r.budget == limit }
-	}
-	isLargest := func(r exportResult) bool { return r.work.rows == largeRows }
-	return slices.Concat(aims,
-		quotientAim("peak RSS flat from 1,000,000 to 10,000,000 rows, within a tenth", all, megabytes, isLargest, isMiddle),
-		quotientAim("12,000 requests with a budget of 100,000: at most 1.1 times the time without", all, seconds, isBudget(largeBudget), isBudget(0)))
+	return rows
 }
 
-// quotientAim is met if the value of one result is at most 1.1 times that of another.
-func quotientAim(name string, all []exportResult, value func(exportResult) float64, one, other func(exportResult) bool) []aim {
-	find := func(wanted func(exportResult) bool) int {
-		return slices.IndexFunc(all, func(r exportResult) bool { return r.client == docgaugeClient && wanted(r) })
+func (a aim) values(match string, all []result) (values []float64) {
+	keys := regexp.MustCompile(match)
+	for _, r := range all {
+		isOurs := r.client.name == docgaugeClient || r.table == scrapeTable
+		if isOurs && keys.MatchString(r.key()) && a.value(r) > 0 {
+			values = append(values, a.value(r))
+		}
 	}
-	i, j := find(one), find(other)
-	if i < 0 || j < 0 {
-		return nil
-	}
-	quotient := value(all[i]) / value(all[j])
-	return []aim{{name, fmt.Sprintf("%.2f times", quotient), quotient <= 1.1}}
+	return values
 }

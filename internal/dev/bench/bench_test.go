@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
@@ -32,48 +32,66 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestShort builds and runs the real binary: no request more than needed, in
-// any scenario.
-func TestShort(t *testing.T) {
-	m, err := measureAll(t.Context(), options{short: true}, t.TempDir(), t.Output())
+// newLab starts a server for the binary, or for the real one.
+func newLab(t *testing.T, binary string) *lab {
+	t.Helper()
+	if binary == "" {
+		binary = engines.Docgauge(t)
+	}
+	l := &lab{binaries: map[string]string{docgaugeClient: binary}, dir: t.TempDir(), short: true, log: t.Output()}
+	stop, err := l.startServer(context.WithoutCancel(t.Context())) // it ends after the test's context
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string]bool{}
-	for _, r := range m.exports {
-		seen[r.scenario] = true
-		if extra := nothing(r); extra < 0 || extra > mostNothing(r) {
-			t.Errorf("%s: %s sent %d requests, %.4f of the fewest possible", r.scenario, r.client, r.requests, r.ratio())
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
 		}
-		if r.cost.maxRSS <= 0 || r.cost.cpuSeconds <= 0 || r.cost.seconds <= 0 {
-			t.Errorf("%s: %s has a cost of %+v", r.scenario, r.client, r.cost)
-		}
+	})
+	return l
+}
+
+// TestShort builds and runs the real binary: it sends no more requests than needed, in any scenario.
+func TestShort(t *testing.T) {
+	all, err := newLab(t, "").measureAll(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, name := range []string{daysScenario, fiveScenario, largeScenario, firstReading, secondReading, smallScenario, budgetScenario} {
-		if !seen[name] {
-			t.Errorf("no result for %q", name)
-		}
-	}
-	if len(m.scrapes) != len(scrapings(true)) {
-		t.Errorf("%d scrapes, want %d", len(m.scrapes), len(scrapings(true)))
-	}
-	for _, r := range m.scrapes {
-		if r.size < 10_000 || r.median <= 0 || r.p99 < r.median || r.allocations <= 0 {
-			t.Errorf("scrape: %+v", r)
+	text := report(all)
+	for _, s := range exportScenarios {
+		if !strings.Contains(text, "| "+s.name+" ") {
+			t.Errorf("no result for %q", s.name)
 		}
 	}
-	if text := m.markdown(); !strings.Contains(text, "| "+secondReading) || !strings.Contains(text, "| yes |") {
-		t.Errorf("the tables:\n%s", text)
+	for _, want := range []string{"| " + secondReading, "| Delta Lake ", "| " + readScrape, "| yes |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no row with %q", want)
+		}
+	}
+	for _, r := range all {
+		switch {
+		case r.table == scrapeTable:
+			if s := r.scraped; s.size < 10_000 || s.median <= 0 || s.p99 < s.median || s.allocations <= 0 {
+				t.Errorf("%s: %+v", r.key(), s)
+			}
+		case r.cost.maxRSS <= 0 || r.cost.cpuSeconds <= 0 || r.cost.seconds <= 0:
+			t.Errorf("%s: a cost of %+v", r.key(), r.cost)
+		case r.table == exportTable && (r.ratio() < 1 || r.client.budget > 0 && r.ratio() > 1 || emptyShare(r) > 1):
+			t.Errorf("%s: %d requests, %.4f of the fewest possible", r.key(), r.requests, r.ratio())
+		}
+	}
+	if t.Failed() {
+		t.Logf("the tables:\n%s", text)
 	}
 }
 
 // TestPages reads windows of awkward sizes as a client does.
 func TestPages(t *testing.T) {
-	srv := httptest.NewServer(newServer().handler())
+	srv := httptest.NewServer(new(server).handler())
 	defer srv.Close()
 	var fewest int64
 	for _, rows := range []int{0, 1, 249, 250, 251, 1000} {
-		w := workload{windows: 1, rows: rows}
+		w := workload{1, rows, 0}
 		fewest += w.fewest()
 		paths := readWindow(t, srv.URL, w)
 		if len(paths) != rows {
@@ -101,17 +119,17 @@ func TestPages(t *testing.T) {
 // readWindow reads one window page by page and returns its paths.
 func readWindow(t *testing.T, base string, w workload) (paths []string) {
 	t.Helper()
-	from, to := days(firstDay, 0)
 	var first json.RawMessage
 	for more, offset := true, 0; more; offset += pageRows {
-		if offset > w.rows+pageRows {
-			t.Fatalf("a window of %d rows does not end", w.rows)
+		if offset > w.Rows+pageRows {
+			t.Fatalf("a window of %d rows does not end", w.Rows)
 		}
 		var got struct {
 			Totals json.RawMessage
 			page
 		}
-		getJSON(t, fmt.Sprintf("%s/v1/analytics/%s/visitors?dateFrom=%s&dateTo=%s&limit=%d&offset=%d", base, w.project(), from, to, pageRows, offset), &got)
+		getJSON(t, fmt.Sprintf("%s/v1/analytics/%s/visitors?dateFrom=%s&dateTo=%s&limit=%d&offset=%d",
+			base, order{Work: w}.project(), "2020-01-01", "2020-01-02", pageRows, offset), &got)
 		for _, v := range got.Visitors {
 			if v.Total < max(v.Human, v.AI) || v.Total > v.Human+v.AI {
 				t.Errorf("%+v cannot be: total is of the union", v)
@@ -146,7 +164,7 @@ func getJSON(t *testing.T, url string, into any) {
 }
 
 func TestServerRefuses(t *testing.T) {
-	srv := httptest.NewServer(newServer().handler())
+	srv := httptest.NewServer(new(server).handler())
 	defer srv.Close()
 	for _, path := range []string{
 		"/nonsense/visitors?dateFrom=2025-01-01&limit=250&offset=0",
@@ -168,201 +186,167 @@ func TestServerRefuses(t *testing.T) {
 
 // TestWrongCount: a client that reports other numbers than the server is an error.
 func TestWrongCount(t *testing.T) {
-	srv := httptest.NewServer(newServer().handler())
-	defer srv.Close()
 	liar := t.TempDir() + "/docgauge"
 	if err := os.WriteFile(liar, []byte("#!/bin/sh\necho '{\"rows\": 9, \"requests\": 0}'\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{binary: liar, server: srv.URL, dir: t.TempDir()}
-	_, err := l.export(t.Context(), contestant{daysScenario, docgaugeClient, 1, 0}, workload{windows: 1, rows: 10}, t.TempDir())
+	l := newLab(t, liar)
+	o := order{Base: l.server, Work: workload{1, 10, 0}, InFlight: 1, Dir: t.TempDir(), First: firstDay}
+	_, err := l.export(t.Context(), client{name: docgaugeClient, inFlight: 1}, o)
 	if err == nil || !strings.Contains(err.Error(), "Rows:9") || !strings.Contains(err.Error(), "Rows:10") {
 		t.Errorf("error %v, want both numbers of rows", err)
 	}
 }
 
+// TestAims judges results that meet every aim, and results that meet none.
 func TestAims(t *testing.T) {
-	// Each aim but the last is about one result; a former docgauge took 7 seconds,
-	// go-parquet 2.6, the plain client 20.
-	r := func(scenario string, inFlight int, w workload, seconds float64, mib, nothing int64) exportResult {
-		times := map[string]float64{formerClient: 7 / seconds, goParquetClient: 2.6 / seconds, plainClient: 20 / seconds}
-		spent := cost{seconds: seconds, cpuSeconds: seconds, maxRSS: mib << 20}
-		return exportResult{contestant{scenario, docgaugeClient, inFlight, 0}, w, spent, w.fewest() + nothing, times}
-	}
-	budgeted := func(r exportResult) exportResult { r.budget = largeBudget; return r }
-	good := []exportResult{
-		r(daysScenario, 4, workload{40, dayRows, 0}, 3, 120, 0),
-		r(daysScenario, 16, workload{40, 2_500, usualLatency}, 2, 120, 0),
-		r(smallScenario, 4, workload{1_000, 10, 0}, 2, 0, 0),
-		r(fiveScenario, 4, workload{5, 100_000, 0}, 1.4, 96, 0),
-		r(largeScenario, 4, workload{1, middleRows, 0}, 2.8, 80, 0),
-		r(largeScenario, 4, workload{1, largeRows, 0}, 28, 87, 0),
-		r(firstReading, 16, workload{1, dayRows, usualLatency}, 4, 0, 7),
-		r(budgetScenario, 4, workload{120, dayRows, 0}, 1, 0, 0),
-		budgeted(r(budgetScenario, 4, workload{120, dayRows, 0}, 1.05, 0, 0)),
-	}
-	bad := []exportResult{
-		r(daysScenario, 4, workload{40, dayRows, 0}, 4, 0, 1),
-		r(daysScenario, 16, workload{40, 2_500, usualLatency}, 3, 0, 0),
-		r(smallScenario, 4, workload{1_000, 10, 0}, 2.7, 0, 0),
-		r(fiveScenario, 4, workload{5, 100_000, 0}, 2.1, 97, 0),
-		r(largeScenario, 4, workload{1, middleRows, 0}, 4.5, 100, 0),
-		r(largeScenario, 4, workload{1, largeRows, 0}, 40, 129, 0),
-		r(firstReading, 16, workload{1, dayRows, usualLatency}, 4.1, 0, 8),
-		r(budgetScenario, 4, workload{120, dayRows, 0}, 1, 0, 0),
-		budgeted(r(budgetScenario, 4, workload{120, dayRows, 0}, 1.2, 0, 1)),
+	if got := judge(nil); len(got) > 0 {
+		t.Errorf("nothing was measured, aims are %v", got)
 	}
 	for _, tc := range []struct {
-		results []exportResult
-		met     bool
-	}{{good, true}, {bad, false}} {
-		got := exportAims(tc.results)
-		if len(got) != 13 {
-			t.Errorf("%d aims, want 13: %v", len(got), got)
+		want  string
+		times float64 // × every other client
+		use   float64 // of time, memory and requests
+	}{{"yes", 20, 1}, {"no", 0.1, 200}} {
+		var all []result
+		add := func(table int, scenario string, w workload, c client) {
+			r := result{
+				table: table, scenario: scenario, client: c, work: w,
+				requests: int64(float64(w.fewest()) * tc.use), timesFirst: tc.times,
+				times:   map[string]float64{plainClient: tc.times, goParquetClient: tc.times, formerClient: tc.times},
+				cost:    cost{seconds: tc.use / 10, cpuSeconds: tc.use / 10, maxRSS: int64(tc.use) << 20},
+				scraped: scraped{median: tc.use},
+			}
+			if c.budget == 0 {
+				r.requests++
+			}
+			if scenario == "with a budget" && c.budget == 0 || w.Rows == 1_000_000 { // what the quotients divide by
+				r.cost.seconds, r.cost.maxRSS = 0.1, 1<<20
+			}
+			all = append(all, r)
 		}
-		for _, a := range got {
-			if a.met != tc.met {
-				t.Errorf("%s: %s met: %v, want %v", a.name, a.measured, a.met, tc.met)
+		for _, s := range exportScenarios {
+			for _, c := range s.clients {
+				add(exportTable, s.name, s.task.work, c)
+			}
+		}
+		for _, s := range loadSinks {
+			for _, task := range s.tasks {
+				for _, c := range s.clients {
+					add(loadTable, s.title, task.work, c)
+				}
+			}
+		}
+		for _, name := range []string{steadyScrape, freshScrape, readScrape} {
+			add(scrapeTable, name, workload{}, client{name: "gzip openmetrics"})
+		}
+		got := judge(all)
+		if len(got) != len(aims) {
+			t.Errorf("%d aims were judged, want %d", len(got), len(aims))
+		}
+		for _, row := range got {
+			if !strings.HasSuffix(row, "|"+tc.want) {
+				t.Errorf("%s, want %s", row, tc.want)
 			}
 		}
 	}
-	if got := exportAims(nil); len(got) > 0 {
-		t.Errorf("nothing was measured, aims are %v", got)
-	}
 }
 
-// TestCompare: a client that occurs once is compared with everybody, a former
-// docgauge with the one of the same settings.
+// TestCompare: a client that occurs once is compared with all others, a former docgauge with the one that has the
+// same settings.
 func TestCompare(t *testing.T) {
-	r := func(client string, inFlight int, seconds float64) exportResult {
-		return exportResult{contestant: contestant{daysScenario, client, inFlight, 0}, cost: cost{seconds: seconds}}
+	r := func(name string, inFlight int, seconds float64) result {
+		return result{client: client{name: name, inFlight: inFlight}, cost: cost{seconds: seconds}}
 	}
-	all := []exportResult{
+	all := []result{
 		r(plainClient, 1, 8), r(formerClient, 1, 6), r(docgaugeClient, 1, 4), r(formerClient, 4, 3), r(docgaugeClient, 4, 1),
 	}
 	compare(all)
-	for i, want := range []map[string]float64{
+	for i, want := range map[int]map[string]float64{
 		2: {plainClient: 2, formerClient: 1.5}, 4: {plainClient: 8, formerClient: 3},
 	} {
-		if want != nil && !maps.Equal(all[i].times, want) {
-			t.Errorf("%+v: compared as %v, want %v", all[i].contestant, all[i].times, want)
+		if !maps.Equal(all[i].times, want) || all[i].timesFirst != want[plainClient] {
+			t.Errorf("%+v: compared as %v, %v with the first", all[i].client, all[i].times, all[i].timesFirst)
 		}
 	}
 }
 
-// TestCheck changes what go-parquet wrote; each change is found for what it is.
+// TestCheck changes what docgauge and go-parquet wrote; each change is found.
 func TestCheck(t *testing.T) {
-	srv := httptest.NewServer(newServer().handler())
-	defer srv.Close()
-	w := workload{windows: 2, rows: 300}
-	dir := t.TempDir()
-	if err := readIntoParquet(io.Discard, order{srv.URL, w.project(), w.windows, 2, dir, firstDay}); err != nil {
-		t.Fatal(err)
-	}
+	l := newLab(t, "")
+	o := order{Base: l.server, Work: workload{2, 300, 0}, InFlight: 2, Dir: t.TempDir(), First: firstDay}
 	look := func(want findings) {
 		t.Helper()
-		if got, err := findRows(t.Context(), dir, w, firstDay); err != nil || got != want {
+		if got, err := findRows(t.Context(), o); err != nil || got != want {
 			t.Errorf("found %+v (%v), want %+v", got, err, want)
 		}
 	}
-	look(findings{Rows: 600})
-	human, ai, total := counts(0, 1) // of the first row on the first day
-	row := visitor{string(appendPath(nil, 0)), human, ai, total}
-	first := int32(analytics.DateOf(firstDay))
-	write := func(name string, day int32, rows ...visitor) {
-		t.Helper()
-		if err := writeParquet(dir+"/"+name, day, rows); err != nil {
-			t.Fatal(err)
-		}
+	if err := readIntoParquet(o, io.Discard); err != nil {
+		t.Fatal(err)
 	}
-	write("again.parquet", first, row)
-	look(findings{Rows: 601, Doubled: 1})
-	write("again.parquet", first+2, row)
-	look(findings{Rows: 601, Wrong: 1})
-	row.Total++
-	write("again.parquet", first, row)
-	look(findings{Rows: 601, Wrong: 1})
-	write(firstDay.Format(time.DateOnly)+".parquet", first)
-	look(findings{Rows: 301, Wrong: 1, Missing: 300})
+	look(findings{Rows: 600})
+	second := o.Dir + "/" + o.day(1).Format(time.DateOnly) + ".parquet"
+	if err := os.Remove(second); err != nil {
+		t.Fatal(err)
+	}
+	look(findings{Rows: 300, Missing: 300})
+	if err := readIntoParquet(o, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+
+	o.Dir = t.TempDir()
+	if _, err := l.export(t.Context(), client{name: docgaugeClient, inFlight: 1}, o); err != nil {
+		t.Fatal(err)
+	}
+	o.Work.Windows = 1
+	look(findings{Rows: 600, Wrong: 300})
+	o.Work = workload{2, 301, 0}
+	look(findings{Rows: 600, Missing: 2})
+	o.Work.Rows = 300
+	o.First = o.First.AddDate(0, 0, 1)
+	look(findings{Rows: 600, Missing: 300, Wrong: 300})
+	o.First = firstDay
+	if err := os.CopyFS(o.Dir+"/again", os.DirFS(o.Dir+"/data/visitors")); err != nil {
+		t.Fatal(err)
+	}
+	look(findings{Rows: 1_200, Doubled: 600})
 }
 
 func TestMarkdown(t *testing.T) {
-	got := table{{"a", "× b"}, {"long", "1"}}.markdown()
-	want := "| a    | × b |\n|------|-----|\n| long | 1   |\n"
+	got := markdown("a|× b", []string{"long|1"})
+	want := "\n| a    | × b |\n| ---  | --- |\n| long | 1   |\n"
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
-func TestScrapeAims(t *testing.T) {
-	if got := scrapeAims(nil); got != nil {
-		t.Errorf("aims of nothing: %v", got)
-	}
-	result := func(name string, median time.Duration) scrapeResult {
-		return scrapeResult{scraping: scraping{name: name}, median: median}
-	}
-	for _, median := range []time.Duration{9 * time.Millisecond, 60 * time.Millisecond} {
-		got := scrapeAims([]scrapeResult{result(steadyScrape, time.Millisecond), result(steadyScrape, median), result(freshScrape, median)})
-		if len(got) != 2 || got[0].met != (median < 10*time.Millisecond) || got[1].met != (median < 50*time.Millisecond) {
-			t.Errorf("%v: %v", median, got)
-		}
-	}
-}
-
-// TestPeers lets docgauge and go-parquet do the work of make bench-peers in small,
-// and kills them half-way.
-func TestPlanning(t *testing.T) {
-	l := &lab{dir: t.TempDir()}
-	results, err := l.planningAll(t.Context(), true, func(cells []string) { t.Log(cells) })
-	engines.Need(t, err)
-	if len(results) != 7 {
-		t.Errorf("%d results", len(results))
-	}
-	for _, r := range results {
-		if r.First <= 0 || r.Next <= 0 {
-			t.Errorf("%s took no time: %+v", r.reader, r)
-		}
-	}
-}
-
+// TestPeers lets docgauge and go-parquet do the work of make bench-peers in small, and kills them half-way.
 func TestPeers(t *testing.T) {
-	base, stop, err := startChild(t.Context(), serverRole)
-	if err != nil {
-		t.Fatal(err)
+	l := newLab(t, "")
+	text, err := l.comparePeers(t.Context(), peers[:2])
+	if err != nil || !strings.Contains(text, "| "+goParquetClient+" ") {
+		t.Fatalf("%v; the table:\n%s", err, text)
 	}
-	defer func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	}()
-	l := &lab{binary: engines.Docgauge(t), server: base, dir: t.TempDir()}
-	results, err := l.peerAll(t.Context(), peers[:2], true, func(cells []string) { t.Log(cells) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range results {
-		if r.repeated < 1 || r.name == docgaugeClient && r.repeated > usualInFlight {
-			t.Errorf("%s repeated %d requests after the kill", r.name, r.repeated)
-		}
-		if r.name == docgaugeClient && r.found != (findings{Rows: 8_000}) {
-			t.Errorf("%s: after the kill there is %+v", r.name, r.found)
-		}
-	}
-	if text := peerTable(results, true).markdown(); !strings.Contains(text, "| "+goParquetClient+" ") {
-		t.Errorf("the table:\n%s", text)
+	work := killWork.shortened()
+	repeated, found, err := l.killed(t.Context(), client{name: docgaugeClient, inFlight: 4, budget: largeBudget}, work)
+	if err != nil || repeated < 1 || repeated > 4 || found != (findings{Rows: work.totalRows()}) {
+		t.Errorf("after the kill %d requests were repeated, there is %+v, %v", repeated, found, err)
 	}
 }
 
 func TestPeersMissing(t *testing.T) {
 	t.Chdir(t.TempDir())
-	there, missing := installed(peers)
-	if len(there) != 2 || !strings.Contains(missing, "dlt, tuned") || !strings.Contains(missing, "run make bench-peers") {
-		t.Errorf("%d peers are there; missing: %s", len(there), missing)
+	var log strings.Builder
+	found := installed(peers, &log)
+	for _, want := range []string{"dlt, tuned", "run make bench-peers"} {
+		if len(found) != 2 || !strings.Contains(log.String(), want) {
+			t.Errorf("%d peers are there; the log lacks %q:\n%s", len(found), want, &log)
+		}
 	}
 }
 
-// TestPeerPrograms: what Python cannot parse would only be found when somebody
-// installs dlt.
+// TestPeerPrograms: what Python cannot parse would otherwise only be found when dlt is
+// installed.
 func TestPeerPrograms(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

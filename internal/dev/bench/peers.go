@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,204 +20,146 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-// peerPrograms are the other tools' programs.
-//
 //go:embed peers/*.py
-var peerPrograms embed.FS
+var peerFiles embed.FS
+
+// peerPrograms are the programs of the peers in Python.
+var peerPrograms = map[string]string{
+	"requests and pyarrow": "by_hand.py",
+	"dlt, tuned":           "dlt_tuned.py",
+	"dlt, as documented":   "dlt_documented.py",
+}
 
 // peer is a tool that does the same work as docgauge.
-type peer struct {
-	name       string
-	program    string // in Python; empty for docgauge and go-parquet
-	guarantees string
-}
+type peer struct{ name, guarantees string }
 
 var peers = []peer{
-	{docgaugeClient, "", "verifies each window, flushes it, resumes at the page, knows what is due (exclusive ends), keeps to the hourly limit"},
-	{goParquetClient, "", "no file in part; resumes at the window"},
-	{"requests and pyarrow", "by_hand.py", "no file in part; resumes at the window"},
-	{"dlt, tuned", "dlt_tuned.py", "begins again; schema, many destinations"},
-	{"dlt, as documented", "dlt_documented.py", "begins again; schema, many destinations"},
+	{docgaugeClient, "verifies and flushes each window, resumes at the page, knows what is due, keeps the hourly limit"},
+	{goParquetClient, "no file in part; resumes at the window"},
+	{"requests and pyarrow", "no file in part; resumes at the window"},
+	{"dlt, tuned", "begins again; schema, many destinations"},
+	{"dlt, as documented", "begins again; schema, many destinations"},
 }
 
-// peerWork is one workload of all peers.
-type peerWork struct {
-	work     workload
-	inFlight int
-}
-
-// peerWorks are many small windows, a few large ones and a first reading; kill is
-// what the peers are killed in.
-func peerWorks(short bool) (works []peerWork, kill peerWork) {
-	if short {
-		return []peerWork{{workload{12, 10, 0}, usualInFlight}, {workload{1, 1_300, time.Millisecond}, manyInFlight}},
-			peerWork{workload{8, 1_000, 0}, usualInFlight}
+// installed leaves out the peers that are not installed, and logs which.
+func installed(all []peer, log io.Writer) (found []peer) {
+	_, err := os.Stat(filepath.Join(engines.Tools(), "peers", "requirements.txt"))
+	for _, p := range all {
+		if peerPrograms[p.name] != "" && err != nil {
+			fmt.Fprintf(log, "not measured: %s: %v\n", p.name, engines.Missing{Engine: "dlt", Install: "make bench-peers"})
+			continue
+		}
+		found = append(found, p)
 	}
-	return []peerWork{
-		{workload{1_000, 10, 0}, usualInFlight},
-		{workload{5, 100_000, 0}, usualInFlight},
-		{workload{1, dayRows, usualLatency}, manyInFlight},
-	}, peerWork{workload{40, 2_500, 10 * time.Millisecond}, usualInFlight}
+	return found
 }
 
-// peerResult is one row of the table of peers.
-type peerResult struct {
-	peer
-	costs    []cost // by work
-	requests int64  // of all works
-	repeated int64  // requests of the two runs, the killed one and the next, above the fewest
-	found    findings
-}
-
-// peerAll lets all peers do each work, in turns, the median of each counts; and
-// kills each once.
-func (l *lab) peerAll(ctx context.Context, all []peer, short bool, done func(cells []string)) ([]peerResult, error) {
-	works, kill := peerWorks(short)
-	rounds := 3
-	if short {
-		rounds = 1
+// pythonCommand runs a program, which it puts into dir, with the Python that peers/install.sh has installed dlt for.
+func pythonCommand(ctx context.Context, dir, program string, args ...string) (*exec.Cmd, error) {
+	text, err := peerFiles.ReadFile("peers/" + program)
+	if err != nil {
+		return nil, err
 	}
-	results := make([]peerResult, len(all))
-	for _, work := range works {
-		runs := make([][]exportResult, len(all))
-		for range rounds {
-			for i, p := range all {
-				r, err := l.peer(ctx, p, work)
-				if err != nil {
-					return nil, fmt.Errorf("%s, %s rows: %w", p.name, work.work, err)
-				}
-				runs[i] = append(runs[i], r)
+	path := filepath.Join(dir, program)
+	args = append([]string{path}, args...)
+	return exec.CommandContext(ctx, filepath.Join(engines.Tools(), "peers", "bin", "python"), args...), os.WriteFile(path, text, 0o600)
+}
+
+// peerTasks are many small windows, a few large ones and a first reading; killWork is what the peers are killed in.
+var (
+	peerTasks = []task{
+		{workload{1_000, 10, 0}, 3}, {workload{5, 100_000, 0}, 3}, {workload{1, 25_000, 50 * time.Millisecond}, 3},
+	}
+	killWork = workload{40, 2_500, 10 * time.Millisecond}
+)
+
+// comparePeers lets all peers do each task in turns, kills each once, and returns the table.
+func (l *lab) comparePeers(ctx context.Context, all []peer) (string, error) {
+	head, rows := "tool", make([]string, len(all))
+	requests, maxRSS := make([]int64, len(all)), make([]int64, len(all))
+	for _, t := range peerTasks {
+		var clients []client
+		for _, p := range all {
+			clients = append(clients, client{name: p.name, inFlight: 4})
+			if t.work.Windows == 1 {
+				clients[len(clients)-1].inFlight = 16
 			}
 		}
-		for i, p := range all {
-			r := median(runs[i], func(r exportResult) float64 { return r.cost.seconds })
-			done([]string{p.name, work.work.String(), fmt.Sprintf("%.2f s", r.cost.seconds), mebibytes(r.cost.maxRSS), humanize.Comma(r.requests)})
-			results[i].peer, results[i].costs = p, append(results[i].costs, r.cost)
-			results[i].requests += r.requests
+		results, err := l.exportAll(ctx, scenario{"peers", t, clients})
+		if err != nil {
+			return "", err
+		}
+		head += fmt.Sprintf("|%s, %d ms: s", results[0].work, results[0].work.ms())
+		for i, r := range results {
+			fmt.Fprintln(l.log, strings.ReplaceAll(tables[exportTable].row(r), "|", "  "))
+			rows[i] += fmt.Sprintf("|%.2f", r.cost.seconds)
+			requests[i], maxRSS[i] = requests[i]+r.requests, max(maxRSS[i], r.cost.maxRSS)
 		}
 	}
+	work := killWork
+	if l.short {
+		work = work.shortened()
+	}
+	head += fmt.Sprintf("|peak RSS|requests|killed in %s: repeated|missing|doubled|guarantees", work)
 	for i, p := range all {
-		if err := l.killed(ctx, p, kill, &results[i]); err != nil {
-			return nil, fmt.Errorf("%s, killed: %w", p.name, err)
-		}
-		done([]string{p.name, "killed", fmt.Sprintf("%d requests repeated, %+v", results[i].repeated, results[i].found)})
-	}
-	return results, nil
-}
-
-// peer lets p do the work in a directory of its own, and compares what it wrote.
-func (l *lab) peer(ctx context.Context, p peer, w peerWork) (r exportResult, err error) {
-	err = l.inDir(func(dir string) error {
-		cmd, err := l.peerCommand(ctx, p, w, dir, firstDay)
+		repeated, found, err := l.killed(ctx, client{name: p.name, inFlight: 4, budget: largeBudget}, work)
 		if err != nil {
-			return err
+			return "", fmt.Errorf("%s, killed: %w", p.name, err)
 		}
-		before, err := countRequests(l.server)
-		if err != nil {
-			return err
-		}
-		if _, r.cost, err = measure(cmd); err != nil {
-			return err
-		}
-		after, err := countRequests(l.server)
-		r.requests = after - before
-		if err != nil {
-			return err
-		}
-		found, err := findRows(ctx, dir, w.work, firstDay)
-		if want := (findings{Rows: w.work.totalRows()}); err == nil && found != want {
-			err = fmt.Errorf("wrote %+v, want %+v", found, want)
-		}
-		return err
-	})
-	return r, err
+		fmt.Fprintf(l.log, "%s  killed  %d requests repeated, %+v\n", p.name, repeated, found)
+		rows[i] = fmt.Sprintf("%s%s|%s|%s|%d|%d|%d|%s", p.name, rows[i], mebibytes(maxRSS[i]), humanize.Comma(requests[i]),
+			repeated, found.Missing, found.Doubled+found.Wrong, p.guarantees)
+	}
+	return markdown(head, rows), nil
 }
 
-func (l *lab) peerCommand(ctx context.Context, p peer, w peerWork, dir string, first time.Time) (*exec.Cmd, error) {
-	args := orderArgs(l.server, w.work, w.inFlight, dir, first)
-	switch p.name {
-	case docgaugeClient:
-		return l.exportCommand(ctx, contestant{client: p.name, inFlight: w.inFlight}, w.work, dir)
-	case goParquetClient:
-		return child(ctx, p.name, args...)
-	}
-	python, err := peerPython()
-	if err != nil {
-		return nil, err
-	}
-	program, err := peerPrograms.ReadFile("peers/" + p.program)
-	if err != nil {
-		return nil, err
-	}
-	path := filepath.Join(l.dir, p.program)
-	return exec.CommandContext(ctx, python, append([]string{path}, args...)...), os.WriteFile(path, program, 0o600)
-}
-
-// peerPython returns the Python that peers/install.sh has installed dlt for.
-func peerPython() (string, error) {
-	path := filepath.Join(engines.Tools(), "peers", "bin", "python")
-	if _, err := os.Stat(filepath.Join(engines.Tools(), "peers", "requirements.txt")); err != nil {
-		return "", engines.Missing{Engine: "dlt", Install: "make bench-peers"}
-	}
-	return path, nil
-}
-
-// killed kills p when half of the requests have been answered, and lets it begin
-// again: how many requests were sent in vain, and are all rows there, once? The
-// windows are the newest days, which is what docgauge reads without being told;
-// told which windows to read, it reads them again. It has a budget, and so asks for no page
-// that may not exist.
-func (l *lab) killed(ctx context.Context, p peer, w peerWork, r *peerResult) error {
+// killed kills c when half of the requests have been answered, and starts it again. It returns how many requests
+// were repeated, and which rows are there. The windows are the newest days, which docgauge exports when they are
+// due: told which windows to read, it would read them all again. It has a budget, so it asks for no page that may
+// not exist.
+func (l *lab) killed(ctx context.Context, c client, w workload) (repeated int64, found findings, err error) {
 	for {
 		today := time.Now().UTC().Truncate(24 * time.Hour)
-		err := l.inDir(func(dir string) error { return l.killedOnce(ctx, p, w, dir, today.AddDate(0, 0, -w.work.windows), r) })
-		if time.Since(today) < 24*time.Hour { // otherwise there is one more day now
-			return err
+		repeated, found, err = l.killedOnce(ctx, c, w, today.AddDate(0, 0, -w.Windows))
+		if time.Since(today) < 24*time.Hour { // otherwise one more day is due now
+			return repeated, found, err
 		}
 	}
 }
 
-func (l *lab) killedOnce(ctx context.Context, p peer, w peerWork, dir string, first time.Time, r *peerResult) error {
-	command := func() (*exec.Cmd, error) {
-		if p.name != docgaugeClient {
-			return l.peerCommand(ctx, p, w, dir, first)
-		}
-		cmd := l.docgaugeCommand(ctx, contestant{client: p.name, inFlight: w.inFlight, budget: largeBudget}, w.work, dir)
-		cmd.Env = append(cmd.Env, "DOCGAUGE_SINCE="+first.Format(time.DateOnly))
-		return cmd, nil
-	}
+func (l *lab) killedOnce(
+	ctx context.Context, c client, w workload, first time.Time,
+) (repeated int64, found findings, err error) {
+	dir, dirErr := l.newDir()
 	before, err := countRequests(l.server)
-	if err != nil {
-		return err
+	if err := errors.Join(dirErr, err); err != nil {
+		return 0, found, err
 	}
-	half := before + w.work.fewest()/2
+	o := order{Base: l.server, Work: w, InFlight: c.inFlight, Dir: dir, First: first, Due: true}
+	half := before + w.fewest()/2
 	if err := l.answerUntil(half); err != nil {
-		return err
+		return 0, found, err
 	}
-	cmd, err := command()
-	if err != nil {
-		return err
+	cmd, err := l.exportCommand(ctx, c, o)
+	if err == nil {
+		err = l.kill(cmd, half)
 	}
-	if err := errors.Join(l.kill(cmd, half), l.answerUntil(0)); err != nil {
-		return err
+	if err := errors.Join(err, l.answerUntil(0)); err != nil {
+		return 0, found, err
 	}
-	if cmd, err = command(); err != nil {
-		return err
+	if cmd, err = l.exportCommand(ctx, c, o); err != nil {
+		return 0, found, err
 	}
 	if _, _, err := measure(cmd); err != nil {
-		return err
+		return 0, found, err
 	}
-	after, err := countRequests(l.server)
-	if err != nil {
-		return err
-	}
-	r.repeated = after - before - w.work.fewest()
-	r.found, err = findRows(ctx, dir, w.work, first)
-	return err
+	after, countErr := countRequests(l.server)
+	found, err = findRows(ctx, o)
+	return after - before - w.fewest(), found, errors.Join(countErr, err)
 }
 
-// kill starts cmd and kills it and its children as soon as the server has counted
-// more than that many requests: the server does not answer those, so it cannot end.
+// kill starts cmd, and kills it and its children as soon as the server has counted more than that many requests.
+// The server does not answer those, so cmd cannot end before.
 func (l *lab) kill(cmd *exec.Cmd, requests int64) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -240,48 +183,11 @@ func (l *lab) kill(cmd *exec.Cmd, requests int64) error {
 	}
 }
 
-// answerUntil makes the server answer no requests beyond that number, ever; 0 is
-// no limit.
+// answerUntil makes the server leave all requests beyond that number unanswered; 0 is no limit.
 func (l *lab) answerUntil(requests int64) error {
 	resp, err := http.Post(l.server+"/answers?until="+strconv.FormatInt(requests, 10), "", nil)
 	if err != nil {
 		return err
 	}
 	return resp.Body.Close()
-}
-
-// peerTable has one row for each peer.
-func peerTable(results []peerResult, short bool) table {
-	works, kill := peerWorks(short)
-	head := []string{"tool"}
-	for _, w := range works {
-		head = append(head, fmt.Sprintf("%s, %d ms: s", w.work, w.work.latency.Milliseconds()))
-	}
-	t := table{append(head, "peak RSS", "requests", fmt.Sprintf("killed in %s: repeated", kill.work), "missing", "doubled", "guarantees")}
-	for _, r := range results {
-		cells, rss := []string{r.name}, int64(0)
-		for _, c := range r.costs {
-			cells, rss = append(cells, fmt.Sprintf("%.2f", c.seconds)), max(rss, c.maxRSS)
-		}
-		t = append(t, append(cells, mebibytes(rss), humanize.Comma(r.requests), humanize.Comma(r.repeated),
-			humanize.Comma(r.found.Missing), humanize.Comma(r.found.Doubled+r.found.Wrong), r.guarantees))
-	}
-	return t
-}
-
-// installed leaves out the peers that are not installed, and says which.
-func installed(all []peer) (there []peer, missing string) {
-	_, err := peerPython()
-	var names []string
-	for _, p := range all {
-		if p.program == "" || err == nil {
-			there = append(there, p)
-		} else {
-			names = append(names, p.name)
-		}
-	}
-	if err != nil {
-		missing = fmt.Sprintf("%s: %v", strings.Join(names, "; "), err)
-	}
-	return there, missing
 }

@@ -1,12 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,57 +18,69 @@ import (
 	"time"
 )
 
-// roleVariable makes this program a child of the bench: a server, a client, or
-// the one that writes the data of others. Its arguments follow the name.
+// roleVariable makes this program a child process of the bench. Its argument is an order as JSON.
 const roleVariable = "BENCH_ROLE"
 
-// The roles that serve, the API's pages and metrics, and the one that compares rows.
+// The roles that are not clients.
 const (
 	serverRole  = "server"
-	metricsRole = "metrics"
 	checkRole   = "check"
+	archiveRole = "archive"
 )
+
+// roles are what children do.
+var roles = map[string]func(o order, out io.Writer) error{
+	serverRole:      serve,
+	checkRole:       check,
+	archiveRole:     writeArchive,
+	plainClient:     plain,
+	goParquetClient: readIntoParquet,
+	bareClient:      bare,
+}
+
+// order is what a child has to do. Clients export the windows of Work, from First on, from Base into Dir.
+type order struct {
+	Base     string
+	Work     workload
+	InFlight int
+	Dir      string
+	First    time.Time
+
+	Due      bool   // docgauge: export what is due from First on, instead of the windows by their dates
+	Sink     string // bare: clickhouse or postgres
+	DSN      string // bare: load the archive in Dir here
+	ByWindow bool   // bare: window by window, several at once
+}
+
+// project is the id that makes the server serve Work: the server keeps no data.
+func (o order) project() string {
+	return fmt.Sprintf("%drows_%dms", o.Work.Rows, o.Work.ms())
+}
 
 // runChild plays the role of this process, if it has one.
 func runChild() (isChild bool, err error) {
-	args := os.Args[1:]
-	switch role := os.Getenv(roleVariable); {
-	case role == "":
+	name := os.Getenv(roleVariable)
+	if name == "" {
 		return false, nil
-	case role == serverRole:
-		return true, serve(os.Stdin, os.Stdout, newServer().handler())
-	case role == metricsRole:
-		return true, serve(os.Stdin, os.Stdout, metricsHandler())
-	case role == plainClient || role == goParquetClient:
-		o, err := parseOrder(args)
-		if err != nil {
-			return true, err
-		}
-		if role == plainClient {
-			return true, plain(os.Stdout, o)
-		}
-		return true, readIntoParquet(os.Stdout, o)
-	case role == checkRole && len(args) == 4:
-		return true, check(os.Stdout, args[0], args[1], args[2], args[3])
-	case role == "archive" && len(args) == 3:
-		return true, writeArchive(args[0], args[1], args[2])
-	case (role == bareCopyRole || role == bareCopiesRole) && len(args) == 2:
-		return true, bareCopy(args[0], args[1], role == bareCopiesRole)
-	case (role == bareClient || role == bareWindowsClient) && len(args) == 3:
-		return true, bare(args[0], args[1], args[2], role == bareWindowsClient)
 	}
-	return true, fmt.Errorf("%s: not a role, or wrong arguments: %q", roleVariable, args)
+	var o order
+	role, ok := roles[name]
+	if !ok || len(os.Args) != 2 {
+		return true, fmt.Errorf("%s: unknown role %q, or wrong arguments", roleVariable, name)
+	}
+	if err := json.Unmarshal([]byte(os.Args[1]), &o); err != nil {
+		return true, err
+	}
+	return true, role(o, os.Stdout)
 }
 
 // child returns a command that runs this program in a role.
-func child(ctx context.Context, role string, args ...string) (*exec.Cmd, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, path, args...)
+func child(ctx context.Context, role string, o order) (*exec.Cmd, error) {
+	path, pathErr := os.Executable()
+	text, err := json.Marshal(o)
+	cmd := exec.CommandContext(ctx, path, string(text))
 	cmd.Env = append(cleanEnv(), roleVariable+"="+role)
-	return cmd, nil
+	return cmd, errors.Join(pathErr, err)
 }
 
 // cleanEnv is the environment without settings of docgauge.
@@ -75,36 +88,31 @@ func cleanEnv() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "DOCGAUGE_") })
 }
 
-// startChild starts a child that serves and returns its base URL. It ends with
-// stop, or when this process ends.
-func startChild(ctx context.Context, role string) (base string, stop func() error, err error) {
-	cmd, err := child(ctx, role)
+// startServer starts the server in a child. It ends with stop, or when this process ends.
+func (l *lab) startServer(ctx context.Context) (stop func() error, err error) {
+	cmd, err := child(ctx, serverRole, order{})
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	cmd.Stderr = os.Stderr
 	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
-	if err := errors.Join(inErr, outErr); err != nil {
-		return "", nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return "", nil, err
+	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
+		return nil, err
 	}
 	stop = func() error { return errors.Join(in.Close(), cmd.Wait()) }
-	url, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return "", nil, errors.Join(fmt.Errorf("bench %s: %w", role, err), stop())
+	if _, err := fmt.Fscan(out, &l.server); err != nil {
+		return nil, errors.Join(err, stop())
 	}
-	return strings.TrimSpace(url), stop, nil
+	return stop, nil
 }
 
 // cost is what one process used.
 type cost struct {
 	seconds    float64
 	cpuSeconds float64
-	// maxRSS is in bytes. On Linux it begins at the resident size of the process
-	// that starts the child, which is why the bench itself holds no data.
+	// maxRSS is in bytes. On Linux it starts at the resident size of the process that starts the child, which is
+	// why the bench itself holds no data.
 	maxRSS int64
 }
 
@@ -128,33 +136,23 @@ func measure(cmd *exec.Cmd) (out []byte, c cost, err error) {
 	return stdout.Bytes(), c, nil
 }
 
-// median returns the element of median duration.
+// median returns the element with the median duration.
 func median[T any](all []T, seconds func(T) float64) T {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b T) int { return cmp.Compare(seconds(a), seconds(b)) })
 	return sorted[len(sorted)/2]
 }
 
-// inDir calls f with a new directory, which stays until the end: a file system that has just
-// removed many files makes new ones more slowly, for whoever comes next.
-func (l *lab) inDir(f func(dir string) error) error {
-	dir, err := os.MkdirTemp(l.dir, "run-")
-	if err != nil {
-		return err
-	}
-	return f(dir)
-}
+// newDir makes a directory that stays until the end: a file system that has just removed many files creates new
+// ones more slowly.
+func (l *lab) newDir() (string, error) { return os.MkdirTemp(l.dir, "run-") }
 
-func mebibytes(n int64) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
-
-// describeMachine returns the line above the tables: what the numbers depend on.
-// Model and load are known on Linux only. The flush is one small durable write
-// to the disk of dir, of which each window needs several.
+// describeMachine returns the line above the tables: what the numbers depend on. Model and load are known on
+// Linux only. The flush is one small durable write to the disk of dir; each window needs several.
 func describeMachine(dir string) (string, error) {
 	file, err := os.Create(filepath.Join(dir, "flush"))
 	if err != nil {
 		return "", err
 	}
-	defer os.Remove(file.Name())
 	var took []float64
 	for range 21 {
 		start := time.Now()
@@ -162,17 +160,16 @@ func describeMachine(dir string) (string, error) {
 		if err := errors.Join(err, file.Sync()); err != nil {
 			return "", errors.Join(err, file.Close())
 		}
-		took = append(took, time.Since(start).Seconds())
+		took = append(took, 1000*time.Since(start).Seconds())
 	}
-	flush := median(took, func(s float64) float64 { return s })
 	parts := []string{runtime.GOOS + "/" + runtime.GOARCH, fmt.Sprintf("%d cores", runtime.GOMAXPROCS(0))}
 	info, _ := os.ReadFile("/proc/cpuinfo")
 	if _, rest, ok := strings.Cut(string(info), "model name"); ok {
-		_, rest, _ = strings.Cut(rest, ":")
-		model, _, _ := strings.Cut(rest, "\n")
-		parts = append(parts, strings.TrimSpace(model))
+		model, _, _ := strings.Cut(strings.TrimLeft(rest, "\t :"), "\n")
+		parts = append(parts, model)
 	}
-	parts = append(parts, runtime.Version(), fmt.Sprintf("%.1f ms for a flush to disk", 1000*flush))
+	flush := median(took, func(ms float64) float64 { return ms })
+	parts = append(parts, runtime.Version(), fmt.Sprintf("%.1f ms for a flush to disk", flush))
 	load, _ := os.ReadFile("/proc/loadavg")
 	if first, _, ok := strings.Cut(string(load), " "); ok {
 		parts = append(parts, "load "+first)

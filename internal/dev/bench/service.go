@@ -6,39 +6,29 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
+	"os"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// pageRows is the most rows a page can have.
+// pageRows is the maximum number of rows in a page.
 const pageRows = analytics.PageRows
 
-// server is the bench's service: section 4.3 of the specification, /requests
-// and /answers.
-// It renders made-up rows as they are requested, and keeps none.
+// server is the bench's service: visitors as in section 4.3 of the specification, the number of requests at
+// /requests, and /answers to limit it. It generates rows as they are requested.
 type server struct {
 	requests atomic.Int64
-	answers  atomic.Int64 // requests beyond this number get no answer; 0 is no limit
-	buffers  sync.Pool
-}
-
-func newServer() *server {
-	return &server{buffers: sync.Pool{New: func() any {
-		b := make([]byte, 0, pageRows*96) // a row is about that long as JSON
-		return &b
-	}}}
+	answers  atomic.Int64 // requests beyond this number get no response; 0 is no limit
 }
 
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/analytics/{project}/visitors", s.visitors)
 	mux.HandleFunc("GET /requests", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, s.requests.Load()) // for visitors, good and bad
+		fmt.Fprint(w, s.requests.Load()) // for visitors, invalid ones included
 	})
 	mux.HandleFunc("POST /answers", func(_ http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.ParseInt(r.FormValue("until"), 10, 64) // the bench's own request
@@ -47,16 +37,15 @@ func (s *server) handler() http.Handler {
 	return mux
 }
 
-// serve is a process that serves: it prints its base URL to out, and ends when in
-// does, so that it does not outlive the bench.
-func serve(in io.Reader, out io.Writer, handler http.Handler) error {
+// serve prints its base URL to out, and ends when standard input does, so that it does not outlive the bench.
+func serve(_ order, out io.Writer) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	srv := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	srv := &http.Server{Handler: new(server).handler(), ReadHeaderTimeout: time.Minute}
 	go func() {
-		_, _ = io.Copy(io.Discard, in)
+		_, _ = io.Copy(io.Discard, os.Stdin)
 		_ = srv.Close()
 	}()
 	fmt.Fprintf(out, "http://%s\n", listener.Addr())
@@ -69,35 +58,23 @@ func serve(in io.Reader, out io.Writer, handler http.Handler) error {
 func (s *server) visitors(w http.ResponseWriter, r *http.Request) {
 	n, until := s.requests.Add(1), s.answers.Load()
 	if until > 0 && n > until {
-		<-r.Context().Done() // until the client is gone
+		<-r.Context().Done() // until the client closes the connection
 		return
 	}
-	work, err := parseProject(r.PathValue("project"))
-	day, offset, limit, queryErr := parseQuery(r.URL.Query())
-	if err := errors.Join(err, queryErr); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	var rows, ms int
+	_, err := fmt.Sscanf(r.PathValue("project"), "%drows_%dms", &rows, &ms)
+	from, fromErr := time.Parse(time.DateOnly, r.FormValue("dateFrom"))
+	offset, offsetErr := strconv.Atoi(r.FormValue("offset"))
+	limit, limitErr := strconv.Atoi(r.FormValue("limit"))
+	if err := errors.Join(err, fromErr, offsetErr, limitErr); err != nil || offset < 0 || limit < 1 || limit > pageRows {
+		http.Error(w, fmt.Sprintf("offset %d, limit %d: %v", offset, limit, err), http.StatusBadRequest)
 		return
 	}
-	time.Sleep(work.latency)
-	buffer := s.buffers.Get().(*[]byte)
-	defer s.buffers.Put(buffer)
-	*buffer = appendPage((*buffer)[:0], work.rows, day, offset, limit)
+	time.Sleep(time.Duration(ms) * time.Millisecond)
+	text := appendPage(make([]byte, 0, pageRows*96), rows, from.YearDay(), offset, limit) // a row is about that long
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(*buffer)))
-	_, _ = w.Write(*buffer) // a client that is gone needs no answer
-}
-
-func parseQuery(q url.Values) (day, offset, limit int, err error) {
-	from, fromErr := time.Parse(time.DateOnly, q.Get("dateFrom"))
-	offset, offsetErr := strconv.Atoi(q.Get("offset"))
-	limit, limitErr := strconv.Atoi(q.Get("limit"))
-	if err := errors.Join(fromErr, offsetErr, limitErr); err != nil {
-		return 0, 0, 0, err
-	}
-	if offset < 0 || limit < 1 || limit > pageRows {
-		return 0, 0, 0, fmt.Errorf("offset %d, limit %d: want 0 or more, 1 to %d", offset, limit, pageRows)
-	}
-	return from.YearDay(), offset, limit, nil
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	_, _ = w.Write(text) // fails only if the client has closed the connection
 }
 
 // Sixteen of each, so that four bits choose one.
@@ -112,9 +89,8 @@ var (
 	}
 )
 
-// appendPage appends the answer to a request for a page of a window with that
-// many rows. All pages of a window carry the same totals. Each path appears once;
-// the paths are in no order. The day changes the counts, but not the paths.
+// appendPage appends the response for a page of a window with that many rows. All pages of a window carry the
+// same totals. Paths are unique and unordered; the day changes the counts, but not the paths.
 func appendPage(b []byte, rows, day, offset, limit int) []byte {
 	b = append(b, `{"totals":{`...)
 	b = appendCounts(b, int64(rows)*3, int64(rows), int64(rows)*7/2)
@@ -133,9 +109,8 @@ func appendPage(b []byte, rows, day, offset, limit int) []byte {
 	return append(strconv.AppendBool(b, end < rows), '}')
 }
 
-// mixer makes of the index of a row the number its path ends with. Multiplying by
-// an odd number is a bijection of the 32-bit numbers, so all paths differ, and
-// neighbours are far apart.
+// mixer turns the index of a row into the number its path ends with. Multiplying by an odd number is a bijection
+// of the 32-bit numbers, so all paths differ, and neighbours are far apart.
 const mixer uint32 = 2_654_435_761
 
 func appendPath(b []byte, mixed uint32) []byte {
