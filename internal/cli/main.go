@@ -62,17 +62,14 @@ func (p Program) ready(now func() time.Time) *Program {
 
 // Run runs a command and returns the exit code.
 func (p Program) Run(ctx context.Context, args []string) int {
-	return p.ready(time.Now).run(ctx, args)
-}
-
-func (a *Program) run(ctx context.Context, args []string) int {
+	a := p.ready(time.Now)
 	if earlyFormat(args) == "json" { // for what is said before there is a configuration
 		a.speakJSON()
 	}
 	cobra.EnableCommandSorting = false // people need them in our order
 	root := a.root()
 	root.SetArgs(args)
-	root.SetOut(a.Out)
+	root.SetOut(p.Out)
 	root.SetErr(a.Err)
 	err := root.ExecuteContext(ctx)
 	switch {
@@ -82,7 +79,7 @@ func (a *Program) run(ctx context.Context, args []string) int {
 	case a.said != nil:
 		a.said.Error("command failed", "error", err.Error())
 	default:
-		fmt.Fprintln(a.Err, "docgauge: "+err.Error())
+		fmt.Fprintln(p.Err, "docgauge: "+err.Error())
 	}
 	return exitCode(err)
 }

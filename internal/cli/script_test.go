@@ -39,9 +39,7 @@ func TestMain(m *testing.M) {
 		"docgauge": func() {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			ahead, _ := time.ParseDuration(os.Getenv("CLOCK_AHEAD"))
-			program := Program{Version: "dev", Out: os.Stdout, Err: os.Stderr, observe: stopAt(os.Getenv("STOP_AT"))}
-			os.Exit(program.ready(func() time.Time { return time.Now().Add(ahead) }).run(ctx, os.Args[1:]))
+			os.Exit(Program{Version: "dev", Out: os.Stdout, Err: os.Stderr, observe: stopAt(os.Getenv("STOP_AT"))}.Run(ctx, os.Args[1:]))
 		},
 	})
 }

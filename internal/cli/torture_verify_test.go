@@ -1,0 +1,548 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+// TestTortureVerify does to an installation, in random order, what operators and machines
+// do: exports killed, with sinks taken out and put back, data lost, the state lost, an
+// older state restored, clocks ahead, repairs killed. After each, `verify` must name the
+// windows that a reader of a sink does not see whole at the ledger's revision, and no
+// others; at the end of each round, repair and export must leave nothing to find.
+func TestTortureVerify(t *testing.T) {
+	v := newVerifyTorture(t)
+	rounds := max(2, *tortureKills/6)
+	for range rounds {
+		v.round()
+	}
+	t.Logf("%d rounds (seed %d): %d operations, %d findings expected and found, in %d windows of a sink",
+		rounds, v.seed, v.steps, v.findings, v.looked)
+}
+
+// verifyTorture is one installation and what was done to it.
+type verifyTorture struct {
+	*testing.T
+	runs
+	draw  *rand.Rand
+	seed  uint64
+	sinks []warehouse // beside Parquet
+	older string      // a copy of the state; empty where there is none
+	// behind is by how much the service's clock seems to be behind: ours is ahead.
+	behind atomic.Int64
+
+	steps, findings, looked int
+	history                 []string
+}
+
+func newVerifyTorture(t *testing.T) *verifyTorture {
+	v := &verifyTorture{T: t, seed: rand.Uint64()}
+	v.draw = rand.New(rand.NewPCG(v.seed, 0))
+	var address string
+	v.service, address = tortureService(t, 40)
+	v.url = v.clocked(address)
+	v.dir = t.TempDir()
+	for _, start := range []func(*testing.T) (warehouse, error){newDelta, newClickHouse, newPostgres} {
+		w, err := start(t)
+		if missing, ok := errors.AsType[engines.Missing](err); ok && os.Getenv("CI") != "true" {
+			t.Logf("left out: %v", missing)
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.sinks, v.env = append(v.sinks, w), append(v.env, w.env...)
+	}
+	return v
+}
+
+// clocked returns the address of a proxy before the service, which sets its clock back.
+func (v *verifyTorture) clocked(address string) string {
+	target, err := url.Parse(address)
+	if err != nil {
+		v.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ModifyResponse: func(answer *http.Response) error {
+			date, err := http.ParseTime(answer.Header.Get("Date"))
+			answer.Header.Set("Date", date.Add(-time.Duration(v.behind.Load())).Format(http.TimeFormat))
+			return err
+		},
+		ErrorLog: log.New(io.Discard, "", 0), // clients are killed
+	}
+	server := httptest.NewServer(proxy)
+	v.Cleanup(server.Close)
+	return server.URL
+}
+
+// names returns the sinks' names as DOCGAUGE_SINKS has them, without one of them.
+func (v *verifyTorture) names(without string) string {
+	names := []string{"parquet"}
+	for _, w := range v.sinks {
+		names = append(names, w.name)
+	}
+	return strings.Join(slices.DeleteFunc(names, func(n string) bool { return n == without }), ",")
+}
+
+// command runs docgauge with the given sinks; a kill is a step of an export, or comes after
+// some milliseconds. It returns the output and the exit code, -1 for one that was killed.
+func (v *verifyTorture) command(sinks, stop string, kill time.Duration, args ...string) (string, int) {
+	v.Helper()
+	cmd := v.docgauge(stop)
+	cmd.Args = append([]string{"docgauge"}, args...)
+	cmd.Env = append(cmd.Env, "DOCGAUGE_SINKS="+sinks)
+	var out, said strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Start(); err != nil {
+		v.Fatal(err)
+	}
+	if kill > 0 {
+		time.AfterFunc(kill, func() { _ = cmd.Process.Kill() })
+	}
+	err := cmd.Wait()
+	exit, failed := errors.AsType[*exec.ExitError](err)
+	if err != nil && !failed {
+		v.Fatal(err)
+	}
+	v.history = append(v.history, fmt.Sprintf("DOCGAUGE_SINKS=%s STOP_AT=%s kill=%s ahead=%v docgauge %s: %v\n%s",
+		sinks, stop, kill, time.Duration(v.behind.Load()), strings.Join(args, " "), err, said.String()))
+	if failed {
+		return out.String(), exit.ExitCode()
+	}
+	return out.String(), 0
+}
+
+// round is some operations, then repair and export, after which all must be whole.
+func (v *verifyTorture) round() {
+	v.history = nil
+	v.must(v.names(""), "export")
+	v.compare()
+	operations := []func(){
+		v.export, v.export, v.exportAgain, v.exportAgain, v.lose, v.lose, v.rebuild, v.restoreOlder, v.killedRepair, v.wrongClock,
+	}
+	for range 6 {
+		operations[v.draw.IntN(len(operations))]()
+		v.steps++
+		v.compare()
+		if v.Failed() {
+			v.Fatalf("seed %d; the operations:\n%s", v.seed, strings.Join(v.history, "\n"))
+		}
+	}
+	v.command(v.names(""), "", 0, "verify", "--repair") // exits with 1 where windows are left to be read again
+	v.must(v.names(""), "export")
+	v.must(v.names(""), "verify")
+	v.compare()
+	if v.Failed() {
+		v.Fatalf("seed %d; the operations:\n%s", v.seed, strings.Join(v.history, "\n"))
+	}
+}
+
+func (v *verifyTorture) must(sinks string, args ...string) {
+	v.Helper()
+	if out, code := v.command(sinks, "", 0, args...); code != 0 {
+		v.Fatalf("seed %d: %s: exit code %d\n%s\nthe operations:\n%s", v.seed, args, code, out, strings.Join(v.history, "\n"))
+	}
+}
+
+// some returns all sinks, or, every other time, all but one.
+func (v *verifyTorture) some() string {
+	without := ""
+	if all := strings.Split(v.names(""), ","); v.draw.IntN(2) == 0 {
+		without = all[v.draw.IntN(len(all))]
+	}
+	return v.names(without)
+}
+
+// moment draws when a run is killed: never, at a step, or after some milliseconds.
+func (v *verifyTorture) moment() (stop string, kill time.Duration) {
+	steps := []string{"started", "page", "fetched", "sealed", "recorded", "replaced", "committed", "done"}
+	switch v.draw.IntN(3) {
+	case 0:
+		return fmt.Sprintf("%s:%d", steps[v.draw.IntN(len(steps))], 1+v.draw.IntN(3)), 0
+	case 1:
+		return "", time.Duration(1+v.draw.IntN(400)) * time.Millisecond
+	}
+	return "", 0
+}
+
+func (v *verifyTorture) export() {
+	stop, kill := v.moment()
+	v.command(v.some(), stop, kill, "export")
+}
+
+// exportAgain reads some days again: their revision rises.
+func (v *verifyTorture) exportAgain() {
+	stop, kill := v.moment()
+	from := v.today() - analytics.Date(2+v.draw.IntN(11))
+	v.command(v.some(), stop, kill, "export", "--again", "--from", from.String(), "--to", (from + 2).String())
+}
+
+func (v *verifyTorture) today() analytics.Date { return analytics.DateOf(time.Now()) }
+
+func (v *verifyTorture) rebuild() {
+	v.copyState("")
+	v.command(v.some(), "", 0, "status", "--rebuild")
+}
+
+// restoreOlder keeps a copy of the state, or puts an older one in its place.
+func (v *verifyTorture) restoreOlder() {
+	if v.older == "" {
+		v.older = filepath.Join(v.TempDir(), "state")
+		v.copyState(v.older)
+		return
+	}
+	v.history = append(v.history, "restore an older state")
+	v.replaceState(v.older)
+	v.older = ""
+}
+
+func (v *verifyTorture) killedRepair() {
+	v.command(v.names(""), "", time.Duration(1+v.draw.IntN(300))*time.Millisecond, "verify", "--repair")
+}
+
+// wrongClock exports while the clock is days ahead: a service that says the time of its
+// answers is believed, so nothing happens.
+func (v *verifyTorture) wrongClock() {
+	v.behind.Store(int64(2+v.draw.IntN(30)) * int64(24*time.Hour))
+	defer v.behind.Store(0)
+	if out, code := v.command(v.names(""), "", 0, "export", "--again", "--from", (v.today() - 13).String(), "--to", v.today().String()); code != 1 {
+		v.Errorf("an export with a clock that is days ahead: exit code %d, %s", code, out)
+	}
+}
+
+// lose removes or damages a window of one sink.
+func (v *verifyTorture) lose() {
+	sinks := append([]warehouse{{name: "parquet"}}, v.sinks...)
+	switch w := sinks[v.draw.IntN(len(sinks))]; w.name {
+	case "parquet":
+		v.harm(filepath.Join(v.dir, "data"))
+	case "postgres":
+		day := v.today() - analytics.Date(1+v.draw.IntN(14))
+		table := []string{"docgauge_visitors", "docgauge_totals"}[v.draw.IntN(2)]
+		v.history = append(v.history, "postgres loses "+table+" of "+day.String())
+		if _, err := w.query(v.Context(), fmt.Sprintf("DELETE FROM %s WHERE window_start = '%s'", table, day)); err != nil {
+			v.Fatal(err)
+		}
+	}
+}
+
+// harm removes a window file below root, or half of it.
+func (v *verifyTorture) harm(root string) {
+	var files []string
+	_ = filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".parquet") {
+			files = append(files, path)
+		}
+		return nil
+	})
+	if len(files) == 0 {
+		return
+	}
+	file := files[v.draw.IntN(len(files))]
+	whole, err := os.ReadFile(file)
+	if err == nil {
+		err = os.Remove(file) // not cut in place: Delta Lake may have a link to it
+	}
+	if v.history = append(v.history, file+" is lost"); err == nil && v.draw.IntN(2) == 0 {
+		v.history = append(v.history, "but for its first half")
+		err = os.WriteFile(file, whole[:len(whole)/2], 0o600)
+	}
+	if err != nil {
+		v.Fatal(err)
+	}
+}
+
+// copyState moves the state away, or copies it where there is a place for it.
+func (v *verifyTorture) copyState(to string) {
+	from := filepath.Join(v.dir, "state")
+	if to == "" {
+		v.history = append(v.history, "the state is lost")
+		if err := os.RemoveAll(from); err != nil {
+			v.Fatal(err)
+		}
+		return
+	}
+	v.history = append(v.history, "a copy of the state is made")
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		v.Fatal(err)
+	}
+}
+
+func (v *verifyTorture) replaceState(by string) {
+	to := filepath.Join(v.dir, "state")
+	if err := errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(by)), os.RemoveAll(by)); err != nil {
+		v.Fatal(err)
+	}
+}
+
+// location is a window in a sink.
+type location struct {
+	sink string
+	key  analytics.Key
+}
+
+// seen is what a reader sees of a window.
+type seen struct {
+	revision int32
+	exported int64 // microseconds
+	rows     string
+	damaged  bool
+}
+
+// compare expects of verify the windows that are not whole, and no others.
+func (v *verifyTorture) compare() {
+	v.Helper()
+	all := v.names("")
+	ledger := v.ledger()
+	shown := v.parquet()
+	for _, w := range v.sinks {
+		maps.Copy(shown, v.ask(w))
+	}
+	want := map[location]bool{}
+	for _, sink := range strings.Split(all, ",") {
+		for key, e := range ledger {
+			at := location{sink, key}
+			s, there := shown[at]
+			v.looked++
+			if there && !s.damaged && s.revision == e.Number && s.exported == e.ExportedAt.UnixMicro() && s.rows == v.truth(e) {
+				continue
+			}
+			owed, known := e.Sinks[sink]
+			if s.damaged || !known || !owed.IsZero() || !v.spooled(e) {
+				want[at] = true
+			}
+		}
+	}
+	for at := range shown {
+		if _, known := ledger[at.key]; !known {
+			want[at] = true
+		}
+	}
+	got := v.verify(all)
+	for at := range want {
+		if !got[at] {
+			v.Errorf("verify says nothing of %s %s: the ledger has %+v, a reader sees %+v", at.sink, at.key, ledger[at.key].Revision, brief(shown[at]))
+		}
+	}
+	for at := range got {
+		if !want[at] {
+			v.Errorf("verify names %s %s, which is whole: the ledger has %+v, a reader sees %+v", at.sink, at.key, ledger[at.key].Revision, brief(shown[at]))
+		}
+	}
+	v.findings += len(want)
+}
+
+func brief(s seen) seen {
+
+	s.rows = fmt.Sprintf("%d rows", strings.Count(s.rows, "\n"))
+	return s
+}
+
+// spooled reports whether the spool holds the revision: sealed, or as a log of its pages.
+func (v *verifyTorture) spooled(e state.Entry) bool {
+	name := fmt.Sprintf("%s.%s.%s_%s", e.Project, e.Granularity, e.From, e.To)
+	spool := filepath.Join(v.dir, "state", "spool")
+	_, err := os.Stat(filepath.Join(spool, "sealed", fmt.Sprintf("%s.r%d.parquet", name, e.Number)))
+	if err != nil {
+		_, err = os.Stat(filepath.Join(spool, "fetching", name+".pages"))
+	}
+	return err == nil
+}
+
+func (v *verifyTorture) ledger() map[analytics.Key]state.Entry {
+	db, err := state.OpenExisting(filepath.Join(v.dir, "state"))
+	if err != nil {
+		v.Fatal(err)
+	}
+	defer db.Close()
+	entries, err := db.Entries(v.Context())
+	if err != nil {
+		v.Fatal(err)
+	}
+	out := map[analytics.Key]state.Entry{}
+	for _, e := range entries {
+		out[e.Key] = e
+	}
+	return out
+}
+
+// truth returns the rows of a window as the service has them.
+func (v *verifyTorture) truth(e state.Entry) string {
+	if e.TotalsOnly() {
+		return ""
+	}
+	_, rows, err := v.service.Visitors(e.Project, e.Window)
+	if err != nil {
+		v.Error(err)
+	}
+	return text(rows)
+}
+
+// text returns rows as sorted lines.
+func text(rows []analytics.Row) string {
+	var lines []string
+	for _, r := range rows {
+		lines = append(lines, fmt.Sprintf("%s\t%d\t%d\t%d\n", r.Path, r.Human, r.AI, r.Total))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+// parquet returns what a reader of the files sees. The two files of a window must be of one
+// revision.
+func (v *verifyTorture) parquet() map[location]seen {
+	out := map[location]seen{}
+	root := filepath.Join(v.dir, "data")
+	for _, dataset := range []string{"totals", "visitors"} {
+		_ = filepath.WalkDir(filepath.Join(root, dataset, "v1"), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".parquet") {
+				return nil
+			}
+			at := location{"parquet", keyOf(v.T, path)}
+			former, both := out[at]
+			file, err := os.Open(path)
+			if err != nil {
+				v.Fatal(err)
+			}
+			defer file.Close()
+			info, err := file.Stat()
+			if err != nil {
+				v.Fatal(err)
+			}
+			rev, err := archive.ReadRevision(file, info.Size())
+			s := seen{revision: rev.Number, exported: rev.ExportedAt.UnixMicro(), damaged: err != nil}
+			if dataset == "visitors" && !s.damaged {
+				s.rows, err = rowsOf(path)
+				s.damaged = err != nil || !both || former.damaged || former.revision != s.revision || former.exported != s.exported
+			}
+			out[at] = s
+			return nil
+		})
+	}
+	return out
+}
+
+func rowsOf(path string) (string, error) {
+	f, err := archive.Open(path)
+	if err != nil {
+		return "", err
+	}
+	var rows []analytics.Row
+	for r, err := range f.Rows() {
+		if err != nil {
+			return "", err
+		}
+		rows = append(rows, r)
+	}
+	return text(rows), nil
+}
+
+// keyOf reads the key from the path of a window file.
+func keyOf(t *testing.T, path string) analytics.Key {
+	parts := strings.Split(path, string(filepath.Separator))
+	n := len(parts)
+	from, to, _ := strings.Cut(strings.TrimSuffix(parts[n-1], ".parquet"), "_")
+	return analytics.Key{
+		Project: strings.TrimPrefix(parts[n-4], "p="), Granularity: analytics.Granularity(strings.TrimPrefix(parts[n-3], "g=")),
+		Window: analytics.Window{From: date(t, from), To: date(t, to)},
+	}
+}
+
+// ask returns what a reader of a warehouse sees.
+func (v *verifyTorture) ask(w warehouse) map[location]seen {
+	out := map[location]seen{}
+	for _, f := range v.table(w, "SELECT granularity, window_start, window_end, revision, "+w.micros+" FROM docgauge_totals") {
+		revision, err := strconv.ParseInt(f[3], 10, 32)
+		exported, err2 := strconv.ParseInt(f[4], 10, 64)
+		if err := errors.Join(err, err2); err != nil {
+			v.Fatal(err)
+		}
+		out[v.at(w, f)] = seen{revision: int32(revision), exported: exported}
+	}
+	lines := map[location][]string{}
+	for _, f := range v.table(w, "SELECT granularity, window_start, window_end, revision, path, human, ai, total FROM docgauge_visitors") {
+		at := v.at(w, f)
+		lines[at] = append(lines[at], strings.Join(f[4:], "\t")+"\n")
+		if s, there := out[at]; !there || strconv.Itoa(int(s.revision)) != f[3] {
+			s.damaged = true
+			out[at] = s
+		}
+	}
+	for at, rows := range lines {
+		slices.Sort(rows)
+		s := out[at]
+		s.rows = strings.Join(rows, "")
+		out[at] = s
+	}
+	return out
+}
+
+func (v *verifyTorture) at(w warehouse, f []string) location {
+	return location{w.name, analytics.Key{Project: sandbox.DefaultProject, Granularity: analytics.Granularity(f[0]),
+		Window: analytics.Window{From: date(v.T, f[1]), To: date(v.T, f[2])}}}
+}
+
+func (v *verifyTorture) table(w warehouse, sql string) (rows [][]string) {
+	ctx, cancel := context.WithTimeout(v.Context(), time.Minute)
+	defer cancel()
+	if w.name == "clickhouse" {
+		sql += " FORMAT TSVRaw"
+	}
+	out, err := w.query(ctx, sql)
+	if err != nil && !strings.Contains(err.Error(), w.absent) {
+		v.Fatal(err)
+	}
+	if err == nil {
+		for line := range strings.Lines(out) {
+			rows = append(rows, strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
+		}
+	}
+	return rows
+}
+
+// verify returns the windows that verify finds something wrong with.
+func (v *verifyTorture) verify(sinks string) map[location]bool {
+	v.Helper()
+	out, code := v.command(sinks, "", 0, "verify", "--json")
+	var report verifyReport
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		v.Fatalf("verify: exit code %d, %v\n%s", code, err, strings.Join(v.history, "\n"))
+	}
+	v.history = v.history[:len(v.history)-1]
+	if (code == 0) != (len(report.Findings) == 0) {
+		v.Errorf("verify: %d findings, exit code %d", len(report.Findings), code)
+	}
+	found := map[location]bool{}
+	for _, f := range report.Findings {
+		found[location{f.Sink, analytics.Key{Project: f.Project, Granularity: analytics.Granularity(f.Granularity),
+			Window: analytics.Window{From: date(v.T, f.From), To: date(v.T, f.To)}}}] = true
+	}
+	return found
+}
