@@ -228,6 +228,9 @@ func (a *App) Archive() sinks.Sink {
 	return a.Sinks[0]
 }
 
+// SamePlace reports whether two URLs, as OpenArchive takes them, are one place.
+func SamePlace(a, b string) bool { return parquet.SamePlace(a, b) }
+
 // OpenArchive makes a Parquet sink to read from; the URL is a directory or
 // s3://bucket/prefix. It does not connect.
 func OpenArchive(url string) (sinks.Sink, error) { return parquet.New(url) }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,6 +61,41 @@ func (a *Program) openArchive(o archiveOptions) (out openedArchive, err error) {
 		return out, usageError{fmt.Errorf("--archive: %w", err)}
 	}
 	return out, nil
+}
+
+// others is an archive from which unreadable windows are left out, with a warning, whose
+// projects are neither asked for nor configured: nothing that is exported mends them.
+type others struct {
+	sinks.Sink
+	needed []string
+	warn   func(format string, args ...any)
+}
+
+// withoutOthers returns from as [others], where projects are asked for or configured.
+func (a *Program) withoutOthers(from sinks.Sink, c config.Config, project string) sinks.Sink {
+	needed := coverage.List(project)
+	if len(needed) == 0 {
+		needed = c.Projects
+	}
+	if len(needed) == 0 {
+		return from
+	}
+	return others{from, needed, a.note}
+}
+
+func (o others) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
+	return func(yield func(sinks.Shown, error) bool) {
+		for shown, err := range o.Sink.Inspect(ctx, scope) {
+			fault, ok := errors.AsType[sinks.Fault](err)
+			if ok && fault.Kind == sinks.Unreadable && fault.Key.Project != "" && !slices.Contains(o.needed, fault.Key.Project) {
+				o.warn("left out: %v (`docgauge verify` says how to mend it)", err)
+				continue
+			}
+			if !yield(shown, err) {
+				return
+			}
+		}
+	}
 }
 
 // show prints the answers to a question, one table after the other, or the reports of

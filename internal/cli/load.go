@@ -132,8 +132,8 @@ func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
 	if to, err = app.NewSink(c, l.sink); err != nil {
 		return nil, nil, err
 	}
-	if to.Location() == from.Location() {
-		return nil, nil, usageError{fmt.Errorf("archive and sink are the same place, %s: name another one with --archive", from.Location())}
+	if l.sink == config.SinkParquet && app.SamePlace(cmp.Or(l.archive, c.ParquetURL), c.ParquetURL) {
+		return nil, nil, usageError{fmt.Errorf("archive and sink are the same place, %s: name another one with --archive, or let `docgauge verify --repair` copy from another sink", from.Location())}
 	}
 	return to, from, nil
 }

@@ -102,15 +102,16 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 	if o.Want, err = t.selects(ctx, from); err != nil {
 		return err
 	}
+	archive := historyOf{a.withoutOthers(from, c, t.project)}
 	if receiver != nil {
-		return a.remoteWrite(ctx, receiver, historyOf{from}, o, t.json)
+		return a.remoteWrite(ctx, receiver, archive, o, t.json)
 	}
-	s, err := history.Write(ctx, a.Out, historyOf{from}, o)
+	s, err := history.Write(ctx, a.Out, archive, o)
 	if errors.Is(err, history.ErrNothing) {
 		return usageError{err}
 	}
 	if err != nil {
-		return fmt.Errorf("%w\nthe history is not complete: do not use it", err)
+		return fmt.Errorf("%w\nthe history is not complete: do not use it (`docgauge verify` says how to mend the archive)", err)
 	}
 	a.note("wrote %s as %s samples of %s series, from %s",
 		format.Plural(s.Windows, "window"), format.Commas(s.Samples), format.Commas(int64(s.Series)), from.Location())

@@ -125,7 +125,7 @@ func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Si
 		return r, err
 	}
 	q.Projects = coverage.List(o.project)
-	r, err = report.Read(ctx, from, q)
+	r, err = report.Read(ctx, a.withoutOthers(from, c, o.project), q)
 	if err != nil {
 		return r, asked(err)
 	}

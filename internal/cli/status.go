@@ -95,7 +95,7 @@ func (a *Program) printStatus(r statusReport) error {
 	a.printTroubled(text, r)
 	for _, sink := range r.Sinks {
 		if n := r.Owed[sink]; n > 0 {
-			text.Line(2, "sink %[1]s lacks %[2]s: the next export delivers what is in the spool, `docgauge load --sink %[1]s` what the files have", sink, format.Plural(n, "window"))
+			text.Line(2, "sink %s lacks %s: the next export delivers what is in the spool, `docgauge verify --repair` copies the rest from another sink", sink, format.Plural(n, "window"))
 		}
 	}
 	text.Line(2, "budget: %s", r.Budget)

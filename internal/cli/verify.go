@@ -302,10 +302,10 @@ func (r verifyReport) print(out, log io.Writer) error {
 			text.Line(0, "%-11s  %-10s  %s", "kind", "sink", "window, and what is wrong")
 		}
 		text.Line(25, "%-11s  %-10s  %s", f.Kind, cmp.Or(f.Sink, "-"), f.window())
-		if f.Advice != "" {
-			f.Detail += " (" + f.Advice + ")"
-		}
 		text.Line(4, "    %s", f.Detail)
+		if f.Advice != "" {
+			text.Line(4, "    remedy: %s", f.Advice)
+		}
 	}
 	if len(r.Findings)+len(r.Remarks) > 0 {
 		text.Line(0, "")

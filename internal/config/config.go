@@ -420,7 +420,7 @@ func (c *Config) validateSinks(p *Problems) {
 		}
 	}
 	// The files of one would be strays in the other.
-	if c.DeltaURL == c.ParquetURL && slices.Contains(c.Sinks, SinkDelta) {
+	if slices.Contains(c.Sinks, SinkDelta) && parquet.SamePlace(c.DeltaURL, c.ParquetURL) {
 		p.add("DOCGAUGE_DELTA_URL: is the same place as DOCGAUGE_PARQUET_URL: name another one")
 	}
 	if c.PostgresDSN != "" {

@@ -164,7 +164,7 @@ func (p *Pipeline) forgetLost(
 	}
 	for sink, n := range elsewhere {
 		p.cfg.Logger.Warn("sink lacks windows that are no longer in the spool: another sink has them",
-			"sink", sink, "windows", n, "remedy", "docgauge load --sink "+sink+", or docgauge export --from --to")
+			"sink", sink, "windows", n, "remedy", "docgauge verify --repair")
 	}
 	return left, nil
 }

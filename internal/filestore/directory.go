@@ -237,7 +237,9 @@ func (d *directory) List(ctx context.Context, dir, after string, found func(name
 			if err := d.List(ctx, name, after, found); err != nil {
 				return err
 			}
-		} else if name > after {
+		}
+		// A directory with the name of a window is found: readers' globs find it, too.
+		if (!e.IsDir() || path.Ext(name) == ".parquet") && name > after {
 			found(name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -98,6 +99,48 @@ func NewWithin(root string, limits Limits) (Store, error) {
 		return d, nil
 	}
 	return nil, errors.New("want a directory or s3://bucket/prefix")
+}
+
+// Same reports whether a and b, as New takes them, are the same place: one may be a symbolic
+// link to the other, which need not exist yet.
+func Same(a, b string) bool {
+	first, err := New(a)
+	if err != nil {
+		return false
+	}
+	second, err := New(b)
+	if err != nil {
+		return false
+	}
+	d, local := first.(*directory)
+	e, bothLocal := second.(*directory)
+	if !local || !bothLocal {
+		return first.Location() == second.Location()
+	}
+	x, xerr := os.Stat(d.root)
+	y, yerr := os.Stat(e.root)
+	return xerr == nil && yerr == nil && os.SameFile(x, y) || resolve(d.root) == resolve(e.root)
+}
+
+// resolve follows the symbolic links of a path, of which the last part may not exist.
+func resolve(path string) string {
+	for range 40 {
+		target, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		path = filepath.Join(dir, filepath.Base(path))
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return path
 }
 
 // Stage copies what open opens to a new file at path, durably, and has check read it:

@@ -104,7 +104,7 @@ func list(ctx context.Context, from sinks.Sink, o Options) (map[string]map[analy
 		return nil, context.Cause(ctx)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("%w\nno report was written: repair the archive first; `docgauge export --from D --to D` reads a window again", err)
+		return nil, fmt.Errorf("%w\nno report was written: `docgauge verify` says how to mend the archive", err)
 	}
 	switch {
 	case found == 0:

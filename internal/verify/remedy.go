@@ -40,19 +40,19 @@ func (f Finding) Advice() string {
 	case Adopt:
 		return "`docgauge verify --repair` enters it in the ledger as " + f.From + " shows it"
 	case Read:
-		return "`docgauge verify --repair` makes it due, and the next export reads it again"
+		return "`docgauge verify --repair` makes it due for the next export"
 	case Due:
-		return "it is due: the next export reads it again"
+		return "it is due: the next `docgauge export` reads it"
 	case Ask:
-		return fmt.Sprintf("`docgauge export --from %s --to %s --windows %s --project %s` reads it again",
+		return fmt.Sprintf("`docgauge export --from %s --to %s --windows %s --project %s` reads it",
 			f.Key.From, f.Key.To, f.Key.Granularity, f.Key.Project)
 	case Unconfigured:
 		return "no export reads it: put it back into DOCGAUGE_PROJECTS and DOCGAUGE_WINDOWS and verify again, " +
 			"or remove it from the sink and run `docgauge status --rebuild`"
 	case Wait:
-		return "nothing is concluded while a sink cannot be inspected"
+		return "mend the sink that cannot be inspected; nothing is concluded before"
 	case Approximate:
-		return "as the service counted; nothing is damaged"
+		return "none: the service counted so, and nothing is damaged"
 	}
 	return ""
 }

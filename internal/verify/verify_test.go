@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -333,6 +334,57 @@ func TestImplausible(t *testing.T) {
 				t.Errorf("of an unverified reading: %+v", found)
 			}
 		})
+	}
+}
+
+// TestSuspect: pages that add up to less than the site are a remark; a verified window
+// without any page, whose site has visitors, is implausible.
+func TestSuspect(t *testing.T) {
+	for name, c := range map[string]struct {
+		pages            int
+		verified         bool
+		remarks, finding int
+	}{
+		"enough pages": {5, true, 0, 0}, "a page is missing": {4, true, 1, 0}, "no page": {0, true, 0, 1}, "unverified": {4, false, 0, 0},
+	} {
+		w := newWorld(t, 1)
+		pages := rows(5)
+		rev := w.revision(0, 2)
+		rev.Totals = analytics.Totals{Human: 10, AI: 5, Total: 15}
+		rev.Verified, rev.Rows = c.verified, int64(c.pages)
+		w.commit(rev)
+		e := w.book.entries[rev.Key]
+		e.Checksum = sumOf(pages[:c.pages]).Checksum.String()
+		w.book.entries[rev.Key] = e
+		for _, s := range []*sink{w.files, w.table} {
+			s.Put(rev, pages[:c.pages], nil)
+		}
+		if r := w.look(); len(r.Remarks) != c.remarks || len(r.Findings) != c.finding {
+			t.Errorf("%s: %+v, %+v", name, r.Findings, r.Remarks)
+		}
+	}
+}
+
+// TestArchive: a Parquet archive that is no sink gives what the sinks have lost, and nothing
+// else: it is not verified, and what it alone knows does not enter the ledger.
+func TestArchive(t *testing.T) {
+	w := newWorld(t, 3)
+	v := w.verifier()
+	v.Sinks, v.Archive = []sinks.Sink{w.table}, w.files
+	for _, e := range w.book.entries {
+		delete(e.Sinks, "parquet")
+	}
+	w.files.Put(w.revision(2, 9), rows(4), nil)
+	w.files.Put(w.revision(7, 1), rows(5), nil)
+	w.table.Remove(w.revision(0, 2).Key)
+	w.table.Remove(w.revision(2, 2).Key)
+	report, err := v.Look(t.Context())
+	if got := brief(report.Findings); got != "01 clickhouse missing copy parquet; 03 clickhouse missing read" || err != nil {
+		t.Errorf("found %q, %v", got, err)
+	}
+	done, err := (&Repair{Verifier: v, Book: w.book, Dir: t.TempDir(), Now: time.Now, Log: slog.New(slog.DiscardHandler)}).Run(t.Context())
+	if done.Mended != 1 || len(done.Due) != 1 || len(done.Left.Findings) != 0 || len(w.book.entries) != 3 || err != nil {
+		t.Errorf("repair %+v, %v", done, err)
 	}
 }
 

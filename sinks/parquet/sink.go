@@ -72,6 +72,9 @@ func New(root string) (*Sink, error) {
 	return &Sink{store: store}, nil
 }
 
+// SamePlace reports whether two directories or buckets, as [New] takes them, are one.
+func SamePlace(a, b string) bool { return filestore.Same(a, b) }
+
 // Name returns "parquet".
 func (s *Sink) Name() string { return sinkName }
 
