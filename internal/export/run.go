@@ -8,9 +8,9 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/schedule"
 )
@@ -338,12 +338,12 @@ func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int,
 	if err != nil {
 		r.classify(ctx, sending, item, fmt.Errorf("export %s: %w", item.Key, err))
 	} else {
-		took := r.p.cfg.Now().Sub(started).Round(time.Millisecond)
+		took := clock.Seconds(r.p.cfg.Now().Sub(started))
 		done := "window exported"
 		if item.Reason == schedule.ReasonOpen {
 			done = "running window read"
 		}
-		r.log.With(item.Key.Attrs()).Info(done, "reason", string(item.Reason), "took_seconds", took.Seconds())
+		r.log.With(item.Key.Attrs()).Info(done, "reason", string(item.Reason), "took_seconds", took)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
