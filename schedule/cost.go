@@ -205,8 +205,11 @@ func nearest(known []sized, at int, w analytics.Window) sized {
 }
 
 // Requests returns how many requests an item will probably still cost: its
-// pages without those that are in the spool.
+// pages without those that are in the spool, none if it gets them from another window.
 func (s *Sizes) Requests(item Item) (requests int, basis Basis) {
+	if item.Shared {
+		return 0, BasisLedger
+	}
 	pages, basis := s.Pages(item)
 	if item.TotalsOnly || item.Reason == ReasonOpen {
 		return pages, basis

@@ -52,6 +52,9 @@ type Item struct {
 	Reason     Reason
 	// Newest reports whether this is the newest complete window of its granularity.
 	Newest bool
+	// Shared: another window before it in the plan has the same days, and its pages are
+	// this one's too.
+	Shared bool
 	// NotBefore is when the reading may have begun at the earliest; zero: at any time.
 	NotBefore time.Time
 	// Why explains to people what was decided for a window that is not simply read.
@@ -115,7 +118,7 @@ const (
 // Plan returns the windows to read now, in order: missing newest windows, open
 // windows, the missing ones before the newest, settling windows, backfill, rolling
 // backfill; the last three from new to old. Within each of the six the projects take
-// turns. No window comes twice. Where the first of them failed before, one that did not
+// turns. No window comes twice; of those with the same days the first is read for all. Where the first of them failed before, one that did not
 // precedes it.
 //
 // It also returns the windows that wait for their time: those that are set aside, and
@@ -151,7 +154,33 @@ func Plan(in Input) (due, waiting []Item) {
 		due = append(due, interleave(queue)...)
 	}
 	p.lead(due)
+	p.share(due)
 	return due, p.waiting
+}
+
+// Days are what a request names: windows of several granularities can have the same.
+type Days struct {
+	Project string
+	analytics.Window
+}
+
+// DaysOf returns the days of a window.
+func DaysOf(k analytics.Key) Days { return Days{k.Project, k.Window} }
+
+// share marks the windows that get their pages from one before them. Of a window that was
+// begun by itself the pages are used.
+func (p *planner) share(items []Item) {
+	totalsOnly := make(map[Days]bool, len(items)) // of the window that is read
+	for i := range items {
+		item := &items[i]
+		if item.Reason == ReasonOpen {
+			continue
+		}
+		only, before := totalsOnly[DaysOf(item.Key)]
+		if item.Shared = before && (!only || item.TotalsOnly) && p.begun(*item) == 0; !item.Shared {
+			totalsOnly[DaysOf(item.Key)] = item.TotalsOnly
+		}
+	}
 }
 
 // lead moves the window that is tried first to the front. Until the service has answered, a
@@ -250,6 +279,7 @@ func Asked(in Input, from, to analytics.Date) (items, waiting []Item, all int, e
 	}
 	items = interleave(queues)
 	p.lead(items)
+	p.share(items)
 	return items, p.waiting, all, nil
 }
 

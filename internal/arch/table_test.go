@@ -117,7 +117,8 @@ var allowed = map[string][]string{
 	"internal/query": {"internal/analytics", "internal/durable", "internal/format", "schedule", "sinks"},
 
 	"internal/mcp": {
-		"internal/analytics", "internal/app", "internal/config", "internal/coverage", "internal/format", "internal/jobs", "internal/jobs/journal",
+		"internal/analytics", "internal/app", "internal/clock", "internal/config", "internal/coverage", "internal/format",
+		"internal/jobs", "internal/jobs/journal",
 		"internal/merges", "internal/outcome", "internal/prompts", "internal/query", "internal/snapshot", "internal/state", "sinks",
 	},
 

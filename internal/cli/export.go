@@ -40,7 +40,7 @@ sends nothing. --again starts over.
 ` + exitCodes,
 		Example: `  docgauge export           what is due, as far as the budget goes
   docgauge export --wait    continue across budget pauses until nothing is due
-  docgauge export --from 2026-10-01 --to 2026-11-01    read October again, or continue that
+  docgauge export --from 2026-10-01 --to 2026-11-01  read October again
   docgauge export --windows day --project prj_a`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -123,9 +123,10 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 }
 
 // terminalLevel is the log level of an export: a terminal shows a bar and a summary instead
-// of a line for each window.
+// of a line for each window, and one short line for each request that is tried again.
 func (a *Program) terminalLevel(c config.Config) config.Config {
-	if c.LogLevel == slog.LevelInfo && render.IsTerminal(a.Err) {
+	a.terminal = render.IsTerminal(a.Err)
+	if c.LogLevel == slog.LevelInfo && a.terminal {
 		c.LogLevel = slog.LevelWarn
 	}
 	return c

@@ -18,8 +18,8 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/export"
-
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -47,6 +47,8 @@ type Program struct {
 	// file has the settings of --env-file.
 	file  *config.EnvFile
 	quiet bool
+	// terminal: the log of an export is for a person.
+	terminal bool
 	// level is that of all logs.
 	level *slog.LevelVar
 	// observe is told each step of an export; only tests set it.
@@ -180,7 +182,11 @@ func (a *Program) logger(c config.Config) *slog.Logger {
 		return a.said
 	}
 	a.level.Set(c.LogLevel)
-	return slog.New(slog.NewTextHandler(a.logTo, &slog.HandlerOptions{Level: a.level}))
+	var h slog.Handler = slog.NewTextHandler(a.logTo, &slog.HandlerOptions{Level: a.level})
+	if a.terminal {
+		h = render.Retries{Handler: h, To: a.logTo, Message: docsapi.RetryMessage}
+	}
+	return slog.New(h)
 }
 
 // switchWriter is a writer whose target can be exchanged.

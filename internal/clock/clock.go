@@ -29,6 +29,11 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// Seconds is how a log shows a duration: in seconds, to the millisecond.
+func Seconds(d time.Duration) float64 {
+	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
+}
+
 // Jitter returns d plus or minus up to a fifth, so that clients that failed
 // together do not come back together.
 func Jitter(d time.Duration) time.Duration { return d*4/5 + rand.N(d*2/5+1) }

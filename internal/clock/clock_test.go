@@ -3,6 +3,7 @@ package clock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,4 +131,14 @@ func TestAny(t *testing.T) {
 			t.Errorf("after the last caller its cause is %v", context.Cause(ctx))
 		}
 	})
+}
+
+func TestSeconds(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		3690690899 * time.Nanosecond: "3.691", 55 * time.Minute: "3300", time.Microsecond: "0", 1100 * time.Millisecond: "1.1", -time.Second: "-1",
+	} {
+		if got := fmt.Sprint(clock.Seconds(d)); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
 }

@@ -202,7 +202,7 @@ func logEnd(log *slog.Logger, s export.Summary) {
 		log = log.With("next_request_at", s.Resume.UTC().Format(time.RFC3339), "finished_by", s.Finish.UTC().Format(time.RFC3339))
 	}
 	log.Info("export ended", "outcome", s.Outcome, "windows", s.Committed, "open_windows", s.Open, "rows", s.Rows,
-		"requests", s.Requests, "windows_left", s.Left, "took_seconds", s.Took.Round(time.Millisecond).Seconds())
+		"requests", s.Requests, "windows_left", s.Left, "took_seconds", clock.Seconds(s.Took))
 }
 
 // exportLoop exports at each firing of the schedule until ctx ends. It returns when the

@@ -19,6 +19,7 @@ import (
 	"github.com/docgauge/docgauge/exporter/page"
 	"github.com/docgauge/docgauge/exporter/server"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/mcp"
@@ -107,7 +108,7 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 	})
 	group.Go(func() error { return s.daemons(ctx, hangup, firing{now: o.OnceAtStart}) })
 	err = group.Wait()
-	log.Info("serve stopped", "up_seconds", now().Sub(started).Round(time.Millisecond).Seconds())
+	log.Info("serve stopped", "up_seconds", clock.Seconds(now().Sub(started)))
 	return err
 }
 

@@ -38,6 +38,10 @@ const (
 	maxPooled = 1 << 20
 )
 
+// RetryMessage is the log's message about a request that is tried again, with the fields
+// attempt (the one that failed), attempts (the most there are) and reason.
+const RetryMessage = "api request will be retried"
+
 // call is one operation of the API: what is sent, how a success is read, and what
 // errors and logs name it by.
 type call struct {
@@ -86,9 +90,9 @@ func (c *Client) read(ctx context.Context, r call) error {
 		}
 		jitter := rand.N(retryBase<<(n-1) + 1) // full jitter: uniform in [0, 2^(n-1) s]
 		wait := max(jitter, e.RetryAfter)
-		c.log.LogAttrs(ctx, slog.LevelWarn, "api request will be retried",
+		c.log.LogAttrs(ctx, slog.LevelWarn, RetryMessage,
 			slog.String("project", r.project), r.about, slog.Int("attempt", n),
-			slog.Float64("wait_seconds", wait.Seconds()), slog.Int("status", e.Status), slog.String("reason", e.Message))
+			slog.Float64("wait_seconds", clock.Seconds(wait)), slog.Int("attempts", c.attempts), slog.Int("status", e.Status), slog.String("reason", cmp.Or(dialError(e.Err), e.Message)))
 		if err := clock.Sleep(ctx, wait); err != nil {
 			return err
 		}
@@ -138,7 +142,7 @@ func (c *Client) attempt(ctx context.Context, r call) *Error {
 
 	attrs := []slog.Attr{
 		slog.String("method", r.method), slog.String("project", r.project),
-		r.about, slog.Int("status", got.status), slog.Float64("took_seconds", took.Seconds()),
+		r.about, slog.Int("status", got.status), slog.Float64("took_seconds", clock.Seconds(took)),
 	}
 	if e != nil {
 		attrs = append(attrs, slog.String("reason", e.Message))

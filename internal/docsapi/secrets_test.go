@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,9 @@ func TestLogLines(t *testing.T) {
 			`level=WARN msg="api request will be retried" project=prj_a offset=250 attempt=1 wait_seconds=`,
 			`level=DEBUG msg="api request" method=GET project=prj_a offset=250 status=200 took_seconds=0`,
 		} {
+			if noise := regexp.MustCompile(`_seconds=[0-9.]*[.][0-9]{4,}|_seconds=[0-9.]*e`).FindString(log.String()); noise != "" {
+				t.Errorf("more than milliseconds: %s", noise)
+			}
 			if i >= len(lines) || !strings.Contains(lines[i], want) {
 				t.Errorf("line %d of %q: want %q", i, lines, want)
 			}

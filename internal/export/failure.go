@@ -42,6 +42,8 @@ type health struct {
 	// failing are the windows for which the service failed, atFault those that it refuses
 	// although it answers for others.
 	failing, atFault []failure
+	// reported is the last failure that was reported.
+	reported string
 }
 
 // failure is a window that failed by itself.
@@ -170,6 +172,10 @@ func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 		err = fmt.Errorf("%w (%d windows in a row were refused: the next run tries the project again)", err, len(h.refused[item.Project]))
 	}
 	if !reported {
+		if h.reported == api.Error() {
+			err = fmt.Errorf("export %s: the same failure", item.Key)
+		}
+		h.reported = api.Error()
 		r.result.Errors = append(r.result.Errors, err)
 	}
 }

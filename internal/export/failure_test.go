@@ -213,6 +213,9 @@ func TestBadService(t *testing.T) {
 				if n := w.service.requests(); n > c.most || c.concurrency == 1 && n < c.most || len(r.Errors) != c.reported || r.Left != 30 {
 					t.Errorf("%d requests, %+v", n, r)
 				}
+				if said := fmt.Sprint(r.Errors); strings.Count(said, c.err.Error()) != 1 {
+					t.Errorf("the cause is not said once: %s", said)
+				}
 				w.setAside(r, 0)
 			})
 		})

@@ -1,12 +1,17 @@
 package export
 
 import (
+	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/schedule"
 )
 
 // dirOf returns a new directory for one case of a property.
@@ -161,4 +166,100 @@ func TestResumeOfTolerantReading(t *testing.T) {
 		t.Errorf("revision %+v", rev)
 	}
 	w.emptySpool()
+}
+
+// TestSameDays: windows of several granularities that have the same days are read once.
+func TestSameDays(t *testing.T) {
+	from := analytics.NewDate(2026, 2, 2) // a Monday
+	for name, c := range map[string]struct {
+		specs    string
+		requests int // of the windows that begin on that day, of three pages
+		kill     Step
+	}{
+		"rows":                        {"week,7d", 3, ""},
+		"one with its totals":         {"week,7d:totals", 3, ""},
+		"totals":                      {"week:totals,7d:totals", 1, ""},
+		"totals first":                {"week:totals,7d", 3 + 1, ""},
+		"killed when one is sealed":   {"week,7d", 3, StepSealed},
+		"killed when one is recorded": {"week,7d", 3, StepRecorded},
+		"killed before it is sealed":  {"week,7d", 3, StepFetched},
+	} {
+		for _, concurrency := range []int{1, 4} {
+			for _, limited := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s, concurrency %d, limited %t", name, concurrency, limited), func(t *testing.T) {
+					w := newWorld(t, t.TempDir())
+					w.concurrency = concurrency
+					w.service.limited, w.service.budget = limited, c.requests
+					var keys []analytics.Key
+					in := schedule.Input{Now: (from + 7).Time(), Projects: []string{"prj_a"}, Known: w.ledger.known}
+					for text := range strings.SplitSeq(c.specs, ",") {
+						spec, err := analytics.ParseSpec(text)
+						if err != nil {
+							t.Fatal(err)
+						}
+						in.Specs = append(in.Specs, spec)
+						keys = append(keys, analytics.Key{Project: "prj_a", Granularity: spec.Granularity, Window: analytics.Window{From: from, To: from + 7}})
+					}
+					w.now = in.Now
+					w.service.put(keys[0], 600, 1)
+					plan := func() (items []schedule.Item, cost int) {
+						items, _, _, err := schedule.Asked(in, from, from+7)
+						if err != nil {
+							t.Fatal(err)
+						}
+						items = slices.DeleteFunc(items, func(i schedule.Item) bool { return w.shown(i.Key).Number > 0 })
+						for _, i := range items {
+							n, _ := w.work(items).Sizes.Requests(i)
+							cost += n
+						}
+						return items, cost
+					}
+					items, cost := plan()
+					if shared := c.requests <= 3; shared != items[1].Shared || cost != 2-len(slices.DeleteFunc(slices.Clone(items), func(i schedule.Item) bool { return !i.Shared })) {
+						t.Errorf("the plan says %+v, %d requests", items, cost)
+					}
+					if c.kill != "" {
+						w.failing(string(c.kill), 1, killedAfter)
+					}
+					w.run(items...)
+					if w.faults = nil; c.kill != "" {
+						w.recovered()
+						items, _ = plan()
+						w.clean(w.run(items...))
+					}
+					for i, k := range keys {
+						rev := w.shown(k)
+						if rev.Number != 1 || !rev.Verified || rev.TotalsOnly() != in.Specs[i].TotalsOnly || rev.Totals != totalsOf(w.service.all(k)) {
+							t.Errorf("%s: %+v", k, rev)
+						}
+						if !rev.TotalsOnly() {
+							w.shows(k, 1)
+						}
+					}
+					inVain := int(w.ledger.counters["pages_mispredicted_total project prj_a"])
+					if got := w.service.requests() - inVain; got != c.requests {
+						t.Errorf("%d requests, want %d", got, c.requests)
+					}
+					w.emptySpool()
+				})
+			}
+		}
+	}
+}
+
+// A window whose days another one has, which fails, is read by itself.
+func TestSameDaysAfterAFailure(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	first := analytics.Key{Project: "prj_a", Granularity: analytics.Week, Window: analytics.Window{From: day("", 0).From, To: day("", 0).From + 7}}
+	second := first
+	second.Granularity = "7d"
+	w.now = noon(20)
+	w.service.put(first, 600, 1)
+	w.answers(func(nth int, _ docsapi.VisitorsQuery) error { return when(nth == 2, malformedError()) })
+	items := asked(first, second)
+	items[1].Shared = true
+	if r := w.run(items...); r.SetAside != 1 || r.Committed != 1 || w.service.requests() != 2+3 {
+		t.Errorf("%d requests, %+v", w.service.requests(), r)
+	}
+	w.shows(second, 1)
 }

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/schedule"
 )
@@ -42,6 +43,16 @@ type run struct {
 	estimates     map[analytics.Key]cost
 	need, unknown int
 	health        health
+	// sharing are the windows that wait for the pages of another one of the same days, given
+	// are those that have got them.
+	sharing map[schedule.Days]*sharing
+	given   map[analytics.Key]bool
+}
+
+type sharing struct {
+	items []schedule.Item
+	// isRead: the window whose pages they get is in this run; underWay: it is being read.
+	isRead, underWay bool
 }
 
 type cost struct {
@@ -76,10 +87,12 @@ func (p *Pipeline) Run(ctx context.Context, w Work) Result {
 	r := &run{
 		p: p, work: w, log: p.cfg.Logger, cut: cut, order: newOrder(), commits: make(chan struct{}, maxCommits),
 		pending: slices.Clone(w.Items), estimates: map[analytics.Key]cost{}, underWay: map[string]int{}, health: newHealth(),
+		sharing: map[schedule.Days]*sharing{}, given: map[analytics.Key]bool{},
 	}
 	r.work.Policy.Moved = r.movement
 	r.freeAtStart, _ = r.free(ctx)
-	for _, item := range w.Items {
+	r.prepareSharing()
+	for _, item := range r.pending {
 		r.estimates[item.Key] = cost{item: item}
 	}
 	r.estimate()
@@ -115,10 +128,16 @@ func (r *run) dispatch(ctx, sending context.Context) {
 			return
 		}
 		r.order.set(turn, true)
-		r.locked(func() { r.underWay[item.Project]++ })
+		r.locked(func() {
+			r.underWay[item.Project]++
+			if s := r.sharing[schedule.DaysOf(item.Key)]; s != nil {
+				s.underWay = true
+			}
+		})
 		release := sync.OnceFunc(func() { <-places })
 		windows.Go(func() {
 			r.export(ctx, sending, item, turn, release)
+			r.endSharing(item)
 			r.locked(func() {
 				if r.underWay[item.Project]--; r.underWay[item.Project] == 0 {
 					delete(r.underWay, item.Project)
@@ -201,6 +220,14 @@ func (r *run) choose(ctx context.Context, earlier bool) (at int, wait bool) {
 	}
 	suspect, asking := -1, false
 	for i, item := range r.pending {
+		if item.Shared {
+			waits, underWay := r.waitsForPages(item)
+			if asking = asking || underWay; waits {
+				continue
+			}
+			r.locked(func() { item.Shared = r.given[item.Key] })
+			r.pending[i] = item
+		}
 		if r.isFirstAnswerDue(item.Project) {
 			asking = true
 			continue
@@ -232,6 +259,53 @@ func (r *run) choose(ctx context.Context, earlier bool) (at int, wait bool) {
 		return suspect, false
 	}
 	return -1, suspect >= 0 || asking
+}
+
+// prepareSharing lets the windows wait that get their pages from another one of this run.
+func (r *run) prepareSharing() {
+	for _, item := range r.pending {
+		if item.Shared {
+			r.sharing[schedule.DaysOf(item.Key)] = &sharing{}
+		}
+	}
+	for i, item := range r.pending {
+		switch s := r.sharing[schedule.DaysOf(item.Key)]; {
+		case s == nil:
+		case !item.Shared:
+			s.isRead = true
+		case s.isRead:
+			s.items = append(s.items, item)
+		default: // the other window is not in this run
+			r.pending[i].Shared = false
+		}
+	}
+	maps.DeleteFunc(r.sharing, func(_ schedule.Days, s *sharing) bool { return len(s.items) == 0 })
+}
+
+// waitsForPages reports whether a window still waits for the pages of another one of the
+// same days, and whether that one is under way.
+func (r *run) waitsForPages(item schedule.Item) (waits, underWay bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.sharing[schedule.DaysOf(item.Key)]
+	return s != nil, s != nil && s.underWay
+}
+
+// sharesWith returns the windows that wait for the pages of item.
+func (r *run) sharesWith(item schedule.Item) (items []schedule.Item) {
+	r.locked(func() {
+		if s := r.sharing[schedule.DaysOf(item.Key)]; s != nil {
+			items = s.items
+		}
+	})
+	return items
+}
+
+// endSharing lets the windows that wait for the pages of item wait no longer: those that have
+// not got them are read by themselves.
+func (r *run) endSharing(item schedule.Item) {
+	r.locked(func() { delete(r.sharing, schedule.DaysOf(item.Key)) })
+	r.order.notify()
 }
 
 // isFirstAnswerDue reports whether a window is under way of a project of which nothing is
@@ -338,12 +412,12 @@ func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int,
 	if err != nil {
 		r.classify(ctx, sending, item, fmt.Errorf("export %s: %w", item.Key, err))
 	} else {
-		took := r.p.cfg.Now().Sub(started).Round(time.Millisecond)
+		took := clock.Seconds(r.p.cfg.Now().Sub(started))
 		done := "window exported"
 		if item.Reason == schedule.ReasonOpen {
 			done = "running window read"
 		}
-		r.log.With(item.Key.Attrs()).Info(done, "reason", string(item.Reason), "took_seconds", took.Seconds())
+		r.log.With(item.Key.Attrs()).Info(done, "reason", string(item.Reason), "took_seconds", took)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,7 +24,7 @@ func (noProgress) Pause(time.Time, int) {}
 func (noProgress) End()                 {}
 
 // TestAskedWindowsAreReadOnce: a run that has read a window it was asked for does not
-// read it again after a pause. Another run does.
+// read it again after a pause. Another run that starts over does.
 func TestAskedWindowsAreReadOnce(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 10, Pages: 40})
@@ -46,7 +46,7 @@ func TestAskedWindowsAreReadOnce(t *testing.T) {
 		}
 	})
 	r := NewRunner(a, nil, noProgress{}, nil)
-	asked := coverage.Selection{From: testbed.DaysAgo(3).String(), To: testbed.DaysAgo(1).String()}
+	asked := coverage.Selection{From: testbed.DaysAgo(3).String(), To: testbed.DaysAgo(1).String(), Again: true}
 	for range 2 {
 		before := len(s.Requests())
 		sum, err := r.Run(t.Context(), Options{Selection: asked})

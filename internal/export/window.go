@@ -97,6 +97,12 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 	rev := w.sealed.Revision()
 	if w.run != nil {
 		w.learn(ctx, rev)
+		// The windows of the same days get the pages in logs of their own, and are exported
+		// like windows that an earlier run read.
+		// CRASH: those without a log are requested.
+		if err := w.share(rev); err != nil {
+			return done, w.leave(err)
+		}
 	}
 	done = Result{Rows: max(rev.Rows, 0), Suspect: w.suspect, MovedRows: w.provenance.MovedRows, RepeatedRows: w.provenance.RepeatedRows}
 	if !rev.Verified {
@@ -163,6 +169,25 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 	w.observe(StepDone, max(rev.Rows, 0))
 	done.Committed = 1
 	return done, nil
+}
+
+// share gives the pages to the windows of the same days that wait for them.
+func (w *window) share(rev analytics.Revision) error {
+	for _, item := range w.run.sharesWith(w.item) {
+		if w.item.TotalsOnly && !item.TotalsOnly {
+			continue
+		}
+		number := int32(1)
+		if known, ok := w.run.work.Known(item.Key); ok {
+			number = known.Number + 1
+		}
+		if err := w.p.spool.Share(w.log, item.Key, number, item.TotalsOnly, rev.Totals); err != nil {
+			return err
+		}
+		w.run.locked(func() { w.run.given[item.Key] = true })
+	}
+	w.run.endSharing(w.item)
+	return nil
 }
 
 // setPages keeps the pages with the most visitors, where the window is its series' newest.

@@ -19,6 +19,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
 // tool describes a tool: its name, what people call it, and what it answers.
@@ -47,7 +48,7 @@ func addWith[In, Out any](s *sdk.Server, a *assistant, t tool, hints *sdk.ToolAn
 			if err == nil {
 				err = valid(gives, data)
 			}
-			a.Log.Debug("question answered", "tool", t.name, "took_seconds", time.Since(began).Seconds(), "error", err)
+			a.Log.Debug("question answered", "tool", t.name, "took_seconds", clock.Seconds(time.Since(began)), "error", err)
 			if err != nil {
 				return refusal(t.name, err), nil
 			}

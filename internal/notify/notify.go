@@ -261,7 +261,7 @@ func (n *Notifier) try(ctx context.Context, note journal.Note) (delivered bool, 
 	n.failures++
 	n.quiet = now.Add(n.pause(n.failures))
 	if age := now.Sub(note.At); age >= maxAge {
-		log.Error("notification given up", "tries", note.Tries+1, "age_seconds", age.Seconds(), "error", failed)
+		log.Error("notification given up", "tries", note.Tries+1, "age_seconds", clock.Seconds(age), "error", failed)
 		return false, n.outbox.NoteDone(ctx, note.ID)
 	}
 	log.Warn("notification not delivered", "tries", note.Tries+1, "error", failed)

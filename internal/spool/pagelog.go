@@ -3,6 +3,7 @@ package spool
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -258,6 +260,48 @@ func (l *PageLog) Close() error {
 // final location.
 func (l *PageLog) Discard() error {
 	return wrapped(errors.Join(l.sorter.reset(), l.spool.retire(l.file, l.path)))
+}
+
+// Share makes a page log of window k and revision number from l, which is complete and of
+// the same days: it has the pages of l, or with totalsOnly just the totals, and they count as
+// no request. A log that is there already is replaced.
+func (s *Spool) Share(l *PageLog, k analytics.Key, number int32, totalsOnly bool, totals analytics.Totals) (err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.head
+	h.Key, h.Revision, h.Spent = k.String(), number, -l.pages.n
+	if totalsOnly {
+		h.Spent = -1
+	}
+	text, err := json.Marshal(h)
+	if err != nil {
+		return wrapped(err)
+	}
+	file, err := os.OpenFile(filepath.Join(s.tmp, name(k)+".shared"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return wrapped(err)
+	}
+	err = writeRecord(file, append(newRecord(nil, kindHeader), text...))
+	if err == nil && totalsOnly {
+		err = writeRecord(file, appendPage(newRecord(nil, kindPage), analytics.Page{Totals: totals, HasMore: true}))
+	} else if err == nil {
+		err = copyPages(file, l.file)
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return wrapped(err)
+	}
+	return wrapped(os.Rename(file.Name(), filepath.Join(s.fetching, name(k)+".pages")))
+}
+
+// copyPages writes all records of a log but the header.
+func copyPages(to io.Writer, log *os.File) error {
+	var head [recordHead]byte
+	if _, err := log.ReadAt(head[:], 0); err != nil {
+		return err
+	}
+	pages := recordHead + int64(binary.LittleEndian.Uint32(head[:4]))
+	_, err := io.Copy(to, io.NewSectionReader(log, pages, math.MaxInt64-pages))
+	return err
 }
 
 // openLog opens the file of a page log, which is empty if the log was not there.

@@ -99,7 +99,7 @@ func (s *Stack) export(ctx context.Context) error {
 		return err
 	}
 	today := time.Now().UTC()
-	_, err := s.docgauge(ctx, settle, "export",
+	_, err := s.docgauge(ctx, settle, "export", "--again",
 		"--from="+today.AddDate(0, 0, -1).Format(time.DateOnly), "--to="+today.Format(time.DateOnly))
 	return err
 }
