@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -373,6 +374,25 @@ func TestAddPrompt(t *testing.T) {
 	files, err := os.ReadDir(o.Config.PromptsDir)
 	if err != nil || len(files) != 2 {
 		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// TestAddPromptTogether: several processes obey the limit of prompts together.
+func TestAddPromptTogether(t *testing.T) {
+	o := answers(t)
+	o.AddPrompts, o.Config.MaxJobsPerDay = true, 3
+	o.Config.PromptsDir, o.Config.Sinks, o.Config.ParquetURL = t.TempDir(), config.Sinks{config.SinkParquet}, t.TempDir()
+	var group sync.WaitGroup
+	for i := range 8 {
+		s := connect(t, o) // a server of its own, as a process has
+		group.Go(func() {
+			_, _ = s.CallTool(t.Context(), &sdk.CallToolParams{Name: "add_prompt", Arguments: object{"text": fmt.Sprint("Do ", i)}})
+		})
+	}
+	group.Wait()
+	files, err := os.ReadDir(o.Config.PromptsDir)
+	if err != nil || len(files) != 3 {
+		t.Errorf("%d prompts, want 3: %v", len(files), err)
 	}
 }
 
