@@ -7,14 +7,25 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
-// PromptRules are the rules that prompt files must meet.
-func PromptRules(c config.Config) prompts.Rules { return prompts.Rules{Projects: c.Projects} }
-
-// OpenPrompts opens the prompt folder.
+// OpenPrompts opens the prompt folder. Prompts may depend on one whose file is gone, if the
+// journal knows it; without a state, none is known.
 func OpenPrompts(c config.Config) (*prompts.Folder, error) {
-	return prompts.Open(c.PromptsDir, PromptRules(c))
+	return prompts.Open(c.PromptsDir, prompts.Rules{Projects: c.Projects, Known: func(id string) bool { return hasJob(c.StateDir, id) }})
+}
+
+// hasJob reports whether the journal has a job of a prompt. The state is opened for each
+// question: few are asked, by commands that need no state otherwise.
+func hasJob(dir, prompt string) bool {
+	db, err := state.OpenExisting(dir)
+	if err != nil {
+		return false
+	}
+	defer db.Close()
+	has, err := db.HasJob(context.Background(), prompt)
+	return has && err == nil
 }
 
 // queueConfig is what the settings say about the queue.

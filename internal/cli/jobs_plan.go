@@ -106,7 +106,8 @@ func (a *Program) jobsLintCommand() *cobra.Command {
 		Short: "check every prompt file, and report everything that is wrong",
 		Long: `lint reads DOCGAUGE_PROMPTS_DIR and checks every prompt file: front matter, ids,
 dependencies, schedules and templates. It prints each finding as file:line: text,
-and exits 1 if there is any. Nothing is sent and no state is needed: use it in CI.`,
+and exits 1 if there is any. Nothing is sent and no state is needed: use it in CI.
+With a state, a prompt may depend on one that was sent and whose file is gone.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return a.jobsLint(asJSON) },
 	}

@@ -106,6 +106,7 @@ func (a *Program) openQueue() (_ *queueRunner, err error) {
 	if r.pulls, err = r.app.NewPulls(); err != nil {
 		return nil, errors.Join(err, r.app.Close())
 	}
+	r.pulls.Limit = followLimit
 	r.queue = r.app.NewQueue(func() { r.status.refresh() })
 	if r.notifier, err = r.app.NewNotifier(); err != nil {
 		return nil, errors.Join(err, r.app.Close())
@@ -113,9 +114,13 @@ func (a *Program) openQueue() (_ *queueRunner, err error) {
 	return r, nil
 }
 
-// followTimeout bounds the reading of pull requests beside a pass; what is left is read
-// beside a later one.
-const followTimeout = time.Minute
+// While a slow code host is asked, the queue is held. So beside a pass no pull request is
+// begun to be read after followLimit, and none is read for longer than followTimeout; what is
+// left is read beside a later pass.
+const (
+	followLimit   = 10 * time.Second
+	followTimeout = time.Minute
+)
 
 // follow reads the pull requests that are due. That they cannot be read holds nobody up: the
 // caps and the prompts that wait for a merge then go by what is known.

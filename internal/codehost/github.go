@@ -1,6 +1,7 @@
 package codehost
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -15,12 +16,13 @@ import (
 // The keys of PullRequest.ETags. A resource without one was never read, or is to be read
 // again whatever the host says.
 const (
-	keyPull    = "pull"
-	keyReviews = "reviews"
-	keyChecks  = "checks"
-	keyEvents  = "events"
-	keyFiles   = "files"
-	keyNotes   = "notes"
+	keyPull     = "pull"
+	keyReviews  = "reviews"
+	keyChecks   = "checks"
+	keyStatuses = "statuses"
+	keyEvents   = "events"
+	keyFiles    = "files"
+	keyNotes    = "notes"
 )
 
 const (
@@ -54,7 +56,7 @@ func (r *reading) readGitHub(ctx context.Context) error {
 		}
 	}
 	if !r.pr.State.Ended() {
-		if err := r.githubChecks(ctx, repository+"/commits/"+r.pr.Commit+"/check-runs"); err != nil {
+		if err := r.githubChecks(ctx, repository+"/commits/"+r.pr.Commit); err != nil {
 			return err
 		}
 	}
@@ -104,6 +106,7 @@ func (r *reading) become(state journal.PullState, commit string, draft bool) {
 	}
 	if commit != pr.Commit {
 		delete(pr.ETags, keyChecks)
+		delete(pr.ETags, keyStatuses)
 		if !state.Ended() {
 			pr.Checks = ""
 		}
@@ -194,29 +197,66 @@ func required(yes bool) string {
 	return ""
 }
 
-// githubChecks sums up the newest check runs of the commit.
-func (r *reading) githubChecks(ctx context.Context, path string) error {
-	var runs github.ListCheckRunsResults
-	changed, err := r.resource(ctx, keyChecks, path+"?per_page="+strconv.Itoa(perPage), &runs)
-	if err = r.unlessHidden(keyChecks, err); err != nil || !changed {
+// githubChecks sums up the newest check runs of the commit and its statuses, which older CI
+// systems set instead. Only their sum is kept: if one of the two changed, the other is read
+// again.
+func (r *reading) githubChecks(ctx context.Context, commit string) error {
+	runs, ranAnew, err := r.githubRuns(ctx, commit)
+	if err != nil {
+		return err
+	}
+	statuses, setAnew, err := r.githubStatuses(ctx, commit)
+	switch {
+	case err != nil:
+	case ranAnew && !setAnew && r.pr.ETags[keyStatuses] != asked:
+		delete(r.pr.ETags, keyStatuses)
+		statuses, _, err = r.githubStatuses(ctx, commit)
+	case setAnew && !ranAnew && r.pr.ETags[keyChecks] != asked:
+		delete(r.pr.ETags, keyChecks)
+		runs, _, err = r.githubRuns(ctx, commit)
+	case !ranAnew && !setAnew:
+		return nil
+	}
+	if err != nil {
+		delete(r.pr.ETags, keyChecks) // what it said was not taken over
 		return err
 	}
 	r.pr.Checks = ""
-	for _, run := range runs.CheckRuns {
-		switch run.GetConclusion() {
-		case "success", "neutral", "skipped":
-			if r.pr.Checks == "" {
-				r.pr.Checks = journal.ChecksSuccess
-			}
-		case "":
-			if r.pr.Checks != journal.ChecksFailure {
-				r.pr.Checks = journal.ChecksPending
-			}
-		default:
-			r.pr.Checks = journal.ChecksFailure
+	for _, result := range []string{journal.ChecksSuccess, journal.ChecksPending, journal.ChecksFailure} {
+		if runs == result || statuses == result {
+			r.pr.Checks = result // the worse one comes later
 		}
 	}
 	return nil
+}
+
+func (r *reading) githubRuns(ctx context.Context, commit string) (result string, changed bool, err error) {
+	runs, changed, err := listIn(ctx, r, keyChecks, commit+"/check-runs", maxPages,
+		func(page github.ListCheckRunsResults) []*github.CheckRun { return page.CheckRuns })
+	for _, run := range runs {
+		switch run.GetConclusion() {
+		case "success", "neutral", "skipped":
+			result = cmp.Or(result, journal.ChecksSuccess)
+		case "":
+			if result != journal.ChecksFailure {
+				result = journal.ChecksPending
+			}
+		default:
+			result = journal.ChecksFailure
+		}
+	}
+	return result, changed, r.unlessHidden(keyChecks, err)
+}
+
+// githubStatuses reads what GitHub makes of the statuses of all contexts.
+func (r *reading) githubStatuses(ctx context.Context, commit string) (result string, changed bool, err error) {
+	var combined github.CombinedStatus
+	changed, err = r.resource(ctx, keyStatuses, commit+"/status?per_page=1", &combined)
+	if combined.GetTotalCount() > 0 { // without any it is pending
+		result = map[string]string{"success": journal.ChecksSuccess, "pending": journal.ChecksPending}[combined.GetState()]
+		result = cmp.Or(result, journal.ChecksFailure)
+	}
+	return result, changed, r.unlessHidden(keyStatuses, err)
 }
 
 // githubFile is a changed file, without the change that go-github keeps in memory.

@@ -23,8 +23,10 @@ const (
 )
 
 func ghChecks(sha string) string {
-	return "/repos/acme/docs/commits/" + sha + "/check-runs?per_page=100"
+	return "/repos/acme/docs/commits/" + sha + "/check-runs?per_page=100&page=1"
 }
+
+func ghStatuses(sha string) string { return "/repos/acme/docs/commits/" + sha + "/status?per_page=1" }
 
 // pull is a pull request as GitHub tells it; updated_at is nobody's business.
 func pull(state, sha, more string) string {
@@ -32,11 +34,75 @@ func pull(state, sha, more string) string {
 		"head":{"sha":%q},"changed_files":3,"additions":20,"deletions":4%s}`, state, sha, more)
 }
 
+// TestGitHubChecks: what fails fails, in whatever run, and whether it is a run or a status. The
+// next read takes over a change of either with three requests.
+func TestGitHubChecks(t *testing.T) {
+	run := func(conclusion string) string {
+		return fmt.Sprintf(`{"status":"completed","conclusion":%q}`, conclusion)
+	}
+	runs := func(of ...string) string {
+		return fmt.Sprintf(`{"total_count":%d,"check_runs":[%s]}`, len(of), strings.Join(of, ","))
+	}
+	hundred := runs(slices.Repeat([]string{run("success")}, 100)...)
+	second := strings.Replace(ghChecks("a"), "&page=1", "&page=2", 1)
+	none, failed := `{"state":"pending","total_count":0}`, `{"state":"failure","total_count":2}`
+	for name, tc := range map[string]struct{ first, second, statuses, want string }{
+		"run 101 failed":         {hundred, runs(run("failure")), none, journal.ChecksFailure},
+		"run 101 is at work":     {hundred, runs(`{"status":"in_progress"}`), none, journal.ChecksPending},
+		"101 runs succeeded":     {hundred, runs(run("success")), none, journal.ChecksSuccess},
+		"a status failed":        {runs(run("success")), "", failed, journal.ChecksFailure},
+		"a status is at work":    {runs(run("success")), "", `{"state":"pending","total_count":1}`, journal.ChecksPending},
+		"statuses alone":         {runs(), "", `{"state":"success","total_count":1}`, journal.ChecksSuccess},
+		"a run failed":           {runs(run("failure")), "", `{"state":"success","total_count":1}`, journal.ChecksFailure},
+		"statuses are hidden":    {runs(run("success")), "", "", journal.ChecksSuccess},
+		"runs are hidden":        {"", "", failed, journal.ChecksFailure},
+		"neither is there":       {runs(), "", none, ""},
+		"an error of the status": {runs(), "", `{"state":"error","total_count":1}`, journal.ChecksFailure},
+	} {
+		w := &wire{answers: map[string]string{
+			ghPull: pull("open", "a", ""), ghReviews: `[]`, ghEvents: `[]`, ghChecks("a"): tc.first, second: tc.second, ghStatuses("a"): tc.statuses,
+		}}
+		c := client(t, w)
+		pr := read(t, c, journal.PullRequest{Link: ghLink})
+		if pr.Checks != tc.want {
+			t.Errorf("%s: %q, want %q", name, pr.Checks, tc.want)
+		}
+		if pr = read(t, c, pr); pr.Checks != tc.want {
+			t.Errorf("%s, read again: %q, want %q", name, pr.Checks, tc.want)
+		}
+		w.answers[ghStatuses("a")] = failed
+		w.asked = nil
+		if pr = read(t, c, pr); pr.Checks != journal.ChecksFailure {
+			t.Errorf("%s, then a status failed: %q", name, pr.Checks)
+		}
+		if n := len(w.asked); tc.second == "" && n > 5 { // the pull request and its reviews too
+			t.Errorf("%s: %d requests: %q", name, n, w.asked)
+		}
+		// A status that cannot be read now costs nothing of the runs.
+		w.answers[ghChecks("a")], w.answers[ghStatuses("a")] = runs(run("success")), none
+		w.answer = func(req *http.Request) *http.Response {
+			if strings.HasSuffix(req.URL.Path, "/status") {
+				return respond(http.StatusBadGateway, nil, "")
+			}
+			return respond(http.StatusOK, nil, w.answers[req.URL.RequestURI()])
+		}
+		broken, err := c.Read(t.Context(), pr)
+		if err == nil || broken.Checks != journal.ChecksFailure {
+			t.Errorf("%s, status 502: %q, %v", name, broken.Checks, err)
+		}
+		w.answer = nil
+		if pr = read(t, c, broken); pr.Checks != journal.ChecksSuccess {
+			t.Errorf("%s, after status 502: %q", name, pr.Checks)
+		}
+	}
+}
+
 // TestGitHubLife follows one pull request through everything that can become of it, and
 // counts what is asked, in this order, and what of it costs nothing.
 func TestGitHubLife(t *testing.T) {
 	w := &wire{answers: map[string]string{
 		ghPull: pull("open", "a", `,"draft":true`), ghReviews: `[]`, ghEvents: `[]`, ghChecks("a"): `{"total_count":0,"check_runs":[]}`,
+		ghStatuses("a"): `{"state":"pending","total_count":0}`, ghStatuses("b"): `{"state":"pending","total_count":0}`,
 	}}
 	c := client(t, w)
 	pr := journal.PullRequest{Link: ghLink, Project: "prj_a", State: journal.PullUnknown, Problem: "kept"}
@@ -58,15 +124,15 @@ func TestGitHubLife(t *testing.T) {
 		}
 		w.want(t, asked...)
 	}
-	step("draft", ghPull, ghReviews, ghChecks("a"))
-	step("unchanged", ghPull+"=304", ghReviews+"=304", ghChecks("a")+"=304")
+	step("draft", ghPull, ghReviews, ghChecks("a"), ghStatuses("a"))
+	step("unchanged", ghPull+"=304", ghReviews+"=304", ghChecks("a")+"=304", ghStatuses("a")+"=304")
 
 	w.answers[ghPull] = pull("open", "a", `,"requested_reviewers":[{"login":"ann"}]`)
 	w.answers[ghEvents] = `[{"event":"labeled","created_at":"2026-10-05T00:09:00Z"},{"event":"ready_for_review","created_at":"2026-10-05T00:10:00Z"}]`
 	w.answers[ghChecks("a")] = `{"check_runs":[{"status":"completed","conclusion":"success"},{"status":"in_progress"}]}`
 	want.State, want.Ready, want.Checks, want.Review = journal.PullOpen, at(10), journal.ChecksPending, journal.ReviewRequired
-	step("ready", ghPull, ghEvents, ghReviews+"=304", ghChecks("a"))
-	step("unchanged", ghPull+"=304", ghReviews+"=304", ghChecks("a")+"=304")
+	step("ready", ghPull, ghEvents, ghReviews+"=304", ghChecks("a"), ghStatuses("a")+"=304", ghStatuses("a"))
+	step("unchanged", ghPull+"=304", ghReviews+"=304", ghChecks("a")+"=304", ghStatuses("a")+"=304")
 
 	w.answers[ghReviews] = `[{"state":"COMMENTED","submitted_at":"2026-10-05T00:11:00Z","user":{"login":"agent"}},
 		{"state":"COMMENTED","submitted_at":"2026-10-05T00:12:00Z","user":{"login":"bot","type":"Bot"}},{"state":"PENDING","user":{"login":"cy"}},
@@ -74,22 +140,22 @@ func TestGitHubLife(t *testing.T) {
 		{"state":"APPROVED","submitted_at":"2026-10-05T00:13:00Z","user":{"login":"bob"}}]`
 	w.answers[ghChecks("a")] = `{"check_runs":[{"conclusion":"failure","status":"completed"},{"status":"queued"},{"conclusion":"success"}]}`
 	want.Review, want.FirstReview, want.Checks = journal.ReviewChanges, at(13), journal.ChecksFailure
-	step("changes requested", ghPull+"=304", ghReviews, ghChecks("a"))
+	step("changes requested", ghPull+"=304", ghReviews, ghChecks("a"), ghStatuses("a")+"=304", ghStatuses("a"))
 
 	w.answers[ghPull] = pull("open", "b", "")
 	w.answers[ghReviews] = strings.Replace(w.answers[ghReviews], "]", `,{"state":"DISMISSED","submitted_at":"2026-10-05T00:15:00Z","user":{"login":"ann"}}]`, 1)
 	w.answers[ghChecks("b")] = w.answers[ghChecks("a")]
 	want.Commit, want.Review = "b", journal.ReviewApproved
-	step("force-pushed, and the review dismissed: the checks of another commit are another resource", ghPull, ghReviews, ghChecks("b"))
+	step("force-pushed, and the review dismissed: the checks of another commit are another resource", ghPull, ghReviews, ghChecks("b"), ghStatuses("b"))
 
 	w.answers[ghPull] = pull("open", "b", `,"draft":true`)
 	want.State, want.Ready = journal.PullDraft, time.Time{}
-	step("draft again", ghPull, ghReviews+"=304", ghChecks("b")+"=304")
+	step("draft again", ghPull, ghReviews+"=304", ghChecks("b")+"=304", ghStatuses("b")+"=304")
 
 	w.answers[ghPull] = pull("open", "b", "")
 	w.answers[ghEvents] = strings.Replace(w.answers[ghEvents], "]", `,{"event":"ready_for_review","created_at":"2026-10-05T00:20:00Z"}]`, 1)
 	want.State, want.Ready = journal.PullOpen, at(20)
-	step("ready again", ghPull, ghEvents, ghReviews+"=304", ghChecks("b")+"=304")
+	step("ready again", ghPull, ghEvents, ghReviews+"=304", ghChecks("b")+"=304", ghStatuses("b")+"=304")
 
 	w.answers[ghPull] = pull("closed", "b", `,"closed_at":"2026-10-05T00:30:00Z","merge_commit_sha":"test-merge"`)
 	want.State, want.Closed = journal.PullClosed, at(30)
@@ -99,7 +165,7 @@ func TestGitHubLife(t *testing.T) {
 	w.answers[ghPull] = pull("open", "b", "")
 	w.answers[ghEvents] = strings.Replace(w.answers[ghEvents], "]", `,{"event":"reopened","created_at":"2026-10-05T00:40:00Z"}]`, 1)
 	want.State, want.Closed, want.Reopened = journal.PullOpen, time.Time{}, at(40)
-	step("reopened", ghPull, ghEvents, ghReviews+"=304", ghChecks("b")+"=304")
+	step("reopened", ghPull, ghEvents, ghReviews+"=304", ghChecks("b")+"=304", ghStatuses("b")+"=304")
 
 	w.answers[ghPull] = pull("closed", "b", `,"merged_at":"2026-10-05T00:50:00Z","closed_at":"2026-10-05T00:50:00Z","merge_commit_sha":"m"`)
 	w.answers[ghFiles] = `[{"filename":"a.mdx"},{"filename":"new.mdx","previous_filename":"old.mdx"}]`

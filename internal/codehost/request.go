@@ -63,16 +63,22 @@ func (r *reading) resource(ctx context.Context, key, path string, v any) (change
 
 // list reads the pages of a list, most at the most, unless its only page is as it was.
 func list[T any](ctx context.Context, r *reading, key, path string, most int) (all []T, changed bool, err error) {
+	return listIn(ctx, r, key, path, most, func(page []T) []T { return page })
+}
+
+// listIn is list for pages that have their entries in a field.
+func listIn[P, T any](ctx context.Context, r *reading, key, path string, most int, in func(P) []T) (all []T, changed bool, err error) {
 	former := r.pr.ETags[key]
-	for page := 1; page <= most; page++ {
-		var some []T
-		tag, err := r.get(ctx, path+"?per_page="+strconv.Itoa(perPage)+"&page="+strconv.Itoa(page), former, &some)
+	for number := 1; number <= most; number++ {
+		var page P
+		tag, err := r.get(ctx, path+"?per_page="+strconv.Itoa(perPage)+"&page="+strconv.Itoa(number), former, &page)
 		if err != nil || tag == "" {
 			return nil, false, err
 		}
+		some := in(page)
 		all = append(all, some...)
 		if len(some) < perPage {
-			if page > 1 {
+			if number > 1 {
 				tag = asked
 			}
 			r.pr.ETags[key] = tag

@@ -192,6 +192,11 @@ func (a *assistant) addPrompt(ctx context.Context, q promptQuestion) (out prompt
 	if err != nil {
 		return out, err
 	}
+	unlock, err := folder.Lock(ctx) // other assistants have processes of their own
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	opened, err := app.OpenReading(a.Config, a.Log, a.Now)
 	if err != nil {
 		return out, err

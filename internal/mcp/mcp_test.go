@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +22,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/state"
@@ -374,6 +377,48 @@ func TestAddPrompt(t *testing.T) {
 	if err != nil || len(files) != 2 {
 		t.Errorf("%v, %v", files, err)
 	}
+}
+
+// TestAddPromptTogether: several processes obey the limit of prompts together. While one
+// counts and writes, another waits.
+func TestAddPromptTogether(t *testing.T) {
+	o := answers(t)
+	o.AddPrompts, o.Config.MaxJobsPerDay = true, 3
+	o.Config.PromptsDir, o.Config.Sinks, o.Config.ParquetURL = t.TempDir(), config.Sinks{config.SinkParquet}, t.TempDir()
+	add := func(ctx context.Context, s *sdk.ClientSession, text string) error {
+		_, err := s.CallTool(ctx, &sdk.CallToolParams{Name: "add_prompt", Arguments: object{"text": text}})
+		return err
+	}
+	count := func(want int) {
+		t.Helper()
+		if files, err := os.ReadDir(o.Config.PromptsDir); err != nil || len(files) != want {
+			t.Errorf("%d prompts, want %d: %v", len(files), want, err)
+		}
+	}
+	folder, err := app.OpenPrompts(o.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := folder.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := add(ctx, connect(t, o), "while another adds"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it did not wait: %v", err)
+	}
+	count(0)
+	if err := unlock(); err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for i := range 8 {
+		s := connect(t, o) // a server of its own, as a process has
+		group.Go(func() { _ = add(t.Context(), s, fmt.Sprint("Do ", i)) })
+	}
+	group.Wait()
+	count(3)
 }
 
 func TestPrompts(t *testing.T) {

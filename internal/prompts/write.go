@@ -2,6 +2,7 @@ package prompts
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/durable"
 )
 
@@ -71,6 +73,32 @@ func (f *Folder) Write(name string, p Prompt) (string, error) {
 		return "", err
 	}
 	return name, nil
+}
+
+// lockEvery is how often Lock tries.
+const lockEvery = 20 * time.Millisecond
+
+// Lock keeps other callers of Lock waiting, in all processes, until unlock is called: they
+// count prompts before they write one. The lock is on the folder itself. Where folders cannot
+// be locked (Windows, some network file systems), nobody waits.
+func (f *Folder) Lock(ctx context.Context) (unlock func() error, err error) {
+	root, err := f.root()
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	folder, err := root.Open(".")
+	if err != nil {
+		return nil, f.unusable(err)
+	}
+	for {
+		if taken, err := durable.TryLock(folder); taken || err != nil {
+			return folder.Close, nil //nolint:nilerr // it cannot be locked
+		}
+		if err := clock.Sleep(ctx, lockEvery); err != nil {
+			return nil, errors.Join(err, folder.Close())
+		}
+	}
 }
 
 // NameError says why a new prompt file cannot have the requested name.

@@ -35,6 +35,9 @@ type Host interface {
 // What it knows is in the store, and is stored after each read. A process that is killed
 // between the two reads it once more; a row that is lost is made anew from the journal.
 type Follower struct {
+	// Limit is how long after its beginning a pass begins no other read; 0 means no limit.
+	Limit time.Duration
+
 	store Store
 	host  Host
 	now   func() time.Time
@@ -65,7 +68,11 @@ func (f *Follower) Pass(ctx context.Context) (next time.Time, err error) {
 	if err != nil {
 		return f.now().Add(pauseStore), err
 	}
+	began := time.Now()
 	for i := range all {
+		if f.Limit > 0 && time.Since(began) >= f.Limit {
+			break // the next pass begins with what is due longest
+		}
 		p := &all[i]
 		if !due(*p, f.now()) || f.held(p.Host) {
 			continue

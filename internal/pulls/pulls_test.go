@@ -147,6 +147,40 @@ func TestMergedForEver(t *testing.T) {
 	}
 }
 
+// TestSlowHost: a pass begins no read after its Limit. The next passes read what is left, and a
+// read that takes longer than the limit is finished.
+func TestSlowHost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var links []string
+		for i := range 12 {
+			links = append(links, link(i+1))
+		}
+		b := newBench(t, links...)
+		for i := range links {
+			b.open(i + 1)
+		}
+		for limit, most := range map[time.Duration]time.Duration{10 * time.Second: 14 * time.Second, time.Second: 6 * time.Second} {
+			b.memory.rows = map[string]journal.PullRequest{}
+			b.restart()
+			b.Limit = limit
+			b.hub.refuse = func(*http.Request) (int, map[string]string) {
+				time.Sleep(time.Second)
+				return 0, nil
+			}
+			for range 12 {
+				began := time.Now()
+				b.pass()
+				if took := time.Since(began); took > most {
+					t.Errorf("limit %v: a pass took %v", limit, took)
+				}
+			}
+			for _, l := range links {
+				b.want(l, journal.PullOpen, "")
+			}
+		}
+	})
+}
+
 // TestPages: the navigation is asked for once, when the pull request is merged; while the host
 // does not answer that, it is asked again.
 func TestPages(t *testing.T) {

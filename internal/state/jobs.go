@@ -76,6 +76,12 @@ func (db *DB) Job(ctx context.Context, seq int64) (j journal.Job, err error) {
 	return j, err
 }
 
+// HasJob reports whether there is a job of a prompt.
+func (db *DB) HasJob(ctx context.Context, prompt string) (has bool, err error) {
+	err = db.sql.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM jobs WHERE prompt = ?)`, prompt).Scan(&has)
+	return has, wrap(db.dir, err)
+}
+
 // Events returns the newest events of a job, oldest first; those of the queue
 // itself for 0.
 func (db *DB) Events(ctx context.Context, seq int64) ([]journal.Event, error) {
