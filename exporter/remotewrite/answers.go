@@ -59,6 +59,11 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 		a.last = answer{err: err}
 		return nil, err
 	}
+	if response.StatusCode/100 == 2 && isPage(response.Header, text) {
+		a.last = answer{err: errPage}
+		a.stop()
+		return nil, errPage
+	}
 	response.Body = io.NopCloser(bytes.NewReader(text))
 	a.last = answer{status: response.StatusCode, text: told(response.Request, string(text))}
 	// Prometheus before 2.45 says that it failed if a sample is too old for its window.
@@ -67,6 +72,19 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	limitPause(response.Header)
 	return response, nil
+}
+
+// errPage is the error of an answer that is no receiver's.
+var errPage = errors.New("the answer is an HTML page, such as a login page, and not that of a receiver: " +
+	"check the URL, and the credentials that a proxy before it wants")
+
+// isPage reports whether an answer is meant for people.
+func isPage(h http.Header, text []byte) bool {
+	kind := h.Get("Content-Type")
+	if kind == "" {
+		kind = http.DetectContentType(text)
+	}
+	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(kind)), "text/html")
 }
 
 // limitPause shortens a Retry-After, which is seconds or a date.

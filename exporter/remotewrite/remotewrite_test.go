@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -126,6 +127,23 @@ func TestFinalAnswers(t *testing.T) {
 		}
 		if strings.Contains(text, "s3cret") || strings.Contains(text, "bWU6") || len(text) > 600 || strings.ContainsAny(text, "\n\x1b") {
 			t.Error(text)
+		}
+	}
+}
+
+// TestLoginPage: an HTML page is no receiver's answer, whatever its status.
+func TestLoginPage(t *testing.T) {
+	for _, kind := range []string{"text/html; charset=utf-8", ""} {
+		asked := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked++
+			w.Header()["Content-Type"] = slices.DeleteFunc([]string{kind}, func(s string) bool { return s == "" })
+			w.Write([]byte("<!doctype html><title>Sign in</title>"))
+		}))
+		t.Cleanup(server.Close)
+		_, err := send(t, remotewrite.Config{URL: server.URL + "/write"})
+		if err == nil || asked != 1 || !strings.Contains(err.Error(), "HTML page") {
+			t.Errorf("%q: %v after %d requests", kind, err, asked)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +70,7 @@ type checker struct {
 	app      *Program
 	cfg      config.Config
 	asJSON   bool
+	printed  error
 	Findings []checkFinding `json:"findings"`
 }
 
@@ -90,10 +92,10 @@ func (a *Program) check(ctx context.Context, asJSON bool) error {
 			return err
 		}
 	}
-	if c.failed() {
+	if c.printed == nil && c.failed() {
 		return errSaid
 	}
-	return nil
+	return c.printed
 }
 
 func (c *checker) failed() bool {
@@ -119,7 +121,9 @@ func (c *checker) add(f checkFinding) {
 	if f.Project != "" {
 		detail = f.Project + ": " + detail
 	}
-	render.NewText(c.app.Out).Line(6+nameColumn+2, "%-4s  %-*s  %s", f.Result, nameColumn, f.Check, detail)
+	text := render.NewText(c.app.Out)
+	text.Line(6+nameColumn+2, "%-4s  %-*s  %s", f.Result, nameColumn, f.Check, detail)
+	c.printed = cmp.Or(c.printed, text.Err())
 }
 
 func (c *checker) sinks(ctx context.Context) {

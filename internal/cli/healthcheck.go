@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/secretfile"
 )
@@ -165,7 +166,7 @@ func (p probe) get(ctx context.Context, scheme string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	line := strings.Join(strings.Split(strings.TrimSpace(string(text)), "\n"), "; ")
+	line := render.Printable(strings.Join(strings.Split(strings.TrimSpace(string(text)), "\n"), "; "))
 	switch {
 	case response.StatusCode == http.StatusOK:
 		return line, nil

@@ -118,6 +118,8 @@ func TestHealthcheck(t *testing.T) {
 		says(t, exitDone, "ok\n")
 		says(t, exitFailed, "/readyz of 127.0.0.1:", "--ready")
 		says(t, exitFailed, "503: state: gone; sink parquet: full\n", "--ready")
+		listening(t, "127.0.0.1", "", "state: \x1b]0;gone\a")
+		says(t, exitFailed, "503: state: \ufffd]0;gone\ufffd\n", "--ready")
 	})
 }
 

@@ -74,6 +74,9 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	root.SetOut(p.Out)
 	root.SetErr(a.Err)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = help.err
+	}
 	switch {
 	case err == nil:
 		return exitDone
@@ -84,6 +87,20 @@ func (p Program) Run(ctx context.Context, args []string) int {
 		fmt.Fprintln(p.Err, "docgauge: "+err.Error())
 	}
 	return exitCode(err)
+}
+
+// failureKeeper keeps the first error of a writer: cobra drops those of its help.
+type failureKeeper struct {
+	io.Writer
+	err error
+}
+
+func (k *failureKeeper) Write(p []byte) (int, error) {
+	n, err := k.Writer.Write(p)
+	if k.err == nil {
+		k.err = err
+	}
+	return n, err
 }
 
 // earlyFormat is the format of the log as far as it is known before flags are read: what is

@@ -56,8 +56,8 @@ the ledger lacks enters the ledger. A window that no sink holds whole is due aga
 verify says how many requests that takes. It can be interrupted and run again. --repair
 needs the state for itself.
 
-Exit codes: 0 no findings; 1 findings, or some are left after --repair; 2 bad usage or
-configuration; 3 another process holds the state (--repair only).`,
+Exit codes: 0 no findings; 1 findings, some are left after --repair, or there is
+nothing to compare; 2 bad usage or configuration; 3 another process holds the state (--repair only).`,
 		Example: `  docgauge verify
   docgauge verify --sink clickhouse --from 2026-10-01 --to 2026-11-01
   docgauge verify --repair`,

@@ -66,7 +66,7 @@ func (s Selection) IsNamed() bool { return s.From != "" || s.To != "" }
 
 // name tells the readings of named windows apart.
 func (s Selection) name() string {
-	sorted := func(list string) string { return strings.Join(slices.Sorted(strings.SplitSeq(list, ",")), ",") }
+	sorted := func(list string) string { return strings.Join(slices.Sorted(slices.Values(List(list))), ",") }
 	return fmt.Sprintf("from=%s to=%s windows=%s projects=%s", s.From, s.To, sorted(s.Windows), sorted(s.Projects))
 }
 
