@@ -45,7 +45,7 @@ type run struct {
 }
 
 type cost struct {
-	item     schedule.Item
+	item     *schedule.Item // as it was planned
 	requests int
 	known    bool
 }
@@ -75,12 +75,12 @@ func (p *Pipeline) Run(ctx context.Context, w Work) Result {
 	}
 	r := &run{
 		p: p, work: w, log: p.cfg.Logger, cut: cut, order: newOrder(), commits: make(chan struct{}, maxCommits),
-		pending: slices.Clone(w.Items), estimates: map[analytics.Key]cost{}, underWay: map[string]int{}, health: newHealth(),
+		pending: slices.Clone(w.Items), estimates: make(map[analytics.Key]cost, len(w.Items)), underWay: map[string]int{}, health: newHealth(),
 	}
 	r.work.Policy.Moved = r.movement
 	r.freeAtStart, _ = r.free(ctx)
-	for _, item := range w.Items {
-		r.estimates[item.Key] = cost{item: item}
+	for i, item := range w.Items {
+		r.estimates[item.Key] = cost{item: &w.Items[i]}
 	}
 	r.estimate()
 	r.dispatch(ctx, sending)
@@ -303,7 +303,7 @@ func (r *run) estimate() {
 	r.need, r.unknown = 0, 0
 	for k, c := range r.estimates {
 		if !c.known {
-			c.requests, c.known = r.work.Sizes.Most(c.item)
+			c.requests, c.known = r.work.Sizes.Most(*c.item)
 			r.estimates[k] = c
 		}
 		r.need += c.requests
