@@ -150,8 +150,9 @@ func Plan(in Input) (due, waiting []Item) {
 			queues[t] = append(queues[t], items[t])
 		}
 	}
-	for _, queue := range queues {
-		due = append(due, interleave(queue)...)
+	for t, queue := range queues {
+		due = interleave(due, queue)
+		queues[t] = nil
 	}
 	p.lead(due)
 	p.share(due)
@@ -277,7 +278,7 @@ func Asked(in Input, from, to analytics.Date) (items, waiting []Item, all int, e
 		return nil, nil, 0, fmt.Errorf("no window of %s lies wholly inside %s: widen it, or choose a shorter granularity",
 			strings.Join(names, ", "), asked)
 	}
-	items = interleave(queues)
+	items = interleave(nil, queues)
 	p.lead(items)
 	p.share(items)
 	return items, p.waiting, all, nil
@@ -495,9 +496,14 @@ func rollingLastThenNewest(a, b Item) int {
 
 func newestFirst(a, b analytics.Window) int { return cmp.Compare(b.To, a.To) }
 
-// interleave takes one item of each queue in turn, until all are empty.
-func interleave(queues [][]Item) []Item {
-	var items []Item
+// interleave appends one item of each queue in turn, until all are empty. There can be
+// millions, so items grows once.
+func interleave(items []Item, queues [][]Item) []Item {
+	sum := 0
+	for _, queue := range queues {
+		sum += len(queue)
+	}
+	items = slices.Grow(items, sum)
 	for i, left := 0, true; left; i++ {
 		left = false
 		for _, queue := range queues {

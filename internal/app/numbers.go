@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/coverage"
@@ -12,7 +11,6 @@ import (
 	"github.com/docgauge/docgauge/internal/outcome"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/state"
-	"github.com/docgauge/docgauge/schedule"
 )
 
 // maxPages is how many pages of a window a prompt can refer to at most.
@@ -55,16 +53,20 @@ func (n numbers) pair(ctx context.Context, project string, g analytics.Granulari
 	if err != nil {
 		return now, former, err
 	}
-	windows := slices.DeleteFunc(slices.Clone(l.Windows[schedule.Series{Project: project, Granularity: g}]), func(r analytics.Revision) bool { return !r.Settled })
-	if len(windows) == 0 {
+	var newest *state.Entry
+	for e := range l.Series(project, g) {
+		switch {
+		case !e.Settled:
+		case newest == nil:
+			newest = e
+		case e.To == newest.From:
+			return *newest, *e, nil
+		}
+	}
+	if newest == nil {
 		return now, former, fmt.Errorf("%w: no %s window of %s is settled yet", prompts.ErrNoNumbers, g, project)
 	}
-	newest := windows[len(windows)-1]
-	i := slices.IndexFunc(windows, func(r analytics.Revision) bool { return r.To == newest.From })
-	if i < 0 {
-		return now, former, fmt.Errorf("%w: the %s window of %s before %s is not settled yet", prompts.ErrNoNumbers, g, project, newest.Window)
-	}
-	return l.Entries[newest.Key], l.Entries[windows[i].Key], nil
+	return now, former, fmt.Errorf("%w: the %s window of %s before %s is not settled yet", prompts.ErrNoNumbers, g, project, newest.Window)
 }
 
 // rows asks the sinks that have the window, until one knows its rows.

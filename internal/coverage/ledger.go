@@ -7,6 +7,7 @@ package coverage
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"time"
 
@@ -19,13 +20,12 @@ import (
 
 // Ledger is the state's entries, arranged for planning, and what was learned of the
 // service. A reading that claims the future was made while the clock was ahead, and is not
-// believed: its entry was exported at state.Unbelieved, it is in no series, and its
-// window is missing.
+// believed: its entry was exported at state.Unbelieved, [Ledger.Series] leaves it out,
+// and its window is missing.
 type Ledger struct {
-	Entries map[analytics.Key]state.Entry
-	// Windows holds the revisions by series, oldest first.
-	Windows map[schedule.Series][]analytics.Revision
-	Asides  map[analytics.Key]analytics.Aside
+	// series has the entries, oldest first. There can be millions.
+	series map[schedule.Series][]state.Entry
+	Asides map[analytics.Key]analytics.Aside
 	// Movements say how often the numbers of a series moved, and when they last did.
 	Movements map[schedule.MovementKey]schedule.Movement
 	// Sizes estimate how many requests a window takes.
@@ -35,31 +35,27 @@ type Ledger struct {
 // Read reads the ledger as of now. [Selection.Plan] adds to the estimates what the spool has.
 func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 	l := Ledger{
-		Entries: map[analytics.Key]state.Entry{}, Windows: map[schedule.Series][]analytics.Revision{},
+		series: map[schedule.Series][]state.Entry{},
 		Asides: map[analytics.Key]analytics.Aside{}, Movements: map[schedule.MovementKey]schedule.Movement{},
 	}
-	entries, err := db.Entries(ctx)
-	if err != nil {
-		return l, err
-	}
-	for _, e := range entries {
+	err := db.EachEntry(ctx, func(e state.Entry) {
 		if !isBelieved(e.Revision, now) {
 			e.Settled, e.Verified, e.ExportedAt, e.Provenance = false, false, state.Unbelieved, analytics.Provenance{}
-			l.Entries[e.Key] = e
-			continue
 		}
-		l.Entries[e.Key] = e
 		series := schedule.SeriesOf(e.Key)
-		l.Windows[series] = append(l.Windows[series], e.Revision)
+		l.series[series] = append(l.series[series], e)
+	})
+	if err != nil {
+		return l, err
 	}
 	perPage, err := db.PageRows(ctx)
 	if err != nil {
 		return l, err
 	}
 	l.Sizes = schedule.NewSizes(perPage)
-	for _, windows := range l.Windows {
-		for _, rev := range windows {
-			l.Sizes.Learn(rev.Key, rev.Rows)
+	for e := range l.All() {
+		if e.ExportedAt != state.Unbelieved {
+			l.Sizes.Learn(e.Key, e.Rows)
 		}
 	}
 	asides, err := db.Asides(ctx)
@@ -97,7 +93,7 @@ func (l Ledger) countPagesInSpool(stateDir string, now time.Time, settle time.Du
 	underWay, err := spool.ListUnderWay(stateDir)
 	for _, u := range underWay {
 		k, err := analytics.ParseKey(u.Key)
-		if err != nil || u.Revision != l.Entries[k].Number+1 {
+		if err != nil || u.Revision != l.number(k)+1 {
 			continue
 		}
 		settles := k.To.Time().Add(settle)
@@ -116,23 +112,75 @@ func isBelieved(r analytics.Revision, now time.Time) bool {
 
 // believed returns the window's last reading, if there is one and it is believed.
 func (l Ledger) believed(k analytics.Key) (analytics.Revision, bool) {
-	e, ok := l.Entries[k]
-	return e.Revision, ok && e.ExportedAt != state.Unbelieved
+	rev, ok := l.Known(k)
+	return rev, ok && rev.ExportedAt != state.Unbelieved
 }
 
 // Known returns the window's last reading, if there is one. Where it is not believed, the
 // next one has a greater number all the same.
 func (l Ledger) Known(k analytics.Key) (analytics.Revision, bool) {
-	e, ok := l.Entries[k]
-	return e.Revision, ok
+	if e := l.find(k); e != nil {
+		return e.Revision, true
+	}
+	return analytics.Revision{}, false
+}
+
+// number is that of the window's last reading, 0 if there is none.
+func (l Ledger) number(k analytics.Key) int32 {
+	rev, _ := l.Known(k)
+	return rev.Number
+}
+
+// Entry returns what the ledger has of a window, if it has anything.
+func (l Ledger) Entry(k analytics.Key) (state.Entry, bool) {
+	if e := l.find(k); e != nil {
+		return *e, true
+	}
+	return state.Entry{}, false
+}
+
+func (l Ledger) find(k analytics.Key) *state.Entry {
+	entries := l.series[schedule.SeriesOf(k)]
+	at, known := slices.BinarySearchFunc(entries, k.Window, func(e state.Entry, w analytics.Window) int {
+		return cmp.Or(cmp.Compare(e.From, w.From), cmp.Compare(e.To, w.To))
+	})
+	if !known {
+		return nil
+	}
+	return &entries[at]
+}
+
+// All yields the entries, those of a series oldest first.
+func (l Ledger) All() iter.Seq[*state.Entry] {
+	return func(yield func(*state.Entry) bool) {
+		for _, entries := range l.series {
+			for i := range entries {
+				if !yield(&entries[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Series yields the entries of one project and granularity, newest first.
+func (l Ledger) Series(project string, g analytics.Granularity) iter.Seq[*state.Entry] {
+	return func(yield func(*state.Entry) bool) {
+		entries := l.series[schedule.Series{Project: project, Granularity: g}]
+		for i := range slices.Backward(entries) {
+			if e := &entries[i]; e.ExportedAt != state.Unbelieved && !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 // Newest returns the newest complete window of a series that was read, nil if there
 // is none.
 func (l Ledger) Newest(project string, g analytics.Granularity, now time.Time) *analytics.Revision {
-	for _, rev := range slices.Backward(l.Windows[schedule.Series{Project: project, Granularity: g}]) {
-		if rev.Complete(now) {
-			return &rev
+	for e := range l.Series(project, g) {
+		if e.Complete(now) {
+			return &e.Revision
 		}
 	}
 	return nil
@@ -153,7 +201,7 @@ func (l Ledger) Lacking(sinks []string) map[string]int {
 	out := map[string]int{}
 	for _, name := range sinks {
 		out[name] = 0
-		for _, e := range l.Entries {
+		for e := range l.All() {
 			if e.Sinks[name].IsZero() {
 				out[name]++
 			}
@@ -166,9 +214,9 @@ func (l Ledger) Lacking(sinks []string) map[string]int {
 // newest first.
 func (l Ledger) Unverified(projects []string) []state.Entry {
 	var out []state.Entry
-	for k, e := range l.Entries {
-		if !e.Verified && e.ExportedAt != state.Unbelieved && slices.Contains(projects, k.Project) {
-			out = append(out, e)
+	for e := range l.All() {
+		if !e.Verified && e.ExportedAt != state.Unbelieved && slices.Contains(projects, e.Project) {
+			out = append(out, *e)
 		}
 	}
 	slices.SortFunc(out, func(a, b state.Entry) int { return newestFirst(a.Key, b.Key) })

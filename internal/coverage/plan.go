@@ -150,8 +150,8 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 		Now: now, Projects: c.Projects, Specs: c.Windows, Open: c.OpenWindows, Since: c.Since.Date,
 		Settle: time.Duration(c.Settle), Known: l.believed, Sizes: l.Sizes,
 		Lost: func(k analytics.Key) bool {
-			e, ok := l.Entries[k]
-			return ok && e.Lost()
+			e := l.find(k)
+			return e != nil && e.Lost()
 		},
 		Aside: func(k analytics.Key) (analytics.Aside, bool) {
 			a, ok := l.Asides[k]
@@ -159,8 +159,8 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 		},
 		// Totals that took more than their one request: pages were read, and given up.
 		GaveUp: func(k analytics.Key) bool {
-			e, ok := l.Entries[k]
-			return ok && e.TotalsOnly() && e.Requests > 1
+			e := l.find(k)
+			return e != nil && e.TotalsOnly() && e.Requests > 1
 		},
 		Policy: schedule.Policy{
 			Limit: int(c.Budget), Settle: time.Duration(c.Settle),
@@ -170,9 +170,9 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 			},
 		},
 	}
-	for k, e := range l.Entries {
+	for e := range l.All() {
 		if !e.Settled || e.Lost() {
-			in.Provisional = append(in.Provisional, k)
+			in.Provisional = append(in.Provisional, e.Key)
 		}
 	}
 	if s.Projects != "" {

@@ -18,7 +18,6 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/sandbox"
-	"github.com/docgauge/docgauge/schedule"
 )
 
 // hearer is a webhook and a monitor in one.
@@ -107,8 +106,8 @@ func TestDigest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	weeks := l.Windows[schedule.Series{Project: sandbox.DefaultProject, Granularity: analytics.Week}]
-	week, before := weeks[len(weeks)-1], weeks[len(weeks)-2]
+	weeks := slices.Collect(l.Series(sandbox.DefaultProject, analytics.Week))
+	week, before := weeks[0].Revision, weeks[1].Revision
 	digest := got[0].Digest
 	if digest.From != week.From || digest.Totals != week.Totals || *digest.Before != before.Totals || digest.Change.AI != week.Totals.AI-before.Totals.AI {
 		t.Errorf("%+v, want %+v and before it %+v", digest, week, before)

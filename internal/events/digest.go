@@ -170,7 +170,7 @@ func (w *Watcher) digestOf(ctx context.Context, l coverage.Ledger, week analytic
 	d := Digest{From: week.From, To: week.To, Settled: week.Settled, Totals: week.Totals}
 	former := week.Key
 	former.Window = schedule.Previous(analytics.Week, week.Window)
-	before, known := l.Entries[former]
+	before, known := l.Entry(former)
 	if known {
 		d.Before = &before.Totals
 		d.Change = &analytics.Totals{
@@ -179,7 +179,8 @@ func (w *Watcher) digestOf(ctx context.Context, l coverage.Ledger, week analytic
 	}
 	if known && !week.TotalsOnly() && !before.TotalsOnly() {
 		var err error
-		if d.Pages, err = w.pages(ctx, before, l.Entries[week.Key]); err != nil {
+		e, _ := l.Entry(week.Key)
+		if d.Pages, err = w.pages(ctx, before, e); err != nil {
 			return d, err
 		}
 	}

@@ -96,7 +96,8 @@ func (r *Runner) FillPages(ctx context.Context) error {
 			if rev == nil || rev.TotalsOnly() || slices.ContainsFunc(lists, func(p state.PageList) bool { return p.Key == rev.Key && p.Revision == rev.Number }) {
 				continue
 			}
-			if err := r.fillFrom(ctx, l.Entries[rev.Key], down); err != nil {
+			e, _ := l.Entry(rev.Key)
+			if err := r.fillFrom(ctx, e, down); err != nil {
 				return err
 			}
 		}

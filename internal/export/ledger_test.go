@@ -150,7 +150,7 @@ func (m *memory) keys() []analytics.Key {
 	return slices.Collect(maps.Keys(m.windows))
 }
 
-func (m *memory) owed() map[analytics.Key]Owed {
+func (m *memory) owed() func(do func(Owed)) error {
 	out := map[analytics.Key]Owed{}
 	for _, k := range m.keys() {
 		e, ok := m.newest(k)
@@ -165,7 +165,17 @@ func (m *memory) owed() map[analytics.Key]Owed {
 		}
 		out[k] = o
 	}
-	return out
+	return each(out)
+}
+
+// each calls do with each of them.
+func each(all map[analytics.Key]Owed) func(do func(Owed)) error {
+	return func(do func(Owed)) error {
+		for _, o := range all {
+			do(o)
+		}
+		return nil
+	}
 }
 
 func (m *memory) provisional() []analytics.Key {

@@ -175,11 +175,7 @@ func TestNewPlace(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	c.open(func(a *app.App) {
-		held, err := a.HeldInSpool(t.Context())
-		if err == nil {
-			_, err = coverage.Rebuild(t.Context(), a.State, a.Sinks, held, a.Log)
-		}
-		if err != nil {
+		if _, err := coverage.Rebuild(t.Context(), a.State, a.Sinks, a.HeldInSpool, a.Log); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -27,8 +27,9 @@ type Owed struct {
 // returns how many windows it delivered to all sinks that lacked them, and the failures of
 // single sinks; other errors end it. Sinks that were down in an earlier run are tried again.
 //
-// newest holds the newest revision of each window in the ledger.
-func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (
+// ledger calls do with the newest revision of each window in the ledger, of which there can
+// be millions: only those that a sink lacks, or that the spool has, are kept.
+func (p *Pipeline) Recover(ctx context.Context, ledger func(do func(Owed)) error) (
 	delivered int, failures []error, err error,
 ) {
 	p.down.Clear()
@@ -43,11 +44,28 @@ func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (
 	for _, err := range damaged {
 		p.cfg.Logger.Error("damaged window file put aside", "error", err)
 	}
+	logs, err := p.spool.Logs()
+	if err != nil {
+		return 0, nil, err
+	}
+	inSpool := map[string]bool{}
+	for _, u := range logs {
+		inSpool[u.Key] = true
+	}
 	held := map[analytics.Key]int32{} // the newest revision in the spool
 	for _, sealed := range waiting {
 		held[sealed.Revision().Key] = max(held[sealed.Revision().Key], sealed.Revision().Number)
 	}
-	resealed, err := p.takeLogs(ctx, newest, held)
+	newest := map[analytics.Key]Owed{}
+	err = ledger(func(o Owed) {
+		if len(p.lacking(o.Revision, o)) > 0 || held[o.Key] > 0 || len(logs) > 0 && inSpool[o.Key.String()] {
+			newest[o.Key] = o
+		}
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	resealed, err := p.takeLogs(ctx, logs, newest, held)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -94,16 +112,12 @@ func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (
 // takeLogs takes up the page logs of revisions that are in the ledger: windows that were in
 // memory when the process died, which are sealed now where a sink lacks them, and logs that
 // it had no time to remove. It adds to held what it returns.
-func (p *Pipeline) takeLogs(ctx context.Context, newest map[analytics.Key]Owed, held map[analytics.Key]int32) (
+func (p *Pipeline) takeLogs(ctx context.Context, logs []spool.UnderWay, newest map[analytics.Key]Owed, held map[analytics.Key]int32) (
 	resealed []*spool.Sealed, err error,
 ) {
 	recorded := map[string]Owed{}
 	for k, owed := range newest {
 		recorded[k.String()] = owed
-	}
-	logs, err := p.spool.Logs()
-	if err != nil {
-		return nil, err
 	}
 	for _, u := range logs {
 		owed, known := recorded[u.Key]

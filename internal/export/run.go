@@ -56,7 +56,7 @@ type sharing struct {
 }
 
 type cost struct {
-	item     schedule.Item
+	item     *schedule.Item // as it was planned
 	requests int
 	known    bool
 }
@@ -86,14 +86,15 @@ func (p *Pipeline) Run(ctx context.Context, w Work) Result {
 	}
 	r := &run{
 		p: p, work: w, log: p.cfg.Logger, cut: cut, order: newOrder(), commits: make(chan struct{}, maxCommits),
-		pending: slices.Clone(w.Items), estimates: map[analytics.Key]cost{}, underWay: map[string]int{}, health: newHealth(),
+		estimates: make(map[analytics.Key]cost, len(w.Items)), underWay: map[string]int{}, health: newHealth(),
 		sharing: map[schedule.Days]*sharing{}, given: map[analytics.Key]bool{},
 	}
 	r.work.Policy.Moved = r.movement
 	r.freeAtStart, _ = r.free(ctx)
 	r.prepareSharing()
-	for _, item := range r.pending {
-		r.estimates[item.Key] = cost{item: item}
+	r.pending = slices.Clone(w.Items)
+	for i, item := range w.Items {
+		r.estimates[item.Key] = cost{item: &w.Items[i]}
 	}
 	r.estimate()
 	r.dispatch(ctx, sending)
@@ -263,12 +264,12 @@ func (r *run) choose(ctx context.Context, earlier bool) (at int, wait bool) {
 
 // prepareSharing lets the windows wait that get their pages from another one of this run.
 func (r *run) prepareSharing() {
-	for _, item := range r.pending {
+	for _, item := range r.work.Items {
 		if item.Shared {
 			r.sharing[schedule.DaysOf(item.Key)] = &sharing{}
 		}
 	}
-	for i, item := range r.pending {
+	for i, item := range r.work.Items {
 		switch s := r.sharing[schedule.DaysOf(item.Key)]; {
 		case s == nil:
 		case !item.Shared:
@@ -276,7 +277,7 @@ func (r *run) prepareSharing() {
 		case s.isRead:
 			s.items = append(s.items, item)
 		default: // the other window is not in this run
-			r.pending[i].Shared = false
+			r.work.Items[i].Shared = false
 		}
 	}
 	maps.DeleteFunc(r.sharing, func(_ schedule.Days, s *sharing) bool { return len(s.items) == 0 })
@@ -377,7 +378,7 @@ func (r *run) estimate() {
 	r.need, r.unknown = 0, 0
 	for k, c := range r.estimates {
 		if !c.known {
-			c.requests, c.known = r.work.Sizes.Most(c.item)
+			c.requests, c.known = r.work.Sizes.Most(*c.item)
 			r.estimates[k] = c
 		}
 		r.need += c.requests

@@ -246,24 +246,20 @@ func (r *Runner) endNamed(ctx context.Context, sel coverage.Selection, s *Summar
 }
 
 func (r *Runner) recover(ctx context.Context, s *Summary) error {
-	entries, err := r.app.State.Entries(ctx)
-	if err != nil {
-		return err
-	}
-	owed := map[analytics.Key]Owed{}
-	for _, e := range entries {
-		if e.Lost() {
-			continue // it is owed to no sink, and read again
-		}
-		o := Owed{Revision: e.Revision}
-		for sink, at := range e.Sinks {
-			if !at.IsZero() {
-				o.Has = append(o.Has, sink)
+	delivered, failures, err := r.pipeline.Recover(ctx, func(do func(Owed)) error {
+		return r.app.State.EachEntry(ctx, func(e state.Entry) {
+			if e.Lost() {
+				return // it is owed to no sink, and read again
 			}
-		}
-		owed[e.Key] = o
-	}
-	delivered, failures, err := r.pipeline.Recover(ctx, owed)
+			o := Owed{Revision: e.Revision}
+			for sink, at := range e.Sinks {
+				if !at.IsZero() {
+					o.Has = append(o.Has, sink)
+				}
+			}
+			do(o)
+		})
+	})
 	s.Recovered += delivered
 	s.AddErrors(failures...)
 	return err

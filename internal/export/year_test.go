@@ -152,7 +152,7 @@ func (y *year) process1(killed bool) (busy bool) {
 	p := y.process()
 	b := y.connect()
 	known := entriesOf(y.t, y.db)
-	if _, _, err := p.Recover(y.t.Context(), owedOf(known)); err != nil {
+	if _, _, err := p.Recover(y.t.Context(), each(owedOf(known))); err != nil {
 		return true
 	}
 	known = entriesOf(y.t, y.db)

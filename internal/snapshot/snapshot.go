@@ -107,14 +107,14 @@ func Projects(p coverage.Plan) []exporter.Project {
 // in the ledger and those that are missing.
 func grid(p coverage.Plan, project string, spec analytics.Spec) exporter.Grid {
 	g := exporter.Grid{Granularity: spec.Granularity, TotalsOnly: spec.TotalsOnly}
-	for _, rev := range p.Ledger.Windows[schedule.Series{Project: project, Granularity: spec.Granularity}] {
-		if rev.Complete(p.Input.Now) {
-			g.Cells = append(g.Cells, exporter.Cell{Window: rev.Window, Revision: &rev})
+	for e := range p.Ledger.Series(project, spec.Granularity) {
+		if e.Complete(p.Input.Now) {
+			g.Cells = append(g.Cells, exporter.Cell{Window: e.Window, Revision: &e.Revision})
 		}
 	}
 	for _, w := range schedule.Gaps(p.Input, project, spec) {
 		// A gap that lacks only its rows has an entry in the ledger.
-		if _, known := p.Ledger.Entries[analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}]; !known {
+		if _, known := p.Ledger.Known(analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}); !known {
 			g.Cells = append(g.Cells, exporter.Cell{Window: w})
 		}
 	}
@@ -141,7 +141,7 @@ func (r *Reader) windows(ctx context.Context, l coverage.Ledger, projects []expo
 				w.Previous = &before.Totals
 			}
 			if !rev.Verified {
-				e := l.Entries[rev.Key]
+				e, _ := l.Entry(rev.Key)
 				w.MovedRows, w.RepeatedRows = e.MovedRows, e.RepeatedRows
 			}
 			for _, l := range lists {
@@ -257,7 +257,7 @@ func (r *Reader) keys(ctx context.Context, out *exporter.Snapshot) error {
 func (r *Reader) sinks(l coverage.Ledger, out *exporter.Snapshot) {
 	for _, s := range r.Sinks {
 		sink := exporter.Sink{Name: s.Name(), Location: s.Location()}
-		for _, e := range l.Entries {
+		for e := range l.All() {
 			at, owed := e.Sinks[s.Name()]
 			switch {
 			case owed && at.IsZero():

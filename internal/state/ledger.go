@@ -32,6 +32,14 @@ func (e Entry) Lost() bool { return len(e.Sinks) == 0 }
 
 // Entries returns the newest revision of every window, in key order.
 func (db *DB) Entries(ctx context.Context) ([]Entry, error) {
+	var out []Entry
+	err := db.EachEntry(ctx, func(e Entry) { out = append(out, e) })
+	return out, err
+}
+
+// EachEntry calls do with the newest revision of every window, in key order. do must not
+// use the state.
+func (db *DB) EachEntry(ctx context.Context, do func(Entry)) error {
 	type row struct {
 		entry Entry
 		sink  sql.NullString
@@ -45,14 +53,25 @@ func (db *DB) Entries(ctx context.Context) ([]Entry, error) {
 			&e.Requests, &e.Checksum, &e.MovedRows, &e.RepeatedRows, &r.sink, instant{&r.at},
 		}
 	}
-	var out []Entry
+	var e Entry
+	names := map[string]string{} // millions of entries share a few names
+	name := func(s string) string {
+		if _, known := names[s]; !known {
+			names[s] = s
+		}
+		return names[s]
+	}
 	err := each(ctx, db.sql, fields, func(r row) {
-		if n := len(out); n == 0 || out[n-1].Key != r.entry.Key {
-			r.entry.Sinks = map[string]time.Time{}
-			out = append(out, r.entry)
+		if e.Sinks == nil || e.Key != r.entry.Key {
+			if e.Sinks != nil {
+				do(e)
+			}
+			e = r.entry
+			e.Project, e.Granularity = name(e.Project), analytics.Granularity(name(string(e.Granularity)))
+			e.Sinks = map[string]time.Time{}
 		}
 		if r.sink.Valid {
-			out[len(out)-1].Sinks[r.sink.String] = r.at
+			e.Sinks[name(r.sink.String)] = r.at
 		}
 	}, `
 		SELECT r.project, r.granularity, r.window_start, r.window_end, r.revision, r.settled, r.verified,
@@ -64,7 +83,10 @@ func (db *DB) Entries(ctx context.Context) ([]Entry, error) {
 		  WHERE m.project = r.project AND m.granularity = r.granularity
 		    AND m.window_start = r.window_start AND m.window_end = r.window_end)
 		ORDER BY r.project, r.granularity, r.window_start, r.window_end, d.sink`)
-	return out, db.wrap(ctx, err)
+	if err == nil && e.Sinks != nil {
+		do(e)
+	}
+	return db.wrap(ctx, err)
 }
 
 // Record enters a sealed revision and owes it to the given sinks. Recording a

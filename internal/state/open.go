@@ -405,9 +405,11 @@ func each[T any](ctx context.Context, q querier, fields func(*T) []any, do func(
 		return err
 	}
 	defer rows.Close()
+	var row, none T
+	to := fields(&row) // one for all rows, of which there can be millions
 	for rows.Next() {
-		var row T
-		if err := rows.Scan(fields(&row)...); err != nil {
+		row = none
+		if err := rows.Scan(to...); err != nil {
 			return err
 		}
 		do(row)
