@@ -33,6 +33,7 @@ func (a *App) queueConfig() jobs.Config {
 func (a *App) NewQueue(changed func()) *jobs.Queue {
 	cfg := a.queueConfig()
 	cfg.Changed, cfg.KeyMark = changed, a.API.KeyMark
+	cfg.Clock, cfg.Restored, cfg.Mark = a.API.Client.ClockError, a.isRestored, a.markBegun
 	return jobs.New(cfg, a.API.Client, a.State)
 }
 

@@ -133,12 +133,12 @@ var allowed = map[string][]string{
 	// What holds it together: only config and app know every sink.
 	"internal/config": {
 		"exporter", "exporter/server", "internal/analytics", "internal/codehost", "internal/docsapi", "internal/jobs", "internal/notify",
-		"internal/secretfile", "schedule", "sinks/clickhouse", "sinks/delta", "sinks/parquet", "sinks/postgres",
+		"internal/secretfile", "schedule", "sinks", "sinks/clickhouse", "sinks/delta", "sinks/parquet", "sinks/postgres",
 	},
 
 	"internal/app": {
 		"internal/analytics", "internal/budget", "internal/codehost", "internal/config", "internal/coverage", "internal/docsapi", "internal/durable",
-		"internal/clock", "internal/jobs", "internal/merges", "internal/notify", "internal/outcome", "internal/prompts", "internal/pulls", "internal/spool", "internal/state", "internal/verify",
+		"internal/clock", "internal/filestore", "internal/jobs", "internal/merges", "internal/notify", "internal/outcome", "internal/prompts", "internal/pulls", "internal/spool", "internal/state", "internal/verify",
 		"schedule", "sinks", "sinks/clickhouse", "sinks/delta", "sinks/parquet", "sinks/postgres", "exporter",
 	},
 

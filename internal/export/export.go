@@ -100,6 +100,8 @@ type Pipeline struct {
 
 	// sealing lets one large window at a time be sorted and compressed, which takes memory.
 	sealing sync.Mutex
+	// withheld are sinks, by name, that are given nothing, and why.
+	withheld map[string]error
 	// down has the names of the sinks that failed since the last Recover.
 	down sync.Map
 }

@@ -32,6 +32,9 @@ func (p *Pipeline) Recover(ctx context.Context, newest map[analytics.Key]Owed) (
 	delivered int, failures []error, err error,
 ) {
 	p.down.Clear()
+	for sink := range p.withheld {
+		p.down.Store(sink, true)
+	}
 	defer func() { err = errors.Join(err, p.spool.RemoveIdle()) }()
 	waiting, damaged, err := p.spool.List(ctx)
 	if err != nil {

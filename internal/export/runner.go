@@ -154,6 +154,30 @@ func (r *Runner) Run(ctx context.Context, o Options) (Summary, error) {
 	}, s.Good(), state.Observation{Name: "export_duration_seconds", Bucket: exporter.Bucket(took), Count: 1, Sum: took}))
 }
 
+// takePlace finds out whether the sinks are where they were, and whether the state is as new as
+// they are. A sink that is not in its place is given nothing, and the run has failed. The ledger
+// of a state from an older backup becomes what the sinks show.
+func (r *Runner) takePlace(ctx context.Context, run int64, s *Summary) error {
+	a := r.app
+	traces, err := a.FindTraces(ctx, run)
+	if err != nil {
+		return err
+	}
+	r.pipeline.withheld = traces.Misplaced
+	for _, sink := range a.Sinks {
+		s.AddErrors(traces.Misplaced[sink.Name()])
+	}
+	if traces.Older && len(traces.Misplaced) == 0 {
+		done, err := coverage.Rebuild(ctx, a.State, a.Sinks, a.HeldInSpool, a.Log)
+		if err != nil {
+			return err
+		}
+		a.Log.Warn("ledger read back from the sinks", "windows", done.Windows, "forgotten", done.Forgotten)
+	}
+	a.MarkRun(ctx, run, traces)
+	return nil
+}
+
 // disbelieve makes durable what [coverage.Read] concludes, now that the service agrees with the
 // clock: what was read by a clock that was ahead stays unbelieved when its time has come.
 func (r *Runner) disbelieve(ctx context.Context) error {
@@ -174,6 +198,9 @@ func (r *Runner) passes(ctx context.Context, o Options, id int, s *Summary) erro
 		if err := coverage.RestoreEmpty(ctx, a.State, a.Sinks, a.Log); err != nil {
 			return err
 		}
+	}
+	if err := r.takePlace(ctx, int64(id), s); err != nil {
+		return err
 	}
 	if err := o.Selection.Begin(ctx, a.State, a.Now()); err != nil {
 		return err

@@ -101,6 +101,12 @@ func (p *pass) run(ctx context.Context) error {
 	if err := p.q.journal.Present(); err != nil {
 		return err
 	}
+	if !p.q.compared {
+		if err := p.q.cfg.Restored(ctx); err != nil {
+			return err
+		}
+		p.q.compared = true
+	}
 	if err := p.reload(ctx); err != nil {
 		return err
 	}
@@ -108,6 +114,9 @@ func (p *pass) run(ctx context.Context) error {
 	for _, step := range steps {
 		if ctx.Err() != nil {
 			break
+		}
+		if err := p.q.cfg.Clock(); err != nil {
+			return err
 		}
 		if err := step(ctx); err != nil {
 			return err
@@ -174,24 +183,47 @@ func (p *pass) correctTimes(ctx context.Context) error {
 // all of them would be sent a second time.
 var ErrNewState = errors.New("prompt files exist, but this state has no job history")
 
-var errNewState = fmt.Errorf("%w: set DOCGAUGE_PROMPTS_ON_NEW_STATE=submit once to send them, "+
-	"or =skip if they were sent before (they then count as done)", ErrNewState)
+const newStateChoices = "set DOCGAUGE_PROMPTS_ON_NEW_STATE=submit once to send them, " +
+	"or =skip if they were sent before (they then count as done)"
+
+var errNewState = fmt.Errorf("%w: %s", ErrNewState, newStateChoices)
+
+// errRestored is an ErrNewState too.
+var errRestored error = restoredError{}
+
+type restoredError struct{}
+
+func (restoredError) Error() string {
+	return "this state comes from an older backup: prompts were sent that it does not know of. For those that it takes for unsent, " +
+		newStateChoices + "; then set it back to refuse"
+}
+
+func (restoredError) Is(target error) bool { return target == ErrNewState }
+
+// refusal is why nothing is sent while the queue is not adopted.
+func refusal(q journal.Queue) error {
+	if q.Restored {
+		return errRestored
+	}
+	return errNewState
+}
 
 // adopt makes sure that the queue knows its state. Without prompts there is nothing to
 // decide.
 func (p *pass) adopt(ctx context.Context) error {
 	all := slices.Concat(p.found.Prompts, p.found.Invalid)
 	if p.view.queue.Adopted || len(all) == 0 {
+		p.warnOfSubmit()
 		return nil
 	}
-	queue, at := p.view.queue, p.view.at
-	queue.Adopted = true
+	queue, at, restored := p.view.queue, p.view.at, p.view.queue.Restored
+	queue.Adopted, queue.Restored = true, false
 	changes := []journal.Change{{At: at, Queue: &queue}}
 	switch {
 	case p.q.cfg.OnNewState == Submit:
 		changes[0].Cause = "new state: its prompts are sent"
 	case p.q.cfg.OnNewState != Skip:
-		return errNewState
+		return refusal(p.view.queue)
 	case len(p.found.Changing) > 0:
 		return fmt.Errorf("%w: %d files have just changed; they count as done with the others once they stay unchanged",
 			ErrNewState, len(p.found.Changing))
@@ -200,20 +232,55 @@ func (p *pass) adopt(ctx context.Context) error {
 		done := map[string]bool{} // an invalid id can come twice
 		for _, file := range all {
 			// One that recurs goes on with its next firing.
-			if _, known := p.view.newest[file.ID]; known || file.Recurs() || done[file.ID] {
+			former, known := p.view.newest[file.ID]
+			if !restored && (known || file.Recurs()) || done[file.ID] {
 				continue
 			}
 			done[file.ID] = true
-			job := newJob(file, journal.Completed)
+			job, from := newJob(file, journal.Completed), journal.State("")
 			job.Reason, job.Ended = "it counted as done when this state was new; it was not sent", at
-			changes = append(changes, journal.Change{Job: job, At: at, Cause: job.Reason})
+			switch {
+			case former.State == journal.Pending:
+				from = former.State
+				job.Seq, job.Version, job.Firing, job.Try = former.Seq, former.Version, former.Firing, former.Try
+			case file.Recurs():
+				if job.Firing, _ = p.view.firing(file); job.Firing.IsZero() {
+					continue
+				}
+			case known:
+				continue
+			}
+			changes = append(changes, journal.Change{Job: job, From: from, At: at, Cause: job.Reason})
 		}
+		changes = append(changes, p.skipFollowUps(restored)...)
 	}
 	if _, err := p.q.apply(ctx, changes...); err != nil {
 		return err
 	}
 	p.q.cfg.Logger.Info("new state adopted", "policy", p.q.cfg.OnNewState, "prompts", len(all))
 	return p.reload(ctx)
+}
+
+// skipFollowUps counts the follow-ups as sent of the jobs that a restored state takes for being
+// at work.
+func (p *pass) skipFollowUps(restored bool) (changes []journal.Change) {
+	for _, job := range p.view.jobs {
+		if restored && job.State == journal.Active && !job.Sending && job.Sent < job.Messages {
+			job.Sent = job.Messages
+			changes = append(changes, journal.Change{Job: job, From: job.State, At: p.view.at, Cause: "its follow-ups count as sent: the state was restored"})
+		}
+	}
+	return changes
+}
+
+// warnOfSubmit says once a process that a decision that was meant for one time is still set.
+func (p *pass) warnOfSubmit() {
+	if p.q.cfg.OnNewState != Submit || len(p.view.jobs) == 0 || p.q.warned {
+		return
+	}
+	p.q.warned = true
+	p.q.cfg.Logger.Warn("DOCGAUGE_PROMPTS_ON_NEW_STATE=submit is still set: if the state is lost or restored, " +
+		"every prompt is sent again without a question; set it back to refuse")
 }
 
 // tidy makes the transitions that need no call of the service: recurring prompts are

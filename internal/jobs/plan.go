@@ -375,10 +375,10 @@ func (v *view) admission(c Config) *admission {
 	}
 	switch q := v.queue; {
 	case !q.Adopted && c.OnNewState == Skip:
-		a.queue = because(WhyNewState, "the state has no job yet: what is in the folder now counts as done "+
+		a.queue = because(WhyNewState, "the state is new or restored: what is in the folder now counts as done "+
 			"(DOCGAUGE_PROMPTS_ON_NEW_STATE=skip)")
 	case !q.Adopted && c.OnNewState != Submit:
-		a.queue = because(WhyNewState, "%v", errNewState)
+		a.queue = because(WhyNewState, "%v", refusal(q))
 	case q.Paused != "":
 		a.queue = because(WhyPaused, "the queue is paused since %s (%s): %s", format.Time(q.Since), q.Paused, q.Detail)
 	}

@@ -77,6 +77,14 @@ type Config struct {
 	// Changed is called after each change of the journal, by the goroutine that made
 	// it; it may be nil.
 	Changed func()
+	// Clock returns an error as long as this machine's clock is known to be wrong: nothing is
+	// decided by it. nil: it never is.
+	Clock func() error
+	// Restored looks, before the first pass, for what outlives the state and shows that it comes
+	// from an older backup, and enters that in the journal. nil: nothing outlives it.
+	Restored func(ctx context.Context) error
+	// Mark enters in what outlives the state that a create or follow-up begins; may be nil.
+	Mark func(ctx context.Context)
 	// Jitter spreads retries and reads; nil means clock.Jitter.
 	Jitter func(time.Duration) time.Duration
 	Now    func() time.Time
@@ -96,7 +104,11 @@ type Queue struct {
 	client    Client
 	journal   Journal
 	recovered bool
-	scans     *scanner // nil before the first Run
+	// compared: Restored has looked.
+	compared bool
+	// warned: it was said that OnNewState is still Submit.
+	warned bool
+	scans  *scanner // nil before the first Run
 	// unsaved writes the outcome of a POST that is not in the journal yet, or withdraws
 	// an intent that may be there. Nothing is sent before it has succeeded.
 	unsaved func(context.Context) error
@@ -111,6 +123,15 @@ func New(cfg Config, client Client, j Journal) *Queue {
 	}
 	if cfg.Changed == nil {
 		cfg.Changed = func() {}
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = func() error { return nil }
+	}
+	if cfg.Restored == nil {
+		cfg.Restored = func(context.Context) error { return nil }
+	}
+	if cfg.Mark == nil {
+		cfg.Mark = func(context.Context) {}
 	}
 	if cfg.KeyMark == nil {
 		cfg.KeyMark = func() string { return "" }

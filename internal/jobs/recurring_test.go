@@ -1,6 +1,9 @@
 package jobs
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -248,4 +251,56 @@ func TestFiringsAfterAClockAhead(t *testing.T) {
 	if got := len(w.service.jobs); got != before+2 {
 		t.Errorf("the service has %d jobs, %d before", got, before)
 	}
+}
+
+// TestRestoredState: a state from an older backup sends nothing before the operator has decided,
+// and follows the decision once for all.
+func TestRestoredState(t *testing.T) {
+	for policy, creates := range map[NewState]int{Refuse: 0, Skip: 0, Submit: 1} {
+		w := recurs(t)
+		w.passes()
+		marks := 0
+		w.cfg.Mark = func(context.Context) { marks++ }
+		w.cfg.Restored = func(ctx context.Context) error { // what the marker shows
+			q, err := w.journal.Queue(ctx)
+			if err == nil && q.Adopted && !q.Restored && w.clock.Equal(at(13, 50)) {
+				q.Adopted, q.Restored = false, true
+				_, err = w.journal.Apply(ctx, journal.Change{Queue: &q})
+			}
+			return err
+		}
+		w.prompt(prompts.Prompt{ID: "a"}) // was sent, and the state does not know it
+		w.queue, w.cfg.OnNewState, w.clock = nil, policy, at(13, 50)
+		for range 2 {
+			_, err := w.pass()
+			if refused := errors.Is(err, ErrNewState); refused != (policy == Refuse) || refused && !strings.Contains(err.Error(), "older backup") {
+				t.Errorf("%s: %v", policy, err)
+			}
+			w.queue = nil
+			w.clock = w.clock.Add(time.Second)
+		}
+		if len(w.service.jobs) != creates || marks != creates {
+			t.Errorf("%s: %d jobs were created, %d marks", policy, len(w.service.jobs), marks)
+		}
+		if policy == Skip {
+			w.has("a", journal.Completed)
+			w.prompt(prompts.Prompt{ID: "b"})
+			w.passes()
+			w.has("b", journal.Active)
+		}
+	}
+}
+
+// TestClockOfTheQueue: by a clock that is known to be wrong nothing is sent.
+func TestClockOfTheQueue(t *testing.T) {
+	w := newWorld(t)
+	w.prompt(prompts.Prompt{ID: "a"})
+	wrong := errors.New("the clock is a month ahead")
+	w.cfg.Clock = func() error { return wrong }
+	if _, err := w.pass(); !errors.Is(err, wrong) || len(w.service.jobs) > 0 {
+		t.Errorf("%v, %d jobs", err, len(w.service.jobs))
+	}
+	wrong = nil
+	w.passes()
+	w.has("a", journal.Active)
 }

@@ -20,6 +20,9 @@ import (
 // goes next is decided anew each time.
 func (p *pass) submit(ctx context.Context) error {
 	for ctx.Err() == nil {
+		if err := p.q.cfg.Clock(); err != nil {
+			return err
+		}
 		planned := p.view.plan(p.q.cfg, p.found, p.unrendered)
 		i := slices.IndexFunc(planned, func(next Planned) bool { return next.Ready() && !p.raced[next.ID] })
 		if i < 0 {
@@ -55,7 +58,7 @@ func (p *pass) submit(ctx context.Context) error {
 // One that cannot be sent now is sent when its job is read again.
 func (p *pass) sendFollowUps(ctx context.Context) error {
 	for _, seq := range p.completed {
-		if ctx.Err() != nil || p.view.queue.Paused != "" {
+		if ctx.Err() != nil || p.view.queue.Paused != "" || p.view.queue.Restored || p.q.cfg.Clock() != nil {
 			return nil //nolint:nilerr // a stop is no error
 		}
 		job, err := p.q.journal.Job(ctx, seq)
@@ -101,6 +104,8 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 		return errors.Join(err, p.reload(ctx))
 	}
 	job = entered[0]
+	// A crash before this: the journal has it. After a restore of an older one the mark has.
+	q.cfg.Mark(context.WithoutCancel(ctx))
 
 	// One POST. The client finishes it when ctx ends; a crash leaves it in doubt.
 	o := &outcome{job: job, keyMark: q.cfg.KeyMark()}

@@ -143,6 +143,11 @@ func writeJob(ctx context.Context, tx *sql.Tx, c journal.Change) (journal.Job, e
 	if err := write(ctx, tx, &job, c); err != nil {
 		return job, err
 	}
+	if job.State == journal.Submitting || job.Sending {
+		if _, err := tx.ExecContext(ctx, `UPDATE queue SET begun = begun + 1`); err != nil {
+			return job, err
+		}
+	}
 	if cost := int64(math.Round(job.Cost * 1e6)); created && cost > 0 {
 		if err := addAll(ctx, tx, []Count{{JobCost, Labels("project", job.Project), cost}}); err != nil {
 			return job, err
@@ -230,7 +235,7 @@ func pruneJobs(ctx context.Context, tx *sql.Tx, prompt string, now time.Time) er
 		if job.State.Ended() && job.Charged.Before(now.Add(-keptCharged)) {
 			old = append(old, job.Seq)
 		}
-	}, selectJobs+` WHERE prompt = ? ORDER BY firing DESC, attempt DESC LIMIT -1 OFFSET ?`, prompt, keptJobs)
+	}, selectJobs+` WHERE prompt = ? ORDER BY seq DESC LIMIT -1 OFFSET ?`, prompt, keptJobs)
 	if err != nil {
 		return err
 	}
@@ -264,17 +269,17 @@ func insertEvent(ctx context.Context, tx *sql.Tx, c journal.Change, seq int64) e
 // Queue returns the state of the queue as a whole: what pauses it.
 func (db *DB) Queue(ctx context.Context) (q journal.Queue, err error) {
 	err = db.sql.QueryRowContext(ctx, `
-		SELECT version, paused, since, detail, answered_at, released_at, unknowns, adopted, key_mark FROM queue`).
+		SELECT version, paused, since, detail, answered_at, released_at, unknowns, adopted, restored, key_mark FROM queue`).
 		Scan(&q.Version, &q.Paused, instant{&q.Since}, &q.Detail,
-			instant{&q.Answered}, instant{&q.Released}, &q.Unknowns, &q.Adopted, &q.KeyMark)
+			instant{&q.Answered}, instant{&q.Released}, &q.Unknowns, &q.Adopted, &q.Restored, &q.KeyMark)
 	return q, db.wrap(ctx, err)
 }
 
 func writeQueue(ctx context.Context, tx *sql.Tx, q journal.Queue) error {
 	entered, err := changed(tx.ExecContext(ctx, `UPDATE queue SET version = version + 1, paused = ?, since = ?, detail = ?,
-		answered_at = ?, released_at = ?, unknowns = ?, adopted = ?, key_mark = ? WHERE version = ?`,
+		answered_at = ?, released_at = ?, unknowns = ?, adopted = ?, restored = ?, key_mark = ? WHERE version = ?`,
 		q.Paused, instant{&q.Since}, q.Detail,
-		instant{&q.Answered}, instant{&q.Released}, q.Unknowns, q.Adopted, q.KeyMark, q.Version))
+		instant{&q.Answered}, instant{&q.Released}, q.Unknowns, q.Adopted, q.Restored, q.KeyMark, q.Version))
 	if err != nil {
 		return err
 	}

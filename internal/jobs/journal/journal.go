@@ -142,9 +142,12 @@ func (j Job) Stalled(now time.Time) bool {
 	return j.State == Active && now.Sub(j.Accepted) > stalledAfter
 }
 
-// Newer reports whether j comes after other among the jobs of a prompt: it is of a
-// later firing, or a later try of the same one.
+// Newer reports whether j comes after other among the jobs of a prompt: it was entered later.
+// Of jobs that are not entered it is of a later firing, or a later try of the same one.
 func (j Job) Newer(other Job) bool {
+	if j.Seq > 0 && other.Seq > 0 {
+		return j.Seq > other.Seq
+	}
 	if !j.Firing.Equal(other.Firing) {
 		return j.Firing.After(other.Firing)
 	}
@@ -196,6 +199,8 @@ type Queue struct {
 	Unknowns int `json:"unknowns_in_a_row"`
 	// Adopted means that the queue knows this state: see DOCGAUGE_PROMPTS_ON_NEW_STATE.
 	Adopted bool `json:"adopted"`
+	// Restored: it is not adopted because it comes from an older backup than what was sent.
+	Restored bool `json:"restored,omitempty"`
 	// KeyMark stands for the keys that were refused. It is derived from them and does
 	// not reveal them.
 	KeyMark string `json:"-"`

@@ -1,0 +1,185 @@
+package export
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+)
+
+// backup copies the state directory.
+func (c *clocks) backup() (restore func()) {
+	c.Helper()
+	kept := filepath.Join(c.TempDir(), "backup")
+	if err := os.CopyFS(kept, os.DirFS(c.cfg.StateDir)); err != nil {
+		c.Fatal(err)
+	}
+	return func() {
+		c.Helper()
+		if err := os.RemoveAll(c.cfg.StateDir); err != nil {
+			c.Fatal(err)
+		}
+		if err := os.CopyFS(c.cfg.StateDir, os.DirFS(kept)); err != nil {
+			c.Fatal(err)
+		}
+	}
+}
+
+// days lets docgauge run each day.
+func (c *clocks) days(n int) {
+	c.Helper()
+	for range n {
+		c.now = c.now.Add(daily)
+		c.truth = c.now
+		if s, _ := c.run(); s.Outcome != Success {
+			c.Fatalf("%+v", s)
+		}
+	}
+}
+
+// TestOlderState: a state from an older backup beside a newer archive reads its ledger back, so
+// that nothing is requested again, and revisions go on where they were. A queue that has sent
+// something since the backup is to ask first; otherwise it is not.
+func TestOlderState(t *testing.T) {
+	for _, sent := range []bool{false, true} {
+		c := newClocks(t)
+		if s, _ := c.run(); s.Committed != 5 {
+			t.Fatalf("%+v", s)
+		}
+		adopt := func(a *app.App) {
+			q, err := a.State.Queue(t.Context())
+			q.Adopted = true
+			if err == nil {
+				_, err = a.State.Apply(t.Context(), journal.Change{Queue: &q})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.open(adopt)
+		restore := c.backup()
+		c.days(5)
+		if sent {
+			c.open(func(a *app.App) {
+				job := journal.Job{Prompt: "a.md", Path: "a.md", Project: "prj_a", Try: 1, State: journal.Submitting}
+				if _, err := a.State.Apply(t.Context(), journal.Change{Job: job, At: c.now}); err != nil {
+					t.Fatal(err)
+				}
+			})
+			c.run()
+		}
+		before := c.shown()
+		restore()
+		s, requests := c.run()
+		if s.Outcome != Success || requests != 1 || s.Open != 1 {
+			t.Errorf("restored: %d requests, %+v", requests, s)
+		}
+		for key, rev := range c.shown() {
+			if rev != before[key] {
+				t.Errorf("%s: %+v was %+v", key, rev, before[key])
+			}
+		}
+		c.open(func(a *app.App) {
+			q, err := a.State.Queue(t.Context())
+			if err != nil || q.Adopted == sent || q.Restored != sent {
+				t.Errorf("sent %v: %+v, %v", sent, q, err)
+			}
+		})
+		c.days(3)
+		if strings.Count(c.log.String(), "older backup") != 1 {
+			t.Errorf("it was said %d times", strings.Count(c.log.String(), "older backup"))
+		}
+	}
+}
+
+// TestMisplacedSink: a sink that was there and is empty, or half filled, or elsewhere, is given
+// nothing. Each run says so, and what was read waits for it.
+func TestMisplacedSink(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		keep bool // one window of it
+		sink string
+	}{{"empty", false, config.SinkParquet}, {"half filled", true, config.SinkParquet}, {"empty table", false, config.SinkDelta}} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClocks(t)
+			c.cfg.Sinks, c.cfg.DeltaURL = config.Sinks{tc.sink}, filepath.Join(t.TempDir(), "delta")
+			place := c.cfg.ParquetURL
+			if tc.sink == config.SinkDelta {
+				place = c.cfg.DeltaURL
+			}
+			c.run()
+			away := place + ".away"
+			if err := os.Rename(place, away); err != nil {
+				t.Fatal(err)
+			}
+			if tc.keep {
+				newest := (c.now.Truncate(daily).AddDate(0, 0, -1)).Format("2006-01-02") + "_*.parquet"
+				files, err := filepath.Glob(filepath.Join(away, "*", "v1", "*", "*", "*", newest))
+				if err != nil || len(files) != 2 {
+					t.Fatal(files, err)
+				}
+				for _, from := range files {
+					to := strings.Replace(from, away, place, 1)
+					text, err := os.ReadFile(from)
+					if err == nil {
+						err = os.MkdirAll(filepath.Dir(to), 0o777)
+					}
+					if err == nil {
+						err = os.WriteFile(to, text, 0o666)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			shown := len(c.shown())
+			c.now = c.now.Add(daily)
+			c.truth = c.now
+			for i, requests := range []int{3, 1} { // a new day, one that settles and the running one, then that alone
+				s, got := c.run()
+				if s.Outcome != Failed || len(s.Errors) != 1 || !strings.Contains(s.Errors[0], "is it the right place, and mounted?") || got != requests {
+					t.Errorf("run %d: %d requests, %+v", i, got, s)
+				}
+			}
+			if now := len(c.shown()); now != shown {
+				t.Errorf("%d windows were written to the wrong place", now-shown)
+			}
+			if err := os.RemoveAll(place); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(away, place); err != nil {
+				t.Fatal(err)
+			}
+			if s, got := c.run(); s.Outcome != Success || s.Recovered != 2 || got != 1 {
+				t.Errorf("mounted again: %d requests, %+v", got, s)
+			}
+			if now := len(c.shown()); now != 6 {
+				t.Errorf("%d windows are shown", now)
+			}
+		})
+	}
+}
+
+// TestNewPlace: the remedy for a new place without another sink: the ledger becomes what the
+// sinks show, and the windows are requested again.
+func TestNewPlace(t *testing.T) {
+	c := newClocks(t)
+	c.run()
+	c.cfg.ParquetURL += ".new"
+	if s, _ := c.run(); s.Outcome != Failed {
+		t.Errorf("%+v", s)
+	}
+	c.open(func(a *app.App) {
+		if _, err := coverage.Rebuild(t.Context(), a.State, a.Sinks, a.HeldInSpool, a.Log); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if s, _ := c.run(); s.Outcome != Success || s.Committed != 5 || len(c.shown()) != 5 {
+		t.Errorf("%+v", s)
+	}
+}
