@@ -20,7 +20,7 @@ type Identity struct {
 // Identity returns what tells this state from others.
 func (db *DB) Identity(ctx context.Context) (i Identity, err error) {
 	err = db.sql.QueryRowContext(ctx, `SELECT id, begun, adopted FROM queue`).Scan(&i.ID, &i.Begun, &i.Adopted)
-	return i, wrap(db.dir, err)
+	return i, db.wrap(ctx, err)
 }
 
 // RunStarted returns when a run began, the zero time if that is not known.
@@ -29,7 +29,7 @@ func (db *DB) RunStarted(ctx context.Context, id int64) (at time.Time, err error
 	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, nil
 	}
-	return at, wrap(db.dir, err)
+	return at, db.wrap(ctx, err)
 }
 
 // SetRestored enters that so many creates and follow-ups were begun, more than this state
