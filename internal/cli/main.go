@@ -71,7 +71,8 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	cobra.EnableCommandSorting = false // people need them in our order
 	root := a.root()
 	root.SetArgs(args)
-	root.SetOut(p.Out)
+	help := &failureKeeper{Writer: p.Out}
+	root.SetOut(help)
 	root.SetErr(a.Err)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
