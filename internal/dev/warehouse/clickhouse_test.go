@@ -19,13 +19,13 @@ type server interface {
 func TestClickHouse1816(t *testing.T) {
 	s, h := engines.RunClickHouse(t), exported(t)
 	load(t, s, h)
-	ask(t, s, h, "clickhouse", "clickhouse-tables")
+	ask(t, s, "clickhouse", "clickhouse-tables")
 }
 
 func TestClickHouse26(t *testing.T) {
 	s, h := engines.RunEngine26(t), exported(t)
 	load(t, s, h)
-	ask(t, s, h, "clickhouse", "clickhouse-26", "clickhouse-tables")
+	ask(t, s, "clickhouse", "clickhouse-26", "clickhouse-tables")
 }
 
 // TestClickHouseFile runs the engine in the directory of ./data, as clickhouse local does.
@@ -36,7 +36,7 @@ func TestClickHouseFile(t *testing.T) {
 	t.Cleanup(func() { _ = s.Kill() })
 	setup, _ := recipes(t, "clickhouse-file", "clickhouse")
 	prepare(t, s, setup)
-	ask(t, s, h, "clickhouse", "clickhouse-26")
+	ask(t, s, "clickhouse", "clickhouse-26")
 }
 
 func TestClickHouseS3(t *testing.T) {
@@ -44,7 +44,7 @@ func TestClickHouseS3(t *testing.T) {
 	b, s := bucket(t, h, "docs", publish), engines.RunEngine26(t)
 	setup, _ := recipes(t, "clickhouse-s3", "clickhouse")
 	prepare(t, s, inBucket(t, setup, b))
-	ask(t, s, h, "clickhouse", "clickhouse-26")
+	ask(t, s, "clickhouse", "clickhouse-26")
 }
 
 // inBucket lets a setup for S3 read from b.
@@ -78,7 +78,7 @@ func prepare(t *testing.T, s server, setup string) {
 }
 
 // ask runs the recipes that are for any of the names.
-func ask(t *testing.T, s server, h history, names ...string) {
+func ask(t *testing.T, s server, names ...string) {
 	t.Helper()
 	_, blocks := recipes(t, "", names...)
 	for _, b := range blocks {
@@ -89,7 +89,7 @@ func ask(t *testing.T, s server, h history, names ...string) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, b.body)
 			}
-			check(t, h, b, parseTSV(text))
+			check(t, b, parseTSV(text))
 		})
 	}
 }

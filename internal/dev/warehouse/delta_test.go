@@ -80,7 +80,7 @@ func reader(t *testing.T, r engines.DeltaReader) *exec.Cmd {
 func TestDeltaDuckDB(t *testing.T) {
 	cmd, h := reader(t, engines.DuckDB), exported(t)
 	setup, blocks := recipes(t, "duckdb-delta", "duckdb")
-	script(t, h, deltaLake(t, h), cmd, setup, blocks)
+	script(t, deltaLake(t, h), cmd, setup, blocks)
 }
 
 func TestDeltaSpark(t *testing.T) {
@@ -91,7 +91,7 @@ func TestDeltaSpark(t *testing.T) {
 	for i := range blocks {
 		blocks[i].body = strings.ReplaceAll(blocks[i].body, "/srv/docgauge", dir)
 	}
-	script(t, h, dir, cmd, setup, blocks)
+	script(t, dir, cmd, setup, blocks)
 }
 
 // moved replaces a path of the page, which must be there.
@@ -108,7 +108,7 @@ func TestDeltaPython(t *testing.T) {
 	engines.Need(t, err)
 	h := exported(t)
 	setup, blocks := recipes(t, "pyarrow-delta", "pyarrow", "pyarrow-delta")
-	script(t, h, deltaLake(t, h), tool(t, program, "pyarrow_run.py"), setup, blocks)
+	script(t, deltaLake(t, h), tool(t, program, "pyarrow_run.py"), setup, blocks)
 }
 
 // TestDeltaPythonS3 asks only for what has not been asked of a directory: time travel in
@@ -120,7 +120,7 @@ func TestDeltaPythonS3(t *testing.T) {
 	server := bucket(t, h, "delta", publishDelta)
 	setup, blocks := recipes(t, "pyarrow-delta-s3", "pyarrow")
 	here := `"AWS_ENDPOINT_URL": "` + server.Endpoint + `", "AWS_ALLOW_HTTP": "true", "AWS_REGION"`
-	script(t, h, t.TempDir(), tool(t, program, "pyarrow_run.py"), moved(t, setup, `"AWS_REGION"`, here), blocks)
+	script(t, t.TempDir(), tool(t, program, "pyarrow_run.py"), moved(t, setup, `"AWS_REGION"`, here), blocks)
 }
 
 func TestDeltaClickHouseS3(t *testing.T) {
@@ -128,7 +128,7 @@ func TestDeltaClickHouseS3(t *testing.T) {
 	b, s := bucket(t, h, "delta", publishDelta), engines.RunEngine26(t)
 	setup, _ := recipes(t, "clickhouse-delta-s3", "clickhouse")
 	prepare(t, s, inBucket(t, setup, b))
-	ask(t, s, h, "clickhouse", "clickhouse-26")
+	ask(t, s, "clickhouse", "clickhouse-26")
 }
 
 func TestDeltaClickHouse(t *testing.T) {
@@ -139,7 +139,7 @@ func TestDeltaClickHouse(t *testing.T) {
 	t.Cleanup(func() { _ = s.Kill() })
 	setup, _ := recipes(t, "clickhouse-delta", "clickhouse")
 	prepare(t, s, moved(t, setup, "/var/lib/clickhouse/user_files", dir))
-	ask(t, s, h, "clickhouse", "clickhouse-26")
+	ask(t, s, "clickhouse", "clickhouse-26")
 
 	version := versionBefore(t, filepath.Join(dir, "delta", "totals"), beforeChanges)
 	then, err := s.Exec(t.Context(), fmt.Sprintf("SELECT count() FROM docgauge_totals SETTINGS delta_lake_snapshot_version = %d", version))

@@ -79,13 +79,13 @@ func python(t *testing.T) *exec.Cmd {
 func TestDuckDB(t *testing.T) {
 	cmd, h := duckdb(t), exported(t)
 	setup, blocks := recipes(t, "duckdb", "duckdb", "duckdb-files")
-	script(t, h, lake(t, h), cmd, setup, blocks)
+	script(t, lake(t, h), cmd, setup, blocks)
 }
 
 func TestPyarrow(t *testing.T) {
 	cmd, h := python(t), exported(t)
 	setup, blocks := recipes(t, "pyarrow", "pyarrow")
-	script(t, h, lake(t, h), cmd, setup, blocks)
+	script(t, lake(t, h), cmd, setup, blocks)
 }
 
 func TestPyarrowS3(t *testing.T) {
@@ -98,5 +98,5 @@ func TestPyarrowS3(t *testing.T) {
 		t.Fatalf("the setup for S3 has no %s", amazon)
 	}
 	here := amazon + `, endpoint_override="` + server.Endpoint + `"`
-	script(t, h, t.TempDir(), cmd, strings.Replace(setup, amazon, here, 1), blocks)
+	script(t, t.TempDir(), cmd, strings.Replace(setup, amazon, here, 1), blocks)
 }

@@ -36,7 +36,7 @@ func TestPostgres(t *testing.T) {
 			}
 			defer conn.Close(context.Background())
 			for i, b := range all {
-				t.Run(fmt.Sprintf("%s %d", b.name, i), func(t *testing.T) { check(t, h, b, answerOf(t, conn, b)) })
+				t.Run(fmt.Sprintf("%s %d", b.name, i), func(t *testing.T) { check(t, b, answerOf(t, conn, b)) })
 			}
 		})
 	}

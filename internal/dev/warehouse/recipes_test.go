@@ -129,22 +129,16 @@ var fewer = map[string]string{
 
 // TestPage: every block of the page is run, is an answer, or is marked as neither.
 func TestPage(t *testing.T) {
-	have := map[string]bool{}
+	have, results := map[string]bool{}, shown(t)
 	for _, b := range slices.Concat(blocks(t), ofRecipes(blocksOf(t, postgresPage))) {
-		for _, problem := range b.problems() {
+		for _, problem := range b.problems(results) {
 			t.Errorf("%s: block %q %s %s: %s", page, b.body[:min(40, len(b.body))], b.words, b.name+b.result, problem)
 		}
 		for _, engine := range b.words {
 			have[b.name+" "+engine] = true
 		}
-		have["result "+b.result] = true
 	}
-	for name := range answers {
-		if !have["result "+name] {
-			t.Errorf("%s shows no result of %s", page, name)
-		}
-	}
-	for name := range answers {
+	for name := range results {
 		for _, engine := range strings.Fields(cmp.Or(fewer[name], "duckdb clickhouse spark pyarrow")) {
 			if !have[name+" "+engine] {
 				t.Errorf("%s has no recipe %s for %s", page, name, engine)
@@ -177,16 +171,15 @@ func TestSparkVersion(t *testing.T) {
 	}
 }
 
-func (b block) problems() (all []string) {
+func (b block) problems(results map[string]table) (all []string) {
 	known := slices.Concat(runs, marks, readOnly)
 	for _, word := range b.words {
 		if !slices.Contains(known, word) {
 			all = append(all, fmt.Sprintf("%s is no engine and no mark: there are %s", word, known))
 		}
 	}
-	_, answered := answers[b.name+b.result]
-	if b.name+b.result != "" && !answered {
-		all = append(all, "the test knows no answer of that name")
+	if _, answered := results[b.name]; b.name != "" && !answered {
+		all = append(all, "the page shows no result of that name")
 	}
 	if !b.code() {
 		return all
