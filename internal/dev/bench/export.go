@@ -65,6 +65,7 @@ func (l *lab) exportAll(ctx context.Context, s scenario) ([]result, error) {
 		if err != nil || s.name != firstReading || l.binaries[c.name] == "" {
 			return []result{first}, err
 		}
+		o.Again = true
 		second, err := l.export(ctx, c, o)
 		second.scenario = secondReading
 		return []result{first, second}, err
@@ -129,6 +130,15 @@ func (l *lab) exportCommand(ctx context.Context, c client, o order) (*exec.Cmd, 
 		cmd.Env = append(cmd.Env, "DOCGAUGE_SINCE="+first)
 	} else {
 		cmd.Args = append(cmd.Args, "--from", first, "--to", end)
+	}
+	if o.Again {
+		help, err := exec.CommandContext(ctx, cmd.Path, "export", "--help").Output()
+		if err != nil {
+			return nil, err
+		}
+		if bytes.Contains(help, []byte("--again")) { // a former docgauge reads again without it
+			cmd.Args = append(cmd.Args, "--again")
+		}
 	}
 	return cmd, nil
 }

@@ -47,6 +47,7 @@ type order struct {
 	First    time.Time
 
 	Due      bool   // docgauge: export what is due from First on, instead of the windows by their dates
+	Again    bool   // docgauge: read windows again that an earlier run with the same dates has read
 	Sink     string // bare: clickhouse or postgres
 	DSN      string // bare: load the archive in Dir here
 	ByWindow bool   // bare: window by window, several at once
