@@ -284,11 +284,14 @@ func Asked(in Input, from, to analytics.Date) (items, waiting []Item, all int, e
 	return items, p.waiting, all, nil
 }
 
-// wasRead reports whether a window was read since the reading began. A time in the future is
-// that of a wrong clock.
+func (p *planner) isLost(k analytics.Key) bool { return p.in.Lost != nil && p.in.Lost(k) }
+
+// wasRead reports whether a window was read since the reading began, and a sink still has it. A
+// time in the future is that of a wrong clock.
 func (p *planner) wasRead(item Item, revision analytics.Revision) bool {
 	at := revision.ExportedAt
-	return !p.in.Began.IsZero() && !at.Before(p.in.Began) && !at.After(p.in.Now) && (item.TotalsOnly || !revision.TotalsOnly())
+	return !p.in.Began.IsZero() && !at.Before(p.in.Began) && !at.After(p.in.Now) && (item.TotalsOnly || !revision.TotalsOnly()) &&
+		!p.isLost(item.Key)
 }
 
 // Settles reports whether a reading of w settles it: it was made at or after
@@ -423,7 +426,7 @@ func (p *planner) waits(item *Item, known bool) bool {
 	if a, failed := p.aside(item.Key); failed && p.rests(a) {
 		item.Why = fmt.Sprintf("skipped until %s: %s (failure %d)", a.Until.UTC().Format(minuteLayout), a.Reason, a.Failures)
 		if GivenUp(a) {
-			item.Why = fmt.Sprintf("not read again: %s (failure %d); export --from %s --to %s reads it", a.Reason, a.Failures, a.From, a.To)
+			item.Why = fmt.Sprintf("not read again: %s (failure %d); export --again --from %s --to %s reads it", a.Reason, a.Failures, a.From, a.To)
 		}
 		return true
 	}
@@ -473,7 +476,7 @@ func (p *planner) item(project string, spec analytics.Spec, w analytics.Window) 
 // isMissing reports whether item should be exported and the ledger does not have it,
 // or has only its totals where rows are wanted, or no sink has it any more.
 func (p *planner) isMissing(item Item, revision analytics.Revision, known bool) bool {
-	if known && p.in.Lost != nil && p.in.Lost(item.Key) {
+	if known && p.isLost(item.Key) {
 		return true
 	}
 	if item.From < p.in.Since && !item.Newest && !p.isPrevious(item.Granularity, item.Window) {

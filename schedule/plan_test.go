@@ -532,9 +532,9 @@ func TestGaps(t *testing.T) {
 }
 
 // TestAskedSince: of windows that are named by their dates those are left that were not read
-// since the reading began, and those that failed since then wait.
+// since the reading began, or were lost, and those that failed since then wait.
 func TestAskedSince(t *testing.T) {
-	began := time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
+	began := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	now := began.Add(2 * time.Hour)
 	first := analytics.NewDate(2026, 3, 1)
 	at := func(n int) analytics.Key {
@@ -552,6 +552,7 @@ func TestAskedSince(t *testing.T) {
 		at(2): {ExportedAt: now},
 		at(3): {ExportedAt: now.Add(time.Second)}, // by a clock that was wrong
 		at(4): {ExportedAt: now, Rows: analytics.TotalsOnlyRows},
+		at(8): {ExportedAt: now},
 	}
 	asides := map[analytics.Key]analytics.Aside{
 		at(1): aside(at(1), analytics.AsideMalformed, 9, began.Add(-time.Hour)),
@@ -562,6 +563,7 @@ func TestAskedSince(t *testing.T) {
 	in := schedule.Input{
 		Now: now, Projects: []string{"a"}, Specs: specs(t, "day"), Known: l.known, Began: began,
 		Aside: func(k analytics.Key) (analytics.Aside, bool) { a, ok := asides[k]; return a, ok },
+		Lost:  func(k analytics.Key) bool { return k == at(8) },
 	}
 	days := func(items []schedule.Item) (n []int) {
 		for _, i := range items {
@@ -577,13 +579,13 @@ func TestAskedSince(t *testing.T) {
 		began        time.Time
 		due, waiting []int
 	}{
-		{began, []int{1, 3, 4, 6}, []int{5, 7}},
-		{time.Time{}, []int{0, 1, 2, 3, 4, 5, 6, 7}, nil}, // it has not begun
-		{now.Add(-time.Microsecond), []int{0, 1, 3, 4, 5, 6, 7}, nil},
+		{began, []int{1, 3, 4, 6, 8}, []int{5, 7}},
+		{time.Time{}, []int{0, 1, 2, 3, 4, 5, 6, 7, 8}, nil}, // it has not begun
+		{now.Add(-time.Microsecond), []int{0, 1, 3, 4, 5, 6, 7, 8}, nil},
 	} {
 		in.Began = c.began
-		due, waiting, all, err := schedule.Asked(in, first, first+8)
-		if err != nil || all != 8 || !slices.Equal(days(due), c.due) || !slices.Equal(days(waiting), c.waiting) {
+		due, waiting, all, err := schedule.Asked(in, first, first+9)
+		if err != nil || all != 9 || !slices.Equal(days(due), c.due) || !slices.Equal(days(waiting), c.waiting) {
 			t.Errorf("since %v: %v due, %v waiting of %d, %v", c.began, days(due), days(waiting), all, err)
 		}
 	}

@@ -49,6 +49,9 @@ type Revision struct {
 	ExportedAt time.Time `json:"exported_at"`
 }
 
+// Unbelieved stands for the time of a reading that was made while the clock was ahead.
+var Unbelieved = time.UnixMicro(1).UTC()
+
 // TotalsOnly reports whether only the site totals were read.
 func (r Revision) TotalsOnly() bool { return r.Rows == TotalsOnlyRows }
 

@@ -20,7 +20,7 @@ import (
 
 // Ledger is the state's entries, arranged for planning, and what was learned of the
 // service. A reading that claims the future was made while the clock was ahead, and is not
-// believed: its entry was exported at state.Unbelieved, [Ledger.Series] leaves it out,
+// believed: its entry was exported at analytics.Unbelieved, [Ledger.Series] leaves it out,
 // and its window is missing.
 type Ledger struct {
 	// series has the entries, oldest first. There can be millions.
@@ -40,7 +40,7 @@ func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 	}
 	err := db.EachEntry(ctx, func(e state.Entry) {
 		if !isBelieved(e.Revision, now) {
-			e.Settled, e.Verified, e.ExportedAt, e.Provenance = false, false, state.Unbelieved, analytics.Provenance{}
+			e.Settled, e.Verified, e.ExportedAt, e.Provenance = false, false, analytics.Unbelieved, analytics.Provenance{}
 		}
 		series := schedule.SeriesOf(e.Key)
 		l.series[series] = append(l.series[series], e)
@@ -54,7 +54,7 @@ func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 	}
 	l.Sizes = schedule.NewSizes(perPage)
 	for e := range l.All() {
-		if e.ExportedAt != state.Unbelieved {
+		if e.ExportedAt != analytics.Unbelieved {
 			l.Sizes.Learn(e.Key, e.Rows)
 		}
 	}
@@ -107,13 +107,13 @@ func (l Ledger) countPagesInSpool(stateDir string, now time.Time, settle time.Du
 
 // isBelieved reports whether a reading was made in the past, of a window that was complete.
 func isBelieved(r analytics.Revision, now time.Time) bool {
-	return r.ExportedAt != state.Unbelieved && !clock.IsFuture(r.ExportedAt, now) && !clock.IsFuture(r.To.Time(), now)
+	return r.ExportedAt != analytics.Unbelieved && !clock.IsFuture(r.ExportedAt, now) && !clock.IsFuture(r.To.Time(), now)
 }
 
 // believed returns the window's last reading, if there is one and it is believed.
 func (l Ledger) believed(k analytics.Key) (analytics.Revision, bool) {
 	rev, ok := l.Known(k)
-	return rev, ok && rev.ExportedAt != state.Unbelieved
+	return rev, ok && rev.ExportedAt != analytics.Unbelieved
 }
 
 // Known returns the window's last reading, if there is one. Where it is not believed, the
@@ -168,7 +168,7 @@ func (l Ledger) Series(project string, g analytics.Granularity) iter.Seq[*state.
 	return func(yield func(*state.Entry) bool) {
 		entries := l.series[schedule.Series{Project: project, Granularity: g}]
 		for i := range slices.Backward(entries) {
-			if e := &entries[i]; e.ExportedAt != state.Unbelieved && !yield(e) {
+			if e := &entries[i]; e.ExportedAt != analytics.Unbelieved && !yield(e) {
 				return
 			}
 		}
@@ -215,7 +215,7 @@ func (l Ledger) Lacking(sinks []string) map[string]int {
 func (l Ledger) Unverified(projects []string) []state.Entry {
 	var out []state.Entry
 	for e := range l.All() {
-		if !e.Verified && e.ExportedAt != state.Unbelieved && slices.Contains(projects, e.Project) {
+		if !e.Verified && e.ExportedAt != analytics.Unbelieved && slices.Contains(projects, e.Project) {
 			out = append(out, *e)
 		}
 	}

@@ -199,9 +199,6 @@ func (db *DB) Amend(ctx context.Context, e Entry) error {
 	})
 }
 
-// Unbelieved stands for the time of a reading that was made while the clock was ahead.
-var Unbelieved = time.UnixMicro(1).UTC()
-
 // Disbelieve takes the time and the settling from readings that were made after latest, or of
 // windows that end after it: a clock that was ahead made them. Their numbers stay. It returns
 // how many there were.
@@ -209,7 +206,7 @@ func (db *DB) Disbelieve(ctx context.Context, latest time.Time) (n int64, err er
 	day := analytics.DateOf(latest)
 	err = db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, `UPDATE revisions SET exported_at = ?1, settled = 0, verified = 0
-			WHERE exported_at <> ?1 AND (exported_at > ?2 OR window_end > ?3)`, Unbelieved.UnixMicro(), latest.UnixMicro(), day)
+			WHERE exported_at <> ?1 AND (exported_at > ?2 OR window_end > ?3)`, analytics.Unbelieved.UnixMicro(), latest.UnixMicro(), day)
 		if err == nil {
 			n, err = res.RowsAffected()
 		}

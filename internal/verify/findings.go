@@ -172,6 +172,9 @@ func sameReading(a, b analytics.Revision) bool {
 }
 
 func said(r analytics.Revision) string {
+	if r.ExportedAt.Equal(analytics.Unbelieved) {
+		return fmt.Sprintf("revision %d, read while the clock was ahead: it is read again when its day has come", r.Number)
+	}
 	return fmt.Sprintf("revision %d of %s (%s)", r.Number, clock(r.ExportedAt), r.StateText())
 }
 
