@@ -57,6 +57,11 @@ func TestFitsTheTerminal(t *testing.T) {
 			"check", "plan", "plan --all", "export", "status", "plan", "check", "verify", "jobs plan", "jobs list", "jobs show 1", "jobs show 2",
 			"load --sink parquet --archive other --dry-run",
 		} {
+			if other := filepath.Join(p.dir, "other"); strings.HasPrefix(command, "load") && width == 80 {
+				if err := os.CopyFS(other, os.DirFS(filepath.Join(p.dir, strings.Repeat("deep/", 30)+"data"))); err != nil {
+					t.Fatal(err)
+				}
+			}
 			s := p.onTerminal(t, width, nil, strings.Fields(command)...)
 			if code := s.ends(); code == exitUsage {
 				t.Fatalf("docgauge %s: exit code %d", command, code)
