@@ -360,7 +360,6 @@ func (v *verifyTorture) compare() {
 }
 
 func brief(s seen) seen {
-
 	s.rows = fmt.Sprintf("%d rows", strings.Count(s.rows, "\n"))
 	return s
 }

@@ -44,7 +44,9 @@ func supervise(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 }
 
-func init() {
+// init makes a reaper of each program that links this package, tests included, before its main
+// function begins.
+func init() { //nolint:gochecknoinits // no main function of ours has to know of it
 	if len(os.Args) > 2 && os.Args[0] == reaper {
 		os.Exit(reap(os.Args[1], os.Args[2:]))
 	}
