@@ -114,7 +114,7 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 		dayOf("gone", today-1): now.Add(time.Hour),   // not configured
 		week:                   now.Add(time.Hour),   // nor this
 	} {
-		if err := db.SetAside(t.Context(), analytics.Aside{Key: k, Reason: analytics.AsideRepeats, Until: until}); err != nil {
+		if err := db.SetAside(t.Context(), analytics.Aside{Key: k, Reason: analytics.AsideRepeats, Failures: 2, Until: until}); err != nil {
 			t.Fatal(err)
 		}
 	}
