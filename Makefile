@@ -148,7 +148,7 @@ economy: # simulated days of live services, in a few minutes
 .PHONY: economy
 
 torture: ## kill the real binary 320 times and compare rows, agent jobs and what verify finds; the simulated year; clusters
-	$(GO) test -count=1 -timeout 30m -run 'TestTorture(Verify)?$$' -v ./internal/cli -torture 200
+	$(GO) test -count=1 -timeout 30m -run 'TestTorture(Verify)?$$' -v ./internal/cli -torture 200 -torture-seed 0
 	$(GO) test -count=1 -timeout 40m -run TestTortureJobs -v ./internal/cli -torture 120
 	$(GO) test -count=1 -timeout 40m -run TestYear -v ./internal/export -long
 	$(GO) test -count=1 -timeout 40m -run TestCluster -v ./sinks/clickhouse -long
