@@ -61,7 +61,7 @@ func answers(t testing.TB) Options {
 		}
 		slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
 		rev := sinktest.Revision(sinktest.Key("prj_a", day), 1)
-		rev.Rows, rev.Totals = int64(len(rows)), analytics.Totals{Human: 200, AI: 40, Total: 220}
+		rev.Rows, rev.Totals, rev.ExportedAt = int64(len(rows)), analytics.Totals{Human: 200, AI: 40, Total: 220}, noon
 		if day == 3 {
 			continue // a gap
 		}
