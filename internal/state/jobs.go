@@ -79,7 +79,7 @@ func (db *DB) Job(ctx context.Context, seq int64) (j journal.Job, err error) {
 // HasJob reports whether there is a job of a prompt.
 func (db *DB) HasJob(ctx context.Context, prompt string) (has bool, err error) {
 	err = db.sql.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM jobs WHERE prompt = ?)`, prompt).Scan(&has)
-	return has, wrap(db.dir, err)
+	return has, db.wrap(ctx, err)
 }
 
 // Events returns the newest events of a job, oldest first; those of the queue

@@ -28,7 +28,7 @@ func (db *DB) FindReading(ctx context.Context, name string) (Reading, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return Reading{}, nil
 	}
-	return r, wrap(db.dir, err)
+	return r, db.wrap(ctx, err)
 }
 
 // SetReading keeps a reading in place of the former one of its name.
