@@ -34,10 +34,10 @@ var (
 	userInfo = regexp.MustCompile(`//\S*@`)
 )
 
-// PullLink returns the link of a pull request as it is kept and shown, of the one that a
-// service gave: one spelling, except for the case of its path (see [PullKey]), and without
-// user info, which SafeLink then refuses all the same. What is no web address becomes a text
-// that no program takes for one. Empty stays empty.
+// PullLink returns the form in which the link of a pull request is kept and shown. Links that
+// differ only in their spelling get the same form, except for the case of the path, which
+// [PullKey] ignores. User info is redacted, and SafeLink still refuses such a link. Text that
+// is no web address gets a prefix that says so. Empty stays empty.
 func PullLink(link string) string {
 	if link == "" {
 		return ""
