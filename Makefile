@@ -7,6 +7,8 @@ LINT        := $(TOOLS)/bin/golangci-lint
 LINT_VERSION := v2.15.0
 ACTIONLINT  := $(TOOLS)/bin/actionlint
 ACTIONLINT_VERSION := v1.7.12
+GORELEASER  := $(TOOLS)/bin/goreleaser
+GORELEASER_VERSION := v2.15.1
 VERSION     ?= $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null || echo dev)
 COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null)
 BRANCH      ?= $(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
@@ -167,12 +169,24 @@ dashboards: ## test dashboards/json: edit one in Grafana, save its JSON over the
 	$(GO) test ./dashboards
 
 # SOURCE_DATE_EPOCH, the commit's time, becomes the time of every file, so that
-# two builds of a commit with one version of Go are the same bytes.
+# two builds of a commit with one version of Go are the same bytes. A commit without a
+# tag becomes version 0.0.0-gCOMMIT: packages and charts need three numbers.
 release: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
-release: ## archives, packages, container image, chart, SBOMs and checksums, in dist
+release: export RELEASE_TIME = $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ)
+release: export RELEASE_VERSION = $(patsubst v%,%,$(if $(filter v%,$(VERSION)),$(VERSION),0.0.0-g$(VERSION)))
+release: export VERSION := $(VERSION)
+release: export COMMIT := $(COMMIT)
+release: $(GORELEASER) ## archives, packages, container image, chart, SBOMs and checksums, in dist
 	rm -rf dist
-	$(GO) run ./internal/dev/release -version '$(VERSION)' -commit '$(COMMIT)' -out dist
+	$(GORELEASER) release --snapshot --clean
+	$(GO) run ./internal/dev/release finish bin/release dist
+	$(GO) test -count=1 ./internal/dev/release -run TestDist -dist $(CURDIR)/dist
 .PHONY: release
+
+$(GORELEASER): Makefile
+	@mkdir -p $(TOOLS)/bin
+	GOBIN=$(TOOLS)/bin $(GO) install github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
+	@touch $(GORELEASER)
 
 chart: ## package the Helm chart with its rules and dashboards into dist (needs helm)
 	helm package --destination dist deploy/helm/docgauge

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"io"
-	"io/fs"
 	"iter"
 	"path/filepath"
-	"strings"
 	"time"
 
 	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
@@ -15,27 +13,48 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
 )
 
-// bareInFlight is the number of windows that the bare clients write at once.
-const bareInFlight = 16
+const (
+	// bareInFlight is the number of windows that the bare clients write at once.
+	bareInFlight = 16
+	// flushRows is the size of a block over the native protocol, insertRows that of an INSERT over HTTP, where the
+	// driver cannot stream.
+	flushRows, insertRows = 100_000, 200_000
+
+	visitorsTable = "docgauge_visitors"
+	bareInsert    = "INSERT INTO bare (project, granularity, window_start, window_end, attempt, path, " +
+		"human, ai, total, revision, settled, verified, exported_at_us)"
+	// bareTable has the columns and keys of docgauge_visitors_rows.
+	bareTable = ` (project String, granularity String, window_start Date, window_end Date, attempt UInt64, path String,
+		human Int64, ai Int64, total Int64, revision Int32, settled UInt8, verified UInt8,
+		exported_at_us Int64, written_at DateTime DEFAULT now())
+		ENGINE = MergeTree PARTITION BY toYYYYMM(window_start) ORDER BY (project, granularity, window_start, attempt, path)`
+)
+
+// copyColumns are those of a row in PostgreSQL; the others have defaults.
+var copyColumns = []string{
+	"project", "granularity", "window_start", "window_end", "path", "human", "ai", "total",
+	"revision", "settled", "verified", "exported_at",
+}
 
 // bare loads the archive in o.Dir with the driver alone: in one statement, or one for each window, several at
 // once. It checks nothing.
 func bare(o order, _ io.Writer) error {
-	files, err := windowFiles(o.Dir)
+	paths, err := filepath.Glob(filepath.Join(o.Dir, "visitors/*/*/*/*/*.parquet"))
 	if err != nil {
 		return err
 	}
-	var write func(files []*archive.File) error
+	var write func(paths []string) error
 	if o.Sink == "postgres" {
 		pool, err := pgxpool.New(context.Background(), o.DSN)
 		if err != nil {
 			return err
 		}
 		defer pool.Close()
-		write = func(files []*archive.File) error { return copyInto(pool, files) }
+		write = func(paths []string) error { return copyInto(pool, paths) }
 	} else {
 		options, err := clickhouse.ParseDSN(o.DSN)
 		if err != nil {
@@ -48,121 +67,95 @@ func bare(o order, _ io.Writer) error {
 			return err
 		}
 		defer conn.Close()
-		write = func(files []*archive.File) error {
-			return insertInto(conn, options.Protocol == clickhouse.HTTP, files)
-		}
+		write = func(paths []string) error { return insertInto(conn, options.Protocol == clickhouse.HTTP, paths) }
 	}
 	if !o.ByWindow {
-		return write(files)
+		return write(paths)
 	}
 	var group errgroup.Group
 	group.SetLimit(bareInFlight)
-	for i := range files {
-		group.Go(func() error { return write(files[i : i+1]) })
+	for i := range paths {
+		group.Go(func() error { return write(paths[i : i+1]) })
 	}
 	return group.Wait()
 }
 
-// windowFiles opens the visitors files of an archive.
-func windowFiles(data string) (files []*archive.File, err error) {
-	err = filepath.WalkDir(filepath.Join(data, "visitors"), func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".parquet") {
-			return err
-		}
-		f, err := archive.Open(path)
-		files = append(files, f)
-		return err
-	})
-	return files, err
+// archivedRow is a row with its window.
+type archivedRow struct {
+	analytics.Row
+	window *analytics.Revision
+	number uint64 // of the window
 }
 
-const visitorsTable = "docgauge_visitors" // PostgreSQL
-
-// copyColumns are those of a row; the others have defaults.
-var copyColumns = []string{
-	"project", "granularity", "window_start", "window_end", "path", "human", "ai", "total",
-	"revision", "settled", "verified", "exported_at",
-}
-
-// copyInto copies the rows of the files into PostgreSQL.
-func copyInto(pool *pgxpool.Pool, files []*archive.File) error {
-	next, stop := iter.Pull2(func(yield func([]any, error) bool) {
-		for _, f := range files {
-			rev := f.Revision()
-			from, to := rev.From.Time(), rev.To.Time()
-			values := []any{
-				rev.Project, string(rev.Granularity), from, to, "", int64(0), int64(0), int64(0),
-				rev.Number, rev.Settled, rev.Verified, rev.ExportedAt,
+// archivedRows yields the rows of files until the first error.
+func archivedRows(paths []string) iter.Seq2[archivedRow, error] {
+	return func(yield func(archivedRow, error) bool) {
+		for i, path := range paths {
+			f, err := archive.Open(path)
+			if err != nil {
+				yield(archivedRow{}, err)
+				return
 			}
-			for r, err := range f.Rows() {
-				values[4], values[5], values[6], values[7] = r.Path, r.Human, r.AI, r.Total
-				if !yield(values, err) || err != nil {
+			window := f.Revision()
+			for row, err := range f.Rows() {
+				if !yield(archivedRow{row, &window, uint64(i)}, err) || err != nil {
 					return
 				}
 			}
 		}
-	})
+	}
+}
+
+// copyInto copies the rows of the files into PostgreSQL.
+func copyInto(pool *pgxpool.Pool, paths []string) error {
+	next, stop := iter.Pull2(archivedRows(paths))
 	defer stop()
 	rows := pgx.CopyFromFunc(func() ([]any, error) {
-		row, err, _ := next()
-		return row, err
+		r, err, ok := next()
+		if !ok || err != nil {
+			return nil, err
+		}
+		w := r.window
+		return []any{
+			w.Project, string(w.Granularity), w.From.Time(), w.To.Time(), r.Path, r.Human, r.AI, r.Total,
+			w.Number, w.Settled, w.Verified, w.ExportedAt,
+		}, nil
 	})
 	_, err := pool.CopyFrom(context.Background(), pgx.Identifier{visitorsTable}, copyColumns, rows)
 	return err
 }
 
-const (
-	// flushRows is the size of a block over the native protocol, insertRows that of an INSERT over HTTP, where the
-	// driver cannot stream.
-	flushRows  = 100_000
-	insertRows = 200_000
-
-	bareInsert = "INSERT INTO bare (project, granularity, window_start, window_end, attempt, path, " +
-		"human, ai, total, revision, settled, verified, exported_at_us)"
-	// bareTable has the columns and keys of docgauge_visitors_rows.
-	bareTable = ` (project String, granularity String, window_start Date, window_end Date, attempt UInt64, path String,
-		human Int64, ai Int64, total Int64, revision Int32, settled UInt8, verified UInt8,
-		exported_at_us Int64, written_at DateTime DEFAULT now())
-		ENGINE = MergeTree PARTITION BY toYYYYMM(window_start) ORDER BY (project, granularity, window_start, attempt, path)`
-)
-
-// blockColumns are rows as ClickHouse's driver takes them.
-type blockColumns struct {
-	projects, granularities []string
-	starts, ends            []time.Time
-	attempts                []uint64
-	paths                   []string
-	human, ai, total        []int64
-	revisions               []int32
-	flags                   []uint8 // settled and verified: all are both
-	exported                []int64
-}
-
-// insertInto inserts the rows of the files into ClickHouse.
-func insertInto(conn driver.Conn, http bool, files []*archive.File) (err error) {
-	var batch driver.Batch
-	var c blockColumns
+// insertInto inserts the rows of the files into ClickHouse, column by column as the driver takes them.
+func insertInto(conn driver.Conn, http bool, paths []string) (err error) {
+	var (
+		projects, granularities, names []string
+		starts, ends                   []time.Time
+		attempts                       []uint64
+		human, ai, total, exported     []int64
+		revisions                      []int32
+		flags                          []uint8 // settled and verified: all are both
+		batch                          driver.Batch
+	)
 	// send sends what is there: a block of one INSERT over the native protocol, an INSERT over HTTP.
 	send := func(last bool) error {
-		if batch == nil && len(c.paths) > 0 {
-			if batch, err = conn.PrepareBatch(context.Background(), bareInsert); err != nil {
-				return err
+		if len(names) > 0 {
+			if batch == nil {
+				if batch, err = conn.PrepareBatch(context.Background(), bareInsert); err != nil {
+					return err
+				}
 			}
-		}
-		if len(c.paths) > 0 {
 			for i, column := range []any{
-				c.projects, c.granularities, c.starts, c.ends, c.attempts, c.paths,
-				c.human, c.ai, c.total, c.revisions, c.flags, c.flags, c.exported,
+				projects, granularities, starts, ends, attempts, names,
+				human, ai, total, revisions, flags, flags, exported,
 			} {
 				if err := batch.Column(i).Append(column); err != nil {
 					return err
 				}
 			}
 		}
-		c = blockColumns{
-			c.projects[:0], c.granularities[:0], c.starts[:0], c.ends[:0], c.attempts[:0], c.paths[:0],
-			c.human[:0], c.ai[:0], c.total[:0], c.revisions[:0], c.flags[:0], c.exported[:0],
-		}
+		projects, granularities, names, starts, ends = projects[:0], granularities[:0], names[:0], starts[:0], ends[:0]
+		attempts, human, ai, total, exported = attempts[:0], human[:0], ai[:0], total[:0], exported[:0]
+		revisions, flags = revisions[:0], flags[:0]
 		switch {
 		case batch == nil:
 			return nil
@@ -177,22 +170,20 @@ func insertInto(conn driver.Conn, http bool, files []*archive.File) (err error) 
 	if http {
 		size = insertRows
 	}
-	for i, f := range files {
-		rev := f.Revision()
-		from, to, exported := rev.From.Time(), rev.To.Time(), rev.ExportedAt.UnixMicro()
-		for r, err := range f.Rows() {
-			if err != nil {
+	for r, err := range archivedRows(paths) {
+		if err != nil {
+			return err
+		}
+		w := r.window
+		projects, granularities = append(projects, w.Project), append(granularities, string(w.Granularity))
+		starts, ends = append(starts, w.From.Time()), append(ends, w.To.Time())
+		attempts, names = append(attempts, r.number), append(names, r.Path)
+		human, ai, total = append(human, r.Human), append(ai, r.AI), append(total, r.Total)
+		revisions, flags = append(revisions, w.Number), append(flags, 1)
+		exported = append(exported, w.ExportedAt.UnixMicro())
+		if len(names) == size {
+			if err := send(false); err != nil {
 				return err
-			}
-			c.projects, c.granularities = append(c.projects, rev.Project), append(c.granularities, string(rev.Granularity))
-			c.starts, c.ends = append(c.starts, from), append(c.ends, to)
-			c.attempts, c.paths = append(c.attempts, uint64(i)), append(c.paths, r.Path)
-			c.human, c.ai, c.total = append(c.human, r.Human), append(c.ai, r.AI), append(c.total, r.Total)
-			c.revisions, c.flags, c.exported = append(c.revisions, rev.Number), append(c.flags, 1), append(c.exported, exported)
-			if len(c.paths) == size {
-				if err := send(false); err != nil {
-					return err
-				}
 			}
 		}
 	}

@@ -132,13 +132,7 @@ func (l *lab) exportCommand(ctx context.Context, c client, o order) (*exec.Cmd, 
 		cmd.Args = append(cmd.Args, "--from", first, "--to", end)
 	}
 	if o.Again {
-		help, err := exec.CommandContext(ctx, cmd.Path, "export", "--help").Output()
-		if err != nil {
-			return nil, err
-		}
-		if bytes.Contains(help, []byte("--again")) { // a former docgauge reads again without it
-			cmd.Args = append(cmd.Args, "--again")
-		}
+		cmd.Args = append(cmd.Args, "--again")
 	}
 	return cmd, nil
 }

@@ -2,11 +2,10 @@
 // work. It prints Markdown; docs/performance-tables.md explains the columns and the clients. -short is a smoke
 // run of a few seconds.
 //
-// Every case is a line of [lab.cases]: a name for -only and what runs it. Most are contests: several clients take
-// turns in several rounds, and the median of each counts. The server, docgauge, the clients and the checker are
-// processes of their own, so that each has its own CPU time and peak memory; on a machine with few cores the
-// server takes its share of them. After each run, the rows that were written are compared with what the server
-// sends, or counted in the database; a difference ends the benchmark with an error.
+// Most cases are contests: several clients take turns in several rounds, and the median of each counts. The
+// server, docgauge, the clients and the checker are processes of their own, so that each has its own CPU time and
+// peak memory; on a machine with few cores the server takes its share of them. After each run, the rows that were
+// written are compared with what the server sends, or counted in the database; a difference is an error.
 package main
 
 import (
@@ -58,19 +57,11 @@ func bench(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	only := flags.String("only", "",
 		"run the cases with this in their names: small, large, clickhouse, delta, postgres, scrape …")
 	former := flags.String("former", "", "docgauge `binary` of an earlier commit, which takes part as docgauge before")
-	peer := flags.Bool("peers", false, "compare with other tools instead: see make bench-peers")
+	withPeers := flags.Bool("peers", false, "compare with other tools instead: see make bench-peers")
 	if flags.Parse(args) != nil {
 		return flag.ErrHelp
 	}
 	l := &lab{binaries: map[string]string{}, short: *short, log: log}
-	if l.dir, err = os.MkdirTemp("", "docgauge-bench-"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(l.dir)) }()
-	machine, err := describeMachine(l.dir)
-	if err != nil {
-		return err
-	}
 	if *former != "" {
 		if l.binaries[formerClient], err = filepath.Abs(*former); err != nil {
 			return err
@@ -80,13 +71,21 @@ func bench(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	if l.binaries[docgaugeClient], err = engines.DocgaugeBinary(); err != nil {
 		return err
 	}
+	if l.dir, err = os.MkdirTemp("", "docgauge-bench-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(l.dir)) }()
+	machine, err := describeMachine(l.dir)
+	if err != nil {
+		return err
+	}
 	stop, err := l.startServer(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	var text string
-	if *peer {
+	if *withPeers {
 		text, err = l.comparePeers(ctx, installed(peers, log))
 	} else {
 		var all []result
@@ -100,9 +99,21 @@ func bench(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	return err
 }
 
-// measureAll runs the cases with only in their names. What needs an engine that is not installed is left out.
+// measureAll runs the cases with only in their names, about ten minutes on two cores for all of them. Cases whose
+// engine is not installed are left out.
 func (l *lab) measureAll(ctx context.Context, only string) (all []result, err error) {
-	for _, c := range l.cases() {
+	type benchCase struct {
+		name string
+		run  func(context.Context) ([]result, error)
+	}
+	var cases []benchCase
+	for _, s := range exportScenarios {
+		cases = append(cases, benchCase{s.name, func(ctx context.Context) ([]result, error) { return l.exportAll(ctx, s) }})
+	}
+	for _, s := range loadSinks {
+		cases = append(cases, benchCase{s.name, func(ctx context.Context) ([]result, error) { return l.loadAll(ctx, s) }})
+	}
+	for _, c := range append(cases, benchCase{"scrape", l.scrapeAll}) {
 		if !strings.Contains(c.name, only) {
 			continue
 		}
@@ -118,18 +129,4 @@ func (l *lab) measureAll(ctx context.Context, only string) (all []result, err er
 		}
 	}
 	return all, nil
-}
-
-// report renders the tables that have results, and the aims.
-func report(all []result) (text string) {
-	for i, t := range tables {
-		var rows []string
-		for _, r := range all {
-			if r.table == i {
-				rows = append(rows, t.row(r))
-			}
-		}
-		text += markdown(t.head, rows)
-	}
-	return text + markdown("what|aim|measured|met", judge(all))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -118,24 +119,16 @@ func (l *lab) comparePeers(ctx context.Context, all []peer) (string, error) {
 // due: told which windows to read, it would read them all again. It has a budget, so it asks for no page that may
 // not exist.
 func (l *lab) killed(ctx context.Context, c client, w workload) (repeated int64, found findings, err error) {
-	for {
-		today := time.Now().UTC().Truncate(24 * time.Hour)
-		repeated, found, err = l.killedOnce(ctx, c, w, today.AddDate(0, 0, -w.Windows))
-		if time.Since(today) < 24*time.Hour { // otherwise one more day is due now
-			return repeated, found, err
-		}
-	}
-}
-
-func (l *lab) killedOnce(
-	ctx context.Context, c client, w workload, first time.Time,
-) (repeated int64, found findings, err error) {
-	dir, dirErr := l.newDir()
-	before, err := countRequests(l.server)
-	if err := errors.Join(dirErr, err); err != nil {
+	dir, err := l.newDir()
+	if err != nil {
 		return 0, found, err
 	}
+	first := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -w.Windows)
 	o := order{Base: l.server, Work: w, InFlight: c.inFlight, Dir: dir, First: first, Due: true}
+	before, err := countRequests(l.server)
+	if err != nil {
+		return 0, found, err
+	}
 	half := before + w.fewest()/2
 	if err := l.answerUntil(half); err != nil {
 		return 0, found, err
@@ -167,20 +160,20 @@ func (l *lab) kill(cmd *exec.Cmd, requests int64) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	for {
+	for n := int64(0); n <= requests; time.Sleep(time.Millisecond) {
 		select {
 		case err := <-ended:
 			return errors.Join(errors.New("ended before it was killed"), err)
-		case <-time.After(time.Millisecond):
+		default:
 		}
-		n, err := countRequests(l.server)
-		if err == nil && n <= requests {
-			continue
+		var err error
+		if n, err = countRequests(l.server); err != nil {
+			n = math.MaxInt64 // kill it, and miss the count at the next request
 		}
-		err = errors.Join(err, syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
-		<-ended
-		return err
 	}
+	err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	<-ended
+	return err
 }
 
 // answerUntil makes the server leave all requests beyond that number unanswered; 0 is no limit.

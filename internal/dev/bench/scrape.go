@@ -108,28 +108,43 @@ func (l *lab) scrapeAll(ctx context.Context) (all []result, err error) {
 	return all, nil
 }
 
-// run scrapes after a first scrape that does not count. Each scraper keeps its connection, as Prometheus does.
+// run scrapes after a first scrape that does not count. Each scraper keeps its connection, as Prometheus does. A
+// scrape is timed from before the request to the last byte of the response.
 func (s scraping) run(ctx context.Context, values *exporter.Values, base string) (r scraped, err error) {
-	var before, after runtime.MemStats
 	var took []float64
 	var mu sync.Mutex
-	scrape := func(client *http.Client, n int64) error {
+	scrape := func(client *http.Client, n int) error {
 		switch s.scenario {
 		case freshScrape:
 			values.Publish(scrapeSnapshot(time.Now(), 0))
 		case readScrape:
-			values.Publish(scrapeSnapshot(time.Now(), n))
+			values.Publish(scrapeSnapshot(time.Now(), int64(n)))
 		}
-		ms, size, err := s.scrape(ctx, client, base)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/metrics", nil)
+		if err != nil {
+			return err
+		}
+		request.Header = http.Header{"Accept": {s.accept}, "Accept-Encoding": {s.encoding}}
+		start := time.Now()
+		resp, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		size, err := io.Copy(io.Discard, resp.Body)
+		if err == nil && resp.StatusCode != http.StatusOK {
+			err = errors.New(resp.Status)
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		took, r.size = append(took, ms), size
+		took, r.size = append(took, 1000*time.Since(start).Seconds()), size
 		return err
 	}
 	if err := scrape(http.DefaultClient, 0); err != nil {
 		return r, err
 	}
 	took = nil
+	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	var scrapers errgroup.Group
 	for range s.inFlight {
@@ -137,7 +152,7 @@ func (s scraping) run(ctx context.Context, values *exporter.Values, base string)
 			client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 			defer client.CloseIdleConnections()
 			for n := range s.scrapes / s.inFlight {
-				if err := scrape(client, int64(n+1)); err != nil {
+				if err := scrape(client, n+1); err != nil {
 					return err
 				}
 			}
@@ -153,24 +168,4 @@ func (s scraping) run(ctx context.Context, values *exporter.Values, base string)
 	r.allocations = float64(after.Mallocs-before.Mallocs) / float64(len(took))
 	r.allocatedBytes = float64(after.TotalAlloc-before.TotalAlloc) / float64(len(took))
 	return r, nil
-}
-
-// scrape is timed from before the request to the last byte of the response.
-func (s scraping) scrape(ctx context.Context, client *http.Client, base string) (ms float64, size int64, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/metrics", nil)
-	if err != nil {
-		return 0, 0, err
-	}
-	r.Header = http.Header{"Accept": {s.accept}, "Accept-Encoding": {s.encoding}}
-	start := time.Now()
-	resp, err := client.Do(r)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer resp.Body.Close()
-	size, err = io.Copy(io.Discard, resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = errors.New(resp.Status)
-	}
-	return 1000 * time.Since(start).Seconds(), size, err
 }

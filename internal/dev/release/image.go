@@ -1,17 +1,28 @@
 package main
 
 import (
+	"archive/tar"
 	"archive/zip"
 	"bytes"
-	"context"
-	"encoding/json"
+	"cmp"
 	"encoding/pem"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
@@ -19,162 +30,175 @@ import (
 // nonroot is the user of the image, a number that Kubernetes can check.
 const nonroot = 65532
 
-const (
-	sbomType   = "application/vnd.cyclonedx+json"
-	emptyType  = "application/vnd.oci.empty.v1+json"
-	tagKey     = "org.opencontainers.image.ref.name"
-	layoutFile = "oci-layout"
-)
+const sbomType = "application/vnd.cyclonedx+json"
 
-// store has blobs and manifests by their digest.
-type store map[v1.Hash][]byte
-
-func (s store) add(mediaType types.MediaType, data []byte) v1.Descriptor {
-	hash, size, _ := v1.SHA256(bytes.NewReader(data)) // of memory: no error
-	s[hash] = data
-	return v1.Descriptor{MediaType: mediaType, Size: size, Digest: hash}
+// file is a file of a layer, or a directory if its name ends in a slash.
+type file struct {
+	name  string
+	mode  int64
+	owner int // user and group
+	data  []byte
 }
 
-func (s store) addJSON(mediaType types.MediaType, v any) (v1.Descriptor, error) {
-	data, err := json.Marshal(v)
-	return s.add(mediaType, data), err
-}
-
-// image writes the container image of all Linux targets: an OCI layout with an index
-// of the images, and for each image its SBOM as an artifact that refers to it.
-func (r *release) image(ctx context.Context, parts []part) error {
-	base, err := r.base(ctx)
+// writeImage writes the container image of all Linux programs: an OCI layout in a tar
+// archive, with an index of the images, and for each image its SBOM as an artifact that
+// refers to it.
+func (r *release) writeImage() error {
+	base, err := baseFiles()
 	if err != nil {
 		return err
 	}
-	s := store{}
-	index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Annotations: r.annotations()}
-	layout := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex}
-	for _, p := range parts {
-		if p.system != "linux" {
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	all := index
+	for _, p := range r.built {
+		if p.System != "linux" {
 			continue
 		}
-		image, err := r.imageOf(s, p, base)
+		image, err := r.imageOf(p, base)
 		if err != nil {
 			return err
 		}
-		sbom, err := r.attach(s, image, p.sbom)
+		platform := &v1.Platform{OS: p.System, Architecture: p.Machine}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
+		sbom, err := r.attachedSBOM(p, image)
 		if err != nil {
 			return err
 		}
-		image.Platform = &v1.Platform{OS: p.system, Architecture: p.machine}
-		index.Manifests, layout.Manifests = append(index.Manifests, image), append(layout.Manifests, sbom)
+		all = mutate.AppendManifests(all, mutate.IndexAddendum{Add: sbom})
 	}
-	if len(index.Manifests) == 0 {
-		return nil
+	index = mutate.Annotations(index, r.annotations()).(v1.ImageIndex)
+	tag := map[string]string{"org.opencontainers.image.ref.name": imageTag(r.version)}
+	all = mutate.AppendManifests(all, mutate.IndexAddendum{Add: index, Descriptor: v1.Descriptor{Annotations: tag}})
+	dir := filepath.Join(r.prepared, "image")
+	if err := os.RemoveAll(dir); err != nil {
+		return err
 	}
-	root, err := s.addJSON(types.OCIImageIndex, index)
+	if _, err := layout.Write(dir, all); err != nil {
+		return err
+	}
+	var files []file
+	err = fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		files = append(files, file{name: name, mode: 0o644, data: data})
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	root.Annotations = map[string]string{tagKey: tagOf(r.plain())}
-	layout.Manifests = append([]v1.Descriptor{root}, layout.Manifests...)
-	top, err := json.Marshal(layout)
-	if err != nil {
-		return err
-	}
-	files := []file{
-		{name: layoutFile, mode: 0o644, data: []byte(`{"imageLayoutVersion":"1.0.0"}`)},
-		{name: "index.json", mode: 0o644, data: top},
-	}
-	for hash, data := range s {
-		files = append(files, file{name: "blobs/" + hash.Algorithm + "/" + hash.Hex, mode: 0o644, data: data})
-	}
-	var packed bytes.Buffer
-	if err := writeTar(&packed, "", r.at, files); err != nil {
-		return err
-	}
-	return r.write(fmt.Sprintf("docgauge_%s_image.tar", r.plain()), packed.Bytes())
+	packed, err := tarOf(files, r.at)
+	return cmp.Or(err, r.write(fmt.Sprintf("docgauge_%s_image.tar", r.version), packed))
 }
 
-// tagOf makes a version a tag, which may have no plus sign.
-func tagOf(version string) string { return strings.ReplaceAll(version, "+", "_") }
+// imageTag makes a version a tag, which may have no plus sign.
+func imageTag(version string) string { return strings.ReplaceAll(version, "+", "_") }
 
 // annotations are also the labels of the image.
 func (r *release) annotations() map[string]string {
-	const opencontainers = "org.opencontainers.image."
-	return map[string]string{
-		opencontainers + "title":         "docgauge",
-		opencontainers + "description":   "Documentation analytics: whole windows, inside a request budget, to Parquet, Delta Lake, ClickHouse, PostgreSQL and Prometheus",
-		opencontainers + "source":        "https://github.com/docgauge/docgauge",
-		opencontainers + "documentation": "https://github.com/docgauge/docgauge/tree/main/docs",
-		opencontainers + "licenses":      "Apache-2.0",
-		opencontainers + "version":       r.version,
-		opencontainers + "revision":      r.commit,
-		opencontainers + "created":       r.at.Format("2006-01-02T15:04:05Z07:00"),
+	all := map[string]string{
+		"title": "docgauge",
+		"description": "Documentation analytics: whole windows, inside a request budget, " +
+			"to Parquet, Delta Lake, ClickHouse, PostgreSQL and Prometheus",
+		"source":        "https://github.com/docgauge/docgauge",
+		"documentation": "https://github.com/docgauge/docgauge/tree/main/docs",
+		"licenses":      "Apache-2.0",
+		"version":       r.tag,
+		"revision":      r.commit,
+		"created":       r.at.Format(time.RFC3339),
 	}
+	named := map[string]string{}
+	for name, value := range all {
+		named["org.opencontainers.image."+name] = value
+	}
+	return named
 }
 
-// imageOf adds the image of one target. It says what deploy/docker/Dockerfile says;
-// a test compares them.
-func (r *release) imageOf(s store, p part, base []file) (v1.Descriptor, error) {
-	config := v1.ConfigFile{
-		OS: p.system, Architecture: p.machine, Created: v1.Time{Time: r.at}, RootFS: v1.RootFS{Type: "layers"},
+// imageOf returns the image of one program. It says what deploy/docker/Dockerfile says; a
+// test compares them.
+func (r *release) imageOf(p program, base []file) (v1.Image, error) {
+	text, err := os.ReadFile(p.Path)
+	if err != nil {
+		return nil, err
+	}
+	binary := []file{{name: "docgauge", mode: 0o755, data: text}}
+	for name, path := range map[string]string{
+		"LICENSE": "LICENSE", "THIRD_PARTY_LICENSES": filepath.Join(r.prepared, "THIRD_PARTY_LICENSES"),
+	} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		binary = append(binary, file{name: "usr/share/doc/docgauge/" + name, mode: 0o644, data: text})
+	}
+	image, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
+		OS: p.System, Architecture: p.Machine, Created: v1.Time{Time: r.at}, RootFS: v1.RootFS{Type: "layers"},
 		Config: v1.Config{
 			User: fmt.Sprintf("%d:%d", nonroot, nonroot), WorkingDir: "/var/lib/docgauge",
 			Entrypoint: []string{"/docgauge"}, Cmd: []string{"serve"},
 			Env: []string{
 				"PATH=/", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt",
 				// All addresses: the container engine decides what reaches the container.
-				"DOCGAUGE_LISTEN_ADDRESS=0.0.0.0:9817", "DOCGAUGE_STATE_DIR=/var/lib/docgauge/state", "DOCGAUGE_PARQUET_URL=/var/lib/docgauge/data",
+				"DOCGAUGE_LISTEN_ADDRESS=0.0.0.0:9817", "DOCGAUGE_STATE_DIR=/var/lib/docgauge/state",
+				"DOCGAUGE_PARQUET_URL=/var/lib/docgauge/data",
 			},
-			Volumes: map[string]struct{}{"/var/lib/docgauge": {}}, ExposedPorts: map[string]struct{}{"9817/tcp": {}},
-			StopSignal: "SIGTERM", Labels: r.annotations(),
-			Healthcheck: &v1.HealthConfig{Test: []string{"CMD", "/docgauge", "healthcheck"}, Interval: 30e9, Timeout: 10e9, StartPeriod: 30e9, Retries: 3},
+			Volumes:      map[string]struct{}{"/var/lib/docgauge": {}},
+			ExposedPorts: map[string]struct{}{"9817/tcp": {}}, StopSignal: "SIGTERM", Labels: r.annotations(),
+			Healthcheck: &v1.HealthConfig{
+				Test: []string{"CMD", "/docgauge", "healthcheck"}, Interval: 30 * time.Second,
+				Timeout: 10 * time.Second, StartPeriod: 30 * time.Second, Retries: 3,
+			},
 		},
-	}
-	manifest := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Annotations: r.annotations()}
-	program := []file{{name: "docgauge", mode: 0o755, data: p.data("docgauge")}}
-	for _, name := range []string{"LICENSE", "THIRD_PARTY_LICENSES"} {
-		program = append(program, file{name: "usr/share/doc/docgauge/" + name, mode: 0o644, data: p.data(name)})
-	}
-	for _, layer := range []struct {
-		says  string
-		files []file
-	}{{"CA certificates, time zones, user", base}, {"docgauge " + r.version, program}} {
-		var plain bytes.Buffer
-		packed, err := compressed("", r.at, layer.files)
-		if err == nil {
-			err = writeTar(&plain, "", r.at, layer.files)
-		}
-		if err != nil {
-			return v1.Descriptor{}, err
-		}
-		hash, _, err := v1.SHA256(&plain)
-		if err != nil {
-			return v1.Descriptor{}, err
-		}
-		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, hash)
-		config.History = append(config.History, v1.History{Created: v1.Time{Time: r.at}, CreatedBy: layer.says})
-		manifest.Layers = append(manifest.Layers, s.add(types.OCILayer, packed))
-	}
-	var err error
-	if manifest.Config, err = s.addJSON(types.OCIConfigJSON, config); err != nil {
-		return v1.Descriptor{}, err
-	}
-	return s.addJSON(types.OCIManifestSchema1, manifest)
-}
-
-// attach adds an SBOM that refers to an image.
-func (r *release) attach(s store, image v1.Descriptor, sbom []byte) (v1.Descriptor, error) {
-	desc, err := s.addJSON(types.OCIManifestSchema1, v1.Manifest{
-		SchemaVersion: 2, MediaType: types.OCIManifestSchema1, ArtifactType: sbomType,
-		Config: s.add(emptyType, []byte("{}")), Layers: []v1.Descriptor{s.add(sbomType, sbom)}, Subject: &image,
-		Annotations: map[string]string{"org.opencontainers.image.created": r.at.Format("2006-01-02T15:04:05Z07:00")},
 	})
-	desc.ArtifactType = sbomType
-	return desc, err
+	if err != nil {
+		return nil, err
+	}
+	image = mutate.ConfigMediaType(mutate.MediaType(image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	for _, layer := range []struct {
+		creator string
+		files   []file
+	}{{"CA certificates, time zones, user", base}, {"docgauge " + r.tag, binary}} {
+		plain, err := tarOf(layer.files, r.at)
+		if err != nil {
+			return nil, err
+		}
+		packed, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(plain)), nil
+		}, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(6), tarball.WithCompressedCaching)
+		if err != nil {
+			return nil, err
+		}
+		history := v1.History{Created: v1.Time{Time: r.at}, CreatedBy: layer.creator}
+		if image, err = mutate.Append(image, mutate.Addendum{Layer: packed, History: history}); err != nil {
+			return nil, err
+		}
+	}
+	return mutate.Annotations(image, r.annotations()).(v1.Image), nil
 }
 
-// base returns the files below the program, as in a distroless image: the roots that
-// Go's team takes from Mozilla, the time zones of this Go, one user, and the
-// directories that docgauge writes to. A new volume starts with their rights.
-func (r *release) base(ctx context.Context) ([]file, error) {
+// attachedSBOM returns the SBOM of a program as an artifact that refers to its image.
+func (r *release) attachedSBOM(p program, image v1.Image) (v1.Image, error) {
+	text, err := os.ReadFile(filepath.Join(r.out, r.name(p)+".cdx.json"))
+	if err != nil {
+		return nil, err
+	}
+	subject, err := partial.Descriptor(image)
+	if err != nil {
+		return nil, err
+	}
+	sbom, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), static.NewLayer(text, sbomType))
+	if err != nil {
+		return nil, err
+	}
+	// The type of the configuration is the type of the artifact.
+	return mutate.Subject(mutate.ConfigMediaType(sbom, sbomType), *subject).(v1.Image), nil
+}
+
+// baseFiles are the files below the program, as in a distroless image: the roots that
+// Go's team takes from Mozilla, the time zones of this Go, one user, and the directories
+// that docgauge writes to. A new volume starts with their rights.
+func baseFiles() ([]file, error) {
 	var roots bytes.Buffer
 	for root := range bundle.Roots() {
 		// A file cannot say that a root counts only for older certificates.
@@ -184,8 +208,9 @@ func (r *release) base(ctx context.Context) ([]file, error) {
 			}
 		}
 	}
+	const passwd = "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/var/lib/docgauge:/sbin/nologin\n"
 	files := []file{
-		{name: "etc/passwd", mode: 0o644, data: []byte("root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/var/lib/docgauge:/sbin/nologin\n")},
+		{name: "etc/passwd", mode: 0o644, data: []byte(passwd)},
 		{name: "etc/group", mode: 0o644, data: []byte("root:x:0:\nnonroot:x:65532:\n")},
 		{name: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, data: roots.Bytes()},
 		{name: "tmp/", mode: 0o1777},
@@ -193,7 +218,7 @@ func (r *release) base(ctx context.Context) ([]file, error) {
 		{name: "var/lib/docgauge/data/", mode: 0o700, owner: nonroot},
 		{name: "var/lib/docgauge/state/", mode: 0o700, owner: nonroot},
 	}
-	goroot, err := r.output(ctx, nil, "go", "env", "GOROOT")
+	goroot, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		return nil, err
 	}
@@ -203,18 +228,37 @@ func (r *release) base(ctx context.Context) ([]file, error) {
 	}
 	defer zones.Close()
 	for _, zone := range zones.File {
-		if strings.HasSuffix(zone.Name, "/") {
+		if zone.FileInfo().IsDir() {
 			continue
 		}
-		in, err := zone.Open()
-		if err != nil {
-			return nil, err
-		}
-		data, err := io.ReadAll(in)
+		data, err := fs.ReadFile(zones, zone.Name)
 		if err != nil {
 			return nil, err
 		}
 		files = append(files, file{name: "usr/share/zoneinfo/" + zone.Name, mode: 0o644, data: data})
 	}
 	return files, nil
+}
+
+// tarOf returns an archive of files, sorted, all with one time.
+func tarOf(files []file, at time.Time) ([]byte, error) {
+	var packed bytes.Buffer
+	out := tar.NewWriter(&packed)
+	for _, f := range slices.SortedFunc(slices.Values(files), func(a, b file) int { return cmp.Compare(a.name, b.name) }) {
+		h := &tar.Header{
+			Typeflag: tar.TypeReg, Format: tar.FormatPAX, Name: f.name, Size: int64(len(f.data)),
+			Mode: f.mode, Uid: f.owner, Gid: f.owner, ModTime: at,
+		}
+		if strings.HasSuffix(f.name, "/") {
+			h.Typeflag = tar.TypeDir
+		}
+		if err := out.WriteHeader(h); err != nil {
+			return nil, err
+		}
+		if _, err := out.Write(f.data); err != nil {
+			return nil, err
+		}
+	}
+	err := out.Close()
+	return packed.Bytes(), err
 }

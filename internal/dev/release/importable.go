@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -22,6 +25,19 @@ var datasources = map[string]struct{ input, label, description, version string }
 var panelNames = map[string]string{
 	"bargauge": "Bar gauge", "stat": "Stat", "state-timeline": "State timeline",
 	"table": "Table", "timeseries": "Time series",
+}
+
+// importAll writes the dashboards of a directory to another one, in the form for import.
+func importAll(from, to string) error {
+	boards, err := filepath.Glob(filepath.Join(from, "*.json"))
+	for _, board := range boards {
+		text, readErr := os.ReadFile(board)
+		form, formErr := importable(text)
+		if err = cmp.Or(err, readErr, formErr); err == nil {
+			err = os.WriteFile(filepath.Join(to, filepath.Base(board)), form, 0o644)
+		}
+	}
+	return err
 }
 
 // importable turns a dashboard into the form of Grafana's "Export for sharing

@@ -18,7 +18,7 @@ import (
 // datasources have been chosen and taken away. Grafana, and each datasource and kind of
 // panel that it uses, are required by name and version.
 func TestImport(t *testing.T) {
-	for _, board := range engines.Dashboards(t, "../../../dashboards/json") {
+	for _, board := range engines.Dashboards(t, "dashboards/json") {
 		text, err := importable([]byte(board.Text))
 		if err != nil {
 			t.Fatal(err)

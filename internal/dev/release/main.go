@@ -1,240 +1,156 @@
-// Command release builds the downloads of a release: for each system an archive and
-// a software bill of materials (SBOM), for Linux packages (deb, rpm) and a container
-// image, the Helm chart, a Homebrew formula, a Nix expression, and the checksums of
-// all of them. Everything has the program of the archive: nothing is compiled twice.
+// Command release adds to what goreleaser has built what goreleaser cannot make without
+// Docker or the internet: a software bill of materials (SBOM) for each program, the
+// container image, the Homebrew formula and the Nix expression, and the checksums of all
+// files. `make release` runs it.
 //
-// The same commit, built with the same Go, gives the same bytes in any directory
-// on any machine: times are the commit's, names are sorted, and nothing comes
-// from the machine. It publishes nothing; `make release` runs it. Its argument push
-// sends an image or a chart that it made to a registry.
+// The same commit, built with the same Go, gives the same bytes in any directory on any
+// machine: times are the commit's, names are sorted, and nothing comes from the machine.
 package main
 
 import (
+	"bytes"
 	"cmp"
-	"context"
 	"crypto/sha256"
-	"debug/buildinfo"
+	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 )
 
 // release is one version in the making.
 type release struct {
-	root, out       string // directories: of the module, and for the result
-	version, commit string
+	prepared, out   string // directories: of prepare.sh, and for the result
+	version, tag    string // 1.2.3 and v1.2.3
+	commit          string
 	at              time.Time // of every file
-	targets         []target
-	log             io.Writer
-
-	work  string            // temporary directory
-	built map[target]string // binaries
-	sums  []string          // lines of SHA256SUMS
+	built           []program
+	formula, recipe string // templates of Homebrew and Nix
 }
 
-// target is a system and a machine, in Go's words.
-type target struct{ system, machine string }
-
-func (t target) String() string { return t.system + "/" + t.machine }
-
-var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
+// program is docgauge for one system, as artifacts.json of goreleaser names it.
+type program struct {
+	Name, Path, Type string
+	System           string `json:"goos"`
+	Machine          string `json:"goarch"`
+}
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if len(os.Args) > 1 && os.Args[1] == "push" {
-		exit(pushCommand(ctx, os.Args[2:]))
+	var err error
+	switch {
+	case len(os.Args) == 4 && os.Args[1] == "import":
+		err = importAll(os.Args[2], os.Args[3])
+	case len(os.Args) == 4 && os.Args[1] == "finish":
+		err = finish(os.Args[2], os.Args[3])
+	default:
+		err = errors.New("usage: release import FROM TO | release finish PREPARED OUT")
 	}
-	r := release{root: ".", targets: targets, log: os.Stderr}
-	flag.StringVar(&r.out, "out", "dist", "directory for the result")
-	flag.StringVar(&r.version, "version", "", "version that `docgauge version` prints")
-	flag.StringVar(&r.commit, "commit", "", "revision that is built")
-	epoch := flag.String("epoch", os.Getenv("SOURCE_DATE_EPOCH"), "time of every file, in seconds since 1970")
-	flag.Parse()
-	err := r.setTime(*epoch)
-	if err == nil {
-		err = r.run(ctx)
-	}
-	exit(err)
-}
-
-func exit(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
-	os.Exit(0)
 }
 
-func (r *release) setTime(epoch string) error {
-	seconds, err := strconv.ParseInt(epoch, 10, 64)
+// finish moves what goreleaser has built below the directory prepared to out, and adds the rest.
+func finish(prepared, out string) error {
+	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
-		return fmt.Errorf("-epoch %q: want the commit's time in seconds, as `git log -1 --format=%%ct` prints it", epoch)
+		return fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
 	}
-	r.at = time.Unix(seconds, 0).UTC()
+	r := release{
+		prepared: prepared, out: out, at: time.Unix(seconds, 0).UTC(),
+		version: os.Getenv("RELEASE_VERSION"), tag: os.Getenv("VERSION"), commit: os.Getenv("COMMIT"),
+		formula: "deploy/packages/docgauge.rb.tmpl", recipe: "deploy/packages/docgauge.nix.tmpl",
+	}
+	text, err := os.ReadFile(filepath.Join(prepared, "dist/artifacts.json"))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(json.Unmarshal(text, &r.built), os.MkdirAll(out, 0o755)); err != nil {
+		return err
+	}
+	var programs []program
+	for _, p := range r.built {
+		switch p.Type {
+		case "Binary":
+			programs = append(programs, p)
+		case "Archive", "Linux Package":
+			if err := os.Rename(p.Path, filepath.Join(out, p.Name)); err != nil {
+				return err
+			}
+		}
+	}
+	// goreleaser lists them in the order in which they were done.
+	slices.SortFunc(programs, func(a, b program) int { return cmp.Compare(r.name(a), r.name(b)) })
+	r.built = programs
+	return r.complete()
+}
+
+// complete adds to the archives and packages in out everything else.
+func (r *release) complete() error {
+	for _, step := range []func() error{r.writeSBOMs, r.writeImage, r.writeRecipes, r.writeSums} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-var goodVersion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+_-]*$`)
-
-// run writes everything to r.out, the checksums last.
-func (r *release) run(ctx context.Context) (err error) {
-	if !goodVersion.MatchString(r.version) {
-		return fmt.Errorf("-version %q: want letters, digits, dots, plus and minus signs", r.version)
-	}
-	if r.work, err = os.MkdirTemp("", "docgauge-release-"); err != nil {
-		return err
-	}
-	defer os.RemoveAll(r.work)
-	if err := os.MkdirAll(r.out, 0o755); err != nil {
-		return err
-	}
-	r.built, r.sums = map[target]string{}, nil
-	var parts []part
-	for _, t := range r.targets {
-		p, err := r.make(ctx, t)
-		if err == nil && t.system == "linux" {
-			err = r.packages(ctx, p)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", t, err)
-		}
-		parts = append(parts, p)
-	}
-	if err := errors.Join(r.image(ctx, parts), r.chart(), r.recipes()); err != nil {
-		return err
-	}
-	// In the format of sha256sum, in the order of the names.
-	slices.SortFunc(r.sums, func(a, b string) int { return cmp.Compare(a[2*sha256.Size:], b[2*sha256.Size:]) })
-	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(strings.Join(r.sums, "")), 0o644)
+// name is the common beginning of the file names of a program: docgauge_1.2.3_linux_amd64.
+func (r *release) name(p program) string {
+	return fmt.Sprintf("docgauge_%s_%s_%s", r.version, p.System, p.Machine)
 }
 
 // write adds a file to the result.
 func (r *release) write(name string, data []byte) error {
-	r.sums = append(r.sums, fmt.Sprintf("%x  %s\n", sha256.Sum256(data), name))
-	fmt.Fprintf(r.log, "%s: %d bytes\n", name, len(data))
 	return os.WriteFile(filepath.Join(r.out, name), data, 0o644)
 }
 
-// part is what a release has for one target.
-type part struct {
-	target
-	files []file // of its archive
-	sbom  []byte
-}
-
-// data is the content of a file of the archive.
-func (p part) data(name string) []byte {
-	i := slices.IndexFunc(p.files, func(f file) bool { return f.name == name })
-	if i < 0 {
-		panic("the archive lacks " + name)
+// writeRecipes writes the Homebrew formula and the Nix expression, with the checksums of
+// the archives. That of a system that was not built is zero.
+func (r *release) writeRecipes() error {
+	values := map[string]string{"Version": r.version, "Tag": r.tag}
+	for _, system := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"} {
+		values[system] = strings.Repeat("0", 2*sha256.Size)
+		archive, err := os.ReadFile(filepath.Join(r.out, fmt.Sprintf("docgauge_%s_%s.tar.gz", r.version, system)))
+		if err == nil {
+			values[system] = fmt.Sprintf("%x", sha256.Sum256(archive))
+		}
 	}
-	return p.files[i].data
-}
-
-// make writes the archive and the SBOM of one target.
-func (r *release) make(ctx context.Context, t target) (part, error) {
-	binary, err := r.binary(ctx, t)
-	if err != nil {
-		return part{}, err
-	}
-	info, err := buildinfo.ReadFile(binary)
-	if err != nil {
-		return part{}, err
-	}
-	p := part{target: t}
-	if p.files, err = r.contents(ctx, binary, info); err != nil {
-		return part{}, err
-	}
-	if p.sbom, err = r.sbom(binary, info, t); err != nil {
-		return part{}, err
-	}
-	name, packed, err := t.pack(r.name(t), r.at, p.files)
-	if err != nil {
-		return part{}, err
-	}
-	return p, errors.Join(r.write(name, packed), r.write(r.name(t)+".cdx.json", p.sbom))
-}
-
-// plain is the version without the v of a tag: 1.2.3.
-func (r *release) plain() string {
-	if rest, ok := strings.CutPrefix(r.version, "v"); ok && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
-		return rest
-	}
-	return r.version
-}
-
-// name is the common beginning of a target's file names: docgauge_1.2.3_linux_amd64.
-func (r *release) name(t target) string {
-	return fmt.Sprintf("docgauge_%s_%s_%s", r.plain(), t.system, t.machine)
-}
-
-// binary builds docgauge for a target, once, and returns the file.
-func (r *release) binary(ctx context.Context, t target) (string, error) {
-	if file, ok := r.built[t]; ok {
-		return file, nil
-	}
-	file := filepath.Join(r.work, t.system+"-"+t.machine, "docgauge")
-	if t.system == "windows" {
-		file += ".exe"
-	}
-	// A release is of a commit, so it names no branch: HEAD, as exporters have it.
-	const build = "github.com/prometheus/common/version"
-	flags := fmt.Sprintf("-s -w -X %[1]s.Version=%[2]s -X %[1]s.Revision=%[3]s -X %[1]s.Branch=HEAD", build, r.version, r.commit)
-	// Settings of this machine that would change the result are overridden.
-	env := []string{"GOOS=" + t.system, "GOARCH=" + t.machine, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off",
-		"GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off"}
-	if _, err := r.output(ctx, env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", file, "./cmd/docgauge"); err != nil {
-		return "", err
-	}
-	r.built[t] = file
-	return file, checkTarget(file, t)
-}
-
-// checkTarget returns an error unless a file is a static Go program for the target.
-func checkTarget(file string, t target) error {
-	info, err := buildinfo.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	got := map[string]string{}
-	for _, s := range info.Settings {
-		got[s.Key] = s.Value
-	}
-	if got["GOOS"] != t.system || got["GOARCH"] != t.machine || got["CGO_ENABLED"] != "0" {
-		return fmt.Errorf("%s is for %s/%s with CGO_ENABLED=%s, want %s without cgo", file, got["GOOS"], got["GOARCH"], got["CGO_ENABLED"], t)
+	for _, path := range []string{r.formula, r.recipe} {
+		recipe, err := template.New(filepath.Base(path)).Option("missingkey=error").ParseFiles(path)
+		if err != nil {
+			return err
+		}
+		var text bytes.Buffer
+		if err := recipe.Execute(&text, values); err != nil {
+			return err
+		}
+		if err := r.write(strings.TrimSuffix(filepath.Base(path), ".tmpl"), text.Bytes()); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// docgauge runs this machine's docgauge.
-func (r *release) docgauge(ctx context.Context, args ...string) ([]byte, error) {
-	file, err := r.binary(ctx, target{runtime.GOOS, runtime.GOARCH})
+// writeSums writes SHA256SUMS of all files, in the format of sha256sum.
+func (r *release) writeSums() error {
+	entries, err := os.ReadDir(r.out) // sorted
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return r.output(ctx, nil, file, args...)
-}
-
-// output runs a program in the module and returns its standard output.
-func (r *release) output(ctx context.Context, env []string, name string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, name, args...)
-	var said strings.Builder
-	cmd.Dir, cmd.Env, cmd.Stderr = r.root, append(os.Environ(), env...), &said
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s %s: %w", filepath.Base(name), strings.Join(args, " "), err), errors.New(said.String()))
+	var sums strings.Builder
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(r.out, e.Name()))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(data), e.Name())
 	}
-	return out, nil
+	return r.write("SHA256SUMS", []byte(sums.String()))
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -15,17 +17,31 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// sbom returns the software bill of materials of a binary, in CycloneDX 1.5:
-// the modules that the Go linker recorded in it, with their sums from go.sum.
-func (r *release) sbom(binary string, info *debug.BuildInfo, t target) ([]byte, error) {
-	data, err := os.ReadFile(binary)
+// writeSBOMs writes the software bill of materials of each program, in CycloneDX 1.5: the
+// modules that the Go linker recorded in it, with their sums from go.sum.
+func (r *release) writeSBOMs() error {
+	for _, p := range r.built {
+		info, err := buildinfo.ReadFile(p.Path)
+		if err != nil {
+			return err
+		}
+		text, err := r.sbom(p, info)
+		if err = cmp.Or(err, r.write(r.name(p)+".cdx.json", text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *release) sbom(p program, info *debug.BuildInfo) ([]byte, error) {
+	data, err := os.ReadFile(p.Path)
 	if err != nil {
 		return nil, err
 	}
-	self := module(info.Main.Path, r.version, sha256.Sum256(data))
+	self := module(info.Main.Path, r.tag, sha256.Sum256(data))
 	self.Type, self.Name = cdx.ComponentTypeApplication, "docgauge"
 	self.Properties = &[]cdx.Property{
-		{Name: "docgauge:target", Value: t.String()}, {Name: "docgauge:revision", Value: r.commit},
+		{Name: "docgauge:target", Value: p.System + "/" + p.Machine}, {Name: "docgauge:revision", Value: r.commit},
 	}
 	std := module("std", strings.TrimPrefix(info.GoVersion, "go"), [sha256.Size]byte{})
 	std.Hashes = nil

@@ -5,7 +5,113 @@ import (
 	"math/bits"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/dustin/go-humanize"
 )
+
+func (r result) ratio() float64         { return float64(r.requests) / float64(r.work.fewest()) }
+func (r result) rowsPerSecond() float64 { return float64(r.work.totalRows()) / r.cost.seconds }
+func (r result) cpuPerMillion() float64 { return r.cost.cpuSeconds / float64(r.work.totalRows()) * 1e6 }
+
+// key is what the aims choose results by: "many days, 40 × 2,500, 50 ms, docgauge, 16 in flight".
+func (r result) key() string {
+	c := r.client
+	return fmt.Sprintf("%s, %s, %d ms, %s, %d in flight", r.scenario, r.work, r.work.ms(), c.label(), c.inFlight)
+}
+
+const (
+	exportTable = iota
+	loadTable
+	scrapeTable
+)
+
+// tables have a head and a function for each row, with | between cells.
+var tables = [...]struct {
+	head string
+	row  func(result) string
+}{
+	exportTable: {
+		"scenario|windows × rows|latency|client|in flight|" + spentHead + "|requests|ratio|× plain|× go-parquet|× before",
+		func(r result) string {
+			return fmt.Sprintf("%s|%s|%d ms|%s|%d|%s|%s|%.2f|%s|%s|%s", r.scenario, r.work, r.work.ms(),
+				r.client.label(), r.client.inFlight, r.spent(), humanize.Comma(r.requests), r.ratio(),
+				orDash(r.times[plainClient]), orDash(r.times[goParquetClient]), orDash(r.times[formerClient]))
+		},
+	},
+	loadTable: {
+		"sink|windows × rows|client|" + spentHead + "|log entries|× first|× before",
+		func(r result) string {
+			entries := "-"
+			if r.entries > 0 {
+				entries = strconv.Itoa(r.entries)
+			}
+			return fmt.Sprintf("%s|%s|%s|%s|%s|%.2f|%s",
+				r.scenario, r.work, r.client.label(), r.spent(), entries, r.timesFirst, orDash(r.times[formerClient]))
+		},
+	},
+	scrapeTable: {
+		"scrape|format|in flight|scrapes|median|p99|allocations|allocated|bytes sent",
+		func(r result) string {
+			s := r.scraped
+			return fmt.Sprintf("%s|%s|%d|%s|%.2f ms|%.2f ms|%s|%.0f KiB|%s", r.scenario, r.client.name, r.client.inFlight,
+				humanize.Comma(int64(s.scrapes)), s.median, s.p99,
+				humanize.Comma(int64(s.allocations)), s.allocatedBytes/1024, humanize.Comma(s.size))
+		},
+	},
+}
+
+const spentHead = "seconds|rows/s|windows/s|CPU s/Mrow|peak RSS"
+
+func (r result) spent() string {
+	cpu := "-"
+	if r.work.totalRows() >= 10_000 { // fewer say little about it
+		cpu = fmt.Sprintf("%.2f", r.cpuPerMillion())
+	}
+	return fmt.Sprintf("%.2f|%s|%.1f|%s|%s", r.cost.seconds, humanize.Comma(int64(r.rowsPerSecond())),
+		float64(r.work.Windows)/r.cost.seconds, cpu, mebibytes(r.cost.maxRSS))
+}
+
+// orDash is a ratio, or a dash for 0: not measured.
+func orDash(times float64) string {
+	if times == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", times)
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
+
+// markdown renders a table after an empty line, or nothing if there are no rows.
+func markdown(head string, rows []string) string {
+	if len(rows) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
+	rule := strings.Repeat("---|", strings.Count(head, "|")) + "---"
+	for _, line := range append([]string{head, rule}, rows...) {
+		fmt.Fprintln(w, "| "+strings.ReplaceAll(line, "|", "\t| ")+"\t|")
+	}
+	_ = w.Flush() // to a string
+	return "\n" + b.String()
+}
+
+// report renders the tables that have results, and the aims.
+func report(all []result) (text string) {
+	for i, t := range tables {
+		var rows []string
+		for _, r := range all {
+			if r.table == i {
+				rows = append(rows, t.row(r))
+			}
+		}
+		text += markdown(t.head, rows)
+	}
+	return text + markdown("what|aim|measured|met", judge(all))
+}
 
 // aim is a number that the project wants to reach. The worst of the values is judged: those of docgauge's results
 // whose keys match. With over, it is the first value divided by that of the first result that matches over.
