@@ -5,7 +5,6 @@ import (
 	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
-	"github.com/docgauge/docgauge/internal/merges"
 )
 
 // maxEffects is how many effects of merges are shown.
@@ -23,7 +22,7 @@ func effectsOf(s *exporter.Snapshot) *effects {
 	if len(s.Outcomes) == 0 {
 		return nil
 	}
-	v := &effects{Table: htmlview.EffectTable{Title: "Readers after merges, the newest merge first", Merged: true}, Closing: merges.Closing}
+	v := &effects{Table: htmlview.EffectTable{Title: "Readers after merges, the newest merge first", Merged: true}, Closing: effect.Closing}
 	others, more := 0, 0
 	for _, o := range s.Outcomes {
 		known := 0

@@ -20,11 +20,11 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/merges"
-	"github.com/docgauge/docgauge/internal/outcome"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
@@ -199,8 +199,8 @@ func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.S
 	for _, p := range r.Projects {
 		projects = append(projects, p.ID)
 	}
-	all, err := merges.Outcomes(ctx, db, from, merges.Selection{Projects: projects})
-	r.Outcomes = slices.DeleteFunc(all, func(o outcome.Outcome) bool {
+	all, err := pulls.Outcomes(ctx, db, from, pulls.Selection{Projects: projects})
+	r.Outcomes = slices.DeleteFunc(all, func(o effect.Outcome) bool {
 		return r.From != nil && o.Date() < *r.From || r.To != nil && o.Date() >= *r.To
 	})
 	return err

@@ -13,8 +13,8 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/htmlview"
-	"github.com/docgauge/docgauge/internal/outcome"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -163,8 +163,8 @@ func stateIn(s *exporter.Snapshot, project string) *State {
 	return out
 }
 
-func outcomesIn(s *exporter.Snapshot, project string) []outcome.Outcome {
-	return slices.DeleteFunc(slices.Clone(s.Outcomes), func(o outcome.Outcome) bool { return o.Project != project })
+func outcomesIn(s *exporter.Snapshot, project string) []effect.Outcome {
+	return slices.DeleteFunc(slices.Clone(s.Outcomes), func(o effect.Outcome) bool { return o.Project != project })
 }
 
 // Refresh reads the pages of the newest windows of s, and of those before them, from the

@@ -18,8 +18,8 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/htmlview"
-	"github.com/docgauge/docgauge/internal/outcome"
 )
 
 // Report is everything the file shows.
@@ -39,7 +39,7 @@ type Report struct {
 	// State is what the state directory knows; nil where there is none.
 	State *State
 	// Outcomes are those of the merges of the projects, newest first.
-	Outcomes []outcome.Outcome
+	Outcomes []effect.Outcome
 }
 
 // Link leads to another page, Href is relative.

@@ -1,4 +1,4 @@
-package outcome
+package pulls
 
 import (
 	"flag"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
@@ -122,11 +123,11 @@ type simulation struct {
 type tally struct {
 	merges, lacking, clear, covered int
 	widths, changes                 []float64
-	methods                         map[Method]int
+	methods                         map[effect.Method]int
 }
 
 func (s simulation) run(t testing.TB) *tally {
-	out := &tally{methods: map[Method]int{}}
+	out := &tally{methods: map[effect.Method]int{}}
 	for seed := range uint64(s.sites) {
 		p := s.traffic(t, seed)
 		r := rand.New(rand.NewPCG(seed, 16))
@@ -145,9 +146,9 @@ func (s simulation) run(t testing.TB) *tally {
 	return out
 }
 
-func estimateOne(p *panel, path string) Effect {
-	m := Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{path}}
-	effects := []Effect{newStudy(p, m, []Merge{m}).effect(path, analytics.Human)}
+func estimateOne(p *panel, path string) effect.Effect {
+	m := effect.Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{path}}
+	effects := []effect.Effect{newStudy(p, m, []effect.Merge{m}).effect(path, analytics.Human)}
 	judge(effects)
 	return effects[0]
 }
@@ -177,14 +178,14 @@ func poisson(r *rand.Rand, mean float64) int {
 	return n
 }
 
-func (o *tally) add(e Effect, change float64) {
+func (o *tally) add(e effect.Effect, change float64) {
 	o.merges++
-	if e.Verdict == Lacking {
+	if e.Verdict == effect.Lacking {
 		o.lacking++
 		return
 	}
 	o.methods[e.Method]++
-	if e.Verdict != Unclear {
+	if e.Verdict != effect.Unclear {
 		o.clear++
 	}
 	if e.Low <= change && change <= e.High {

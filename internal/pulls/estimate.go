@@ -1,14 +1,4 @@
-// Package outcome estimates what the readers of a page did after a pull request that
-// changed the page was merged.
-//
-// It hides where the series come from (settled, verified day windows of the archive,
-// [Load]) and how an effect and its interval are found ([Study]): docs/outcomes-method.md has the
-// method in plain words. Its invariants: unique visitors are never added up over days or
-// pages, all levels are means of daily visitors; a window that is provisional, unverified or
-// missing is never used; nothing is drawn at random, so the same archive gives the same
-// numbers; memory is bounded by the pages compared, not by those of the archive. It sends no
-// request and changes nothing.
-package outcome
+package pulls
 
 import (
 	"cmp"
@@ -30,35 +20,14 @@ const (
 	LeastBefore, LeastAfter, LeastVisitors = 14, 7, 20
 )
 
-// The words, which those use that show outcomes.
-type (
-	Merge   = effect.Merge
-	Outcome = effect.Outcome
-	Method  = effect.Method
-	Verdict = effect.Verdict
-	Effect  = effect.Effect
-	Day     = effect.Day
-)
-
-// The methods and verdicts.
-const (
-	Control = effect.Control
-	Level   = effect.Level
-
-	More    = effect.More
-	Fewer   = effect.Fewer
-	Unclear = effect.Unclear
-	Lacking = effect.Lacking
-)
-
-// Of returns the outcomes of merges, in their order. All merges of a project must be among
+// Estimate returns the outcomes of merges, in their order. All merges of a project must be among
 // them: a page that another one touched is no comparison. A window that cannot be read counts
 // as missing; the outcomes come with its error. They are nil only where ctx has ended.
-func Of(ctx context.Context, from sinks.Sink, merges []Merge) ([]Outcome, error) {
-	out := make([]Outcome, len(merges))
+func Estimate(ctx context.Context, from sinks.Sink, merges []effect.Merge) ([]effect.Outcome, error) {
+	out := make([]effect.Outcome, len(merges))
 	byDate := make([]int, len(merges))
 	for i, m := range merges {
-		out[i], byDate[i] = Outcome{Merge: m, Effects: []Effect{}}, i
+		out[i], byDate[i] = effect.Outcome{Merge: m, Effects: []effect.Effect{}}, i
 	}
 	slices.SortStableFunc(byDate, func(i, j int) int {
 		return cmp.Or(cmp.Compare(merges[i].Project, merges[j].Project), cmp.Compare(merges[i].Date(), merges[j].Date()))
@@ -82,8 +51,8 @@ func Of(ctx context.Context, from sinks.Sink, merges []Merge) ([]Outcome, error)
 
 // estimate fills in the outcomes named by which: merges of one project, by date, that lie no
 // further apart than Span, so that they share what is read.
-func estimate(ctx context.Context, from sinks.Sink, out []Outcome, which []int) error {
-	var merges, all []Merge
+func estimate(ctx context.Context, from sinks.Sink, out []effect.Outcome, which []int) error {
+	var merges, all []effect.Merge
 	for _, i := range which {
 		merges = append(merges, out[i].Merge)
 	}

@@ -1,4 +1,4 @@
-package outcome
+package pulls
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/sinks/parquet"
 )
 
@@ -17,17 +18,17 @@ import (
 func BenchmarkStudy(b *testing.B) {
 	p := restlessTraffic(400)(b, 1)
 	path := p.eligible(50, 100)[0]
-	m := Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{path}}
+	m := effect.Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{path}}
 	for b.Loop() {
-		if e := newStudy(p, m, []Merge{m}).effect(path, analytics.Human); e.Placebos != maxPlacebos {
+		if e := newStudy(p, m, []effect.Merge{m}).effect(path, analytics.Human); e.Placebos != maxPlacebos {
 			b.Fatalf("%+v", e)
 		}
 	}
 }
 
-// BenchmarkOf is one merge in an archive of 57 days with 25,000 pages each. It reports the
+// BenchmarkEstimate is one merge in an archive of 57 days with 25,000 pages each. It reports the
 // heap at its largest moment that is looked at.
-func BenchmarkOf(b *testing.B) {
+func BenchmarkEstimate(b *testing.B) {
 	const pages = 25_000
 	sink, err := parquet.New(b.TempDir())
 	if err != nil {
@@ -60,13 +61,13 @@ func BenchmarkOf(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	m := Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{"/reference/page-000100"}}
+	m := effect.Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{"/reference/page-000100"}}
 	most := uint64(0)
 	for b.Loop() {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if got, err := Of(b.Context(), sink, []Merge{m}); err != nil || got[0].Effects[0].Verdict == Lacking {
+			if got, err := Estimate(b.Context(), sink, []effect.Merge{m}); err != nil || got[0].Effects[0].Verdict == effect.Lacking {
 				b.Errorf("%+v, %v", got, err)
 			}
 		}()
