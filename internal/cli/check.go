@@ -174,7 +174,7 @@ func (a *Program) askProject(ctx context.Context, c config.Config, db *state.DB,
 	day := schedule.Newest(analytics.Day, analytics.DateOf(a.now()))
 	page, err := client.Client.VisitorsPage(ctx, docsapi.VisitorsQuery{Project: project, Window: day})
 	if err != nil {
-		left, stateErr := coverage.Remaining(ctx, db, coverage.AnalyticsBudget, int(c.Budget), time.Duration(c.Timeout), a.now())
+		left, stateErr := coverage.Remaining(ctx, db, coverage.AnalyticsBudget, int(c.Budget), a.now())
 		if stateErr != nil {
 			return f, stateErr
 		}

@@ -260,9 +260,10 @@ func (u *user) run() {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	b := budget.New(budget.Config{
-		Name: "analytics", Limit: u.limit, Timeout: timeout, InFlight: u.concurrency, Patience: time.Minute, RetryAfter: docsapi.RetryAfter, Now: time.Now,
-	}, u.db, u.service)
+	b := budget.New(budget.Options{
+		Name: "analytics", Limit: u.limit, Timeout: timeout, InFlight: u.concurrency, Patience: time.Minute,
+		RetryAfter: docsapi.RetryAfter, Now: time.Now,
+	}, budgetLog(u.db), u.service)
 	p := New(Config{
 		Concurrency: u.concurrency, Settle: settle, Now: time.Now, Logger: slog.New(slog.DiscardHandler), TopPages: topPages,
 	}, clientOver(u.t, b), u.db, u.db, sp, []sinks.Sink{u.sink})
@@ -271,7 +272,7 @@ func (u *user) run() {
 		Rotate: u.rotate, Policy: schedule.Policy{Limit: u.limit, Settle: settle},
 	})
 	work.Items, _ = schedule.Plan(input)
-	work.Room = b.Room
+	work.Room = b.Available
 	p.Run(u.t.Context(), work)
 	if err := b.Flush(u.t.Context()); err != nil {
 		u.t.Fatal(err)

@@ -277,7 +277,7 @@ func (r *Runner) pass(ctx context.Context, sel coverage.Selection, id int, s *Su
 	}
 	r.Progress.Begin(len(p.Due), finish)
 	result := r.pipeline.Run(ctx, Work{
-		Items: p.Due, Known: p.Ledger.Known, Sizes: p.Ledger.Sizes, Room: r.app.API.Budget.Room,
+		Items: p.Due, Known: p.Ledger.Known, Sizes: p.Ledger.Sizes, Room: r.app.API.Budget.Available,
 		Policy: p.Input.Policy, Movements: p.Ledger.Movements, Asides: p.Ledger.Asides,
 	})
 	r.Progress.End()
