@@ -16,6 +16,8 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -33,7 +35,7 @@ const (
 // [ParsePushURL]) with those of s: families without a series in s go away too, except
 // the last success, which only a success replaces. Other families in the group stay.
 // An error names the host, never the credentials.
-func Push(ctx context.Context, address string, s Snapshot) error {
+func Push(ctx context.Context, address string, s view.Snapshot) error {
 	group, err := parsePushURL(address)
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/outcome"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -39,7 +40,7 @@ const Closing = "The effect compares the mean of daily visitors after the merge 
 	"It does not prove that the merge is the cause, or that readers are better off; days and pages are never added up."
 
 // List returns the merges, newest first, then the pull requests whose state is not known.
-func List(ctx context.Context, from Store, s Selection) ([]outcome.Merge, error) {
+func List(ctx context.Context, from Store, s Selection) ([]view.Merge, error) {
 	pulls, err := from.PullRequests(ctx)
 	if err != nil {
 		return nil, err
@@ -52,7 +53,7 @@ func List(ctx context.Context, from Store, s Selection) ([]outcome.Merge, error)
 	for _, p := range pulls {
 		known[p.Link] = p
 	}
-	merges := []outcome.Merge{}
+	merges := []view.Merge{}
 	for _, j := range oneByLink(jobs) {
 		p, ok := known[j.PRLink]
 		if !ok {
@@ -62,7 +63,7 @@ func List(ctx context.Context, from Store, s Selection) ([]outcome.Merge, error)
 			merges = append(merges, mergeOf(p, j))
 		}
 	}
-	slices.SortStableFunc(merges, func(a, b outcome.Merge) int {
+	slices.SortStableFunc(merges, func(a, b view.Merge) int {
 		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Link, b.Link))
 	})
 	return merges, nil
@@ -92,8 +93,8 @@ func wanted(p journal.PullRequest, project string, s Selection) bool {
 	return p.State == journal.PullUnknown || p.State == journal.PullMerged && !p.Merged.Before(s.Since)
 }
 
-func mergeOf(p journal.PullRequest, j journal.Job) outcome.Merge {
-	m := outcome.Merge{Project: cmp.Or(p.Project, j.Project), Link: j.PRLink, At: p.Merged, Title: cmp.Or(j.Title, j.Prompt), Pages: []string{}}
+func mergeOf(p journal.PullRequest, j journal.Job) view.Merge {
+	m := view.Merge{Project: cmp.Or(p.Project, j.Project), Link: j.PRLink, At: p.Merged, Title: cmp.Or(j.Title, j.Prompt), Pages: []string{}}
 	switch {
 	case p.State != journal.PullMerged:
 		m.At, m.Problem = time.Time{}, "it is not known whether it was merged: "+cmp.Or(p.Problem, "its host did not say")
@@ -119,7 +120,7 @@ func pagesOf(p journal.PullRequest, named []string) []string {
 
 // Outcomes returns the outcomes of the merges that List returns, from an archive. They come
 // with an error that concerns windows that could not be read.
-func Outcomes(ctx context.Context, from Store, archive sinks.Sink, s Selection) ([]outcome.Outcome, error) {
+func Outcomes(ctx context.Context, from Store, archive sinks.Sink, s Selection) ([]view.Outcome, error) {
 	// What was merged earlier may have touched the pages in the days that count.
 	wide := s
 	if !wide.Since.IsZero() {
@@ -129,20 +130,20 @@ func Outcomes(ctx context.Context, from Store, archive sinks.Sink, s Selection) 
 	if err != nil {
 		return nil, err
 	}
-	touching := slices.DeleteFunc(slices.Clone(merges), func(m outcome.Merge) bool { return len(m.Pages) == 0 || m.At.IsZero() })
+	touching := slices.DeleteFunc(slices.Clone(merges), func(m view.Merge) bool { return len(m.Pages) == 0 || m.At.IsZero() })
 	estimated, err := outcome.Of(ctx, archive, touching)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	byLink := map[string]outcome.Outcome{}
+	byLink := map[string]view.Outcome{}
 	for _, o := range estimated {
 		byLink[o.Link] = o
 	}
-	out := []outcome.Outcome{}
+	out := []view.Outcome{}
 	for _, m := range merges {
 		o, ok := byLink[m.Link]
 		if !ok {
-			o = outcome.Outcome{Merge: m, Effects: []outcome.Effect{}}
+			o = view.Outcome{Merge: m, Effects: []view.Effect{}}
 		}
 		if m.At.IsZero() || !m.At.Before(s.Since) {
 			out = append(out, o)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks/parquet"
 )
 
@@ -17,9 +18,9 @@ import (
 func BenchmarkStudy(b *testing.B) {
 	p := restlessTraffic(400)(b, 1)
 	path := p.eligible(50, 100)[0]
-	m := Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{path}}
+	m := view.Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{path}}
 	for b.Loop() {
-		if e := newStudy(p, m, []Merge{m}).effect(path, analytics.Human); e.Placebos != maxPlacebos {
+		if e := newStudy(p, m, []view.Merge{m}).effect(path, analytics.Human); e.Placebos != maxPlacebos {
 			b.Fatalf("%+v", e)
 		}
 	}
@@ -60,13 +61,13 @@ func BenchmarkOf(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	m := Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{"/reference/page-000100"}}
+	m := view.Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{"/reference/page-000100"}}
 	most := uint64(0)
 	for b.Loop() {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if got, err := Of(b.Context(), sink, []Merge{m}); err != nil || got[0].Effects[0].Verdict == Lacking {
+			if got, err := Of(b.Context(), sink, []view.Merge{m}); err != nil || got[0].Effects[0].Verdict == view.NotEnoughData {
 				b.Errorf("%+v, %v", got, err)
 			}
 		}()

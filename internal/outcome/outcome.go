@@ -16,7 +16,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/docgauge/docgauge/internal/effect"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -30,35 +30,14 @@ const (
 	LeastBefore, LeastAfter, LeastVisitors = 14, 7, 20
 )
 
-// The words, which those use that show outcomes.
-type (
-	Merge   = effect.Merge
-	Outcome = effect.Outcome
-	Method  = effect.Method
-	Verdict = effect.Verdict
-	Effect  = effect.Effect
-	Day     = effect.Day
-)
-
-// The methods and verdicts.
-const (
-	Control = effect.Control
-	Level   = effect.Level
-
-	More    = effect.More
-	Fewer   = effect.Fewer
-	Unclear = effect.Unclear
-	Lacking = effect.Lacking
-)
-
 // Of returns the outcomes of merges, in their order. All merges of a project must be among
 // them: a page that another one touched is no comparison. A window that cannot be read counts
 // as missing; the outcomes come with its error. They are nil only where ctx has ended.
-func Of(ctx context.Context, from sinks.Sink, merges []Merge) ([]Outcome, error) {
-	out := make([]Outcome, len(merges))
+func Of(ctx context.Context, from sinks.Sink, merges []view.Merge) ([]view.Outcome, error) {
+	out := make([]view.Outcome, len(merges))
 	byDate := make([]int, len(merges))
 	for i, m := range merges {
-		out[i], byDate[i] = Outcome{Merge: m, Effects: []Effect{}}, i
+		out[i], byDate[i] = view.Outcome{Merge: m, Effects: []view.Effect{}}, i
 	}
 	slices.SortStableFunc(byDate, func(i, j int) int {
 		return cmp.Or(cmp.Compare(merges[i].Project, merges[j].Project), cmp.Compare(merges[i].Date(), merges[j].Date()))
@@ -82,8 +61,8 @@ func Of(ctx context.Context, from sinks.Sink, merges []Merge) ([]Outcome, error)
 
 // estimate fills in the outcomes named by which: merges of one project, by date, that lie no
 // further apart than Span, so that they share what is read.
-func estimate(ctx context.Context, from sinks.Sink, out []Outcome, which []int) error {
-	var merges, all []Merge
+func estimate(ctx context.Context, from sinks.Sink, out []view.Outcome, which []int) error {
+	var merges, all []view.Merge
 	for _, i := range which {
 		merges = append(merges, out[i].Merge)
 	}

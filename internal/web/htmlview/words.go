@@ -1,0 +1,257 @@
+package htmlview
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/view"
+)
+
+// Visitors, repositories and services can send text of any length: a page shows so
+// many characters of a path, name or link, and so many of a message or a tooltip.
+const (
+	MaxName    = 200
+	MaxMessage = 500
+)
+
+// Short writes the mark of an axis: 850, 1.5k, 20M.
+func Short(n float64) string {
+	for _, unit := range []struct {
+		size float64
+		name string
+	}{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
+		if n >= unit.size {
+			return strconv.FormatFloat(math.Round(n/unit.size*100)/100, 'f', -1, 64) + unit.name
+		}
+	}
+	return strconv.FormatFloat(n, 'f', -1, 64)
+}
+
+// Percent writes a share with three digits at most; small ones keep a decimal.
+func Percent(part, whole int64) string {
+	if whole == 0 {
+		return "–"
+	}
+	return percentage(float64(part) / float64(whole) * 100)
+}
+
+func percentage(v float64) string {
+	digits := 1
+	if math.Abs(v) >= 99.95 {
+		digits = 0
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64) + "%"
+}
+
+// difference writes how much more or less to is than from, which is not 0, without a
+// sign; it is empty where the two look the same.
+func difference(from, to int64) string {
+	text := percentage(math.Abs(float64(to)-float64(from)) / float64(from) * 100)
+	if text == percentage(0) {
+		return ""
+	}
+	return text
+}
+
+// Signed writes a change of a number: +12, −1,300, 0.
+func Signed(n int64) string {
+	switch {
+	case n > 0:
+		return "+" + format.Commas(n)
+	case n < 0:
+		return strings.Replace(format.Commas(n), "-", "−", 1)
+	}
+	return "0"
+}
+
+// Growth writes by what share a number grew: +2.1%, −54.6%; it is empty where it did not,
+// or came from nothing.
+func Growth(from, to int64) string {
+	if from <= 0 {
+		return ""
+	}
+	text := difference(from, to)
+	switch {
+	case text == "":
+		return ""
+	case to < from:
+		return "−" + text
+	}
+	return "+" + text
+}
+
+// Both is how many visitors were human and AI; false where that number cannot be,
+// because the window changed while it was read.
+func Both(t analytics.Totals) (int64, bool) {
+	n := t.Human + t.AI - t.Total
+	return n, n >= 0 && n <= min(t.Human, t.AI)
+}
+
+// Moment is a time on a page, in UTC. The zero value is no time at all.
+type Moment struct {
+	ISO         string // for machines
+	Date, Clock string // 2026-10-04, 10:17
+	Age         string // 12 min ago, in 3 h
+}
+
+// MomentOf is t as it is seen at now.
+func MomentOf(t, now time.Time) Moment {
+	if t.IsZero() {
+		return Moment{}
+	}
+	t = t.UTC()
+	return Moment{ISO: t.Format(time.RFC3339), Date: t.Format(time.DateOnly), Clock: t.Format("15:04"), Age: age(t.Sub(now))}
+}
+
+const day = 24 * time.Hour
+
+func age(d time.Duration) string {
+	const about = 30 * time.Second
+	switch {
+	case d > 0 && d < about:
+		return "in a moment"
+	case d.Abs() < about:
+		return "just now"
+	}
+	var text string
+	switch far := d.Abs(); {
+	case far < 90*time.Minute:
+		text = fmt.Sprintf("%d\u00a0min", int(math.Max(1, far.Round(time.Minute).Minutes())))
+	case far < 36*time.Hour:
+		text = fmt.Sprintf("%d\u00a0h", int(far.Round(time.Hour).Hours()))
+	default:
+		text = strings.Replace(format.Plural(int(far.Round(day)/day), "day"), " ", "\u00a0", 1)
+	}
+	if d < 0 {
+		return text + " ago"
+	}
+	return "in " + text
+}
+
+// Took writes a duration.
+func Took(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "–"
+	case d < 100*time.Millisecond:
+		return "under 0.1\u00a0s"
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f\u00a0s", d.Seconds())
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%.0f\u00a0s", d.Seconds())
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d\u00a0min\u00a0%d\u00a0s", d/time.Minute, d%time.Minute/time.Second)
+	default:
+		return fmt.Sprintf("%d\u00a0h\u00a0%d\u00a0min", d/time.Hour, d%time.Hour/time.Minute)
+	}
+}
+
+// Span is a window on a page: for people, and the explanation of its exact dates.
+type Span struct{ Text, Note string }
+
+// SpanOf returns a window of g.
+func SpanOf(g analytics.Granularity, w analytics.Window) Span {
+	return Span{Days(g, w), fmt.Sprintf("First day %s, last day %s, in UTC.", w.From, w.To-1)}
+}
+
+// Days names a window by its days: Mon 5 Oct 2026, 28 Sep – 4 Oct 2026, October 2026.
+func Days(g analytics.Granularity, w analytics.Window) string {
+	first, last := w.From.Time(), (w.To - 1).Time()
+	switch {
+	case w.Days() == 1:
+		return first.Format("Mon 2 Jan 2006")
+	case g == analytics.Month:
+		return first.Format("January 2006")
+	default:
+		return format.Days(first, last, 0)
+	}
+}
+
+// Tick names a window below an axis: a month by its name, a rolling window by its
+// last day, any other by its first day.
+func Tick(g analytics.Granularity, w analytics.Window) string {
+	switch {
+	case g == analytics.Month:
+		return w.From.Time().Format("Jan ’06")
+	case g.RollingDays() > 0:
+		return (w.To - 1).Time().Format("2 Jan")
+	default:
+		return w.From.Time().Format("2 Jan")
+	}
+}
+
+// Title names a granularity: Day, Week, Month, 28 days.
+func Title(g analytics.Granularity) string {
+	if n := g.RollingDays(); n > 0 {
+		return format.Plural(n, "day")
+	}
+	return strings.ToUpper(string(g[:1])) + string(g[1:])
+}
+
+// Previous names the window before one of g: "the previous week".
+func Previous(g analytics.Granularity) string {
+	if n := g.RollingDays(); n > 0 {
+		return "the previous " + format.Plural(n, "day")
+	}
+	return "the previous " + string(g)
+}
+
+// State names the state of a reading: a class of the style sheet, and words. Nil is a
+// missing window.
+func State(r *analytics.Revision) (class, text string) {
+	if r == nil {
+		return "missing", "missing"
+	}
+	if !r.Verified {
+		return r.State() + "-unverified", r.StateText()
+	}
+	return r.State(), r.StateText()
+}
+
+// Mark is one thing to know about a reading: its class in the style sheet, a word,
+// and what that means.
+type Mark struct{ Class, Word, Note string }
+
+var marks = map[string]string{
+	"settled":     "Can no longer change and is not read again.",
+	"provisional": "Can still change and will be read once more.",
+	"unverified":  "Changed while its pages were read; will be read again.",
+	"totals":      "Only the totals are known so far; the rows are read later.",
+	"missing":     "Complete, but not read.",
+}
+
+// marksOf says whether a reading is settled, and whether it is unverified.
+func marksOf(r analytics.Revision) []Mark {
+	word := r.State()
+	out := []Mark{{word, word, marks[word]}}
+	if !r.Verified {
+		out = append(out, Mark{"unverified", "unverified", marks["unverified"]})
+	}
+	return out
+}
+
+// Outcome is how a run ended: a word, the same as a verb, and its tone.
+type Outcome struct{ Word, Verb, Tone string }
+
+// OutcomeOf puts the outcome of a run into words; it is empty while the run goes on or
+// where it was killed.
+func OutcomeOf(r view.Run) Outcome {
+	switch r.Outcome {
+	case "success":
+		return Outcome{"success", "succeeded", "ok"}
+	case "deferred":
+		return Outcome{"deferred", "stopped at the request budget", "wait"}
+	case "failed":
+		return Outcome{"failed", "failed", "bad"}
+	case "interrupted":
+		return Outcome{"interrupted", "was interrupted", "wait"}
+	case "":
+		return Outcome{"running, or killed", "is running, or was killed", "wait"}
+	}
+	return Outcome{r.Outcome, r.Outcome, ""}
+}
