@@ -15,10 +15,10 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/state"
-	"github.com/docgauge/docgauge/internal/web/htmlview"
 )
 
 func (a *Program) jobsListCommand() *cobra.Command {

@@ -16,10 +16,10 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/merges"
+	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
-	"github.com/docgauge/docgauge/internal/web/htmlview"
 )
 
 // outcomesOptions are the flags of outcomes.
@@ -79,7 +79,7 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	var selected merges.Selection
+	var selected pulls.Selection
 	if o.project != "" {
 		known, err := knownProjects(ctx, c, opened.State)
 		if err != nil {
@@ -90,7 +90,7 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 			return err
 		}
 	}
-	all, err := merges.Outcomes(ctx, opened.State, opened.Archive(), selected)
+	all, err := pulls.Outcomes(ctx, opened.State, opened.Archive(), selected)
 	switch {
 	case all == nil:
 		return err
@@ -140,7 +140,7 @@ func printOutcomes(w io.Writer, all []view.Outcome, words wording, now time.Time
 		}
 		text.Line(0, "")
 	}
-	text.Line(0, "%s", merges.Closing)
+	text.Line(0, "%s", view.OutcomeCaution)
 	return text.Err()
 }
 

@@ -19,13 +19,13 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/merges"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
-	"github.com/docgauge/docgauge/internal/web/htmlview"
 	"github.com/docgauge/docgauge/internal/web/report"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -198,7 +198,7 @@ func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.S
 	for _, p := range r.Projects {
 		projects = append(projects, p.ID)
 	}
-	all, err := merges.Outcomes(ctx, db, from, merges.Selection{Projects: projects})
+	all, err := pulls.Outcomes(ctx, db, from, pulls.Selection{Projects: projects})
 	r.Outcomes = slices.DeleteFunc(all, func(o view.Outcome) bool {
 		return r.From != nil && o.Date() < *r.From || r.To != nil && o.Date() >= *r.To
 	})

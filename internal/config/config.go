@@ -18,9 +18,9 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/notify"
+	"github.com/docgauge/docgauge/internal/pulls/codehost"
 	"github.com/docgauge/docgauge/internal/secretfile"
 	"github.com/docgauge/docgauge/internal/web/server"
 	"github.com/docgauge/docgauge/sinks/clickhouse"

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/merges"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -65,8 +65,8 @@ func (d *Daemon) outcomesLoop(ctx context.Context) {
 
 // estimate renews the outcomes if there are new windows, or other merges than those known.
 func (d *Daemon) estimate(ctx context.Context, known *[]view.Merge) error {
-	s := merges.Selection{Projects: d.app.Config.Projects, Since: d.app.Now().Add(-shownMerges)}
-	list, err := merges.List(ctx, d.app.State, s)
+	s := pulls.Selection{Projects: d.app.Config.Projects, Since: d.app.Now().Add(-shownMerges)}
+	list, err := pulls.Merges(ctx, d.app.State, s)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (d *Daemon) estimate(ctx context.Context, known *[]view.Merge) error {
 		return nil
 	}
 	*known = list
-	all, err := merges.Outcomes(ctx, d.app.State, d.app.Archive(), s)
+	all, err := pulls.Outcomes(ctx, d.app.State, d.app.Archive(), s)
 	if all != nil {
 		d.outcomes.all.Store(&all)
 		requestOnce(d.changed)

@@ -12,9 +12,9 @@ import (
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/state"
-	"github.com/docgauge/docgauge/internal/web/htmlview"
 	"github.com/docgauge/docgauge/schedule"
 )
 

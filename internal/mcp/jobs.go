@@ -16,8 +16,8 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/merges"
 	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
@@ -130,15 +130,15 @@ type mergeStudy struct {
 const studied = 180 * 24 * time.Hour
 
 func (a *assistant) outcomes(ctx context.Context, q outcomesQuestion) (out outcomesAnswer, err error) {
-	out = outcomesAnswer{ruled: ruled{rule}, Caution: merges.Closing, Outcomes: []mergeStudy{}}
-	s := merges.Selection{Since: a.Now().Add(-studied)}
+	out = outcomesAnswer{ruled: ruled{rule}, Caution: view.OutcomeCaution, Outcomes: []mergeStudy{}}
+	s := pulls.Selection{Since: a.Now().Add(-studied)}
 	if q.Project != "" {
 		s.Projects = []string{q.Project}
 	}
 	var all []view.Outcome
 	err = a.withState(func(db *state.DB) error {
 		return a.withArchive(func(from sinks.Sink) (err error) {
-			all, err = merges.Outcomes(ctx, db, from, s)
+			all, err = pulls.Outcomes(ctx, db, from, s)
 			return err
 		})
 	})

@@ -96,3 +96,7 @@ type EffectDay struct {
 	Low      float64        `json:"low"`
 	High     float64        `json:"high"`
 }
+
+// OutcomeCaution says what the numbers do not prove; it belongs below every list of them.
+const OutcomeCaution = "The effect compares the mean of daily visitors after the merge with what pages that nobody touched let expect. " +
+	"It does not prove that the merge is the cause, or that readers are better off; days and pages are never added up."

@@ -23,8 +23,8 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
-	"github.com/docgauge/docgauge/internal/web/htmlview"
 )
 
 const (

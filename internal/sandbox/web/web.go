@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
-	"github.com/docgauge/docgauge/internal/web/htmlview"
 )
 
 var (

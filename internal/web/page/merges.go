@@ -2,9 +2,8 @@ package page
 
 import (
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/merges"
+	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
-	"github.com/docgauge/docgauge/internal/web/htmlview"
 )
 
 // maxEffects is how many effects of merges are shown.
@@ -22,7 +21,7 @@ func effectsOf(s *view.Snapshot) *effects {
 	if len(s.Outcomes) == 0 {
 		return nil
 	}
-	v := &effects{Table: htmlview.EffectTable{Title: "Readers after merges, the newest merge first", Merged: true}, Closing: merges.Closing}
+	v := &effects{Table: htmlview.EffectTable{Title: "Readers after merges, the newest merge first", Merged: true}, Closing: view.OutcomeCaution}
 	others, more := 0, 0
 	for _, o := range s.Outcomes {
 		known := 0

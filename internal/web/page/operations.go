@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
-	"github.com/docgauge/docgauge/internal/web/htmlview"
 )
 
 // backlog is what is due.

@@ -3,9 +3,8 @@ package report
 import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/merges"
+	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
-	"github.com/docgauge/docgauge/internal/web/htmlview"
 )
 
 const (
@@ -48,7 +47,7 @@ func outcomesOf(r Report) *outcomes {
 			names[p.ID] = p.name()
 		}
 	}
-	v := &outcomes{Closing: merges.Closing}
+	v := &outcomes{Closing: view.OutcomeCaution}
 	shown := r.Outcomes[:min(len(r.Outcomes), maxMerges)]
 	for _, o := range shown {
 		v.Merges = append(v.Merges, mergeOf(o, names[o.Project]))

@@ -1,5 +1,3 @@
-// Package pulls follows the pull requests of the jobs: it decides which of them is due to
-// be read, reads it at its host and stores what it learned.
 package pulls
 
 import (
@@ -9,8 +7,8 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/pulls/codehost"
 )
 
 // Store keeps the pull requests. state.DB is one.

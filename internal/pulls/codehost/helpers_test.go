@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/pulls/codehost"
 )
 
 const token = "ghp_s3cret-of-the-tests"

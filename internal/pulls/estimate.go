@@ -1,14 +1,4 @@
-// Package outcome estimates what the readers of a page did after a pull request that
-// changed the page was merged.
-//
-// It hides where the series come from (settled, verified day windows of the archive,
-// [Load]) and how an effect and its interval are found ([Study]): docs/outcomes-method.md has the
-// method in plain words. Its invariants: unique visitors are never added up over days or
-// pages, all levels are means of daily visitors; a window that is provisional, unverified or
-// missing is never used; nothing is drawn at random, so the same archive gives the same
-// numbers; memory is bounded by the pages compared, not by those of the archive. It sends no
-// request and changes nothing.
-package outcome
+package pulls
 
 import (
 	"cmp"
@@ -30,10 +20,10 @@ const (
 	LeastBefore, LeastAfter, LeastVisitors = 14, 7, 20
 )
 
-// Of returns the outcomes of merges, in their order. All merges of a project must be among
+// Estimate returns the outcomes of merges, in their order. All merges of a project must be among
 // them: a page that another one touched is no comparison. A window that cannot be read counts
 // as missing; the outcomes come with its error. They are nil only where ctx has ended.
-func Of(ctx context.Context, from sinks.Sink, merges []view.Merge) ([]view.Outcome, error) {
+func Estimate(ctx context.Context, from sinks.Sink, merges []view.Merge) ([]view.Outcome, error) {
 	out := make([]view.Outcome, len(merges))
 	byDate := make([]int, len(merges))
 	for i, m := range merges {

@@ -7,9 +7,8 @@ import (
 	"path"
 	"slices"
 
-	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/outcome"
+	"github.com/docgauge/docgauge/internal/pulls/codehost"
 )
 
 // maxRoots is in how many folders the navigation of the documentation is looked for.
@@ -22,13 +21,13 @@ func (f *Follower) findPages(ctx context.Context, p *journal.PullRequest) error 
 	if p.State != journal.PullMerged || p.Mapped || len(p.Changed) == 0 {
 		return nil
 	}
-	var m outcome.Mapping
+	var m Mapping
 	for _, root := range roots(p.Changed) {
 		for _, name := range []string{"docs.json", "mint.json"} {
 			text, err := f.host.File(ctx, *p, path.Join(root, name))
 			switch kind := codehost.KindOf(err); {
 			case err == nil:
-				m = outcome.Mapping{Root: root, Navigation: text}
+				m = Mapping{Root: root, Navigation: text}
 			case kind.OfHost():
 				return err
 			}

@@ -1,4 +1,4 @@
-package outcome
+package pulls
 
 import (
 	"fmt"
@@ -26,9 +26,9 @@ func BenchmarkStudy(b *testing.B) {
 	}
 }
 
-// BenchmarkOf is one merge in an archive of 57 days with 25,000 pages each. It reports the
+// BenchmarkEstimate is one merge in an archive of 57 days with 25,000 pages each. It reports the
 // heap at its largest moment that is looked at.
-func BenchmarkOf(b *testing.B) {
+func BenchmarkEstimate(b *testing.B) {
 	const pages = 25_000
 	sink, err := parquet.New(b.TempDir())
 	if err != nil {
@@ -67,7 +67,7 @@ func BenchmarkOf(b *testing.B) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if got, err := Of(b.Context(), sink, []view.Merge{m}); err != nil || got[0].Effects[0].Verdict == view.NotEnoughData {
+			if got, err := Estimate(b.Context(), sink, []view.Merge{m}); err != nil || got[0].Effects[0].Verdict == view.NotEnoughData {
 				b.Errorf("%+v, %v", got, err)
 			}
 		}()

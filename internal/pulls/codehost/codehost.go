@@ -116,17 +116,11 @@ func New(cfg Config) (*Client, error) {
 // at sets the URL of the API and that of the pages for people, which is the same host
 // without api. or the API's suffix.
 func (h *host) at(raw, suffix string) error {
-	setting := h.setting + "_URL"
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil || u.Hostname() == "":
-		return fmt.Errorf("%s: want a URL with scheme and host", setting)
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("%s: must not have a user, a query or a fragment; the token goes into %s_TOKEN", setting, h.setting)
-	case u.Scheme == "http" && !analytics.IsLoopback(u.Hostname()):
-		return fmt.Errorf("%s: http would send the token in the clear to %s; use https (http is for loopback hosts only)", setting, u.Hostname())
-	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("%s: want https://, or http:// for a loopback host", setting)
+	u, err := analytics.ParseServiceURL(raw, analytics.URLRules{
+		Example: "https://git.example.com" + suffix, CredentialsIn: "the token goes into " + h.setting + "_TOKEN",
+	})
+	if err != nil {
+		return fmt.Errorf("%s_URL: %w", h.setting, err)
 	}
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
 	web := *u

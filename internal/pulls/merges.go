@@ -1,12 +1,4 @@
-// Package merges joins what became of the jobs: the journal, their pull requests, the pages
-// that these changed, and the readers of those pages in the archive.
-//
-// It hides which pages a merge touched: those that the prompt names (pages: in its front
-// matter), or else those that its changed files are. Its invariants: every merge of a project
-// is told to the estimate, asked for or not, because a page that another merge touched is no
-// comparison; and a merge without pages, or a pull request whose state nobody knows, is there
-// with the reason. It sends no request and changes nothing.
-package merges
+package pulls
 
 import (
 	"cmp"
@@ -16,13 +8,12 @@ import (
 
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/outcome"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Store has the jobs and their pull requests. state.DB is one.
-type Store interface {
+// Journal has the jobs and their pull requests. state.DB is one.
+type Journal interface {
 	Jobs(ctx context.Context) ([]journal.Job, error)
 	PullRequests(ctx context.Context) ([]journal.PullRequest, error)
 }
@@ -35,12 +26,8 @@ type Selection struct {
 	Since time.Time
 }
 
-// Closing says what the numbers do not prove; it belongs below every list of them.
-const Closing = "The effect compares the mean of daily visitors after the merge with what pages that nobody touched let expect. " +
-	"It does not prove that the merge is the cause, or that readers are better off; days and pages are never added up."
-
-// List returns the merges, newest first, then the pull requests whose state is not known.
-func List(ctx context.Context, from Store, s Selection) ([]view.Merge, error) {
+// Merges returns the merges, newest first, then the pull requests whose state is not known.
+func Merges(ctx context.Context, from Journal, s Selection) ([]view.Merge, error) {
 	pulls, err := from.PullRequests(ctx)
 	if err != nil {
 		return nil, err
@@ -114,24 +101,24 @@ func pagesOf(p journal.PullRequest, named []string) []string {
 	if len(named) == 0 && p.Mapped {
 		return p.Pages
 	}
-	pages, _ := outcome.Mapping{Pages: named}.Paths(p.Changed) // without navigation there is no error
+	pages, _ := Mapping{Pages: named}.Paths(p.Changed) // without navigation there is no error
 	return pages
 }
 
-// Outcomes returns the outcomes of the merges that List returns, from an archive. They come
+// Outcomes returns the outcomes of the merges that Merges returns, from an archive. They come
 // with an error that concerns windows that could not be read.
-func Outcomes(ctx context.Context, from Store, archive sinks.Sink, s Selection) ([]view.Outcome, error) {
+func Outcomes(ctx context.Context, from Journal, archive sinks.Sink, s Selection) ([]view.Outcome, error) {
 	// What was merged earlier may have touched the pages in the days that count.
 	wide := s
 	if !wide.Since.IsZero() {
-		wide.Since = wide.Since.AddDate(0, 0, -2*outcome.Span-1)
+		wide.Since = wide.Since.AddDate(0, 0, -2*Span-1)
 	}
-	merges, err := List(ctx, from, wide)
+	merges, err := Merges(ctx, from, wide)
 	if err != nil {
 		return nil, err
 	}
 	touching := slices.DeleteFunc(slices.Clone(merges), func(m view.Merge) bool { return len(m.Pages) == 0 || m.At.IsZero() })
-	estimated, err := outcome.Of(ctx, archive, touching)
+	estimated, err := Estimate(ctx, archive, touching)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -1,4 +1,4 @@
-package outcome_test
+package pulls_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/outcome"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks/memsink"
 )
@@ -83,7 +83,7 @@ func doubled(path string, d analytics.Date, n float64) float64 {
 
 func of(t *testing.T, s *site, merges ...view.Merge) []view.Outcome {
 	t.Helper()
-	got, err := outcome.Of(t.Context(), s, merges)
+	got, err := pulls.Estimate(t.Context(), s, merges)
 	if err != nil || len(got) != len(merges) {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -250,7 +250,7 @@ func TestDamagedWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Put(analytics.Revision{Key: key, Number: 1, Settled: true, Verified: true, Rows: int64(len(rows)), ExportedAt: merged.Time()}, rows, errDamaged)
-	got, err := outcome.Of(t.Context(), s, []view.Merge{merge(merged, touched)})
+	got, err := pulls.Estimate(t.Context(), s, []view.Merge{merge(merged, touched)})
 	if !errors.Is(err, errDamaged) {
 		t.Errorf("error %v", err)
 	}
@@ -333,7 +333,7 @@ func TestManyPages(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errDamaged)
-	if got, err := outcome.Of(ctx, newSite().fill("prj_a"), []view.Merge{merge(merged, touched)}); got != nil || !errors.Is(err, errDamaged) {
+	if got, err := pulls.Estimate(ctx, newSite().fill("prj_a"), []view.Merge{merge(merged, touched)}); got != nil || !errors.Is(err, errDamaged) {
 		t.Errorf("%v, %v", got, err)
 	}
 }

@@ -1,4 +1,4 @@
-package merges_test
+package pulls_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/merges"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/sinks/memsink"
 )
 
@@ -42,7 +42,7 @@ func TestList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.job.PRLink, tc.pull.Link, tc.pull.Project, tc.pull.Merged = "https://x/pull/1", "https://x/pull/1", "prj_a", now
-			list, err := merges.List(t.Context(), store{[]journal.Job{tc.job}, []journal.PullRequest{tc.pull}}, merges.Selection{})
+			list, err := pulls.Merges(t.Context(), store{[]journal.Job{tc.job}, []journal.PullRequest{tc.pull}}, pulls.Selection{})
 			switch {
 			case err != nil || tc.problem == "-" && len(list) > 0:
 				t.Fatal(list, err)
@@ -64,12 +64,12 @@ func TestSelection(t *testing.T) {
 		[]journal.Job{{PRLink: "one"}, {PRLink: "one", Pages: []string{"/named"}}, {PRLink: "two"}, {PRLink: "three"}, {PRLink: "new", Project: "prj_a"}, {}},
 		[]journal.PullRequest{merged("one", "prj_a", 9), merged("two", "prj_a", 1), merged("three", "prj_b", 5)},
 	}
-	for want, selection := range map[string]merges.Selection{
+	for want, selection := range map[string]pulls.Selection{
 		"two three one new": {},
 		"two one new":       {Projects: []string{"prj_a"}},
 		"two three new":     {Since: now.AddDate(0, 0, -6)},
 	} {
-		all, err := merges.Outcomes(t.Context(), s, memsink.New(), selection)
+		all, err := pulls.Outcomes(t.Context(), s, memsink.New(), selection)
 		var links []string
 		for _, o := range all {
 			links = append(links, o.Link)
