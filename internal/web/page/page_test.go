@@ -260,7 +260,7 @@ func TestOverview(t *testing.T) {
 
 // TestRemedies: whatever needs attention links to a section of the runbook that exists.
 func TestRemedies(t *testing.T) {
-	book, err := os.ReadFile("../../docs/runbook.md")
+	book, err := os.ReadFile("../../../docs/runbook.md")
 	webtest.Must(t, err)
 	sections := map[string]bool{}
 	for line := range strings.Lines(string(book)) {
