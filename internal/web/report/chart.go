@@ -5,10 +5,10 @@ import (
 	"math"
 	"strings"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -56,7 +56,7 @@ type data struct {
 }
 
 // chartOf returns nil where no two windows in a row are known.
-func chartOf(g exporter.Grid, jobs []exporter.Job) *chart {
+func chartOf(g view.Grid, jobs []view.Job) *chart {
 	names := mostTicks
 	if len(g.Cells) > mostTicks {
 		names = someTicks
@@ -75,7 +75,7 @@ func chartOf(g exporter.Grid, jobs []exporter.Job) *chart {
 	c.Share, c.ShareArea = share.Line(c.Data.Share), share.Area(c.Data.Share)
 	c.ShareTop, c.ShareMiddle = htmlview.Short(share.Top/10)+"%", htmlview.Short(share.Top/20)+"%"
 	for _, class := range []string{"missing", "provisional", "provisional-unverified", "settled", "settled-unverified"} {
-		path := htmlview.Stretches(g.Cells, func(c exporter.Cell) bool {
+		path := htmlview.Stretches(g.Cells, func(c view.Cell) bool {
 			state, _ := htmlview.State(c.Revision)
 			return state == class
 		})
@@ -100,7 +100,7 @@ func chartOf(g exporter.Grid, jobs []exporter.Job) *chart {
 	return c
 }
 
-func dataOf(g exporter.Grid, readers *htmlview.Chart, jobs []exporter.Job) data {
+func dataOf(g view.Grid, readers *htmlview.Chart, jobs []view.Job) data {
 	l := readers.Lines
 	d := data{Total: l.Total, Human: l.Human, AI: l.AI, Both: l.Both, Height: htmlview.ChartHeight, Column: htmlview.ColumnWidth}
 	d.Tops[0] = readers.Top
@@ -129,7 +129,7 @@ func dataOf(g exporter.Grid, readers *htmlview.Chart, jobs []exporter.Job) data 
 	return d
 }
 
-func endedIn(jobs []exporter.Job, w analytics.Window) (out []exporter.Job) {
+func endedIn(jobs []view.Job, w analytics.Window) (out []view.Job) {
 	for _, j := range jobs {
 		if d := analytics.DateOf(j.Ended); j.Result != "" && !j.Ended.IsZero() && w.From <= d && d < w.To {
 			out = append(out, j)
@@ -138,7 +138,7 @@ func endedIn(jobs []exporter.Job, w analytics.Window) (out []exporter.Job) {
 	return out
 }
 
-func zooms(g exporter.Grid) (out []zoom) {
+func zooms(g view.Grid) (out []zoom) {
 	counts := []int{30, 90, 365}
 	switch g.Granularity {
 	case analytics.Week:

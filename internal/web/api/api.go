@@ -23,8 +23,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -36,7 +36,7 @@ const (
 
 // New returns the handlers by path. Current returns the newest snapshot, or nil while
 // there is none.
-func New(current func() *exporter.Snapshot) map[string]http.Handler {
+func New(current func() *view.Snapshot) map[string]http.Handler {
 	return map[string]http.Handler{
 		"/api/v1/windows": handler(current, endpoint[Window]{"windows", []string{"project", "window"}, 30, windows}),
 		"/api/v1/pages":   handler(current, endpoint[Page]{"pages", []string{"project", "window"}, 20, pages}),
@@ -50,7 +50,7 @@ type endpoint[Row any] struct {
 	// filters are the parameters beside limit and format; limit is the default of that.
 	filters []string
 	limit   int
-	find    func(*exporter.Snapshot, question) []Row
+	find    func(*view.Snapshot, question) []Row
 }
 
 // question is what a request asks for. What is empty was not asked for.
@@ -62,7 +62,7 @@ type question struct {
 	csv     bool
 }
 
-func handler[Row any](current func() *exporter.Snapshot, e endpoint[Row]) http.Handler {
+func handler[Row any](current func() *view.Snapshot, e endpoint[Row]) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := current()
 		if s == nil {
@@ -99,7 +99,7 @@ func handler[Row any](current func() *exporter.Snapshot, e endpoint[Row]) http.H
 
 // read reads the question, and refuses what is not understood: a misspelt filter must
 // not be answered with everything.
-func (e endpoint[Row]) read(s *exporter.Snapshot, r *http.Request) (q question, err error) {
+func (e endpoint[Row]) read(s *view.Snapshot, r *http.Request) (q question, err error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return q, fmt.Errorf("query: %.200q cannot be read", r.URL.RawQuery)
@@ -114,7 +114,7 @@ func (e endpoint[Row]) read(s *exporter.Snapshot, r *http.Request) (q question, 
 		}
 	}
 	q = question{project: values.Get("project"), state: values.Get("state"), limit: e.limit}
-	if q.project != "" && !slices.ContainsFunc(s.Projects, func(p exporter.Project) bool { return p.ID == q.project }) {
+	if q.project != "" && !slices.ContainsFunc(s.Projects, func(p view.Project) bool { return p.ID == q.project }) {
 		return q, fmt.Errorf("project %.140q: not one of DOCGAUGE_PROJECTS", q.project)
 	}
 	if text := values.Get("window"); text != "" {

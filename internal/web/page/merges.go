@@ -1,10 +1,9 @@
 package page
 
 import (
-	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // maxEffects is how many effects of merges are shown.
@@ -18,16 +17,16 @@ type effects struct {
 }
 
 // effectsOf returns nil where there are none. Pages without enough data are left out.
-func effectsOf(s *exporter.Snapshot) *effects {
+func effectsOf(s *view.Snapshot) *effects {
 	if len(s.Outcomes) == 0 {
 		return nil
 	}
-	v := &effects{Table: htmlview.EffectTable{Title: "Readers after merges, the newest merge first", Merged: true}, Closing: effect.Closing}
+	v := &effects{Table: htmlview.EffectTable{Title: "Readers after merges, the newest merge first", Merged: true}, Closing: view.OutcomeCaution}
 	others, more := 0, 0
 	for _, o := range s.Outcomes {
 		known := 0
 		for _, e := range o.Effects {
-			if e.Verdict == effect.Lacking {
+			if e.Verdict == view.NotEnoughData {
 				continue
 			}
 			known++

@@ -7,17 +7,17 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // grids draws grids of any granularity with any gaps.
-func grids(t *rapid.T) exporter.Grid {
-	g := exporter.Grid{Granularity: rapid.SampledFrom([]analytics.Granularity{"day", "week", "month", "28d"}).Draw(t, "granularity")}
+func grids(t *rapid.T) view.Grid {
+	g := view.Grid{Granularity: rapid.SampledFrom([]analytics.Granularity{"day", "week", "month", "28d"}).Draw(t, "granularity")}
 	first := analytics.Date(rapid.IntRange(-2000, 30000).Draw(t, "first"))
 	largest := rapid.SampledFrom([]int64{0, 1, 3, 999, 1e6, math.MaxInt64}).Draw(t, "largest")
 	for i := range analytics.Date(rapid.IntRange(1, 120).Draw(t, "n")) {
-		c := exporter.Cell{Window: windowAt(g.Granularity, first, i)}
+		c := view.Cell{Window: windowAt(g.Granularity, first, i)}
 		if rapid.Bool().Draw(t, "known") {
 			count := rapid.Int64Range(0, largest)
 			c.Revision = &analytics.Revision{Totals: analytics.Totals{Human: count.Draw(t, "h"), AI: count.Draw(t, "a"), Total: count.Draw(t, "t")}}

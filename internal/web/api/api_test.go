@@ -14,17 +14,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/exporter/api"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/api"
 )
 
 var monday = analytics.NewDate(2026, 11, 2)
 
-func snapshot() *exporter.Snapshot {
-	s := &exporter.Snapshot{At: monday.Time().Add(30 * time.Hour)}
+func snapshot() *view.Snapshot {
+	s := &view.Snapshot{At: monday.Time().Add(30 * time.Hour)}
 	for _, id := range []string{"prj_b", "prj_a"} {
-		g := exporter.Grid{Granularity: analytics.Day}
+		g := view.Grid{Granularity: analytics.Day}
 		for i := range analytics.Date(40) {
 			w := analytics.Window{From: monday - 40 + i, To: monday - 39 + i}
 			rev := &analytics.Revision{
@@ -35,29 +35,29 @@ func snapshot() *exporter.Snapshot {
 			if i == 36 {
 				rev = nil
 			}
-			g.Cells = append(g.Cells, exporter.Cell{Window: w, Revision: rev})
+			g.Cells = append(g.Cells, view.Cell{Window: w, Revision: rev})
 		}
 		newest := g.Cells[39].Revision
 		month := &analytics.Revision{Key: analytics.Key{Project: id, Granularity: "28d", Window: analytics.Window{From: monday - 28, To: monday}}, Rows: analytics.TotalsOnlyRows}
-		s.Projects = append(s.Projects, exporter.Project{ID: id, Grids: []exporter.Grid{g, {
-			Granularity: "28d", TotalsOnly: true, Cells: []exporter.Cell{{Window: month.Window, Revision: month}},
+		s.Projects = append(s.Projects, view.Project{ID: id, Grids: []view.Grid{g, {
+			Granularity: "28d", TotalsOnly: true, Cells: []view.Cell{{Window: month.Window, Revision: month}},
 		}}})
-		s.Windows = append(s.Windows, exporter.Window{Revision: *newest, Pages: []analytics.Row{
+		s.Windows = append(s.Windows, view.Window{Revision: *newest, Pages: []analytics.Row{
 			{Path: "=cmd|' /C calc'!A0", Human: 9, AI: 1, Total: 9}, {Path: "/a\n\"b\",<c>", Human: 5, Total: 5}, {Path: "/文档", AI: 1, Total: 1},
-		}}, exporter.Window{Revision: *month})
+		}}, view.Window{Revision: *month})
 	}
-	s.Queue = &exporter.Queue{Waiting: []exporter.Job{{Project: "prj_a", Prompt: "next.md", State: "pending", Reason: "cap"}}, Jobs: []exporter.Job{
+	s.Queue = &view.Queue{Waiting: []view.Job{{Project: "prj_a", Prompt: "next.md", State: "pending", Reason: "cap"}}, Jobs: []view.Job{
 		{Project: "prj_a", Prompt: "a.md", State: "completed", Result: "pr", PRLink: "https://code.example/pr/1", Begun: monday.Time(), Ended: monday.Time().Add(time.Minute),
-			Pull: &exporter.PullRequest{State: "merged", Opened: monday.Time().Add(time.Hour)}, Cost: .25},
+			Pull: &view.PullRequest{State: "merged", Opened: monday.Time().Add(time.Hour)}, Cost: .25},
 		{Project: "prj_b", Prompt: "b.md", State: "completed", Result: "pr", PRLink: "javascript:alert(1)", Begun: monday.Time()},
 		{Project: "prj_b", Prompt: "c.md", State: "active", Title: "Fix, all"},
 	}}
 	return s
 }
 
-func get(s *exporter.Snapshot, target string, header ...string) *httptest.ResponseRecorder {
+func get(s *view.Snapshot, target string, header ...string) *httptest.ResponseRecorder {
 	mux := http.NewServeMux()
-	for path, h := range api.New(func() *exporter.Snapshot { return s }) {
+	for path, h := range api.New(func() *view.Snapshot { return s }) {
 		mux.Handle("GET "+path, h)
 	}
 	r := httptest.NewRequest(http.MethodGet, target, nil)
@@ -210,7 +210,7 @@ func FuzzQuestion(f *testing.F) {
 		f.Add(seed, "text/csv;q=1")
 	}
 	s := snapshot()
-	handlers := api.New(func() *exporter.Snapshot { return s })
+	handlers := api.New(func() *view.Snapshot { return s })
 	f.Fuzz(func(t *testing.T, query, accept string) {
 		for _, h := range handlers {
 			w := httptest.NewRecorder()

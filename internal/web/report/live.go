@@ -11,10 +11,9 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -31,7 +30,7 @@ type Live struct {
 
 // live is what a page is made of.
 type live struct {
-	snapshot *exporter.Snapshot // nil: there is none yet
+	snapshot *view.Snapshot // nil: there is none yet
 	pages    *pageSet
 }
 
@@ -46,7 +45,7 @@ type readingPages struct {
 
 // NewLive returns a report of what current returns, which is nil before there is a
 // snapshot.
-func NewLive(current func() *exporter.Snapshot, version string) *Live {
+func NewLive(current func() *view.Snapshot, version string) *Live {
 	l := &Live{}
 	l.handler = htmlview.Handler[live]{
 		Path: "/report", Policy: policy,
@@ -97,7 +96,7 @@ func chooseProject(v live, query url.Values) string {
 
 // links lead back to the status page, to the reports of the other projects, and to the
 // numbers of this one as a table.
-func links(s *exporter.Snapshot, shown string) []Link {
+func links(s *view.Snapshot, shown string) []Link {
 	out := []Link{{"Status page", "./"}}
 	for _, p := range s.Projects {
 		if p.ID != shown {
@@ -130,7 +129,7 @@ func projectIn(v live, id string) (out Project) {
 }
 
 // of returns the pages of the newest window of a grid, if those of its reading are there.
-func (s *pageSet) of(g exporter.Grid) (readingPages, bool) {
+func (s *pageSet) of(g view.Grid) (readingPages, bool) {
 	newest, before := compared(g, htmlview.Comparison{})
 	if s == nil || newest == nil {
 		return readingPages{}, false
@@ -147,14 +146,14 @@ func number(r *analytics.Revision) int32 {
 }
 
 // stateIn is what a snapshot says of the runs, and of the jobs of a project.
-func stateIn(s *exporter.Snapshot, project string) *State {
+func stateIn(s *view.Snapshot, project string) *State {
 	out := &State{LastSuccess: s.LastSuccess}
 	if len(s.Runs) > 0 {
 		out.LastRun = &s.Runs[0]
 	}
 	if s.Queue != nil {
-		other := func(j exporter.Job) bool { return j.Project != project }
-		out.Queue = &exporter.Queue{
+		other := func(j view.Job) bool { return j.Project != project }
+		out.Queue = &view.Queue{
 			Paused: s.Queue.Paused, PausedSince: s.Queue.PausedSince,
 			Waiting: slices.DeleteFunc(slices.Clone(s.Queue.Waiting), other),
 			Jobs:    slices.DeleteFunc(slices.Clone(s.Queue.Jobs), other),
@@ -163,14 +162,14 @@ func stateIn(s *exporter.Snapshot, project string) *State {
 	return out
 }
 
-func outcomesIn(s *exporter.Snapshot, project string) []effect.Outcome {
-	return slices.DeleteFunc(slices.Clone(s.Outcomes), func(o effect.Outcome) bool { return o.Project != project })
+func outcomesIn(s *view.Snapshot, project string) []view.Outcome {
+	return slices.DeleteFunc(slices.Clone(s.Outcomes), func(o view.Outcome) bool { return o.Project != project })
 }
 
 // Refresh reads the pages of the newest windows of s, and of those before them, from the
 // first sink that has them: only of readings that were not read before. It is for one
 // goroutine beside the views. What could be read is shown, whatever the error.
-func (l *Live) Refresh(ctx context.Context, s *exporter.Snapshot, from []sinks.Sink) error {
+func (l *Live) Refresh(ctx context.Context, s *view.Snapshot, from []sinks.Sink) error {
 	next, now := pageSet{}, l.pages.Load()
 	changed := now == nil
 	var errs []error

@@ -1,7 +1,4 @@
-// Package effect has the words of outcomes: a merge, what became of the readers of the
-// pages that it touched, and how sure that is. Package outcome estimates them; whoever
-// shows them needs no more than this package, which depends on package analytics alone.
-package effect
+package view
 
 import (
 	"time"
@@ -42,11 +39,11 @@ type Method string
 
 // The methods.
 const (
-	// Control is a synthetic control: a weighted mean of untouched pages.
-	Control Method = "synthetic control"
-	// Level is the change of the level of the page itself, for projects with too few
+	// SyntheticControl is a synthetic control: a weighted mean of untouched pages.
+	SyntheticControl Method = "synthetic control"
+	// LevelChange is the change of the level of the page itself, for projects with too few
 	// untouched pages.
-	Level Method = "level change"
+	LevelChange Method = "level change"
 )
 
 // Verdict is the effect in one word.
@@ -54,14 +51,14 @@ type Verdict string
 
 // The verdicts.
 const (
-	More    Verdict = "more readers"
-	Fewer   Verdict = "fewer readers"
-	Unclear Verdict = "no clear change"
-	Lacking Verdict = "not enough data"
+	MoreReaders   Verdict = "more readers"
+	FewerReaders  Verdict = "fewer readers"
+	NoClearChange Verdict = "no clear change"
+	NotEnoughData Verdict = "not enough data"
 )
 
 // Effect is the change of the daily visitors of one page after a merge. Where the verdict is
-// [Lacking], only Path, Audience, the days, Reason and perhaps Before are set.
+// [NotEnoughData], only Path, Audience, the days, Reason and perhaps Before are set.
 type Effect struct {
 	Path     string             `json:"path"`
 	Audience analytics.Audience `json:"audience"`
@@ -87,12 +84,12 @@ type Effect struct {
 	// Placebos is how many untouched pages were treated as if they had been changed.
 	Placebos int `json:"placebos"`
 	// Days are the days of a chart, oldest first; those without a usable window are left out.
-	Days []Day `json:"days,omitempty"`
+	Days []EffectDay `json:"days,omitempty"`
 }
 
-// Day is one day of a page. Low to High is the 90 % band of the expected level, after the
+// EffectDay is one day of a page. Low to High is the 90 % band of the expected level, after the
 // merge; before it, both are Expected.
-type Day struct {
+type EffectDay struct {
 	Date     analytics.Date `json:"date"`
 	Actual   float64        `json:"actual"`
 	Expected float64        `json:"expected"`
@@ -100,6 +97,6 @@ type Day struct {
 	High     float64        `json:"high"`
 }
 
-// Closing says what the numbers do not prove; it belongs below every list of them.
-const Closing = "The effect compares the mean of daily visitors after the merge with what pages that nobody touched let expect. " +
+// OutcomeCaution says what the numbers do not prove; it belongs below every list of them.
+const OutcomeCaution = "The effect compares the mean of daily visitors after the merge with what pages that nobody touched let expect. " +
 	"It does not prove that the merge is the cause, or that readers are better off; days and pages are never added up."

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // What bounds the size of the page.
@@ -44,7 +44,7 @@ type document struct {
 	Effects  *effects
 }
 
-func documentOf(v view, version string) document {
+func documentOf(v shown, version string) document {
 	s := v.snapshot
 	d := document{
 		Style: kind.Style, Version: version, At: htmlview.MomentOf(s.At, s.At),
@@ -92,7 +92,7 @@ func remedy(rule string) string {
 	return "https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#" + strings.ToLower(rule)
 }
 
-func stateOf(v view, d *document) state {
+func stateOf(v shown, d *document) state {
 	s := v.snapshot
 	st := state{
 		Told: "No export has run with this state directory.", Remedy: remedy(ruleExportFailing),
@@ -166,7 +166,7 @@ func headline(last *run, due, aside int) (tone, text string) {
 }
 
 // told is what the newest run of a snapshot did, in a sentence.
-func told(s *exporter.Snapshot) string {
+func told(s *view.Snapshot) string {
 	r := s.Runs[0]
 	began := htmlview.MomentOf(r.Started, s.At).Age
 	if r.Outcome == "" {
@@ -213,7 +213,7 @@ type open struct {
 	Read             htmlview.Moment
 }
 
-func projects(s *exporter.Snapshot) (out []project) {
+func projects(s *view.Snapshot) (out []project) {
 	grids := 0
 	for _, p := range s.Projects {
 		grids += len(p.Grids)
@@ -253,7 +253,7 @@ func projects(s *exporter.Snapshot) (out []project) {
 }
 
 // notesOf says how many rows of a window are suspect, or that it has none yet.
-func notesOf(g exporter.Grid, w exporter.Window, now time.Time) (out []htmlview.Note) {
+func notesOf(g view.Grid, w view.Window, now time.Time) (out []htmlview.Note) {
 	moved := format.Commas(w.MovedRows) + " read before the totals last changed"
 	repeated := format.Commas(w.RepeatedRows) + " with a path that came twice"
 	of := " of " + format.Plural(w.Rows, "row")
@@ -274,7 +274,7 @@ func notesOf(g exporter.Grid, w exporter.Window, now time.Time) (out []htmlview.
 	return out
 }
 
-func pagesOf(w exporter.Window, rows int) htmlview.PageTable {
+func pagesOf(w view.Window, rows int) htmlview.PageTable {
 	t := htmlview.PageTable{
 		Title: htmlview.Title(w.Granularity), Note: htmlview.Days(w.Granularity, w.Window) + ", " + format.Plural(w.Rows, "page"),
 	}
@@ -313,7 +313,7 @@ var asideReasons = map[analytics.AsideReason]string{
 
 // waitingOf lists what waits, those that are skipped first, each kind newest first;
 // nil where nothing does.
-func waitingOf(s *exporter.Snapshot, p exporter.Project, anchor string) *waiting {
+func waitingOf(s *view.Snapshot, p view.Project, anchor string) *waiting {
 	w := &waiting{Anchor: anchor}
 	all := 0
 	add := func(v waitingWindow) {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // backlog is what is due.
@@ -31,7 +31,7 @@ var dueReasons = map[string]string{
 	"unverified": "its numbers changed while they were read",
 }
 
-func backlogOf(s *exporter.Snapshot) backlog {
+func backlogOf(s *view.Snapshot) backlog {
 	b := backlog{Finish: htmlview.MomentOf(s.Finish, s.At)}
 	for _, d := range s.Due {
 		if d.Count == 0 {
@@ -73,7 +73,7 @@ type budget struct {
 	Next                   htmlview.Moment // none: now
 }
 
-func budgets(s *exporter.Snapshot) (out []budget) {
+func budgets(s *view.Snapshot) (out []budget) {
 	for _, b := range s.Budgets {
 		v := budget{
 			Name: "Reading", Remaining: format.Commas(b.Remaining), Limit: format.Commas(b.Limit),
@@ -106,7 +106,7 @@ type run struct {
 	Message                 string
 }
 
-func runs(s *exporter.Snapshot) (out []run) {
+func runs(s *view.Snapshot) (out []run) {
 	for _, r := range s.Runs[:min(len(s.Runs), maxRuns)] {
 		v := run{
 			Outcome: r.Outcome, Words: htmlview.OutcomeOf(r), Started: htmlview.MomentOf(r.Started, s.At),
@@ -127,7 +127,7 @@ type sink struct {
 	Problem                 string
 }
 
-func sinks(s *exporter.Snapshot) (out []sink) {
+func sinks(s *view.Snapshot) (out []sink) {
 	for _, k := range s.Sinks {
 		out = append(out, sink{
 			Name: k.Name, Location: k.Location, Waiting: format.Commas(k.Waiting), Owes: k.Waiting > 0,
@@ -148,7 +148,7 @@ const (
 	expirySoon = 7 * day
 )
 
-func keys(s *exporter.Snapshot) (out []key) {
+func keys(s *view.Snapshot) (out []key) {
 	for _, k := range s.Keys {
 		v := key{Name: k.Name, Rejected: k.Rejected}
 		left := k.Expires.Sub(s.At)
@@ -183,7 +183,7 @@ type queue struct {
 	Jobs   htmlview.JobTable
 }
 
-func queueOf(s *exporter.Snapshot) *queue {
+func queueOf(s *view.Snapshot) *queue {
 	if s.Queue == nil {
 		return nil
 	}

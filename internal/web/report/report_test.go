@@ -15,11 +15,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/webtest"
 	"github.com/docgauge/docgauge/internal/htmlview"
-	"github.com/docgauge/docgauge/internal/report"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/report"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -179,7 +179,7 @@ func TestText(t *testing.T) {
 		}
 	}
 	r.State.Queue.Paused, r.State.LastRun.Outcome, r.State.LastRun.Message = hostile, hostile, hostile
-	r.State.Queue.Jobs[1] = exporter.Job{
+	r.State.Queue.Jobs[1] = view.Job{
 		Project: hostile, Prompt: hostile, Title: hostile, State: hostile, Result: "pr", Reason: hostile, PRLink: "javascript:alert(1)//" + hostile,
 		Begun: webtest.Now.Add(-50 * time.Hour), Created: webtest.Now.Add(-50 * time.Hour), Ended: webtest.Now.Add(-49 * time.Hour),
 	}
@@ -232,7 +232,7 @@ func TestSize(t *testing.T) {
 	l := &r.Projects[0].Series[0]
 	old := l.Grid.Cells[0].Revision
 	for d := l.Grid.Cells[0].From - 1; len(l.Grid.Cells) < 3650; d-- {
-		l.Grid.Cells = slices.Insert(l.Grid.Cells, 0, exporter.Cell{Window: analytics.Window{From: d, To: d + 1}, Revision: old})
+		l.Grid.Cells = slices.Insert(l.Grid.Cells, 0, view.Cell{Window: analytics.Window{From: d, To: d + 1}, Revision: old})
 	}
 	for i := range l.Pages.Movers.Top {
 		l.Pages.Movers.Top[i].Path += strings.Repeat("x", 100_000)

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/webtest"
-	"github.com/docgauge/docgauge/internal/report"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/report"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -54,7 +54,7 @@ func TestBrowserPhone(t *testing.T) {
 // TestBrowserLive: what serve shows is the same page, and its policy allows its script.
 func TestBrowserLive(t *testing.T) {
 	s, memory := liveSnapshot()
-	l := report.NewLive(func() *exporter.Snapshot { return s }, "v1")
+	l := report.NewLive(func() *view.Snapshot { return s }, "v1")
 	webtest.Must(t, l.Refresh(t.Context(), s, []sinks.Sink{memory}))
 	server := httptest.NewServer(l)
 	t.Cleanup(server.Close)

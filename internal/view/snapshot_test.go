@@ -1,17 +1,17 @@
-package exporter_test
+package view_test
 
 import (
 	"cmp"
 	"slices"
 	"testing"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // TestGrid: what a grid says about its cells.
 func TestGrid(t *testing.T) {
-	var g exporter.Grid
+	var g view.Grid
 	for from, read := range map[analytics.Date]*analytics.Revision{
 		1: {Settled: true, Verified: true}, 2: {Rows: analytics.TotalsOnlyRows, Verified: true}, 3: nil, 4: {}, 6: nil,
 	} {
@@ -19,9 +19,9 @@ func TestGrid(t *testing.T) {
 		if read != nil {
 			read.Window = w
 		}
-		g.Cells = append(g.Cells, exporter.Cell{Window: w, Revision: read})
+		g.Cells = append(g.Cells, view.Cell{Window: w, Revision: read})
 	}
-	slices.SortFunc(g.Cells, func(a, b exporter.Cell) int { return cmp.Compare(a.From, b.From) })
+	slices.SortFunc(g.Cells, func(a, b view.Cell) int { return cmp.Compare(a.From, b.From) })
 	for to, want := range map[analytics.Date]analytics.Date{2: 1, 3: 2, 4: 0, 5: 4, 6: 0, 7: 0} {
 		var got analytics.Date
 		if r := g.EndingAt(to); r != nil {
@@ -41,7 +41,7 @@ func TestGrid(t *testing.T) {
 	}
 	g.TotalsOnly = true
 	g.Count()
-	if g.Rowless != 0 || (exporter.Grid{}).Newest() != nil {
+	if g.Rowless != 0 || (view.Grid{}).Newest() != nil {
 		t.Errorf("rows that are not wanted are missed: %d", g.Rowless)
 	}
 }

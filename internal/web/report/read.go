@@ -9,11 +9,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -54,7 +54,7 @@ func Read(ctx context.Context, from sinks.Sink, o Options) (Report, error) {
 	for _, id := range ids {
 		p := Project{ID: id, Name: o.Names[id]}
 		for _, g := range slices.SortedFunc(maps.Keys(all[id]), compareGranularities) {
-			s := Series{Grid: exporter.Grid{Granularity: g, Cells: cellsOf(g, all[id][g], o)}}
+			s := Series{Grid: view.Grid{Granularity: g, Cells: cellsOf(g, all[id][g], o)}}
 			if s.Older = max(0, len(s.Grid.Cells)-maxCells); s.Older > 0 {
 				s.Grid.Cells = s.Grid.Cells[s.Older:]
 			}
@@ -145,11 +145,11 @@ func compareGranularities(a, b analytics.Granularity) int {
 
 // cellsOf returns the known windows and those that should be there, from the oldest
 // known one to the newest complete one, oldest first.
-func cellsOf(g analytics.Granularity, known windows, o Options) []exporter.Cell {
-	var cells []exporter.Cell
+func cellsOf(g analytics.Granularity, known windows, o Options) []view.Cell {
+	var cells []view.Cell
 	first := analytics.DateOf(o.Now)
 	for w, rev := range known {
-		cells = append(cells, exporter.Cell{Window: w, Revision: &rev})
+		cells = append(cells, view.Cell{Window: w, Revision: &rev})
 		first = min(first, w.From)
 	}
 	end := analytics.DateOf(o.Now)
@@ -159,13 +159,13 @@ func cellsOf(g analytics.Granularity, known windows, o Options) []exporter.Cell 
 	n := 0
 	for w := range schedule.Within(g, first, end) {
 		if _, ok := known[w]; !ok {
-			cells = append(cells, exporter.Cell{Window: w})
+			cells = append(cells, view.Cell{Window: w})
 		}
 		if n++; n > 2*maxCells {
 			break
 		}
 	}
-	slices.SortFunc(cells, func(a, b exporter.Cell) int {
+	slices.SortFunc(cells, func(a, b view.Cell) int {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 	})
 	return cells
@@ -173,7 +173,7 @@ func cellsOf(g analytics.Granularity, known windows, o Options) []exporter.Cell 
 
 // compared returns the newest window of a grid, nil where its pages are not known, and
 // the one that it is compared with, nil where those are not known.
-func compared(g exporter.Grid, against htmlview.Comparison) (newest, before *analytics.Revision) {
+func compared(g view.Grid, against htmlview.Comparison) (newest, before *analytics.Revision) {
 	newest = g.Newest()
 	if newest == nil || newest.TotalsOnly() {
 		return nil, nil

@@ -12,16 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/exporter/page"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/page"
 )
 
-func get(t testing.TB, s *exporter.Snapshot, version string) (code int, body string) {
+func get(t testing.TB, s *view.Snapshot, version string) (code int, body string) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	page.New(func() *exporter.Snapshot { return s }, nil, version).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	page.New(func() *view.Snapshot { return s }, nil, version).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	return w.Code, w.Body.String()
 }
 
@@ -142,7 +142,7 @@ func TestHeaders(t *testing.T) {
 func TestCompression(t *testing.T) {
 	s := demo()
 	_, want := get(t, s, "")
-	h := page.New(func() *exporter.Snapshot { return s }, nil, "")
+	h := page.New(func() *view.Snapshot { return s }, nil, "")
 	for encoding, compressed := range map[string]bool{
 		"": false, "gzip": true, "GZIP": true, "br, gzip;q=0.5": true, "gzip;q=0": false, "gzip; q=0.000, identity": false, "notgzip": false,
 	} {
@@ -185,11 +185,11 @@ func TestQueue(t *testing.T) {
 
 // TestKeys: a key that ends soon is a concern, one that was rejected too.
 func TestKeys(t *testing.T) {
-	for want, k := range map[string]exporter.Key{
+	for want, k := range map[string]view.Key{
 		"expired": {Expires: now.Add(-time.Second)}, "less than a day left": {Expires: now.Add(23 * time.Hour)},
 		"1 day left": {Expires: now.Add(47 * time.Hour)}, "401": {Rejected: true}, "unknown": {},
 	} {
-		_, body := get(t, &exporter.Snapshot{At: now, Keys: []exporter.Key{k}}, "")
+		_, body := get(t, &view.Snapshot{At: now, Keys: []view.Key{k}}, "")
 		webtest.Wants(t, webtest.Text(body), want)
 		if concern := strings.Contains(webtest.Text(body), "API key "); concern != (want != "unknown") {
 			t.Errorf("%s: a concern: %v", want, concern)
@@ -207,8 +207,8 @@ func TestNoSnapshot(t *testing.T) {
 }
 
 func TestNothingYet(t *testing.T) {
-	s := &exporter.Snapshot{At: now, Projects: []exporter.Project{{ID: "p", Grids: []exporter.Grid{
-		{Granularity: analytics.Day, Cells: []exporter.Cell{{Window: analytics.Window{From: 20730, To: 20731}}}, Missing: 1},
+	s := &view.Snapshot{At: now, Projects: []view.Project{{ID: "p", Grids: []view.Grid{
+		{Granularity: analytics.Day, Cells: []view.Cell{{Window: analytics.Window{From: 20730, To: 20731}}}, Missing: 1},
 		{Granularity: analytics.Month},
 	}}}}
 	_, body := get(t, s, "")
@@ -220,7 +220,7 @@ func TestNothingYet(t *testing.T) {
 
 func TestBacklogAndBudget(t *testing.T) {
 	s := demo()
-	s.Budgets = []exporter.Budget{{Name: "analytics", Remaining: 5}, {Name: "agent:prj_docs_main", Project: "prj_docs_main", Limit: 90, Remaining: 90, Next: now.Add(-time.Second)}}
+	s.Budgets = []view.Budget{{Name: "analytics", Remaining: 5}, {Name: "agent:prj_docs_main", Project: "prj_docs_main", Limit: 90, Remaining: 90, Next: now.Add(-time.Second)}}
 	_, body := get(t, s, "")
 	got := webtest.Text(body)
 	webtest.Wants(t, got, "Reading unlimited", "Agent jobs, Product docs 90 of 90 requests left this hour")
@@ -260,7 +260,7 @@ func TestOverview(t *testing.T) {
 
 // TestRemedies: whatever needs attention links to a section of the runbook that exists.
 func TestRemedies(t *testing.T) {
-	book, err := os.ReadFile("../../docs/runbook.md")
+	book, err := os.ReadFile("../../../docs/runbook.md")
 	webtest.Must(t, err)
 	sections := map[string]bool{}
 	for line := range strings.Lines(string(book)) {
@@ -270,7 +270,7 @@ func TestRemedies(t *testing.T) {
 	}
 	s := failed()
 	w := httptest.NewRecorder()
-	page.New(func() *exporter.Snapshot { return s }, func() page.Alert {
+	page.New(func() *view.Snapshot { return s }, func() page.Alert {
 		return page.Alert{Headline: "The state cannot be read", Text: "disk <b>full</b>", Rule: "DocgaugeSnapshotOld"}
 	}, "").ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	webtest.Wants(t, webtest.Text(w.Body.String()), "The state cannot be read The last run started", "Not ready: disk <b>full</b> What to do API key read: rejected")
@@ -316,7 +316,7 @@ func TestWindowsThatWait(t *testing.T) {
 	if n := strings.Count(body, "Skipped: "); n != 10 || len(body) > 1<<20 {
 		t.Errorf("%d windows are listed in %d bytes", n, len(body))
 	}
-	_, body = get(t, &exporter.Snapshot{At: now, Projects: []exporter.Project{{ID: "p"}}}, "")
+	_, body = get(t, &view.Snapshot{At: now, Projects: []view.Project{{ID: "p"}}}, "")
 	if got := webtest.Text(body); strings.Contains(got, "wait") || strings.Contains(got, "Skipped") {
 		t.Errorf("nothing waits, and the page says\n%s", got)
 	}
@@ -324,7 +324,7 @@ func TestWindowsThatWait(t *testing.T) {
 
 // TestSuspectRows: a newest window says how many of its rows are suspect, and why.
 func TestSuspectRows(t *testing.T) {
-	for want, w := range map[string]exporter.Window{
+	for want, w := range map[string]view.Window{
 		"unverified": {},
 		"Suspect: 1,250 of 2,000 rows read before the totals last changed":                     {MovedRows: 1250},
 		"Suspect: 7 of 2,000 rows with a path that came twice":                                 {RepeatedRows: 7},
@@ -333,8 +333,8 @@ func TestSuspectRows(t *testing.T) {
 	} {
 		w.Key = analytics.Key{Project: "p", Granularity: analytics.Day, Window: analytics.Window{From: 20730, To: 20731}}
 		w.Rows = 2000
-		grid := exporter.Grid{Granularity: analytics.Day, Known: 1, Cells: []exporter.Cell{{Window: w.Window, Revision: &w.Revision}}}
-		_, body := get(t, &exporter.Snapshot{At: now, Windows: []exporter.Window{w}, Projects: []exporter.Project{{ID: "p", Grids: []exporter.Grid{grid}}}}, "")
+		grid := view.Grid{Granularity: analytics.Day, Known: 1, Cells: []view.Cell{{Window: w.Window, Revision: &w.Revision}}}
+		_, body := get(t, &view.Snapshot{At: now, Windows: []view.Window{w}, Projects: []view.Project{{ID: "p", Grids: []view.Grid{grid}}}}, "")
 		webtest.Wants(t, webtest.Text(body), want, "A chart needs two windows in a row.")
 		if strings.Contains(body, "Suspect") != (w.MovedRows+w.RepeatedRows > 0) {
 			t.Errorf("%s: %s", want, webtest.Text(body))
@@ -344,25 +344,25 @@ func TestSuspectRows(t *testing.T) {
 
 func TestHeadlines(t *testing.T) {
 	for _, tc := range []struct {
-		run  exporter.Run
+		run  view.Run
 		due  int
 		want string
 	}{
-		{exporter.Run{Outcome: "success"}, 0, "Up to date The last run started 5 min ago and took 30 s: 1 window, 2 requests."},
-		{exporter.Run{Outcome: "success"}, 3, "Last run succeeded The last run"},
-		{exporter.Run{Outcome: "deferred"}, 3, "Waiting for the request budget The last run"},
-		{exporter.Run{Outcome: "failed", Message: "disk full"}, 3, "Last run failed The last run started 5 min ago and took 30 s: 1 window, 2 requests. disk full"},
-		{exporter.Run{Outcome: "interrupted"}, 0, "Last run interrupted The last run"},
-		{exporter.Run{}, 0, "A run is in progress It started 5 min ago and has not ended"},
-		{exporter.Run{Outcome: "deferred", Windows: -1, Requests: -2}, 3, "The last run started 5 min ago and took 30 s. It read no window, because the requests of this hour are used up. Values"},
-		{exporter.Run{Outcome: "success", Windows: -1, Requests: -1}, 0, "It read no window, because none was due (1 request). Values"},
+		{view.Run{Outcome: "success"}, 0, "Up to date The last run started 5 min ago and took 30 s: 1 window, 2 requests."},
+		{view.Run{Outcome: "success"}, 3, "Last run succeeded The last run"},
+		{view.Run{Outcome: "deferred"}, 3, "Waiting for the request budget The last run"},
+		{view.Run{Outcome: "failed", Message: "disk full"}, 3, "Last run failed The last run started 5 min ago and took 30 s: 1 window, 2 requests. disk full"},
+		{view.Run{Outcome: "interrupted"}, 0, "Last run interrupted The last run"},
+		{view.Run{}, 0, "A run is in progress It started 5 min ago and has not ended"},
+		{view.Run{Outcome: "deferred", Windows: -1, Requests: -2}, 3, "The last run started 5 min ago and took 30 s. It read no window, because the requests of this hour are used up. Values"},
+		{view.Run{Outcome: "success", Windows: -1, Requests: -1}, 0, "It read no window, because none was due (1 request). Values"},
 	} {
 		tc.run.Started = now.Add(-5 * time.Minute)
 		tc.run.Windows, tc.run.Requests = tc.run.Windows+1, tc.run.Requests+2
 		if tc.run.Outcome != "" {
 			tc.run.Finished = tc.run.Started.Add(30 * time.Second)
 		}
-		_, body := get(t, &exporter.Snapshot{At: now, Runs: []exporter.Run{tc.run}, Due: []exporter.Due{{Granularity: "day", Count: tc.due}}}, "")
+		_, body := get(t, &view.Snapshot{At: now, Runs: []view.Run{tc.run}, Due: []view.Due{{Granularity: "day", Count: tc.due}}}, "")
 		webtest.Wants(t, webtest.Text(body), tc.want)
 	}
 	s := good()
@@ -389,18 +389,18 @@ func TestSize(t *testing.T) {
 	}
 }
 
-func huge(projects int, path string) *exporter.Snapshot {
-	s := &exporter.Snapshot{At: now}
+func huge(projects int, path string) *view.Snapshot {
+	s := &view.Snapshot{At: now}
 	for i := range projects {
-		p := exporter.Project{ID: fmt.Sprintf("project-%d", i)}
+		p := view.Project{ID: fmt.Sprintf("project-%d", i)}
 		for _, g := range []analytics.Granularity{"day", "week", "month", "28d"} {
-			grid := exporter.Grid{Granularity: g, Known: 1500}
+			grid := view.Grid{Granularity: g, Known: 1500}
 			for n := range analytics.Date(1500) {
 				k := analytics.Key{Project: p.ID, Granularity: g, Window: analytics.Window{From: 19000 + n, To: 19001 + n}}
-				grid.Cells = append(grid.Cells, exporter.Cell{Window: k.Window, Revision: &analytics.Revision{Key: k, Totals: analytics.Totals{Human: 1e9, AI: 1e9, Total: 1e9}}})
+				grid.Cells = append(grid.Cells, view.Cell{Window: k.Window, Revision: &analytics.Revision{Key: k, Totals: analytics.Totals{Human: 1e9, AI: 1e9, Total: 1e9}}})
 			}
 			p.Grids = append(p.Grids, grid)
-			w := exporter.Window{Revision: *grid.Cells[len(grid.Cells)-1].Revision}
+			w := view.Window{Revision: *grid.Cells[len(grid.Cells)-1].Revision}
 			for range 50 {
 				w.Pages = append(w.Pages, analytics.Row{Path: path, Human: 1e9, AI: 1e9, Total: 1e9})
 			}

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // Window is a complete window that should be known. Its columns are stable; what is not
@@ -32,7 +32,7 @@ type Window struct {
 }
 
 // windows returns the newest windows of each project and granularity, oldest first.
-func windows(s *exporter.Snapshot, q question) []Window {
+func windows(s *view.Snapshot, q question) []Window {
 	out := []Window{}
 	for _, p := range s.Projects {
 		for _, g := range p.Grids {
@@ -70,7 +70,7 @@ type Page struct {
 }
 
 // pages returns the pages of each newest window with the most visitors.
-func pages(s *exporter.Snapshot, q question) []Page {
+func pages(s *view.Snapshot, q question) []Page {
 	out := []Page{}
 	for _, w := range s.Windows {
 		if q.project != "" && w.Project != q.project || q.window != "" && w.Granularity != q.window {
@@ -114,7 +114,7 @@ type Job struct {
 
 // jobs returns the prompts that wait to become a job, and the jobs, newest first; none
 // where there is no queue.
-func jobs(s *exporter.Snapshot, q question) []Job {
+func jobs(s *view.Snapshot, q question) []Job {
 	out := []Job{}
 	if s.Queue == nil {
 		return out
@@ -123,7 +123,7 @@ func jobs(s *exporter.Snapshot, q question) []Job {
 		if q.project != "" && j.Project != q.project || q.state != "" && j.State != q.state || len(out) == q.limit {
 			continue
 		}
-		pull := exporter.PullRequest{}
+		pull := view.PullRequest{}
 		if j.Pull != nil {
 			pull = *j.Pull
 		}

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/webtest"
-	"github.com/docgauge/docgauge/internal/report"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/report"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -28,14 +28,14 @@ func (c *counting) Window(ctx context.Context, rev analytics.Revision, dir strin
 }
 
 // liveSnapshot is two projects with jobs, and the sink that has their newest windows.
-func liveSnapshot() (*exporter.Snapshot, *sinktest.Memory) {
-	s := &exporter.Snapshot{
-		At: webtest.Now, LastSuccess: webtest.Now, Runs: []exporter.Run{{Outcome: "success", Started: webtest.Now}},
-		Projects: []exporter.Project{
+func liveSnapshot() (*view.Snapshot, *sinktest.Memory) {
+	s := &view.Snapshot{
+		At: webtest.Now, LastSuccess: webtest.Now, Runs: []view.Run{{Outcome: "success", Started: webtest.Now}},
+		Projects: []view.Project{
 			webtest.Project("docs-main", analytics.NewDate(2026, 7, 1), 1800), webtest.Project("developer-hub", analytics.NewDate(2026, 9, 1), 96),
 		},
-		Queue: &exporter.Queue{
-			Jobs: webtest.Jobs("docs-main"), Waiting: []exporter.Job{{Project: "docs-main", Prompt: "later.md", State: "pending"}},
+		Queue: &view.Queue{
+			Jobs: webtest.Jobs("docs-main"), Waiting: []view.Job{{Project: "docs-main", Prompt: "later.md", State: "pending"}},
 			Problem: "/srv/prompts: no such directory",
 		},
 	}
@@ -61,7 +61,7 @@ func rows(r analytics.Revision, extra string) []analytics.Row {
 	return out
 }
 
-func view(t *testing.T, l http.Handler, target string) (int, string) {
+func visit(t *testing.T, l http.Handler, target string) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	l.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
@@ -74,14 +74,14 @@ func view(t *testing.T, l http.Handler, target string) (int, string) {
 // TestLive: a view shows the numbers of the snapshot and the pages that were read for
 // it, and reads nothing itself; only a new reading is read again.
 func TestLive(t *testing.T) {
-	var s *exporter.Snapshot
-	l := report.NewLive(func() *exporter.Snapshot { return s }, "v1")
-	if code, body := view(t, l, "/report"); code != http.StatusServiceUnavailable || !strings.Contains(webtest.Text(body), "No numbers yet") {
+	var s *view.Snapshot
+	l := report.NewLive(func() *view.Snapshot { return s }, "v1")
+	if code, body := visit(t, l, "/report"); code != http.StatusServiceUnavailable || !strings.Contains(webtest.Text(body), "No numbers yet") {
 		t.Error(code, body)
 	}
 	var memory *sinktest.Memory
 	s, memory = liveSnapshot()
-	code, body := view(t, l, "/report")
+	code, body := visit(t, l, "/report")
 	text := webtest.Text(body)
 	if code != http.StatusOK || strings.Contains(text, "compared with") || !strings.Contains(text, "not been read from a sink yet") {
 		t.Errorf("%d, and pages that nobody read", code)
@@ -98,14 +98,14 @@ func TestLive(t *testing.T) {
 	webtest.Must(t, refresh())
 	read := sink.windows
 	for range 3 {
-		_, body = view(t, l, "/report?project=docs-main")
+		_, body = visit(t, l, "/report?project=docs-main")
 	}
 	text = webtest.Text(body)
 	webtest.Wants(t, text, "compared with 21–27 Sep 2026", "/new", "Vanished 1 page with readers in 21–27 Sep 2026", "/old")
 	if strings.Contains(body, "/srv/prompts") {
 		t.Error("the page has a path of the machine")
 	}
-	if _, body = view(t, l, "/report?project=developer-hub"); strings.Contains(body, "#431") || !strings.Contains(body, `href="report?project=docs-main"`) {
+	if _, body = visit(t, l, "/report?project=developer-hub"); strings.Contains(body, "#431") || !strings.Contains(body, `href="report?project=docs-main"`) {
 		t.Error("the second project has jobs of the first, or no link to it")
 	}
 	webtest.Must(t, refresh())
@@ -118,12 +118,12 @@ func TestLive(t *testing.T) {
 	next.Number++
 	s.Projects[0].Grids[1].Cells[len(s.Projects[0].Grids[1].Cells)-1].Revision = &next
 	webtest.Must(t, refresh())
-	if _, body = view(t, l, "/report"); strings.Contains(webtest.Text(body), "compared with 21–27 Sep 2026") {
+	if _, body = visit(t, l, "/report"); strings.Contains(webtest.Text(body), "compared with 21–27 Sep 2026") {
 		t.Error("pages of one reading beside the numbers of another")
 	}
 	memory.Put(next, rows(next, "/newer"), nil)
 	webtest.Must(t, refresh())
-	_, body = view(t, l, "/report")
+	_, body = visit(t, l, "/report")
 	webtest.Wants(t, body, "/newer", "/old")
 }
 
@@ -131,9 +131,9 @@ func TestLive(t *testing.T) {
 // shown.
 func TestLiveProjects(t *testing.T) {
 	s, _ := liveSnapshot()
-	l := report.NewLive(func() *exporter.Snapshot { return s }, "v1")
+	l := report.NewLive(func() *view.Snapshot { return s }, "v1")
 	for _, query := range []string{"nobody", "%3Cscript%3Ealert(1)%3C/script%3E", "docs-main/"} {
-		code, body := view(t, l, "/report?project="+query)
+		code, body := visit(t, l, "/report?project="+query)
 		if code != http.StatusNotFound || strings.Contains(body, "alert") || !strings.Contains(body, "no such project") {
 			t.Errorf("%s: %d %s", query, code, webtest.Text(body))
 		}
@@ -143,9 +143,9 @@ func TestLiveProjects(t *testing.T) {
 // TestLiveSinks: where one sink fails the next is read.
 func TestLiveSinks(t *testing.T) {
 	s, memory := liveSnapshot()
-	l := report.NewLive(func() *exporter.Snapshot { return s }, "v1")
+	l := report.NewLive(func() *view.Snapshot { return s }, "v1")
 	webtest.Must(t, l.Refresh(t.Context(), s, []sinks.Sink{sinktest.NewMemory(), memory}))
-	_, body := view(t, l, "/report")
+	_, body := visit(t, l, "/report")
 	webtest.Wants(t, webtest.Text(body), "compared with 21–27 Sep 2026")
 	if err := report.NewLive(nil, "").Refresh(t.Context(), s, []sinks.Sink{sinktest.NewMemory()}); err == nil || !strings.Contains(err.Error(), "docs-main week") {
 		t.Errorf("no sink has the pages: %v", err)

@@ -1,4 +1,8 @@
-package exporter
+// Package view has the values that people and programs are shown: one type for each fact.
+// Metrics, pages, the HTTP API, MCP and the commands read it; JSON keys are stable.
+//
+// It hides nothing and does nothing: package snapshot makes the values from the state.
+package view
 
 import (
 	"cmp"
@@ -6,7 +10,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/effect"
 )
 
 // Snapshot holds the value of every metric, and everything that the status page
@@ -59,7 +62,7 @@ type Snapshot struct {
 	Queue *Queue
 	// Outcomes are those of the merged pull requests, newest first, as they were after the
 	// last export run; after them come those whose state is not known.
-	Outcomes []effect.Outcome
+	Outcomes []Outcome
 }
 
 // ProjectName is what people are shown for a project: its id if it has no other name.
@@ -143,6 +146,9 @@ type PullRequest struct {
 	Opened, FirstReview, Ended  time.Time
 	Files, Additions, Deletions int
 }
+
+// Results are how an agent job can end.
+var Results = []string{"pr", "no_pr", "failed", "archived", "lost"}
 
 // Job is an agent job.
 type Job struct {

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -80,7 +80,7 @@ func documentOf(r Report) document {
 	case len(r.Projects) == 1:
 		d.Title += " of " + r.Projects[0].name()
 	}
-	var jobs []exporter.Job
+	var jobs []view.Job
 	if r.State != nil {
 		d.Run = runOf(*r.State, r.Made)
 		if r.State.Queue != nil {
@@ -89,7 +89,7 @@ func documentOf(r Report) document {
 	}
 	d.Outcomes = outcomesOf(r)
 	for i, p := range r.Projects {
-		ofProject := slices.DeleteFunc(slices.Clone(jobs), func(j exporter.Job) bool { return j.Project != p.ID })
+		ofProject := slices.DeleteFunc(slices.Clone(jobs), func(j view.Job) bool { return j.Project != p.ID })
 		d.Projects = append(d.Projects, projectOf(r, p, i, ofProject))
 	}
 	return d
@@ -125,7 +125,7 @@ type series struct {
 	Older     string          // how many windows are not shown; empty: none
 }
 
-func projectOf(r Report, p Project, at int, jobs []exporter.Job) project {
+func projectOf(r Report, p Project, at int, jobs []view.Job) project {
 	v := project{Name: p.name(), Anchor: fmt.Sprintf("p%d", at)}
 	leading := leadingOf(p.Series)
 	for i, s := range p.Series {
@@ -166,7 +166,7 @@ func leadingOf(all []Series) int {
 	return first
 }
 
-func leadOf(g exporter.Grid, c *htmlview.Card) *lead {
+func leadOf(g view.Grid, c *htmlview.Card) *lead {
 	v := &lead{Total: c.Total, During: "during", Span: c.Span.Text, Share: c.Share}
 	if g.Granularity == analytics.Day {
 		v.During = "on"
@@ -298,7 +298,7 @@ func queueOf(r Report) *queue {
 		Text:   format.Plural(begun, "job") + " begun, " + format.Commas(ended) + " ended",
 		Paused: htmlview.Paused(*q), Jobs: htmlview.JobTableOf(slices.Concat(q.Waiting, q.Jobs), name, r.Made, maxJobs),
 	}
-	for _, how := range exporter.Results {
+	for _, how := range view.Results {
 		if n := counts[how]; n > 0 {
 			word, tone := htmlview.JobState("", how)
 			v.Results = append(v.Results, result{tone, word, format.Commas(n), n * 100 / ended})

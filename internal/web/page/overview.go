@@ -3,10 +3,10 @@ package page
 import (
 	"slices"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // overview has a row for each of several projects.
@@ -25,7 +25,7 @@ type overviewRow struct {
 // openStates are those of prompts that have not come to an end.
 var openStates = []string{"pending", "submitting", "active", "unknown", "held"}
 
-func overviewOf(s *exporter.Snapshot, projects []project) *overview {
+func overviewOf(s *view.Snapshot, projects []project) *overview {
 	v := &overview{Queue: s.Queue != nil}
 	for i, p := range s.Projects {
 		r := overviewRow{Name: projects[i].Name, Anchor: projects[i].Anchor}
@@ -56,7 +56,7 @@ func overviewOf(s *exporter.Snapshot, projects []project) *overview {
 }
 
 // standing says in a few words how far a project is.
-func standing(s *exporter.Snapshot, p exporter.Project) (text, tone string) {
+func standing(s *view.Snapshot, p view.Project) (text, tone string) {
 	aside, due := 0, 0
 	for _, a := range s.Asides {
 		if a.Project == p.ID {
@@ -73,7 +73,7 @@ func standing(s *exporter.Snapshot, p exporter.Project) (text, tone string) {
 		return format.Plural(aside, "window") + " skipped", "wait"
 	case due > 0:
 		return format.Plural(due, "window") + " due", "wait"
-	case !slices.ContainsFunc(p.Grids, func(g exporter.Grid) bool { return g.Known > 0 }):
+	case !slices.ContainsFunc(p.Grids, func(g view.Grid) bool { return g.Known > 0 }):
 		return "nothing read yet", "wait"
 	}
 	return "up to date", "ok"

@@ -16,10 +16,9 @@ package report
 import (
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // Report is everything the file shows.
@@ -39,7 +38,7 @@ type Report struct {
 	// State is what the state directory knows; nil where there is none.
 	State *State
 	// Outcomes are those of the merges of the projects, newest first.
-	Outcomes []effect.Outcome
+	Outcomes []view.Outcome
 }
 
 // Link leads to another page, Href is relative.
@@ -55,7 +54,7 @@ type Project struct {
 
 // Series is the windows of one project and granularity.
 type Series struct {
-	Grid exporter.Grid
+	Grid view.Grid
 	// Older counts windows of the archive that were left out because there are so many.
 	Older int
 	// Pages are those of the newest window that was read; nil where only totals were.
@@ -73,10 +72,10 @@ type Pages struct {
 // State is what a state directory adds to an archive.
 type State struct {
 	// LastRun is the newest export; nil: none yet.
-	LastRun *exporter.Run
+	LastRun *view.Run
 	// LastSuccess is the zero time where no run succeeded.
 	LastSuccess time.Time
 	// Queue is the prompt queue with the jobs of the projects and dates of the report,
 	// newest first; nil where there is none.
-	Queue *exporter.Queue
+	Queue *view.Queue
 }

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/exporter/page"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/page"
 )
 
 func TestMain(m *testing.M) { os.Exit(engines.ShareChromium(m)) }
@@ -33,7 +33,7 @@ func TestBrowser(t *testing.T) {
 	} {
 		webtest.Legible(t, open(t, browser, demo(), view), name)
 	}
-	for name, s := range map[string]*exporter.Snapshot{
+	for name, s := range map[string]*view.Snapshot{
 		"starting": nil, "empty": {At: now}, "long": huge(1, strings.Repeat("/long", 300)), "good": good(), "failed": failed(),
 	} {
 		for _, width := range []int{320, 1440} {
@@ -130,9 +130,9 @@ func TestBrowserScrolls(t *testing.T) {
 }
 
 // open shows a snapshot until the test ends.
-func open(t *testing.T, browser *engines.Chromium, s *exporter.Snapshot, view engines.View) *engines.Tab {
+func open(t *testing.T, browser *engines.Chromium, s *view.Snapshot, size engines.View) *engines.Tab {
 	t.Helper()
-	server := httptest.NewServer(page.New(func() *exporter.Snapshot { return s }, nil, "v0.4.0"))
+	server := httptest.NewServer(page.New(func() *view.Snapshot { return s }, nil, "v0.4.0"))
 	t.Cleanup(server.Close)
-	return webtest.Page(t, browser, server.URL+"/", view)
+	return webtest.Page(t, browser, server.URL+"/", size)
 }

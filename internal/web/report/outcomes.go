@@ -2,9 +2,9 @@ package report
 
 import (
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -47,7 +47,7 @@ func outcomesOf(r Report) *outcomes {
 			names[p.ID] = p.name()
 		}
 	}
-	v := &outcomes{Closing: effect.Closing}
+	v := &outcomes{Closing: view.OutcomeCaution}
 	shown := r.Outcomes[:min(len(r.Outcomes), maxMerges)]
 	for _, o := range shown {
 		v.Merges = append(v.Merges, mergeOf(o, names[o.Project]))
@@ -58,7 +58,7 @@ func outcomesOf(r Report) *outcomes {
 	return v
 }
 
-func mergeOf(o effect.Outcome, project string) merge {
+func mergeOf(o view.Outcome, project string) merge {
 	m := merge{
 		Title: format.Cut(o.Title, htmlview.MaxName), Project: project, Problem: format.Cut(o.Problem, htmlview.MaxMessage),
 		Link: analytics.SafeLink(o.Link), LinkText: format.Cut(o.Link, htmlview.MaxName), Moves: len(o.Effects) > 0 && !o.Final,
@@ -78,7 +78,7 @@ func mergeOf(o effect.Outcome, project string) merge {
 	// Those whose verdict is clear are drawn first.
 	for _, clear := range []bool{true, false} {
 		for _, e := range o.Effects {
-			if is := e.Verdict == effect.More || e.Verdict == effect.Fewer; is != clear || e.Verdict == effect.Lacking || len(m.Charts) == maxCharts {
+			if is := e.Verdict == view.MoreReaders || e.Verdict == view.FewerReaders; is != clear || e.Verdict == view.NotEnoughData || len(m.Charts) == maxCharts {
 				continue
 			}
 			if c := htmlview.EffectChartOf(o.Date(), e); c != nil {

@@ -16,8 +16,8 @@ import (
 	"embed"
 	"net/http"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 var (
@@ -40,26 +40,26 @@ type Alert struct {
 	Headline, Text, Rule string
 }
 
-// view is what a page is made of.
-type view struct {
-	snapshot *exporter.Snapshot // nil: there is none yet
+// shown is what a page is made of.
+type shown struct {
+	snapshot *view.Snapshot // nil: there is none yet
 	alert    Alert
 }
 
 // New returns the handler of the page, which lives at / alone. Current returns
 // the newest snapshot, or nil while there is none; alert is called for each view, and
 // may be nil; version is shown as it is. It is safe for concurrent use.
-func New(current func() *exporter.Snapshot, alert func() Alert, version string) http.Handler {
-	return &htmlview.Handler[view]{
+func New(current func() *view.Snapshot, alert func() Alert, version string) http.Handler {
+	return &htmlview.Handler[shown]{
 		Path: "/", Policy: policy,
-		Current: func() view {
-			v := view{snapshot: current()}
+		Current: func() shown {
+			v := shown{snapshot: current()}
 			if alert != nil {
 				v.alert = alert()
 			}
 			return v
 		},
-		Render: func(v view, _ string) ([]byte, int, error) {
+		Render: func(v shown, _ string) ([]byte, int, error) {
 			if v.snapshot == nil {
 				page, err := kind.Render("starting", document{Style: kind.Style, Version: version})
 				return page, http.StatusServiceUnavailable, err

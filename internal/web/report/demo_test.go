@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/webtest"
-	"github.com/docgauge/docgauge/internal/report"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/report"
 )
 
 // demo is a site that more and more agents read, after some months, and an agent that
@@ -19,8 +19,8 @@ func demo() report.Report {
 		Made: webtest.Now, Version: "v0.6.0",
 		Projects: []report.Project{demoProject("docs-main", 1800)}, Outcomes: webtest.Outcomes("docs-main"),
 		State: &report.State{
-			LastRun:     &exporter.Run{Started: webtest.Now.Add(-14 * time.Minute), Outcome: "success"},
-			LastSuccess: webtest.Now.Add(-13 * time.Minute), Queue: &exporter.Queue{Jobs: webtest.Jobs("docs-main")},
+			LastRun:     &view.Run{Started: webtest.Now.Add(-14 * time.Minute), Outcome: "success"},
+			LastSuccess: webtest.Now.Add(-13 * time.Minute), Queue: &view.Queue{Jobs: webtest.Jobs("docs-main")},
 		},
 	}
 }
@@ -52,10 +52,10 @@ func several() report.Report {
 	r := demo()
 	day := analytics.Window{From: webtest.Today - 1, To: webtest.Today}
 	odd := []report.Series{
-		{Grid: exporter.Grid{Granularity: analytics.Day, TotalsOnly: true, Cells: []exporter.Cell{{Window: day, Revision: &analytics.Revision{
+		{Grid: view.Grid{Granularity: analytics.Day, TotalsOnly: true, Cells: []view.Cell{{Window: day, Revision: &analytics.Revision{
 			Key: analytics.Key{Window: day}, Totals: analytics.Totals{Human: 3, AI: 4, Total: 9}, Rows: analytics.TotalsOnlyRows,
 		}}}}},
-		{Grid: exporter.Grid{Granularity: analytics.Week, Cells: []exporter.Cell{{Window: analytics.Window{From: webtest.Today - 8, To: webtest.Today - 1}}}}},
+		{Grid: view.Grid{Granularity: analytics.Week, Cells: []view.Cell{{Window: analytics.Window{From: webtest.Today - 8, To: webtest.Today - 1}}}}},
 	}
 	for i := range odd {
 		odd[i].Grid.Count()
@@ -66,7 +66,7 @@ func several() report.Report {
 	r.State.LastRun.Outcome, r.State.LastRun.Message = "failed", "the service answered 503 three times; the next run tries again"
 	r.State.Queue.Paused, r.State.Queue.PausedSince = "unknown", webtest.Now.Add(-24*time.Hour)
 	for i := range 130 {
-		r.State.Queue.Jobs = append(r.State.Queue.Jobs, exporter.Job{Project: "developer-hub", Prompt: fmt.Sprintf("weekly/%d.md", i), State: "expired"})
+		r.State.Queue.Jobs = append(r.State.Queue.Jobs, view.Job{Project: "developer-hub", Prompt: fmt.Sprintf("weekly/%d.md", i), State: "expired"})
 	}
 	return r
 }

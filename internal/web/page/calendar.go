@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // coverage is what the ledger has of one grid, with a calendar of its newest windows.
@@ -21,7 +21,7 @@ type coverage struct {
 	Calendar     calendar
 }
 
-func coverageOf(g exporter.Grid, shown int) coverage {
+func coverageOf(g view.Grid, shown int) coverage {
 	c := coverage{Known: htmlview.CoverageOf(g), Title: htmlview.Title(g.Granularity), Hint: "A row is a year."}
 	switch {
 	case g.Granularity.RollingDays() > 0:
@@ -46,7 +46,7 @@ func coverageOf(g exporter.Grid, shown int) coverage {
 }
 
 // stateOfCell names the symbol of a window, and its state in words.
-func stateOfCell(g exporter.Grid, c exporter.Cell) (symbol, text string) {
+func stateOfCell(g view.Grid, c view.Cell) (symbol, text string) {
 	symbol, text = htmlview.State(c.Revision)
 	if c.Revision == nil || g.TotalsOnly || !c.Revision.TotalsOnly() {
 		return symbol, text
@@ -122,7 +122,7 @@ func monthBegun(monday analytics.Date) string {
 }
 
 // calendarOf draws at least one cell.
-func calendarOf(g exporter.Grid, cells []exporter.Cell) (c calendar) {
+func calendarOf(g view.Grid, cells []view.Cell) (c calendar) {
 	places := make([]place, len(cells))
 	for i, cell := range cells {
 		places[i] = placeOf(g.Granularity, cell.Window)
