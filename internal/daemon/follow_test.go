@@ -10,11 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -67,7 +67,7 @@ func TestStopAfterARun(t *testing.T) {
 				if ended != 1 || now.Runs[0].Outcome != export.Success || now.LastSuccess.IsZero() {
 					t.Errorf("stopped %d times, the run is %+v, the last success at %v", ended, now.Runs[0], now.LastSuccess)
 				}
-				want := []exporter.Counter{{Name: "export_runs_total", Labels: []string{"outcome", export.Success}, Value: 1}}
+				want := []view.Counter{{Name: "export_runs_total", Labels: []string{"outcome", export.Success}, Value: 1}}
 				if diff := cmp.Diff(want, counters(now, "export_runs_total")); diff != "" {
 					t.Error(diff)
 				}
