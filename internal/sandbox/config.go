@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -287,15 +286,14 @@ func (c Config) validate() error {
 	if strings.ContainsFunc(a.Pulls.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		add("GitHub API token: want letters, digits and signs of ASCII, without spaces")
 	}
-	if !originURL(a.PublicURL) {
+	if !isOrigin(a.PublicURL) {
 		add("public URL %.200q: want http:// or https://, a host, and no path, such as http://docs.example:8787", a.PublicURL)
 	}
 	return errors.Join(problems...)
 }
 
-// originURL reports whether s is empty or a URL of HTTP with a host and no path.
-func originURL(s string) bool {
-	u, err := url.Parse(s)
-	return s == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
-		u.User == nil && u.RawQuery+u.Fragment == "" && strings.Trim(u.Path, "/") == ""
+// isOrigin reports whether s is empty or a URL of HTTP with a host and no path.
+func isOrigin(s string) bool {
+	u, err := analytics.ParseServiceURL(s, analytics.URLRules{CredentialsIn: "-", PlainHTTP: true})
+	return s == "" || err == nil && strings.Trim(u.Path, "/") == ""
 }
