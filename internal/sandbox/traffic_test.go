@@ -481,7 +481,7 @@ func TestCountsAreExactSets(t *testing.T) {
 		for _, e := range events {
 			lines = append(lines, e.line())
 		}
-		if err := os.WriteFile(filepath.Join(dir, EventLogName), []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, eventLogName), []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		now := modelStart
