@@ -1,7 +1,6 @@
 package analytics
 
 import (
-	"net"
 	"net/url"
 	"regexp"
 	"strings"
@@ -19,8 +18,7 @@ func SafeLink(link string) string {
 	if err != nil || u.Host == "" || u.User != nil || len(link) > maxLink {
 		return ""
 	}
-	local := u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()
-	if u.Scheme == "https" || u.Scheme == "http" && local {
+	if u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()) {
 		return link
 	}
 	return ""
@@ -79,10 +77,4 @@ func PullKey(link string) string {
 		return link
 	}
 	return strings.ToLower(u.Scheme + "://" + strings.TrimPrefix(u.Host, "www.") + u.EscapedPath())
-}
-
-// IsLoopback reports whether a host name is one of this machine, which nobody else
-// listens to: there plain http may carry a secret.
-func IsLoopback(host string) bool {
-	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
 }

@@ -110,21 +110,15 @@ func CheckURL(raw string) error {
 // notifyURL is the variable that holds the receiver's URL.
 const notifyURL = "DOCGAUGE_NOTIFY_URL"
 
-// parse reads the URL that a variable holds.
+// parse reads the URL that a variable holds, without its fragment.
 func parse(variable, raw string) (*url.URL, error) {
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil || u.Hostname() == "":
-		return nil, fmt.Errorf("%s: want a URL with scheme and host, like https://hooks.example.com/docgauge", variable)
-	case u.User != nil:
-		return nil, fmt.Errorf("%s: must not hold user or password; put a token into its path", variable)
-	case u.Scheme == "http" && !analytics.IsLoopback(u.Hostname()):
-		return nil, fmt.Errorf("%s: http would send everything in the clear to %s; "+
-			"use https (http is for loopback hosts only)", variable, u.Hostname())
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("%s: want https://, or http:// for a loopback host", variable)
+	raw, _, _ = strings.Cut(raw, "#")
+	u, err := analytics.ParseServiceURL(raw, analytics.URLRules{
+		Example: "https://hooks.example.com/docgauge", CredentialsIn: "put a token into its path", Query: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", variable, err)
 	}
-	u.Fragment = ""
 	return u, nil
 }
 

@@ -138,6 +138,9 @@ func TestDriftOnALog(t *testing.T) {
 	if got := totals(t, s); got.Total != 0 {
 		t.Errorf("drift without any page: %+v", got)
 	}
+	if got := totals(t, newTest(t, Config{DataDir: f.dir, Faults: Faults{Moving: time.Hour}})); got.Total != 0 {
+		t.Errorf("latecomers without any page: %+v", got)
+	}
 	f.write(os.O_APPEND, line(first, "a", "human", "/x"))
 	if got := totals(t, s); got.Total != 1+2*2 {
 		t.Errorf("two requests later: %+v", got)

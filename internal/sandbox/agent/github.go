@@ -23,6 +23,8 @@ const (
 	githubTimeout = 30 * time.Second
 	// maxResponse limits how much of a response is read, in bytes.
 	maxResponse = 1 << 20
+	// maxGitHubMessage is how much of a message of GitHub is in an error.
+	maxGitHubMessage = 300
 )
 
 // github opens pull requests of one repository with GitHub's REST API.
@@ -160,8 +162,8 @@ func (g *github) call(ctx context.Context, method, query string, body, out any) 
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		message := strings.ReplaceAll(errorMessage(resp, text), token, "[redacted]")
-		if len(message) > maxMessage {
-			message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
+		if len(message) > maxGitHubMessage {
+			message = strings.ToValidUTF8(message[:maxGitHubMessage], "") + "…"
 		}
 		return responseError{resp.StatusCode, message}
 	}
