@@ -1,6 +1,7 @@
 package codehost
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -27,15 +28,16 @@ type Plan struct {
 	DaysAgo int
 }
 
-// Check returns an error about the shares or DaysAgo. Durations must not be negative either.
-func (p Plan) Check() error {
-	switch m, c := p.MergeShare, p.CloseShare; {
-	case !(m >= 0 && c >= 0 && m+c <= 1): // also not a number
-		return fmt.Errorf("merge share and close share: want 0 to 1, also together, got %g and %g", m, c)
-	case p.DaysAgo < 0 || p.DaysAgo > maxDaysAgo:
-		return fmt.Errorf("merged days ago: want 0 to %d, got %d", maxDaysAgo, p.DaysAgo)
+// Check lists the problems of the shares and DaysAgo. Durations must not be negative either.
+func (p Plan) Check() (err error) {
+	m, c := p.MergeShare, p.CloseShare
+	if !(m >= 0 && c >= 0 && m+c <= 1) { // also not a number
+		err = fmt.Errorf("merge share and close share: want 0 to 1, also together, got %g and %g", m, c)
 	}
-	return nil
+	if p.DaysAgo < 0 || p.DaysAgo > maxDaysAgo {
+		err = errors.Join(err, fmt.Errorf("merged days ago: want 0 to %d, got %d", maxDaysAgo, p.DaysAgo))
+	}
+	return err
 }
 
 // events returns the events of a pull request that is opened now, by time.
