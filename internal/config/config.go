@@ -17,12 +17,12 @@ import (
 	"github.com/kelseyhightower/envconfig"
 
 	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/exporter/server"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/notify"
 	"github.com/docgauge/docgauge/internal/pulls/codehost"
 	"github.com/docgauge/docgauge/internal/secretfile"
+	"github.com/docgauge/docgauge/internal/web/server"
 	"github.com/docgauge/docgauge/sinks/clickhouse"
 	"github.com/docgauge/docgauge/sinks/delta"
 	"github.com/docgauge/docgauge/sinks/parquet"

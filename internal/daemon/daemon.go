@@ -17,9 +17,10 @@ import (
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/export"
-	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/report"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -137,7 +138,7 @@ func (d *Daemon) publishLoop(ctx context.Context) error {
 func (d *Daemon) publish(ctx context.Context) error {
 	a := d.app
 	err := errors.Join(a.State.Present(), a.API.Meter.Flush(ctx, a.State))
-	var values exporter.Snapshot
+	var values view.Snapshot
 	if err == nil {
 		values, err = d.snapshot.Read(ctx)
 	}

@@ -15,16 +15,16 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/exporter/api"
-	"github.com/docgauge/docgauge/exporter/page"
-	"github.com/docgauge/docgauge/exporter/server"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/mcp"
-	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/web/api"
+	"github.com/docgauge/docgauge/internal/web/page"
+	"github.com/docgauge/docgauge/internal/web/report"
+	"github.com/docgauge/docgauge/internal/web/server"
 	"github.com/docgauge/docgauge/schedule"
 )
 

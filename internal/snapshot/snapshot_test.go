@@ -9,13 +9,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 func dayOf(project string, d analytics.Date) analytics.Key {
@@ -64,7 +64,7 @@ func TestGrid(t *testing.T) {
 		t.Error(diff)
 	}
 	g.Cells = nil
-	if diff := cmp.Diff(exporter.Grid{Granularity: analytics.Day, Known: 4, Missing: 2, Provisional: 2, Unverified: 1, Rowless: 1}, g); diff != "" {
+	if diff := cmp.Diff(view.Grid{Granularity: analytics.Day, Known: 4, Missing: 2, Provisional: 2, Unverified: 1, Rowless: 1}, g); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -136,13 +136,13 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 	if diff := cmp.Diff([]analytics.Key{dayOf("a", today-1), dayOf("c", today-5)}, aside); diff != "" {
 		t.Errorf("set aside: %s", diff)
 	}
-	due := map[exporter.Due]bool{}
+	due := map[view.Due]bool{}
 	for _, d := range out.Due {
 		if d.Count > 0 {
 			due[d] = true
 		}
 	}
-	if diff := cmp.Diff(map[exporter.Due]bool{
+	if diff := cmp.Diff(map[view.Due]bool{
 		{Project: "a", Granularity: analytics.Day, Reason: "missing", Count: 1}: true, // today-3
 		{Project: "a", Granularity: analytics.Day, Reason: "settle", Count: 1}:  true, // today-4
 	}, due); diff != "" {
@@ -161,7 +161,7 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 	if diff := cmp.Diff(map[analytics.Date]time.Time{today - 2: (today + 2).Time()}, later); diff != "" {
 		t.Errorf("rows later: %s", diff)
 	}
-	for i, want := range []exporter.Window{{}, {MovedRows: 250, RepeatedRows: 7}, {}} {
+	for i, want := range []view.Window{{}, {MovedRows: 250, RepeatedRows: 7}, {}} {
 		if w := out.Windows[i]; w.MovedRows != want.MovedRows || w.RepeatedRows != want.RepeatedRows {
 			t.Errorf("%s: %d rows moved, %d repeated", w.Key, w.MovedRows, w.RepeatedRows)
 		}
@@ -171,7 +171,7 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 // TestCountPrompts: a wrong file that is of no configured project is counted too,
 // and a project that is not configured makes no series.
 func TestCountPrompts(t *testing.T) {
-	got := map[exporter.Prompts]bool{}
+	got := map[view.Prompts]bool{}
 	for _, p := range countPrompts([]string{"a", "b"}, []jobs.Planned{
 		{Project: "a", State: journal.Pending}, {Project: "a", State: journal.Pending}, {Project: "b", State: journal.Invalid},
 		{State: journal.Invalid}, {Project: "gone", State: journal.Invalid}, {Project: "gone", State: journal.Completed}, {State: journal.Pending},
@@ -180,7 +180,7 @@ func TestCountPrompts(t *testing.T) {
 			got[p] = true
 		}
 	}
-	want := map[exporter.Prompts]bool{
+	want := map[view.Prompts]bool{
 		{Project: "a", State: "pending", Count: 2}: true, {Project: "b", State: "invalid", Count: 1}: true, {State: "invalid", Count: 2}: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -205,7 +205,7 @@ func TestWaiting(t *testing.T) {
 	if len(got) != shownWaiting {
 		t.Errorf("%d prompts", len(got))
 	}
-	want := []exporter.Job{
+	want := []view.Job{
 		{Project: "a", Prompt: "first", Title: "First", State: "pending", Reason: "next"}, {Project: "a", Prompt: "again", State: "pending"},
 		{Project: "b", Prompt: "last", State: "pending"},
 	}
@@ -247,7 +247,7 @@ func TestReviews(t *testing.T) {
 		Config: config.Config{Projects: config.Projects{"a", "b"}, MaxOpenPulls: 4, JobCost: 1}, State: db,
 		Prompts: func(context.Context) Prompts { return Prompts{} },
 	}
-	out := exporter.Snapshot{At: now}
+	out := view.Snapshot{At: now}
 	if err := errors.Join(r.counters(t.Context(), &out), r.queue(t.Context(), &out)); err != nil {
 		t.Fatal(err)
 	}
@@ -261,17 +261,17 @@ func TestReviews(t *testing.T) {
 	if diff := cmp.Diff(want, counts); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]exporter.Review{{Project: "a", Merged: 2, Closed: 1, OldestOpen: at(-72)}, {Project: "b"}}, q.Reviews); diff != "" {
+	if diff := cmp.Diff([]view.Review{{Project: "a", Merged: 2, Closed: 1, OldestOpen: at(-72)}, {Project: "b"}}, q.Reviews); diff != "" {
 		t.Error(diff)
 	}
 	merges := out.Histograms[0]
-	if merges.Sum != 7200 || len(merges.Buckets) != 1 || merges.Buckets[exporter.Bucket(2*time.Hour)] != 1 {
+	if merges.Sum != 7200 || len(merges.Buckets) != 1 || merges.Buckets[view.Bucket(2*time.Hour)] != 1 {
 		t.Errorf("%+v", merges)
 	}
-	if c := q.Caps[2]; c != (exporter.Cap{Name: "open_pull_requests", Limit: 4, Used: 3}) { // l2, new, and a job at work
+	if c := q.Caps[2]; c != (view.Cap{Name: "open_pull_requests", Limit: 4, Used: 3}) { // l2, new, and a job at work
 		t.Errorf("%+v", c)
 	}
-	if diff := cmp.Diff([]exporter.Counter{{Name: "agent_job_cost_total", Labels: []string{"project", "a"}, Value: 0.5}}, out.Counters); diff != "" || !q.Costs {
+	if diff := cmp.Diff([]view.Counter{{Name: "agent_job_cost_total", Labels: []string{"project", "a"}, Value: 0.5}}, out.Counters); diff != "" || !q.Costs {
 		t.Error(diff)
 	}
 	for _, j := range q.Jobs {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 func TestCompare(t *testing.T) {
@@ -46,7 +46,7 @@ func TestCompare(t *testing.T) {
 		}, lost: 1, owed: "clickhouse", errors: 1},
 		{name: "lost in one, which takes nothing", do: func(w *world, rev analytics.Revision) {
 			w.table.Remove(rev.Key)
-			w.table.Fault = func(memsink.Step, analytics.Revision) error { return errors.New("full") }
+			w.table.Fault = func(sinktest.Step, analytics.Revision) error { return errors.New("full") }
 		}, lost: 1, owed: "clickhouse", errors: 1},
 		{name: "lost in one, the other shows other rows", do: func(w *world, rev analytics.Revision) {
 			w.table.Remove(rev.Key)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -98,7 +97,7 @@ func (b *book) Committed(_ context.Context, rev analytics.Revision, sink string,
 
 // sink is a memory sink with a name, which can be impossible to list.
 type sink struct {
-	*memsink.Sink
+	*sinktest.Memory
 	name string
 	away error
 	on   *power
@@ -108,21 +107,21 @@ func (s *sink) Name() string { return s.name }
 
 func (s *sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	rev := w.Revision()
-	return s.on.write(func() error { return s.Sink.Replace(ctx, w) }, func() {
+	return s.on.write(func() error { return s.Memory.Replace(ctx, w) }, func() {
 		s.Put(rev, nil, sinks.Fault{Sink: s.name, Key: rev.Key, Kind: sinks.Disagree, Err: errors.New("half")})
 	})
 }
 
 func (s *sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	if s.away == nil {
-		return s.Sink.Inspect(ctx, scope)
+		return s.Memory.Inspect(ctx, scope)
 	}
 	return func(yield func(sinks.Shown, error) bool) { yield(sinks.Shown{}, s.away) }
 }
 
 func (s *sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	if s.away == nil {
-		return s.Sink.Revisions(ctx)
+		return s.Memory.Revisions(ctx)
 	}
 	return func(yield func(analytics.Revision, error) bool) { yield(analytics.Revision{}, s.away) }
 }
@@ -146,7 +145,7 @@ func newWorld(t *testing.T, windows int) *world {
 	on := &power{}
 	w := &world{
 		T: t, book: &book{entries: map[analytics.Key]Entry{}, on: on}, held: map[analytics.Key]bool{}, on: on, known: map[analytics.Key]bool{},
-		files: &sink{Sink: memsink.New(), name: "parquet", on: on}, table: &sink{Sink: memsink.New(), name: "clickhouse", on: on},
+		files: &sink{Memory: sinktest.NewMemory(), name: "parquet", on: on}, table: &sink{Memory: sinktest.NewMemory(), name: "clickhouse", on: on},
 	}
 	for day := range windows {
 		w.commit(w.revision(day, 2))
