@@ -18,7 +18,6 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
 	"github.com/docgauge/docgauge/sinks/parquet"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -30,7 +29,7 @@ func windowOf(project string, g analytics.Granularity, from, to int) analytics.R
 	return sinktest.Revision(key, int32(from+1))
 }
 
-func put(s *memsink.Sink, rev analytics.Revision, rows ...analytics.Row) analytics.Revision {
+func put(s *sinktest.Memory, rev analytics.Revision, rows ...analytics.Row) analytics.Revision {
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return cmp.Compare(a.Path, b.Path) })
 	rev.Rows = int64(len(rows))
 	s.Put(rev, rows, nil)
@@ -84,7 +83,7 @@ func TestTopSorted(t *testing.T) {
 				Prefix: rapid.SampledFrom([]string{"", "/", "/guides", "="}).Draw(r, "prefix"),
 			},
 		}
-		s := &memsink.Sink{}
+		s := &sinktest.Memory{}
 		put(s, windowOf("prj_a", analytics.Day, 0, 1), before...)
 		put(s, windowOf("prj_a", analytics.Day, 1, 2), after...)
 		got, err := query.Top(t.Context(), s, o)
@@ -132,7 +131,7 @@ func sorted(o query.TopOptions, before, after []analytics.Row) []string {
 
 // TestTopWindow: which window it is, and which one comes before it.
 func TestTopWindow(t *testing.T) {
-	s := &memsink.Sink{}
+	s := &sinktest.Memory{}
 	for day := range 3 {
 		put(s, windowOf("prj_a", analytics.Day, day, day+1), page(fmt.Sprint("/day", day), 1))
 	}
@@ -174,7 +173,7 @@ func TestTopWindow(t *testing.T) {
 
 // TestErrors: what was asked for and is not there is said, and the rest is answered.
 func TestErrors(t *testing.T) {
-	s := &memsink.Sink{}
+	s := &sinktest.Memory{}
 	ask := func(o query.TopOptions) ([]query.Pages, string) {
 		o.Ranking = query.Ranking{By: analytics.Everyone, N: 1}
 		got, err := query.Top(t.Context(), s, o)
@@ -239,7 +238,7 @@ func histories(t *testing.T, s sinks.Sink, o query.HistoryOptions) []query.Histo
 
 // TestHistory: gaps are gaps, an absent page is not 0, and the change needs both windows.
 func TestHistory(t *testing.T) {
-	s := &memsink.Sink{}
+	s := &sinktest.Memory{}
 	put(s, windowOf("prj_a", analytics.Day, 0, 1), page("/a", 10), page("/b", 1))
 	put(s, windowOf("prj_a", analytics.Day, 1, 2), page("/b", 2))
 	put(s, windowOf("prj_a", analytics.Day, 4, 5), page("/a", 20), page("/b", 3))
