@@ -79,7 +79,7 @@ func (n numbers) rows(ctx context.Context, e state.Entry) ([]analytics.Row, erro
 		if e.Sinks[s.Name()].IsZero() {
 			continue
 		}
-		rows, err := s.Top(ctx, e.Revision, maxPages)
+		rows, err := n.app.TopPages(ctx, s, e.Revision, maxPages)
 		if err == nil {
 			return rows, nil
 		}

@@ -220,7 +220,7 @@ func (a *Program) rebuild(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	done, err := coverage.Rebuild(ctx, opened.State, opened.Sinks, opened.HeldInSpool, opened.Log)
+	done, err := coverage.Rebuild(ctx, opened.State, opened.Sinks, opened.InSpool, opened.Log)
 	if err != nil {
 		return err
 	}

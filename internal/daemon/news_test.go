@@ -114,7 +114,7 @@ func TestDigest(t *testing.T) {
 	}
 	var rows [2][]analytics.Row
 	for i, rev := range []analytics.Revision{before, week} {
-		if rows[i], err = d.app.Sinks[0].Top(t.Context(), rev, 1000); err != nil {
+		if rows[i], err = d.app.TopPages(t.Context(), d.app.Sinks[0], rev, 1000); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 var economyTable = flag.Bool("economy", false, "simulate more days and print the table of docs/performance-tables.md")
@@ -205,7 +205,7 @@ type user struct {
 	service     *live
 	db          *state.DB
 	dir         string
-	sink        *memsink.Sink
+	sink        *sinktest.Memory
 	limit       int
 	concurrency int
 	since       analytics.Date
@@ -225,7 +225,7 @@ func (c climate) simulate(t *testing.T, concurrency int) outcome {
 	time.Sleep(now.Truncate(24 * time.Hour).Add(24*time.Hour + 5*time.Hour + 17*time.Minute).Sub(now))
 	start := time.Now()
 	u := &user{
-		t: t, dir: dir, db: db, sink: memsink.New(), limit: 90, concurrency: concurrency,
+		t: t, dir: dir, db: db, sink: sinktest.NewMemory(), limit: 90, concurrency: concurrency,
 		since:   analytics.DateOf(start) - analytics.Date(c.days),
 		service: &live{climate: c, start: start},
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // stored is the error of a budget that cannot write its log.
@@ -274,7 +274,7 @@ func TestFullSpool(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	w.spoolMax = 1
 	items := turns(w.days("prj_a", 4))
-	down := &memsink.Sink{Fault: func(memsink.Step, analytics.Revision) error { return errors.New("is down") }}
+	down := &sinktest.Memory{Fault: func(sinktest.Step, analytics.Revision) error { return errors.New("is down") }}
 	w.more = []sinks.Sink{other{down}}
 	r := w.run(items...)
 	if len(r.Errors) != 2 || r.Waiting != 1 || r.Left != 3 || !strings.Contains(fmt.Sprint(r.Errors), "DOCGAUGE_SPOOL_MAX") {
@@ -292,7 +292,7 @@ func TestFullSpool(t *testing.T) {
 }
 
 // other is a second sink beside the one of the world.
-type other struct{ *memsink.Sink }
+type other struct{ *sinktest.Memory }
 
 func (other) Name() string { return "other" }
 
@@ -300,11 +300,11 @@ func TestSinkDown(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	keys := w.days("prj_a", 3)
 	isDown, tried := true, 0
-	second := &memsink.Sink{Fault: func(step memsink.Step, _ analytics.Revision) error {
-		if step == memsink.Before {
+	second := &sinktest.Memory{Fault: func(step sinktest.Step, _ analytics.Revision) error {
+		if step == sinktest.Before {
 			tried++
 		}
-		return when(isDown && step == memsink.Read, errors.New("is down"))
+		return when(isDown && step == sinktest.Read, errors.New("is down"))
 	}}
 	w.more = []sinks.Sink{other{second}}
 	r := w.run(asked(keys...)...)
@@ -340,7 +340,7 @@ func TestSinkIsTriedAgain(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	keys := w.days("prj_a", 2)
 	isDown := true
-	w.sink = &memsink.Sink{Fault: func(memsink.Step, analytics.Revision) error { return when(isDown, errors.New("is down")) }}
+	w.sink = &sinktest.Memory{Fault: func(sinktest.Step, analytics.Revision) error { return when(isDown, errors.New("is down")) }}
 	p := w.process()
 	p.Run(t.Context(), w.work(asked(keys[0])))
 	isDown = false
@@ -361,8 +361,8 @@ func TestNewerRevisionSupersedes(t *testing.T) {
 		k := day("prj_a", 0)
 		isDown := true
 		var numbers []int32
-		second := &memsink.Sink{Fault: func(step memsink.Step, rev analytics.Revision) error {
-			if step == memsink.After {
+		second := &sinktest.Memory{Fault: func(step sinktest.Step, rev analytics.Revision) error {
+			if step == sinktest.After {
 				numbers = append(numbers, rev.Number)
 			}
 			return when(isDown, errors.New("is down"))
@@ -445,7 +445,7 @@ func TestDamagedWhileDelivered(t *testing.T) {
 	k, next := day("prj_a", 0), day("prj_a", 1)
 	w.service.put(k, 300, 1)
 	w.service.put(next, 300, 1)
-	second := memsink.New()
+	second := sinktest.NewMemory()
 	w.more = []sinks.Sink{other{second}}
 	w.told = func(ev Event) {
 		if ev.Step != StepCommitted || ev.Key != k || ev.Sink != "memory" {
@@ -499,7 +499,7 @@ func TestLostFileThatASinkHas(t *testing.T) {
 	k := day("prj_a", 0)
 	w.service.put(k, 300, 1)
 	w.clean(w.run(asked(k)...))
-	w.more = []sinks.Sink{other{memsink.New()}}
+	w.more = []sinks.Sink{other{sinktest.NewMemory()}}
 	if _, n := w.recovered(); n != 0 {
 		t.Errorf("%d windows delivered", n)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 const (
@@ -61,7 +61,7 @@ type world struct {
 }
 
 func newWorld(t tb, dir string) *world {
-	mem := memsink.New()
+	mem := sinktest.NewMemory()
 	return &world{
 		tb: t, root: dir, dir: filepath.Join(dir, "state"), service: newService(), ledger: newMemory(), sink: mem, reader: mem,
 		now: noon(1), concurrency: 1,
@@ -205,7 +205,7 @@ func (w *world) rows(k analytics.Key) []analytics.Row {
 	if rev.Number == 0 || rev.TotalsOnly() {
 		return nil
 	}
-	rows, err := w.reader.Top(w.Context(), rev, math.MaxInt)
+	rows, err := sinks.Top(w.Context(), w.reader, rev, math.MaxInt, w.root)
 	if err != nil {
 		w.Fatal(err)
 	}

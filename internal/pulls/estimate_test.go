@@ -15,7 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/view"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // merged is the day of the merge.
@@ -24,7 +24,7 @@ var merged = analytics.NewDate(2026, 6, 10)
 // site is a made-up archive around the merge: 40 pages with 30 to 420 readers a day, of whom
 // a tenth as many are AI, with weekends, and a noise that is the same in every run.
 type site struct {
-	*memsink.Sink
+	*sinktest.Memory
 	// readers changes the readers of a page on a day.
 	readers func(path string, d analytics.Date, n float64) float64
 	// window changes the reading of a day; false: there is none.
@@ -34,7 +34,7 @@ type site struct {
 
 func newSite() *site {
 	return &site{
-		Sink: memsink.New(), pages: 40,
+		Memory: sinktest.NewMemory(), pages: 40,
 		readers: func(_ string, _ analytics.Date, n float64) float64 { return n },
 		window:  func(*analytics.Revision) bool { return true },
 	}

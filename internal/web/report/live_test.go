@@ -13,7 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web/report"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // counting is a sink that counts the windows that are read.
@@ -28,7 +28,7 @@ func (c *counting) Window(ctx context.Context, rev analytics.Revision, dir strin
 }
 
 // liveSnapshot is two projects with jobs, and the sink that has their newest windows.
-func liveSnapshot() (*view.Snapshot, *memsink.Sink) {
+func liveSnapshot() (*view.Snapshot, *sinktest.Memory) {
 	s := &view.Snapshot{
 		At: webtest.Now, LastSuccess: webtest.Now, Runs: []view.Run{{Outcome: "success", Started: webtest.Now}},
 		Projects: []view.Project{
@@ -40,7 +40,7 @@ func liveSnapshot() (*view.Snapshot, *memsink.Sink) {
 		},
 	}
 	s.Projects[0].Name = "Product docs"
-	sink := memsink.New()
+	sink := sinktest.NewMemory()
 	for _, p := range s.Projects {
 		for _, g := range p.Grids {
 			if newest := g.Newest; newest != nil && !g.TotalsOnly {
@@ -79,7 +79,7 @@ func TestLive(t *testing.T) {
 	if code, body := visit(t, l, "/report"); code != http.StatusServiceUnavailable || !strings.Contains(webtest.Text(body), "No numbers yet") {
 		t.Error(code, body)
 	}
-	var memory *memsink.Sink
+	var memory *sinktest.Memory
 	s, memory = liveSnapshot()
 	code, body := visit(t, l, "/report")
 	text := webtest.Text(body)
@@ -145,10 +145,10 @@ func TestLiveProjects(t *testing.T) {
 func TestLiveSinks(t *testing.T) {
 	s, memory := liveSnapshot()
 	l := report.NewLive(func() *view.Snapshot { return s }, "v1")
-	webtest.Must(t, l.Refresh(t.Context(), s, []sinks.Sink{memsink.New(), memory}))
+	webtest.Must(t, l.Refresh(t.Context(), s, []sinks.Sink{sinktest.NewMemory(), memory}))
 	_, body := visit(t, l, "/report")
 	webtest.Wants(t, webtest.Text(body), "compared with 21–27 Sep 2026")
-	if err := report.NewLive(nil, "").Refresh(t.Context(), s, []sinks.Sink{memsink.New()}); err == nil || !strings.Contains(err.Error(), "docs-main week") {
+	if err := report.NewLive(nil, "").Refresh(t.Context(), s, []sinks.Sink{sinktest.NewMemory()}); err == nil || !strings.Contains(err.Error(), "docs-main week") {
 		t.Errorf("no sink has the pages: %v", err)
 	}
 }

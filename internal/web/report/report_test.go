@@ -20,7 +20,7 @@ import (
 	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web/report"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 var islands = regexp.MustCompile(`(?s)<script type="application/json">(.*?)</script>`)
@@ -245,7 +245,7 @@ func TestSize(t *testing.T) {
 // TestCompare: numbers and pages are compared with the window that was asked for, and
 // where there is none the page says so.
 func TestCompare(t *testing.T) {
-	memory := memsink.New()
+	memory := sinktest.NewMemory()
 	week := analytics.Window{From: webtest.Today - 8, To: webtest.Today - 1}
 	for ago, total := range map[analytics.Date]int64{0: 300, 1: 200, 2: 100, 52: 600} {
 		r := analytics.Revision{

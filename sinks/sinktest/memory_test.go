@@ -1,4 +1,4 @@
-package memsink_test
+package sinktest_test
 
 import (
 	"errors"
@@ -6,22 +6,21 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-func TestContract(t *testing.T) {
+func TestMemory(t *testing.T) {
 	sinktest.Run(t, func(*testing.T) (sinks.Sink, sinktest.Reader) {
-		s := memsink.New()
+		s := sinktest.NewMemory()
 		return s, s
 	})
 }
 
-func TestFaults(t *testing.T) {
+func TestMemoryFaults(t *testing.T) {
 	boom := errors.New("boom")
-	for step, visible := range map[memsink.Step]int{memsink.Before: 0, memsink.Read: 0, memsink.After: 1} {
-		s := memsink.New()
-		s.Fault = func(at memsink.Step, _ analytics.Revision) error {
+	for step, visible := range map[sinktest.Step]int{sinktest.Before: 0, sinktest.Read: 0, sinktest.After: 1} {
+		s := sinktest.NewMemory()
+		s.Fault = func(at sinktest.Step, _ analytics.Revision) error {
 			if at == step {
 				return boom
 			}

@@ -1,7 +1,4 @@
-// Package memsink is a sink in memory, for tests of the code that uses sinks. It
-// replaces a window under one lock, so readers see it whole. It keeps nothing beyond
-// the process, and tests can make each step fail.
-package memsink
+package sinktest
 
 import (
 	"context"
@@ -21,7 +18,7 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Step names a point of [Sink.Replace] at which [Sink.Fault] is asked.
+// Step names a point of [Memory.Replace] at which [Memory.Fault] is asked.
 type Step string
 
 // The steps of Replace.
@@ -31,45 +28,42 @@ const (
 	After  Step = "after"  // the window is visible: the answer is lost
 )
 
-var _ sinks.Sink = (*Sink)(nil)
-
-// Sink keeps windows in memory. The zero value is empty and ready.
-type Sink struct {
+// Memory is a sink in memory, for tests of the code that uses sinks. It replaces a window
+// under one lock, so readers see it whole, and tests can make each step fail. The zero value
+// is empty and ready.
+type Memory struct {
 	// Fault, if set, is called at each step of Replace; an error it returns
 	// ends Replace there. Set it before the sink is used.
 	Fault func(Step, analytics.Revision) error
 
 	mu      sync.Mutex
-	windows map[analytics.Key]window
+	windows map[analytics.Key]memoryWindow
 }
 
-type window struct {
+type memoryWindow struct {
 	rev  analytics.Revision
 	rows []analytics.Row
 	// fault, if any, is the error that this window yields.
 	fault error
 }
 
-// New returns an empty sink.
-func New() *Sink { return &Sink{} }
+// NewMemory returns an empty sink.
+func NewMemory() *Memory { return &Memory{} }
 
 // Name returns "memory".
-func (s *Sink) Name() string { return "memory" }
+func (s *Memory) Name() string { return "memory" }
 
 // Location returns "memory".
-func (s *Sink) Location() string { return "memory" }
+func (s *Memory) Location() string { return "memory" }
 
 // Check finds nothing wrong.
-func (s *Sink) Check(context.Context) error { return nil }
+func (s *Memory) Check(context.Context) error { return nil }
 
 // Close keeps the windows.
-func (s *Sink) Close() error { return nil }
-
-// Collect has nothing to delete.
-func (s *Sink) Collect(context.Context, bool) ([]sinks.Superseded, error) { return nil, nil }
+func (s *Memory) Close() error { return nil }
 
 // Replace commits w.
-func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
+func (s *Memory) Replace(ctx context.Context, w sinks.Sealed) error {
 	rev := w.Revision()
 	if err := s.fault(Before, rev); err != nil {
 		return err
@@ -89,14 +83,14 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	}
 	s.mu.Lock()
 	if s.windows == nil {
-		s.windows = map[analytics.Key]window{}
+		s.windows = map[analytics.Key]memoryWindow{}
 	}
-	s.windows[rev.Key] = window{rev: rev, rows: rows}
+	s.windows[rev.Key] = memoryWindow{rev: rev, rows: rows}
 	s.mu.Unlock()
 	return s.fault(After, rev)
 }
 
-func (s *Sink) fault(step Step, rev analytics.Revision) error {
+func (s *Memory) fault(step Step, rev analytics.Revision) error {
 	if s.Fault == nil {
 		return nil
 	}
@@ -104,12 +98,12 @@ func (s *Sink) fault(step Step, rev analytics.Revision) error {
 }
 
 // Revisions yields the revision of each window.
-func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
+func (s *Memory) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return sinks.List(ctx, s)
 }
 
 // Inspect yields what is shown of each window in scope.
-func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
+func (s *Memory) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	return func(yield func(sinks.Shown, error) bool) {
 		s.mu.Lock()
 		all := maps.Clone(s.windows)
@@ -132,19 +126,8 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 	}
 }
 
-// Top sorts the rows of a window.
-func (s *Sink) Top(_ context.Context, rev analytics.Revision, n int) ([]analytics.Row, error) {
-	s.mu.Lock()
-	w := s.windows[rev.Key]
-	s.mu.Unlock()
-	if w.fault != nil || w.rev.Number != rev.Number {
-		return nil, errors.Join(w.fault, sinks.ErrOtherRevision)
-	}
-	return analytics.Top(each(w.rows), n)
-}
-
 // Window writes a window to a file in dir.
-func (s *Sink) Window(_ context.Context, rev analytics.Revision, dir string) (sinks.Sealed, func() error, error) {
+func (s *Memory) Window(_ context.Context, rev analytics.Revision, dir string) (sinks.Sealed, func() error, error) {
 	s.mu.Lock()
 	w, ok := s.windows[rev.Key]
 	s.mu.Unlock()
@@ -153,7 +136,7 @@ func (s *Sink) Window(_ context.Context, rev analytics.Revision, dir string) (si
 	}
 	path := filepath.Join(dir, rand.Text())
 	done := func() error { return os.Remove(path) }
-	if _, err := archive.Write(path, w.rev, each(w.rows)); err != nil {
+	if _, err := archive.Write(path, w.rev, list(w.rows...)); err != nil {
 		return nil, nil, err
 	}
 	file, err := archive.Open(path)
@@ -163,29 +146,19 @@ func (s *Sink) Window(_ context.Context, rev analytics.Revision, dir string) (si
 	return file, done, nil
 }
 
-func each(rows []analytics.Row) iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) {
-		for _, r := range rows {
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}
-}
-
 // Put makes the sink show a window, as it may look after damage: rows that are
 // not those of rev, or an error instead.
-func (s *Sink) Put(rev analytics.Revision, rows []analytics.Row, fault error) {
+func (s *Memory) Put(rev analytics.Revision, rows []analytics.Row, fault error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.windows == nil {
-		s.windows = map[analytics.Key]window{}
+		s.windows = map[analytics.Key]memoryWindow{}
 	}
-	s.windows[rev.Key] = window{rev, rows, fault}
+	s.windows[rev.Key] = memoryWindow{rev, rows, fault}
 }
 
 // Remove makes the sink lose a window.
-func (s *Sink) Remove(key analytics.Key) {
+func (s *Memory) Remove(key analytics.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.windows, key)
@@ -193,7 +166,7 @@ func (s *Sink) Remove(key analytics.Key) {
 
 // Visitors returns the rows of a window and the revisions they come from, at
 // most one.
-func (s *Sink) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
+func (s *Memory) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, ok := s.windows[key]
@@ -204,7 +177,7 @@ func (s *Sink) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revisio
 }
 
 // Totals returns the revision of a window, none where there is no such window.
-func (s *Sink) Totals(key analytics.Key) ([]analytics.Revision, error) {
+func (s *Memory) Totals(key analytics.Key) ([]analytics.Revision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w, ok := s.windows[key]; ok {

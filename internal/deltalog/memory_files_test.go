@@ -1,6 +1,4 @@
-// Package memfiles is a store of files in memory, for tests of what keeps a Delta log. A
-// test can have any call fail, before or after it took effect.
-package memfiles
+package deltalog_test
 
 import (
 	"bytes"
@@ -18,8 +16,9 @@ import (
 	"github.com/docgauge/docgauge/internal/deltalog"
 )
 
-// Files is a [deltalog.Files] in memory.
-type Files struct {
+// memoryFiles is a [deltalog.Files] in memory. A test can have any call fail, before or after it
+// took effect.
+type memoryFiles struct {
 	// Before is called before each call takes effect, After when it has; an error is that
 	// of the call. Either may be nil.
 	Before, After func(call, name string) error
@@ -29,25 +28,27 @@ type Files struct {
 	files map[string][]byte
 }
 
-// New returns an empty store that stages files in dir.
-func New(dir string) *Files { return &Files{files: map[string][]byte{}, dir: dir} }
+// newMemoryFiles returns an empty store that stages files in dir.
+func newMemoryFiles(dir string) *memoryFiles {
+	return &memoryFiles{files: map[string][]byte{}, dir: dir}
+}
 
 // Names returns the names of all files, sorted.
-func (f *Files) Names() []string {
+func (f *memoryFiles) Names() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Sorted(maps.Keys(f.files))
 }
 
 // Get returns a file, nil if there is none.
-func (f *Files) Get(name string) []byte {
+func (f *memoryFiles) Get(name string) []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.files[name]
 }
 
 // Put makes or replaces a file; nil removes it.
-func (f *Files) Put(name string, data []byte) {
+func (f *memoryFiles) Put(name string, data []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.files[name] = data
@@ -57,7 +58,7 @@ func (f *Files) Put(name string, data []byte) {
 }
 
 // call does what a call does, between the test's errors.
-func (f *Files) call(ctx context.Context, call, name string, do func() error) error {
+func (f *memoryFiles) call(ctx context.Context, call, name string, do func() error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -79,10 +80,10 @@ func (f *Files) call(ctx context.Context, call, name string, do func() error) er
 }
 
 // Describe is the name.
-func (f *Files) Describe(name string) string { return "memory:" + name }
+func (f *memoryFiles) Describe(name string) string { return "memory:" + name }
 
 // Create makes a file under a name that is free.
-func (f *Files) Create(ctx context.Context, name string, data []byte) error {
+func (f *memoryFiles) Create(ctx context.Context, name string, data []byte) error {
 	return f.call(ctx, "create", name, func() error {
 		if _, taken := f.files[name]; taken {
 			return fs.ErrExist
@@ -93,12 +94,12 @@ func (f *Files) Create(ctx context.Context, name string, data []byte) error {
 }
 
 // Remove takes a file away.
-func (f *Files) Remove(ctx context.Context, name string) error {
+func (f *memoryFiles) Remove(ctx context.Context, name string) error {
 	return f.call(ctx, "remove", name, func() error { delete(f.files, name); return nil })
 }
 
 // List lists the files below dir whose names are greater than after.
-func (f *Files) List(ctx context.Context, dir, after string, found func(name string)) error {
+func (f *memoryFiles) List(ctx context.Context, dir, after string, found func(name string)) error {
 	var names []string
 	err := f.call(ctx, "list", dir, func() error {
 		names = slices.Sorted(maps.Keys(f.files))
@@ -113,12 +114,12 @@ func (f *Files) List(ctx context.Context, dir, after string, found func(name str
 }
 
 // Open is OpenWhole.
-func (f *Files) Open(ctx context.Context, name string) (deltalog.File, error) {
+func (f *memoryFiles) Open(ctx context.Context, name string) (deltalog.File, error) {
 	return f.OpenWhole(ctx, name)
 }
 
 // OpenWhole opens a file, which stays as it is.
-func (f *Files) OpenWhole(ctx context.Context, name string) (deltalog.File, error) {
+func (f *memoryFiles) OpenWhole(ctx context.Context, name string) (deltalog.File, error) {
 	var data []byte
 	err := f.call(ctx, "open", name, func() error {
 		var there bool
@@ -138,12 +139,12 @@ type opened struct{ *io.SectionReader }
 func (opened) Close() error { return nil }
 
 // StagingFile names a new local file.
-func (f *Files) StagingFile() string {
+func (f *memoryFiles) StagingFile() string {
 	return filepath.Join(f.dir, rand.Text()+".tmp")
 }
 
 // Publish takes the staged file into memory, and removes it.
-func (f *Files) Publish(ctx context.Context, staged, name string) error {
+func (f *memoryFiles) Publish(ctx context.Context, staged, name string) error {
 	return f.call(ctx, "publish", name, func() error {
 		data, err := os.ReadFile(staged)
 		if err == nil {
