@@ -144,7 +144,7 @@ func (a *Program) printCoverage(ctx context.Context, c config.Config) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	r, err := snapshot.NewStatus(ctx, db, c, coverage.Selection{}, a.now())
+	r, err := coverage.NewStatus(ctx, db, c, coverage.Selection{}, a.now())
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package worktree
+package agent
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// The command of a job can write the configuration and the hooks of the repository, and of
-// the user too. Git would run what they name (pushurl, insteadOf, sshCommand, helpers) or ask
-// it (proxies) with the token in its environment. So git reaches the remote from a repository
+// The command of a job can write the configuration and the hooks of the repository and of the
+// user. Git would run the programs they name (pushurl, insteadOf, sshCommand, helpers), or ask
+// their proxies, with the token in its environment. So git reaches the remote from a repository
 // made for one call: it has no configuration, hooks or attributes, only the objects of the
-// other one. Its URL is the one that the remote had when the repository was opened.
+// other one, and the URL that the remote had when the repository was opened.
 
 // findRemote returns the URL of the remote.
 func (r *Repo) findRemote(ctx context.Context) (string, error) {
-	name := r.config.Remote
+	name := r.options.Remote
 	if name == "" || strings.ContainsAny(name, ":/") {
 		return name, nil
 	}
@@ -31,21 +31,22 @@ func (r *Repo) findRemote(ctx context.Context) (string, error) {
 	return first, nil
 }
 
-// Push brings branch to the remote, never by force: it is an error if commits of
-// others are in the way.
-func (r *Repo) Push(ctx context.Context, branch string) error {
+// push brings branch to the remote, never by force: it is an error if commits of others are in
+// the way.
+func (r *Repo) push(ctx context.Context, branch string) error {
 	commit, err := r.branchCommit(ctx, branch)
 	if err != nil {
 		return err
 	}
 	ref := "refs/heads/" + branch
 	return r.atRemote(ctx, ref, commit, func(g git) error {
-		_, err := g.run(ctx, "push", "--quiet", "--no-follow-tags", "--recurse-submodules=no", "--no-verify", "--", r.remote, ref+":"+ref)
+		_, err := g.run(ctx, "push", "--quiet", "--no-follow-tags", "--recurse-submodules=no", "--no-verify",
+			"--", r.remote, ref+":"+ref)
 		return err
 	})
 }
 
-// catchUp takes over what others pushed to the branch of tree.
+// catchUp merges what others pushed to the branch of t.
 func (r *Repo) catchUp(ctx context.Context, t *tree) error {
 	var fetched string
 	ref := "refs/heads/" + t.branch
@@ -67,8 +68,7 @@ func (r *Repo) catchUp(ctx context.Context, t *tree) error {
 	return nil
 }
 
-// atRemote lets do reach the remote from a repository made for that, in which ref is at
-// commit.
+// atRemote calls do with git in a repository made for this call, in which ref is at commit.
 func (r *Repo) atRemote(ctx context.Context, ref, commit string, do func(git) error) (err error) {
 	clean, err := os.MkdirTemp("", "docgauge-remote-")
 	if err != nil {
@@ -91,32 +91,28 @@ func (r *Repo) atRemote(ctx context.Context, ref, commit string, do func(git) er
 		return err
 	}
 	g = g.with("GIT_OBJECT_DIRECTORY=" + filepath.Join(common, "objects"))
-	if shallow := filepath.Join(common, "shallow"); isFile(shallow) {
+	shallow := filepath.Join(common, "shallow")
+	if info, err := os.Stat(shallow); err == nil && info.Mode().IsRegular() {
 		g = g.with("GIT_SHALLOW_FILE=" + shallow)
 	}
 	if _, err := g.run(ctx, "update-ref", ref, commit); err != nil {
 		return err
 	}
-	login, err := r.login()
+	credentials, err := r.credentials()
 	if err != nil {
 		return err
 	}
-	return do(g.with(login...))
+	return do(g.with(credentials...))
 }
 
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
-}
-
-// login returns the credentials for the remote as environment, because anyone can see
-// arguments. A remote that they are not for gets none: ssh, for one, passes its environment
-// to what the user's configuration names.
-func (r *Repo) login() (env []string, err error) {
-	if r.config.Login == nil {
+// credentials returns those for the remote as environment, because anyone can see arguments. A
+// remote that they are not for gets none: ssh, for one, passes its environment to what the
+// user's configuration names.
+func (r *Repo) credentials() (env []string, err error) {
+	if r.login == nil {
 		return nil, nil
 	}
-	prefix, user, password, err := r.config.Login()
+	prefix, user, password, err := r.login()
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package worktree
+package agent
 
 import (
 	"os/exec"

@@ -1,4 +1,4 @@
-package worktree
+package agent
 
 import (
 	"context"
@@ -11,28 +11,26 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
 const (
 	// maxOutput is how much of a command's output is kept: the end.
 	maxOutput = 16 << 10
-	// closeDelay is how long a command that has ended may keep its output open
-	// through processes it started.
+	// closeDelay is how long a command that has ended may keep its output open through
+	// processes it started.
 	closeDelay = 2 * time.Second
-	// maxDiff is where a diff is cut.
+	// maxDiff is the size at which a diff is cut.
 	maxDiff = 1 << 20
-	// notes is the directory of the built-in edit.
-	notes = "agent-jobs"
+	// notesDir is the directory of the built-in edit.
+	notesDir = "agent-jobs"
 
 	authorName  = "docgauge sandbox"
 	authorEmail = "sandbox@docgauge.invalid"
 )
 
-// Edit carries out t in a worktree of its own. The error says which command
-// failed; what it printed is only in output, for it may contain the prompt.
-func (r *Repo) Edit(ctx context.Context, t agent.Task) (c agent.Change, output string, err error) {
+// Edit carries out t in a worktree made for it. The error says which command failed; its
+// output is only in output, for it may contain the prompt.
+func (r *Repo) Edit(ctx context.Context, t Task) (c Change, output string, err error) {
 	if c, err = r.begin(ctx, t); err != nil {
 		return c, "", err
 	}
@@ -47,20 +45,20 @@ func (r *Repo) Edit(ctx context.Context, t agent.Task) (c agent.Change, output s
 		}
 		err = errors.Join(err, r.release(ctx, tree, done.Head))
 	}()
-	if r.config.Remote != "" && !t.Last.Empty() {
+	if r.options.Remote != "" && !t.Last.Empty() {
 		if err := r.catchUp(ctx, tree); err != nil {
 			return c, "", err
 		}
 	}
-	if r.config.Command == "" || t.BuiltIn {
+	if r.options.Command == "" || t.BuiltIn {
 		err = addLine(tree.git.dir, t)
 	} else {
 		output, err = r.command(ctx, tree.git.dir, t.Prompt)
 	}
-	if err != nil {
-		return c, output, err
+	if err == nil {
+		c.Head, err = tree.commit(ctx, t)
 	}
-	if c.Head, err = tree.commit(ctx, t); err != nil {
+	if err != nil {
 		return c, output, err
 	}
 	c.Messages = nil
@@ -75,13 +73,13 @@ func (r *Repo) Edit(ctx context.Context, t agent.Task) (c agent.Change, output s
 	return c, output, nil
 }
 
-// begin returns the change of a job as it is before its next instruction. It
-// includes what people committed to its branch in the meantime.
-func (r *Repo) begin(ctx context.Context, t agent.Task) (c agent.Change, err error) {
+// begin returns the change of a job as it is before its next instruction. It includes what
+// people have committed to its branch since.
+func (r *Repo) begin(ctx context.Context, t Task) (c Change, err error) {
 	c = t.Last
 	if c.Base == "" {
 		c.Base, err = r.baseCommit(ctx)
-		c.Branch, c.Head = agent.BranchPrefix+t.Job, c.Base
+		c.Branch, c.Head = BranchPrefix+t.Job, c.Base
 		return c, err
 	}
 	if t.Again {
@@ -101,8 +99,8 @@ type tree struct {
 	start  string // commit the branch was at
 }
 
-// checkOut makes a worktree on branch, which is created or reset to commit. It
-// fails if the branch is checked out by somebody.
+// checkOut makes a worktree on branch, which is created or reset to commit. It fails if the
+// branch is checked out elsewhere.
 func (r *Repo) checkOut(ctx context.Context, branch, commit string) (*tree, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,8 +116,8 @@ func (r *Repo) checkOut(ctx context.Context, branch, commit string) (*tree, erro
 	return nil, errors.Join(err, r.discard(context.WithoutCancel(ctx), g.dir))
 }
 
-// release leaves the branch at commit, or deletes it if commit is empty, and
-// removes the worktree.
+// release leaves the branch at commit, or deletes it if commit is empty, and removes the
+// worktree.
 func (r *Repo) release(ctx context.Context, t *tree, commit string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,9 +130,9 @@ func (r *Repo) release(ctx context.Context, t *tree, commit string) error {
 	return errors.Join(err, r.discard(ctx, t.git.dir))
 }
 
-// commit records what changed and returns the newest commit, start if nothing did.
-// A command may have made commits of its own.
-func (t *tree) commit(ctx context.Context, task agent.Task) (head string, err error) {
+// commit records what changed and returns the newest commit, start if nothing changed. A
+// command may have made commits itself.
+func (t *tree) commit(ctx context.Context, task Task) (head string, err error) {
 	at, err := t.git.run(ctx, "symbolic-ref", "--quiet", "HEAD")
 	if err != nil && exitCode(err) != 1 {
 		return "", fmt.Errorf("agent command: left no worktree: %w", err)
@@ -149,7 +147,7 @@ func (t *tree) commit(ctx context.Context, task agent.Task) (head string, err er
 	if exitCode(err) == 1 {
 		g := t.git.with("GIT_AUTHOR_NAME="+authorName, "GIT_AUTHOR_EMAIL="+authorEmail,
 			"GIT_COMMITTER_NAME="+authorName, "GIT_COMMITTER_EMAIL="+authorEmail)
-		text := agent.Subject(task.Prompt) + "\n\nDocgauge-Job: " + task.Job + "\n"
+		text := Subject(task.Prompt) + "\n\nDocgauge-Job: " + task.Job + "\n"
 		err = g.stream(ctx, &tail{}, text, "commit", "--quiet", "--file=-")
 	}
 	if err != nil {
@@ -165,21 +163,21 @@ func (t *tree) commit(ctx context.Context, task agent.Task) (head string, err er
 	return head, err
 }
 
-// command runs the command in dir with prompt on standard input. When it ends, so
-// does everything it started (on Linux; elsewhere, everything in its session). Output is
-// standard output and error.
+// command runs the command in dir with prompt on standard input. When it ends, so does
+// everything it started (on Linux; elsewhere, everything in its session). Output is standard
+// output and error.
 func (r *Repo) command(ctx context.Context, dir, prompt string) (output string, err error) {
-	limited, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	limited, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
 	out := &tail{max: maxOutput}
-	cmd := exec.CommandContext(limited, "sh", "-c", r.config.Command)
+	cmd := exec.CommandContext(limited, "sh", "-c", r.options.Command)
 	killGroup := func() error {
 		if err := killSession(cmd.Process.Pid); !errors.Is(err, syscall.ESRCH) {
 			return err
 		}
 		return os.ErrProcessDone
 	}
-	cmd.Dir, cmd.Env = dir, append(environment(ordinary, r.config.Env), "PWD="+dir)
+	cmd.Dir, cmd.Env = dir, append(environment(ordinary, r.options.Env), "PWD="+dir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(prompt), out, out
 	cmd.Cancel, cmd.WaitDelay = killGroup, closeDelay
 	supervise(cmd)
@@ -192,14 +190,14 @@ func (r *Repo) command(ctx context.Context, dir, prompt string) (output string, 
 	case err == nil || errors.Is(err, exec.ErrWaitDelay):
 		return out.String(), nil
 	case ctx.Err() == nil && limited.Err() != nil:
-		err = fmt.Errorf("took longer than %s and was killed", r.config.Timeout)
+		err = fmt.Errorf("took longer than %s and was killed", r.options.Timeout)
 	}
 	return out.String(), fmt.Errorf("agent command: %w", err)
 }
 
-// addLine is the built-in edit: the subject of the prompt, as a line of the
-// job's own file. It follows no link out of the worktree.
-func addLine(dir string, t agent.Task) (err error) {
+// addLine is the built-in edit: it adds the subject of the prompt as a line to the job's
+// file. It follows no link out of the worktree.
+func addLine(dir string, t Task) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("built-in edit: %w", err)
@@ -210,20 +208,19 @@ func addLine(dir string, t agent.Task) (err error) {
 		return err
 	}
 	defer root.Close()
-	if err := root.MkdirAll(notes, 0o755); err != nil {
+	if err := root.MkdirAll(notesDir, 0o755); err != nil {
 		return err
 	}
-	f, err := root.OpenFile(notes+"/"+t.Job+".md", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := root.OpenFile(notesDir+"/"+t.Job+".md", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f, "- %s\n", agent.Subject(t.Prompt))
+	_, err = fmt.Fprintf(f, "- %s\n", Subject(t.Prompt))
 	return errors.Join(err, f.Close())
 }
 
-// Diff returns what c changes, as a unified diff, cut after 1 MiB at the end of
-// a line.
-func (r *Repo) Diff(ctx context.Context, c agent.Change) (string, error) {
+// Diff returns c as a unified diff, cut after 1 MiB at the end of a line.
+func (r *Repo) Diff(ctx context.Context, c Change) (string, error) {
 	out := &head{max: maxDiff}
 	err := r.git.stream(ctx, out, "", "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative",
 		"--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--end-of-options", c.Base, c.Head, "--")

@@ -1,4 +1,4 @@
-package worktree
+package agent
 
 import (
 	"encoding/base64"
@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
 func TestOpenRefuses(t *testing.T) {
@@ -26,22 +24,24 @@ func TestOpenRefuses(t *testing.T) {
 	inTheWay := newRepository(t)
 	gitIn(t, inTheWay, "branch", "docgauge")
 	for name, tc := range map[string]struct {
-		config Config
-		want   string
+		options RepoOptions
+		dir     string
+		want    string
 	}{
-		"no directory":   {Config{Path: filepath.Join(repo, "none")}, "no such file"},
-		"a file":         {Config{Path: filepath.Join(repo, "readme.md")}, "is a file"},
-		"not git":        {Config{Path: t.TempDir()}, "want a git repository"},
-		"inside":         {Config{Path: filepath.Join(repo, "sub")}, "lies inside the repository"},
-		"no commit":      {Config{Path: empty}, `branch "main": does not exist or has no commit`},
-		"detached":       {Config{Path: detached}, "no branch checked out"},
-		"no such branch": {Config{Path: repo, Base: "--help"}, `branch "--help": does not exist`},
-		"branch":         {Config{Path: inTheWay}, "in the way"},
-		"no remote":      {Config{Path: repo, Remote: "--all"}, `no remote "--all"`},
-		"directory":      {Config{Path: repo, Dir: filepath.Join(repo, "readme.md", "x")}, "worktrees"},
+		"no directory":   {RepoOptions{Path: filepath.Join(repo, "none")}, "", "no such file"},
+		"a file":         {RepoOptions{Path: filepath.Join(repo, "readme.md")}, "", "is a file"},
+		"not git":        {RepoOptions{Path: t.TempDir()}, "", "want a git repository"},
+		"inside":         {RepoOptions{Path: filepath.Join(repo, "sub")}, "", "is inside the repository"},
+		"no commit":      {RepoOptions{Path: empty}, "", `branch "main": does not exist or has no commit`},
+		"detached":       {RepoOptions{Path: detached}, "", "no branch checked out"},
+		"no such branch": {RepoOptions{Path: repo, Base: "--help"}, "", `branch "--help": does not exist`},
+		"branch":         {RepoOptions{Path: inTheWay}, "", "in the way"},
+		"no remote":      {RepoOptions{Path: repo, Remote: "--all"}, "", `no remote "--all"`},
+		"directory":      {RepoOptions{Path: repo}, filepath.Join(repo, "readme.md", "x"), "worktrees"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Open(t.Context(), tc.config)
+			r := &Repo{options: tc.options, dir: tc.dir}
+			err := r.open(t.Context())
 			if err == nil {
 				r.Close()
 			}
@@ -51,7 +51,7 @@ func TestOpenRefuses(t *testing.T) {
 		})
 	}
 	t.Setenv("PATH", t.TempDir())
-	if _, err := Open(t.Context(), Config{Path: repo}); err == nil || !strings.Contains(err.Error(), "install it") {
+	if _, err := OpenRepo(t.Context(), RepoOptions{Path: repo}, ""); err == nil || !strings.Contains(err.Error(), "install it") {
 		t.Errorf("without git: %v", err)
 	}
 }
@@ -61,10 +61,10 @@ func TestBareAndDetachedRepositories(t *testing.T) {
 	detached := newRepository(t)
 	gitIn(t, ".", "clone", "--quiet", "--bare", detached, bare)
 	gitIn(t, detached, "checkout", "--quiet", "--detach")
-	for _, c := range []Config{{Path: bare}, {Path: detached, Base: "main"}, {Path: filepath.Join(detached, ".")}} {
+	for _, c := range []RepoOptions{{Path: bare}, {Path: detached, Base: "main"}, {Path: filepath.Join(detached, ".")}} {
 		c.Command, c.Base = "cat > new.md", "main"
 		before := untouched(t, c.Path)
-		edit(t, open(t, c), agent.Task{Job: "job_1", Prompt: "x"})
+		edit(t, openRepo(t, c), Task{Job: "job_1", Prompt: "x"})
 		if got := gitIn(t, c.Path, "show", "docgauge/job_1:new.md"); got != "x" || untouched(t, c.Path) != before {
 			t.Errorf("%s: new.md %q, %s", c.Path, got, untouched(t, c.Path))
 		}
@@ -75,11 +75,11 @@ func TestBareAndDetachedRepositories(t *testing.T) {
 // Jobs begin at the newest commit of the base branch, not at the one of Open.
 func TestBaseIsReadForEachJob(t *testing.T) {
 	repo := newRepository(t)
-	r := open(t, Config{Path: repo})
+	r := openRepo(t, RepoOptions{Path: repo})
 	write(t, filepath.Join(repo, "second.md"), "second")
 	gitIn(t, repo, "add", ".")
 	gitIn(t, repo, "commit", "--quiet", "-m", "second")
-	c := edit(t, r, agent.Task{Job: "job_1", Prompt: "x"})
+	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
 	if c.Base != gitIn(t, repo, "rev-parse", "main") || r.Base() != "main" {
 		t.Errorf("base %s of %s", c.Base, r.Base())
 	}
@@ -90,7 +90,7 @@ func TestOpenSweeps(t *testing.T) {
 	repo := newRepository(t)
 	before := untouched(t, repo)
 	dir := filepath.Join(t.TempDir(), "worktrees")
-	r := open(t, Config{Path: repo, Dir: dir})
+	r := openRepo(t, RepoOptions{Path: repo}, in(dir))
 	if _, err := r.checkOut(t.Context(), "docgauge/job_1", "main"); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestOpenSweeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) { // it waits a moment
-		if _, err := Open(t.Context(), Config{Path: repo, Dir: dir}); !errors.Is(err, agent.ErrLocked) || !strings.Contains(err.Error(), dir) {
+		if _, err := OpenRepo(t.Context(), RepoOptions{Path: repo}, dir); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), dir) {
 			t.Errorf("two at once: %v", err)
 		}
 	})
@@ -112,7 +112,7 @@ func TestOpenSweeps(t *testing.T) {
 	}
 	r.lock = nil // closed
 	r.dir = t.TempDir()
-	open(t, Config{Path: repo, Dir: dir})
+	openRepo(t, RepoOptions{Path: repo}, in(dir))
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 1 || untouched(t, repo) != before {
 		t.Errorf("%v: %v\n%s", left, err, untouched(t, repo))
@@ -121,8 +121,8 @@ func TestOpenSweeps(t *testing.T) {
 
 func TestDiffIsCut(t *testing.T) {
 	repo := newRepository(t)
-	r := open(t, Config{Path: repo, Command: "seq 400000 > numbers.txt; head -c 5000 /dev/urandom > random.bin"})
-	c := edit(t, r, agent.Task{Job: "job_1", Prompt: "x"})
+	r := openRepo(t, RepoOptions{Path: repo, Command: "seq 400000 > numbers.txt; head -c 5000 /dev/urandom > random.bin"})
+	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
 	diff, err := r.Diff(t.Context(), c)
 	if err != nil || len(diff) > maxDiff+100 || !strings.HasSuffix(diff, "\n\\ The diff is longer than what is shown.\n") {
 		t.Errorf("%d bytes, %v, ends %q", len(diff), err, diff[max(0, len(diff)-200):])
@@ -164,17 +164,17 @@ func TestPushAndCatchUp(t *testing.T) {
 	remote := filepath.Join(t.TempDir(), "remote.git")
 	gitIn(t, ".", "clone", "--quiet", "--bare", repo, remote)
 	gitIn(t, repo, "remote", "add", "origin", remote)
-	r := open(t, Config{Path: repo, Command: "cat >> new.md", Remote: "origin"})
-	push := func(c agent.Change) {
+	r := openRepo(t, RepoOptions{Path: repo, Command: "cat >> new.md", Remote: "origin"})
+	push := func(c Change) {
 		t.Helper()
-		if err := r.Push(t.Context(), c.Branch); err != nil {
+		if err := r.push(t.Context(), c.Branch); err != nil {
 			t.Fatal(err)
 		}
 		if at := gitIn(t, remote, "rev-parse", c.Branch); at != c.Head {
 			t.Errorf("remote at %s, want %s", at, c.Head)
 		}
 	}
-	first := edit(t, r, agent.Task{Job: "job_1", Prompt: "one\n"})
+	first := edit(t, r, Task{Job: "job_1", Prompt: "one\n"})
 	push(first)
 	push(first)
 
@@ -182,21 +182,21 @@ func TestPushAndCatchUp(t *testing.T) {
 	gitIn(t, ".", "clone", "--quiet", "--branch", first.Branch, remote, reviewer)
 	gitIn(t, reviewer, "commit", "--quiet", "--allow-empty", "-m", "reviewed")
 	gitIn(t, reviewer, "push", "--quiet")
-	second := edit(t, r, agent.Task{Job: "job_1", Prompt: "two\n", Last: first})
+	second := edit(t, r, Task{Job: "job_1", Prompt: "two\n", Last: first})
 	push(second)
 	if diff := cmp.Diff([]string{"one", "reviewed", "two"}, second.Messages); diff != "" {
 		t.Error(diff)
 	}
 
 	gitIn(t, remote, "branch", "-D", first.Branch) // merged
-	push(edit(t, r, agent.Task{Job: "job_1", Prompt: "three\n", Last: second}))
+	push(edit(t, r, Task{Job: "job_1", Prompt: "three\n", Last: second}))
 
 	gitIn(t, reviewer, "commit", "--quiet", "--amend", "--allow-empty", "-m", "rewritten")
 	gitIn(t, reviewer, "push", "--quiet", "--force")
-	if _, _, err := r.Edit(t.Context(), agent.Task{Job: "job_1", Prompt: "four\n", Last: second}); err == nil || !strings.Contains(err.Error(), "rewritten on the remote") {
+	if _, _, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "four\n", Last: second}); err == nil || !strings.Contains(err.Error(), "rewritten on the remote") {
 		t.Errorf("rewritten: %v", err)
 	}
-	if err := r.Push(t.Context(), first.Branch); err == nil || !strings.Contains(err.Error(), "git push") {
+	if err := r.push(t.Context(), first.Branch); err == nil || !strings.Contains(err.Error(), "git push") {
 		t.Errorf("push over it: %v", err)
 	}
 }
@@ -211,11 +211,11 @@ func TestLogin(t *testing.T) {
 		http.NotFound(w, r)
 	}))
 	defer server.Close()
-	r := open(t, Config{Path: repo, Remote: "http://user:hidden@" + strings.TrimPrefix(server.URL, "http://") + "/x/y"})
-	c := edit(t, r, agent.Task{Job: "job_1", Prompt: "x"})
+	r := openRepo(t, RepoOptions{Path: repo, Remote: "http://user:hidden@" + strings.TrimPrefix(server.URL, "http://") + "/x/y"})
+	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
 	for _, prefix := range []string{server.URL + "/", "https://elsewhere.example/"} {
-		r.config.Login = func() (string, string, string, error) { return prefix, "x-access-token", "s3cret", nil }
-		err := r.Push(t.Context(), c.Branch)
+		r.login = func() (string, string, string, error) { return prefix, "x-access-token", "s3cret", nil }
+		err := r.push(t.Context(), c.Branch)
 		if err == nil || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%v", err)
 		}
@@ -230,8 +230,8 @@ func TestLogin(t *testing.T) {
 // there, or too large, is not found.
 func TestFile(t *testing.T) {
 	repo := newRepository(t)
-	r := open(t, Config{Path: repo, Command: "echo more >>readme.md"})
-	c := edit(t, r, agent.Task{Job: "job_a", Prompt: "x"})
+	r := openRepo(t, RepoOptions{Path: repo, Command: "echo more >>readme.md"})
+	c := edit(t, r, Task{Job: "job_a", Prompt: "x"})
 	write(t, filepath.Join(repo, "readme.md"), "half written")
 	write(t, filepath.Join(repo, "large"), strings.Repeat("x\n", maxFile))
 	write(t, filepath.Join(repo, "sub", "a b.md"), "\xff no newline")

@@ -1,4 +1,4 @@
-package worktree
+package agent
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 const (
 	// gitTimeout is for one git command, a push included.
 	gitTimeout = 2 * time.Minute
-	// gitGrace is how long git has to remove its lock files when it is stopped.
+	// gitGrace is the time that git has to remove its lock files when it is stopped.
 	gitGrace = 5 * time.Second
 	// maxMessage is how much of git's messages is in an error.
 	maxMessage = 500
@@ -118,7 +118,7 @@ func exitCode(err error) int {
 
 var userInfo = regexp.MustCompile(`://[^/@\s]+@`)
 
-// redact hides what stands before the host of a URL: it may be a password.
+// redact hides the user information of URLs: it may have a password.
 func redact(s string) string { return userInfo.ReplaceAllString(s, "://[redacted]@") }
 
 // head is a writer that takes everything and keeps the beginning.
@@ -129,9 +129,9 @@ type head struct {
 }
 
 func (h *head) Write(p []byte) (int, error) {
-	room := h.max - h.kept.Len()
-	h.cut = h.cut || len(p) > room
-	h.kept.Write(p[:min(room, len(p))])
+	left := h.max - h.kept.Len()
+	h.cut = h.cut || len(p) > left
+	h.kept.Write(p[:min(left, len(p))])
 	return len(p), nil
 }
 

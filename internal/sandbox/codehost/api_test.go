@@ -1,8 +1,7 @@
-package githubapi
+package codehost
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,11 +13,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
 
-var noon = time.Date(2026, 10, 14, 12, 0, 0, 250e6, time.UTC)
+var afterNoon = noon.Add(250 * time.Millisecond)
 
 const diff = `diff --git a/guides/errors.mdx b/guides/errors.mdx
 --- a/guides/errors.mdx
@@ -47,40 +44,40 @@ new file mode 100644
 `
 
 // history makes events a minute apart, the first a minute after the opening.
-func history(actions ...codehost.Action) (events []codehost.Event) {
+func history(actions ...Action) (events []Event) {
 	for i, a := range actions {
-		events = append(events, codehost.Event{At: noon.Add(time.Duration(i+1) * time.Minute), Action: a})
+		events = append(events, Event{At: afterNoon.Add(time.Duration(i+1) * time.Minute), Action: a})
 	}
 	return events
 }
 
-func pull(number int, actions ...codehost.Action) codehost.PullRequest {
-	return codehost.PullRequest{
+func pull(number int, actions ...Action) PullRequest {
+	return PullRequest{
 		Number: number, Project: "prj_a", Repository: "team/docs", Base: "main", BaseCommit: "b000", Branch: fmt.Sprint("docgauge/job_", number),
 		Head: fmt.Sprint("h", number), Title: "Fix it", Messages: []string{"Fix it", "More"}, Diff: diff,
-		OpenedAt: noon, UpdatedAt: noon, History: history(actions...),
+		OpenedAt: afterNoon, UpdatedAt: afterNoon, History: history(actions...),
 	}
 }
 
 // server is an API of pull requests whose clock can be moved.
-func server(c Config, pulls ...codehost.PullRequest) (*API, *time.Time) {
-	now := noon
-	c.Now = func() time.Time { return now }
-	c.Pulls = func() []codehost.PullRequest { return pulls }
-	c.File = func(_ context.Context, pr codehost.PullRequest, commit, path string) ([]byte, bool, error) {
+func server(token string, limit int, pulls ...PullRequest) (*API, *time.Time) {
+	now := afterNoon
+	l := &Local{now: func() time.Time { return now }}
+	a := l.API(func(_ context.Context, commit, path string) ([]byte, bool, error) {
 		switch path {
 		case "docs/docs.json":
-			return fmt.Appendf(nil, "%s of %d at %s", path, pr.Number, commit), true, nil
+			return fmt.Appendf(nil, "%s at %s", path, commit), true, nil
 		case "broken":
 			return nil, false, errors.New("disk /home/somebody is broken")
 		}
 		return nil, false, nil
-	}
-	return New(c), &now
+	}, token, limit)
+	a.pulls = func() []PullRequest { return pulls }
+	return a, &now
 }
 
 func ask(a *API, target string, header ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodGet, Path+target, nil)
+	r := httptest.NewRequest(http.MethodGet, APIPath+target, nil)
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -89,8 +86,8 @@ func ask(a *API, target string, header ...string) *httptest.ResponseRecorder {
 	return w
 }
 
-// object is what a success answers.
-func object[T any](t *testing.T, w *httptest.ResponseRecorder) (o T) {
+// decode returns what a success answers.
+func decode[T any](t *testing.T, w *httptest.ResponseRecorder) (o T) {
 	t.Helper()
 	if err := json.Unmarshal(w.Body.Bytes(), &o); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
@@ -102,23 +99,23 @@ const repo = "/repos/team/docs"
 
 func TestPullRequestByState(t *testing.T) {
 	at := func(minutes int) any {
-		return noon.Truncate(time.Second).Add(time.Duration(minutes) * time.Minute).Format(time.RFC3339)
+		return afterNoon.Truncate(time.Second).Add(time.Duration(minutes) * time.Minute).Format(time.RFC3339)
 	}
 	for name, tc := range map[string]struct {
-		actions []codehost.Action
+		actions []Action
 		want    map[string]any
 	}{
 		"open":     {nil, map[string]any{"state": "open", "draft": false, "merged": false, "closed_at": nil, "merged_at": nil, "merge_commit_sha": nil}},
-		"draft":    {[]codehost.Action{codehost.Draft}, map[string]any{"state": "open", "draft": true, "merged": false, "closed_at": nil}},
-		"closed":   {[]codehost.Action{codehost.Close}, map[string]any{"state": "closed", "merged": false, "closed_at": at(1), "merged_at": nil}},
-		"reopened": {[]codehost.Action{codehost.Close, codehost.Reopen}, map[string]any{"state": "open", "merged": false, "closed_at": nil}},
+		"draft":    {[]Action{Draft}, map[string]any{"state": "open", "draft": true, "merged": false, "closed_at": nil}},
+		"closed":   {[]Action{Close}, map[string]any{"state": "closed", "merged": false, "closed_at": at(1), "merged_at": nil}},
+		"reopened": {[]Action{Close, Reopen}, map[string]any{"state": "open", "merged": false, "closed_at": nil}},
 		"merged": {
-			[]codehost.Action{codehost.Approve, codehost.Merge},
+			[]Action{Approve, Merge},
 			map[string]any{"state": "closed", "merged": true, "closed_at": at(2), "merged_at": at(2), "merge_commit_sha": "h7", "mergeable": nil},
 		},
 	} {
-		a, _ := server(Config{}, pull(7, tc.actions...))
-		o := object[map[string]any](t, ask(a, repo+"/pulls/7"))
+		a, _ := server("", 0, pull(7, tc.actions...))
+		o := decode[map[string]any](t, ask(a, repo+"/pulls/7"))
 		if asked := len(o["requested_reviewers"].([]any)); (asked == 1) != (name == "open" || name == "reopened") {
 			t.Errorf("%s: %d reviewers are asked", name, asked)
 		}
@@ -139,12 +136,12 @@ func TestPullRequestByState(t *testing.T) {
 }
 
 func TestWhatHappened(t *testing.T) {
-	pr := pull(7, codehost.RequestChanges, codehost.Draft, codehost.Ready, codehost.FailChecks, codehost.Approve, codehost.Close,
-		codehost.Reopen, codehost.PassChecks, codehost.Merge)
-	pr.History = append([]codehost.Event{{At: noon, Action: codehost.Draft}}, pr.History...) // opened as one
-	a, _ := server(Config{}, pr)
+	pr := pull(7, RequestChanges, Draft, Ready, FailChecks, Approve, Close,
+		Reopen, PassChecks, Merge)
+	pr.History = append([]Event{{At: afterNoon, Action: Draft}}, pr.History...) // opened as one
+	a, _ := server("", 0, pr)
 	kinds := func(target, field string) (list []string) {
-		for _, o := range object[[]map[string]any](t, ask(a, repo+target)) {
+		for _, o := range decode[[]map[string]any](t, ask(a, repo+target)) {
 			list = append(list, fmt.Sprint(o[field]))
 			if at := fmt.Sprint(o["created_at"], o["submitted_at"]); !strings.Contains(at, "2026-10-14T12:") || strings.Contains(at, ".25") {
 				t.Errorf("%s: %v", target, o)
@@ -163,23 +160,28 @@ func TestWhatHappened(t *testing.T) {
 		}
 	}
 	for commit, want := range map[string]string{"h7": "1 completed success", "docgauge%2Fjob_7": "1 completed success", "b000": "0"} {
-		o := object[struct {
-			Count int        `json:"total_count"`
-			Runs  []checkRun `json:"check_runs"`
+		o := decode[struct {
+			Count int      `json:"total_count"`
+			Runs  []object `json:"check_runs"`
 		}](t, ask(a, repo+"/commits/"+commit+"/check-runs"))
 		got := fmt.Sprint(o.Count)
 		for _, run := range o.Runs {
-			got += " " + run.Status + " " + run.Conclusion
+			got += fmt.Sprint(" ", run["status"], " ", run["conclusion"])
 		}
 		if got != want {
 			t.Errorf("%s: %s, want %s", commit, got, want)
 		}
 	}
 	var files []string
-	for _, f := range object[[]file](t, ask(a, repo+"/pulls/7/files")) {
-		files = append(files, fmt.Sprint(f.Status, " ", f.Former, " ", f.Filename, " ", f.Additions, " ", f.Deletions, " ", strings.Count(f.Patch, "\n")))
+	for _, f := range decode[[]object](t, ask(a, repo+"/pulls/7/files")) {
+		patch, _ := f["patch"].(string)
+		files = append(files, fmt.Sprint(f["status"], " ", f["previous_filename"], " ", f["filename"], " ", f["additions"], " ",
+			f["deletions"], " ", strings.Count(patch, "\n")))
 	}
-	want := []string{"modified  guides/errors.mdx 2 1 4", "renamed old.md new.md 0 0 0", "removed  gone.md 0 1 1", "added  come.md 1 0 1"}
+	want := []string{
+		"modified <nil> guides/errors.mdx 2 1 4", "renamed old.md new.md 0 0 0", "removed <nil> gone.md 0 1 1",
+		"added <nil> come.md 1 0 1",
+	}
 	if d := cmp.Diff(want, files); d != "" {
 		t.Error(d)
 	}
@@ -188,8 +190,8 @@ func TestWhatHappened(t *testing.T) {
 // TestNotModified: what a client has is not sent again and costs nothing; what changed is.
 func TestNotModified(t *testing.T) {
 	pr := pull(1)
-	pulls := []codehost.PullRequest{pr}
-	a, _ := server(Config{}, pulls...)
+	pulls := []PullRequest{pr}
+	a, _ := server("", 0, pulls...)
 	first := ask(a, repo+"/pulls/1")
 	tag := first.Header().Get("ETag")
 	for _, header := range []string{tag, `"x", ` + tag, strings.TrimPrefix(tag, "W/"), "*"} {
@@ -198,7 +200,7 @@ func TestNotModified(t *testing.T) {
 			t.Errorf("%s: %d %s %v", header, w.Code, w.Body, w.Header())
 		}
 	}
-	pulls[0].History = history(codehost.Approve, codehost.Merge)
+	pulls[0].History = history(Approve, Merge)
 	w := ask(a, repo+"/pulls/1", "If-None-Match", tag)
 	if w.Code != http.StatusOK || w.Header().Get("ETag") == tag || w.Header().Get("X-RateLimit-Remaining") != "4998" {
 		t.Errorf("changed: %d %v", w.Code, w.Header())
@@ -209,15 +211,15 @@ var nextLink = regexp.MustCompile(`<http://127\.0\.0\.1:8787/github([^>]+)>; rel
 
 // TestPages follows the links of a list to its end.
 func TestPages(t *testing.T) {
-	var all []codehost.PullRequest
+	var all []PullRequest
 	for i := range 250 {
-		actions := []codehost.Action{codehost.Close}
+		actions := []Action{Close}
 		if i%2 == 0 {
 			actions = nil
 		}
 		all = append(all, pull(i+1, actions...))
 	}
-	a, _ := server(Config{}, all...)
+	a, _ := server("", 0, all...)
 	for query, want := range map[string][2]int{ // pages, pull requests
 		"": {5, 125}, "?state=all": {9, 250}, "?state=all&per_page=100": {3, 250}, "?state=closed&per_page=1000": {2, 125}, "?state=open&per_page=125": {2, 125},
 		"?state=all&page=9": {1, 10}, "?state=all&page=99": {1, 0}, "?state=none": {1, 0}, "?state=all&per_page=-1&page=x": {9, 250}, "?head=team:docgauge/job_3": {1, 1},
@@ -225,8 +227,8 @@ func TestPages(t *testing.T) {
 		pages, seen, target := 0, map[int]bool{}, repo+"/pulls"+query
 		for target != "" {
 			w := ask(a, target)
-			for _, o := range object[[]pullRequest](t, w) {
-				seen[o.Number] = true
+			for _, o := range decode[[]object](t, w) {
+				seen[int(o["number"].(float64))] = true
 			}
 			pages++
 			target = ""
@@ -242,12 +244,12 @@ func TestPages(t *testing.T) {
 
 // TestLimit: GitHub's clients know from the headers when to come again.
 func TestLimit(t *testing.T) {
-	a, now := server(Config{Limit: 2}, pull(1))
+	a, now := server("", 2, pull(1))
 	var got []string
 	for _, minutes := range []int{0, 30, 59, 59, 60, 61} {
-		*now = noon.Add(time.Duration(minutes) * time.Minute)
+		*now = afterNoon.Add(time.Duration(minutes) * time.Minute)
 		w := ask(a, repo+"/pulls/1")
-		got = append(got, fmt.Sprint(w.Code, " ", w.Header().Get("X-RateLimit-Remaining"), " ", w.Header().Get("X-RateLimit-Reset") == fmt.Sprint(noon.Add(time.Hour).Unix())))
+		got = append(got, fmt.Sprint(w.Code, " ", w.Header().Get("X-RateLimit-Remaining"), " ", w.Header().Get("X-RateLimit-Reset") == fmt.Sprint(afterNoon.Add(time.Hour).Unix())))
 	}
 	want := []string{"200 1 true", "200 0 true", "403 0 true", "403 0 true", "200 1 false", "200 0 false"}
 	if d := cmp.Diff(want, got); d != "" {
@@ -259,24 +261,24 @@ func TestLimit(t *testing.T) {
 }
 
 func TestToken(t *testing.T) {
-	a, _ := server(Config{Token: "ghp_x"}, pull(1))
+	a, _ := server("ghp_x", 0, pull(1))
 	for header, want := range map[string]int{"": 404, "Bearer ghp_x": 200, "token ghp_x": 200, "Bearer ghp_y": 401, "ghp_x": 401} {
 		if w := ask(a, repo+"/pulls/1", "Authorization", header); w.Code != want || strings.Contains(w.Body.String(), "ghp_") {
 			t.Errorf("%q: %d %s, want %d", header, w.Code, w.Body, want)
 		}
 	}
-	public, _ := server(Config{}, pull(1))
+	public, _ := server("", 0, pull(1))
 	if w := ask(public, repo+"/pulls/1", "Authorization", "Bearer whatever"); w.Code != http.StatusOK {
 		t.Errorf("public: %d", w.Code)
 	}
 }
 
 func TestContents(t *testing.T) {
-	a, _ := server(Config{}, pull(1), pull(2, codehost.Merge))
+	a, _ := server("", 0, pull(1), pull(2, Merge))
 	for target, want := range map[string]string{
-		"docs/docs.json":                         "docs/docs.json of 2 at main",
-		"docs/docs.json?ref=h1":                  "docs/docs.json of 1 at h1",
-		"docs/docs.json?ref=h2":                  "docs/docs.json of 2 at h2",
+		"docs/docs.json":                         "docs/docs.json at main",
+		"docs/docs.json?ref=h1":                  "docs/docs.json at h1",
+		"docs/docs.json?ref=h2":                  "docs/docs.json at h2",
 		"docs/docs.json?ref=h3":                  "", // no commit of a pull request
 		"docs/docs.json?ref=--output%3D/etc/pwd": "",
 		"docs.json?ref=h2":                       "",
@@ -288,9 +290,12 @@ func TestContents(t *testing.T) {
 			}
 			continue
 		}
-		o := object[content](t, w)
-		if text, err := base64.StdEncoding.DecodeString(o.Content); err != nil || string(text) != want || o.Size != len(want) {
-			t.Errorf("%s: %s %v", target, text, err)
+		o := decode[struct {
+			Content []byte
+			Size    int
+		}](t, w)
+		if string(o.Content) != want || o.Size != len(want) {
+			t.Errorf("%s: %s", target, o.Content)
 		}
 	}
 	if w := ask(a, repo+"/contents/broken"); w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "somebody") {
@@ -299,7 +304,7 @@ func TestContents(t *testing.T) {
 }
 
 func TestNotFound(t *testing.T) {
-	a, _ := server(Config{}, pull(1))
+	a, _ := server("", 0, pull(1))
 	for _, target := range []string{
 		"", "/", "/user", "/repos/team/other", "/repos/team/other/pulls", "/repos/team/other/pulls/1", repo + "/pulls/2", repo + "/pulls/01", repo + "/pulls/1/",
 		repo + "/pulls/x/reviews", repo + "/pulls/1/comments", repo + "//pulls/1", repo + "/../docs/pulls/1", repo + "/commits/h2/check-runs",
@@ -315,7 +320,7 @@ func TestNotFound(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	if a.Serve(w, httptest.NewRequest(http.MethodPut, Path+repo+"/pulls/1/merge", nil), ""); w.Code != http.StatusNotFound {
+	if a.Serve(w, httptest.NewRequest(http.MethodPut, APIPath+repo+"/pulls/1/merge", nil), ""); w.Code != http.StatusNotFound {
 		t.Errorf("PUT: %d", w.Code)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,19 +40,19 @@ func (e *editor) Diff(ctx context.Context, c Change) (string, error) {
 // even if that one changes nothing; then there is nothing to propose any more.
 func TestFailuresAndWhatFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e, h := &editor{}, newHost()
-		s := open(t, Config{Editor: e, Host: h})
-		step := func(prompt string) Record {
+		e, h := &editor{Pretend: pretend}, newHost()
+		s := open(t, Options{Editor: e, Host: h})
+		step := func(prompt string) Job {
 			send(t, s, s.All()[0].ID, prompt)
 			return atRest(s)[0]
 		}
 		e.err = errors.New("editor broken")
 		create(t, s, "one")
-		if got := atRest(s)[0]; got.Status != Failed || got.Failure != "editor broken" || got.Output != "output of one" || got.Link != "" {
+		if got := atRest(s)[0]; got.Status != Failed || got.Failure != "editor broken" || got.Output != "output of one" || link(got) != "" {
 			t.Errorf("editor: %+v", got)
 		}
 		e.err, h.err = nil, errors.New("host broken")
-		if got := step("two"); got.Status != Failed || got.Failure != "host broken" || got.Link != "" {
+		if got := step("two"); got.Status != Failed || got.Failure != "host broken" || link(got) != "" {
 			t.Errorf("host: %+v", got)
 		}
 		h.err, e.diffErr, e.still = nil, errors.New("diff broken"), true
@@ -59,27 +60,27 @@ func TestFailuresAndWhatFollows(t *testing.T) {
 			t.Errorf("diff: %+v", got)
 		}
 		e.diffErr = nil
-		if got := step("four"); got.Status != Completed || got.Link != "/pr/1" || got.Failure != "" {
+		if got := step("four"); got.Status != Completed || link(got) != "/pr/1" || got.Failure != "" {
 			t.Errorf("again: %+v", got)
 		}
 		h.err = errors.New("asked once more")
-		if got := step("five"); got.Status != Completed || got.Link != "/pr/1" {
+		if got := step("five"); got.Status != Completed || link(got) != "/pr/1" {
 			t.Errorf("nothing changed: %+v", got)
 		}
 		if diff := cmp.Diff([]string{"two"}, e.tasks[4].Last.Messages); diff != "" {
 			t.Error(diff)
 		}
-		closeJobs(t, s)
+		closeQueue(t, s)
 	})
 }
 
 // An archived outcome archives only where nothing is left to do.
 func TestArchivedWithMoreToDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, Config{After: time.Minute})
+		s := open(t, Options{After: time.Minute})
 		id := create(t, s, "[sandbox:archive]")
 		send(t, s, id, "x")
-		if got := atRest(s)[0]; got.Status != Completed || !got.ArchivedAt.IsZero() {
+		if got := atRest(s)[0]; got.Status != Completed || got.ArchivedAt != nil {
 			t.Errorf("%+v", got)
 		}
 		send(t, s, id, "[sandbox:archive]")
@@ -89,13 +90,13 @@ func TestArchivedWithMoreToDo(t *testing.T) {
 		if _, err := s.Message("p", id, "x"); !errors.Is(err, ErrArchived) {
 			t.Error(err)
 		}
-		closeJobs(t, s)
+		closeQueue(t, s)
 	})
 }
 
 func TestJobsOfOthers(t *testing.T) {
-	s := open(t, Config{})
-	defer closeJobs(t, s)
+	s := open(t, Options{})
+	defer closeQueue(t, s)
 	id := create(t, s, "x")
 	for _, ask := range [][2]string{{"q", id}, {"p", "job_x"}, {"", ""}} {
 		if _, err := s.Get(ask[0], ask[1]); !errors.Is(err, ErrNotFound) {
@@ -110,7 +111,7 @@ func TestJobsOfOthers(t *testing.T) {
 // A job with many instructions does not keep the others waiting.
 func TestJobsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, Config{After: time.Minute})
+		s := open(t, Options{After: time.Minute})
 		first := create(t, s, "1")
 		second := create(t, s, "a")
 		for range 2 {
@@ -125,40 +126,41 @@ func TestJobsTakeTurns(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-		closeJobs(t, s)
+		closeQueue(t, s)
 	})
 }
 
 func TestMatch(t *testing.T) {
-	script := Script{{"[sandbox:fail]", PR, 0}, {"later", "", time.Hour}, {"nothing", NoChange, time.Second}}
-	for prompt, want := range map[string]Rule{
-		"x":                                {"", Edit, time.Minute},
-		"[sandbox:archive] [sandbox:fail]": {"", Archive, time.Minute},
-		"[sandbox:fail]":                   {"", PR, time.Minute},
-		"later [sandbox:no-change]":        {"", NoChange, time.Hour},
-		"[sandbox:slow=5s] later":          {"", Edit, 5 * time.Second},
-		"later [sandbox:slow=5s]":          {"", Edit, time.Hour},
-		"[sandbox:slow=0s] nothing":        {"", NoChange, 0},
-		"[sandbox:slow=x] [sandbox:slow]":  {"", Edit, DefaultSlow},
-		"[sandbox:pr] nothing later":       {"", PR, time.Second},
+	words := script{{"[sandbox:fail]", outcomePR, 0}, {"later", "", time.Hour}, {"nothing", outcomeNoChange, time.Second}}
+	for prompt, want := range map[string]rule{
+		"x":                                {"", outcomeEdit, time.Minute},
+		"[sandbox:archive] [sandbox:fail]": {"", outcomeArchived, time.Minute},
+		"[sandbox:fail]":                   {"", outcomePR, time.Minute},
+		"later [sandbox:no-change]":        {"", outcomeNoChange, time.Hour},
+		"[sandbox:slow=5s] later":          {"", outcomeEdit, 5 * time.Second},
+		"later [sandbox:slow=5s]":          {"", outcomeEdit, time.Hour},
+		"[sandbox:slow=0s] nothing":        {"", outcomeNoChange, 0},
+		"[sandbox:slow=x] [sandbox:slow]":  {"", outcomeEdit, 30 * time.Second},
+		"[sandbox:pr] nothing later":       {"", outcomePR, time.Second},
 	} {
-		if diff := cmp.Diff(want, script.Match(prompt, time.Minute)); diff != "" {
-			t.Errorf("%s: %s", prompt, diff)
+		if got := words.match(prompt, time.Minute); got != want {
+			t.Errorf("%s: %+v, want %+v", prompt, got, want)
 		}
 	}
 }
 
 func TestReadScript(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "script.json")
-	read := func(text string) (Script, error) {
+	read := func(text string) (script, error) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return ReadScript(path)
+		return readScript(path)
 	}
 	got, err := read(`{"b": {"outcome": "no_change"}, "a": {"after": "1m"}, "c": {"outcome": "edit", "after": "2s"}}`)
-	if diff := cmp.Diff(Script{{"b", NoChange, 0}, {"a", "", time.Minute}, {"c", Edit, 2 * time.Second}}, got); diff != "" || err != nil {
-		t.Error(diff, err)
+	want := script{{"b", outcomeNoChange, 0}, {"a", "", time.Minute}, {"c", outcomeEdit, 2 * time.Second}}
+	if !slices.Equal(want, got) || err != nil {
+		t.Error(got, err)
 	}
 	for text, want := range map[string]string{
 		``: "one JSON object", `[]`: "one JSON object", `{"a":`: "a", `{"a": {"outcome": "pr"}`: "EOF", `{} {}`: "more after it", `{"a": 1}`: `word "a"`,
@@ -170,7 +172,7 @@ func TestReadScript(t *testing.T) {
 			t.Errorf("%.60s: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := ReadScript(path + "x"); err == nil {
+	if _, err := readScript(path + "x"); err == nil {
 		t.Error("no file: no error")
 	}
 }
@@ -186,8 +188,8 @@ func TestSubject(t *testing.T) {
 	}
 }
 
-// TestPretendedFiles: a diff has each file once, with the lines of its instructions. What
-// a journal of before has without files is in the job's own.
+// TestPretendedFiles: a diff has each file once, with the lines of its instructions. A commit
+// that was made in a repository is in the next file.
 func TestPretendedFiles(t *testing.T) {
 	files := map[string]string{"one": "a/b.mdx", "two": "c.mdx", "three": "a/b.mdx"}
 	p := Pretend{File: func(prompt string) string { return files[prompt] }}
@@ -199,8 +201,8 @@ func TestPretendedFiles(t *testing.T) {
 		}
 	}
 	diff, err := p.Diff(t.Context(), c)
-	want := "diff --git a/agent-jobs/job_1.md b/agent-jobs/job_1.md\n--- a/agent-jobs/job_1.md\n+++ b/agent-jobs/job_1.md\n@@ -1 +1,2 @@\n # job_1\n+- old\n" +
-		"diff --git a/a/b.mdx b/a/b.mdx\n--- a/a/b.mdx\n+++ b/a/b.mdx\n@@ -1 +1,3 @@\n # b\n+- one\n+- three\n" +
+	want := "diff --git a/a/b.mdx b/a/b.mdx\n--- a/a/b.mdx\n+++ b/a/b.mdx\n@@ -1 +1,4 @@\n # b\n" +
+		"+- old\n+- one\n+- three\n" +
 		"diff --git a/c.mdx b/c.mdx\n--- a/c.mdx\n+++ b/c.mdx\n@@ -1 +1,2 @@\n # c\n+- two\n"
 	if err != nil || diff != want {
 		t.Errorf("%v:\n%s", err, diff)

@@ -1,4 +1,4 @@
-package worktree
+package agent
 
 import (
 	"context"
@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
 func TestEditAndFollowUp(t *testing.T) {
@@ -26,9 +24,9 @@ func TestEditAndFollowUp(t *testing.T) {
 	write(t, filepath.Join(repo, "untracked.md"), "untracked")
 	before := untouched(t, repo)
 
-	r := open(t, Config{Path: repo, Command: `cat >> notes.md && printf 'Bye.\n' >> readme.md`})
-	first := edit(t, r, agent.Task{Job: "job_1", Prompt: "Say bye\nand more\n"})
-	second := edit(t, r, agent.Task{Job: "job_1", Prompt: "-n --amend $(touch /tmp/x)\n", Last: first})
+	r := openRepo(t, RepoOptions{Path: repo, Command: `cat >> notes.md && printf 'Bye.\n' >> readme.md`})
+	first := edit(t, r, Task{Job: "job_1", Prompt: "Say bye\nand more\n"})
+	second := edit(t, r, Task{Job: "job_1", Prompt: "-n --amend $(touch /tmp/x)\n", Last: first})
 	if diff := cmp.Diff([]string{"Say bye", "-n --amend $(touch /tmp/x)"}, second.Messages); diff != "" {
 		t.Error(diff)
 	}
@@ -74,11 +72,11 @@ func TestCommandsThatDoNotWork(t *testing.T) {
 		"bad file":      {"git init -q inner && echo x > new.md", "git add", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := open(t, Config{Path: repo, Command: tc.command, Timeout: 300 * time.Millisecond})
+			r := openRepo(t, RepoOptions{Path: repo, Command: tc.command, Timeout: 300 * time.Millisecond})
 			if name != "hangs" && name != "children hang" {
-				r.config.Timeout = time.Minute
+				r.options.Timeout = time.Minute
 			}
-			_, output, err := r.Edit(t.Context(), agent.Task{Job: "job_1", Prompt: "secret prompt"})
+			_, output, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "secret prompt"})
 			if err == nil || !strings.Contains(err.Error(), tc.err) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("error %v, want %q", err, tc.err)
 			}
@@ -101,9 +99,9 @@ func TestCommandsThatDoNotWork(t *testing.T) {
 // A follow-up that fails leaves the branch where it was.
 func TestFailedFollowUp(t *testing.T) {
 	repo := newRepository(t)
-	r := open(t, Config{Path: repo, Command: "grep -q good && echo x >> new.md"})
-	first := edit(t, r, agent.Task{Job: "job_1", Prompt: "good"})
-	if _, _, err := r.Edit(t.Context(), agent.Task{Job: "job_1", Prompt: "bad", Last: first}); err == nil {
+	r := openRepo(t, RepoOptions{Path: repo, Command: "grep -q good && echo x >> new.md"})
+	first := edit(t, r, Task{Job: "job_1", Prompt: "good"})
+	if _, _, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "bad", Last: first}); err == nil {
 		t.Fatal("no error")
 	}
 	if at := gitIn(t, repo, "rev-parse", "docgauge/job_1"); at != first.Head {
@@ -113,13 +111,13 @@ func TestFailedFollowUp(t *testing.T) {
 
 func TestNothingChanged(t *testing.T) {
 	repo := newRepository(t)
-	r := open(t, Config{Path: repo, Command: "grep -q write && echo x >> new.md; true"})
-	c := edit(t, r, agent.Task{Job: "job_1", Prompt: "look"})
+	r := openRepo(t, RepoOptions{Path: repo, Command: "grep -q write && echo x >> new.md; true"})
+	c := edit(t, r, Task{Job: "job_1", Prompt: "look"})
 	if !c.Empty() || branches(t, repo) != "" {
 		t.Errorf("%+v, branches %q", c, branches(t, repo))
 	}
-	first := edit(t, r, agent.Task{Job: "job_1", Prompt: "write"})
-	second := edit(t, r, agent.Task{Job: "job_1", Prompt: "look", Last: first})
+	first := edit(t, r, Task{Job: "job_1", Prompt: "write"})
+	second := edit(t, r, Task{Job: "job_1", Prompt: "look", Last: first})
 	if diff := cmp.Diff(first, second); diff != "" {
 		t.Error(diff)
 	}
@@ -129,10 +127,10 @@ func TestNothingChanged(t *testing.T) {
 // Commits that people make between instructions are.
 func TestWhatIsBuiltOn(t *testing.T) {
 	repo := newRepository(t)
-	r := open(t, Config{Path: repo, Command: "cat >> new.md"})
-	first := edit(t, r, agent.Task{Job: "job_1", Prompt: "one\n"})
-	edit(t, r, agent.Task{Job: "job_1", Prompt: "lost\n", Last: first})
-	again := edit(t, r, agent.Task{Job: "job_1", Prompt: "two\n", Last: first, Again: true})
+	r := openRepo(t, RepoOptions{Path: repo, Command: "cat >> new.md"})
+	first := edit(t, r, Task{Job: "job_1", Prompt: "one\n"})
+	edit(t, r, Task{Job: "job_1", Prompt: "lost\n", Last: first})
+	again := edit(t, r, Task{Job: "job_1", Prompt: "two\n", Last: first, Again: true})
 	if got := gitIn(t, repo, "show", "docgauge/job_1:new.md"); got != "one\ntwo" {
 		t.Errorf("begun again: %q", got)
 	}
@@ -140,12 +138,12 @@ func TestWhatIsBuiltOn(t *testing.T) {
 	write(t, filepath.Join(repo, "person.md"), "by hand")
 	gitIn(t, repo, "add", ".")
 	gitIn(t, repo, "commit", "--quiet", "-m", "by hand")
-	_, _, err := r.Edit(t.Context(), agent.Task{Job: "job_1", Prompt: "three\n", Last: again})
+	_, _, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "three\n", Last: again})
 	if err == nil || !strings.Contains(err.Error(), "checked out") {
 		t.Errorf("branch checked out by a person: %v", err)
 	}
 	gitIn(t, repo, "checkout", "--quiet", "main")
-	last := edit(t, r, agent.Task{Job: "job_1", Prompt: "three\n", Last: again})
+	last := edit(t, r, Task{Job: "job_1", Prompt: "three\n", Last: again})
 	if diff := cmp.Diff([]string{"one", "two", "by hand", "three"}, last.Messages); diff != "" {
 		t.Error(diff)
 	}
@@ -154,13 +152,13 @@ func TestWhatIsBuiltOn(t *testing.T) {
 func TestManyJobsAtOnce(t *testing.T) {
 	repo := newRepository(t)
 	before := untouched(t, repo)
-	r := open(t, Config{Path: repo, Command: "cat > new.md; git status > status.md"})
+	r := openRepo(t, RepoOptions{Path: repo, Command: "cat > new.md; git status > status.md"})
 	var jobs sync.WaitGroup
 	for _, id := range strings.Split("abcdefgh", "") {
 		jobs.Go(func() {
-			var last agent.Change
+			var last Change
 			for _, prompt := range []string{"one", "two", "three"} {
-				c, output, err := r.Edit(t.Context(), agent.Task{Job: "job_" + id, Prompt: prompt + id, Last: last})
+				c, output, err := r.Edit(t.Context(), Task{Job: "job_" + id, Prompt: prompt + id, Last: last})
 				if err != nil || c.Head == last.Head {
 					t.Errorf("%s %s: %v %s", id, prompt, err, output)
 				}
@@ -197,8 +195,8 @@ func TestEnvironment(t *testing.T) {
 	gitIn(t, repo, "config", "commit.gpgSign", "true")
 	gitIn(t, repo, "config", "core.fsmonitor", "touch "+ran)
 	gitIn(t, repo, "config", "commit.cleanup", "no such way")
-	r := open(t, Config{Path: repo, Command: `env > env.txt; pwd; cat > prompt.txt`, Env: []string{"MODEL_KEY"}})
-	c, output, err := r.Edit(t.Context(), agent.Task{Job: "job_1", Prompt: "x"})
+	r := openRepo(t, RepoOptions{Path: repo, Command: `env > env.txt; pwd; cat > prompt.txt`, Env: []string{"MODEL_KEY"}})
+	c, output, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +243,7 @@ func testNothingIsLeft(t *testing.T, starts string) {
 			gone <- errors.Join(err, readErr)
 		}()
 		command := "echo x > new.md; export FIFO=" + fifo + "; " + starts + " until [ -e " + begun + " ]; do sleep 0.01; done"
-		r := open(t, Config{Path: newRepository(t), Command: command + rest})
+		r := openRepo(t, RepoOptions{Path: newRepository(t), Command: command + rest})
 		ctx, cancel := context.WithCancel(t.Context())
 		if rest != "" {
 			go func() {
@@ -255,7 +253,7 @@ func testNothingIsLeft(t *testing.T, starts string) {
 				cancel()
 			}()
 		}
-		_, output, err := r.Edit(ctx, agent.Task{Job: "job_1", Prompt: "x"})
+		_, output, err := r.Edit(ctx, Task{Job: "job_1", Prompt: "x"})
 		cancel()
 		if (err != nil) != (rest != "") {
 			t.Errorf("%s: %v, output %q", name, err, output)
@@ -276,8 +274,9 @@ func TestCommandRemovesDotGit(t *testing.T) {
 	repo := newRepository(t)
 	outer := newRepository(t)
 	before := untouched(t, outer)
-	r := open(t, Config{Path: repo, Dir: filepath.Join(outer, ".git", "worktrees-here"), Command: "rm .git; echo x > new.md"})
-	c := edit(t, r, agent.Task{Job: "job_1", Prompt: "x"})
+	r := openRepo(t, RepoOptions{Path: repo, Command: "rm .git; echo x > new.md"},
+		in(filepath.Join(outer, ".git", "worktrees-here")))
+	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
 	if got := gitIn(t, repo, "show", c.Head+":new.md"); got != "x" || untouched(t, outer) != before {
 		t.Errorf("new.md %q; around it %s", got, untouched(t, outer))
 	}
@@ -288,16 +287,16 @@ func TestCommandRemovesDotGit(t *testing.T) {
 
 func TestOwnCommitsOfTheCommand(t *testing.T) {
 	repo := newRepository(t)
-	r := open(t, Config{Path: repo, Command: `echo a > a.md; git add a.md; git -c user.name=Bot -c user.email=bot@x commit -qm "by the bot"; echo b > b.md`})
-	c := edit(t, r, agent.Task{Job: "job_1", Prompt: "go on"})
+	r := openRepo(t, RepoOptions{Path: repo, Command: `echo a > a.md; git add a.md; git -c user.name=Bot -c user.email=bot@x commit -qm "by the bot"; echo b > b.md`})
+	c := edit(t, r, Task{Job: "job_1", Prompt: "go on"})
 	if diff := cmp.Diff([]string{"by the bot", "go on"}, c.Messages); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestReadOnlyDirectoriesAreRemoved(t *testing.T) {
-	r := open(t, Config{Path: newRepository(t), Command: "mkdir -p a/b && echo x > a/b/c && chmod 500 a/b a"})
-	edit(t, r, agent.Task{Job: "job_1", Prompt: "x"})
+	r := openRepo(t, RepoOptions{Path: newRepository(t), Command: "mkdir -p a/b && echo x > a/b/c && chmod 500 a/b a"})
+	edit(t, r, Task{Job: "job_1", Prompt: "x"})
 	if left, _ := os.ReadDir(r.dir); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
@@ -305,18 +304,18 @@ func TestReadOnlyDirectoriesAreRemoved(t *testing.T) {
 
 func TestBuiltInEditStaysInside(t *testing.T) {
 	repo, outside := newRepository(t), t.TempDir()
-	r := open(t, Config{Path: repo, Command: "exit 1"})
-	c := edit(t, r, agent.Task{Job: "job_1", Prompt: "# one", BuiltIn: true})
-	c = edit(t, r, agent.Task{Job: "job_1", Prompt: "two", BuiltIn: true, Last: c})
+	r := openRepo(t, RepoOptions{Path: repo, Command: "exit 1"})
+	c := edit(t, r, Task{Job: "job_1", Prompt: "# one", BuiltIn: true})
+	c = edit(t, r, Task{Job: "job_1", Prompt: "two", BuiltIn: true, Last: c})
 	if got := gitIn(t, repo, "show", c.Head+":agent-jobs/job_1.md"); got != "- one\n- two" {
 		t.Errorf("%q", got)
 	}
-	if err := os.Symlink(outside, filepath.Join(repo, notes)); err != nil {
+	if err := os.Symlink(outside, filepath.Join(repo, notesDir)); err != nil {
 		t.Fatal(err)
 	}
 	gitIn(t, repo, "add", ".")
 	gitIn(t, repo, "commit", "--quiet", "-m", "link")
-	_, _, err := r.Edit(t.Context(), agent.Task{Job: "job_2", Prompt: "x", BuiltIn: true})
+	_, _, err := r.Edit(t.Context(), Task{Job: "job_2", Prompt: "x", BuiltIn: true})
 	if left, _ := os.ReadDir(outside); err == nil || len(left) > 0 {
 		t.Errorf("error %v, outside: %v", err, left)
 	}
@@ -325,7 +324,7 @@ func TestBuiltInEditStaysInside(t *testing.T) {
 func TestStoppedEditCleansUp(t *testing.T) {
 	repo := newRepository(t)
 	begun := filepath.Join(t.TempDir(), "begun")
-	r := open(t, Config{Path: repo, Command: "echo begun; touch " + begun + "; sleep 1000"})
+	r := openRepo(t, RepoOptions{Path: repo, Command: "echo begun; touch " + begun + "; sleep 1000"})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer cancel()
@@ -336,7 +335,7 @@ func TestStoppedEditCleansUp(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	_, output, err := r.Edit(ctx, agent.Task{Job: "job_1", Prompt: "x"})
+	_, output, err := r.Edit(ctx, Task{Job: "job_1", Prompt: "x"})
 	if err == nil || output != "begun\n" {
 		t.Errorf("%v, output %q", err, output)
 	}

@@ -1,4 +1,4 @@
-package worktree
+package agent
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
 // needGit skips the test where git is not installed.
@@ -61,10 +60,14 @@ func newRepository(t testing.TB) string {
 	return dir
 }
 
-func open(t testing.TB, c Config) *Repo {
+// openRepo opens a repository; RepoOptions.Remote counts without GitHub, too.
+func openRepo(t testing.TB, o RepoOptions, change ...func(*Repo)) *Repo {
 	t.Helper()
-	r, err := Open(context.Background(), c)
-	if err != nil {
+	r := &Repo{options: o}
+	for _, c := range change {
+		c(r)
+	}
+	if err := r.open(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -75,7 +78,10 @@ func open(t testing.TB, c Config) *Repo {
 	return r
 }
 
-func edit(t testing.TB, r *Repo, task agent.Task) agent.Change {
+// in keeps the worktrees in dir.
+func in(dir string) func(*Repo) { return func(r *Repo) { r.dir = dir } }
+
+func edit(t testing.TB, r *Repo, task Task) Change {
 	t.Helper()
 	c, output, err := r.Edit(t.Context(), task)
 	if err != nil {
@@ -90,7 +96,7 @@ func untouched(t testing.TB, dir string) string {
 	t.Helper()
 	var refs []string
 	for line := range strings.Lines(gitIn(t, dir, "for-each-ref")) {
-		if !strings.Contains(line, "refs/heads/"+agent.BranchPrefix) {
+		if !strings.Contains(line, "refs/heads/"+BranchPrefix) {
 			refs = append(refs, line)
 		}
 	}
@@ -103,5 +109,5 @@ func untouched(t testing.TB, dir string) string {
 
 func branches(t testing.TB, dir string) string {
 	t.Helper()
-	return gitIn(t, dir, "for-each-ref", "--format=%(refname:short)", "refs/heads/"+agent.BranchPrefix)
+	return gitIn(t, dir, "for-each-ref", "--format=%(refname:short)", "refs/heads/"+BranchPrefix)
 }

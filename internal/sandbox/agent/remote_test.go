@@ -1,4 +1,4 @@
-package worktree
+package agent
 
 import (
 	"encoding/base64"
@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
 // gitServer serves bare repositories below root over HTTP, to those who have the token.
@@ -96,17 +94,16 @@ func TestTokenStaysWithGit(t *testing.T) {
 					write(t, path, text)
 				}
 			}()
-			r := open(t, Config{
-				Path: repo, Remote: "origin", Command: "cat >> new.md; " + command,
-				Login: func() (string, string, string, error) { return server.URL + "/", "x-access-token", token, nil },
+			r := openRepo(t, RepoOptions{Path: repo, Remote: "origin", Command: "cat >> new.md; " + command}, func(r *Repo) {
+				r.login = func() (string, string, string, error) { return server.URL + "/", "x-access-token", token, nil }
 			})
 			job := "job_" + strings.ReplaceAll(name, " ", "_")
-			first := edit(t, r, agent.Task{Job: job, Prompt: "one\n"})
-			if err := r.Push(t.Context(), first.Branch); err != nil {
+			first := edit(t, r, Task{Job: job, Prompt: "one\n"})
+			if err := r.push(t.Context(), first.Branch); err != nil {
 				t.Error(err)
 			}
-			second := edit(t, r, agent.Task{Job: job, Prompt: "two\n", Last: first}) // it catches up
-			if err := r.Push(t.Context(), second.Branch); err != nil {
+			second := edit(t, r, Task{Job: job, Prompt: "two\n", Last: first}) // it catches up
+			if err := r.push(t.Context(), second.Branch); err != nil {
 				t.Error(err)
 			}
 			if at := gitIn(t, bare, "rev-parse", second.Branch); at != second.Head || at == first.Head {

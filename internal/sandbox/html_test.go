@@ -1,10 +1,9 @@
-package web
+package sandbox
 
 import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,10 +15,6 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
-
-func TestMain(m *testing.M) { os.Exit(engines.ShareChromium(m)) }
-
-var now = time.Date(2026, 10, 14, 12, 0, 0, 0, time.UTC)
 
 const hostile = `diff --git a/<script>alert(1)</script>.md b/<script>alert(1)</script>.md
 index 0123456789abcdef0123456789abcdef01234567..89abcdef0123456789abcdef0123456789abcdef 100644
@@ -64,7 +59,7 @@ func pull(number int) codehost.PullRequest {
 	return codehost.PullRequest{
 		Number: number, Repository: "/home/somebody/docs", Base: "main", Branch: "docgauge/job_1",
 		BaseCommit: strings.Repeat("b", 40), Head: strings.Repeat("a", 40), Title: "<script>t</script> " + strings.Repeat("long", 20),
-		Messages: []string{"<script>t</script>", "<i>second</i>"}, Diff: hostile, OpenedAt: now.Add(-time.Hour), UpdatedAt: now,
+		Messages: []string{"<script>t</script>", "<i>second</i>"}, Diff: hostile, OpenedAt: noon.Add(-time.Hour), UpdatedAt: noon,
 	}
 }
 
@@ -72,60 +67,64 @@ func pull(number int) codehost.PullRequest {
 func after(number int, actions ...codehost.Action) codehost.PullRequest {
 	pr := pull(number)
 	for _, a := range actions {
-		pr.History = append(pr.History, codehost.Event{At: now.Add(-time.Hour), Action: a})
+		pr.History = append(pr.History, codehost.Event{At: noon.Add(-time.Hour), Action: a})
 	}
 	return pr
 }
 
-func index() Index {
-	x := Index{
-		Traffic: "Its visitors are made up.",
-		Exports: []string{"export DOCGAUGE_BASE_URL=http://127.0.0.1:8787", "export DOCGAUGE_PROJECTS=" + strings.Repeat("prj_long,", 30)},
-		KeyNote: "The key is elsewhere.",
-		Uses:    []Use{{What: "Visitor analytics", Requests: 128, Limit: 90, Left: 41}, {What: "Agent jobs of <b>" + strings.Repeat("x", 100), Requests: 7}},
-		Prompts: true, Now: now,
-	}
+func fullIndex() index {
+	var jobs []agent.Job
+	var pulls []codehost.PullRequest
+	link := "/pr/1"
 	for i := range shownItems + 3 {
-		x.Pulls = append(x.Pulls, pull(i+1))
-		x.Jobs = append(x.Jobs, agent.Record{
-			Job:     agent.Job{ID: fmt.Sprint("job_", i+1), Status: agent.Completed, Link: "/pr/1", CreatedAt: now.Add(-time.Duration(100-i) * time.Hour)},
-			Prompts: []string{"<script>p</script> " + strings.Repeat("w", 90)},
+		pulls = append(pulls, pull(i+1))
+		jobs = append(jobs, agent.Job{
+			ID: fmt.Sprint("job_", i+1), Status: agent.Completed, PRLink: &link,
+			CreatedAt: noon.Add(-time.Duration(100-i) * time.Hour), Prompts: []string{"<script>p</script> " + strings.Repeat("w", 90)},
 		})
 	}
-	x.Pulls[12] = after(13, codehost.PassChecks, codehost.Approve)
-	x.Pulls[11] = after(12, codehost.FailChecks, codehost.Draft)
-	x.Pulls[10] = after(11, codehost.Approve, codehost.Merge)
-	x.Pulls[9] = after(10, codehost.RequestChanges, codehost.Close)
-	x.Jobs[11].Status, x.Jobs[12].Status, x.Jobs[12].Link = agent.Failed, agent.Active, ""
+	pulls[12] = after(13, codehost.PassChecks, codehost.Approve)
+	pulls[11] = after(12, codehost.FailChecks, codehost.Draft)
+	pulls[10] = after(11, codehost.Approve, codehost.Merge)
+	pulls[9] = after(10, codehost.RequestChanges, codehost.Close)
+	jobs[11].Status, jobs[12].Status, jobs[12].PRLink = agent.Failed, agent.Active, nil
+	x := index{
+		Traffic: "Its visitors are made up.",
+		Exports: []string{
+			"export DOCGAUGE_BASE_URL=http://127.0.0.1:8787", "export DOCGAUGE_PROJECTS=" + strings.Repeat("prj_long,", 30),
+		},
+		KeyNote: "The key is elsewhere.",
+		Uses: []use{
+			{What: "Visitor analytics", Requests: 128, Limit: 90, Left: 41},
+			{What: "Agent jobs of <b>" + strings.Repeat("x", 100), Requests: 7},
+		},
+		Prompts: true,
+	}
+	x.Jobs, x.MoreJobs = newest(jobs)
+	x.Pulls, x.MorePulls = newest(pulls)
 	return x
 }
 
 // made are the pages by name, full and empty.
 func made(t *testing.T) map[string]string {
 	t.Helper()
+	nothing := codehost.PullRequest{Number: 8, Title: "nothing", Messages: []string{"one"}, OpenedAt: noon, UpdatedAt: noon}
+	hidden := fullIndex()
+	hidden.Prompts = false
 	pages := map[string]string{}
-	add := func(name string, page []byte, err error) {
+	for name, data := range map[string]any{
+		"index": fullIndex(), "index-empty": index{Exports: []string{"x"}}, "index-hidden": hidden,
+		"pulls": fullIndex(), "pulls-empty": index{}, "pull": pull(7), "pull-empty": nothing,
+		"pull-open":   after(9, codehost.PassChecks, codehost.Draft, codehost.Ready, codehost.Approve),
+		"pull-merged": after(10, codehost.PassChecks, codehost.Approve, codehost.Merge),
+	} {
+		template, _, _ := strings.Cut(name, "-")
+		text, err := render(template, "", data, noon)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pages[name] = string(page)
+		pages[name] = string(text)
 	}
-	text, err := index().Page()
-	add("index", text, err)
-	text, err = Index{Exports: []string{"x"}}.Page()
-	add("index-empty", text, err)
-	text, err = Pulls(index().Pulls, now)
-	add("pulls", text, err)
-	text, err = Pulls(nil, now)
-	add("pulls-empty", text, err)
-	text, err = Pull(pull(7), now)
-	add("pull", text, err)
-	text, err = Pull(after(9, codehost.PassChecks, codehost.Draft, codehost.Ready, codehost.Approve), now)
-	add("pull-open", text, err)
-	text, err = Pull(after(10, codehost.PassChecks, codehost.Approve, codehost.Merge), now)
-	add("pull-merged", text, err)
-	text, err = Pull(codehost.PullRequest{Number: 8, Title: "nothing", Messages: []string{"one"}, OpenedAt: now, UpdatedAt: now}, now)
-	add("pull-empty", text, err)
 	return pages
 }
 
@@ -143,7 +142,7 @@ func TestEscaped(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	Write(w, []byte(made(t)["pull"]))
+	writePage(w, []byte(made(t)["pull"]))
 	policy := w.Header().Get("Content-Security-Policy")
 	if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "style-src 'sha256-") || strings.Contains(policy, "unsafe") {
 		t.Errorf("policy %s", policy)
@@ -159,16 +158,16 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 		t.Error("the oldest jobs are shown")
 	}
 	webtest.Wants(t, webtest.Text(pages["index-empty"]), "No job has been created yet.", "No job has opened a pull request here yet.")
-	webtest.Wants(t, webtest.Text(pages["pulls"]), "#13", "+3 −4 in 6 files", "60 min ago")
+	webtest.Wants(t, webtest.Text(pages["pulls"]), "#13", "+3 −4 in 6 files", "1 h ago")
 	webtest.Wants(t, webtest.Text(pages["pull"]),
-		"2 commits from docgauge/job_1 into main of docs", "14 Oct, 11:00 UTC (60 min ago)", "just now", "<script>alert(1)</script>.md +2 −2",
+		"2 commits from docgauge/job_1 into main of docs", "14 Oct 2026, 11:00 UTC (1 h ago)", "just now", "<script>alert(1)</script>.md +2 −2",
 		"x mode changed", `naïve "name".md new +1 −0`, "docs/new.md renamed from old.md", "gone with space.md deleted +0 −2", "p.png binary",
 		"-<img src=x onerror=alert(3)>", "The diff is longer than what is shown.")
 	webtest.Wants(t, webtest.Text(pages["pull-empty"]), "1 commit", "Nothing was changed.")
 	webtest.Wants(t, webtest.Text(pages["pulls"]),
 		"open , approved, checks passed", "draft , checks failed", "merged , approved", "closed , changes requested")
 	webtest.Wants(t, webtest.Text(pages["pull-open"]),
-		"Request changes Fail checks Convert to draft Merge Close", "History Checks passed 14 Oct, 11:00 UTC", "Ready for review 14 Oct")
+		"Request changes Fail checks Convert to draft Merge Close", "History Checks passed 14 Oct 2026, 11:00 UTC", "Ready for review 14 Oct")
 	webtest.Wants(t, pages["pull-open"], `<form method="post" action="/sandbox/docs/pull/9"`, `name="action" value="merge" class="primary"`)
 	if strings.Contains(pages["pull-merged"], "<form") || strings.Contains(pages["pull-empty"], "History") {
 		t.Error("there is a form or a history that says nothing")
@@ -178,24 +177,23 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 			t.Errorf("%s has no way back", name)
 		}
 	}
-	hidden := index()
-	hidden.Prompts = false
-	if page, err := hidden.Page(); err != nil || strings.Contains(webtest.Text(string(page)), "<script>p") {
-		t.Errorf("prompts are shown: %v", err)
+	if strings.Contains(webtest.Text(pages["index-hidden"]), "<script>p") {
+		t.Error("prompts are shown")
 	}
 }
 
 func TestDiffLines(t *testing.T) {
 	var got []string
-	for _, l := range codehost.ParseDiff(hostile)[0].Lines {
+	for _, l := range (codehost.PullRequest{Diff: hostile}).Changes().Files[0].Lines {
 		got = append(got, l.Class)
 	}
 	want := []string{"hunk", "plain", "del", "add", "del", "plain", "add"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if files := codehost.ParseDiff("stray\n@@ -1 +1 @@\n-a\n+b\n"); len(files) != 1 || files[0].Added != 1 || files[0].Removed != 1 {
-		t.Errorf("a diff without a head: %+v", files)
+	stray := codehost.PullRequest{Diff: "stray\n@@ -1 +1 @@\n-a\n+b\n"}
+	if c := stray.Changes(); len(c.Files) != 1 || c.Added != 1 || c.Removed != 1 {
+		t.Errorf("a diff without a head: %+v", c)
 	}
 }
 
@@ -203,7 +201,7 @@ func TestDiffLines(t *testing.T) {
 func TestBrowser(t *testing.T) {
 	browser := engines.RunChromium(t)
 	for name, page := range made(t) {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { Write(w, []byte(page)) }))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writePage(w, []byte(page)) }))
 		defer server.Close()
 		views := []engines.View{{Width: 1400, Height: 900, Scheme: "light"}, {Width: 400, Height: 800, Scheme: "dark"}}
 		if !strings.HasSuffix(name, "-empty") {
