@@ -240,6 +240,11 @@ func (a *App) TopPages(ctx context.Context, s sinks.Sink, rev analytics.Revision
 	return sinks.Top(ctx, s, rev, n, temp.Path)
 }
 
+// InSpool reports whether the spool has the revision, whole.
+func (a *App) InSpool(rev analytics.Revision) (bool, error) {
+	return spool.Holds(a.Config.StateDir, rev)
+}
+
 // SamePlace reports whether two URLs, as OpenArchive takes them, are one place.
 func SamePlace(a, b string) bool { return parquet.SamePlace(a, b) }
 

@@ -172,8 +172,8 @@ func (r *Runner) compareSinks(ctx context.Context) (done verify.Compared, err er
 		return done, err
 	}
 	defer func() { err = errors.Join(err, temp.Remove()) }()
-	c := verify.Comparison{Book: app.Book{State: a.State}, Sinks: a.Sinks, Held: a.HeldInSpool, Dir: temp.Path, Now: a.Now, Log: a.Log}
-	return c.Run(ctx)
+	v := verify.Verifier{Ledger: a.State, Sinks: a.Sinks, InSpool: a.InSpool, Dir: temp.Path, Now: a.Now, Log: a.Log}
+	return v.Compare(ctx)
 }
 
 // collect deletes superseded rows and files once a day. Readers do not see them, so a

@@ -14,7 +14,7 @@ import (
 )
 
 func (a *archives) rebuild() (coverage.Rebuilt, error) {
-	return coverage.Rebuild(a.Context(), a.app.State, a.app.Sinks, a.app.HeldInSpool, a.app.Log)
+	return coverage.Rebuild(a.Context(), a.app.State, a.app.Sinks, a.app.InSpool, a.app.Log)
 }
 
 // TestRebuild: the ledger says what each sink shows, and what only the spool has.

@@ -168,7 +168,7 @@ func (r *Runner) takePlace(ctx context.Context, run int64, s *Summary) error {
 		s.AddErrors(traces.Misplaced[sink.Name()])
 	}
 	if traces.Older && len(traces.Misplaced) == 0 {
-		done, err := coverage.Rebuild(ctx, a.State, a.Sinks, a.HeldInSpool, a.Log)
+		done, err := coverage.Rebuild(ctx, a.State, a.Sinks, a.InSpool, a.Log)
 		if err != nil {
 			return err
 		}
