@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -35,7 +36,7 @@ const (
 // [ParsePushURL]) with those of s: families without a series in s go away too, except
 // the last success, which only a success replaces. Other families in the group stay.
 // An error names the host, never the credentials.
-func Push(ctx context.Context, address string, s Snapshot) error {
+func Push(ctx context.Context, address string, s view.Snapshot) error {
 	group, err := parsePushURL(address)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // A window is committed whole; committing a later revision replaces it.
@@ -23,7 +23,7 @@ func ExampleSink() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	var sink sinks.Sink = memsink.New()
+	var sink sinks.Sink = sinktest.NewMemory()
 	for number, rows := range [][]analytics.Row{
 		{{Path: "/start", Human: 3, AI: 1, Total: 4}},
 		{{Path: "/install", Human: 9, AI: 2, Total: 11}, {Path: "/start", Human: 5, AI: 1, Total: 6}},
@@ -36,7 +36,7 @@ func ExampleSink() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		top, err := sink.Top(ctx, rev, 1)
+		top, err := sinks.Top(ctx, sink, rev, 1, dir)
 		if err != nil {
 			log.Fatal(err)
 		}

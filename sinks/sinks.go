@@ -67,15 +67,6 @@ type Sink interface {
 	// removes it. It changes nothing, and the window may be of another revision
 	// than rev by now.
 	Window(ctx context.Context, rev analytics.Revision, dir string) (w Sealed, done func() error, err error)
-	// Top returns the n pages with the most visitors of rev, in the order of
-	// analytics.Top. The error is ErrOtherRevision if the sink shows another
-	// revision of the window. It changes nothing that readers see.
-	Top(ctx context.Context, rev analytics.Revision, n int) ([]analytics.Row, error)
-	// Collect deletes what has been superseded for KeepSuperseded or longer, and
-	// returns what it deleted; with dryRun it only returns what it would delete.
-	// It never touches what readers see. A sink that keeps nothing superseded
-	// returns nothing.
-	Collect(ctx context.Context, dryRun bool) ([]Superseded, error)
 	// Close gives up connections and temporary files. The sink is not used
 	// meanwhile; closing it again does nothing.
 	Close() error
@@ -90,9 +81,39 @@ func NotListed(sink string, err error) error {
 	return fmt.Errorf("%s sink: %w: %w", sink, ErrNotListed, err)
 }
 
-// ErrOtherRevision is the error of Sink.Top where the sink shows another revision
-// than the one asked for.
+// ErrOtherRevision is the error of [Top] where the sink shows another revision than the one
+// asked for.
 var ErrOtherRevision = errors.New("the sink shows another revision of the window")
+
+// Top returns the n pages with the most visitors of rev, in the order of [analytics.Top], as
+// readers of s see them. A file that is needed for that is made in dir and removed.
+func Top(ctx context.Context, s Sink, rev analytics.Revision, n int, dir string) (pages []analytics.Row, err error) {
+	w, done, err := s.Window(ctx, rev, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	if w.Revision().Number != rev.Number {
+		return nil, ErrOtherRevision
+	}
+	return analytics.Top(w.Rows(), n)
+}
+
+// Collector is a sink that keeps superseded rows or files for a while.
+type Collector interface {
+	// Collect deletes what has been superseded for KeepSuperseded or longer, and returns what
+	// it deleted; with dryRun it only returns what it would delete. It never touches what
+	// readers see.
+	Collect(ctx context.Context, dryRun bool) ([]Superseded, error)
+}
+
+// Collect calls s's Collect, if s has one.
+func Collect(ctx context.Context, s Sink, dryRun bool) ([]Superseded, error) {
+	if c, ok := s.(Collector); ok {
+		return c.Collect(ctx, dryRun)
+	}
+	return nil, nil
+}
 
 // KeepSuperseded is how long a sink keeps rows and files after readers stopped
 // seeing them: longer than any query and any commit takes.

@@ -4,12 +4,14 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/spool"
@@ -71,7 +73,7 @@ func (a *App) openLedger() (err error) {
 	if err := a.open(state.Open); err != nil {
 		return err
 	}
-	a.Spool, err = spool.Open(a.Config.StateDir, a.Now())
+	a.Spool, err = spool.Open(a.Config.StateDir)
 	return err
 }
 
@@ -226,6 +228,21 @@ func (a *App) Archive() sinks.Sink {
 		}
 	}
 	return a.Sinks[0]
+}
+
+// TopPages returns the n pages with the most visitors of rev, as readers of s see them.
+func (a *App) TopPages(ctx context.Context, s sinks.Sink, rev analytics.Revision, n int) (pages []analytics.Row, err error) {
+	temp, err := durable.NewTemp(a.Config.StateDir, TempCopy)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, temp.Remove()) }()
+	return sinks.Top(ctx, s, rev, n, temp.Path)
+}
+
+// InSpool reports whether the spool has the revision, whole.
+func (a *App) InSpool(rev analytics.Revision) (bool, error) {
+	return spool.Holds(a.Config.StateDir, rev)
 }
 
 // SamePlace reports whether two URLs, as OpenArchive takes them, are one place.

@@ -7,10 +7,10 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/coverage"
-	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // maxPages is how many pages of a window a prompt can refer to at most.
@@ -43,7 +43,7 @@ func (n numbers) Pages(ctx context.Context, project string, g analytics.Granular
 }
 
 // Outcomes returns what became of the readers of the pages that merges touched.
-func (n numbers) Outcomes(ctx context.Context, project string) ([]effect.Outcome, error) {
+func (n numbers) Outcomes(ctx context.Context, project string) ([]view.Outcome, error) {
 	return pulls.Outcomes(ctx, n.app.State, n.app.Archive(), pulls.Selection{Projects: []string{project}})
 }
 
@@ -79,11 +79,16 @@ func (n numbers) rows(ctx context.Context, e state.Entry) ([]analytics.Row, erro
 		if e.Sinks[s.Name()].IsZero() {
 			continue
 		}
-		rows, err := s.Top(ctx, e.Revision, maxPages)
+		rows, err := n.app.TopPages(ctx, s, e.Revision, maxPages)
 		if err == nil {
 			return rows, nil
 		}
 		errs = append(errs, err)
 	}
 	return nil, fmt.Errorf("pages of %s: %w", e.Key, errors.Join(append(errs, errors.New("no sink has them"))...))
+}
+
+// Rows returns the rows of a window from a sink that has it.
+func (a *App) Rows(ctx context.Context, e state.Entry) ([]analytics.Row, error) {
+	return numbers{a}.rows(ctx, e)
 }

@@ -105,14 +105,7 @@ func ReadIntact(r io.ReaderAt, size int64) (Footer, error) {
 // long, to its end. It adds up the rows of a visitors file, and returns an error
 // if anything that can be tested is not as it was written: the bytes, the
 // order and number of the rows, their checksum, or the one row of a totals file.
-func Inspect(r io.ReaderAt, size int64) (Footer, analytics.Sum, error) {
-	return InspectRows(r, size, func(analytics.Row) {})
-}
-
-// InspectRows is [Inspect], and calls visit for each row of a visitors file. It
-// visits rows before it has tested what follows them: after an error they do not
-// count.
-func InspectRows(r io.ReaderAt, size int64, visit func(analytics.Row)) (foot Footer, sum analytics.Sum, err error) {
+func Inspect(r io.ReaderAt, size int64) (foot Footer, sum analytics.Sum, err error) {
 	section := io.NewSectionReader(r, 0, size)
 	if foot, err = readFooter(section); err != nil {
 		return foot, sum, err
@@ -125,7 +118,6 @@ func InspectRows(r io.ReaderAt, size int64, visit func(analytics.Row)) (foot Foo
 	}
 	err = scan(section, foot.Rows, func(r analytics.Row) bool {
 		sum.Add(r)
-		visit(r)
 		return true
 	})
 	if err == nil && foot.Checksum != "" && foot.Checksum != sum.Checksum.String() {
@@ -136,25 +128,6 @@ func InspectRows(r io.ReaderAt, size int64, visit func(analytics.Row)) (foot Foo
 
 // ErrOther: the file is of another revision.
 var ErrOther = errors.New("file of another revision")
-
-// Top returns the n rows with the most visitors, in the order of [analytics.Top], of the
-// visitors file in r, which must be of rev. It makes the tests of [Inspect].
-func Top(r io.ReaderAt, size int64, rev analytics.Revision, n int) (top []analytics.Row, err error) {
-	foot, err := ReadFooter(r, size)
-	if err == nil && (foot.Key != rev.Key || foot.Number != rev.Number) {
-		err = ErrOther
-	}
-	if err != nil {
-		return nil, err
-	}
-	return analytics.Top(func(yield func(analytics.Row, error) bool) {
-		more := true
-		_, _, err := InspectRows(r, size, func(r analytics.Row) { more = more && yield(r, nil) })
-		if err != nil && more {
-			yield(analytics.Row{}, err)
-		}
-	}, n)
-}
 
 // checkTotals compares the row of a totals file with its footer.
 func checkTotals(r *io.SectionReader, rev analytics.Revision) (err error) {

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter/server"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
+	"github.com/docgauge/docgauge/internal/web/server"
 )
 
 // probed is bcrypt, cost 4, of let-me-in, for the user probe.

@@ -15,11 +15,11 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
-	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // outcomesOptions are the flags of outcomes.
@@ -120,13 +120,13 @@ func knownProjects(ctx context.Context, c config.Config, db *state.DB) ([]string
 // ascii has the signs of tables in a terminal.
 var ascii = strings.NewReplacer("–", "-", "−", "-")
 
-func printOutcomes(w io.Writer, all []effect.Outcome, words wording, now time.Time) error {
+func printOutcomes(w io.Writer, all []view.Outcome, words wording, now time.Time) error {
 	text := render.NewText(w)
 	if len(all) == 0 {
 		text.Line(0, "No pull request of an agent job was merged yet; docgauge jobs list shows where they stand.")
 		return text.Err()
 	}
-	several := slices.ContainsFunc(all, func(o effect.Outcome) bool { return o.Project != all[0].Project })
+	several := slices.ContainsFunc(all, func(o view.Outcome) bool { return o.Project != all[0].Project })
 	for _, o := range all {
 		text.Line(2, "%s", outcomeTitle(o, several, words, now))
 		text.Line(2, "  %s", o.Link)
@@ -140,11 +140,11 @@ func printOutcomes(w io.Writer, all []effect.Outcome, words wording, now time.Ti
 		}
 		text.Line(0, "")
 	}
-	text.Line(0, "%s", effect.Closing)
+	text.Line(0, "%s", view.OutcomeCaution)
 	return text.Err()
 }
 
-func outcomeTitle(o effect.Outcome, several bool, words wording, now time.Time) string {
+func outcomeTitle(o view.Outcome, several bool, words wording, now time.Time) string {
 	title := o.Title
 	if several {
 		title = words.names.Of(o.Project) + ": " + title
@@ -159,7 +159,7 @@ func outcomeTitle(o effect.Outcome, several bool, words wording, now time.Time) 
 	return title
 }
 
-func outcomeTable(effects []effect.Effect) *render.Table {
+func outcomeTable(effects []view.Effect) *render.Table {
 	table := render.NewTable(render.Column{Name: "page", Cut: render.CutMiddle}, render.Column{Name: "readers"}, render.Number("before"), render.Number("after"),
 		render.Number("effect"), render.Number("90% interval"), render.Column{Name: "verdict"}, render.Column{Name: "", Below: true, Optional: true})
 	for _, e := range effects {
@@ -173,7 +173,7 @@ func outcomeTable(effects []effect.Effect) *render.Table {
 	return table
 }
 
-func outcomesCSV(w io.Writer, all []effect.Outcome) error {
+func outcomesCSV(w io.Writer, all []view.Outcome) error {
 	rows := [][]string{{
 		"project", "link", "merged_at", "problem", "path", "audience", "verdict", "reason", "method", "days_before", "days_after",
 		"before", "after", "expected", "change", "low", "high", "p", "placebos", "final",
@@ -195,12 +195,12 @@ func outcomesCSV(w io.Writer, all []effect.Outcome) error {
 }
 
 // effectCells are an effect; what is not known is empty.
-func effectCells(e effect.Effect, final bool) []string {
+func effectCells(e view.Effect, final bool) []string {
 	cells := []string{e.Path, string(e.Audience), string(e.Verdict), e.Reason, string(e.Method), strconv.Itoa(e.DaysBefore), strconv.Itoa(e.DaysAfter)}
 	numbers := []float64{e.Before, e.Actual, e.Expected, e.Change, e.Low, e.High, e.P}
 	for i, n := range numbers {
 		cell := ""
-		if e.Verdict != effect.Lacking || i == 0 && n > 0 {
+		if e.Verdict != view.NotEnoughData || i == 0 && n > 0 {
 			cell = strconv.FormatFloat(n, 'f', 4, 64)
 		}
 		cells = append(cells, cell)

@@ -14,20 +14,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
-	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/pulls"
-	"github.com/docgauge/docgauge/internal/report"
-	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/report"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -200,7 +198,7 @@ func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.S
 		projects = append(projects, p.ID)
 	}
 	all, err := pulls.Outcomes(ctx, db, from, pulls.Selection{Projects: projects})
-	r.Outcomes = slices.DeleteFunc(all, func(o effect.Outcome) bool {
+	r.Outcomes = slices.DeleteFunc(all, func(o view.Outcome) bool {
 		return r.From != nil && o.Date() < *r.From || r.To != nil && o.Date() >= *r.To
 	})
 	return err
@@ -214,7 +212,7 @@ func readState(ctx context.Context, c config.Config, db *state.DB, r report.Repo
 		return nil, err
 	}
 	if len(runs) > 0 {
-		last := snapshot.Run(runs[0])
+		last := view.Run(runs[0])
 		s.LastRun = &last
 	}
 	if s.LastSuccess, err = db.LastSuccess(ctx, r.Made); err != nil {
@@ -227,11 +225,11 @@ func readState(ctx context.Context, c config.Config, db *state.DB, r report.Repo
 	q, err := db.Queue(ctx)
 	known, failed := db.PullStates(ctx)
 	pulls := jobs.PullsByLink(all, known)
-	s.Queue = &exporter.Queue{Paused: string(q.Paused), PausedSince: q.Since}
+	s.Queue = &view.Queue{Paused: string(q.Paused), PausedSince: q.Since}
 	for _, j := range slices.Backward(all) {
 		ofReport := slices.ContainsFunc(r.Projects, func(p report.Project) bool { return p.ID == j.Project })
 		if ofReport && concerns(r, j) {
-			s.Queue.Jobs = append(s.Queue.Jobs, snapshot.Job(j, pulls, r.Made))
+			s.Queue.Jobs = append(s.Queue.Jobs, view.NewJob(j, pulls, r.Made))
 		}
 	}
 	return s, errors.Join(err, failed)

@@ -57,7 +57,7 @@ func (a *Program) gc(ctx context.Context, dryRun, asJSON bool) (err error) {
 	found := []collected{}
 	var failed []error
 	for _, s := range stores {
-		some, err := s.Collect(ctx, dryRun)
+		some, err := sinks.Collect(ctx, s, dryRun)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s sink: %w", s.Name(), err))
 		}

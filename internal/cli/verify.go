@@ -140,8 +140,8 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 		return err
 	}
 	v := &verify.Verifier{
-		Ledger: app.Book{State: opened.State}, Sinks: opened.Sinks, Only: o.sink, Scope: scope, Foreign: o.project == "",
-		Held: opened.HeldInSpool, Planned: coverage.Reach(c, a.now()),
+		Ledger: opened.State, Sinks: opened.Sinks, Only: o.sink, Scope: scope, AllUnreadable: o.project == "",
+		InSpool: opened.InSpool, Planned: coverage.Reach(c, a.now()), Now: opened.Now, Log: opened.Log,
 	}
 	if !slices.Contains(c.Sinks, config.SinkParquet) {
 		if v.Archive, err = app.OpenArchive(c.ParquetURL); err != nil {
@@ -228,7 +228,7 @@ func (o verifyOptions) selected(
 
 func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair bool) (r verifyReport, err error) {
 	if !repair {
-		found, err := v.Look(ctx)
+		found, err := v.Verify(ctx)
 		return newVerifyReport(found), err
 	}
 	temp, err := durable.NewTemp(a.Config.StateDir, app.TempCopy)
@@ -236,7 +236,8 @@ func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair 
 		return r, err
 	}
 	defer func() { err = errors.Join(err, temp.Remove()) }()
-	done, err := (&verify.Repair{Verifier: v, Book: app.Book{State: a.State}, Dir: temp.Path, Now: a.Now, Log: a.Log}).Run(ctx)
+	v.Dir = temp.Path
+	done, err := v.Repair(ctx)
 	if err != nil {
 		return r, err
 	}

@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/deltalog"
-	"github.com/docgauge/docgauge/internal/deltalog/memfiles"
 )
 
 // checkpoints returns the versions of those that are there.
-func checkpoints(files *memfiles.Files) (versions []string) {
+func checkpoints(files *memoryFiles) (versions []string) {
 	for _, name := range files.Names() {
 		if base, ok := strings.CutSuffix(strings.TrimPrefix(name, logPath), ".checkpoint.parquet"); ok {
 			versions = append(versions, strings.TrimLeft(base, "0"))
@@ -91,7 +90,7 @@ func TestTombstonesExpire(t *testing.T) {
 // TestExpire: entries are deleted that the newest checkpoint older than 30 days covers,
 // unless it cannot be read.
 func TestExpire(t *testing.T) {
-	make := func(t *testing.T) (*memfiles.Files, *deltalog.Table) {
+	make := func(t *testing.T) (*memoryFiles, *deltalog.Table) {
 		files := newFiles(t)
 		now := start.Add(-41 * 24 * time.Hour) // an entry each 2.4 hours
 		c := config(files)
@@ -108,13 +107,13 @@ func TestExpire(t *testing.T) {
 		return files, table
 	}
 	for name, tc := range map[string]struct {
-		do     func(*memfiles.Files)
+		do     func(*memoryFiles)
 		oldest int // entry that is kept
 	}{
-		"as it is":                  {func(*memfiles.Files) {}, 100},
-		"checkpoint damaged":        {func(f *memfiles.Files) { cut(f, checkpointName(100), 3000) }, 0},
-		"no checkpoint":             {func(f *memfiles.Files) { f.Put(checkpointName(100), nil) }, 0},
-		"age of checkpoint unknown": {func(f *memfiles.Files) { f.Put(entryName(100), []byte(`{"txn":{"appId":"a"}}`)) }, 0},
+		"as it is":                  {func(*memoryFiles) {}, 100},
+		"checkpoint damaged":        {func(f *memoryFiles) { cut(f, checkpointName(100), 3000) }, 0},
+		"no checkpoint":             {func(f *memoryFiles) { f.Put(checkpointName(100), nil) }, 0},
+		"age of checkpoint unknown": {func(f *memoryFiles) { f.Put(entryName(100), []byte(`{"txn":{"appId":"a"}}`)) }, 0},
 		"own retention":             {alter(`"configuration":{}`, `"configuration":{"delta.logRetentionDuration":"interval 365 days"}`), 0},
 		"no clean-up":               {alter(`"configuration":{}`, `"configuration":{"delta.enableExpiredLogCleanup":"FALSE"}`), 0},
 	} {

@@ -18,7 +18,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/deltalog"
-	"github.com/docgauge/docgauge/internal/deltalog/memfiles"
 	"github.com/docgauge/docgauge/internal/filestore"
 )
 
@@ -195,7 +194,7 @@ func commitOnce(t *testing.T, table *deltalog.Table) (int64, error) {
 }
 
 // breakCall has the n-th call fail.
-func breakCall(files *memfiles.Files, how string, n int) (broken *bool) {
+func breakCall(files *memoryFiles, how string, n int) (broken *bool) {
 	broken = new(bool)
 	calls := 0
 	fail := func(string, string) error {
@@ -240,7 +239,7 @@ func TestLostAnswer(t *testing.T) {
 // late is a store that gives up the first request to create a file, and carries it out
 // when the next one comes.
 type late struct {
-	*memfiles.Files
+	*memoryFiles
 	creates int
 	data    []byte
 }
@@ -251,13 +250,13 @@ func (l *late) Create(ctx context.Context, name string, data []byte) error {
 		return errors.New("given up")
 	}
 	l.Put(name, l.data)
-	return l.Files.Create(ctx, name, data)
+	return l.memoryFiles.Create(ctx, name, data)
 }
 
 // TestLateRequest: a request that is given up, and takes effect when the next one is under
 // way, is not taken for another writer's.
 func TestLateRequest(t *testing.T) {
-	files := &late{Files: newFiles(t)}
+	files := &late{memoryFiles: newFiles(t)}
 	version, err := commitOnce(t, open(t, files))
 	if err != nil || version != 0 || files.creates != 2 {
 		t.Errorf("version %d, %v, after %d creates; want version 0 after 2", version, err, files.creates)

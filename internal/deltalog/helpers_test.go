@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/deltalog"
-	"github.com/docgauge/docgauge/internal/deltalog/memfiles"
 )
 
 const tableDir = "visitors"
@@ -37,9 +36,9 @@ func config(files deltalog.Files) deltalog.Config {
 	}
 }
 
-func newFiles(t testing.TB) *memfiles.Files {
+func newFiles(t testing.TB) *memoryFiles {
 	t.Helper()
-	return memfiles.New(t.TempDir())
+	return newMemoryFiles(t.TempDir())
 }
 
 // open returns a table that knows nothing yet, and fails the test if a checkpoint fails.
@@ -113,7 +112,7 @@ func tryRead(t testing.TB, table *deltalog.Table) (contents, error) {
 func (c contents) paths() []string { return slices.Sorted(maps.Keys(c.Files)) }
 
 // dump writes all files below dir.
-func dump(t testing.TB, files *memfiles.Files, dir string) {
+func dump(t testing.TB, files *memoryFiles, dir string) {
 	t.Helper()
 	for _, name := range files.Names() {
 		path := filepath.Join(dir, filepath.FromSlash(name))
@@ -127,7 +126,7 @@ func dump(t testing.TB, files *memfiles.Files, dir string) {
 }
 
 // take reads all files below dir.
-func take(t testing.TB, files *memfiles.Files, dir string) {
+func take(t testing.TB, files *memoryFiles, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() {

@@ -15,7 +15,6 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/deltalog"
-	"github.com/docgauge/docgauge/internal/deltalog/memfiles"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
@@ -67,7 +66,7 @@ func counts(t *testing.T, reader engines.DeltaReader, dir string, former int64) 
 }
 
 // window is a data file of one window, i days after the first, with n rows.
-func window(t *testing.T, files *memfiles.Files, i, revision, n int) deltalog.Add {
+func window(t *testing.T, files *memoryFiles, i, revision, n int) deltalog.Add {
 	t.Helper()
 	day := analytics.Date(20000 + i)
 	rev := analytics.Revision{
@@ -107,7 +106,7 @@ func rows(n int) iter.Seq2[analytics.Row, error] {
 
 // makeTable writes windows of i+1 rows, one entry each; in the last ten entries, windows 0
 // to 9 are replaced by ones with a row less. Entries before the checkpoint are deleted.
-func makeTable(t *testing.T) (files *memfiles.Files, table *deltalog.Table) {
+func makeTable(t *testing.T) (files *memoryFiles, table *deltalog.Table) {
 	files = newFiles(t)
 	table = open(t, files)
 	put := func(i, revision, n int) {

@@ -14,6 +14,7 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/verify"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
@@ -113,7 +114,7 @@ func (r *Runner) fillFrom(ctx context.Context, e state.Entry, down map[string]bo
 			continue
 		}
 		began := time.Now()
-		pages, err := s.Top(ctx, e.Revision, config.MaxTopPages)
+		pages, err := r.app.TopPages(ctx, s, e.Revision, config.MaxTopPages)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -171,8 +172,8 @@ func (r *Runner) compareSinks(ctx context.Context) (done verify.Compared, err er
 		return done, err
 	}
 	defer func() { err = errors.Join(err, temp.Remove()) }()
-	c := verify.Comparison{Book: app.Book{State: a.State}, Sinks: a.Sinks, Held: a.HeldInSpool, Dir: temp.Path, Now: a.Now, Log: a.Log}
-	return c.Run(ctx)
+	v := verify.Verifier{Ledger: a.State, Sinks: a.Sinks, InSpool: a.InSpool, Dir: temp.Path, Now: a.Now, Log: a.Log}
+	return v.Compare(ctx)
 }
 
 // collect deletes superseded rows and files once a day. Readers do not see them, so a
@@ -185,7 +186,7 @@ func (r *Runner) collect(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	for _, s := range a.Sinks {
-		found, err := s.Collect(within, false)
+		found, err := sinks.Collect(within, s, false)
 		if ctx.Err() != nil {
 			return nil // a stop: the next run collects
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 const (
@@ -61,7 +61,7 @@ type world struct {
 }
 
 func newWorld(t tb, dir string) *world {
-	mem := memsink.New()
+	mem := sinktest.NewMemory()
 	return &world{
 		tb: t, root: dir, dir: filepath.Join(dir, "state"), service: newService(), ledger: newMemory(), sink: mem, reader: mem,
 		now: noon(1), concurrency: 1,
@@ -88,7 +88,7 @@ func asked(keys ...analytics.Key) []schedule.Item {
 // process opens the spool and returns a pipeline, as a new process does.
 func (w *world) process() *Pipeline {
 	w.Helper()
-	sp, err := spool.Open(w.dir, w.time())
+	sp, err := spool.Open(w.dir)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -129,9 +129,7 @@ func (w *world) work(items []schedule.Item) Work {
 		w.Fatal(err)
 	}
 	for _, u := range underWay {
-		if k, err := analytics.ParseKey(u.Key); err == nil {
-			sizes.SetBegun(k, u.Pages)
-		}
+		sizes.SetBegun(u.Key, u.Pages)
 	}
 	return Work{Room: w.service.room, Items: items, Known: w.ledger.known, Sizes: sizes, Policy: schedule.Policy{Settle: settle}, Asides: w.ledger.asides()}
 }
@@ -205,7 +203,7 @@ func (w *world) rows(k analytics.Key) []analytics.Row {
 	if rev.Number == 0 || rev.TotalsOnly() {
 		return nil
 	}
-	rows, err := w.reader.Top(w.Context(), rev, math.MaxInt)
+	rows, err := sinks.Top(w.Context(), w.reader, rev, math.MaxInt, w.root)
 	if err != nil {
 		w.Fatal(err)
 	}

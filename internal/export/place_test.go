@@ -184,7 +184,7 @@ func TestNewPlace(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	c.open(func(a *app.App) {
-		if _, err := coverage.Rebuild(t.Context(), a.State, a.Sinks, a.HeldInSpool, a.Log); err != nil {
+		if _, err := coverage.Rebuild(t.Context(), a.State, a.Sinks, a.InSpool, a.Log); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -14,7 +14,7 @@ import (
 )
 
 func (a *archives) rebuild() (coverage.Rebuilt, error) {
-	return coverage.Rebuild(a.Context(), a.app.State, a.app.Sinks, a.app.HeldInSpool, a.app.Log)
+	return coverage.Rebuild(a.Context(), a.app.State, a.app.Sinks, a.app.InSpool, a.app.Log)
 }
 
 // TestRebuild: the ledger says what each sink shows, and what only the spool has.
@@ -84,10 +84,7 @@ func (a *archives) seal(rev analytics.Revision) {
 	if err := f.Append(page); err != nil {
 		a.Fatal(err)
 	}
-	if _, err := a.app.Spool.Seal(a.Context(), f, rev); err != nil {
-		a.Fatal(err)
-	}
-	if err := f.Discard(); err != nil {
+	if err := f.Wait(); err != nil {
 		a.Fatal(err)
 	}
 }

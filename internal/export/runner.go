@@ -9,13 +9,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -58,7 +58,7 @@ type Runner struct {
 
 	app      *app.App
 	pipeline *Pipeline
-	metrics  func(context.Context) (exporter.Snapshot, error)
+	metrics  func(context.Context) (view.Snapshot, error)
 
 	mu sync.Mutex
 	// done are the windows that the present run has read so far.
@@ -68,7 +68,7 @@ type Runner struct {
 // NewRunner returns a runner over what a has opened for an export. The metrics are
 // those it delivers to the textfile and the Pushgateway. Observe, if not nil, is told
 // each step too.
-func NewRunner(a *app.App, metrics func(context.Context) (exporter.Snapshot, error), p Progress, observe func(Event)) *Runner {
+func NewRunner(a *app.App, metrics func(context.Context) (view.Snapshot, error), p Progress, observe func(Event)) *Runner {
 	r := &Runner{app: a, metrics: metrics, Progress: p}
 	r.pipeline = New(Config{
 		Concurrency: int(a.Config.Concurrency), Settle: time.Duration(a.Config.Settle), SpoolMax: int64(a.Config.SpoolMax),
@@ -151,7 +151,7 @@ func (r *Runner) Run(ctx context.Context, o Options) (Summary, error) {
 	return s, errors.Join(a.API.Flush(ctx), a.State.EndRun(ctx, state.Run{
 		ID: id, Finished: a.Now(), Outcome: s.Outcome, Message: strings.Join(s.Errors, "; "),
 		Windows: s.Committed + s.Waiting, Requests: s.Requests,
-	}, s.Good(), state.Observation{Name: "export_duration_seconds", Bucket: exporter.Bucket(took), Count: 1, Sum: took}))
+	}, s.Good(), state.Observation{Name: "export_duration_seconds", Bucket: view.Bucket(took), Count: 1, Sum: took}))
 }
 
 // takePlace finds out whether the sinks are where they were, and whether the state is as new as
@@ -168,7 +168,7 @@ func (r *Runner) takePlace(ctx context.Context, run int64, s *Summary) error {
 		s.AddErrors(traces.Misplaced[sink.Name()])
 	}
 	if traces.Older && len(traces.Misplaced) == 0 {
-		done, err := coverage.Rebuild(ctx, a.State, a.Sinks, a.HeldInSpool, a.Log)
+		done, err := coverage.Rebuild(ctx, a.State, a.Sinks, a.InSpool, a.Log)
 		if err != nil {
 			return err
 		}

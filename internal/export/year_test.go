@@ -18,7 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 var long = flag.Bool("long", false, "simulate whole years")
@@ -101,19 +101,19 @@ func newYear(t *testing.T, seed uint64, limit int) *year {
 		rand:    rand.New(rand.NewPCG(seed, 2)), asked: map[place][]time.Time{},
 	}
 	y.now, y.concurrency = time.Time{}, 4
-	mem := memsink.New()
+	mem := sinktest.NewMemory()
 	y.sink, y.reader, y.book = noting{mem, y}, mem, db
 	return y
 }
 
 // noting notes when settled revisions reach the sink.
 type noting struct {
-	*memsink.Sink
+	*sinktest.Memory
 	y *year
 }
 
 func (n noting) Replace(ctx context.Context, w sinks.Sealed) error {
-	if err := n.Sink.Replace(ctx, w); err != nil {
+	if err := n.Memory.Replace(ctx, w); err != nil {
 		return err
 	}
 	n.y.on.mu.Lock()

@@ -15,7 +15,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -104,7 +103,7 @@ func run(t *testing.T, from listed, to sinks.Sink) (loaded []analytics.Key, err 
 }
 
 func TestLoad(t *testing.T) {
-	from, to := newShelf(t, days(20)...), memsink.New()
+	from, to := newShelf(t, days(20)...), sinktest.NewMemory()
 	loaded, err := run(t, from, to)
 	if err != nil || len(loaded) != 20 {
 		t.Fatalf("loaded %v, %v", loaded, err)
@@ -125,7 +124,7 @@ func TestLoad(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	from := newShelf(t, days(6)...)
-	to := memsink.New()
+	to := sinktest.NewMemory()
 	put := func(day int, number int32, at time.Time) {
 		rev := sinktest.Revision(sinktest.Key("prj_a", day), number)
 		rev.ExportedAt = at
@@ -161,14 +160,14 @@ func failing(err error) iter.Seq2[analytics.Revision, error] {
 
 // TestSinkFails: the first failure ends the run, and the next run goes on.
 func TestSinkFails(t *testing.T) {
-	from, to := newShelf(t, days(70)...), memsink.New()
+	from, to := newShelf(t, days(70)...), sinktest.NewMemory()
 	full := errors.New("full")
 	var mu sync.Mutex
 	left := 20
-	to.Fault = func(step memsink.Step, _ analytics.Revision) error {
+	to.Fault = func(step sinktest.Step, _ analytics.Revision) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if step == memsink.Before {
+		if step == sinktest.Before {
 			if left--; left < 0 {
 				return full
 			}
@@ -211,10 +210,10 @@ func (f *far) Window(ctx context.Context, rev analytics.Revision) (sinks.Sealed,
 // opening it cut short are not errors of their own.
 func TestSinkFailsWhileWindowsOpen(t *testing.T) {
 	const opening = 5
-	from, to := &far{shelf: newShelf(t, days(1+opening)...), first: days(1)[0].Key}, memsink.New()
+	from, to := &far{shelf: newShelf(t, days(1+opening)...), first: days(1)[0].Key}, sinktest.NewMemory()
 	from.opening.Add(opening)
 	full := errors.New("full")
-	to.Fault = func(memsink.Step, analytics.Revision) error { return full }
+	to.Fault = func(sinktest.Step, analytics.Revision) error { return full }
 	_, err := run(t, from, to)
 	if !errors.Is(err, full) || errors.Is(err, context.Canceled) || strings.Count(err.Error(), "full") != 1 || strings.Contains(err.Error(), "\n") {
 		t.Errorf("Run = %v", err)
@@ -224,10 +223,10 @@ func TestSinkFailsWhileWindowsOpen(t *testing.T) {
 // TestStopWhileWindowsOpen: a stop is told once.
 func TestStopWhileWindowsOpen(t *testing.T) {
 	const opening = 5
-	from, to := &far{shelf: newShelf(t, days(1+opening)...), first: days(1)[0].Key}, memsink.New()
+	from, to := &far{shelf: newShelf(t, days(1+opening)...), first: days(1)[0].Key}, sinktest.NewMemory()
 	from.opening.Add(opening)
 	ctx, stop := context.WithCancel(t.Context())
-	to.Fault = func(memsink.Step, analytics.Revision) error { stop(); return ctx.Err() }
+	to.Fault = func(sinktest.Step, analytics.Revision) error { stop(); return ctx.Err() }
 	err := Run(ctx, from, to, plan(t, from, to, every), atOnce, func(analytics.Revision) error { return nil })
 	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "\n") || strings.Count(err.Error(), "canceled") != 1 {
 		t.Errorf("Run = %v", err)
@@ -236,7 +235,7 @@ func TestStopWhileWindowsOpen(t *testing.T) {
 
 // TestDamagedWindows are passed over and named.
 func TestDamagedWindows(t *testing.T) {
-	from, to := newShelf(t, days(10)...), memsink.New()
+	from, to := newShelf(t, days(10)...), sinktest.NewMemory()
 	cut := errors.New("cut short")
 	from.damaged[sinktest.Key("prj_a", 3)] = cut
 	loaded, err := run(t, from, to)
@@ -246,7 +245,7 @@ func TestDamagedWindows(t *testing.T) {
 }
 
 func TestLedgerFails(t *testing.T) {
-	from, to := newShelf(t, days(50)...), memsink.New()
+	from, to := newShelf(t, days(50)...), sinktest.NewMemory()
 	lost := errors.New("ledger lost")
 	var n atomic.Int64
 	err := Run(t.Context(), from, to, plan(t, from, to, every), atOnce, func(analytics.Revision) error { n.Add(1); return lost })
@@ -256,7 +255,7 @@ func TestLedgerFails(t *testing.T) {
 }
 
 func TestCancelled(t *testing.T) {
-	from, to := newShelf(t, days(50)...), memsink.New()
+	from, to := newShelf(t, days(50)...), sinktest.NewMemory()
 	ctx, cancel := context.WithCancel(t.Context())
 	p := plan(t, from, to, every)
 	err := Run(ctx, from, to, p, atOnce, func(analytics.Revision) error { cancel(); return nil })
@@ -268,7 +267,7 @@ func TestCancelled(t *testing.T) {
 // TestRoom: the rows of the windows in use stay below the bound, and one window
 // larger than it is loaded alone.
 func TestRoom(t *testing.T) {
-	from, to := newShelf(t), memsink.New()
+	from, to := newShelf(t), sinktest.NewMemory()
 	const most = rowsAtOnce / 10
 	for day, rows := range []int64{rowsAtOnce * 3, 4 * most, 4 * most, 4 * most, 4 * most, 9 * most, 5, 5, 5} {
 		rev := sinktest.Revision(sinktest.Key("prj_a", day), 1)
@@ -284,7 +283,7 @@ func TestRoom(t *testing.T) {
 		t.Errorf("%d rows were in use at once", from.most)
 	}
 	delete(from.windows, sinktest.Key("prj_a", 0))
-	from.most, to = 0, memsink.New()
+	from.most, to = 0, sinktest.NewMemory()
 	if _, err := run(t, from, to); err != nil || from.most > rowsAtOnce {
 		t.Errorf("%d rows were in use at once, %v", from.most, err)
 	}

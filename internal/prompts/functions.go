@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/effect"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // maxPages is the maximum number of pages in one list of a template.
@@ -27,7 +27,7 @@ type Numbers interface {
 	Site(ctx context.Context, project string, g analytics.Granularity) (Site, error)
 	Pages(ctx context.Context, project string, g analytics.Granularity) (Pages, error)
 	// Outcomes are those of the merged pull requests, newest first.
-	Outcomes(ctx context.Context, project string) ([]effect.Outcome, error)
+	Outcomes(ctx context.Context, project string) ([]view.Outcome, error)
 }
 
 // Site has the totals of two adjacent windows.
@@ -54,7 +54,7 @@ type renderer struct {
 	pages   map[analytics.Granularity]Pages
 	windows map[analytics.Granularity]analytics.Window
 	movers  map[moversKey]analytics.Movers
-	merges  []effect.Outcome // nil: not read yet
+	merges  []view.Outcome // nil: not read yet
 }
 
 type moversKey struct {

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/effect"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // outcomes lists the effects of merges, newest merge first; pages without enough data are
@@ -22,12 +22,12 @@ func (r *renderer) outcomes(n int) (pageList, error) {
 		if err != nil {
 			return nil, functionErrorf("outcomes: %w", err)
 		}
-		r.merges = append([]effect.Outcome{}, merges...)
+		r.merges = append([]view.Outcome{}, merges...)
 	}
 	list := pageList{}
 	for _, o := range r.merges {
 		for _, e := range o.Effects {
-			if e.Verdict != effect.Lacking && len(list) < n {
+			if e.Verdict != view.NotEnoughData && len(list) < n {
 				list = append(list, outcomeRecord(o, e))
 			}
 		}
@@ -35,7 +35,7 @@ func (r *renderer) outcomes(n int) (pageList, error) {
 	return list, nil
 }
 
-func outcomeRecord(o effect.Outcome, e effect.Effect) record {
+func outcomeRecord(o view.Outcome, e view.Effect) record {
 	percent := func(ratio float64) int { return int(math.Round(ratio * 100)) }
 	level := func(visitors float64) int { return int(math.Round(visitors)) }
 	rec := record{

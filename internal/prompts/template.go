@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/effect"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -308,15 +308,15 @@ func (s sampleNumbers) Site(_ context.Context, _ string, g analytics.Granularity
 }
 
 // Outcomes have as many effects as a list may have.
-func (s sampleNumbers) Outcomes(_ context.Context, project string) ([]effect.Outcome, error) {
-	o := effect.Outcome{Merge: effect.Merge{Project: project, Link: "https://example.com/pull/1", At: (s.end - 20).Time()}}
+func (s sampleNumbers) Outcomes(_ context.Context, project string) ([]view.Outcome, error) {
+	o := view.Outcome{Merge: view.Merge{Project: project, Link: "https://example.com/pull/1", At: (s.end - 20).Time()}}
 	for i := range maxPages {
-		o.Effects = append(o.Effects, effect.Effect{
-			Path: fmt.Sprintf("/example/%d", i), Audience: analytics.Human, Verdict: effect.More,
+		o.Effects = append(o.Effects, view.Effect{
+			Path: fmt.Sprintf("/example/%d", i), Audience: analytics.Human, Verdict: view.MoreReaders,
 			Before: 100, Actual: 130, Expected: 100, Change: .3, Low: .2, High: .4,
 		})
 	}
-	return []effect.Outcome{o}, nil
+	return []view.Outcome{o}, nil
 }
 
 func (s sampleNumbers) Pages(_ context.Context, _ string, g analytics.Granularity) (Pages, error) {

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/effect"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -23,7 +23,7 @@ import (
 type fixed struct {
 	site     Site
 	pages    Pages
-	outcomes []effect.Outcome
+	outcomes []view.Outcome
 	err      error
 	asked    []string
 }
@@ -38,7 +38,7 @@ func (f *fixed) Pages(_ context.Context, project string, g analytics.Granularity
 	return f.pages, f.err
 }
 
-func (f *fixed) Outcomes(_ context.Context, project string) ([]effect.Outcome, error) {
+func (f *fixed) Outcomes(_ context.Context, project string) ([]view.Outcome, error) {
 	f.asked = append(f.asked, project+" outcomes")
 	return f.outcomes, f.err
 }
@@ -50,11 +50,11 @@ var (
 
 func numbers() *fixed {
 	return &fixed{
-		outcomes: []effect.Outcome{{
-			Merge: effect.Merge{At: (sampleEnd - 20).Time()},
-			Effects: []effect.Effect{
-				{Path: "/install", Audience: analytics.Human, Verdict: effect.Lacking, Before: 3},
-				{Path: "/install", Audience: analytics.AI, Verdict: effect.Unclear, Before: 101, Actual: 131, Expected: 103, Change: .27, Low: -.02, High: .36},
+		outcomes: []view.Outcome{{
+			Merge: view.Merge{At: (sampleEnd - 20).Time()},
+			Effects: []view.Effect{
+				{Path: "/install", Audience: analytics.Human, Verdict: view.NotEnoughData, Before: 3},
+				{Path: "/install", Audience: analytics.AI, Verdict: view.NoClearChange, Before: 101, Actual: 131, Expected: 103, Change: .27, Low: -.02, High: .36},
 			},
 		}},
 		site: Site{week, before, analytics.Totals{Human: 900, AI: 250, Total: 1100}, analytics.Totals{Human: 1000, AI: 200, Total: 1150}},

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/docgauge/docgauge/internal/effect"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -23,11 +23,11 @@ const (
 // Estimate returns the outcomes of merges, in their order. All merges of a project must be among
 // them: a page that another one touched is no comparison. A window that cannot be read counts
 // as missing; the outcomes come with its error. They are nil only where ctx has ended.
-func Estimate(ctx context.Context, from sinks.Sink, merges []effect.Merge) ([]effect.Outcome, error) {
-	out := make([]effect.Outcome, len(merges))
+func Estimate(ctx context.Context, from sinks.Sink, merges []view.Merge) ([]view.Outcome, error) {
+	out := make([]view.Outcome, len(merges))
 	byDate := make([]int, len(merges))
 	for i, m := range merges {
-		out[i], byDate[i] = effect.Outcome{Merge: m, Effects: []effect.Effect{}}, i
+		out[i], byDate[i] = view.Outcome{Merge: m, Effects: []view.Effect{}}, i
 	}
 	slices.SortStableFunc(byDate, func(i, j int) int {
 		return cmp.Or(cmp.Compare(merges[i].Project, merges[j].Project), cmp.Compare(merges[i].Date(), merges[j].Date()))
@@ -51,8 +51,8 @@ func Estimate(ctx context.Context, from sinks.Sink, merges []effect.Merge) ([]ef
 
 // estimate fills in the outcomes named by which: merges of one project, by date, that lie no
 // further apart than Span, so that they share what is read.
-func estimate(ctx context.Context, from sinks.Sink, out []effect.Outcome, which []int) error {
-	var merges, all []effect.Merge
+func estimate(ctx context.Context, from sinks.Sink, out []view.Outcome, which []int) error {
+	var merges, all []view.Merge
 	for _, i := range which {
 		merges = append(merges, out[i].Merge)
 	}

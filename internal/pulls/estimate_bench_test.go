@@ -10,7 +10,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
-	"github.com/docgauge/docgauge/internal/effect"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks/parquet"
 )
 
@@ -18,9 +18,9 @@ import (
 func BenchmarkStudy(b *testing.B) {
 	p := restlessTraffic(400)(b, 1)
 	path := p.eligible(50, 100)[0]
-	m := effect.Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{path}}
+	m := view.Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{path}}
 	for b.Loop() {
-		if e := newStudy(p, m, []effect.Merge{m}).effect(path, analytics.Human); e.Placebos != maxPlacebos {
+		if e := newStudy(p, m, []view.Merge{m}).effect(path, analytics.Human); e.Placebos != maxPlacebos {
 			b.Fatalf("%+v", e)
 		}
 	}
@@ -61,13 +61,13 @@ func BenchmarkEstimate(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	m := effect.Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{"/reference/page-000100"}}
+	m := view.Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{"/reference/page-000100"}}
 	most := uint64(0)
 	for b.Loop() {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if got, err := Estimate(b.Context(), sink, []effect.Merge{m}); err != nil || got[0].Effects[0].Verdict == effect.Lacking {
+			if got, err := Estimate(b.Context(), sink, []view.Merge{m}); err != nil || got[0].Effects[0].Verdict == view.NotEnoughData {
 				b.Errorf("%+v, %v", got, err)
 			}
 		}()

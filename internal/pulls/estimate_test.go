@@ -13,9 +13,9 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/pulls"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // merged is the day of the merge.
@@ -24,7 +24,7 @@ var merged = analytics.NewDate(2026, 6, 10)
 // site is a made-up archive around the merge: 40 pages with 30 to 420 readers a day, of whom
 // a tenth as many are AI, with weekends, and a noise that is the same in every run.
 type site struct {
-	*memsink.Sink
+	*sinktest.Memory
 	// readers changes the readers of a page on a day.
 	readers func(path string, d analytics.Date, n float64) float64
 	// window changes the reading of a day; false: there is none.
@@ -34,7 +34,7 @@ type site struct {
 
 func newSite() *site {
 	return &site{
-		Sink: memsink.New(), pages: 40,
+		Memory: sinktest.NewMemory(), pages: 40,
 		readers: func(_ string, _ analytics.Date, n float64) float64 { return n },
 		window:  func(*analytics.Revision) bool { return true },
 	}
@@ -66,8 +66,8 @@ func (s *site) fill(project string) *site {
 	return s
 }
 
-func merge(at analytics.Date, pages ...string) effect.Merge {
-	return effect.Merge{Project: "prj_a", Link: fmt.Sprintf("https://code.example/%d", at), At: at.Time().Add(15 * time.Hour), Pages: pages}
+func merge(at analytics.Date, pages ...string) view.Merge {
+	return view.Merge{Project: "prj_a", Link: fmt.Sprintf("https://code.example/%d", at), At: at.Time().Add(15 * time.Hour), Pages: pages}
 }
 
 // touched is the page of most tests; it has 130 readers on a working day.
@@ -81,7 +81,7 @@ func doubled(path string, d analytics.Date, n float64) float64 {
 	return n
 }
 
-func of(t *testing.T, s *site, merges ...effect.Merge) []effect.Outcome {
+func of(t *testing.T, s *site, merges ...view.Merge) []view.Outcome {
 	t.Helper()
 	got, err := pulls.Estimate(t.Context(), s, merges)
 	if err != nil || len(got) != len(merges) {
@@ -91,7 +91,7 @@ func of(t *testing.T, s *site, merges ...effect.Merge) []effect.Outcome {
 }
 
 // brief is an effect without its days.
-func brief(e effect.Effect) effect.Effect {
+func brief(e view.Effect) view.Effect {
 	e.Days = nil
 	return e
 }
@@ -105,7 +105,7 @@ func TestOf(t *testing.T) {
 	if len(got.Effects) != 2 || !got.Final || e.Audience != analytics.Human || got.Effects[1].Audience != analytics.AI {
 		t.Fatalf("%+v", got)
 	}
-	if e.Verdict != effect.More || e.Method != effect.Control || e.DaysBefore != 28 || e.DaysAfter != 28 || e.Placebos != 39 || e.P != 1.0/40 || e.Reason != "" {
+	if e.Verdict != view.MoreReaders || e.Method != view.SyntheticControl || e.DaysBefore != 28 || e.DaysAfter != 28 || e.Placebos != 39 || e.P != 1.0/40 || e.Reason != "" {
 		t.Errorf("%+v", brief(e))
 	}
 	if math.Abs(e.Change-1) > 0.1 || e.Low >= e.Change || e.High <= e.Change || e.Low < 0.5 || math.Abs(e.Actual/e.Expected-1-e.Change) > 0.01 {
@@ -114,19 +114,19 @@ func TestOf(t *testing.T) {
 	if n := len(e.Days); n != 56 || e.Days[0].Date != merged-28 || e.Days[28].Date != merged+1 || e.Days[27].Low != e.Days[27].Expected || e.Days[28].Low >= e.Days[28].Expected {
 		t.Errorf("%+v", e.Days)
 	}
-	if ai := got.Effects[1]; ai.Verdict != effect.Lacking || !strings.Contains(ai.Reason, "visitors a day") {
+	if ai := got.Effects[1]; ai.Verdict != view.NotEnoughData || !strings.Contains(ai.Reason, "visitors a day") {
 		t.Errorf("%+v", ai)
 	}
 }
 
 // TestGrowthIsNoEffect: a page that grows with the site, by 2 % a day, has no effect.
 func TestGrowthIsNoEffect(t *testing.T) {
-	for pages, method := range map[int]effect.Method{40: effect.Control, 15: effect.Level} {
+	for pages, method := range map[int]view.Method{40: view.SyntheticControl, 15: view.LevelChange} {
 		s := newSite()
 		s.pages = pages
 		s.readers = func(_ string, d analytics.Date, n float64) float64 { return n * math.Exp(0.02*float64(d-merged)) }
 		e := of(t, s.fill("prj_a"), merge(merged, touched))[0].Effects[0]
-		if e.Verdict != effect.Unclear || e.Method != method || e.Actual < 1.6*e.Before || math.Abs(e.Change) > 0.1 {
+		if e.Verdict != view.NoClearChange || e.Method != method || e.Actual < 1.6*e.Before || math.Abs(e.Change) > 0.1 {
 			t.Errorf("%d pages: %+v", pages, brief(e))
 		}
 	}
@@ -137,7 +137,7 @@ func TestLevelChange(t *testing.T) {
 	s := newSite()
 	s.pages, s.readers = 15, doubled
 	e := of(t, s.fill("prj_a"), merge(merged, touched))[0].Effects[0]
-	if e.Verdict != effect.More || e.Method != effect.Level || e.Placebos != 0 || math.Abs(e.Change-1) > 0.15 || !strings.Contains(e.Reason, "14 untouched pages") {
+	if e.Verdict != view.MoreReaders || e.Method != view.LevelChange || e.Placebos != 0 || math.Abs(e.Change-1) > 0.15 || !strings.Contains(e.Reason, "14 untouched pages") {
 		t.Errorf("%+v", brief(e))
 	}
 }
@@ -160,19 +160,19 @@ func TestLacking(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		change  func(*site)
-		merges  []effect.Merge
-		verdict effect.Verdict
+		merges  []view.Merge
+		verdict view.Verdict
 		reason  string
 		before  int
 		after   int
 	}{
-		{"14 days before", without(func(d analytics.Date) bool { return d < merged-14 }), nil, effect.Unclear, "", 14, 28},
-		{"13 days before", without(func(d analytics.Date) bool { return d < merged-13 }), nil, effect.Lacking, "13 days with readers before", 13, 28},
-		{"7 days after", without(func(d analytics.Date) bool { return d > merged+7 }), nil, effect.Unclear, "", 28, 7},
-		{"6 days after", without(func(d analytics.Date) bool { return d > merged+6 }), nil, effect.Lacking, "6 verified, settled days after", 28, 6},
-		{"nothing after", without(func(d analytics.Date) bool { return d > merged }), nil, effect.Lacking, "0 verified, settled days", 28, 0},
-		{"every eighth day missing", without(func(d analytics.Date) bool { return (d-merged+28)%8 == 0 }), nil, effect.Unclear, "", 24, 24},
-		{"no archive", without(func(analytics.Date) bool { return true }), nil, effect.Lacking, "0 days", 0, 0},
+		{"14 days before", without(func(d analytics.Date) bool { return d < merged-14 }), nil, view.NoClearChange, "", 14, 28},
+		{"13 days before", without(func(d analytics.Date) bool { return d < merged-13 }), nil, view.NotEnoughData, "13 days with readers before", 13, 28},
+		{"7 days after", without(func(d analytics.Date) bool { return d > merged+7 }), nil, view.NoClearChange, "", 28, 7},
+		{"6 days after", without(func(d analytics.Date) bool { return d > merged+6 }), nil, view.NotEnoughData, "6 verified, settled days after", 28, 6},
+		{"nothing after", without(func(d analytics.Date) bool { return d > merged }), nil, view.NotEnoughData, "0 verified, settled days", 28, 0},
+		{"every eighth day missing", without(func(d analytics.Date) bool { return (d-merged+28)%8 == 0 }), nil, view.NoClearChange, "", 24, 24},
+		{"no archive", without(func(analytics.Date) bool { return true }), nil, view.NotEnoughData, "0 days", 0, 0},
 		{"few readers", func(s *site) {
 			s.readers = func(path string, _ analytics.Date, n float64) float64 {
 				if path == touched {
@@ -180,23 +180,23 @@ func TestLacking(t *testing.T) {
 				}
 				return n
 			}
-		}, nil, effect.Lacking, "visitors a day before the merge, 20 are needed", 28, 28},
-		{"a new page", gone(func(d analytics.Date) bool { return d < merged-5 }), nil, effect.Lacking, "5 days with readers before", 5, 28},
-		{"a page removed", gone(func(d analytics.Date) bool { return d > merged+3 }), nil, effect.Lacking, "no reader since " + (merged + 4).String(), 28, 28},
-		{"an unknown page", gone(func(analytics.Date) bool { return true }), nil, effect.Lacking, "`pages:`", 0, 28},
-		{"two merges on one day", nil, []effect.Merge{merge(merged, touched, "/page-00001")}, effect.Lacking, "2 merges touched the page on " + merged.String(), 28, 28},
-		{"a merge long before", nil, []effect.Merge{merge(merged-15, touched)}, effect.Unclear, "", 14, 28},
-		{"a merge shortly before", nil, []effect.Merge{merge(merged-14, touched)}, effect.Lacking, "after any other merge", 13, 28},
-		{"a merge long after", nil, []effect.Merge{merge(merged+8, touched)}, effect.Unclear, "", 28, 7},
-		{"a merge shortly after", nil, []effect.Merge{merge(merged+7, touched)}, effect.Lacking, "before any other merge", 28, 6},
-		{"a merge on another page", nil, []effect.Merge{merge(merged, "/page-00001")}, effect.Unclear, "", 28, 28},
-		{"a merge out of sight", nil, []effect.Merge{merge(merged-29, touched), merge(merged+29, touched)}, effect.Unclear, "", 28, 28},
+		}, nil, view.NotEnoughData, "visitors a day before the merge, 20 are needed", 28, 28},
+		{"a new page", gone(func(d analytics.Date) bool { return d < merged-5 }), nil, view.NotEnoughData, "5 days with readers before", 5, 28},
+		{"a page removed", gone(func(d analytics.Date) bool { return d > merged+3 }), nil, view.NotEnoughData, "no reader since " + (merged + 4).String(), 28, 28},
+		{"an unknown page", gone(func(analytics.Date) bool { return true }), nil, view.NotEnoughData, "`pages:`", 0, 28},
+		{"two merges on one day", nil, []view.Merge{merge(merged, touched, "/page-00001")}, view.NotEnoughData, "2 merges touched the page on " + merged.String(), 28, 28},
+		{"a merge long before", nil, []view.Merge{merge(merged-15, touched)}, view.NoClearChange, "", 14, 28},
+		{"a merge shortly before", nil, []view.Merge{merge(merged-14, touched)}, view.NotEnoughData, "after any other merge", 13, 28},
+		{"a merge long after", nil, []view.Merge{merge(merged+8, touched)}, view.NoClearChange, "", 28, 7},
+		{"a merge shortly after", nil, []view.Merge{merge(merged+7, touched)}, view.NotEnoughData, "before any other merge", 28, 6},
+		{"a merge on another page", nil, []view.Merge{merge(merged, "/page-00001")}, view.NoClearChange, "", 28, 28},
+		{"a merge out of sight", nil, []view.Merge{merge(merged-29, touched), merge(merged+29, touched)}, view.NoClearChange, "", 28, 28},
 	} {
 		s := newSite()
 		if tc.change != nil {
 			tc.change(s)
 		}
-		e := of(t, s.fill("prj_a"), append([]effect.Merge{merge(merged, touched)}, tc.merges...)...)[0].Effects[0]
+		e := of(t, s.fill("prj_a"), append([]view.Merge{merge(merged, touched)}, tc.merges...)...)[0].Effects[0]
 		if e.Verdict != tc.verdict || !strings.Contains(e.Reason, tc.reason) || (e.Reason == "") != (tc.reason == "") || e.DaysBefore != tc.before || e.DaysAfter != tc.after {
 			t.Errorf("%s: %s, %q, %d and %d days", tc.name, e.Verdict, e.Reason, e.DaysBefore, e.DaysAfter)
 		}
@@ -250,7 +250,7 @@ func TestDamagedWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Put(analytics.Revision{Key: key, Number: 1, Settled: true, Verified: true, Rows: int64(len(rows)), ExportedAt: merged.Time()}, rows, errDamaged)
-	got, err := pulls.Estimate(t.Context(), s, []effect.Merge{merge(merged, touched)})
+	got, err := pulls.Estimate(t.Context(), s, []view.Merge{merge(merged, touched)})
 	if !errors.Is(err, errDamaged) {
 		t.Errorf("error %v", err)
 	}
@@ -264,7 +264,7 @@ var errDamaged = errors.New("damaged")
 // TestOthersAreNoComparison: that other pages rise after their own merges changes nothing.
 func TestOthersAreNoComparison(t *testing.T) {
 	other := []string{"/page-00001", "/page-00003", "/page-00020", "/page-00039"}
-	run := func(factor float64) effect.Outcome {
+	run := func(factor float64) view.Outcome {
 		s := newSite()
 		s.readers = func(path string, d analytics.Date, n float64) float64 {
 			if slices.Contains(other, path) && d > merged-2 {
@@ -287,7 +287,7 @@ func TestManyMerges(t *testing.T) {
 	s.fill("prj_b")
 	b := merge(merged+1, "/page-00002")
 	b.Project = "prj_b"
-	merges := []effect.Merge{merge(merged+30, touched), b, merge(merged-30, touched), merge(merged, "/page-00004"), {Project: "prj_none", Pages: []string{"/x"}}}
+	merges := []view.Merge{merge(merged+30, touched), b, merge(merged-30, touched), merge(merged, "/page-00004"), {Project: "prj_none", Pages: []string{"/x"}}}
 	got := of(t, s, merges...)
 	for i, m := range merges {
 		if got[i].Link != m.Link || len(got[i].Effects) != 2 {
@@ -312,16 +312,16 @@ func TestManyPages(t *testing.T) {
 	}
 	strong, clear := 0, 0
 	for _, e := range of(t, s.fill("prj_a"), merge(merged, pages...))[0].Effects {
-		if e.Verdict == effect.Lacking {
+		if e.Verdict == view.NotEnoughData {
 			continue
 		}
 		if e.P <= 0.05 {
 			strong++
-			if e.Verdict == effect.Unclear && !strings.Contains(e.Reason, "by chance") {
+			if e.Verdict == view.NoClearChange && !strings.Contains(e.Reason, "by chance") {
 				t.Errorf("%+v", brief(e))
 			}
 		}
-		if e.Verdict != effect.Unclear {
+		if e.Verdict != view.NoClearChange {
 			clear++
 		}
 	}
@@ -333,7 +333,7 @@ func TestManyPages(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errDamaged)
-	if got, err := pulls.Estimate(ctx, newSite().fill("prj_a"), []effect.Merge{merge(merged, touched)}); got != nil || !errors.Is(err, errDamaged) {
+	if got, err := pulls.Estimate(ctx, newSite().fill("prj_a"), []view.Merge{merge(merged, touched)}); got != nil || !errors.Is(err, errDamaged) {
 		t.Errorf("%v, %v", got, err)
 	}
 }

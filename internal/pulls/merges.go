@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -27,7 +27,7 @@ type Selection struct {
 }
 
 // Merges returns the merges, newest first, then the pull requests whose state is not known.
-func Merges(ctx context.Context, from Journal, s Selection) ([]effect.Merge, error) {
+func Merges(ctx context.Context, from Journal, s Selection) ([]view.Merge, error) {
 	pulls, err := from.PullRequests(ctx)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func Merges(ctx context.Context, from Journal, s Selection) ([]effect.Merge, err
 	for _, p := range pulls {
 		known[p.Link] = p
 	}
-	merges := []effect.Merge{}
+	merges := []view.Merge{}
 	for _, j := range oneByLink(jobs) {
 		p, ok := known[j.PRLink]
 		if !ok {
@@ -50,7 +50,7 @@ func Merges(ctx context.Context, from Journal, s Selection) ([]effect.Merge, err
 			merges = append(merges, mergeOf(p, j))
 		}
 	}
-	slices.SortStableFunc(merges, func(a, b effect.Merge) int {
+	slices.SortStableFunc(merges, func(a, b view.Merge) int {
 		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Link, b.Link))
 	})
 	return merges, nil
@@ -80,8 +80,8 @@ func wanted(p journal.PullRequest, project string, s Selection) bool {
 	return p.State == journal.PullUnknown || p.State == journal.PullMerged && !p.Merged.Before(s.Since)
 }
 
-func mergeOf(p journal.PullRequest, j journal.Job) effect.Merge {
-	m := effect.Merge{Project: cmp.Or(p.Project, j.Project), Link: j.PRLink, At: p.Merged, Title: cmp.Or(j.Title, j.Prompt), Pages: []string{}}
+func mergeOf(p journal.PullRequest, j journal.Job) view.Merge {
+	m := view.Merge{Project: cmp.Or(p.Project, j.Project), Link: j.PRLink, At: p.Merged, Title: cmp.Or(j.Title, j.Prompt), Pages: []string{}}
 	switch {
 	case p.State != journal.PullMerged:
 		m.At, m.Problem = time.Time{}, "it is not known whether it was merged: "+cmp.Or(p.Problem, "its host did not say")
@@ -107,7 +107,7 @@ func pagesOf(p journal.PullRequest, named []string) []string {
 
 // Outcomes returns the outcomes of the merges that Merges returns, from an archive. They come
 // with an error that concerns windows that could not be read.
-func Outcomes(ctx context.Context, from Journal, archive sinks.Sink, s Selection) ([]effect.Outcome, error) {
+func Outcomes(ctx context.Context, from Journal, archive sinks.Sink, s Selection) ([]view.Outcome, error) {
 	// What was merged earlier may have touched the pages in the days that count.
 	wide := s
 	if !wide.Since.IsZero() {
@@ -117,20 +117,20 @@ func Outcomes(ctx context.Context, from Journal, archive sinks.Sink, s Selection
 	if err != nil {
 		return nil, err
 	}
-	touching := slices.DeleteFunc(slices.Clone(merges), func(m effect.Merge) bool { return len(m.Pages) == 0 || m.At.IsZero() })
+	touching := slices.DeleteFunc(slices.Clone(merges), func(m view.Merge) bool { return len(m.Pages) == 0 || m.At.IsZero() })
 	estimated, err := Estimate(ctx, archive, touching)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	byLink := map[string]effect.Outcome{}
+	byLink := map[string]view.Outcome{}
 	for _, o := range estimated {
 		byLink[o.Link] = o
 	}
-	out := []effect.Outcome{}
+	out := []view.Outcome{}
 	for _, m := range merges {
 		o, ok := byLink[m.Link]
 		if !ok {
-			o = effect.Outcome{Merge: m, Effects: []effect.Effect{}}
+			o = view.Outcome{Merge: m, Effects: []view.Effect{}}
 		}
 		if m.At.IsZero() || !m.At.Before(s.Since) {
 			out = append(out, o)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/pulls"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 type store struct {
@@ -69,7 +69,7 @@ func TestSelection(t *testing.T) {
 		"two one new":       {Projects: []string{"prj_a"}},
 		"two three new":     {Since: now.AddDate(0, 0, -6)},
 	} {
-		all, err := pulls.Outcomes(t.Context(), s, memsink.New(), selection)
+		all, err := pulls.Outcomes(t.Context(), s, sinktest.NewMemory(), selection)
 		var links []string
 		for _, o := range all {
 			links = append(links, o.Link)

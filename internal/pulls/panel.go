@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -35,7 +35,7 @@ type panel struct {
 // load reads the day windows around the merges of one project, each once, after a few of
 // them have told which pages to keep. What cannot be read counts as missing, and is in the
 // error.
-func load(ctx context.Context, from sinks.Sink, merges []effect.Merge) (*panel, error) {
+func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, error) {
 	within := analytics.Window{From: merges[0].Date() - Span, To: merges[len(merges)-1].Date() + Span + 1}
 	p := &panel{first: within.From, usable: make([]bool, within.Days()), pages: map[string]map[analytics.Audience][]float64{}}
 	windows, err := settled(ctx, from, merges[0].Project, within)

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 var long = flag.Bool("long", false, "run the simulations of docs/outcomes-method.md in full (minutes)")
@@ -123,11 +123,11 @@ type simulation struct {
 type tally struct {
 	merges, lacking, clear, covered int
 	widths, changes                 []float64
-	methods                         map[effect.Method]int
+	methods                         map[view.Method]int
 }
 
 func (s simulation) run(t testing.TB) *tally {
-	out := &tally{methods: map[effect.Method]int{}}
+	out := &tally{methods: map[view.Method]int{}}
 	for seed := range uint64(s.sites) {
 		p := s.traffic(t, seed)
 		r := rand.New(rand.NewPCG(seed, 16))
@@ -146,9 +146,9 @@ func (s simulation) run(t testing.TB) *tally {
 	return out
 }
 
-func estimateOne(p *panel, path string) effect.Effect {
-	m := effect.Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{path}}
-	effects := []effect.Effect{newStudy(p, m, []effect.Merge{m}).effect(path, analytics.Human)}
+func estimateOne(p *panel, path string) view.Effect {
+	m := view.Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{path}}
+	effects := []view.Effect{newStudy(p, m, []view.Merge{m}).effect(path, analytics.Human)}
 	judge(effects)
 	return effects[0]
 }
@@ -178,14 +178,14 @@ func poisson(r *rand.Rand, mean float64) int {
 	return n
 }
 
-func (o *tally) add(e effect.Effect, change float64) {
+func (o *tally) add(e view.Effect, change float64) {
 	o.merges++
-	if e.Verdict == effect.Lacking {
+	if e.Verdict == view.NotEnoughData {
 		o.lacking++
 		return
 	}
 	o.methods[e.Method]++
-	if e.Verdict != effect.Unclear {
+	if e.Verdict != view.NoClearChange {
 		o.clear++
 	}
 	if e.Low <= change && change <= e.High {

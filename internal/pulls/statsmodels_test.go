@@ -13,8 +13,8 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // modelled is a page with what statsmodels needs to estimate the effect on it.
@@ -27,7 +27,7 @@ type modelled struct {
 	Ridge  float64     `json:"ridge"`
 
 	truth, change, deviation, scale float64
-	effect                          effect.Effect
+	effect                          view.Effect
 }
 
 // estimates are what statsmodels says of a page.
@@ -73,7 +73,7 @@ func TestStatsmodels(t *testing.T) {
 		if math.Abs(got[i].Level.Change-c.change) > 1e-5 || math.Abs(got[i].Level.Deviation*got[i].Level.Deviation/c.deviation/c.deviation*c.scale-1) > 1e-3 {
 			t.Errorf("%s: level %+v, want %v and %v", c.Name, got[i].Level, c.change, c.deviation)
 		}
-		if e.Verdict != effect.Unclear && (got[i].Structural > 0) != (e.Change > 0) {
+		if e.Verdict != view.NoClearChange && (got[i].Structural > 0) != (e.Change > 0) {
 			t.Errorf("%s: %+.3f, of statsmodels %+.3f", c.Name, e.Change, got[i].Structural)
 		}
 		if e.Low <= got[i].Structural && got[i].Structural <= e.High {
@@ -111,8 +111,8 @@ func modelledPages(t *testing.T) (cases []*modelled) {
 }
 
 func model(t *testing.T, p *panel, path string, truth float64) *modelled {
-	m := effect.Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{path}}
-	s := newStudy(p, m, []effect.Merge{m})
+	m := view.Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{path}}
+	s := newStudy(p, m, []view.Merge{m})
 	w, _ := s.window(path, analytics.Human)
 	d, index := s.in(w)
 	c := s.comparison(w, analytics.Human)

@@ -7,15 +7,15 @@ import (
 	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/effect"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // study estimates the effects of one merge.
 type study struct {
 	*panel
-	merge effect.Merge
+	merge view.Merge
 	// others are the other merges of the project.
-	others []effect.Merge
+	others []view.Merge
 	// untouched has the pages that no merge touched near this one, sorted.
 	untouched []string
 	// known has the comparisons made so far: touched pages with the same days share one.
@@ -38,7 +38,7 @@ type comparison struct {
 	strayed float64
 }
 
-func newStudy(p *panel, m effect.Merge, all []effect.Merge) *study {
+func newStudy(p *panel, m view.Merge, all []view.Merge) *study {
 	s := &study{panel: p, merge: m, known: map[comparisonKey]*comparison{}}
 	near := map[string]bool{}
 	for _, o := range all {
@@ -91,8 +91,8 @@ func (s *study) series(path string, a analytics.Audience, index []int) []float64
 }
 
 // effect estimates the effect on a page.
-func (s *study) effect(path string, a analytics.Audience) effect.Effect {
-	e := effect.Effect{Path: path, Audience: a, Verdict: effect.Lacking}
+func (s *study) effect(path string, a analytics.Audience) view.Effect {
+	e := view.Effect{Path: path, Audience: a, Verdict: view.NotEnoughData}
 	w, reason := s.window(path, a)
 	d, index := s.in(w)
 	series := s.series(path, a, index)
@@ -109,7 +109,7 @@ func (s *study) effect(path string, a analytics.Audience) effect.Effect {
 	var expected []float64
 	if e.Placebos = len(c.placebos); e.Placebos >= leastPlacebos {
 		var g gap
-		e.Method = effect.Control
+		e.Method = view.SyntheticControl
 		g, expected = c.compare(series, -1)
 		change = g.change
 		e.P, width = infer(g, c.placebos)
@@ -122,15 +122,15 @@ func (s *study) effect(path string, a analytics.Audience) effect.Effect {
 			return e
 		}
 		deviation, freedom = c.widened(deviation, freedom)
-		e.Method, e.Placebos = effect.Level, 0
+		e.Method, e.Placebos = view.LevelChange, 0
 		e.P, width = twoSided(change/deviation, freedom), quantile(outside, freedom)*deviation
 		e.Reason = fmt.Sprintf("only %d untouched pages have %d visitors a day, a comparison needs %d: the page is compared with its own weekdays and trend, which is less certain", c.pages, LeastVisitors, leastPlacebos)
 	}
 	e.Expected = mean(expected[d.before:])
 	e.Change, e.Low, e.High = math.Expm1(change), math.Expm1(change-width), math.Expm1(change+width)
-	e.Verdict = effect.Unclear
+	e.Verdict = view.NoClearChange
 	for i := range series {
-		day := effect.Day{Date: analytics.Date(d.date[i]), Actual: series[i], Expected: expected[i], Low: expected[i], High: expected[i]}
+		day := view.EffectDay{Date: analytics.Date(d.date[i]), Actual: series[i], Expected: expected[i], Low: expected[i], High: expected[i]}
 		if i >= d.before {
 			day.Low, day.High = expected[i]*math.Exp(-width), expected[i]*math.Exp(width)
 		}
@@ -168,7 +168,7 @@ func (s *study) window(path string, a analytics.Audience) (w analytics.Window, r
 }
 
 // lacks says why the days do not suffice; empty if they do.
-func (s *study) lacks(e effect.Effect, d days, series []float64) string {
+func (s *study) lacks(e view.Effect, d days, series []float64) string {
 	gone := 0 // days at the end without a reader
 	for gone < len(series) && series[len(series)-1-gone] == 0 {
 		gone++
@@ -252,15 +252,15 @@ func indices(n int) []int {
 // judge gives the effects of one merge their verdicts. Among many pages some change clearly
 // by chance, so of each audience those are clear that are so by the method of Benjamini and
 // Hochberg (1995): at most one in twenty of the verdicts without any effect is expected.
-func judge(effects []effect.Effect) {
+func judge(effects []view.Effect) {
 	for _, a := range audiences {
-		var tested []*effect.Effect
+		var tested []*view.Effect
 		for i := range effects {
-			if e := &effects[i]; e.Audience == a && e.Verdict != effect.Lacking {
+			if e := &effects[i]; e.Audience == a && e.Verdict != view.NotEnoughData {
 				tested = append(tested, e)
 			}
 		}
-		slices.SortFunc(tested, func(x, y *effect.Effect) int { return cmp.Compare(x.P, y.P) })
+		slices.SortFunc(tested, func(x, y *view.Effect) int { return cmp.Compare(x.P, y.P) })
 		clear := 0
 		for i, e := range tested {
 			if e.P <= level*float64(i+1)/float64(len(tested)) {
@@ -270,9 +270,9 @@ func judge(effects []effect.Effect) {
 		for i, e := range tested {
 			switch {
 			case i < clear && e.Change > 0:
-				e.Verdict = effect.More
+				e.Verdict = view.MoreReaders
 			case i < clear:
-				e.Verdict = effect.Fewer
+				e.Verdict = view.FewerReaders
 			case e.P <= level:
 				e.Reason = cmp.Or(e.Reason, fmt.Sprintf("of %d pages of this merge some change as much by chance", len(tested)))
 			}

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 func TestCompare(t *testing.T) {
@@ -24,7 +25,7 @@ func TestCompare(t *testing.T) {
 		{name: "lost in one", do: func(w *world, rev analytics.Revision) { w.table.Remove(rev.Key) }, lost: 1, filled: 1},
 		{name: "lost in both", do: func(w *world, rev analytics.Revision) { w.table.Remove(rev.Key); w.files.Remove(rev.Key) }, lost: 2, due: 1},
 		{name: "lost in both, in the spool", do: func(w *world, rev analytics.Revision) {
-			w.held[rev.Key] = true
+			w.spooled[rev.Key] = true
 			w.table.Remove(rev.Key)
 			w.files.Remove(rev.Key)
 		}, lost: 2, owed: "clickhouse parquet"},
@@ -46,7 +47,7 @@ func TestCompare(t *testing.T) {
 		}, lost: 1, owed: "clickhouse", errors: 1},
 		{name: "lost in one, which takes nothing", do: func(w *world, rev analytics.Revision) {
 			w.table.Remove(rev.Key)
-			w.table.Fault = func(memsink.Step, analytics.Revision) error { return errors.New("full") }
+			w.table.Fault = func(sinktest.Step, analytics.Revision) error { return errors.New("full") }
 		}, lost: 1, owed: "clickhouse", errors: 1},
 		{name: "lost in one, the other shows other rows", do: func(w *world, rev analytics.Revision) {
 			w.table.Remove(rev.Key)
@@ -54,19 +55,19 @@ func TestCompare(t *testing.T) {
 		}, lost: 1, owed: "clickhouse", errors: 1},
 		{name: "owed since before, not in the spool", do: func(w *world, rev analytics.Revision) {
 			w.table.Remove(rev.Key)
-			w.book.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
+			w.ledger.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
 		}, filled: 1},
 		{name: "never owed", do: func(w *world, rev analytics.Revision) {
 			w.table.Remove(rev.Key)
-			delete(w.book.entries[rev.Key].Sinks, "clickhouse")
+			delete(w.ledger.entries[rev.Key].Sinks, "clickhouse")
 		}},
-		{name: "extra", do: func(w *world, rev analytics.Revision) { delete(w.book.entries, rev.Key) }},
+		{name: "extra", do: func(w *world, rev analytics.Revision) { delete(w.ledger.entries, rev.Key) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, 3)
 			rev := w.revision(1, 2)
 			c.do(w, rev)
-			known := len(w.book.entries)
+			known := len(w.ledger.entries)
 			done := w.compare()
 			lost := 0
 			for _, n := range done.Lost {
@@ -74,19 +75,19 @@ func TestCompare(t *testing.T) {
 			}
 			var owed []string
 			for _, s := range []string{"clickhouse", "parquet"} {
-				if w.book.entries[rev.Key].owed(s) {
+				if owes(w.ledger.entries[rev.Key], s) {
 					owed = append(owed, s)
 				}
 			}
 			if lost != c.lost || done.Filled != c.filled || done.Due != c.due || strings.Join(owed, " ") != c.owed || len(done.Errors) != c.errors {
 				t.Errorf("%+v, owed %v", done, owed)
 			}
-			if e, ok := w.book.entries[rev.Key]; len(w.book.entries) != known || ok && e.lost() != (c.due == 1) {
-				t.Errorf("the ledger has %d windows of %d, and %+v", len(w.book.entries), known, e)
+			if e, ok := w.ledger.entries[rev.Key]; len(w.ledger.entries) != known || ok && e.Lost() != (c.due == 1) {
+				t.Errorf("the ledger has %d windows of %d, and %+v", len(w.ledger.entries), known, e)
 			}
 			w.table.Fault, w.files.away = nil, nil
 			if c.filled == 1 {
-				if r := w.look(); len(r.Findings) > 0 {
+				if r := w.verify(); len(r.Findings) > 0 {
 					t.Errorf("after it: %+v", r.Findings)
 				}
 			}
@@ -99,13 +100,13 @@ func TestCompare(t *testing.T) {
 func TestCompareRefuses(t *testing.T) {
 	for left, refused := range map[int]bool{0: true, 5: true, 6: false, 11: false} {
 		w := newWorld(t, 12)
-		w.book.entries = maps12(w, left)
+		w.ledger.entries = maps12(w, left)
 		done := w.compare()
 		if refused != (len(done.Errors) == 1) || refused != (done.Due == 0) {
 			t.Errorf("%d of 12 left: %+v", left, done)
 		}
-		if refused && (!strings.Contains(done.Errors[0].Error(), "docgauge verify --repair") || !strings.Contains(done.Errors[0].Error(), "docgauge status --rebuild") || len(w.book.entries) != 12) {
-			t.Errorf("%v; %d windows in the ledger", done.Errors, len(w.book.entries))
+		if refused && (!strings.Contains(done.Errors[0].Error(), "docgauge verify --repair") || !strings.Contains(done.Errors[0].Error(), "docgauge status --rebuild") || len(w.ledger.entries) != 12) {
+			t.Errorf("%v; %d windows in the ledger", done.Errors, len(w.ledger.entries))
 		}
 	}
 	// Few windows can be lost at once.
@@ -119,8 +120,8 @@ func TestCompareRefuses(t *testing.T) {
 }
 
 // maps12 is the ledger of a world whose only sink, parquet, has so many windows left.
-func maps12(w *world, left int) map[analytics.Key]Entry {
-	out := w.book.entries
+func maps12(w *world, left int) map[analytics.Key]state.Entry {
+	out := w.ledger.entries
 	for day := range 12 {
 		rev := w.revision(day, 2)
 		delete(out[rev.Key].Sinks, "clickhouse")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +15,7 @@ import (
 
 func TestCleanArchive(t *testing.T) {
 	w := newWorld(t, 40)
-	if r := w.look(); len(r.Findings)+len(r.Busy) > 0 || r.Windows != 40 || r.Shown["parquet"] != 40 || r.Shown["clickhouse"] != 40 {
+	if r := w.verify(); len(r.Findings)+len(r.Busy) > 0 || r.Windows != 40 || r.Shown["parquet"] != 40 || r.Shown["clickhouse"] != 40 {
 		t.Errorf("report %+v", r)
 	}
 	if done := w.repair(); done.Mended+len(done.Due)+len(done.Errors) > 0 {
@@ -87,10 +86,10 @@ var damages = []struct {
 		rev.Rows = 9
 		w.table.Put(rev, rows(5), nil)
 	}, "02 clickhouse rows copy parquet", "", false},
-	{"extra in one", func(w *world, rev analytics.Revision) { delete(w.book.entries, rev.Key); w.table.Remove(rev.Key) },
+	{"extra in one", func(w *world, rev analytics.Revision) { delete(w.ledger.entries, rev.Key); w.table.Remove(rev.Key) },
 		"02 parquet extra adopt parquet", "", false},
 	{"extra that is not whole", func(w *world, rev analytics.Revision) {
-		delete(w.book.entries, rev.Key)
+		delete(w.ledger.entries, rev.Key)
 		w.table.Remove(rev.Key)
 		w.files.Put(rev, rows(4), nil)
 	}, "02 parquet extra due", "02 parquet extra due", false},
@@ -99,57 +98,57 @@ var damages = []struct {
 	}, "1970-01-01 parquet stray by_hand", "1970-01-01 parquet stray by_hand", false},
 	{"never delivered", func(w *world, rev analytics.Revision) {
 		w.table.Remove(rev.Key)
-		delete(w.book.entries[rev.Key].Sinks, "clickhouse")
+		delete(w.ledger.entries[rev.Key].Sinks, "clickhouse")
 	}, "02 clickhouse missing copy parquet", "", false},
 	{"owed", func(w *world, rev analytics.Revision) {
 		w.table.Remove(rev.Key)
-		w.book.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
+		w.ledger.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
 	}, "02 clickhouse missing copy parquet", "", false},
 	{"owed, and shown", func(w *world, rev analytics.Revision) {
-		w.book.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
+		w.ledger.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
 	}, "", "", false},
 	{"owed, an older revision is shown", func(w *world, rev analytics.Revision) {
 		w.table.Put(w.revision(1, 1), rows(4), nil)
-		w.book.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
+		w.ledger.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
 	}, "02 clickhouse revision copy parquet", "", false},
 	{"owed, and unreadable", func(w *world, rev analytics.Revision) {
 		w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unreadable, Err: errors.New("bad")})
-		w.book.entries[rev.Key].Sinks["parquet"] = time.Time{}
+		w.ledger.entries[rev.Key].Sinks["parquet"] = time.Time{}
 	}, "02 parquet unreadable copy clickhouse", "", false},
 	{"owed to both, and in none", func(w *world, rev analytics.Revision) {
 		w.table.Remove(rev.Key)
 		w.files.Remove(rev.Key)
-		w.book.entries[rev.Key].Sinks["clickhouse"], w.book.entries[rev.Key].Sinks["parquet"] = time.Time{}, time.Time{}
+		w.ledger.entries[rev.Key].Sinks["clickhouse"], w.ledger.entries[rev.Key].Sinks["parquet"] = time.Time{}, time.Time{}
 	}, "02 clickhouse missing read; 02 parquet missing read", "", true},
 	{"owed, and in the spool", func(w *world, rev analytics.Revision) {
-		w.held[rev.Key] = true
+		w.spooled[rev.Key] = true
 		w.table.Remove(rev.Key)
-		w.book.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
+		w.ledger.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
 	}, "", "", false},
 	{"lost", func(w *world, rev analytics.Revision) {
 		w.table.Remove(rev.Key)
 		w.files.Remove(rev.Key)
-		clear(w.book.entries[rev.Key].Sinks)
+		clear(w.ledger.entries[rev.Key].Sinks)
 	}, "02 clickhouse missing due; 02 parquet missing due", "02 clickhouse missing due; 02 parquet missing due", false},
-	{"lost, and found again", func(w *world, rev analytics.Revision) { clear(w.book.entries[rev.Key].Sinks) }, "", "", false},
+	{"lost, and found again", func(w *world, rev analytics.Revision) { clear(w.ledger.entries[rev.Key].Sinks) }, "", "", false},
 	{"checksum not known, rows differ", func(w *world, rev analytics.Revision) {
-		e := w.book.entries[rev.Key]
+		e := w.ledger.entries[rev.Key]
 		e.Checksum = ""
-		w.book.entries[rev.Key] = e
+		w.ledger.entries[rev.Key] = e
 		changed := rows(5)
 		changed[3].Human++
 		w.table.Put(rev, changed, nil)
 	}, "02 clickhouse checksum read; 02 parquet checksum read", "", true},
 	{"checksum not known, rows lost", func(w *world, rev analytics.Revision) {
-		e := w.book.entries[rev.Key]
+		e := w.ledger.entries[rev.Key]
 		e.Checksum = ""
-		w.book.entries[rev.Key] = e
+		w.ledger.entries[rev.Key] = e
 		w.table.Put(rev, rows(4), nil)
 	}, "02 clickhouse rows copy parquet", "", false},
 	{"checksum not known, nothing wrong", func(w *world, rev analytics.Revision) {
-		e := w.book.entries[rev.Key]
+		e := w.ledger.entries[rev.Key]
 		e.Checksum = ""
-		w.book.entries[rev.Key] = e
+		w.ledger.entries[rev.Key] = e
 	}, "", "", false},
 }
 
@@ -160,7 +159,7 @@ func TestDamage(t *testing.T) {
 			w := newWorld(t, 3)
 			rev := w.revision(1, 2)
 			d.do(w, rev)
-			if got := brief(w.look().Findings); got != d.found {
+			if got := brief(w.verify().Findings); got != d.found {
 				t.Errorf("found %q, want %q", got, d.found)
 			}
 			done := w.repair()
@@ -170,7 +169,7 @@ func TestDamage(t *testing.T) {
 			if got := brief(done.Left.Findings); got != d.left {
 				t.Errorf("left %q, want %q", got, d.left)
 			}
-			if e := w.book.entries[rev.Key]; d.due != e.lost() && d.left == "" {
+			if e := w.ledger.entries[rev.Key]; d.due != e.Lost() && d.left == "" {
 				t.Errorf("the ledger has %+v; due %v", e, done.Due)
 			}
 			if d.due != (len(done.Due) == 1) {
@@ -179,10 +178,10 @@ func TestDamage(t *testing.T) {
 			if d.left != "" || d.due {
 				return
 			}
-			for _, f := range w.look().Findings {
+			for _, f := range w.verify().Findings {
 				t.Errorf("after the repair: %+v", f)
 			}
-			if e := w.book.entries[rev.Key]; len(w.held) == 0 && (!e.has("parquet") || !e.has("clickhouse")) {
+			if e := w.ledger.entries[rev.Key]; len(w.spooled) == 0 && (!has(e, "parquet") || !has(e, "clickhouse")) {
 				t.Errorf("after the repair the ledger says %+v", e)
 			}
 		})
@@ -194,11 +193,11 @@ func TestDamage(t *testing.T) {
 func (w *world) sees() {
 	w.Helper()
 	found := map[string]bool{}
-	for _, f := range w.look().Findings {
+	for _, f := range w.verify().Findings {
 		found[f.Key.String()+f.Sink] = true
 	}
 	for key := range w.known {
-		e, known := w.book.entries[key]
+		e, known := w.ledger.entries[key]
 		if !known {
 			w.Errorf("%s is no longer in the ledger", key)
 		}
@@ -208,7 +207,7 @@ func (w *world) sees() {
 			for _, rev := range revs {
 				shown = err == nil && rev.Same(e.Revision) && (e.Checksum == "" || sumOf(rows).Checksum.String() == e.Checksum) && s.faultless(key)
 			}
-			if owed := w.held[key] && !e.has(s.name); found[key.String()+s.name] != (!shown && !owed) {
+			if owed := w.spooled[key] && !has(e, s.name); found[key.String()+s.name] != (!shown && !owed) {
 				w.Errorf("%s %s: shown %t, owed by the spool %t, but found %t; the ledger has %+v", key, s.name, shown, owed, !shown, e)
 			}
 		}
@@ -249,10 +248,10 @@ func TestKilled(t *testing.T) {
 					w.sees()
 					w.repair()
 					w.sees()
-					if e := w.book.entries[rev.Key]; d.due != e.lost() {
+					if e := w.ledger.entries[rev.Key]; d.due != e.Lost() {
 						t.Errorf("the ledger has %+v", e)
 					}
-					if found := w.look().Findings; !d.due && len(found) > 0 {
+					if found := w.verify().Findings; !d.due && len(found) > 0 {
 						t.Errorf("after the next repair: %s", brief(found))
 					}
 					if t.Failed() {
@@ -275,11 +274,11 @@ func TestKilled(t *testing.T) {
 func TestDamageHeld(t *testing.T) {
 	w := newWorld(t, 3)
 	key := w.revision(1, 2).Key
-	w.held[key] = true
+	w.spooled[key] = true
 	w.files.Remove(key)
 	w.table.Remove(key)
 	done := w.repair()
-	if e := w.book.entries[key]; len(done.Again) != 1 || len(done.Due) != 0 || !e.owed("parquet") || !e.owed("clickhouse") {
+	if e := w.ledger.entries[key]; len(done.Again) != 1 || len(done.Due) != 0 || !owes(e, "parquet") || !owes(e, "clickhouse") {
 		t.Errorf("%+v; the ledger has %+v", done, e)
 	}
 }
@@ -316,13 +315,13 @@ func TestImplausible(t *testing.T) {
 				for _, s := range []*sink{w.files, w.table} {
 					s.Put(rev, pages, nil)
 				}
-				e := w.book.entries[rev.Key]
+				e := w.ledger.entries[rev.Key]
 				e.Checksum = sumOf(pages).Checksum.String()
-				w.book.entries[rev.Key] = e
+				w.ledger.entries[rev.Key] = e
 			}
 			put(true)
-			found := w.look().Findings
-			if len(found) != 1 || found[0].Kind != Implausible || !strings.Contains(found[0].Detail, c.want) {
+			found := w.verify().Findings
+			if len(found) != 1 || found[0].Kind != implausible || !strings.Contains(found[0].Detail, c.want) {
 				t.Errorf("found %+v, want %q", found, c.want)
 			}
 			done := w.repair()
@@ -330,7 +329,7 @@ func TestImplausible(t *testing.T) {
 				t.Errorf("repair %+v", done)
 			}
 			put(false)
-			if found := w.look().Findings; len(found) > 0 {
+			if found := w.verify().Findings; len(found) > 0 {
 				t.Errorf("of an unverified reading: %+v", found)
 			}
 		})
@@ -353,13 +352,13 @@ func TestSuspect(t *testing.T) {
 		rev.Totals = analytics.Totals{Human: 10, AI: 5, Total: 15}
 		rev.Verified, rev.Rows = c.verified, int64(c.pages)
 		w.commit(rev)
-		e := w.book.entries[rev.Key]
+		e := w.ledger.entries[rev.Key]
 		e.Checksum = sumOf(pages[:c.pages]).Checksum.String()
-		w.book.entries[rev.Key] = e
+		w.ledger.entries[rev.Key] = e
 		for _, s := range []*sink{w.files, w.table} {
 			s.Put(rev, pages[:c.pages], nil)
 		}
-		if r := w.look(); len(r.Remarks) != c.remarks || len(r.Findings) != c.finding {
+		if r := w.verify(); len(r.Remarks) != c.remarks || len(r.Findings) != c.finding {
 			t.Errorf("%s: %+v, %+v", name, r.Findings, r.Remarks)
 		}
 	}
@@ -371,19 +370,19 @@ func TestArchive(t *testing.T) {
 	w := newWorld(t, 3)
 	v := w.verifier()
 	v.Sinks, v.Archive = []sinks.Sink{w.table}, w.files
-	for _, e := range w.book.entries {
+	for _, e := range w.ledger.entries {
 		delete(e.Sinks, "parquet")
 	}
 	w.files.Put(w.revision(2, 9), rows(4), nil)
 	w.files.Put(w.revision(7, 1), rows(5), nil)
 	w.table.Remove(w.revision(0, 2).Key)
 	w.table.Remove(w.revision(2, 2).Key)
-	report, err := v.Look(t.Context())
+	report, err := v.Verify(t.Context())
 	if got := brief(report.Findings); got != "01 clickhouse missing copy parquet; 03 clickhouse missing read" || err != nil {
 		t.Errorf("found %q, %v", got, err)
 	}
-	done, err := (&Repair{Verifier: v, Book: w.book, Dir: t.TempDir(), Now: time.Now, Log: slog.New(slog.DiscardHandler)}).Run(t.Context())
-	if done.Mended != 1 || len(done.Due) != 1 || len(done.Left.Findings) != 0 || len(w.book.entries) != 3 || err != nil {
+	done, err := v.Repair(t.Context())
+	if done.Mended != 1 || len(done.Due) != 1 || len(done.Left.Findings) != 0 || len(w.ledger.entries) != 3 || err != nil {
 		t.Errorf("repair %+v, %v", done, err)
 	}
 }
@@ -392,7 +391,7 @@ func TestArchive(t *testing.T) {
 func TestCommittedWhileLooking(t *testing.T) {
 	w := newWorld(t, 3)
 	n := 0
-	w.book.reading = func() {
+	w.ledger.reading = func() {
 		switch n++; n {
 		case 2, 4: // between the sinks and the second look at the ledger
 			rev := w.revision(1, int32(10+n))
@@ -402,17 +401,17 @@ func TestCommittedWhileLooking(t *testing.T) {
 			w.commit(w.revision(1, 20))
 		}
 	}
-	if r := w.look(); len(r.Findings)+len(r.Busy) > 0 {
+	if r := w.verify(); len(r.Findings)+len(r.Busy) > 0 {
 		t.Errorf("report %+v after %d looks", r, n)
 	}
 	n = 0
-	w.book.reading = func() {
+	w.ledger.reading = func() {
 		n++
 		rev := w.revision(1, int32(10+n))
 		w.commit(rev)
 		w.table.Put(w.revision(1, 2), rows(5), nil)
 	}
-	if r := w.look(); len(r.Findings) > 0 || len(r.Busy) != 1 {
+	if r := w.verify(); len(r.Findings) > 0 || len(r.Busy) != 1 {
 		t.Errorf("always being written: %+v", r)
 	}
 }
@@ -421,10 +420,10 @@ func TestSinkThatCannotBeListed(t *testing.T) {
 	w := newWorld(t, 3)
 	w.table.away = fmt.Errorf("%w: down", sinks.ErrNotListed)
 	w.files.Remove(w.revision(1, 2).Key)
-	if got := brief(w.look().Findings); got != "1970-01-01 clickhouse unlisted by_hand; 02 parquet missing wait" {
+	if got := brief(w.verify().Findings); got != "1970-01-01 clickhouse unlisted by_hand; 02 parquet missing wait" {
 		t.Errorf("found %q", got)
 	}
-	if done := w.repair(); len(done.Due) > 0 || len(w.book.entries) != 3 {
+	if done := w.repair(); len(done.Due) > 0 || len(w.ledger.entries) != 3 {
 		t.Errorf("repair %+v", done)
 	}
 }
@@ -436,11 +435,11 @@ func TestEmptySink(t *testing.T) {
 		w.files.Remove(w.revision(day, 2).Key)
 		w.table.Remove(w.revision(day, 2).Key)
 	}
-	found := w.look().Findings
-	if len(found) != 26 || found[0].Kind != Unlisted || !strings.Contains(found[0].Detail, "12 windows") || found[2].Remedy != Wait {
+	found := w.verify().Findings
+	if len(found) != 26 || found[0].Kind != unlisted || !strings.Contains(found[0].Detail, "12 windows") || found[2].Remedy != wait {
 		t.Errorf("found %d: %+v", len(found), found[0])
 	}
-	if done := w.repair(); len(done.Due) > 0 || len(w.book.entries) != 12 {
+	if done := w.repair(); len(done.Due) > 0 || len(w.ledger.entries) != 12 {
 		t.Errorf("repair %+v", done)
 	}
 }
@@ -451,12 +450,12 @@ func TestOnly(t *testing.T) {
 	w.table.Remove(w.revision(1, 2).Key)
 	v := w.verifier()
 	v.Only = "clickhouse"
-	r, err := v.Look(t.Context())
+	r, err := v.Verify(t.Context())
 	if got := brief(r.Findings); got != "02 clickhouse missing copy parquet" || err != nil {
 		t.Errorf("found %q, %v", got, err)
 	}
 	v.Scope = sinks.Scope{Within: analytics.Window{From: sinktest.Key("", 2).From, To: sinktest.Key("", 2).To}}
-	if r, err := v.Look(t.Context()); len(r.Findings) > 0 || r.Windows != 1 || err != nil {
+	if r, err := v.Verify(t.Context()); len(r.Findings) > 0 || r.Windows != 1 || err != nil {
 		t.Errorf("of another day: %+v, %v", r, err)
 	}
 }
@@ -465,7 +464,7 @@ func TestLookIsCancelled(t *testing.T) {
 	w := newWorld(t, 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := w.verifier().Look(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := w.verifier().Verify(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("Look = %v", err)
 	}
 }

@@ -105,23 +105,6 @@ func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (
 	return file, done, nil
 }
 
-// Top has the server sort the pages of rev.
-func (s *Sink) Top(ctx context.Context, rev analytics.Revision, n int) (pages []analytics.Row, err error) {
-	err = s.reading(ctx, func(ses *session) error {
-		for row, err := range ses.rows(ctx, rev, fmt.Sprintf("total DESC, path LIMIT %d", n)) {
-			if err != nil {
-				return err
-			}
-			pages = append(pages, row)
-		}
-		return nil
-	})
-	if err == nil && len(pages) == 0 && rev.Rows > 0 && n > 0 {
-		err = sinks.ErrOtherRevision
-	}
-	return pages, s.explain(err)
-}
-
 // reading calls do with a session for reading. Unlike open it makes and changes
 // nothing; where docgauge has made no tables yet its error is fs.ErrNotExist.
 func (s *Sink) reading(ctx context.Context, do func(*session) error) (err error) {

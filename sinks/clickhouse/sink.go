@@ -101,7 +101,10 @@ type Sink struct {
 	session *session
 }
 
-var _ sinks.Sink = (*Sink)(nil)
+var (
+	_ sinks.Sink      = (*Sink)(nil)
+	_ sinks.Collector = (*Sink)(nil)
+)
 
 // New checks the configuration; it does not connect. No error shows a password.
 func New(c Config) (*Sink, error) {

@@ -165,10 +165,9 @@ func TestErrorsHaveNoSecrets(t *testing.T) {
 	far, _, _, p := behindProxy(t)
 	p.Set(s3test.Says(403, "AccessDenied", "Access Denied"))
 	_, _, werr := far.Window(t.Context(), seal(t, 1, 3).Revision(), t.TempDir())
-	_, terr := far.Top(t.Context(), seal(t, 1, 3).Revision(), 3)
 	_, cerr := far.Collect(t.Context(), false)
 	errs := map[string]error{
-		"Replace": far.Replace(t.Context(), seal(t, 1, 3)), "Check": far.Check(t.Context()), "Window": werr, "Top": terr, "Collect": cerr,
+		"Replace": far.Replace(t.Context(), seal(t, 1, 3)), "Check": far.Check(t.Context()), "Window": werr, "Collect": cerr,
 	}
 	for _, err := range far.Revisions(t.Context()) {
 		errs["Revisions"] = errors.Join(errs["Revisions"], err)

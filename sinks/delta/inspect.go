@@ -257,27 +257,3 @@ func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (
 	}
 	return file, done, nil
 }
-
-// Top reads the visitors file of rev's window, with the tests of Inspect.
-func (s *Sink) Top(ctx context.Context, rev analytics.Revision, n int) ([]analytics.Row, error) {
-	if rev.TotalsOnly() {
-		return nil, nil
-	}
-	h, name, err := s.find(ctx, rev)
-	if err != nil {
-		return nil, err
-	}
-	if h.Number != rev.Number {
-		return nil, sinks.ErrOtherRevision
-	}
-	f, err := s.store.OpenWhole(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("file %s: %w", s.store.Describe(name), err)
-	}
-	defer f.Close()
-	top, err := archive.Top(f, f.Size(), rev, n)
-	if err != nil {
-		return nil, fmt.Errorf("file %s: %w", s.store.Describe(name), err)
-	}
-	return top, nil
-}

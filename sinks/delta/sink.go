@@ -97,7 +97,10 @@ type Sink struct {
 	unfinished map[analytics.Key]*change
 }
 
-var _ sinks.Sink = (*Sink)(nil)
+var (
+	_ sinks.Sink      = (*Sink)(nil)
+	_ sinks.Collector = (*Sink)(nil)
+)
 
 // New returns a sink. It writes nothing and connects to nothing; the first Replace makes
 // the tables, and the directory if its parent exists.

@@ -122,27 +122,3 @@ func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (
 	}
 	return file, done, nil
 }
-
-// Top reads the visitors file of rev's window, with the tests of Inspect.
-func (s *Sink) Top(ctx context.Context, rev analytics.Revision, n int) ([]analytics.Row, error) {
-	if rev.TotalsOnly() {
-		return nil, nil
-	}
-	name, err := place(visitorsTable, rev.Key)
-	if err != nil {
-		return nil, err
-	}
-	f, err := s.store.OpenWhole(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("file %s: %w", s.store.Describe(name), err)
-	}
-	defer f.Close()
-	top, err := archive.Top(f, f.Size(), rev, n)
-	if errors.Is(err, archive.ErrOther) {
-		err = sinks.ErrOtherRevision
-	}
-	if err != nil {
-		return nil, fmt.Errorf("file %s: %w", s.store.Describe(name), err)
-	}
-	return top, nil
-}

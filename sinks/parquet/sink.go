@@ -93,10 +93,6 @@ func (s *Sink) Check(ctx context.Context) error {
 	return nil
 }
 
-// Collect has nothing to delete: the file of a new revision takes the place of the
-// former one.
-func (s *Sink) Collect(context.Context, bool) ([]sinks.Superseded, error) { return nil, nil }
-
 // Close removes staging files of this process outside the tree.
 func (s *Sink) Close() error { return s.store.Close() }
 

@@ -73,7 +73,6 @@ func TestMemory(t *testing.T) {
 				}
 				return done()
 			}},
-			{"Top", func() error { _, err := s.Top(t.Context(), w.rev, 100); return err }},
 		} {
 			most := faults.HeapDuring(func() {
 				if err := call.do(); err != nil {

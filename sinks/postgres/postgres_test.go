@@ -27,7 +27,7 @@ func TestPooler(t *testing.T) {
 			if shown, fault := inspected(t, s, seal(2, 0).rev.Key); !shown.Whole() || shown.Number != 2 || fault != nil {
 				t.Errorf("%+v, %v", shown, fault)
 			}
-			if pages, err := s.Top(t.Context(), seal(2, 0).rev, 3); len(pages) != 3 || err != nil {
+			if pages, err := sinks.Top(t.Context(), s, seal(2, 0).rev, 3, t.TempDir()); len(pages) != 3 || err != nil {
 				t.Errorf("%v, %v", pages, err)
 			}
 		})

@@ -304,34 +304,6 @@ func of(rev analytics.Revision, rows iter.Seq2[shownRow, error]) iter.Seq2[analy
 	}
 }
 
-// Top has the server sort the pages of rev.
-func (s *Sink) Top(ctx context.Context, rev analytics.Revision, n int) ([]analytics.Row, error) {
-	ses, err := s.reading(ctx)
-	if err != nil {
-		return nil, s.explain(err)
-	}
-	var pages []analytics.Row
-	err = ses.window(ctx, rev.Key, fmt.Sprintf(", total DESC, %s LIMIT %d", pathBytes, max(n, 0)+1), func(shown analytics.Revision, rows iter.Seq2[shownRow, error]) error {
-		if shown.Number != rev.Number {
-			return sinks.ErrOtherRevision
-		}
-		for r, err := range of(shown, rows) {
-			if err != nil {
-				return err
-			}
-			pages = append(pages, r)
-		}
-		return nil
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		err = sinks.ErrOtherRevision
-	}
-	if err != nil {
-		return nil, s.explain(err)
-	}
-	return pages, nil
-}
-
 // scannedKey is keyColumns of a row.
 type scannedKey struct {
 	project, granularity string

@@ -203,10 +203,6 @@ func (ses *session) see(ctx context.Context, conn *pgxpool.Conn) error {
 	return nil
 }
 
-// Collect has nothing to delete: a transaction leaves nothing that is superseded but to
-// the server's vacuum.
-func (s *Sink) Collect(context.Context, bool) ([]sinks.Superseded, error) { return nil, nil }
-
 // limit bounds a transaction of a session.
 func (ses *session) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ses.patience == 0 {

@@ -318,7 +318,7 @@ func testTop(s *suite) {
 			if err != nil {
 				s.Fatal(err)
 			}
-			got, err := s.sink.Top(s.Context(), rev, n)
+			got, err := sinks.Top(s.Context(), s.sink, rev, n, s.TempDir())
 			if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); err != nil || diff != "" {
 				s.Errorf("Top %d of %s: %v (-want +got):\n%s", n, key, err, diff)
 			}
@@ -326,7 +326,7 @@ func testTop(s *suite) {
 	}
 	later := all[Key("prj_a", 1)].Revision()
 	later.Number++
-	if rows, err := s.sink.Top(s.Context(), later, 3); !errors.Is(err, sinks.ErrOtherRevision) {
+	if rows, err := sinks.Top(s.Context(), s.sink, later, 3, s.TempDir()); !errors.Is(err, sinks.ErrOtherRevision) {
 		s.Errorf("Top of a revision that is not shown = %v, %v", rows, err)
 	}
 }
@@ -343,7 +343,7 @@ func testUpkeep(s *suite) {
 			s.Errorf("Check: %v", err)
 		}
 		for _, dryRun := range []bool{true, false} {
-			if found, err := s.sink.Collect(s.Context(), dryRun); len(found) > 0 || err != nil {
+			if found, err := sinks.Collect(s.Context(), s.sink, dryRun); len(found) > 0 || err != nil {
 				s.Errorf("Collect, dry run %t = %v, %v", dryRun, found, err)
 			}
 		}
