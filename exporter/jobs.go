@@ -50,7 +50,7 @@ var jobFamilies = []family{
 		"The newest agent job of each prompt, with the service's status; always 1. Removed 30 days after its end."+cached,
 		[]string{LabelProject, LabelPrompt, LabelJobID, LabelStatus, LabelPRLink, LabelModel, LabelRepository, LabelRef},
 		ofJobs(func(j view.Job, emit emit) {
-			emit(1, j.Status, analytics.SafeLink(j.PRLink), j.Model, j.Repository, j.Ref)
+			emit(1, j.Status, j.PRLink.Safe(), j.Model, j.Repository, j.Ref)
 		})),
 	define(groupJobs, AgentJobCreated, typeGauge,
 		"When the agent job was created,"+epoch,

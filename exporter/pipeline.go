@@ -168,7 +168,7 @@ var apiFamilies = []family{
 		[]string{LabelBudget},
 		ofBudgets(func(b view.Budget, emit emit) {
 			if b.Limit > 0 {
-				emit(float64(b.Remaining))
+				emit(float64(b.Available))
 			}
 		})),
 	define(groupAPI, APIForeignThrottles, typeCounter,
