@@ -57,6 +57,7 @@ func (a *Program) openArchive(o archiveOptions) (out openedArchive, err error) {
 		return out, usageError{fmt.Errorf("--window: %w", err)}
 	}
 	out.selection.Projects, out.selection.Order = coverage.List(o.project), out.config.Projects
+	out.selection.Names = out.config.ProjectNames
 	if out.Sink, err = app.OpenArchive(cmp.Or(o.archive, out.config.ParquetURL)); err != nil {
 		return out, usageError{fmt.Errorf("--archive: %w", err)}
 	}
@@ -98,24 +99,24 @@ func (o others) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.
 	}
 }
 
-// show prints the answers to a question, one table after the other, or the reports of
-// them as JSON or CSV. err is of what could not be answered; it comes last.
-func show[Answer, Report any](w io.Writer, o archiveOptions, answers []Answer, err error, reports []Report,
-	csv func(io.Writer, []Report) error, table func(Answer) error,
+// show prints reports as one table after the other, or as JSON or CSV. err is of what could
+// not be answered; it comes last.
+func show[Report any](w io.Writer, o archiveOptions, reports []Report, err error,
+	csv func(io.Writer, []Report) error, table func(Report) error,
 ) error {
 	switch {
-	case len(answers) == 0:
+	case len(reports) == 0:
 		return err
 	case o.asJSON:
 		return errors.Join(render.JSON(w, reports), err)
 	case o.asCSV:
 		return errors.Join(csv(w, reports), err)
 	}
-	for i, answer := range answers {
+	for i, report := range reports {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		if err := table(answer); err != nil {
+		if err := table(report); err != nil {
 			return err
 		}
 	}
@@ -153,9 +154,8 @@ func signed(n int64) string {
 	return format.Commas(n)
 }
 
-// percentChange writes a change in percent: +2.1%, -13.0%, 0.0%; - where there was nothing.
-func percentChange(from, to int64) string {
-	p := query.Percent(from, to)
+// percentText writes a change in percent: +2.1%, -13.0%, 0.0%; - where there was nothing.
+func percentText(p *float64) string {
 	switch {
 	case p == nil:
 		return "-"

@@ -68,7 +68,7 @@ func flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
 			return configuredWindows(), cobra.ShellCompDirectiveNoFileComp
 		}
 	case "by":
-		return cobra.FixedCompletions([]cobra.Completion{"total", "human", "ai", query.ByChange}, cobra.ShellCompDirectiveNoFileComp)
+		return cobra.FixedCompletions([]cobra.Completion{"total", "human", "ai", cobra.Completion(query.ByChange)}, cobra.ShellCompDirectiveNoFileComp)
 	case "sink":
 		return cobra.FixedCompletions(slices.Sorted(slices.Values(config.SinkNames())), cobra.ShellCompDirectiveNoFileComp)
 	case "scenario":

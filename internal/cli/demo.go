@@ -196,7 +196,7 @@ func (a *Program) demoFiles(ctx context.Context, c config.Config) (err error) {
 	q := query.TopOptions{Selection: query.Selection{Granularity: analytics.Week}, Ranking: query.Ranking{By: analytics.Everyone, N: demoPages}}
 	top, err := query.Top(ctx, archive, q)
 	for _, p := range top {
-		if err := printPages(a.Out, p, q, a.wording(c)); err != nil {
+		if err := printPages(a.Out, p, a.wording(c)); err != nil {
 			return err
 		}
 	}

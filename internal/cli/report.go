@@ -23,7 +23,6 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/pulls"
-	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web/report"
@@ -213,7 +212,7 @@ func readState(ctx context.Context, c config.Config, db *state.DB, r report.Repo
 		return nil, err
 	}
 	if len(runs) > 0 {
-		last := snapshot.Run(runs[0])
+		last := view.Run(runs[0])
 		s.LastRun = &last
 	}
 	if s.LastSuccess, err = db.LastSuccess(ctx, r.Made); err != nil {
@@ -230,7 +229,7 @@ func readState(ctx context.Context, c config.Config, db *state.DB, r report.Repo
 	for _, j := range slices.Backward(all) {
 		ofReport := slices.ContainsFunc(r.Projects, func(p report.Project) bool { return p.ID == j.Project })
 		if ofReport && concerns(r, j) {
-			s.Queue.Jobs = append(s.Queue.Jobs, snapshot.Job(j, pulls, r.Made))
+			s.Queue.Jobs = append(s.Queue.Jobs, view.NewJob(j, pulls, r.Made))
 		}
 	}
 	return s, errors.Join(err, failed)

@@ -14,9 +14,8 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
-	"github.com/docgauge/docgauge/internal/sandbox/githubapi"
-	"github.com/docgauge/docgauge/internal/sandbox/worktree"
 	"github.com/docgauge/docgauge/internal/secretfile"
 )
 
@@ -56,7 +55,7 @@ func (a *Program) sandboxCommand() *cobra.Command {
 	c := sandbox.Config{}
 	var listen, requestLog, effect string
 	var badWindows []string
-	var repo sandbox.Repo
+	var repo agent.RepoOptions
 	var remote bool
 	var pulls *pflag.FlagSet
 	cmd := &cobra.Command{
@@ -206,12 +205,12 @@ func pullFlags(c *sandbox.Pulls, effect *string) *pflag.FlagSet {
 	f.StringVar(effect, "merge-effect", "",
 		"change of the synthetic readers of merged pages, such as +30% or human=+30%,ai=-10% (default none)")
 	f.StringVar(&c.Token, "github-api-token", "", "token that reading pull requests needs (default none)")
-	f.IntVar(&c.Limit, "github-api-limit", githubapi.DefaultLimit, "requests about pull requests answered in an hour")
+	f.IntVar(&c.Limit, "github-api-limit", codehost.DefaultLimit, "requests about pull requests answered in an hour")
 	return f
 }
 
 // onSandbox refuses flags about pull requests where those are not on the sandbox.
-func onSandbox(pulls *pflag.FlagSet, r sandbox.Repo) (err error) {
+func onSandbox(pulls *pflag.FlagSet, r agent.RepoOptions) (err error) {
 	pulls.VisitAll(func(f *pflag.Flag) {
 		if f.Changed && r.GitHub != "" {
 			err = errors.Join(err, fmt.Errorf("--%s: is for pull requests on the sandbox; with --github-repo they are on GitHub", f.Name))
@@ -240,23 +239,23 @@ var needsRepo = []string{
 	"agent-cmd", "agent-timeout", "agent-env", "repo-base", "repo-remote", "github-repo", "github-url",
 }
 
-func repoFlags(r *sandbox.Repo) *pflag.FlagSet {
+func repoFlags(r *agent.RepoOptions) *pflag.FlagSet {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.StringVar(&r.Path, "repo", "", "git repository that agent jobs edit (default none: jobs only pretend)")
 	f.StringVar(&r.Base, "repo-base", "", "base branch of pull requests (default the one that is checked out)")
 	f.StringVar(&r.Command, "agent-cmd", "",
 		"command that edits files, run by sh -c (default a built-in edit that adds a line to a file)")
-	f.DurationVar(&r.Timeout, "agent-timeout", worktree.DefaultTimeout, "time limit of the command")
+	f.DurationVar(&r.Timeout, "agent-timeout", agent.DefaultTimeout, "time limit of the command")
 	f.StringSliceVar(&r.Env, "agent-env", nil,
 		"names of further variables for the command, besides PATH, HOME and the like")
 	f.StringVar(&r.GitHub, "github-repo", "", "owner/name of the GitHub repository that gets the pull requests")
-	f.StringVar(&r.GitHubURL, "github-url", codehost.DefaultGitHub, "URL of GitHub's REST API")
+	f.StringVar(&r.GitHubURL, "github-url", agent.DefaultGitHub, "URL of GitHub's REST API")
 	f.StringVar(&r.Remote, "repo-remote", "origin", "git remote that branches are pushed to with --github-repo")
 	return f
 }
 
 // setRepo lets agent jobs edit r, if one is given.
-func setRepo(c *sandbox.Agent, r sandbox.Repo, given func(flag string) bool) error {
+func setRepo(c *sandbox.Agent, r agent.RepoOptions, given func(flag string) bool) error {
 	if r.Path != "" {
 		r.Token = githubToken
 		c.Repo = &r

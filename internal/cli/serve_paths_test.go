@@ -45,7 +45,7 @@ func logOf(t *testing.T, paths []string) (dir string) {
 		}
 	}
 	dir = t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, sandbox.EventLogName), []byte(log.String()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "events.ndjson"), []byte(log.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return dir

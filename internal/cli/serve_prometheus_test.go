@@ -100,7 +100,7 @@ func (f *served) numbers(q question) {
 	site, deduplicated, open := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	starts, ends, pages := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for _, c := range status.Coverage {
-		name := c.Project + " " + c.Window
+		name := c.Project + " " + string(c.Granularity)
 		totals, rows, err := f.Visitors(c.Project, c.Newest.Window)
 		if err != nil || totals != c.Newest.Totals {
 			q.Errorf("%s: status has %+v, the service %+v (%v)", name, c.Newest.Totals, totals, err)
@@ -248,7 +248,7 @@ func (f *served) statusPage(t *testing.T) {
 	for _, c := range f.status(t).Coverage {
 		for _, n := range []int64{c.Newest.Totals.Human, c.Newest.Totals.AI, c.Newest.Totals.Total} {
 			if !strings.Contains(text, ">"+format.Commas(n)+"<") {
-				t.Errorf("the page lacks %s of %s %s", format.Commas(n), c.Project, c.Window)
+				t.Errorf("the page lacks %s of %s %s", format.Commas(n), c.Project, c.Granularity)
 			}
 		}
 	}

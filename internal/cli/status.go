@@ -14,8 +14,8 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -54,7 +54,7 @@ Unique visitors are not additive: do not sum days to weeks, or pages to a site.`
 
 // statusReport is printed.
 type statusReport struct {
-	snapshot.Status
+	coverage.Status
 	words wording
 }
 
@@ -72,7 +72,7 @@ func (a *Program) statusOf(ctx context.Context, c config.Config, sel coverage.Se
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	report, err := snapshot.NewStatus(ctx, db, c, sel, a.now())
+	report, err := coverage.NewStatus(ctx, db, c, sel, a.now())
 	if err != nil {
 		return err
 	}
@@ -104,20 +104,20 @@ func (a *Program) printStatus(r statusReport) error {
 }
 
 // coverageTable has a row for each granularity, below their project if there are several.
-func (w wording) coverageTable(all []snapshot.Coverage) *render.Table {
+func (w wording) coverageTable(all []view.Grid) *render.Table {
 	table := render.NewTable(render.Column{Name: "window"}, render.Column{Name: "newest"}, render.Number("human"), render.Number("ai"),
 		render.Number("total"), render.Number("pages"), render.Number("known"), render.Column{Name: "state", Cut: render.CutEnd})
 	for i, c := range all {
 		if name := w.project(c.Project); name != "" && (i == 0 || all[i-1].Project != c.Project) {
 			table.Group(name)
 		}
-		cells := []string{c.Window, "-", "-", "-", "-", "-"}
+		cells := []string{string(c.Granularity), "-", "-", "-", "-", "-"}
 		if n := c.Newest; n != nil {
 			pages := "-"
 			if !n.TotalsOnly() {
 				pages = format.Commas(n.Rows)
 			}
-			cells = []string{c.Window, w.days(n.Key), format.Commas(n.Totals.Human), format.Commas(n.Totals.AI), format.Commas(n.Totals.Total), pages}
+			cells = []string{string(c.Granularity), w.days(n.Key), format.Commas(n.Totals.Human), format.Commas(n.Totals.AI), format.Commas(n.Totals.Total), pages}
 		}
 		known := format.Commas(c.Known)
 		if len(c.Gaps) > 0 {
@@ -129,7 +129,7 @@ func (w wording) coverageTable(all []snapshot.Coverage) *render.Table {
 }
 
 // coverageState says how many of the windows are not settled, or not verified.
-func coverageState(c snapshot.Coverage) string {
+func coverageState(c view.Grid) string {
 	var parts []string
 	if c.Unverified > 0 {
 		parts = append(parts, format.Commas(c.Unverified)+" unverified")
@@ -188,7 +188,7 @@ func (a *Program) printTroubled(text *render.Text, r statusReport) {
 	}
 }
 
-func (a *Program) printLastRun(text *render.Text, r *state.Run) {
+func (a *Program) printLastRun(text *render.Text, r *view.Run) {
 	if r == nil {
 		text.Line(0, "no run yet")
 		return

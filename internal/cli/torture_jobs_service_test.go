@@ -21,7 +21,6 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/sandbox"
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
 const tortureKey = "torture_key"
@@ -146,7 +145,7 @@ func (s *torturedService) kill() {
 
 // accepted counts creates and messages that were accepted so far.
 func (s *torturedService) accepted(t *testing.T) int {
-	file, err := os.Open(filepath.Join(s.dir, agent.JournalName))
+	file, err := os.Open(filepath.Join(s.dir, "jobs.ndjson"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0
 	}
@@ -175,7 +174,7 @@ var taskForm = regexp.MustCompile(`Task (\S+?)(?:, follow-up (\d+))?\.`)
 
 // truth reads what was accepted, by prompt. The service must not run.
 func (s *torturedService) truth(t *testing.T) map[string]*taken {
-	text, err := os.ReadFile(filepath.Join(s.dir, agent.JournalName))
+	text, err := os.ReadFile(filepath.Join(s.dir, "jobs.ndjson"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/docgauge/docgauge/internal/budget"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // AnalyticsBudget is the name of the budget that all analytics requests share.
@@ -16,13 +17,11 @@ const AnalyticsBudget = "analytics"
 // AgentBudget is the name of the budget of a project's prompts and follow-ups.
 func AgentBudget(project string) string { return "agent:" + project }
 
-// Capacity is what a budget allows from now on; its JSON keys are stable.
+// Capacity is what a budget allows from now on.
 type Capacity struct {
-	Limit     int       `json:"limit"`
-	Available int       `json:"available"`
-	Next      time.Time `json:"next_request_at,omitzero"`
-	usage     state.Usage
-	now       time.Time
+	view.Budget
+	usage state.Usage
+	now   time.Time
 }
 
 // Remaining reads what the named budget of so many requests an hour allows; a request
@@ -32,7 +31,7 @@ func Remaining(ctx context.Context, db *state.DB, name string, limit int, timeou
 	if err != nil {
 		return Capacity{}, err
 	}
-	c := Capacity{Limit: limit, Available: max(0, limit-len(u.Slots)), usage: u, now: now}
+	c := Capacity{view.Budget{Name: name, Limit: limit, Available: max(0, limit-len(u.Slots))}, u, now}
 	if c.Next = u.Free(limit, now); !c.Next.IsZero() {
 		c.Available = 0
 	}

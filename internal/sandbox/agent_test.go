@@ -39,7 +39,7 @@ func promptBody(prompt string) string {
 }
 
 // wireJob is an answer as a client sees it, strictly: no field more, none less.
-func wireJob(t fataler, w *httptest.ResponseRecorder, status int) (j jobObject) {
+func wireJob(t fataler, w *httptest.ResponseRecorder, status int) (j agent.Job) {
 	t.Helper()
 	var fields map[string]any
 	if err := json.Unmarshal(w.Body.Bytes(), &fields); err != nil || w.Code != status || len(fields) != 7 {
@@ -56,17 +56,17 @@ func wireJob(t fataler, w *httptest.ResponseRecorder, status int) (j jobObject) 
 	return j
 }
 
-func createJob(t fataler, s *Sandbox, prompt string) jobObject {
+func createJob(t fataler, s *Sandbox, prompt string) agent.Job {
 	t.Helper()
 	return wireJob(t, request(s, http.MethodPost, jobs, promptBody(prompt)), http.StatusCreated)
 }
 
-func messageJob(t fataler, s *Sandbox, id, prompt string) jobObject {
+func messageJob(t fataler, s *Sandbox, id, prompt string) agent.Job {
 	t.Helper()
 	return wireJob(t, request(s, http.MethodPost, jobs+"/"+id+"/message", promptBody(prompt)), http.StatusOK)
 }
 
-func readJob(t fataler, s *Sandbox, id string) jobObject {
+func readJob(t fataler, s *Sandbox, id string) agent.Job {
 	t.Helper()
 	return wireJob(t, request(s, http.MethodGet, jobs+"/"+id, ""), http.StatusOK)
 }
@@ -113,7 +113,7 @@ func TestJobOutcomesByWord(t *testing.T) {
 
 func TestSlowIsExact(t *testing.T) {
 	for word, want := range map[string]time.Duration{
-		"[sandbox:slow]": agent.DefaultSlow, "[sandbox:slow=1h30m]": 90 * time.Minute, "[sandbox:slow=ever]": 0,
+		"[sandbox:slow]": 30 * time.Second, "[sandbox:slow=1h30m]": 90 * time.Minute, "[sandbox:slow=ever]": 0,
 	} {
 		inBubble(t, Config{}, func(t *testing.T, s *Sandbox) {
 			j := createJob(t, s, word)
@@ -138,7 +138,7 @@ func TestSlowIsExact(t *testing.T) {
 func TestMessages(t *testing.T) {
 	inBubble(t, Config{Agent: Agent{After: time.Second}}, func(t *testing.T, s *Sandbox) {
 		j := createJob(t, s, "first")
-		rest := func() jobObject {
+		rest := func() agent.Job {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			return readJob(t, s, j.ID)

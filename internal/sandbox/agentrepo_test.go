@@ -53,7 +53,7 @@ func newRepository(t testing.TB) string {
 }
 
 // settled polls a job as a client does, until it is no longer active.
-func settled(t testing.TB, s *Sandbox, id string) jobObject {
+func settled(t testing.TB, s *Sandbox, id string) agent.Job {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if j := readJob(t, s, id); j.Status != agent.Active {
@@ -81,7 +81,7 @@ func fetch(t testing.TB, url string) (status int, body string) {
 
 func TestRealRepository(t *testing.T) {
 	repo := newRepository(t)
-	s := newTest(t, Config{Agent: Agent{Repo: &Repo{Path: repo, Command: `cat >> "<script>alert(1)<"/script.md 2>/dev/null || { mkdir "<script>alert(1)<"; cat >> "<script>alert(1)<"/script.md; }`}}})
+	s := newTest(t, Config{Agent: Agent{Repo: &agent.RepoOptions{Path: repo, Command: `cat >> "<script>alert(1)<"/script.md 2>/dev/null || { mkdir "<script>alert(1)<"; cat >> "<script>alert(1)<"/script.md; }`}}})
 	server := start(t, s)
 	s.config.Agent.PublicURL = server.URL + "/"
 
@@ -141,7 +141,7 @@ func TestGitHubPullRequests(t *testing.T) {
 	}))
 	defer github.Close()
 	token := "wrong"
-	s := newTest(t, Config{Agent: Agent{Repo: &Repo{
+	s := newTest(t, Config{Agent: Agent{Repo: &agent.RepoOptions{
 		Path: repo, Command: "cat >> new.md", GitHub: "team/docs", GitHubURL: github.URL, Token: func() (string, error) { return token, nil },
 	}}})
 	j := createJob(t, s, "one\n")
@@ -163,7 +163,7 @@ func TestGitHubPullRequests(t *testing.T) {
 
 func TestRepositoryThatIsNone(t *testing.T) {
 	repo := newRepository(t)
-	for want, r := range map[string]Repo{
+	for want, r := range map[string]agent.RepoOptions{
 		"want a git repository": {Path: t.TempDir()},
 		"owner/name":            {Path: repo, GitHub: "docs"},
 		"GitHub URL":            {Path: repo, GitHub: "a/b", GitHubURL: "http://github.example"},

@@ -19,11 +19,11 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// EventLogName is the event log in Config.DataDir: one JSON object a line, with
+// eventLogName is the event log in Config.DataDir: one JSON object a line, with
 // time (RFC 3339), visitor, kind (human or ai), path, and optionally project,
 // which defaults to the first project. It is served instead of synthetic traffic
 // as long as it exists.
-const EventLogName = "events.ndjson"
+const eventLogName = "events.ndjson"
 
 const (
 	// maxLine limits one line of the event log, in bytes.
@@ -54,9 +54,9 @@ func openEventLog(c Config) (*eventLog, error) {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("data directory %s: is a file; want a directory that may hold %s", c.DataDir, EventLogName)
+		return nil, fmt.Errorf("data directory %s: is a file; want a directory that may hold %s", c.DataDir, eventLogName)
 	}
-	l := &eventLog{path: filepath.Join(c.DataDir, EventLogName), projects: c.Projects, lateDays: c.Faults.LateDays}
+	l := &eventLog{path: filepath.Join(c.DataDir, eventLogName), projects: c.Projects, lateDays: c.Faults.LateDays}
 	_, _, err = l.read(c.Projects[0])
 	return l, err
 }

@@ -29,7 +29,7 @@ func newLogFile(t *testing.T, content string) *logFile {
 	return f
 }
 
-func (f *logFile) name() string { return filepath.Join(f.dir, EventLogName) }
+func (f *logFile) name() string { return filepath.Join(f.dir, eventLogName) }
 
 func (f *logFile) write(mode int, content string) {
 	f.t.Helper()
@@ -138,6 +138,9 @@ func TestDriftOnALog(t *testing.T) {
 	if got := totals(t, s); got.Total != 0 {
 		t.Errorf("drift without any page: %+v", got)
 	}
+	if got := totals(t, newTest(t, Config{DataDir: f.dir, Faults: Faults{Moving: time.Hour}})); got.Total != 0 {
+		t.Errorf("latecomers without any page: %+v", got)
+	}
 	f.write(os.O_APPEND, line(first, "a", "human", "/x"))
 	if got := totals(t, s); got.Total != 1+2*2 {
 		t.Errorf("two requests later: %+v", got)
@@ -189,12 +192,12 @@ func TestABadLineInARunningSandbox(t *testing.T) {
 	f.write(os.O_APPEND, line(first, "b", "robot", "/x"))
 	for range 2 {
 		w := get(s, path)
-		if w.Code != http.StatusInternalServerError || !strings.Contains(message(t, w), EventLogName+":2: kind") {
+		if w.Code != http.StatusInternalServerError || !strings.Contains(message(t, w), eventLogName+":2: kind") {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 	}
 	f.write(os.O_APPEND, line(first, "c", "human", "/x"))
-	if w := get(s, path); w.Code != http.StatusInternalServerError || !strings.Contains(message(t, w), EventLogName+":2: kind") {
+	if w := get(s, path); w.Code != http.StatusInternalServerError || !strings.Contains(message(t, w), eventLogName+":2: kind") {
 		t.Errorf("one more line: %d %s", w.Code, w.Body)
 	}
 	f.write(os.O_TRUNC, line(first, "a", "human", "/x")+line(first, "b", "human", "/x")+line(first, "c", "human", "/x"))

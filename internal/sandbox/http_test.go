@@ -189,11 +189,11 @@ func TestRequestsAreLogged(t *testing.T) {
 
 func TestRequestLogKeepsTheNewest(t *testing.T) {
 	j := requestLog{logger: newTest(t, Config{}).config.Logger}
-	for i := range 2*keptRequests + 3 {
+	for i := range 2*maxRequests + 3 {
 		j.add(Request{Offset: i}, 0, 0)
 	}
 	kept := j.newest()
-	if len(kept) != keptRequests || kept[0].Offset != keptRequests+3 || kept[keptRequests-1].Offset != 2*keptRequests+2 {
+	if len(kept) != maxRequests || kept[0].Offset != maxRequests+3 || kept[maxRequests-1].Offset != 2*maxRequests+2 {
 		t.Errorf("%d kept, from %d to %d", len(kept), kept[0].Offset, kept[len(kept)-1].Offset)
 	}
 }

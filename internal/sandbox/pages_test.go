@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/dev/webtest"
-	"github.com/docgauge/docgauge/internal/sandbox/githubapi"
+	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
 
 // browse asks as a browser does, over a connection from an address to another.
@@ -107,7 +107,7 @@ func TestIndexKeepsTheToken(t *testing.T) {
 	for token, want := range map[string]bool{"": true, "ghp_chosen": false} {
 		s := newTest(t, Config{Pages: 10, Agent: Agent{Pulls: Pulls{Token: token}}})
 		text := browse(t, s, http.MethodGet, "/", "127.0.0.1:1", here).Body.String()
-		if strings.Contains(text, "export DOCGAUGE_GITHUB_TOKEN="+AnyToken) != want || strings.Contains(text, "ghp_") || !strings.Contains(text, "export DOCGAUGE_GITHUB_URL=http://"+here+"/github") {
+		if strings.Contains(text, "export DOCGAUGE_GITHUB_TOKEN="+anyToken) != want || strings.Contains(text, "ghp_") || !strings.Contains(text, "export DOCGAUGE_GITHUB_URL=http://"+here+"/github") {
 			t.Errorf("%q: %s", token, text)
 		}
 	}
@@ -177,7 +177,7 @@ func TestButtons(t *testing.T) {
 func TestGitHubOfTheSandbox(t *testing.T) {
 	s := newTest(t, Config{Pages: 40})
 	link := *settled(t, s, createJob(t, s, "x [sandbox:page=/quickstart]").ID).PRLink
-	w := browse(t, s, http.MethodGet, githubapi.Path+"/repos/docgauge/sandbox/pulls/1", "127.0.0.1:40000", here)
+	w := browse(t, s, http.MethodGet, codehost.APIPath+"/repos/docgauge/sandbox/pulls/1", "127.0.0.1:40000", here)
 	var pr struct {
 		HTMLURL string `json:"html_url"`
 		Head    struct{ SHA string }
@@ -186,13 +186,13 @@ func TestGitHubOfTheSandbox(t *testing.T) {
 		t.Fatalf("%v, %s, %s", err, link, w.Body)
 	}
 	for file, want := range map[string]string{"docs.json": `"quickstart"`, "quickstart.mdx": "# quickstart\n", "guides/none.mdx": "", "../docs.json": ""} {
-		w := browse(t, s, http.MethodGet, githubapi.Path+"/repos/docgauge/sandbox/contents/"+file+"?ref="+pr.Head.SHA, "127.0.0.1:40000", here)
+		w := browse(t, s, http.MethodGet, codehost.APIPath+"/repos/docgauge/sandbox/contents/"+file+"?ref="+pr.Head.SHA, "127.0.0.1:40000", here)
 		var content struct{ Content []byte }
 		if err := json.Unmarshal(w.Body.Bytes(), &content); err != nil || !strings.Contains(string(content.Content), want) || (w.Code == http.StatusOK) != (want != "") {
 			t.Errorf("%s: %d %s", file, w.Code, content.Content)
 		}
 	}
-	r := httptest.NewRequest(http.MethodGet, githubapi.Path+"/rate_limit", nil)
+	r := httptest.NewRequest(http.MethodGet, codehost.APIPath+"/rate_limit", nil)
 	r.Host = "evil.example:8787"
 	w = httptest.NewRecorder()
 	if s.Handler().ServeHTTP(w, r); w.Code != http.StatusMisdirectedRequest {

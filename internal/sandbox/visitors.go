@@ -86,15 +86,14 @@ func (p visitorsPage) malformed() any {
 	return bad
 }
 
-// visitorsQuery is the query of section 4.3. Without a date, that end of the window
-// is open.
+// visitorsQuery is the query of section 4.3. Without a date, that end of the window is open.
 type visitorsQuery struct {
 	window        interval
 	limit, offset int
 }
 
-// parseVisitorsQuery reads a raw query; every error is a refusal with 400 that
-// names the parameter and the rule. Unknown parameters are ignored.
+// parseVisitorsQuery reads a raw query; every error is a refusal with 400 that names the
+// parameter and the rule. Unknown parameters are ignored.
 func parseVisitorsQuery(raw string) (visitorsQuery, error) {
 	q := visitorsQuery{window: interval{math.MinInt64, math.MaxInt64}, limit: defaultLimit}
 	values, err := url.ParseQuery(raw)
@@ -171,16 +170,12 @@ type answerKey struct {
 }
 
 const (
-	// keptRows limits the cache of answers: about 20 MiB, and the paths.
-	keptRows = 1 << 19
-	// answerOverhead is what an answer weighs without its rows; it limits the number
-	// of answers in the cache.
+	// maxCachedRows limits the cache of answers: about 20 MiB, and the paths.
+	maxCachedRows = 1 << 19
+	// answerOverhead is the weight of an answer without its rows; it limits the number of
+	// answers in the cache.
 	answerOverhead = 256
 )
-
-func newAnswers() *cache[answerKey, answer] {
-	return newCache[answerKey](keptRows, func(a answer) int { return len(a.rows) + answerOverhead })
-}
 
 // answer counts w as it is at now, or returns what was counted before.
 func (s *Sandbox) answer(p *project, w interval, now time.Time) (answer, error) {
@@ -195,9 +190,11 @@ func (s *Sandbox) answer(p *project, w interval, now time.Time) (answer, error) 
 			t, reading = logged, n
 		}
 	}
-	faults, drift := s.config.Faults, p.driftSoFar()
-	// Arrivals count up to the beginning of the minute. A window whose days no longer
-	// change has the same answer from then on.
+	p.mu.Lock()
+	faults, drift := s.config.Faults, p.drift
+	p.mu.Unlock()
+	// Arrivals count up to the beginning of the minute. A window whose days no longer change
+	// has the same answer from then on.
 	seen := now.Truncate(time.Minute).Unix()
 	w.to = min(w.to, seen+1)
 	changingDays := faults.LateDays
@@ -214,8 +211,18 @@ func (s *Sandbox) answer(p *project, w interval, now time.Time) (answer, error) 
 	return s.answers.get(key, func() answer {
 		s.counting <- struct{}{}
 		defer func() { <-s.counting }()
-		t = withReactions(t, s.config.Agent.Pulls.Effect, reactions, p.synthetic.daySeed(0))
-		t = withMoving(t, faults, p.synthetic.daySeed, analytics.DateOf(time.Unix(seen, 0)))
-		return tally(withDrift(t, drift), w, seen)
+		if e := s.config.Agent.Pulls.Effect; len(reactions) > 0 {
+			t = reactingTraffic{t, [2]float64{human: e.Human, ai: e.AI}, reactions, p.synthetic.daySeed(0)}
+		}
+		if len(t.paths()) > 0 { // visitors who are added read them
+			if faults.Moving > 0 {
+				step, duration := int64(faults.Moving/time.Second), int64(faults.MovingDays)*daySeconds
+				t = movingTraffic{t, p.synthetic.daySeed, step, duration, analytics.DateOf(time.Unix(seen, 0))}
+			}
+			if len(drift) > 0 {
+				t = driftTraffic{t, drift}
+			}
+		}
+		return tally(t, w, seen)
 	}), nil
 }

@@ -26,7 +26,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.WriteFile(room, make([]byte, 128<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, Config{Dir: dir})
+	s := open(t, Options{Dir: dir})
 	create(t, s, "a job that is worked on [sandbox:slow=9h]")
 	untilStarted(t, dir) // from now on only this test writes
 	prompt := "[sandbox:slow=9h] " + strings.Repeat("x", 10_000)
@@ -45,10 +45,10 @@ func TestFullDisk(t *testing.T) {
 	}
 	create(t, s, "room again [sandbox:slow=9h]")
 	before := len(s.All())
-	closeJobs(t, s)
-	s = open(t, Config{Dir: dir})
+	closeQueue(t, s)
+	s = open(t, Options{Dir: dir})
 	if got := len(s.All()); got != before {
 		t.Errorf("%d jobs after a restart, want %d", got, before)
 	}
-	closeJobs(t, s)
+	closeQueue(t, s)
 }

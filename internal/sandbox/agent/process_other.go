@@ -1,0 +1,16 @@
+//go:build unix && !linux
+
+package agent
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// Git and the command begin sessions of their own: no terminal to ask for a password on, and
+// one process group to stop. There is no parent-death signal: they outlive us if we are
+// killed. Nor is there a way to find what a command started in another session: that goes on.
+
+func gitAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+func supervise(cmd *exec.Cmd) { cmd.SysProcAttr = gitAttributes() }
