@@ -73,7 +73,7 @@ func (a *App) openLedger() (err error) {
 	if err := a.open(state.Open); err != nil {
 		return err
 	}
-	a.Spool, err = spool.Open(a.Config.StateDir, a.Now())
+	a.Spool, err = spool.Open(a.Config.StateDir)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/snapshot"
@@ -89,7 +91,7 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 		if s.Outcome == export.Interrupted || errors.Is(err, state.ErrLocked) {
 			return
 		}
-		if failed := app.Ping(ctx, c, err == nil); failed != nil {
+		if failed := events.Ping(ctx, c, err == nil); failed != nil {
 			log.Warn("monitor not pinged", "error", failed)
 		}
 	}()
@@ -98,14 +100,14 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	told, err := a.openNews(ctx, opened)
+	watcher, err := events.Open(ctx, opened, time.Time{})
 	if err != nil {
 		return err
 	}
 	r := export.NewRunner(opened, snapshot.New(opened).Read, a.progress, a.observe)
 	s, err = r.Run(ctx, o)
 	s.AddErrors(err, r.Follow(ctx, s))
-	told.tell(ctx)
+	watcher.Report(ctx)
 	problems := a.Err
 	if a.said != nil {
 		export.LogProblems(log, s)

@@ -12,10 +12,10 @@ import (
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/notify"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
@@ -86,7 +86,7 @@ type queueRunner struct {
 	folder   *prompts.Folder
 	queue    *jobs.Queue
 	pulls    *app.Pulls
-	notifier *notify.Notifier // nil if no notifications are wanted
+	notifier *events.Notifier // nil if no notifications are wanted
 	status   *statusLine      // nil if there is no terminal to show it on
 }
 
@@ -108,7 +108,7 @@ func (a *Program) openQueue() (_ *queueRunner, err error) {
 	}
 	r.pulls.Limit = followLimit
 	r.queue = r.app.NewQueue(func() { r.status.refresh() })
-	if r.notifier, err = r.app.NewNotifier(); err != nil {
+	if r.notifier, err = events.ForApp(r.app); err != nil {
 		return nil, errors.Join(err, r.app.Close())
 	}
 	return r, nil

@@ -213,7 +213,7 @@ func (w *watcher) look(root string) {
 		defer f.Close()
 		info, err := f.Stat()
 		if err == nil {
-			_, err = archive.ReadRevision(f, info.Size())
+			_, err = archive.ReadFooter(f, info.Size())
 		}
 		if err != nil {
 			w.t.Errorf("a reader cannot open %s: %v", path, err)

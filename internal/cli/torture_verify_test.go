@@ -438,7 +438,7 @@ func (v *verifyTorture) parquet() map[location]seen {
 			if err != nil {
 				v.Fatal(err)
 			}
-			rev, err := archive.ReadRevision(file, info.Size())
+			rev, err := archive.ReadFooter(file, info.Size())
 			s := seen{revision: rev.Number, exported: rev.ExportedAt.UnixMicro(), damaged: err != nil}
 			if dataset == "visitors" && !s.damaged {
 				s.rows, err = rowsOf(path)

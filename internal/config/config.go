@@ -19,7 +19,6 @@ import (
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
-	"github.com/docgauge/docgauge/internal/notify"
 	"github.com/docgauge/docgauge/internal/pulls/codehost"
 	"github.com/docgauge/docgauge/internal/secretfile"
 	"github.com/docgauge/docgauge/internal/web/server"
@@ -341,13 +340,15 @@ func (c *Config) validate(now time.Time, p *Problems) {
 func (c *Config) validateNotifications(p *Problems) {
 	told := c.NotifyURL != "" || c.NotifyURLFile != ""
 	if c.NotifyURL != "" {
-		p.join(notify.CheckURL(string(c.NotifyURL)))
+		_, err := ParseHookURL("DOCGAUGE_NOTIFY_URL", c.NotifyURL)
+		p.join(err)
 	}
 	if c.NotifySecret != "" && !told {
 		p.add("DOCGAUGE_NOTIFY_SECRET: without DOCGAUGE_NOTIFY_URL it has no effect")
 	}
 	if c.PingURL != "" {
-		p.join(notify.CheckPingURL(string(c.PingURL)))
+		_, err := ParseHookURL("DOCGAUGE_PING_URL", c.PingURL)
+		p.join(err)
 	}
 	digest := c.Digest.String()
 	switch {

@@ -92,15 +92,14 @@ func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 func (l Ledger) countPagesInSpool(stateDir string, now time.Time, settle time.Duration) error {
 	underWay, err := spool.ListUnderWay(stateDir)
 	for _, u := range underWay {
-		k, err := analytics.ParseKey(u.Key)
-		if err != nil || u.Revision != l.number(k)+1 {
+		if u.Revision != l.number(u.Key)+1 {
 			continue
 		}
-		settles := k.To.Time().Add(settle)
+		settles := u.To.Time().Add(settle)
 		if !now.Before(settles) && u.Started.Before(settles) || clock.IsFuture(u.Started, now) {
 			continue
 		}
-		l.Sizes.SetBegun(k, u.Pages)
+		l.Sizes.SetBegun(u.Key, u.Pages)
 	}
 	return err
 }

@@ -256,7 +256,7 @@ func (c climate) simulate(t *testing.T, concurrency int) outcome {
 func (u *user) run() {
 	u.rotate++
 	now := time.Now()
-	sp, err := spool.Open(u.dir, now)
+	sp, err := spool.Open(u.dir)
 	if err != nil {
 		u.t.Fatal(err)
 	}
@@ -302,8 +302,8 @@ func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, 
 		t.Fatal(err)
 	}
 	for _, w := range underWay {
-		if k, err := analytics.ParseKey(w.Key); err == nil && w.Revision == known[k].Number+1 {
-			in.Sizes.SetBegun(k, w.Pages)
+		if w.Revision == known[w.Key].Number+1 {
+			in.Sizes.SetBegun(w.Key, w.Pages)
 		}
 	}
 	all, err := db.Asides(t.Context())

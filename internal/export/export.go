@@ -5,20 +5,12 @@
 // These are the steps of a window, in order; window.commit is their code. The next run
 // heals a crash between any two of them, and requests no page again that was fetched:
 //
-//  1. pages go to the page log            (crash: the next run continues the log)
-//  2. the log is sealed as a window file  (crash: Recover continues with step 3)
+//  1. pages are appended to the page log  (crash: the next run continues the log)
+//  2. a window file is made from the log  (crash: the next run makes it again)
 //  3. the revision enters the ledger, owed to every sink
-//  4. the page log is removed             (crash: Recover removes it)
-//  5. each sink replaces the window       (crash: Recover delivers again; Replace is idempotent)
-//  6. the ledger notes each sink's commit (crash: as in step 5)
-//  7. the window file leaves the spool    (crash: Recover removes it)
-//
-// The file of a window of one page is held in memory. Its page log stays until all sinks have
-// the window (step 4 is its last), or until the window has a file because one did not take it:
-// after a crash Recover seals the log. The log is not flushed, so a power cut may make the
-// window due again, as every window whose pages are still coming. Many such windows are
-// committed at once, and share the flushes of directories (package durable) and ledger
-// (package state).
+//  4. each sink replaces the window       (crash: Recover delivers from the log; Replace is idempotent)
+//  5. the ledger notes each sink's commit (crash: as in step 4)
+//  6. the log is removed, or moved to those that wait for a sink (crash: Recover does it)
 //
 // The package does not decide what is due (package schedule does) or how many requests
 // fit (the budget below the source refuses those that do not).
@@ -29,6 +21,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
@@ -73,8 +67,7 @@ type Gauges interface {
 // Config says how to export.
 type Config struct {
 	// Concurrency is how many windows, and how many pages of one window, may be read at
-	// once. The order of requests can allow fewer (see Run). Up to maxCommits windows of one
-	// page may be committed beside them.
+	// once. The order of requests can allow fewer (see Run).
 	Concurrency int
 	// Settle is how long after its end a window can still change.
 	Settle time.Duration
@@ -98,8 +91,7 @@ type Pipeline struct {
 	sinks     []sinks.Sink
 	sinkNames []string
 
-	// sealing lets one large window at a time be sorted and compressed, which takes memory.
-	sealing sync.Mutex
+	commits *semaphore.Weighted
 	// withheld are sinks, by name, that are given nothing, and why.
 	withheld map[string]error
 	// down has the names of the sinks that failed since the last Recover.
@@ -112,7 +104,7 @@ func New(cfg Config, source Source, ledger Ledger, gauges Gauges, sp *spool.Spoo
 	if cfg.Observe == nil {
 		cfg.Observe = func(Event) {}
 	}
-	p := &Pipeline{cfg: cfg, source: source, ledger: ledger, gauges: gauges, spool: sp, sinks: to}
+	p := &Pipeline{cfg: cfg, source: source, ledger: ledger, gauges: gauges, spool: sp, sinks: to, commits: semaphore.NewWeighted(commitUnits)}
 	for _, sink := range to {
 		p.sinkNames = append(p.sinkNames, sink.Name())
 	}

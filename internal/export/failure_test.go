@@ -353,10 +353,10 @@ func TestSinkIsTriedAgain(t *testing.T) {
 	w.emptySpool()
 }
 
-// A newer revision replaces one that still waits for a sink, also if the process died
-// before the ledger knew it.
+// A newer revision replaces one that still waits for a sink. One that the ledger does not know
+// yet, because the process died, follows it without a request.
 func TestNewerRevisionSupersedes(t *testing.T) {
-	for _, f := range []fault{noFault, killedAfter} {
+	for f, want := range map[fault][]int32{noFault: {2}, killedAfter: {1, 2}} {
 		w := newWorld(t, t.TempDir())
 		k := day("prj_a", 0)
 		isDown := true
@@ -374,8 +374,13 @@ func TestNewerRevisionSupersedes(t *testing.T) {
 		w.failing(string(StepSealed), 1, f)
 		w.run(asked(k)...)
 		w.faults, isDown = nil, false
-		if _, n := w.recovered(); n != 1 || len(numbers) != 1 || numbers[0] != 2 {
-			t.Errorf("%q: %d windows delivered, revisions %v", f, n, numbers)
+		w.service.again()
+		p, n := w.recovered()
+		if f != noFault {
+			w.clean(p.Run(t.Context(), w.work(asked(k))))
+		}
+		if n != 1 || !slices.Equal(numbers, want) || w.service.requests() != 0 {
+			t.Errorf("%q: %d windows delivered, revisions %v, %d requests", f, n, numbers, w.service.requests())
 		}
 		w.shows(k, 2)
 		w.reader = second
@@ -384,45 +389,48 @@ func TestNewerRevisionSupersedes(t *testing.T) {
 	}
 }
 
-// TestLostFile: a window file that is gone or damaged is made again from the page log, or,
-// where that is removed already, the window is requested again.
-func TestLostFile(t *testing.T) {
-	for _, damage := range []struct {
-		name string
-		do   func(path string) error
-	}{
-		{"removed", os.Remove},
-		{"cut", func(path string) error { return os.Truncate(path, 100) }},
-		{"one bit flipped", flipBit},
+// TestDamagedLog: a log that has lost pages is never delivered in part. If no sink has its
+// window, the pages that are missing are requested again; otherwise it is left to a repair.
+func TestDamagedLog(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"removed": os.Remove, "cut": func(path string) error { return os.Truncate(path, 100) }, "one bit flipped": flipBit,
 	} {
-		t.Run(damage.name, func(t *testing.T) {
-			for call, logged := range map[string]bool{string(StepRecorded): true, callReplace: false} {
-				w := newWorld(t, t.TempDir())
-				k := day("prj_a", 0)
-				w.service.put(k, 300, 1)
-				w.failing(call, 1, map[bool]fault{true: killedAfter, false: killedBefore}[logged])
-				w.run(asked(k)...)
-				w.faults = nil
-				if err := damage.do(w.sealed("*")); err != nil {
-					t.Fatal(err)
-				}
-				w.recovered()
-				if rev, ok := w.ledger.known(k); ok != logged {
-					t.Fatalf("killed at %q: the ledger has %+v", call, rev)
-				}
-				if !logged {
-					w.clean(w.run(asked(k)...))
-				}
-				w.shows(k, 1)
+		for call, waiting := range map[string]bool{string(StepRecorded): false, callReplace: true} {
+			for _, elsewhere := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/%t", name, call, elsewhere), func(t *testing.T) {
+					w := newWorld(t, t.TempDir())
+					k := day("prj_a", 0)
+					w.service.put(k, 300, 1)
+					second := sinktest.NewMemory()
+					if w.failing(call, 1, map[bool]fault{true: requestLost, false: killedAfter}[waiting]); elsewhere {
+						w.more = []sinks.Sink{other{second}}
+					}
+					w.run(asked(k)...)
+					w.faults = nil
+					dir := map[bool]string{true: "waiting", false: "fetching"}[waiting]
+					if err := damage(w.spooled(dir + "/*")); err != nil {
+						t.Fatal(err)
+					}
+					w.recovered()
+					w.emptySpool()
+					if rev, ok := w.ledger.known(k); ok != (elsewhere && waiting) {
+						t.Fatalf("the ledger has %+v", rev)
+					} else if ok {
+						w.reader = second
+					} else {
+						w.clean(w.run(asked(k)...))
+					}
+					w.shows(k, 1)
+				})
 			}
-		})
+		}
 	}
 }
 
-// sealed returns the only sealed window file with such a name.
-func (w *world) sealed(name string) string {
+// spooled returns the only file of the spool with such a name.
+func (w *world) spooled(name string) string {
 	w.Helper()
-	found, err := filepath.Glob(filepath.Join(w.dir, "spool", "sealed", name+".parquet"))
+	found, err := filepath.Glob(filepath.Join(w.dir, "spool", name))
 	if err != nil || len(found) != 1 {
 		w.Fatal(found, err)
 	}
@@ -438,43 +446,31 @@ func flipBit(path string) error {
 	return os.WriteFile(path, data, 0o600)
 }
 
-// TestDamagedWhileDelivered: a bit flips after one sink has the window. The other
-// sink does not get it and does not count as down.
-func TestDamagedWhileDelivered(t *testing.T) {
+// TestDamagedBeforeSealing: pages that were damaged after they were read are not delivered, and
+// the next run requests them again.
+func TestDamagedBeforeSealing(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	k, next := day("prj_a", 0), day("prj_a", 1)
 	w.service.put(k, 300, 1)
 	w.service.put(next, 300, 1)
-	second := sinktest.NewMemory()
-	w.more = []sinks.Sink{other{second}}
 	w.told = func(ev Event) {
-		if ev.Step != StepCommitted || ev.Key != k || ev.Sink != "memory" {
-			return
-		}
-		if err := flipBit(w.sealed("*.2026-10-01_*")); err != nil {
-			t.Fatal(err)
+		if ev.Step == StepFetched && ev.Key == k {
+			if err := flipBit(w.spooled("fetching/*.2026-10-01_*")); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	r := w.run(asked(k, next)...)
-	if len(r.Errors) != 1 || !errors.Is(r.Errors[0], spool.ErrDamaged) || r.Committed != 1 {
+	if r := w.run(asked(k)...); len(r.Errors) != 1 || !errors.Is(r.Errors[0], spool.ErrDamaged) || w.shown(k).Number != 0 {
 		t.Errorf("result %+v", r)
 	}
-	if got := w.files(); len(got) != 1 || !strings.HasSuffix(got[0], ".damaged") {
-		t.Errorf("in the spool: %v", got)
-	}
+	w.told = nil
+	w.clean(w.run(asked(k, next)...))
 	w.shows(k, 1)
 	w.shows(next, 1)
-	if e, _ := w.ledger.newest(next); len(e.prov.Checksum) != 16 {
-		t.Errorf("the ledger has the checksum %q", e.prov.Checksum)
-	}
-	w.reader = second
-	w.shows(next, 1)
-	if got := w.shown(k); got.Number != 0 {
-		t.Errorf("the other sink was given the damaged file: %+v", got)
-	}
+	w.emptySpool()
 }
 
-// A lost revision leaves the one before it where it is: in the spool, waiting.
+// A lost revision leaves the one before it where it is: in the spool, without a request.
 func TestLostRevisionAfterWaitingOne(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	k := day("prj_a", 0)
@@ -483,9 +479,10 @@ func TestLostRevisionAfterWaitingOne(t *testing.T) {
 	w.run(asked(k)...)
 	w.run(asked(k)...)
 	w.faults = nil
-	if err := os.Remove(w.sealed("*.r2")); err != nil {
+	if err := os.Remove(w.spooled("waiting/*.r2.pages")); err != nil {
 		t.Fatal(err)
 	}
+	w.recovered()
 	if _, n := w.recovered(); n != 1 {
 		t.Errorf("%d windows delivered, want 1", n)
 	}

@@ -49,7 +49,7 @@ func newArchives(t *testing.T, windows int) *archives {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = a.app.State.Close() })
-	if a.app.Spool, err = spool.Open(a.app.Config.StateDir, a.now); err != nil {
+	if a.app.Spool, err = spool.Open(a.app.Config.StateDir); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{config.SinkParquet, config.SinkClickHouse} {

@@ -88,7 +88,7 @@ func asked(keys ...analytics.Key) []schedule.Item {
 // process opens the spool and returns a pipeline, as a new process does.
 func (w *world) process() *Pipeline {
 	w.Helper()
-	sp, err := spool.Open(w.dir, w.time())
+	sp, err := spool.Open(w.dir)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -129,9 +129,7 @@ func (w *world) work(items []schedule.Item) Work {
 		w.Fatal(err)
 	}
 	for _, u := range underWay {
-		if k, err := analytics.ParseKey(u.Key); err == nil {
-			sizes.SetBegun(k, u.Pages)
-		}
+		sizes.SetBegun(u.Key, u.Pages)
 	}
 	return Work{Room: w.service.room, Items: items, Known: w.ledger.known, Sizes: sizes, Policy: schedule.Policy{Settle: settle}, Asides: w.ledger.asides()}
 }

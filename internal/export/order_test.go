@@ -25,12 +25,8 @@ func (w *world) begun() []string {
 	}
 	var keys []string
 	for _, u := range underWay {
-		k, err := analytics.ParseKey(u.Key)
-		if err != nil {
-			w.Fatal(err)
-		}
-		if _, aside := w.ledger.asides()[k]; !aside {
-			keys = append(keys, u.Key)
+		if _, aside := w.ledger.asides()[u.Key]; !aside {
+			keys = append(keys, u.Key.String())
 		}
 	}
 	return keys

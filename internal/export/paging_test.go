@@ -177,7 +177,7 @@ func TestRequestsOfALateWindow(t *testing.T) {
 	w.failing(string(StepSealed), 1, killedAfter)
 	w.run(asked(k)...)
 	w.faults = nil
-	w.recovered()
+	w.clean(w.run(asked(k)...))
 	if e, _ := w.ledger.newest(k); e.prov.Requests != 2+3 || w.service.requests() != 2+3 {
 		t.Errorf("%d requests, the ledger says %d", w.service.requests(), e.prov.Requests)
 	}

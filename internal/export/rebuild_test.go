@@ -84,10 +84,7 @@ func (a *archives) seal(rev analytics.Revision) {
 	if err := f.Append(page); err != nil {
 		a.Fatal(err)
 	}
-	if _, err := a.app.Spool.Seal(a.Context(), f, rev); err != nil {
-		a.Fatal(err)
-	}
-	if err := f.Discard(); err != nil {
+	if err := f.Wait(); err != nil {
 		a.Fatal(err)
 	}
 }

@@ -3,13 +3,10 @@ package export
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/spool"
-	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -20,12 +17,11 @@ type Owed struct {
 	Has []string
 }
 
-// Recover takes up what earlier runs left in the spool, without a request:
-// sealed windows that the ledger does not know are recorded, windows that a sink lacks are
-// delivered, those that were in memory from their page logs, and revisions that are owed
-// but of which nothing is left are forgotten, so that their windows are due again. It
-// returns how many windows it delivered to all sinks that lacked them, and the failures of
-// single sinks; other errors end it. Sinks that were down in an earlier run are tried again.
+// Recover takes up what earlier runs left in the spool, without a request: windows that a
+// sink lacks are delivered from their page logs, and revisions of which neither the spool nor a
+// sink has anything are forgotten, so that their windows are due again. It returns how many
+// windows it delivered to all sinks that lacked them, and the failures of single sinks; other
+// errors end it. Sinks that were down in an earlier run are tried again.
 //
 // ledger calls do with the newest revision of each window in the ledger, of which there can
 // be millions: only those that a sink lacks, or that the spool has, are kept.
@@ -36,152 +32,117 @@ func (p *Pipeline) Recover(ctx context.Context, ledger func(do func(Owed)) error
 	for sink := range p.withheld {
 		p.down.Store(sink, true)
 	}
-	defer func() { err = errors.Join(err, p.spool.RemoveIdle()) }()
-	waiting, damaged, err := p.spool.List(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
-	for _, err := range damaged {
-		p.cfg.Logger.Error("damaged window file put aside", "error", err)
-	}
 	logs, err := p.spool.Logs()
 	if err != nil {
 		return 0, nil, err
 	}
-	inSpool := map[string]bool{}
+	inSpool := map[analytics.Key]int32{} // the newest revision
 	for _, u := range logs {
-		inSpool[u.Key] = true
+		if u.Pages > 0 {
+			inSpool[u.Key] = max(inSpool[u.Key], u.Revision)
+		}
 	}
-	held := map[analytics.Key]int32{} // the newest revision in the spool
-	for _, sealed := range waiting {
-		held[sealed.Revision().Key] = max(held[sealed.Revision().Key], sealed.Revision().Number)
-	}
-	newest := map[analytics.Key]Owed{}
+	owed := map[analytics.Key]Owed{}
 	err = ledger(func(o Owed) {
-		if len(p.lacking(o.Revision, o)) > 0 || held[o.Key] > 0 || len(logs) > 0 && inSpool[o.Key.String()] {
-			newest[o.Key] = o
+		if len(p.lacking(o)) > 0 || inSpool[o.Key] > 0 {
+			owed[o.Key] = o
 		}
 	})
 	if err != nil {
 		return 0, nil, err
 	}
-	resealed, err := p.takeLogs(ctx, logs, newest, held)
-	if err != nil {
-		return 0, nil, err
-	}
-	waiting = append(waiting, resealed...)
-	if newest, err = p.forgetLost(ctx, newest, held); err != nil {
-		return 0, nil, err
-	}
-	for _, sealed := range waiting {
-		if err := ctx.Err(); err != nil {
-			return delivered, failures, err
-		}
-		rev := sealed.Revision()
-		known := newest[rev.Key]
-		if rev.Number < max(known.Number, held[rev.Key]) {
-			// A newer revision has taken its place.
-			if err := p.spool.Remove(sealed); err != nil {
-				return delivered, failures, err
-			}
-			continue
-		}
-		w := &window{p: p, sealed: sealed, recorded: known.Number == rev.Number, lacking: p.lacking(rev, known)}
-		if !w.recorded {
-			// The process died after step 2. The page log knows what the reading cost; where
-			// a power cut took it, the fewest requests are assumed.
-			if w.log, err = p.spool.Begin(rev.Key, rev.Number, rev.ExportedAt, time.Time{}); err != nil {
-				return delivered, failures, err
-			}
-			w.provenance.Requests = max(w.log.Requests(), schedule.Requests(rev.Rows, analytics.PageRows))
-			w.provenance.Checksum = sealed.Checksum()
-		}
-		done, err := w.commit(ctx, ctx)
-		failures = append(failures, done.Errors...)
-		if err != nil {
-			return delivered, failures, err
-		}
-		if done.Committed > 0 && len(w.lacking) > 0 {
-			delivered++
-			p.cfg.Logger.With(rev.Key.Attrs()).Info("window delivered from the spool", "revision", rev.Number)
+	lost := losses{p: p, forgotten: map[analytics.Key]bool{}, elsewhere: map[string]int{}}
+	for _, o := range owed {
+		if len(p.lacking(o)) > 0 && inSpool[o.Key] < o.Number {
+			err = errors.Join(err, lost.add(ctx, o))
 		}
 	}
-	return delivered, failures, nil
-}
-
-// takeLogs takes up the page logs of revisions that are in the ledger: windows that were in
-// memory when the process died, which are sealed now where a sink lacks them, and logs that
-// it had no time to remove. It adds to held what it returns.
-func (p *Pipeline) takeLogs(ctx context.Context, logs []spool.UnderWay, newest map[analytics.Key]Owed, held map[analytics.Key]int32) (
-	resealed []*spool.Sealed, err error,
-) {
-	recorded := map[string]Owed{}
-	for k, owed := range newest {
-		recorded[k.String()] = owed
-	}
+	done := map[analytics.Key]bool{}
 	for _, u := range logs {
-		owed, known := recorded[u.Key]
-		if !known || u.Revision > owed.Number {
-			continue // a reading that is not complete
+		if err == nil {
+			err = context.Cause(ctx)
 		}
-		log, err := p.spool.Begin(owed.Key, u.Revision, owed.ExportedAt, time.Time{})
 		if err != nil {
-			return nil, err
+			return delivered, failures, err
 		}
-		if u.Revision == owed.Number && held[owed.Key] < owed.Number && len(p.lacking(owed.Revision, owed)) > 0 {
-			sealed, err := p.spool.Seal(ctx, log, owed.Revision)
-			if err != nil {
-				return nil, errors.Join(err, log.Close())
-			}
-			// A power cut may have taken pages of the log.
-			if sealed.Revision().Rows == owed.Rows {
-				resealed, held[owed.Key] = append(resealed, sealed), owed.Number
-			} else if err := p.spool.Remove(sealed); err != nil {
-				return nil, errors.Join(err, log.Close())
-			}
-		}
-		if err := log.Discard(); err != nil {
-			return nil, err
-		}
-	}
-	return resealed, nil
-}
-
-// lacking returns the sinks that do not have the revision, as far as the ledger knows.
-func (p *Pipeline) lacking(rev analytics.Revision, newest Owed) []sinks.Sink {
-	return slices.DeleteFunc(slices.Clone(p.sinks), func(s sinks.Sink) bool {
-		return newest.Number == rev.Number && slices.Contains(newest.Has, s.Name())
-	})
-}
-
-// forgetLost makes windows due again whose sealed file is gone although no sink
-// has it, and returns what is left of newest. Where one sink has it, the
-// others can be filled from there.
-func (p *Pipeline) forgetLost(
-	ctx context.Context, newest map[analytics.Key]Owed, held map[analytics.Key]int32,
-) (map[analytics.Key]Owed, error) {
-	left := maps.Clone(newest)
-	elsewhere := map[string]int{}
-	for k, owed := range newest {
-		lacking := p.lacking(owed.Revision, owed)
+		o, known := owed[u.Key]
+		recorded := known && u.Revision <= o.Number
 		switch {
-		case held[k] >= owed.Number || len(lacking) == 0:
-			continue
-		case len(owed.Has) > 0:
-			for _, sink := range lacking {
-				elsewhere[sink.Name()]++
+		case u.Pages == 0:
+			err = p.spool.Remove(u)
+		case lost.forgotten[u.Key]: // the ledger may owe the revision before: the next run delivers that
+		case !recorded && u.Waiting: // the ledger is from an older backup
+			err = p.spool.Return(u)
+		case !recorded && u.IsStale(p.cfg.Now()):
+			err = p.spool.Remove(u)
+		case !recorded: // a reading that is not complete
+		case u.Revision < o.Number || len(p.lacking(o)) == 0 || done[u.Key]:
+			err = p.spool.Remove(u)
+		case u.Waiting && p.areDown(p.lacking(o)):
+		default:
+			w := &window{p: p, lacking: p.lacking(o)}
+			if w.log, err = p.spool.Resume(u); err != nil {
+				break
 			}
-			continue
+			w.file, err = w.log.Seal(ctx, o.Revision)
+			if errors.Is(err, spool.ErrDamaged) || err == nil && w.file.Revision().Rows != o.Rows {
+				// A power cut or a faulty disk has taken pages of the log.
+				if err = w.log.Discard(); w.file != nil {
+					err = errors.Join(err, w.file.Remove())
+				}
+				err = errors.Join(err, lost.add(ctx, o))
+				break
+			}
+			if err != nil {
+				err = w.leave(err)
+				break
+			}
+			var result Result
+			result, err = w.commit(ctx, ctx)
+			failures = append(failures, result.Errors...)
+			if done[u.Key] = true; result.Committed > 0 {
+				delivered++
+				p.cfg.Logger.With(o.Key.Attrs()).Info("window delivered from the spool", "revision", o.Number)
+			}
 		}
-		p.cfg.Logger.With(k.Attrs()).Warn("window is in no sink and no longer in the spool: it will be read again")
-		if err := p.ledger.Forget(ctx, owed.Revision); err != nil {
-			return nil, err
-		}
-		delete(left, k)
 	}
-	for sink, n := range elsewhere {
+	for sink, n := range lost.elsewhere {
 		p.cfg.Logger.Warn("sink lacks windows that are no longer in the spool: another sink has them",
 			"sink", sink, "windows", n, "remedy", "docgauge verify --repair")
 	}
-	return left, nil
+	return delivered, failures, err
+}
+
+// losses are revisions that a sink lacks and that are not in the spool.
+type losses struct {
+	p         *Pipeline
+	forgotten map[analytics.Key]bool
+	elsewhere map[string]int // by sink, the windows that another sink has
+}
+
+// add forgets a revision that no sink has, so that its window is due again. Where a sink has it,
+// the others can be filled from there.
+func (l losses) add(ctx context.Context, o Owed) error {
+	if len(o.Has) > 0 {
+		for _, sink := range l.p.lacking(o) {
+			l.elsewhere[sink.Name()]++
+		}
+		return nil
+	}
+	l.forgotten[o.Key] = true
+	l.p.cfg.Logger.With(o.Key.Attrs()).Warn("window is in no sink and no longer in the spool: it will be read again")
+	return l.p.ledger.Forget(ctx, o.Revision)
+}
+
+// lacking returns the sinks that do not have the revision, as far as the ledger knows.
+func (p *Pipeline) lacking(o Owed) []sinks.Sink {
+	return slices.DeleteFunc(slices.Clone(p.sinks), func(s sinks.Sink) bool { return slices.Contains(o.Has, s.Name()) })
+}
+
+// areDown reports whether all of these sinks have failed in this run.
+func (p *Pipeline) areDown(all []sinks.Sink) bool {
+	return !slices.ContainsFunc(all, func(s sinks.Sink) bool {
+		_, down := p.down.Load(s.Name())
+		return !down
+	})
 }

@@ -25,8 +25,6 @@ type run struct {
 	cut   context.CancelCauseFunc
 	order *order
 
-	// commits bounds the windows in memory that are committed at once.
-	commits chan struct{}
 	// pending are the windows that are not started, in order; only dispatch uses it.
 	pending []schedule.Item
 	// freeAtStart is how many requests were free before the first was sent.
@@ -61,10 +59,6 @@ type cost struct {
 	known    bool
 }
 
-// maxCommits is how many windows in memory are committed at once: so many share a flush,
-// and so many may have to be requested again after a power cut.
-const maxCommits = 32
-
 // errAborted is why the requests of an aborted run end.
 var errAborted = errors.New("the run has stopped")
 
@@ -85,7 +79,7 @@ func (p *Pipeline) Run(ctx context.Context, w Work) Result {
 		w.Movements = map[schedule.MovementKey]schedule.Movement{}
 	}
 	r := &run{
-		p: p, work: w, log: p.cfg.Logger, cut: cut, order: newOrder(), commits: make(chan struct{}, maxCommits),
+		p: p, work: w, log: p.cfg.Logger, cut: cut, order: newOrder(),
 		estimates: make(map[analytics.Key]cost, len(w.Items)), underWay: map[string]int{}, health: newHealth(),
 		sharing: map[schedule.Days]*sharing{}, given: map[analytics.Key]bool{},
 	}
@@ -99,9 +93,6 @@ func (p *Pipeline) Run(ctx context.Context, w Work) Result {
 	r.estimate()
 	r.dispatch(ctx, sending)
 	r.keepFailures(ctx)
-	if err := p.spool.RemoveIdle(); err != nil {
-		r.result.Errors = append(r.result.Errors, err)
-	}
 	r.result.Left += len(r.pending)
 	return r.result
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/spool"
@@ -20,6 +21,10 @@ import (
 const (
 	// commitTimeout bounds the time for one window after it was sealed.
 	commitTimeout = 10 * time.Minute
+	// commitUnits bounds the windows that are committed at once: one each, and one more for
+	// each rowsPerUnit rows. Small ones share flushes, large ones take memory.
+	commitUnits = 32
+	rowsPerUnit = 10_000
 	// grace is how long a commit that is under way may continue after SIGTERM.
 	grace = 8 * time.Second
 )
@@ -27,7 +32,7 @@ const (
 // window is one window on its way from the first request to the last sink.
 type window struct {
 	p *Pipeline
-	// run is the run that reads the window; nil where an earlier process sealed it.
+	// run is the run that reads the window; nil where an earlier run left it.
 	run  *run
 	item schedule.Item
 	turn int // in the order of requests
@@ -50,28 +55,28 @@ type window struct {
 	// reading may use.
 	fresh, carried []freshPage
 
-	// sealed is the window file. recorded: the ledger knows it. lacking: the sinks that do
-	// not have it yet.
-	sealed     *spool.Sealed
-	provenance analytics.Provenance
-	// suspect is 1 where the pages add up to less than the site.
-	suspect  int
-	recorded bool
-	lacking  []sinks.Sink
+	// file is the window file, lacking the sinks that do not have it yet.
+	file    *archive.File
+	lacking []sinks.Sink
 	// release gives the window's place among those that are read to another.
 	release func()
 }
 
-// commit takes a window through the steps of the package comment and returns what to add
-// to the result of the run, the failures of single sinks among it. An error comes from
-// the service, the spool or the ledger.
+// commit takes a window from its first request to the last sink, and returns what to add to
+// the result of the run, failures of single sinks included. An error comes from the service,
+// the spool or the ledger.
 //
-// Run enters it without a window file, Recover with the file that an earlier process
-// sealed. Requests end with sending, everything else with ctx.
+// The page log is the only durable form of the window until every sink has it. Run enters
+// without a window file; Recover enters at step 4, with a file that it made from the log of a
+// revision that the ledger knows.
+//
+// Requests end with sending, everything else with ctx.
 func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 	p := w.p
-	for w.sealed == nil {
-		// Step 1: each page is written to the page log as it comes, and verified against
+	var units int64
+	defer func() { p.commits.Release(units) }()
+	for w.file == nil {
+		// Step 1: each page is appended to the page log as it arrives, and verified against
 		// the others, so that all of them are parts of one unchanged window.
 		// CRASH: the next run continues the log and requests only what is missing.
 		err := w.readPages(sending)
@@ -81,10 +86,21 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 		if err == nil {
 			w.run.order.set(w.turn, false) // the next window of the plan may send
 			w.observe(StepFetched, 0)
-			// Step 2: the rows become one file, which gets its name when it is whole and
-			// on disk. The file of a window of one page stays in memory.
-			// CRASH before it has its name: the log is complete, so the next run seals it
-			// without a request. CRASH after that: Recover continues with step 3.
+			// Step 2: the rows become a window file, which is temporary: it is made from the log
+			// whenever a sink needs it. Many small windows at once, or one large one, may be at
+			// this step or a later one. One of a single page takes longer to commit than to
+			// read, so it gives its place among those that are read to another.
+			// CRASH: the log is complete; the next run requests nothing.
+			if units == 0 {
+				units = min(commitUnits, 1+w.log.Sum().Rows/rowsPerUnit)
+				if p.commits.Acquire(ctx, units) != nil {
+					units = 0
+					return done, w.leave(context.Cause(ctx))
+				}
+				if len(w.log.Pages()) == 1 {
+					w.release()
+				}
+			}
 			err = w.seal(ctx)
 		}
 		if errors.Is(err, errDrift) {
@@ -94,7 +110,11 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 			return done, w.leave(err)
 		}
 	}
-	rev := w.sealed.Revision()
+	defer func() { err = errors.Join(err, w.file.Remove()) }()
+	// A commit under way is finished rather than cut.
+	ctx, cancel := clock.Outlive(ctx, grace, commitTimeout)
+	defer cancel()
+	rev := w.file.Revision()
 	if w.run != nil {
 		w.learn(ctx, rev)
 		// The windows of the same days get the pages in logs of their own, and are exported
@@ -103,68 +123,60 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 		if err := w.share(rev); err != nil {
 			return done, w.leave(err)
 		}
-	}
-	done = Result{Rows: max(rev.Rows, 0), Suspect: w.suspect, MovedRows: w.provenance.MovedRows, RepeatedRows: w.provenance.RepeatedRows}
-	if !rev.Verified {
-		done.Unverified = 1
-	}
-	// A commit under way is finished rather than cut.
-	ctx, cancel := clock.Outlive(ctx, grace, commitTimeout)
-	defer cancel()
-	held := w.sealed.IsHeld()
-	if held {
-		// Another window may be read meanwhile.
-		w.run.commits <- struct{}{}
-		defer func() { <-w.run.commits }()
-		w.release()
-	}
-	if !w.recorded {
+		done = w.result(rev)
 		w.observe(StepSealed, rev.Rows)
-		// Step 3: from here on the ledger owes the revision to every sink.
-		// CRASH: Recover continues with step 4, from the file or, of a window in memory, from
-		// the page log. If that is lost before any sink has the window, as in a power cut,
-		// Recover forgets the revision, and the window is due again.
-		if err := p.ledger.Record(ctx, rev, w.provenance, p.sinkNames); err != nil {
-			return done, w.leave(err)
-		}
-		w.observe(StepRecorded, rev.Rows)
-	}
-	if !held {
-		// Step 4: ledger and file have all that the log had.
-		// CRASH: Recover removes the log.
-		if err := w.discardLog(); err != nil {
-			return done, err
-		}
-	}
-	// CRASH: the gauges lack these pages until they are read from a sink.
-	if err := w.setPages(ctx); err != nil {
-		return done, w.leave(err)
-	}
-	// Steps 5 and 6, for each sink.
-	if err := w.deliver(ctx, &done); err != nil {
-		return done, w.leave(err)
-	}
-	if held {
-		// Step 4 of a window in memory. It gets a file where a sink still lacks it.
-		// CRASH: Recover removes the log, or continues from it with the sinks that are left.
-		if done.Waiting > 0 {
-			if w.sealed, err = p.spool.Seal(ctx, w.log, rev); err != nil {
+		// Step 3: from here on the ledger owes the revision to every sink. The log is flushed
+		// before, except for that of one page: to flush it each time costs more than to
+		// request the page again after a power cut.
+		// CRASH: Recover continues with step 4. If a power cut has taken the log and no sink has
+		// the window, Recover forgets the revision, and the window is due again.
+		if len(w.log.Pages()) > 1 {
+			if err := w.log.Flush(); err != nil {
 				return done, w.leave(err)
 			}
 		}
-		if err := w.discardLog(); err != nil {
-			return done, err
+		if err := p.ledger.Record(ctx, rev, w.provenance(), p.sinkNames); err != nil {
+			return done, w.leave(err)
+		}
+		w.observe(StepRecorded, rev.Rows)
+		// CRASH: the gauges lack these pages until they are read from a sink.
+		if err := w.setPages(ctx); err != nil {
+			return done, w.leave(err)
 		}
 	}
-	if done.Waiting > 0 {
-		return done, nil
-	}
-	// Step 7: nobody needs the file any more.
-	// CRASH: Recover finds that no sink lacks it, and removes it.
-	if !held {
-		if err := p.spool.Remove(w.sealed); err != nil {
-			return done, err
+	for _, sink := range w.lacking {
+		name := sink.Name()
+		if _, down := p.down.Load(name); down {
+			done.Waiting = 1
+			continue
 		}
+		// Step 4: afterwards readers of the sink see this revision, whole.
+		// CRASH: Recover does not know whether it happened and does it again, which
+		// changes nothing that readers see.
+		if err := sink.Replace(ctx, w.file); err != nil {
+			done.Waiting = 1
+			if p.noteDown(ctx, name) {
+				done.Errors = append(done.Errors, fmt.Errorf("%s sink: %s revision %d: %w "+
+					"(it waits in the spool for the next run)", name, rev.Key, rev.Number, err))
+			}
+			continue
+		}
+		p.cfg.Observe(Event{Step: StepReplaced, Key: rev.Key, Rows: rev.Rows, Sink: name})
+		// Step 5: the ledger no longer owes the revision to this sink.
+		// CRASH: as in step 4 for the sinks that are left.
+		if err := p.ledger.Committed(ctx, rev, name, p.cfg.Now()); err != nil {
+			return done, w.leave(err)
+		}
+		p.cfg.Observe(Event{Step: StepCommitted, Key: rev.Key, Rows: rev.Rows, Sink: name})
+	}
+	// Step 6: the log of a window that a sink lacks moves to those that wait, so that a later
+	// reading of the window does not take its place. Any other log is not needed any more.
+	// CRASH: Recover finds the log of a revision that the ledger knows, and delivers or
+	// removes it.
+	if log := w.log; done.Waiting > 0 {
+		return done, log.Wait()
+	} else if err := log.Discard(); err != nil {
+		return done, err
 	}
 	w.observe(StepDone, max(rev.Rows, 0))
 	done.Committed = 1
@@ -192,64 +204,15 @@ func (w *window) share(rev analytics.Revision) error {
 
 // setPages keeps the pages with the most visitors, where the window is its series' newest.
 func (w *window) setPages(ctx context.Context) error {
-	rev := w.sealed.Revision()
+	rev := w.file.Revision()
 	if !w.item.Newest || rev.TotalsOnly() {
 		return nil
 	}
-	top, err := analytics.Top(w.sealed.Rows(), w.p.cfg.TopPages)
+	top, err := analytics.Top(w.file.Rows(), w.p.cfg.TopPages)
 	if err != nil {
 		return err
 	}
 	return w.p.gauges.SetPages(ctx, rev, top)
-}
-
-// deliver gives the window to each sink that lacks it. A sink that fails gets nothing more in
-// this run; the window waits for it in the spool.
-func (w *window) deliver(ctx context.Context, done *Result) error {
-	p, rev := w.p, w.sealed.Revision()
-	for _, sink := range w.lacking {
-		name := sink.Name()
-		if _, down := p.down.Load(name); down {
-			done.Waiting = 1
-			continue
-		}
-		// Step 5: afterwards readers of the sink see this revision, whole.
-		// CRASH: Recover does not know whether it happened and does it again, which
-		// changes nothing that readers see.
-		err := sink.Replace(ctx, w.sealed)
-		if errors.Is(err, spool.ErrDamaged) {
-			// The sink is not at fault. No other sink gets this file.
-			done.Waiting, done.Errors = 1, append(done.Errors, fmt.Errorf("%s revision %d: %w "+
-				"(the file is put aside, and the window is read again unless a sink has it)", rev.Key, rev.Number, err))
-			return p.spool.PutAside(w.sealed)
-		}
-		if err != nil {
-			done.Waiting = 1
-			if p.noteDown(ctx, name) {
-				done.Errors = append(done.Errors, fmt.Errorf("%s sink: %s revision %d: %w "+
-					"(it waits in the spool for the next run)", name, rev.Key, rev.Number, err))
-			}
-			continue
-		}
-		p.cfg.Observe(Event{Step: StepReplaced, Key: rev.Key, Rows: rev.Rows, Sink: name})
-		// Step 6: the ledger no longer owes the revision to this sink.
-		// CRASH: as in step 5 for the sinks that are left.
-		if err := p.ledger.Committed(ctx, rev, name, p.cfg.Now()); err != nil {
-			return err
-		}
-		p.cfg.Observe(Event{Step: StepCommitted, Key: rev.Key, Rows: rev.Rows, Sink: name})
-	}
-	return nil
-}
-
-// discardLog removes the page log, if there still is one.
-func (w *window) discardLog() error {
-	if w.log == nil {
-		return nil
-	}
-	log := w.log
-	w.log = nil
-	return log.Discard()
 }
 
 // noteDown counts the first failure of a sink, which gets nothing more in this run.
@@ -339,45 +302,47 @@ func (w *window) maxReadings() int {
 	return schedule.MaxReadings
 }
 
-// seal makes the window file, one large window at a time. If ctx ends before it is this
-// window's turn, or while a large one is sealed, the window is left to the next run, which
-// needs no request for it. The error is errDrift where a path came twice, unless the
+// seal makes the window file. The error is errDrift where a path came twice, unless the
 // reading is tolerant.
-func (w *window) seal(ctx context.Context) error {
-	seal := w.p.spool.Seal
-	if w.log.IsOnePage() {
-		seal = w.p.spool.Hold
-	} else {
-		w.p.sealing.Lock()
-		defer w.p.sealing.Unlock()
-	}
+func (w *window) seal(ctx context.Context) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	sealed, err := seal(ctx, w.log, w.revision(w.isUnmoved()))
-	switch {
-	case errors.Is(err, spool.ErrDuplicate) && !w.pages.tolerant:
-		return fmt.Errorf("%w: %w", errDrift, err)
-	case errors.Is(err, spool.ErrDuplicate):
-		sealed, err = seal(ctx, w.log, w.revision(false))
+	w.file, err = w.log.Seal(ctx, w.revision(w.isUnmoved()))
+	if errors.Is(err, spool.ErrDuplicate) {
+		if !w.pages.tolerant {
+			return fmt.Errorf("%w: %w", errDrift, err)
+		}
+		w.file, err = w.log.Seal(ctx, w.revision(false))
 	}
-	if err != nil {
-		return err
+	return err
+}
+
+// result is what the reading adds to the result of the run.
+func (w *window) result(rev analytics.Revision) (done Result) {
+	from := w.provenance()
+	done = Result{Rows: max(rev.Rows, 0), MovedRows: from.MovedRows, RepeatedRows: from.RepeatedRows}
+	if !rev.Verified {
+		done.Unverified = 1
 	}
-	w.sealed = sealed
-	if sum, site := w.log.Sum(), w.sealed.Revision().Totals; sum.Rows > 0 && !sum.Covers(site) {
-		w.suspect = 1
+	if sum, site := w.log.Sum(), rev.Totals; sum.Rows > 0 && !sum.Covers(site) {
+		done.Suspect = 1
 		w.run.log.With(w.item.Key.Attrs()).Warn("window suspect: its pages add up to fewer visitors than the site has",
 			"human", sum.Added.Human, "ai", sum.Added.AI, "total", sum.Added.Total,
 			"site_human", site.Human, "site_ai", site.AI, "site_total", site.Total)
 	}
-	w.provenance = analytics.Provenance{
-		Requests: w.log.Requests(), RepeatedRows: int64(w.log.Repeated()), Checksum: sealed.Checksum(),
+	return done
+}
+
+// provenance says how the revision was read.
+func (w *window) provenance() analytics.Provenance {
+	from := analytics.Provenance{
+		Requests: w.log.Requests(), RepeatedRows: int64(w.log.Repeated()), Checksum: w.file.Checksum(),
 	}
 	if !w.isUnmoved() {
-		w.provenance.MovedRows = w.pages.movedRows()
+		from.MovedRows = w.pages.movedRows()
 	}
-	return nil
+	return from
 }
 
 // isUnmoved reports whether what was read belongs to one unchanged window. Totals alone do.

@@ -149,9 +149,9 @@ func (r reader) each(table string, key analytics.Key, f func(path string, rev an
 		if err != nil {
 			return err
 		}
-		rev, err := archive.ReadRevision(bytes.NewReader(data), int64(len(data)))
+		rev, err := archive.ReadFooter(bytes.NewReader(data), int64(len(data)))
 		if err == nil && rev.Key == key {
-			err = f(path, rev)
+			err = f(path, rev.Revision)
 		}
 		if err != nil {
 			return err

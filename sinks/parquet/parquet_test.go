@@ -79,7 +79,8 @@ func revisionIn(path string) (analytics.Revision, error) {
 	if err != nil {
 		return analytics.Revision{}, err
 	}
-	return archive.ReadRevision(bytes.NewReader(data), int64(len(data)))
+	foot, err := archive.ReadFooter(bytes.NewReader(data), int64(len(data)))
+	return foot.Revision, err
 }
 
 func (r reader) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {

@@ -1,21 +1,4 @@
-// Package notify tells people and their tools what happened: it delivers the
-// notifications of an outbox to a URL, one POST each, and pings the monitor of a cron
-// job. It hides HTTP, signing, formats and the pauses between tries.
-//
-// Invariant: a notification leaves the outbox once the receiver has answered it with
-// 2xx, or after three days of trying, which is logged. So each arrives at least once.
-// That it is sent is entered before it is sent, so a delivery whose outcome nobody
-// knows, after a crash, a timeout or a 5xx, is in doubt: the next one says that it is
-// possibly repeated, and has the same id. Two processes never send one at a time.
-//
-// A POST has the headers X-Docgauge-Event (the kind), X-Docgauge-Delivery (the id, the
-// same in all tries), X-Docgauge-Possibly-Repeated: true where that is so and, with a
-// secret, X-Docgauge-Signature: sha256=<hex>, the HMAC-SHA256 of the body. Redirects are
-// not followed. Neither a secret nor a URL beyond its host is in an error or a log:
-// webhook URLs are secrets too.
-//
-// It does not decide what is told, nor the words (packages jobs and events).
-package notify
+package events
 
 import (
 	"bytes"
@@ -35,8 +18,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
@@ -50,10 +34,10 @@ const (
 	maxAge = 72 * time.Hour
 	// batch is how many notifications are read from the outbox at once.
 	batch = 100
-	// idle is the time between two reads of the outbox if nobody wakes the notifier.
+	// idle is the time between two reads of the outbox if Wake is not called.
 	idle = time.Minute
-	// lease is how long a notification that is being sent is left to its sender. One
-	// that is older was sent by a process that ended before it could say how that went.
+	// A notification that is being sent belongs to its sender for lease. After that the
+	// sender is taken to have died, and the result is unknown.
 	lease = 2 * timeout
 	// enterTimeout bounds entering an outcome, also at a stop.
 	enterTimeout = 15 * time.Second
@@ -72,12 +56,12 @@ type Outbox interface {
 	NoteFailed(ctx context.Context, id int64, next time.Time, inDoubt bool) error
 }
 
-// Config says where notifications go.
-type Config struct {
+// Receiver says where notifications go.
+type Receiver struct {
 	// URL is the receiver's: https, or http for a loopback host. It may hold a token.
-	URL string `json:"-"`
+	URL config.Secret
 	// Format is what the receiver takes.
-	Format Format
+	Format config.NotifyFormat
 	// Secret returns the key of the signature, empty for none; nil is none.
 	Secret func() string `json:"-"`
 	// Transport sends; nil means one of its own.
@@ -92,7 +76,7 @@ type Config struct {
 
 // Notifier delivers notifications. One Deliver or Run may be under way at a time.
 type Notifier struct {
-	cfg    Config
+	to     Receiver
 	target *url.URL
 	outbox Outbox
 	wake   chan struct{}
@@ -101,49 +85,45 @@ type Notifier struct {
 	failures int
 }
 
-// CheckURL returns why notifications cannot go to raw; the error does not quote it.
-func CheckURL(raw string) error {
-	_, err := parse(notifyURL, raw)
-	return err
-}
-
-// notifyURL is the variable that holds the receiver's URL.
-const notifyURL = "DOCGAUGE_NOTIFY_URL"
-
-// parse reads the URL that a variable holds, without its fragment.
-func parse(variable, raw string) (*url.URL, error) {
-	raw, _, _ = strings.Cut(raw, "#")
-	u, err := analytics.ParseServiceURL(raw, analytics.URLRules{
-		Example: "https://hooks.example.com/docgauge", CredentialsIn: "put a token into its path", Query: true,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", variable, err)
+// ForApp returns the notifier of an app, nil if no notifications are wanted.
+func ForApp(a *app.App) (*Notifier, error) {
+	c := a.Config
+	if c.NotifyURL == "" {
+		return nil, nil
 	}
-	return u, nil
+	key := string(c.NotifySecret)
+	n, err := NewNotifier(Receiver{
+		URL: c.NotifyURL, Format: c.NotifyFormat, Secret: func() string { return key },
+		UserAgent: "docgauge/" + c.Build.Version, Now: a.Now, Logger: a.Log,
+	}, a.State)
+	if err != nil {
+		return nil, config.Problems{err.Error()}
+	}
+	return n, nil
 }
 
-// New returns the notifier of an outbox. The error is that of CheckURL.
-func New(cfg Config, outbox Outbox) (*Notifier, error) {
-	target, err := parse(notifyURL, cfg.URL)
+// NewNotifier returns the notifier of an outbox. The error does not quote the URL.
+func NewNotifier(to Receiver, outbox Outbox) (*Notifier, error) {
+	target, err := config.ParseHookURL("DOCGAUGE_NOTIFY_URL", to.URL)
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Secret == nil {
-		cfg.Secret = func() string { return "" }
+	if to.Secret == nil {
+		to.Secret = func() string { return "" }
 	}
-	if cfg.Transport == nil {
-		cfg.Transport = newTransport()
+	if to.Transport == nil {
+		to.Transport = newTransport()
 	}
-	if cfg.UserAgent == "" {
-		cfg.UserAgent = "docgauge"
+	if to.UserAgent == "" {
+		to.UserAgent = "docgauge"
 	}
-	if cfg.Jitter == nil {
-		cfg.Jitter = clock.Jitter
+	if to.Jitter == nil {
+		to.Jitter = clock.Jitter
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+	if to.Logger == nil {
+		to.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Notifier{cfg: cfg, target: target, outbox: outbox, wake: make(chan struct{}, 1)}, nil
+	return &Notifier{to: to, target: target, outbox: outbox, wake: make(chan struct{}, 1)}, nil
 }
 
 func newTransport() *http.Transport {
@@ -164,12 +144,12 @@ func (n *Notifier) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		next, err := n.Deliver(ctx)
 		if err != nil && ctx.Err() == nil && !logged {
-			n.cfg.Logger.Error("outbox of notifications not read", "error", err)
+			n.to.Logger.Error("outbox of notifications not read", "error", err)
 		}
 		logged = err != nil
 		wait := idle
 		if !next.IsZero() {
-			wait = max(0, min(idle, next.Sub(n.cfg.Now())))
+			wait = max(0, min(idle, next.Sub(n.to.Now())))
 		}
 		select {
 		case <-time.After(wait):
@@ -223,7 +203,7 @@ func sooner(a, b time.Time) time.Time {
 // isAhead reports whether a time is still to come. One too far ahead was written before
 // the clock was set back.
 func (n *Notifier) isAhead(t time.Time) bool {
-	now := n.cfg.Now()
+	now := n.to.Now()
 	return t.After(now) && !t.After(now.Add(2*lastPause))
 }
 
@@ -232,16 +212,16 @@ func (n *Notifier) try(ctx context.Context, note journal.Note) (delivered bool, 
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	if mine, err := n.outbox.NoteBegun(ctx, note, n.cfg.Now()); err != nil || !mine {
+	if mine, err := n.outbox.NoteBegun(ctx, note, n.to.Now()); err != nil || !mine {
 		return true, err
 	}
 	if !note.Begun.IsZero() {
 		note.InDoubt++
 	}
-	log := n.cfg.Logger.With("event", note.Kind, "delivery", delivery(note), "host", n.target.Host)
+	log := n.to.Logger.With("event", note.Kind, "delivery", delivery(note), "host", n.target.Host)
 	// A crash from here on leaves the note as begun: its next delivery is marked.
 	inDoubt, failed := n.post(ctx, note)
-	now := n.cfg.Now()
+	now := n.to.Now()
 	if failed != nil && ctx.Err() != nil {
 		return false, context.Cause(ctx) // it stays begun
 	}
@@ -263,7 +243,7 @@ func (n *Notifier) try(ctx context.Context, note journal.Note) (delivered bool, 
 }
 
 func (n *Notifier) pause(failures int) time.Duration {
-	return n.cfg.Jitter(min(firstPause<<min(failures-1, 20), lastPause))
+	return n.to.Jitter(min(firstPause<<min(failures-1, 20), lastPause))
 }
 
 // delivery identifies a notification for its receiver, in all tries.
@@ -276,23 +256,23 @@ func (n *Notifier) post(ctx context.Context, note journal.Note) (inDoubt bool, e
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var sent atomic.Bool
-	body := Encode(n.cfg.Format, note)
+	body := encode(n.to.Format, note)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.target.String(), bytes.NewReader(body))
 	if err != nil {
 		return false, n.redacted(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", n.cfg.UserAgent)
+	req.Header.Set("User-Agent", n.to.UserAgent)
 	req.Header.Set("X-Docgauge-Event", note.Kind)
 	req.Header.Set("X-Docgauge-Delivery", delivery(note))
 	if note.InDoubt > 0 {
 		req.Header.Set("X-Docgauge-Possibly-Repeated", "true")
 	}
-	if secret := n.cfg.Secret(); secret != "" {
+	if secret := n.to.Secret(); secret != "" {
 		req.Header.Set("X-Docgauge-Signature", "sha256="+sign(secret, body))
 	}
-	status, err := roundTrip(n.cfg.Transport, req)
+	status, err := roundTrip(n.to.Transport, req)
 	if err != nil {
 		return sent.Load(), n.redacted(err)
 	}
@@ -321,7 +301,7 @@ func sign(secret string, body []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-func (n *Notifier) redacted(err error) error { return redacted(err, n.target, n.cfg.Secret()) }
+func (n *Notifier) redacted(err error) error { return redacted(err, n.target, n.to.Secret()) }
 
 // redacted is err without the secret parts of the URL and other secrets.
 func redacted(err error, u *url.URL, secrets ...string) error {

@@ -54,8 +54,8 @@ func (h *hearer) heard(kind string) (out []events.Event) {
 	return out
 }
 
-// newsFor is a daemon whose events and pings the hearer gets.
-func newsFor(t *testing.T, change func(*config.Config)) (*Daemon, *hearer) {
+// eventsFor is a daemon whose events and pings the hearer gets.
+func eventsFor(t *testing.T, change func(*config.Config)) (*Daemon, *hearer) {
 	t.Helper()
 	h := &hearer{}
 	server := httptest.NewServer(h)
@@ -66,28 +66,18 @@ func newsFor(t *testing.T, change func(*config.Config)) (*Daemon, *hearer) {
 	change(&c)
 	d, _ := daemonFor(t, c)
 	d.app.Now = func() time.Time { return time.Now().Add(h.ahead) }
-	if err := d.openNews(t.Context()); err != nil {
+	var err error
+	if d.events, err = events.Open(t.Context(), d.app, d.started); err != nil {
 		t.Fatal(err)
 	}
 	return d, h
-}
-
-// tell derives and delivers what is to be told now.
-func (d *Daemon) tell(t *testing.T) {
-	t.Helper()
-	if err := d.news.watcher.Evaluate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.news.notifier.Deliver(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestDigest: the numbers of a digest are those of the sink, by the one definition of
 // movers.
 func TestDigest(t *testing.T) {
 	t.Parallel()
-	d, h := newsFor(t, func(c *config.Config) {
+	d, h := eventsFor(t, func(c *config.Config) {
 		c.Windows = config.Windows{{Granularity: analytics.Week}}
 		c.Since.Date = testbed.DaysAgo(29)
 		if err := c.Digest.Decode("* * * * *"); err != nil {
@@ -96,8 +86,8 @@ func TestDigest(t *testing.T) {
 	})
 	d.export(t.Context())
 	h.ahead = 2 * time.Minute // the next firing has come
-	d.tell(t)
-	d.tell(t)
+	d.events.Report(t.Context())
+	d.events.Report(t.Context())
 	got := h.heard("digest")
 	if len(got) != 1 || got[0].Project != sandbox.DefaultProject || got[0].Digest == nil || got[0].Digest.Pages == nil {
 		t.Fatalf("heard %+v", got)
@@ -143,7 +133,7 @@ func TestDigest(t *testing.T) {
 // TestMonitorIsPinged after each run of serve, and not for one that a stop cut short.
 func TestMonitorIsPinged(t *testing.T) {
 	t.Parallel()
-	d, h := newsFor(t, func(*config.Config) {})
+	d, h := eventsFor(t, func(*config.Config) {})
 	d.export(t.Context())
 	d.app.Config.Projects = config.Projects{"prj_unknown"}
 	d.export(t.Context())

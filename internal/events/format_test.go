@@ -1,4 +1,4 @@
-package notify
+package events
 
 import (
 	"encoding/json"
@@ -6,18 +6,19 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 // slackText is the text of the Slack message of a note whose lines are given.
 func slackText(t testing.TB, inDoubt int, lines ...string) string {
 	t.Helper()
-	body, err := json.Marshal(Text{lines[0], lines[1:]})
+	body, err := json.Marshal(Event{Text: lines[0], Lines: lines[1:]})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got map[string]any
-	if err := json.Unmarshal(Encode(Slack, journal.Note{ID: 3, Kind: "digest", At: start, Body: body, InDoubt: inDoubt}), &got); err != nil {
+	if err := json.Unmarshal(encode(config.NotifySlack, journal.Note{ID: 3, Kind: "digest", At: start, Body: body, InDoubt: inDoubt}), &got); err != nil {
 		t.Fatal(err)
 	}
 	if got["mrkdwn"] != false {
@@ -35,7 +36,7 @@ func TestSlack(t *testing.T) {
 	if got := slackText(t, 1, "x"); !strings.Contains(got, "possibly repeated") || !strings.Contains(got, delivery(journal.Note{ID: 3, At: start})) {
 		t.Errorf("in doubt: %q", got)
 	}
-	if got := string(Encode(Slack, journal.Note{Kind: "paused", Body: []byte("[]")})); !strings.Contains(got, "docgauge: paused") {
+	if got := string(encode(config.NotifySlack, journal.Note{Kind: "paused", Body: []byte("[]")})); !strings.Contains(got, "docgauge: paused") {
 		t.Errorf("a body without a text: %s", got)
 	}
 }

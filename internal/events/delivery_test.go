@@ -1,4 +1,4 @@
-package notify
+package events
 
 import (
 	"bytes"
@@ -20,10 +20,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
-
-var start = time.Date(2026, 10, 5, 13, 37, 11, 0, time.UTC)
 
 // outbox is an Outbox in memory.
 type outbox struct {
@@ -119,7 +118,7 @@ const target = "https://hooks.example.com/T0KEN/path?key=qu3ry"
 
 func notifier(t *testing.T, r http.RoundTripper, o Outbox, now func() time.Time, log io.Writer) *Notifier {
 	t.Helper()
-	n, err := New(Config{
+	n, err := NewNotifier(Receiver{
 		URL: target, Secret: func() string { return "s3cret" }, Transport: r, Now: now,
 		Jitter: func(d time.Duration) time.Duration { return d }, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	}, o)
@@ -142,7 +141,7 @@ func TestDelivery(t *testing.T) {
 	defer server.Close()
 	o := &outbox{}
 	o.add(start, "completed")
-	n, err := New(Config{URL: server.URL + "/hook?token=x", Secret: func() string { return "s3cret" }, Now: time.Now}, o)
+	n, err := NewNotifier(Receiver{URL: config.Secret(server.URL + "/hook?token=x"), Secret: func() string { return "s3cret" }, Now: time.Now}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +167,7 @@ func TestDelivery(t *testing.T) {
 func TestNoSecretNoSignature(t *testing.T) {
 	r, o := &receiver{answer: answering(200)}, &outbox{}
 	o.add(start, "completed")
-	n, err := New(Config{URL: target, Transport: r, Now: time.Now}, o)
+	n, err := NewNotifier(Receiver{URL: target, Transport: r, Now: time.Now}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,18 +301,15 @@ func TestNothingSecret(t *testing.T) {
 
 func TestCheckURL(t *testing.T) {
 	for _, good := range []string{target, "http://127.0.0.1:8080/x", "http://localhost/x", "http://[::1]:1/", "https://h.example.com"} {
-		if err := CheckURL(good); err != nil {
+		if _, err := NewNotifier(Receiver{URL: config.Secret(good)}, nil); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
 	for _, bad := range []string{"", "hooks.example.com/T0KEN", "http://hooks.example.com/T0KEN", "ftp://127.0.0.1/T0KEN", "https://user:T0KEN@example.com", "https:///T0KEN", "http://127.0.0.1.example.com/T0KEN", "https://h/\x00T0KEN"} {
-		err := CheckURL(bad)
+		_, err := NewNotifier(Receiver{URL: config.Secret(bad)}, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), "DOCGAUGE_NOTIFY_URL: ") || strings.Contains(err.Error(), "T0KEN") {
 			t.Errorf("%s: %v", bad, err)
 		}
-	}
-	if _, err := New(Config{URL: "http://hooks.example.com"}, nil); err == nil {
-		t.Error("New takes what CheckURL refuses")
 	}
 }
 
@@ -326,7 +322,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	defer server.Close()
 	o := &outbox{}
 	o.add(start, "completed")
-	n, err := New(Config{URL: server.URL, Now: func() time.Time { return start }}, o)
+	n, err := NewNotifier(Receiver{URL: config.Secret(server.URL), Now: func() time.Time { return start }}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

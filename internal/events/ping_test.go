@@ -1,4 +1,4 @@
-package notify
+package events
 
 import (
 	"net"
@@ -9,7 +9,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/config"
 )
+
+// monitored are settings with a monitor at a URL.
+func monitored(url string) config.Config {
+	return config.Config{PingURL: config.Secret(url), Build: config.Build{Version: "1"}}
+}
 
 func TestPing(t *testing.T) {
 	var got []string
@@ -18,12 +25,8 @@ func TestPing(t *testing.T) {
 	}))
 	defer server.Close()
 	for _, at := range []string{"/uuid?rid=1", "/uuid/"} {
-		m, err := NewMonitor(server.URL+at, "docgauge/1")
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, good := range []bool{true, false} {
-			if err := m.Ping(t.Context(), good); err != nil {
+			if err := Ping(t.Context(), monitored(server.URL+at), good); err != nil {
 				t.Error(err)
 			}
 		}
@@ -60,11 +63,7 @@ func TestPingFails(t *testing.T) {
 			defer server.Close()
 			at = server.URL
 		}
-		m, err := NewMonitor(at+"/T0KEN?key=qu3ry", "docgauge")
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = m.Ping(t.Context(), false)
+		err = Ping(t.Context(), monitored(at+"/T0KEN?key=qu3ry"), false)
 		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), "DOCGAUGE_PING_URL: 127.0.0.1:") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -78,24 +77,13 @@ func TestPingFails(t *testing.T) {
 	if elsewhere > 0 {
 		t.Error("a redirect was followed")
 	}
-	if err := CheckPingURL("http://hc.example.com/T0KEN"); err == nil || strings.Contains(err.Error(), "T0KEN") {
-		t.Error(err)
-	}
-	if err := CheckPingURL("http://127.0.0.1:1/x"); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestPingIsShort: a monitor that does not answer holds up nothing for long.
 func TestPingIsShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, err := NewMonitor("https://hc.example.com/T0KEN", "docgauge")
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.transport = slowReceiver{}
 		began := time.Now()
-		if err := m.Ping(t.Context(), true); err == nil || time.Since(began) > 12*time.Second {
+		if err := ping(t.Context(), slowReceiver{}, monitored("https://hc.example.com/T0KEN"), true); err == nil || time.Since(began) > 12*time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})

@@ -1,4 +1,4 @@
-package notify
+package events
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/state"
 )
@@ -52,7 +53,7 @@ func deliverAndDie(when, dir, url string) error {
 	if when == entered {
 		die()
 	}
-	n, err := New(Config{URL: url, Transport: deadly{when}, Now: func() time.Time { return start }}, db)
+	n, err := NewNotifier(Receiver{URL: config.Secret(url), Transport: deadly{when}, Now: func() time.Time { return start }}, db)
 	if err == nil {
 		_, err = n.Deliver(context.Background())
 	}
@@ -113,7 +114,7 @@ func TestKilled(t *testing.T) {
 			}
 			defer db.Close()
 			now := start.Add(time.Second)
-			n, err := New(Config{URL: receiver.URL, Now: func() time.Time { return now }}, db)
+			n, err := NewNotifier(Receiver{URL: config.Secret(receiver.URL), Now: func() time.Time { return now }}, db)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,7 +175,7 @@ func secondTry(t *testing.T, url string, mark func() string) bool {
 	now := start
 	o := &outbox{}
 	o.add(start, "completed")
-	n, err := New(Config{URL: url, Now: func() time.Time { return now }}, o)
+	n, err := NewNotifier(Receiver{URL: config.Secret(url), Now: func() time.Time { return now }}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

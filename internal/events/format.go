@@ -1,4 +1,4 @@
-package notify
+package events
 
 import (
 	"bytes"
@@ -7,35 +7,18 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
-// Format is what a receiver takes.
-type Format string
-
-// The values of DOCGAUGE_NOTIFY_FORMAT.
-const (
-	// JSON is the notification itself, with the id of the delivery.
-	JSON Format = "json"
-	// Slack is the message of an incoming webhook: {"text": …}.
-	Slack Format = "slack"
-)
-
-// maxLine is how many characters a line of a Slack message has at most.
+// maxLine is the maximum length of a line of a Slack message, in characters.
 const maxLine = 1000
 
-// Text is the part of a notification's body that is for people.
-type Text struct {
-	// Text is one line.
-	Text string `json:"text"`
-	// Lines are further ones, if one is not enough.
-	Lines []string `json:"lines,omitempty"`
-}
-
-// Encode returns the body of a POST.
-func Encode(f Format, n journal.Note) []byte {
-	if f == Slack {
+// encode returns the body of a POST: the event itself with the id of the delivery, or the
+// message of an incoming webhook of Slack: {"text": …}.
+func encode(f config.NotifyFormat, n journal.Note) []byte {
+	if f == config.NotifySlack {
 		return slackMessage(n)
 	}
 	// The body is a JSON object, which stays as it was entered.
@@ -48,7 +31,10 @@ func Encode(f Format, n journal.Note) []byte {
 }
 
 func slackMessage(n journal.Note) []byte {
-	said := Text{}
+	var said struct {
+		Text  string   `json:"text"`
+		Lines []string `json:"lines"`
+	}
 	if err := json.Unmarshal(n.Body, &said); err != nil || said.Text == "" {
 		said.Text = "docgauge: " + n.Kind
 	}
