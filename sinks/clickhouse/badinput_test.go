@@ -17,8 +17,10 @@ import (
 
 const secret = "hunter2"
 
+func newFrom(dsn string) (sinks.Sink, error) { return New(Config{DSN: dsn, Now: time.Now}) }
+
 func TestWrongDSN(t *testing.T) {
-	for dsn, want := range map[string]string{
+	sinktest.WrongDSNs(t, "ClickHouse", secret, newFrom, map[string]string{
 		"":                                                   "want clickhouse://",
 		"localhost:9000":                                     "want clickhouse://",
 		"mysql://u:hunter2@h/db":                             "want clickhouse://",
@@ -55,21 +57,14 @@ func TestWrongDSN(t *testing.T) {
 		"clickhouse://h/db?tls_server_name=hunter2":          "tls_server_name requires secure=true",
 		"http://h/db?secure=true":                            "leave the parameter secure out",
 		"https://h/db?secure=false":                          "leave the parameter secure out",
-	} {
-		_, err := New(Config{DSN: dsn, Now: time.Now})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "ClickHouse DSN: ") {
-			t.Errorf("%q: %v, want %q", dsn, err, want)
-		} else if strings.Contains(err.Error(), secret) {
-			t.Errorf("%q: %v shows the password", dsn, err)
-		}
-	}
+	})
 	if _, err := New(Config{DSN: "clickhouse://h/db", Cluster: "a`b", Now: time.Now}); err == nil || !strings.Contains(err.Error(), "cluster") {
 		t.Errorf("a wrong cluster name: %v", err)
 	}
 }
 
 func TestDSNForms(t *testing.T) {
-	for dsn, want := range map[string]string{
+	sinktest.Locations(t, newFrom, map[string]string{
 		"clickhouse://h":                               "h/default",
 		"clickhouse://h:9000/db":                       "h:9000/db",
 		"clickhouse://u:p%40%2F@h:9000/db":             "h:9000/db",
@@ -78,12 +73,7 @@ func TestDSNForms(t *testing.T) {
 		"http://h:8123/db":                             "h:8123/db",
 		"https://u:hunter2@h:8443/db?max_threads=2":    "h:8443/db",
 		"clickhouse://h/?database=db&password=hunter2": "h/db",
-	} {
-		s, err := New(Config{DSN: dsn, Now: time.Now})
-		if err != nil || s.Location() != want {
-			t.Errorf("%q: %v, %v; want %s", dsn, s, err, want)
-		}
-	}
+	})
 }
 
 // TestNoSecretInErrors writes passwords of all characters into DSNs as people
@@ -96,7 +86,7 @@ func TestNoSecretInErrors(t *testing.T) {
 	sinktest.HidesPasswords(t, forms,
 		[]string{"clickhouse", "https", "http", "tcp", "mysql"},
 		[]string{"secure=x", "dial_timeout=x", "%", "max_open_conns=x", "compress=lz4"},
-		func(dsn string) (sinks.Sink, error) { return New(Config{DSN: dsn, Now: time.Now}) })
+		newFrom)
 }
 
 // refused expects Check and Replace to fail at once, both naming the place and

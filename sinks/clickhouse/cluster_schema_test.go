@@ -76,9 +76,7 @@ func TestClusterMigrationsLackAServer(t *testing.T) {
 	}
 	s.timeout = clusterTimeout
 	w := seal(1, 5)
-	if err := s.Replace(t.Context(), w); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, s, w)
 	c.agree(w)
 }
 
@@ -94,9 +92,7 @@ func TestClusterCollect(t *testing.T) {
 			c.past(project)
 		}
 		w := seal(9, 50)
-		if err := s.Replace(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, s, w)
 		begin := time.Now()
 		found, err := c.sink(1).Collect(t.Context(), false)
 		if err != nil || len(found) != 8 {

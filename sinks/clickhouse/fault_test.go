@@ -104,13 +104,11 @@ func TestCut(t *testing.T) {
 // try replaces a former revision by way of a proxy that fails.
 func (c cutting) try(t *testing.T, dsn string, r reader, day int) (outcome string) {
 	former, next := windowOf(day, 1, 10), windowOf(day, 2, c.rows)
-	if err := c.open(t, dsn).Replace(t.Context(), former); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, c.open(t, dsn), former)
 	p := faults.NewProxy(t, dsn, c.at)
 	s := c.open(t, p.DSN(dsn))
 	err := s.Replace(t.Context(), next)
-	outcome = map[int32]string{1: "former", 2: "new"}[r.shown(next.rev.Key)]
+	outcome = map[int32]string{1: "former", 2: "new"}[r.shown(next.Rev.Key)]
 	if err == nil && outcome != "new" || outcome == "" {
 		t.Errorf("Replace = %v, readers see the %s revision", err, outcome)
 	}
@@ -121,9 +119,7 @@ func (c cutting) try(t *testing.T, dsn string, r reader, day int) (outcome strin
 	if err := s.Replace(t.Context(), windowOf(day, 3, 20)); err != nil {
 		t.Errorf("the next Replace = %v", err)
 	}
-	if got := r.shown(next.rev.Key); got != 3 {
-		t.Errorf("after the next Replace readers see revision %d", got)
-	}
+	sees(t, r, next.Rev.Key, 3)
 	return outcome
 }
 
@@ -146,7 +142,7 @@ func TestCutOnce(t *testing.T) {
 					s, w := openSmall(t, faults.NewProxy(t, dsn, l).DSN(dsn)), windowOf(2+i, 2, twoBlocks)
 					if err := s.Replace(t.Context(), w); err != nil {
 						t.Error(err)
-					} else if got := (reader{t, r.conn}).shown(w.rev.Key); got != 2 {
+					} else if got := (reader{t, r.conn}).shown(w.Rev.Key); got != 2 {
 						t.Errorf("readers see revision %d", got)
 					}
 				})
@@ -161,7 +157,7 @@ func TestStall(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))
 		big := windowOf(0, 2, 100_000)
-		big.size = 400 // more than the buffers between hold
+		big.Size = 400 // more than the buffers between hold
 		t.Run("taking rows", func(t *testing.T) { stalls(t, dsn, faults.Limit{Up: 1 << 20, Down: -1, Stall: true}, big) })
 		t.Run("before the marker", func(t *testing.T) { stalls(t, dsn, faults.Limit{Up: -1, Down: -1, Stall: true}, windowOf(1, 2, 10)) })
 	})
@@ -170,7 +166,7 @@ func TestStall(t *testing.T) {
 func stalls(t *testing.T, dsn string, l faults.Limit, w window) {
 	t.Parallel()
 	former := w
-	former.rev.Number, former.rev.Rows = 1, 10
+	former.Rev.Number, former.Rev.Rows = 1, 10
 	if err := open(t, dsn).Replace(t.Context(), former); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +184,7 @@ func stalls(t *testing.T, dsn string, l faults.Limit, w window) {
 	if took := time.Since(begun); took > readTimeout {
 		t.Errorf("Replace took %s", took)
 	}
-	if got := newReader(t, dsn).shown(w.rev.Key); got != 1 && got != 2 {
+	if got := newReader(t, dsn).shown(w.Rev.Key); got != 1 && got != 2 {
 		t.Errorf("readers see revision %d", got)
 	}
 }
@@ -198,10 +194,8 @@ func stalls(t *testing.T, dsn string, l faults.Limit, w window) {
 func TestRowsMissing(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		s, r := newSink(t, e)
-		key := windowOf(0, 1, 0).rev.Key
-		if err := s.Replace(t.Context(), windowOf(0, 1, 10)); err != nil {
-			t.Fatal(err)
-		}
+		key := windowOf(0, 1, 0).Rev.Key
+		replace(t, s, windowOf(0, 1, 10))
 		times := 0
 		loses := func(most int) {
 			times = 0

@@ -107,9 +107,7 @@ func TestGroup(t *testing.T) {
 			t.Errorf("statements (-want +got):\n%s", diff)
 		}
 		for _, w := range next {
-			if got := r.shown(w.rev.Key); got != 2 {
-				t.Errorf("%s: readers see revision %d", w.rev.Key, got)
-			}
+			sees(t, r, w.Rev.Key, 2)
 		}
 		attemptsAreApart(t, s)
 	})
@@ -118,7 +116,7 @@ func TestGroup(t *testing.T) {
 // totalsOnly is a window of which only totals were read.
 func totalsOnly(day int) window {
 	w := windowOf(day, 2, 0)
-	w.rev.Rows = -1
+	w.Rev.Rows = -1
 	return w
 }
 
@@ -179,9 +177,7 @@ func TestGroupWithOneBad(t *testing.T) {
 					if (err == nil) != (i != at) || err != nil && !strings.Contains(err.Error(), bad.want) {
 						t.Errorf("window %d: %v", i, err)
 					}
-					if got := r.shown(group[i].Revision().Key); got != want {
-						t.Errorf("window %d: readers see revision %d", i, got)
-					}
+					sees(t, r, group[i].Revision().Key, want)
 				}
 				attemptsAreApart(t, s)
 			})
@@ -191,8 +187,8 @@ func TestGroupWithOneBad(t *testing.T) {
 
 // short is a window with a row less than its revision says.
 func short(w window) window {
-	rows := w.rev.Rows
-	w.lacks, w.rev.Rows = 1, rows+1
+	rows := w.Rev.Rows
+	w.Lacks, w.Rev.Rows = 1, rows+1
 	return w
 }
 
@@ -235,9 +231,7 @@ func TestGroupWithOneGone(t *testing.T) {
 			if i > 0 && err != nil || i == 0 && !errors.Is(err, context.Canceled) {
 				t.Errorf("window %d: %v", i, err)
 			}
-			if got := r.shown(group[i].rev.Key); got != want {
-				t.Errorf("window %d: readers see revision %d", i, got)
-			}
+			sees(t, r, group[i].Rev.Key, want)
 		}
 	})
 }
@@ -258,7 +252,7 @@ func TestGroupWithAllGone(t *testing.T) {
 		for _, w := range groupOf(2, 300) {
 			wait.Go(func() {
 				if err := s.Replace(ctx, w); !errors.Is(err, context.Canceled) {
-					t.Errorf("%s: %v", w.rev.Key, err)
+					t.Errorf("%s: %v", w.Rev.Key, err)
 				}
 			})
 		}
@@ -267,8 +261,8 @@ func TestGroupWithAllGone(t *testing.T) {
 		wait.Wait()
 		p.Heal()
 		for _, w := range groupOf(3, 30) {
-			if got := r.shown(w.rev.Key); got != 1 && got != 2 {
-				t.Errorf("%s: readers see revision %d", w.rev.Key, got)
+			if got := r.shown(w.Rev.Key); got != 1 && got != 2 {
+				t.Errorf("%s: readers see revision %d", w.Rev.Key, got)
 			}
 			shows(t, s, r, w)
 		}
@@ -295,9 +289,7 @@ func TestGroupCut(t *testing.T) {
 					if (err == nil) == forever {
 						t.Errorf("window %d: %v", i, err)
 					}
-					if got := r.shown(group[i].rev.Key); got != want {
-						t.Errorf("window %d: readers see revision %d", i, got)
-					}
+					sees(t, r, group[i].Rev.Key, want)
 				}
 				p.Heal()
 				for _, w := range groupOf(3, 30) {
@@ -331,9 +323,7 @@ func TestGroupRefused(t *testing.T) {
 		t.Errorf("rows were inserted %d times, want %d", len(inserts), want)
 	}
 	for _, w := range group {
-		if got := r.shown(w.rev.Key); got != 2 {
-			t.Errorf("%s: readers see revision %d", w.rev.Key, got)
-		}
+		sees(t, r, w.Rev.Key, 2)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestOrderOfReading(t *testing.T) {
 		for range 2 {
 			counted := make(chan string, 1)
 			go func() { counted <- count(r, slow, settings) }()
-			eventually(t, func() bool { return len(counted) > 0 || underWay(t, e, "sleep(0.6)") })
+			sinktest.Eventually(t, "the server", func() bool { return len(counted) > 0 || underWay(t, e, "sleep(0.6)") })
 			time.Sleep(200 * time.Millisecond) // from its begin into the stretch, which no table tells of
 			number = 3 - number
 			if err := seal(number); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // cutRows are the rows of a window whose connection is cut: several chunks.
@@ -81,7 +82,7 @@ func cut(t *testing.T, dsn string, r reader, at faults.Limit, day int) (outcome 
 	s := open(t, p.DSN(dsn))
 	err := s.Replace(t.Context(), next)
 	r.settled()
-	outcome = map[int32]string{1: "former", 2: "new"}[r.shown(next.rev.Key)]
+	outcome = map[int32]string{1: "former", 2: "new"}[r.shown(next.Rev.Key)]
 	if err == nil && outcome != "new" || outcome == "" {
 		t.Errorf("Replace = %v, readers see the %s revision", err, outcome)
 	}
@@ -102,12 +103,7 @@ func (r reader) settled() {
 // until waits until a query answers true.
 func (c client) until(query string) {
 	c.t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if value[bool](c, query) {
-			return
-		}
-	}
-	c.t.Fatalf("waited too long: %s", query)
+	sinktest.Eventually(c.t, query, func() bool { return value[bool](c, query) })
 }
 
 // TestCutOnce lets the connection after a cut one work: Replace heals by itself, even
@@ -131,7 +127,7 @@ func TestStall(t *testing.T) {
 	t.Parallel()
 	dsn, _ := made(t, serverOf(t, debian))
 	big := windowOf(0, 2, 40_000)
-	big.size = 400 // more than the buffers between hold
+	big.Size = 400 // more than the buffers between hold
 	_, down := lengths(t, dsn)
 	for name, tc := range map[string]struct {
 		at faults.Limit
@@ -179,15 +175,7 @@ func TestTerminated(t *testing.T) {
 }
 
 // onStep calls f once, when a commit of s comes to a step.
-func onStep(s *Sink, name string, f func()) {
-	done := false
-	s.step = func(reached string) {
-		if reached == name && !done {
-			done = true
-			f()
-		}
-	}
-}
+func onStep(s *Sink, name string, f func()) { s.step = sinktest.OnStep(name, 1, f) }
 
 // TestTimeouts: what takes too long ends with an error that says which setting ended it,
 // and readers see the former revision.
@@ -211,7 +199,7 @@ func TestTimeouts(t *testing.T) {
 			lock := tc.lock
 			if lock == lockWindow {
 				at := layout{value[string](r.client, "SELECT current_schema()::text")}
-				lock = fmt.Sprintf(lock, lockClass, at.lockOf(seal(1, 1).rev.Key))
+				lock = fmt.Sprintf(lock, lockClass, at.lockOf(seal(1, 1).Rev.Key))
 			}
 			tx, err := r.Begin(t.Context())
 			if err == nil {
@@ -223,8 +211,8 @@ func TestTimeouts(t *testing.T) {
 			if err := limited.Replace(t.Context(), seal(2, 20)); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Replace = %v", err)
 			}
-			if err := tx.Rollback(t.Context()); err != nil || r.shown(seal(1, 1).rev.Key) != 1 {
-				t.Errorf("readers see revision %d, %v", r.shown(seal(1, 1).rev.Key), err)
+			if err := tx.Rollback(t.Context()); err != nil || r.shown(seal(1, 1).Rev.Key) != 1 {
+				t.Errorf("readers see revision %d, %v", r.shown(seal(1, 1).Rev.Key), err)
 			}
 			shows(t, s, r, seal(3, 20))
 		})
@@ -261,7 +249,7 @@ func TestSettings(t *testing.T) {
 	conn, err := ses.pool.Acquire(t.Context())
 	if err == nil {
 		defer conn.Release()
-		err = ses.begin(t.Context(), conn, seal(1, 1).rev)
+		err = ses.begin(t.Context(), conn, seal(1, 1).Rev)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -286,13 +274,11 @@ func TestRowsMissing(t *testing.T) {
 	s, r := newSink(t, serverOf(t, debian))
 	shows(t, s, r, seal(1, 10))
 	w := seal(2, 20)
-	w.lacks = 3
+	w.Lacks = 3
 	if err := s.Replace(t.Context(), w); err == nil || !strings.Contains(err.Error(), "has 20 rows, its file 17") {
 		t.Errorf("Replace = %v", err)
 	}
-	if got := r.shown(w.rev.Key); got != 1 {
-		t.Errorf("readers see revision %d", got)
-	}
+	sees(t, r, w.Rev.Key, 1)
 }
 
 // TestTransient: what is tried again, and what is left to the next run.
@@ -326,16 +312,14 @@ func TestSwallowed(t *testing.T) {
 				dsn, r := made(t, e)
 				s := open(t, dsn)
 				former := seal(1, 7)
-				if err := s.Replace(t.Context(), former); err != nil {
-					t.Fatal(err)
-				}
+				replace(t, s, former)
 				r.must(nothing)
 				r.must(c.do)
 				if err := s.Replace(t.Context(), seal(2, 3)); err == nil || !strings.Contains(err.Error(), c.mentions) {
 					t.Errorf("Replace = %v, want %q", err, c.mentions)
 				}
-				rows, revs, err := r.Visitors(former.rev.Key)
-				if err != nil || len(rows) != 7 || len(revs) != 1 || revs[0].Number != 1 || r.shown(former.rev.Key) != 1 {
+				rows, revs, err := r.Visitors(former.Rev.Key)
+				if err != nil || len(rows) != 7 || len(revs) != 1 || revs[0].Number != 1 || r.shown(former.Rev.Key) != 1 {
 					t.Errorf("readers see %d rows of %v, %v", len(rows), revs, err)
 				}
 			})

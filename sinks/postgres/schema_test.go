@@ -81,7 +81,7 @@ func TestOthersTable(t *testing.T) {
 func TestInspectMakesNothing(t *testing.T) {
 	t.Parallel()
 	s, r := newSink(t, serverOf(t, debian))
-	if shown, fault := inspected(t, s, seal(1, 0).rev.Key); shown.Number != 0 || fault != nil {
+	if shown, fault := inspected(t, s, seal(1, 0).Rev.Key); shown.Number != 0 || fault != nil {
 		t.Errorf("an empty database shows %+v, %v", shown, fault)
 	}
 	if _, _, err := s.Window(t.Context(), sinktest.Revision(sinktest.Key("prj_a", 0), 1), t.TempDir()); err == nil {
