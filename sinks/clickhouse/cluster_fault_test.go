@@ -40,7 +40,8 @@ func TestClusterReplicaStops(t *testing.T) {
 	s := c.impatient(0)
 	number := int32(1)
 	replace(t, s, seal(number, 50))
-	ends := map[string]func(*engines.ClickHouse) error{"killed": (*engines.ClickHouse).Kill, "stopped": (*engines.ClickHouse).Stop}
+	ends := map[string]func(*engines.ClickHouse) error{"killed": (*engines.ClickHouse).Kill,
+		"stopped": (*engines.ClickHouse).Stop}
 	for i, point := range []struct {
 		node      int
 		how, step string
@@ -120,7 +121,10 @@ func TestClusterReplicaBehind(t *testing.T) {
 	for _, table := range []string{rowsTable, windowsTable} {
 		t.Run(table, func(t *testing.T) {
 			c.t = t
-			fetches := func(do string) { must(t, c.Nodes[1], "SYSTEM "+do+" FETCHES "+c.database+"."+table+localSuffix) }
+			fetches := func(do string) {
+				must(t, c.Nodes[1],
+					"SYSTEM "+do+" FETCHES "+c.database+"."+table+localSuffix)
+			}
 			fetches("STOP")
 			fails(t, soon, func() error { return s.Replace(t.Context(), seal(former+1, 80)) }, "replica")
 			if got := c.reader(1).shown(keyOf()); got != former {

@@ -114,7 +114,8 @@ func TestClusterShards(t *testing.T) {
 		c.agree(w)
 	}
 	count := func(node int, of string) string {
-		return strings.TrimSpace(must(t, c.Nodes[node], fmt.Sprintf("SELECT count(), uniq(window_start), count() %% 40 FROM %s.%s", c.database, of)))
+		return strings.TrimSpace(must(t, c.Nodes[node],
+			fmt.Sprintf("SELECT count(), uniq(window_start), count() %% 40 FROM %s.%s", c.database, of)))
 	}
 	for node := range c.Nodes {
 		if got := count(node, visitorsView); got != "480\t12\t0" {
@@ -153,7 +154,8 @@ func TestClusterReaders(t *testing.T) {
 
 // poll expects a whole revision each time, until ctx is done.
 func poll(ctx context.Context, r reader, sizes map[int32]uint64) {
-	query := "SELECT toUInt64(count()), min(revision), max(revision) FROM " + visitorsView + " WHERE " + is(sinktest.Key("prj_a", 0))
+	query := "SELECT toUInt64(count()), min(revision), max(revision) FROM " + visitorsView + " WHERE " +
+		is(sinktest.Key("prj_a", 0))
 	n := 0
 	for ; ctx.Err() == nil; n++ {
 		var rows uint64
@@ -220,7 +222,9 @@ func TestClusterDeduplication(t *testing.T) {
 	}
 	must(t, c.Nodes[0], "ALTER TABLE "+table+" DELETE WHERE project = 'prj_a'")
 	for _, node := range c.Nodes {
-		sinktest.Eventually(t, "the server", func() bool { return must(t, node, "SELECT count() FROM "+table+" WHERE project = 'prj_a'") == "0\n" })
+		sinktest.Eventually(t, "the server", func() bool {
+			return must(t, node, "SELECT count() FROM "+table+" WHERE project = 'prj_a'") == "0\n"
+		})
 	}
 	replace(t, s, w)
 	c.agree(w)

@@ -33,14 +33,17 @@ func TestDue(t *testing.T) {
 			}
 		}
 		if len(commits) > 0 { // the server leaves the newest out
-			all = slices.DeleteFunc(all, func(a sinks.Superseded) bool { return a.Attempt == commits[len(commits)-1].attempt })
+			all = slices.DeleteFunc(all, func(a sinks.Superseded) bool {
+				return a.Attempt == commits[len(commits)-1].attempt
+			})
 		}
 		before := hour()
 		var want []uint64
 		for _, a := range all {
 			since := a.Since
 			next := slices.IndexFunc(commits, func(c commit) bool { return c.attempt > a.Attempt })
-			if slices.ContainsFunc(commits, func(c commit) bool { return c.attempt == a.Attempt }) && next >= 0 && commits[next].at.After(since) {
+			if slices.ContainsFunc(commits, func(c commit) bool { return c.attempt == a.Attempt }) && next >= 0 &&
+				commits[next].at.After(since) {
 				since = commits[next].at
 			}
 			if since.Before(before) {
@@ -63,10 +66,13 @@ func put(t *testing.T, e engine, name string, day int, attempt uint64, rows, wri
 	t.Helper()
 	from := windowOf(day, 1, 0).Rev.From
 	head := fmt.Sprintf("'prj_a', 'day', toDate('%s'), toDate('%s'), toUInt64(%d)", from, from+1, attempt)
-	must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, written_at) SELECT %s, concat('/p', toString(number)), toInt64(%d), toInt64(1), toInt64(1), toInt32(%d), toUInt8(1), toUInt8(1), toInt64(1), now() - %d FROM system.numbers LIMIT %d",
+	must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, written_at) SELECT %s, concat('/p', toString(number)), "+
+		"toInt64(%d), toInt64(1), toInt64(1), toInt32(%d), toUInt8(1), toUInt8(1), toInt64(1), now() - %d FROM "+
+		"system.numbers LIMIT %d",
 		name, rowsTable, names(rowColumns), head, attempt, attempt, written*3600, rows))
 	if committed >= 0 {
-		must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, committed_at) SELECT %s, toInt64(1), toInt64(1), toInt64(1), toInt64(%d), toInt32(%d), toUInt8(1), toUInt8(1), toInt64(1), now() - %d",
+		must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, committed_at) SELECT %s, toInt64(1), toInt64(1), toInt64(1), "+
+			"toInt64(%d), toInt32(%d), toUInt8(1), toUInt8(1), toInt64(1), now() - %d",
 			name, windowsTable, names(windowColumns), head, rows, attempt, committed*3600))
 	}
 }
@@ -136,7 +142,9 @@ func TestCollectMany(t *testing.T) {
 		replace(t, s, windowOf(0, 1, 10))
 		const many = 2*atOnce + 100
 		from := windowOf(1, 1, 0).Rev.From
-		must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, written_at) SELECT 'prj_a', 'day', toDate('%s'), toDate('%s'), toUInt64(number + 1), '/p', toInt64(1), toInt64(1), toInt64(1), toInt32(1), toUInt8(1), toUInt8(1), toInt64(1), now() - 200000 FROM system.numbers LIMIT %d",
+		must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, written_at) SELECT 'prj_a', 'day', toDate('%s'), "+
+			"toDate('%s'), toUInt64(number + 1), '/p', toInt64(1), toInt64(1), toInt64(1), toInt32(1), toUInt8(1), "+
+			"toUInt8(1), toInt64(1), now() - 200000 FROM system.numbers LIMIT %d",
 			name, rowsTable, names(rowColumns), from, from+1, many))
 		done, err := s.Collect(t.Context(), false)
 		if err != nil || len(done) != many {

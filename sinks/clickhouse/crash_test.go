@@ -18,7 +18,8 @@ var steps = []struct {
 	nth  int
 	sees int32
 }{
-	{"block sent", 1, 1}, {"block sent", 2, 1}, {"rows inserted", 1, 1}, {"rows verified", 1, 1}, {"marker inserted", 1, 2},
+	{"block sent", 1, 1}, {"block sent", 2, 1}, {"rows inserted", 1, 1}, {"rows verified", 1, 1},
+	{"marker inserted", 1, 2},
 }
 
 // onStep calls f once, when a commit of s comes to a step for the nth time.
@@ -98,9 +99,10 @@ func TestServerKilled(t *testing.T) {
 					if atOnce && i%2 == 1 {
 						continue
 					}
-					t.Run(at.name+" "+strconv.Itoa(at.nth)+map[bool]string{true: " back at once"}[atOnce], func(t *testing.T) {
-						serverKilled(t, server, at.name, at.nth, at.sees, atOnce)
-					})
+					t.Run(at.name+" "+strconv.Itoa(at.nth)+map[bool]string{true: " back at once"}[atOnce],
+						func(t *testing.T) {
+							serverKilled(t, server, at.name, at.nth, at.sees, atOnce)
+						})
 				}
 			}
 		})

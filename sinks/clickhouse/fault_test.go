@@ -158,8 +158,14 @@ func TestStall(t *testing.T) {
 		dsn := e.DSN(database(t, e))
 		big := windowOf(0, 2, 100_000)
 		big.Size = 400 // more than the buffers between hold
-		t.Run("taking rows", func(t *testing.T) { stalls(t, dsn, faults.Limit{Up: 1 << 20, Down: -1, Stall: true}, big) })
-		t.Run("before the marker", func(t *testing.T) { stalls(t, dsn, faults.Limit{Up: -1, Down: -1, Stall: true}, windowOf(1, 2, 10)) })
+		t.Run("taking rows", func(t *testing.T) {
+			stalls(t, dsn, faults.Limit{Up: 1 << 20, Down: -1, Stall: true},
+				big)
+		})
+		t.Run("before the marker", func(t *testing.T) {
+			stalls(t, dsn, faults.Limit{Up: -1, Down: -1, Stall: true},
+				windowOf(1, 2, 10))
+		})
 	})
 }
 
@@ -207,7 +213,8 @@ func TestRowsMissing(t *testing.T) {
 			}
 		}
 		loses(tries)
-		if err := s.Replace(t.Context(), windowOf(0, 2, 500)); err == nil || !strings.Contains(err.Error(), "499 of 500 rows") {
+		if err := s.Replace(t.Context(), windowOf(0, 2, 500)); err == nil ||
+			!strings.Contains(err.Error(), "499 of 500 rows") {
 			t.Errorf("Replace = %v", err)
 		}
 		if got := r.shown(key); got != 1 || times != tries {
@@ -229,8 +236,9 @@ func lose(t *testing.T, s *Sink, key analytics.Key) {
 		t.Error(err)
 		return
 	}
-	err = ses.conn.Exec(t.Context(), fmt.Sprintf("ALTER TABLE %s DELETE WHERE %s AND attempt = %d AND path = '/docs/page-00000003xxxxxxxxxx'",
-		ses.in(rowsTable), is(key), s.attempts.last))
+	err = ses.conn.Exec(t.Context(),
+		fmt.Sprintf("ALTER TABLE %s DELETE WHERE %s AND attempt = %d AND path = '/docs/page-00000003xxxxxxxxxx'",
+			ses.in(rowsTable), is(key), s.attempts.last))
 	if err == nil {
 		err = ses.awaitMutations(t.Context())
 	}
@@ -252,7 +260,8 @@ func attemptsAreApart(t *testing.T, s *Sink) {
 		"SELECT toUInt64(count()) - uniqExact(attempt, path) FROM %s",
 	} {
 		table := map[bool]string{true: rowsTable, false: windowsTable}[strings.Contains(query, "path")]
-		n, err := ses.number(t.Context(), "SELECT toUInt64(n) FROM ("+strings.Replace(fmt.Sprintf(query, ses.in(table)), " FROM", " AS n FROM", 1)+")")
+		n, err := ses.number(t.Context(), "SELECT toUInt64(n) FROM ("+strings.Replace(fmt.Sprintf(query,
+			ses.in(table)), " FROM", " AS n FROM", 1)+")")
 		if err != nil || n != 0 {
 			t.Errorf("%s: %d attempts were used twice, %v", table, n, err)
 		}

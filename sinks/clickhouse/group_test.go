@@ -79,7 +79,9 @@ func (c *counted) note(query string) {
 	c.statements = append(c.statements, query[:len("INSERT")]+" "+table)
 }
 
-func (c *counted) PrepareBatch(ctx context.Context, query string, o ...driver.PrepareBatchOption) (driver.Batch, error) {
+func (c *counted) PrepareBatch(
+	ctx context.Context, query string, o ...driver.PrepareBatchOption,
+) (driver.Batch, error) {
 	c.note(query)
 	return c.Conn.PrepareBatch(ctx, query, o...)
 }
@@ -102,7 +104,8 @@ func TestGroup(t *testing.T) {
 				t.Errorf("window %d: %v", i, err)
 			}
 		}
-		want := []string{"INSERT " + rowsTable, "SELECT " + rowsTable, "INSERT " + windowsTable, "SELECT " + windowsTable}
+		want := []string{"INSERT " + rowsTable, "SELECT " + rowsTable, "INSERT " + windowsTable, "SELECT " +
+			windowsTable}
 		if diff := cmp.Diff(want, c.statements); diff != "" {
 			t.Errorf("statements (-want +got):\n%s", diff)
 		}
@@ -368,7 +371,8 @@ func TestReadersDuringGroups(t *testing.T) {
 
 // wholeWindows reads the view of rows once and expects one whole revision of each window.
 func (r reader) wholeWindows(windows int, size func(int32) int64) error {
-	rows, err := r.conn.Query(context.Background(), "SELECT toUInt64(count()), min(revision), max(revision) FROM "+visitorsView+" GROUP BY window_start")
+	rows, err := r.conn.Query(context.Background(),
+		"SELECT toUInt64(count()), min(revision), max(revision) FROM "+visitorsView+" GROUP BY window_start")
 	if err != nil {
 		return err
 	}
@@ -409,22 +413,25 @@ func TestGather(t *testing.T) {
 		waiting []*delivery
 		want    int
 	}{
-		"one":              {"", wait(windowOf(0, 1, 5)), 1},
-		"a large one":      {"", wait(windowOf(0, 1, 2*groupRows), windowOf(1, 1, 1)), 1},
-		"rows":             {"", wait(windowOf(0, 1, groupRows-5), windowOf(1, 1, 6), windowOf(2, 1, 5), windowOf(3, 1, 1)), 2},
+		"one":         {"", wait(windowOf(0, 1, 5)), 1},
+		"a large one": {"", wait(windowOf(0, 1, 2*groupRows), windowOf(1, 1, 1)), 1},
+		"rows": {"", wait(windowOf(0, 1, groupRows-5),
+			windowOf(1, 1, 6), windowOf(2, 1, 5), windowOf(3, 1, 1)), 2},
 		"totals only":      {"", wait(windowOf(0, 1, groupRows), totalsOnly(1)), 2},
 		"windows":          {"", wait(slices.Repeat([]window{windowOf(0, 1, 1)}, groupWindows+3)...), groupWindows},
 		"months":           {"", wait(months(groupMonths + 20)...), groupMonths},
 		"months, cluster":  {"c", wait(append(months(3), months(1)...)...), 2},
 		"another is alone": {"", append(wait(windowOf(0, 1, 5)), &delivery{Sealed: windowOf(1, 1, 5), alone: true}), 1},
-		"it is alone":      {"", append([]*delivery{{Sealed: windowOf(1, 1, 5), alone: true}}, wait(windowOf(0, 1, 5))...), 1},
+		"it is alone": {"", append([]*delivery{{Sealed: windowOf(1, 1, 5), alone: true}},
+			wait(windowOf(0, 1, 5))...), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Sink{cluster: tc.cluster, queue: newQueue()}
 			s.queue.waiting = slices.Clone(tc.waiting)
 			got := s.gather(tc.waiting[0])
 			if len(got) != tc.want || got[0] != tc.waiting[0] || len(got)+len(s.queue.waiting) != len(tc.waiting) {
-				t.Errorf("%d of %d together, %d left, want %d together", len(got), len(tc.waiting), len(s.queue.waiting), tc.want)
+				t.Errorf("%d of %d together, %d left, want %d together",
+					len(got), len(tc.waiting), len(s.queue.waiting), tc.want)
 			}
 			if s.gather(tc.waiting[0]) != nil {
 				t.Error("taken twice")

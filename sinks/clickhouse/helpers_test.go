@@ -32,7 +32,9 @@ var (
 	twoReplicas = sharing("replicas", func(dir string) (*engines.Cluster, error) {
 		return engines.StartClusterOf(dir, 1, 2, engines.WithConfig(uneven))
 	})
-	twoShards = sharing("shards", func(dir string) (*engines.Cluster, error) { return engines.StartClusterOf(dir, 2, 1) })
+	twoShards = sharing("shards", func(dir string) (*engines.Cluster, error) {
+		return engines.StartClusterOf(dir, 2, 1)
+	})
 )
 
 // sharing returns what returns a shared server, started at the first call. Each test has
@@ -170,7 +172,8 @@ func (r reader) Visitors(key analytics.Key) (rows []analytics.Row, revs []analyt
 		rev := analytics.Revision{Key: key}
 		var settled, verified uint8
 		var exported int64
-		if err := result.Scan(&row.Path, &row.Human, &row.AI, &row.Total, &rev.Number, &settled, &verified, &exported); err != nil {
+		if err := result.Scan(&row.Path, &row.Human, &row.AI, &row.Total, &rev.Number, &settled, &verified,
+			&exported); err != nil {
 			return nil, nil, err
 		}
 		rev.Settled, rev.Verified, rev.ExportedAt = isTrue(settled), isTrue(verified), time.UnixMicro(exported).UTC()
@@ -195,7 +198,8 @@ func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error)
 		rev := analytics.Revision{Key: key}
 		var settled, verified uint8
 		var exported int64
-		if err := result.Scan(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number, &settled, &verified, &exported); err != nil {
+		if err := result.Scan(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number, &settled,
+			&verified, &exported); err != nil {
 			return nil, err
 		}
 		rev.Settled, rev.Verified, rev.ExportedAt = isTrue(settled), isTrue(verified), time.UnixMicro(exported).UTC()

@@ -22,33 +22,41 @@ func TestInspectDamage(t *testing.T) {
 	)
 	doubled := func(table string, columns []column, more string) string {
 		all := names(columns)
-		return fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %[1]s", table, all, strings.Replace(all, "attempt", "attempt + "+more+" AS next", 1))
+		return fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %[1]s", table, all,
+			strings.Replace(all, "attempt", "attempt + "+more+" AS next", 1))
 	}
 	for name, d := range map[string]struct {
 		sql  string
 		seen sinktest.Seen
 	}{
-		"row deleted":              {"ALTER TABLE " + rows + " DELETE" + aRow, sinktest.LeavesRows(9)},
-		"all rows deleted":         {"ALTER TABLE " + rows + " DELETE WHERE 1", sinktest.LeavesRows(0)},
-		"count changed":            {"ALTER TABLE " + rows + " UPDATE ai = 6" + aRow, sinktest.ChangesRows},
-		"counts exchanged":         {"ALTER TABLE " + rows + " UPDATE human = ai, ai = human" + aRow, sinktest.ChangesRows},
+		"row deleted":      {"ALTER TABLE " + rows + " DELETE" + aRow, sinktest.LeavesRows(9)},
+		"all rows deleted": {"ALTER TABLE " + rows + " DELETE WHERE 1", sinktest.LeavesRows(0)},
+		"count changed":    {"ALTER TABLE " + rows + " UPDATE ai = 6" + aRow, sinktest.ChangesRows},
+		"counts exchanged": {"ALTER TABLE " + rows + " UPDATE human = ai, ai = human" + aRow,
+			sinktest.ChangesRows},
 		"rows doubled":             {doubled(rows, rowColumns, "0"), sinktest.LeavesRows(20)},
 		"revision of rows changed": {"ALTER TABLE " + rows + " UPDATE revision = 7" + aRow, sinktest.Contradicts},
 		"totals changed":           {"ALTER TABLE " + windows + " UPDATE total = 1 WHERE 1", sinktest.ChangesTotals},
-		"marker deleted": {"ALTER TABLE " + windows + " DELETE WHERE revision = 2", func(_, after sinks.Shown, _ *sinks.Fault) bool {
-			return after.Number == 1 && after.Whole()
-		}},
-		"markers deleted": {"ALTER TABLE " + windows + " DELETE WHERE 1", func(_, after sinks.Shown, fault *sinks.Fault) bool {
-			return after.Number == 0 && fault == nil
-		}},
-		"marker without rows":    {doubled(windows, windowColumns, "1") + " WHERE revision = 2", sinktest.LeavesRows(0)},
+		"marker deleted": {"ALTER TABLE " + windows + " DELETE WHERE revision = 2",
+			func(_, after sinks.Shown, _ *sinks.Fault) bool {
+				return after.Number == 1 && after.Whole()
+			}},
+		"markers deleted": {"ALTER TABLE " + windows + " DELETE WHERE 1",
+			func(_, after sinks.Shown, fault *sinks.Fault) bool {
+				return after.Number == 0 && fault == nil
+			}},
+		"marker without rows": {doubled(windows, windowColumns, "1") + " WHERE revision = 2",
+			sinktest.LeavesRows(0)},
 		"marker doubled":         {doubled(windows, windowColumns, "0"), sinktest.Harmless},
 		"attempt without marker": {doubled(rows, rowColumns, "1"), sinktest.Harmless},
 	} {
 		t.Run(name, func(t *testing.T) {
 			both(t, func(t *testing.T, e engine) {
 				db := database(t, e)
-				sinktest.SeesDamage(t, open(t, e.DSN(db)), func() { mutate(t, e, db, strings.ReplaceAll(d.sql, "DB.", db+".")) }, d.seen)
+				sinktest.SeesDamage(t, open(t, e.DSN(db)), func() {
+					mutate(t, e, db,
+						strings.ReplaceAll(d.sql, "DB.", db+"."))
+				}, d.seen)
 			})
 		})
 	}
@@ -60,7 +68,8 @@ var inspected = sinktest.Inspected
 func mutate(t *testing.T, e engine, db, sql string) {
 	t.Helper()
 	must(t, e, sql)
-	for strings.TrimSpace(must(t, e, "SELECT count() FROM system.mutations WHERE NOT is_done AND database = '"+db+"'")) != "0" {
+	for strings.TrimSpace(must(t, e,
+		"SELECT count() FROM system.mutations WHERE NOT is_done AND database = '"+db+"'")) != "0" {
 		if err := clock.Sleep(t.Context(), 10*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}

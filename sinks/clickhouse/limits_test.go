@@ -28,7 +28,8 @@ func TestServerDiskFull(t *testing.T) {
 	ballast := filepath.Join(data, "ballast")
 	faults.FillDisk(t, ballast)
 	big := windowOf(0, 2, 300_000)
-	if err := s.Replace(t.Context(), big); err == nil || !strings.Contains(err.Error(), "disk is full: free space there") {
+	if err := s.Replace(t.Context(), big); err == nil || !strings.Contains(err.Error(),
+		"disk is full: free space there") {
 		t.Errorf("Replace = %v", err)
 	}
 	sees(t, r, big.Rev.Key, 1)

@@ -30,7 +30,9 @@ func TestCrash(t *testing.T) {
 			url, root := place(t)
 			return sinktest.Crashed{
 				Sink: open(t, url), Reader: reader{root}, Entries: func() string { return entries(t, root) },
-				Replaced: func(step string, w *archive.File) bool { return sinktest.Killed(t, sinktest.Child(url, step, w)) },
+				Replaced: func(step string, w *archive.File) bool {
+					return sinktest.Killed(t, sinktest.Child(url, step, w))
+				},
 			}
 		}, steps, 8, 6, 80, 2)
 	}

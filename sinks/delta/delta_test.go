@@ -156,7 +156,9 @@ func (r reader) each(table string, key analytics.Key, f func(path string, rev an
 }
 
 func (r reader) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
-	return sinktest.FileRows(func(f func(string, analytics.Revision) error) error { return r.each(visitorsTable, key, f) })
+	return sinktest.FileRows(func(f func(string, analytics.Revision) error) error {
+		return r.each(visitorsTable, key, f)
+	})
 }
 
 func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error) {

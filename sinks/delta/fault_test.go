@@ -56,10 +56,12 @@ func TestRootRemoved(t *testing.T) {
 				check(t, os.RemoveAll(root))
 			}
 		})
-		if err := s.Replace(t.Context(), seal(t, 2, 3)); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), root) {
+		if err := s.Replace(t.Context(), seal(t, 2, 3)); !errors.Is(err, fs.ErrNotExist) ||
+			!strings.Contains(err.Error(), root) {
 			t.Errorf("gone %s: Replace = %v", step, err)
 		}
-		if err := s.Replace(t.Context(), seal(t, 2, 3)); err == nil || !strings.Contains(err.Error(), "gone since it was first used") {
+		if err := s.Replace(t.Context(), seal(t, 2, 3)); err == nil ||
+			!strings.Contains(err.Error(), "gone since it was first used") {
 			t.Errorf("gone %s: the next Replace = %v", step, err)
 		}
 		if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +86,8 @@ func TestTableEmptied(t *testing.T) {
 	replace(t, s, seal(t, 2, 3))
 	for rev, err := range s.Revisions(t.Context()) {
 		switch day := revOf(sealDay(t, 1, 1, 5)).Key; {
-		case err != nil && strings.Contains(err.Error(), day.String()) && strings.Contains(err.Error(), "export the window again"):
+		case err != nil && strings.Contains(err.Error(), day.String()) &&
+			strings.Contains(err.Error(), "export the window again"):
 			lost++
 		case err != nil || !rev.Same(revOf(seal(t, 2, 3))):
 			t.Errorf("Revisions yields %+v, %v", rev, err)

@@ -21,7 +21,8 @@ import (
 func fails(t *testing.T, s *Sink, words ...string) {
 	t.Helper()
 	before := published(s.Location())
-	for call, err := range map[string]error{"Replace": s.Replace(t.Context(), seal(t, 9, 3)), "Check": s.Check(t.Context())} {
+	for call, err := range map[string]error{"Replace": s.Replace(t.Context(), seal(t, 9, 3)),
+		"Check": s.Check(t.Context())} {
 		if err == nil {
 			t.Errorf("%s = nil", call)
 			continue

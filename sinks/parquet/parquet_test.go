@@ -82,7 +82,9 @@ func revisionIn(path string) (analytics.Revision, error) {
 }
 
 func (r reader) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
-	return sinktest.FileRows(func(f func(string, analytics.Revision) error) error { return r.each(visitorsTable, key, f) })
+	return sinktest.FileRows(func(f func(string, analytics.Revision) error) error {
+		return r.each(visitorsTable, key, f)
+	})
 }
 
 func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error) {
@@ -145,8 +147,9 @@ func TestLayout(t *testing.T) {
 func TestPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := analytics.Key{
-			Project:     rapid.StringMatching(`[A-Za-z0-9_-]{1,128}`).Draw(t, "project"),
-			Granularity: rapid.SampledFrom([]analytics.Granularity{"day", "week", "month", "28d"}).Draw(t, "granularity"),
+			Project: rapid.StringMatching(`[A-Za-z0-9_-]{1,128}`).Draw(t, "project"),
+			Granularity: rapid.SampledFrom([]analytics.Granularity{"day", "week", "month", "28d"}).Draw(t,
+				"granularity"),
 		}
 		key.From = analytics.Date(rapid.Int32Range(0, 100_000).Draw(t, "from"))
 		key.To = key.From + analytics.Date(rapid.Int32Range(1, 400).Draw(t, "days"))

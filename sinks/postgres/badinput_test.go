@@ -69,8 +69,10 @@ func TestDSNForms(t *testing.T) {
 // at each place that takes one, and beside other mistakes.
 func TestNoSecretInErrors(t *testing.T) {
 	forms := []string{
-		"S://u:P@h:5432/db", "S://u:P@h/db?Q", "S://h/db?password=P", "S://h/db?Q&password=P", "S://u:P@/db", "S://u:P@h:port/db",
-		"S://u:P@h/d b", "u:P@h/db", "S:u:P@h", "S://u:P", "S://P@h/db?Q", "host=h password=P", "S://h/db?sslpassword=P&Q",
+		"S://u:P@h:5432/db", "S://u:P@h/db?Q", "S://h/db?password=P", "S://h/db?Q&password=P", "S://u:P@/db",
+		"S://u:P@h:port/db",
+		"S://u:P@h/d b", "u:P@h/db", "S:u:P@h", "S://u:P", "S://P@h/db?Q", "host=h password=P",
+		"S://h/db?sslpassword=P&Q",
 	}
 	sinktest.HidesPasswords(t, forms,
 		[]string{"postgres", "postgresql", "mysql"},
@@ -138,17 +140,21 @@ func TestRights(t *testing.T) {
 	r.must("CREATE SCHEMA bare; CREATE SCHEMA usable; GRANT USAGE ON SCHEMA usable TO reader")
 	latin := database(t, e, "ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0")
 	only := database(t, e)
-	r.must("ALTER DATABASE " + value[string](connect(t, only), "SELECT current_database()") + " SET default_transaction_read_only = on")
+	r.must("ALTER DATABASE " + value[string](connect(t, only), "SELECT current_database()") +
+		" SET default_transaction_read_only = on")
 	for name, tc := range map[string]struct {
 		dsn   string
 		words []string
 	}{
-		"wrong password":    {strings.Replace(as("full", dsn), secret, secret+"x", 1), []string{"refuses user or password", "28P01"}},
-		"unknown user":      {as("nobody", dsn), []string{"refuses user or password", "28P01"}},
-		"missing database":  {e.DSN("none"), []string{"CREATE DATABASE", "3D000"}},
-		"may only read":     {as("reader", dsn), []string{"lacks a right", "42501"}},
-		"may not create":    {as("reader", dsn+"&search_path=usable"), []string{"lacks a right", "docgauge check", "permission denied for schema usable"}},
-		"no schema":         {as("reader", dsn+"&search_path=bare"), []string{"no schema of search_path", "GRANT USAGE"}},
+		"wrong password": {strings.Replace(as("full", dsn), secret, secret+"x", 1),
+			[]string{"refuses user or password", "28P01"}},
+		"unknown user":     {as("nobody", dsn), []string{"refuses user or password", "28P01"}},
+		"missing database": {e.DSN("none"), []string{"CREATE DATABASE", "3D000"}},
+		"may only read":    {as("reader", dsn), []string{"lacks a right", "42501"}},
+		"may not create": {as("reader", dsn+"&search_path=usable"),
+			[]string{"lacks a right", "docgauge check", "permission denied for schema usable"}},
+		"no schema": {as("reader", dsn+"&search_path=bare"),
+			[]string{"no schema of search_path", "GRANT USAGE"}},
 		"no such schema":    {dsn + "&search_path=nowhere", []string{"no schema of search_path"}},
 		"no connection":     {as("limited", dsn), []string{"no connection left", "53300"}},
 		"other encoding":    {latin, []string{"encoding LATIN1", "ENCODING 'UTF8'"}},
@@ -177,9 +183,11 @@ func TestRights(t *testing.T) {
 // TestPrimary has a DSN that names a server which only reads, and then one that writes.
 func TestPrimary(t *testing.T) {
 	t.Parallel()
-	servers := []*engines.Postgres{engines.RunPostgres(t, debian, "default_transaction_read_only = on"), engines.RunPostgres(t, debian)}
+	servers := []*engines.Postgres{engines.RunPostgres(t, debian, "default_transaction_read_only = on"),
+		engines.RunPostgres(t, debian)}
 	for _, e := range servers {
-		connect(t, e.DSN("postgres")+"&default_transaction_read_only=off").must("CREATE USER full PASSWORD 'hunter2' SUPERUSER")
+		connect(t, e.DSN("postgres")+"&default_transaction_read_only=off").must("CREATE USER full PASSWORD " +
+			"'hunter2' SUPERUSER")
 	}
 	dsn := as("full", servers[0].DSN("postgres"))
 	refused(t, dsn, "only reads")
@@ -193,9 +201,13 @@ func TestStrangeServers(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 	for name, tc := range map[string]struct{ at, want string }{
-		"web server":   {web.Listener.Addr().String(), "no answer in time"},
-		"hangs up":     {faults.Listen(t, func(c net.Conn) { _ = c.Close() }), "does not answer as PostgreSQL"},
-		"babbles":      {faults.Listen(t, func(c net.Conn) { _, _ = c.Write([]byte("220 mail.example.org ESMTP\r\n")); _ = c.Close() }), "PostgreSQL"},
+		"web server": {web.Listener.Addr().String(), "no answer in time"},
+		"hangs up":   {faults.Listen(t, func(c net.Conn) { _ = c.Close() }), "does not answer as PostgreSQL"},
+		"babbles": {faults.Listen(t, func(c net.Conn) {
+			_,
+				_ = c.Write([]byte("220 mail.example.org ESMTP\r\n"))
+			_ = c.Close()
+		}), "PostgreSQL"},
 		"says nothing": {faults.Listen(t, func(net.Conn) {}), "no answer in time"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -185,10 +185,11 @@ func TestTimeouts(t *testing.T) {
 	lockTable := "LOCK TABLE docgauge_visitors IN SHARE MODE"
 	const lockWindow = "SELECT pg_advisory_xact_lock(%d, %d)"
 	for name, tc := range map[string]struct{ parameter, lock, want string }{
-		"lock of a table":    {"&lock_timeout=50ms", lockTable, "lock_timeout: see pg_locks"},
-		"lock of a window":   {"&lock_timeout=50ms", lockWindow, "lock_timeout: see pg_locks"},
-		"statement":          {"&statement_timeout=200", lockTable, "statement_timeout, set a longer one"},
-		"statement, in text": {"&statement_timeout=200ms&lock_timeout=0", lockWindow, "statement_timeout, set a longer one"},
+		"lock of a table":  {"&lock_timeout=50ms", lockTable, "lock_timeout: see pg_locks"},
+		"lock of a window": {"&lock_timeout=50ms", lockWindow, "lock_timeout: see pg_locks"},
+		"statement":        {"&statement_timeout=200", lockTable, "statement_timeout, set a longer one"},
+		"statement, in text": {"&statement_timeout=200ms&lock_timeout=0", lockWindow,
+			"statement_timeout, set a longer one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -256,7 +257,8 @@ func TestSettings(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"synchronous_commit": "on", "statement_timeout": "7s", "lock_timeout": "3s",
-		"idle_in_transaction_session_timeout": "2min", "application_name": "docgauge", "transaction_isolation": "read committed",
+		"idle_in_transaction_session_timeout": "2min", "application_name": "docgauge",
+		"transaction_isolation": "read committed",
 	} {
 		var got string
 		if err := conn.QueryRow(t.Context(), "SHOW "+name).Scan(&got); err != nil || got != want {
@@ -285,8 +287,9 @@ func TestRowsMissing(t *testing.T) {
 func TestTransient(t *testing.T) {
 	for err, want := range map[error]bool{
 		&pgconn.PgError{Code: "40P01"}: true, &pgconn.PgError{Code: "57P03"}: true,
-		&pgconn.PgError{Code: "53100"}: false, &pgconn.PgError{Code: "57014"}: false, &pgconn.PgError{Code: "42501"}: false,
-		pgconn.ErrConnClosed: true, errAltered{"t", "is gone"}: false, errors.New("x"): false,
+		&pgconn.PgError{Code: "53100"}: false, &pgconn.PgError{Code: "57014"}: false,
+		&pgconn.PgError{Code: "42501"}: false,
+		pgconn.ErrConnClosed:           true, errAltered{"t", "is gone"}: false, errors.New("x"): false,
 		sinks.Fault{Key: analytics.Key{}}: false,
 	} {
 		if got := isTransient(fmt.Errorf("x: %w", err)); got != want {
@@ -301,12 +304,17 @@ func TestSwallowed(t *testing.T) {
 	const nothing = "CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
 	each(t, func(t *testing.T, e *engines.Postgres) {
 		for name, c := range map[string]struct{ do, mentions string }{
-			"totals by a trigger":     {"CREATE TRIGGER x BEFORE INSERT OR UPDATE ON docgauge_totals FOR EACH ROW EXECUTE FUNCTION nothing()", "took 0 rows of the site totals"},
-			"totals by an update":     {"CREATE TRIGGER x BEFORE UPDATE ON docgauge_totals FOR EACH ROW EXECUTE FUNCTION nothing()", "drop the rule or trigger on docgauge_totals"},
-			"totals by a rule":        {"CREATE RULE x AS ON UPDATE TO docgauge_totals DO INSTEAD NOTHING", "rules"},
-			"rows by a trigger":       {"CREATE TRIGGER x BEFORE INSERT ON docgauge_visitors FOR EACH ROW EXECUTE FUNCTION nothing()", "the server took 0"},
-			"their removal":           {"CREATE TRIGGER x BEFORE DELETE ON docgauge_visitors FOR EACH ROW EXECUTE FUNCTION nothing()", "7 rows of the former revision are still there"},
-			"their removal by a rule": {"CREATE RULE x AS ON DELETE TO docgauge_visitors DO INSTEAD NOTHING", "drop the rule or trigger on docgauge_visitors"},
+			"totals by a trigger": {"CREATE TRIGGER x BEFORE INSERT OR UPDATE ON docgauge_totals FOR EACH ROW " +
+				"EXECUTE FUNCTION nothing()", "took 0 rows of the site totals"},
+			"totals by an update": {"CREATE TRIGGER x BEFORE UPDATE ON docgauge_totals FOR EACH ROW EXECUTE " +
+				"FUNCTION nothing()", "drop the rule or trigger on docgauge_totals"},
+			"totals by a rule": {"CREATE RULE x AS ON UPDATE TO docgauge_totals DO INSTEAD NOTHING", "rules"},
+			"rows by a trigger": {"CREATE TRIGGER x BEFORE INSERT ON docgauge_visitors FOR EACH ROW EXECUTE " +
+				"FUNCTION nothing()", "the server took 0"},
+			"their removal": {"CREATE TRIGGER x BEFORE DELETE ON docgauge_visitors FOR EACH ROW EXECUTE " +
+				"FUNCTION nothing()", "7 rows of the former revision are still there"},
+			"their removal by a rule": {"CREATE RULE x AS ON DELETE TO docgauge_visitors DO INSTEAD NOTHING",
+				"drop the rule or trigger on docgauge_visitors"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				dsn, r := made(t, e)
@@ -319,7 +327,8 @@ func TestSwallowed(t *testing.T) {
 					t.Errorf("Replace = %v, want %q", err, c.mentions)
 				}
 				rows, revs, err := r.Visitors(former.Rev.Key)
-				if err != nil || len(rows) != 7 || len(revs) != 1 || revs[0].Number != 1 || r.shown(former.Rev.Key) != 1 {
+				if err != nil || len(rows) != 7 || len(revs) != 1 || revs[0].Number != 1 ||
+					r.shown(former.Rev.Key) != 1 {
 					t.Errorf("readers see %d rows of %v, %v", len(rows), revs, err)
 				}
 			})

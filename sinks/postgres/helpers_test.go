@@ -144,14 +144,16 @@ func missing(err error) bool {
 const ofWindow = "project = $1 AND granularity = $2 AND window_start = $3 AND window_end = $4"
 
 func (r reader) Visitors(key analytics.Key) (rows []analytics.Row, revs []analytics.Revision, err error) {
-	result, err := r.Query(context.Background(), "SELECT path, path_bytes, human, ai, total, revision, settled, verified, exported_at FROM docgauge_visitors WHERE "+ofWindow, keyValues(key)...)
+	result, err := r.Query(context.Background(), "SELECT path, path_bytes, human, ai, total, revision, settled, "+
+		"verified, exported_at FROM docgauge_visitors WHERE "+ofWindow, keyValues(key)...)
 	if err != nil {
 		return nil, nil, err
 	}
 	var row analytics.Row
 	var raw []byte
 	rev := analytics.Revision{Key: key}
-	_, err = pgx.ForEachRow(result, []any{&row.Path, &raw, &row.Human, &row.AI, &row.Total, &rev.Number, &rev.Settled, &rev.Verified, &rev.ExportedAt}, func() error {
+	_, err = pgx.ForEachRow(result, []any{&row.Path, &raw, &row.Human, &row.AI, &row.Total, &rev.Number, &rev.Settled,
+		&rev.Verified, &rev.ExportedAt}, func() error {
 		if raw != nil {
 			row.Path = string(raw)
 		}
@@ -169,12 +171,14 @@ func (r reader) Visitors(key analytics.Key) (rows []analytics.Row, revs []analyt
 }
 
 func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error) {
-	result, err := r.Query(context.Background(), "SELECT human, ai, total, page_count, revision, settled, verified, exported_at FROM docgauge_totals WHERE "+ofWindow, keyValues(key)...)
+	result, err := r.Query(context.Background(), "SELECT human, ai, total, page_count, revision, settled, verified, "+
+		"exported_at FROM docgauge_totals WHERE "+ofWindow, keyValues(key)...)
 	if err != nil {
 		return nil, err
 	}
 	rev := analytics.Revision{Key: key}
-	_, err = pgx.ForEachRow(result, []any{&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number, &rev.Settled, &rev.Verified, &rev.ExportedAt}, func() error {
+	_, err = pgx.ForEachRow(result, []any{&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number,
+		&rev.Settled, &rev.Verified, &rev.ExportedAt}, func() error {
 		rev.ExportedAt = rev.ExportedAt.UTC()
 		revs = append(revs, rev)
 		return nil

@@ -20,11 +20,13 @@ func TestInspectDamage(t *testing.T) {
 		"all rows deleted": {"DELETE FROM docgauge_visitors", sinktest.LeavesRows(0)},
 		"count changed":    {"UPDATE docgauge_visitors SET ai = 6" + aRow, sinktest.ChangesRows},
 		"path changed":     {"UPDATE docgauge_visitors SET path = '/other'" + aRow, sinktest.ChangesRows},
-		"row added": {"INSERT INTO docgauge_visitors SELECT project, granularity, window_start, window_end, '/more', 1, 1, 1, " +
+		"row added": {"INSERT INTO docgauge_visitors SELECT project, granularity, window_start, window_end, " +
+			"'/more', 1, 1, 1, " +
 			"revision, settled, verified, exported_at FROM docgauge_totals", sinktest.LeavesRows(11)},
-		"revision of a row changed": {"UPDATE docgauge_visitors SET revision = 7" + aRow, func(before, after sinks.Shown, fault *sinks.Fault) bool {
-			return sinktest.Contradicts(before, after, fault) && after.Number == 2
-		}},
+		"revision of a row changed": {"UPDATE docgauge_visitors SET revision = 7" + aRow,
+			func(before, after sinks.Shown, fault *sinks.Fault) bool {
+				return sinktest.Contradicts(before, after, fault) && after.Number == 2
+			}},
 		"totals changed": {"UPDATE docgauge_totals SET total = 1", sinktest.ChangesTotals},
 		"totals deleted": {"DELETE FROM docgauge_totals", func(before, after sinks.Shown, fault *sinks.Fault) bool {
 			return sinktest.Contradicts(before, after, fault) && after.Number == 0

@@ -32,7 +32,8 @@ func TestServerDiskFull(t *testing.T) {
 	shows(t, s, r, seal(1, 10))
 	ballast := filepath.Join(disk, "ballast")
 	faults.FillDisk(t, ballast)
-	if err := s.Replace(t.Context(), seal(2, 100_000)); err == nil || !strings.Contains(err.Error(), "disk is full: free space there") {
+	if err := s.Replace(t.Context(), seal(2, 100_000)); err == nil ||
+		!strings.Contains(err.Error(), "disk is full: free space there") {
 		t.Errorf("Replace = %v", err)
 	}
 	sees(t, r, seal(1, 0).Rev.Key, 1)
@@ -57,7 +58,8 @@ func TestMemory(t *testing.T) {
 		}{
 			{"Replace", func() error { return s.Replace(t.Context(), w) }},
 			{"Inspect", func() error {
-				for _, err := range s.Inspect(t.Context(), sinks.Scope{Rows: true, Keys: map[analytics.Key]bool{w.Rev.Key: true}}) {
+				for _, err := range s.Inspect(t.Context(), sinks.Scope{Rows: true,
+					Keys: map[analytics.Key]bool{w.Rev.Key: true}}) {
 					if err != nil {
 						return err
 					}

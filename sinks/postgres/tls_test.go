@@ -48,12 +48,14 @@ func TestTLS(t *testing.T) {
 		parameters string
 		encrypted  bool
 	}{
-		{"sslmode=disable", false}, {"sslmode=allow", false}, {"sslmode=prefer", true}, {"sslmode=require", true}, {"connect_timeout=10", true},
+		{"sslmode=disable", false}, {"sslmode=allow", false}, {"sslmode=prefer", true}, {"sslmode=require", true},
+		{"connect_timeout=10", true},
 		{"sslmode=verify-ca&sslrootcert=" + ca, true}, {"sslmode=verify-full&sslrootcert=" + ca, true},
 	} {
 		s := open(t, with(tc.parameters)+"&application_name=tls")
 		shows(t, s, r, windowOf(i, 1, 30))
-		if got := value[bool](r.client, "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'tls'"); got != tc.encrypted {
+		if got := value[bool](r.client, "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE "+
+			"application_name = 'tls'"); got != tc.encrypted {
 			t.Errorf("%q: encrypted %t", tc.parameters, got)
 		}
 		if err := s.Close(); err != nil {
@@ -62,8 +64,10 @@ func TestTLS(t *testing.T) {
 		r.until("SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'tls'")
 	}
 	refused(t, with("sslmode=verify-full"), "certificate is not trusted", "sslrootcert")
-	refused(t, strings.Replace(with("sslmode=verify-full&sslrootcert="+ca), "127.0.0.1", "localhost", 1), "not for this host", "sslrootcert")
-	if _, err := New(Config{DSN: with("sslmode=verify-full&sslrootcert=" + other), Now: time.Now}); err == nil || !strings.Contains(err.Error(), "sslrootcert") {
+	refused(t, strings.Replace(with("sslmode=verify-full&sslrootcert="+ca), "127.0.0.1", "localhost", 1),
+		"not for this host", "sslrootcert")
+	if _, err := New(Config{DSN: with("sslmode=verify-full&sslrootcert=" + other), Now: time.Now}); err == nil ||
+		!strings.Contains(err.Error(), "sslrootcert") {
 		t.Errorf("a file without a certificate: %v", err)
 	}
 }

@@ -136,7 +136,8 @@ func TestMigrationsAtOnce(t *testing.T) {
 		}
 		wait.Wait()
 		r := readerAt(t, dsn)
-		if n := value[int](r.client, "SELECT count(*) FROM docgauge_migrations"); n != 1 || r.shown(seal(2, 0).Rev.Key) != 2 {
+		if n := value[int](r.client, "SELECT count(*) FROM docgauge_migrations"); n != 1 ||
+			r.shown(seal(2, 0).Rev.Key) != 2 {
 			t.Errorf("%d migrations, readers see revision %d", n, r.shown(seal(2, 0).Rev.Key))
 		}
 	})

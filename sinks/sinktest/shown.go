@@ -61,7 +61,8 @@ func (w Window) Rows() iter.Seq2[analytics.Row, error] {
 		tail := strings.Repeat("x", max(w.Size-20, 0))
 		for i := range w.Rev.Rows - w.Lacks {
 			path := fmt.Sprintf("/docs/page-%08d%s", i, tail)
-			if !yield(analytics.Row{Path: path, Human: int64(w.Rev.Number), AI: 7, Total: int64(w.Rev.Number) + 3}, nil) {
+			if !yield(analytics.Row{Path: path, Human: int64(w.Rev.Number), AI: 7,
+				Total: int64(w.Rev.Number) + 3}, nil) {
 				return
 			}
 		}
@@ -215,7 +216,8 @@ func Crashes(t *testing.T, open func(t *testing.T) Crashed, steps []string, with
 				})
 			}
 			if reached != tc.reached || healed != healing {
-				t.Errorf("died at %d steps, healed after %d of them; want %d and %d", reached, healed, tc.reached, healing)
+				t.Errorf("died at %d steps, healed after %d of them; want %d and %d", reached, healed, tc.reached,
+					healing)
 			}
 		})
 	}
@@ -303,7 +305,9 @@ func NotListed(t *testing.T, s sinks.Sink) {
 
 // WrongDSNs expects an error with these words for each DSN, that begins with the product and
 // does not show the secret.
-func WrongDSNs(t *testing.T, product, secret string, open func(dsn string) (sinks.Sink, error), wrong map[string]string) {
+func WrongDSNs(
+	t *testing.T, product, secret string, open func(dsn string) (sinks.Sink, error), wrong map[string]string,
+) {
 	t.Helper()
 	for dsn, want := range wrong {
 		_, err := open(dsn)
@@ -352,8 +356,9 @@ func Certificate(t *testing.T) (cert, key string) {
 		t.Fatal(err)
 	}
 	about := &x509.Certificate{
-		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotBefore:             time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	signed, err := x509.CreateCertificate(rand.Reader, about, about, &private.PublicKey, private)
 	if err != nil {
