@@ -91,8 +91,7 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 	return a.demoServe(ctx, c)
 }
 
-// label writes a text before what is written first: a progress bar takes the line until
-// then.
+// label writes a text before the first output, which follows a progress bar on the line.
 type label struct {
 	to   io.Writer
 	text string
@@ -132,7 +131,7 @@ func demoConfig(a *Program, url, dir string) (config.Config, error) {
 	}
 	c.BaseURL, c.APIKey, c.Projects = url, sandbox.DefaultAPIKey, config.Projects{sandbox.DefaultProject}
 	c.Budget = 0
-	// Nobody is told of a demonstration.
+	// A demonstration sends no notifications.
 	c.NotifyURL, c.PingURL, c.Digest = "", "", config.Cron{}
 	c.StateDir, c.ParquetURL, c.DeltaURL = filepath.Join(dir, "state"), filepath.Join(dir, "data"),
 		filepath.Join(dir, "delta")
@@ -181,7 +180,7 @@ func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) 
 // demoPages is how many pages the demo shows.
 const demoPages = 10
 
-// demoFiles shows what the files hold, and how to ask them.
+// demoFiles shows the content of the files, and how to query them.
 func (a *Program) demoFiles(ctx context.Context, c config.Config) (err error) {
 	root, err := filepath.Abs(c.ParquetURL)
 	if err != nil {

@@ -15,23 +15,22 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 )
 
-// decision is what an operator decides about a job, or a prompt of the folder.
+// decision is an operator's decision about a job, or a prompt of the folder.
 type decision func(o *jobs.Operator, ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error)
 
 func (a *Program) operatorCommands() []*cobra.Command {
 	var answer jobs.Answer
-	resolve := a.operatorCommand("resolve SEQ|PROMPT", "say what became of a job that is unknown, or of a renamed "+
-		"prompt",
-		`A job is unknown if nobody can tell whether the service accepted it. Look for it at the
+	resolve := a.operatorCommand("resolve SEQ|PROMPT", "settle the outcome of a job that is unknown, or of a renamed prompt",
+		`A job is unknown if it is unclear whether the service accepted it. Look for it at the
 service, which shows its jobs and pull requests to people: docgauge jobs show prints the
-time to the second, and what was sent. Then say one of
+time to the second, and the text that was sent. Then say one of
 
   --job-id ID   it is there, under that id: it is followed from now on
   --resubmit    it is not there: it is sent again, by the next pass
   --drop        give it up: it is not followed, though it may go on there
 
 If the id was wrong the job is lost after ten minutes, and docgauge jobs retry sends the
-prompt again. A queue that two unknown jobs have paused goes on after docgauge jobs release.
+prompt again. A queue that two unknown jobs have paused continues after docgauge jobs release.
 
 A prompt that is held because it looks renamed was sent under its former name: --drop
 says that it counts as done, also for those that depend on it; --resubmit sends it.`, config.NeedNothing,
@@ -59,24 +58,24 @@ says that it counts as done, also for those that depend on it; --resubmit sends 
 		`hold keeps a prompt from being sent until docgauge jobs release PROMPT. Without an
 argument it pauses the whole queue: nothing more is sent, also by a running serve, until
 docgauge jobs release; jobs at work are still followed.`, config.NeedProjects|config.NeedPrompts, (*jobs.Operator).Hold)
-	release := a.operatorCommand("release [SEQ|PROMPT]", "let a held prompt go on, or without an argument the queue",
-		`release lets a prompt go on that was held, even if it looks renamed; a prompt that waits
-for its next try is sent at once. Without an argument it lets a paused queue go on: after
+	release := a.operatorCommand("release [SEQ|PROMPT]", "release a held prompt, or without an argument the queue",
+		`release releases a prompt that was held, even if it looks renamed; a prompt that waits
+for its next try is sent at once. Without an argument a paused queue continues: after
 two prompts in doubt in a row, as soon as the service answers.`, config.NeedNothing, (*jobs.Operator).Release)
 	cancel := a.operatorCommand("cancel SEQ|PROMPT", "give a prompt up, or stop following its job",
-		"The service goes on with a job that it has: it is only no longer followed.",
+		"The service continues a job that it has; docgauge only no longer follows it.",
 		config.NeedProjects|config.NeedPrompts, (*jobs.Operator).Cancel)
 	retry := a.operatorCommand("retry SEQ|PROMPT", "send a prompt once more, as its file is now",
 		"retry sends a prompt once more whose job has ended: one that failed, or one whose file\nwas edited since.",
 		config.NeedProjects|config.NeedPrompts, (*jobs.Operator).Retry)
 	a.orQueue(hold, func(ctx context.Context, o *jobs.Operator) (string, error) {
 		_, err := o.PauseQueue(ctx)
-		return "the queue is paused; docgauge jobs release lets it go on", err
+		return "the queue is paused; docgauge jobs release continues it", err
 	})
 	a.orQueue(release, func(ctx context.Context, o *jobs.Operator) (string, error) {
 		queue, err := o.ReleaseQueue(ctx)
 		if queue.Paused != "" {
-			return "the queue goes on once the service answers", err
+			return "the queue continues once the service answers", err
 		}
 		return "the queue runs", err
 	})

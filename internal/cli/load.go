@@ -152,7 +152,7 @@ func (a *Program) planLoad(ctx context.Context, _ config.Config, to, from sinks.
 	return s, nil
 }
 
-// loadWindows loads what the sink lacks, and enters each window in the ledger.
+// loadWindows loads the windows that the sink lacks, and enters each window in the ledger.
 func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sinks.Sink,
 	scope sinks.Scope) (s loadSummary, err error) {
 	started := a.now()
@@ -239,7 +239,7 @@ func (a *Program) printLoad(s loadSummary, dryRun bool) error {
 		format.Plural(s.Loaded, "window"), format.Commas(s.Rows), s.Archive, s.Sink, s.seconds,
 		format.Plural(s.Present, "window"))
 	if s.Left > 0 {
-		text.Line(2, "left: %s; run it again to go on", format.Plural(s.Left, "window"))
+		text.Line(2, "left: %s; run it again to continue", format.Plural(s.Left, "window"))
 	}
 	return text.Err()
 }
