@@ -26,7 +26,7 @@ func (a *Program) exportCommand() *cobra.Command {
 	var dry, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "read the windows that are due within the budget, and write them to the sinks",
+		Short: "read the windows that are due, and write them to the sinks",
 		Long: `export is one batch run: it plans, reads due windows within the request budget,
 commits each whole window to every sink, and exits. Run it every hour from cron:
 whatever does not fit in this hour's budget is read by the next runs, newest first.
