@@ -20,10 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/sinks"
 )
-
-var _ sinks.Sealed = (*File)(nil)
 
 func sample() analytics.Revision {
 	return analytics.Revision{

@@ -88,7 +88,8 @@ func (o others) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.
 	return func(yield func(sinks.Shown, error) bool) {
 		for shown, err := range o.Sink.Inspect(ctx, scope) {
 			fault, ok := errors.AsType[sinks.Fault](err)
-			if ok && fault.Kind == sinks.Unreadable && fault.Key.Project != "" && !slices.Contains(o.needed, fault.Key.Project) {
+			if ok && fault.Kind == sinks.Unreadable && fault.Key.Project != "" &&
+				!slices.Contains(o.needed, fault.Key.Project) {
 				o.warn("left out: %v (`docgauge verify` says how to mend it)", err)
 				continue
 			}

@@ -80,7 +80,8 @@ func (a *Program) check(ctx context.Context, asJSON bool) error {
 		return err
 	}
 	c := &checker{app: a, cfg: cfg, asJSON: asJSON, Findings: []checkFinding{}}
-	c.found("configuration", format.Plural(len(cfg.Projects), "project")+", "+format.Plural(len(cfg.Windows), "kind")+" of window", nil)
+	c.found("configuration", format.Plural(len(cfg.Projects), "project")+", "+format.Plural(len(cfg.Windows),
+		"kind")+" of window", nil)
 	c.sinks(ctx)
 	if err := c.state(ctx); err != nil {
 		return err
@@ -169,12 +170,14 @@ func (c *checker) state(ctx context.Context) (err error) {
 
 // askProject reads the first page of the project's newest day, with one request, and keeps
 // for the plan how large it is. An error is one of the state.
-func (a *Program) askProject(ctx context.Context, c config.Config, db *state.DB, client *app.API, project string) (f checkFinding, err error) {
+func (a *Program) askProject(ctx context.Context, c config.Config, db *state.DB, client *app.API,
+	project string) (f checkFinding, err error) {
 	f = checkFinding{Result: checkOK, Check: "api", Project: project}
 	day := schedule.Newest(analytics.Day, analytics.DateOf(a.now()))
 	page, err := client.Client.VisitorsPage(ctx, docsapi.VisitorsQuery{Project: project, Window: day})
 	if err != nil {
-		left, stateErr := coverage.Remaining(ctx, db, coverage.AnalyticsBudget, int(c.Budget), time.Duration(c.Timeout), a.now())
+		left, stateErr := coverage.Remaining(ctx, db, coverage.AnalyticsBudget, int(c.Budget),
+			time.Duration(c.Timeout), a.now())
 		if stateErr != nil {
 			return f, stateErr
 		}
@@ -190,7 +193,8 @@ func (a *Program) askProject(ctx context.Context, c config.Config, db *state.DB,
 		return f, nil
 	}
 	key := analytics.Key{Project: project, Granularity: analytics.Day, Window: day}
-	f.Detail = fmt.Sprintf("%s visitors on %s, on %s", format.Commas(page.Totals.Total), a.wording(c).days(key), format.Plural(len(page.Rows), "page"))
+	f.Detail = fmt.Sprintf("%s visitors on %s, on %s", format.Commas(page.Totals.Total), a.wording(c).days(key),
+		format.Plural(len(page.Rows), "page"))
 	pages := 1
 	if page.HasMore {
 		f.Detail += " at least"
@@ -228,7 +232,8 @@ func (c *checker) expiry() {
 	left := date.Time().Sub(c.app.now())
 	switch {
 	case left <= 0:
-		c.found("key expiry", "", fmt.Errorf("DOCGAUGE_API_KEY expired on %s: make a new key on the API keys page", date))
+		c.found("key expiry", "", fmt.Errorf("DOCGAUGE_API_KEY expired on %s: make a new key on the API keys page",
+			date))
 	case left < expirySoon:
 		c.found("key expiry", fmt.Sprintf("%s, in %d days: make a new key soon", date, int(left.Hours()/24)), nil)
 	default:

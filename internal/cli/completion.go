@@ -35,7 +35,8 @@ func (a *Program) completions(root *cobra.Command) {
 	each(root, func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if complete := flagValues(cmd, f.Name); complete != nil {
-				_ = cmd.RegisterFlagCompletionFunc(f.Name, withSettings(complete)) // the flag is there, and has none yet
+				_ = cmd.RegisterFlagCompletionFunc(f.Name,
+					withSettings(complete)) // the flag is there, and has none yet
 			}
 		})
 		if strings.Contains(cmd.Use, "SEQ|PROMPT") {
@@ -68,13 +69,17 @@ func flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
 			return configuredWindows(), cobra.ShellCompDirectiveNoFileComp
 		}
 	case "by":
-		return cobra.FixedCompletions([]cobra.Completion{"total", "human", "ai", cobra.Completion(query.ByChange)}, cobra.ShellCompDirectiveNoFileComp)
+		return cobra.FixedCompletions([]cobra.Completion{"total", "human", "ai", cobra.Completion(query.ByChange)},
+			cobra.ShellCompDirectiveNoFileComp)
 	case "sink":
-		return cobra.FixedCompletions(slices.Sorted(slices.Values(config.SinkNames())), cobra.ShellCompDirectiveNoFileComp)
+		return cobra.FixedCompletions(slices.Sorted(slices.Values(config.SinkNames())),
+			cobra.ShellCompDirectiveNoFileComp)
 	case "scenario":
-		return cobra.FixedCompletions([]cobra.Completion{string(sandbox.Growth), string(sandbox.Steady)}, cobra.ShellCompDirectiveNoFileComp)
+		return cobra.FixedCompletions([]cobra.Completion{string(sandbox.Growth), string(sandbox.Steady)},
+			cobra.ShellCompDirectiveNoFileComp)
 	case "log.level":
-		return cobra.FixedCompletions([]cobra.Completion{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp)
+		return cobra.FixedCompletions([]cobra.Completion{"debug", "info", "warn", "error"},
+			cobra.ShellCompDirectiveNoFileComp)
 	case "log.format":
 		return cobra.FixedCompletions([]cobra.Completion{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)
 	case "archive", "data", "dir", "repo":

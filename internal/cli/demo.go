@@ -119,7 +119,8 @@ func (a *Program) demoServe(ctx context.Context, c config.Config) (err error) {
 		}
 	}
 	return a.serve(ctx, c, daemon.Options{Listening: func(url string) {
-		fmt.Fprintf(a.Out, "\nStatus page  %[1]s/\nReport       %[1]s/report\nMetrics      %[1]s/metrics\nJSON, CSV    %[1]s/api/v1/pages\nExports every minute; Ctrl-C ends it.\n", url)
+		fmt.Fprintf(a.Out, "\nStatus page  %[1]s/\nReport       %[1]s/report\nMetrics      %[1]s/metrics\nJSON, CSV  "+
+			"  %[1]s/api/v1/pages\nExports every minute; Ctrl-C ends it.\n", url)
 	}})
 }
 
@@ -133,7 +134,8 @@ func demoConfig(a *Program, url, dir string) (config.Config, error) {
 	c.Budget = 0
 	// Nobody is told of a demonstration.
 	c.NotifyURL, c.PingURL, c.Digest = "", "", config.Cron{}
-	c.StateDir, c.ParquetURL, c.DeltaURL = filepath.Join(dir, "state"), filepath.Join(dir, "data"), filepath.Join(dir, "delta")
+	c.StateDir, c.ParquetURL, c.DeltaURL = filepath.Join(dir, "state"), filepath.Join(dir, "data"),
+		filepath.Join(dir, "delta")
 	if os.Getenv("DOCGAUGE_LOG_LEVEL") == "" {
 		if err := c.LogLevel.UnmarshalText([]byte("warn")); err != nil {
 			return c, err
@@ -162,13 +164,15 @@ func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) 
 		fmt.Fprintf(a.Out, "\nThe Delta Lake tables in DuckDB:\n\n%s", newestWeek(scan("visitors"), scan("totals")))
 	}
 	var servers []string
-	for _, server := range []struct{ sink, name string }{{config.SinkClickHouse, "ClickHouse"}, {config.SinkPostgres, "PostgreSQL"}} {
+	for _, server := range []struct{ sink, name string }{{config.SinkClickHouse, "ClickHouse"},
+		{config.SinkPostgres, "PostgreSQL"}} {
 		if slices.Contains(c.Sinks, server.sink) {
 			servers = append(servers, server.name)
 		}
 	}
 	if len(servers) > 0 {
-		fmt.Fprintf(a.Out, "\nThe same in %s:\n\n%s", strings.Join(servers, " and "), newestWeek("docgauge_visitors", "docgauge_totals"))
+		fmt.Fprintf(a.Out, "\nThe same in %s:\n\n%s", strings.Join(servers, " and "),
+			newestWeek("docgauge_visitors", "docgauge_totals"))
 	}
 	fmt.Fprintf(a.Out, "\nFor numbers of your own, which asks for URL, key and projects:\n\n  %s init\n", commandName())
 	return nil
@@ -187,13 +191,15 @@ func (a *Program) demoFiles(ctx context.Context, c config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Out, "files    %s, %s:\n         visitors/v1/p=…/g=…/ym=…/<from>_<to>.parquet, totals/v1/… alike\n\n", format.Plural(files, "Parquet file"), humanize.IBytes(uint64(size)))
+	fmt.Fprintf(a.Out, "files    %s, %s:\n         visitors/v1/p=…/g=…/ym=…/<from>_<to>.parquet, totals/v1/… alike\n\n",
+		format.Plural(files, "Parquet file"), humanize.IBytes(uint64(size)))
 	archive, err := app.OpenArchive(root)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, archive.Close()) }()
-	q := query.TopOptions{Selection: query.Selection{Granularity: analytics.Week}, Ranking: query.Ranking{By: analytics.Everyone, N: demoPages}}
+	q := query.TopOptions{Selection: query.Selection{Granularity: analytics.Week},
+		Ranking: query.Ranking{By: analytics.Everyone, N: demoPages}}
 	top, err := query.Top(ctx, archive, q)
 	for _, p := range top {
 		if err := printPages(a.Out, p, a.wording(c)); err != nil {
@@ -203,7 +209,8 @@ func (a *Program) demoFiles(ctx context.Context, c config.Config) (err error) {
 	tree := func(table string) string {
 		return sqlText(filepath.Join(root, table, "v1/*/g=week/*/*.parquet"))
 	}
-	fmt.Fprintf(a.Out, "\nAll of it, and the site day by day:\n\n  %[1]s top --archive %[2]s\n  %[1]s history --archive %[2]s\n\nThe same in DuckDB:\n\n%[3]s",
+	fmt.Fprintf(a.Out, "\nAll of it, and the site day by day:\n\n  %[1]s top --archive %[2]s\n  %[1]s history "+
+		"--archive %[2]s\n\nThe same in DuckDB:\n\n%[3]s",
 		commandName(), shellWord(root), newestWeek(tree("visitors"), tree("totals")))
 	return err
 }
@@ -250,7 +257,8 @@ func (a *Program) demoSinks(ctx context.Context, c config.Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, app.CloseSinks(stores)) }()
-	table := render.NewTable(render.Column{Name: "sink"}, render.Column{Name: "windows", Right: true}, render.Column{Name: "rows", Right: true},
+	table := render.NewTable(render.Column{Name: "sink"}, render.Column{Name: "windows", Right: true},
+		render.Column{Name: "rows", Right: true},
 		render.Column{Name: "where", Below: true})
 	for _, s := range stores {
 		windows, n, err := countIn(ctx, s, c.Projects[0])

@@ -171,7 +171,8 @@ func checkMarks(b docBlock, known map[string]bool) string {
 			return unknownTests(names, known)
 		}
 	}
-	return "say who runs this block, in a line before it: <!-- executed: TestName --> or <!-- not executed: why -->; for the README in docs/testing.md"
+	return "say who runs this block, in a line before it: <!-- executed: TestName --> or <!-- not executed: why -->; " +
+		"for the README in docs/testing.md"
 }
 
 var testName = regexp.MustCompile(`\bTest\w+|\b[\w-]+\.txtar\b`)
@@ -267,7 +268,8 @@ func TestQuickstart(t *testing.T) {
 			command, _, _ = strings.Cut(command, "  #")
 			command = strings.TrimSpace(command)
 			commands++
-			if !strings.Contains(string(script), command+"\n") && !strings.Contains(string(script), "\n"+strings.TrimPrefix(command, "docgauge ")+"\n") {
+			if !strings.Contains(string(script), command+"\n") &&
+				!strings.Contains(string(script), "\n"+strings.TrimPrefix(command, "docgauge ")+"\n") {
 				t.Errorf("%s: %s is not in the script", b, command)
 			}
 		}

@@ -71,7 +71,8 @@ sends nothing. --again starts over.
 func selectionFlags(cmd *cobra.Command, s *coverage.Selection, dates bool) {
 	f := cmd.Flags()
 	if dates {
-		f.StringVar(&s.From, "from", "", "with --to: read exactly the windows inside [from,to), again if they were read before (YYYY-MM-DD)")
+		f.StringVar(&s.From, "from", "", "with --to: read exactly the windows inside [from,to), again if they were "+
+			"read before (YYYY-MM-DD)")
 		f.StringVar(&s.To, "to", "", "end of the windows to read, exclusive (YYYY-MM-DD)")
 		f.BoolVar(&s.Again, "again", false, "with --from and --to: start over instead of continuing an earlier run")
 	}
@@ -162,7 +163,8 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 		wrong.Line(2, "docgauge: skipped: %s", text)
 	}
 	text := render.NewText(out)
-	done := fmt.Sprintf("%s: %s, %s rows, %s in %.1f s", s.Outcome, format.Plural(s.Committed, "window"), format.Commas(s.Rows), format.Plural(s.Requests, "request"), s.Took.Seconds())
+	done := fmt.Sprintf("%s: %s, %s rows, %s in %.1f s", s.Outcome, format.Plural(s.Committed, "window"),
+		format.Commas(s.Rows), format.Plural(s.Requests, "request"), s.Took.Seconds())
 	if s.Open > 0 && s.Requests == s.Open {
 		done += "; of " + format.Plural(s.Open, "running window")
 	}
@@ -171,38 +173,46 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 		text.Line(2, "delivered %s that an earlier run had read", format.Plural(s.Recovered, "window"))
 	}
 	if s.Waiting > 0 {
-		text.Line(2, "%s in the spool: a sink is down; the next run delivers first, without a request", format.Plural(s.Waiting, "window"))
+		text.Line(2, "%s in the spool: a sink is down; the next run delivers first, without a request",
+			format.Plural(s.Waiting, "window"))
 	}
 	if s.Drifted > 0 {
 		text.Line(2, "%s begun again because the numbers changed meanwhile", format.Plural(s.Drifted, "reading"))
 	}
 	if s.Unverified > 0 {
 		text.Line(2, "NOT VERIFIED: %s; %s were read before the numbers last moved, %s repeated a path",
-			format.Plural(s.Unverified, "window"), format.Plural(s.MovedRows, "row"), format.Plural(s.RepeatedRows, "row"))
+			format.Plural(s.Unverified, "window"), format.Plural(s.MovedRows, "row"),
+			format.Plural(s.RepeatedRows, "row"))
 	}
 	if s.Suspect > 0 {
-		text.Line(2, "SUSPECT: %s whose pages add up to fewer visitors than the site has; the log names them", format.Plural(s.Suspect, "window"))
+		text.Line(2, "SUSPECT: %s whose pages add up to fewer visitors than the site has; the log names them",
+			format.Plural(s.Suspect, "window"))
 	}
 	if s.SetAside > 0 {
-		text.Line(2, "skipped: %s with invalid responses; `docgauge status` lists them", format.Plural(s.SetAside, "window"))
+		text.Line(2, "skipped: %s with invalid responses; `docgauge status` lists them",
+			format.Plural(s.SetAside, "window"))
 	}
 	if s.Throttled > 0 {
-		text.Line(2, "the service throttled %s although our budget had room: something else uses the same quota, or DOCGAUGE_BUDGET is above it", format.Plural(s.Throttled, "request"))
+		text.Line(2, "the service throttled %s although our budget had room: something else uses the same quota, or "+
+			"DOCGAUGE_BUDGET is above it", format.Plural(s.Throttled, "request"))
 	}
 	if s.Named != nil && s.Outcome != export.Failed {
 		text.Line(2, "%s", namedReading(*s.Named))
 	}
 	if s.Left > 0 {
-		text.Line(2, "%s left (about %s): %s", format.Plural(s.Left, "window"), format.Plural(s.LeftRequests, "request"), whenLeft(s))
+		text.Line(2, "%s left (about %s): %s", format.Plural(s.Left, "window"),
+			format.Plural(s.LeftRequests, "request"), whenLeft(s))
 	}
 	return text.Err()
 }
 
 // namedReading says how far the reading of windows named by their dates is.
 func namedReading(n coverage.Named) string {
-	of := fmt.Sprintf("%s inside [%s,%s) read since %s", format.Plural(n.Windows, "window"), n.From, n.To, format.Time(n.Began))
+	of := fmt.Sprintf("%s inside [%s,%s) read since %s", format.Plural(n.Windows, "window"), n.From,
+		n.To, format.Time(n.Began))
 	if n.Left > 0 {
-		return fmt.Sprintf("%s of %s; the same command continues, --again starts over", format.Commas(n.Windows-n.Left), of)
+		return fmt.Sprintf("%s of %s; the same command continues, --again starts over",
+			format.Commas(n.Windows-n.Left), of)
 	}
 	return fmt.Sprintf("done: %s, the last of them by %s; --again starts over", of, format.Time(n.Done))
 }

@@ -17,14 +17,17 @@ import (
 func helpTexts(root *cobra.Command) {
 	template := root.UsageTemplate()
 	for _, set := range []string{"Local", "Inherited"} {
-		template = strings.ReplaceAll(template, "."+set+"Flags.FlagUsages ", fmt.Sprintf(".%sFlags.FlagUsagesWrapped %d ", set, helpWidth))
+		template = strings.ReplaceAll(template, "."+set+"Flags.FlagUsages ",
+			fmt.Sprintf(".%sFlags.FlagUsagesWrapped %d ", set, helpWidth))
 	}
-	template = strings.ReplaceAll(template, "{{rpad .CommandPath .CommandPathPadding}} {{.Short}}", "{{.Root.Name}} help {{rpad .Name .NamePadding}} {{.Short}}")
+	template = strings.ReplaceAll(template, "{{rpad .CommandPath .CommandPathPadding}} {{.Short}}",
+		"{{.Root.Name}} help {{rpad .Name .NamePadding}} {{.Short}}")
 	root.SetUsageTemplate(template)
 	root.SetHelpCommand(&cobra.Command{
-		Use:               "help [COMMAND]",
-		Short:             "explain a command, or the configuration",
-		Long:              "help explains a command: docgauge help jobs add. docgauge help configuration lists\nthe environment variables.",
+		Use:   "help [COMMAND]",
+		Short: "explain a command, or the configuration",
+		Long: "help explains a command: docgauge help jobs add. docgauge help configuration lists\nthe " +
+			"environment variables.",
 		ValidArgsFunction: completeCommand,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, rest, err := cmd.Root().Find(args)
@@ -68,11 +71,13 @@ func filled(text string) string {
 }
 
 // completeCommand completes the name of a command to explain.
-func completeCommand(cmd *cobra.Command, args []string, typed string) (out []cobra.Completion, _ cobra.ShellCompDirective) {
+func completeCommand(cmd *cobra.Command, args []string, typed string) (out []cobra.Completion,
+	_ cobra.ShellCompDirective) {
 	found, _, err := cmd.Root().Find(args)
 	if err == nil {
 		for _, sub := range found.Commands() {
-			if (sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand()) && strings.HasPrefix(sub.Name(), typed) {
+			if (sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand()) &&
+				strings.HasPrefix(sub.Name(), typed) {
 				out = append(out, cobra.CompletionWithDesc(sub.Name(), sub.Short))
 			}
 		}
@@ -83,13 +88,17 @@ func completeCommand(cmd *cobra.Command, args []string, typed string) (out []cob
 // completionTexts describes the completion command and its shells.
 func completionTexts(completion *cobra.Command) {
 	completion.Short = "write the completion script of a shell"
-	completion.Long = "completion writes a script that completes commands, flags, projects, windows and\njobs in your shell. The help of each shell says how to load it."
+	completion.Long = "completion writes a script that completes commands, flags, projects, windows and\njobs in " +
+		"your shell. The help of each shell says how to load it."
 	completion.Args = noArgs
 	completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	load := map[string]string{
-		"bash":       "source <(docgauge completion bash)             # now; needs bash-completion\ndocgauge completion bash >/etc/bash_completion.d/docgauge",
-		"zsh":        "source <(docgauge completion zsh)              # now; after: compinit\ndocgauge completion zsh >\"${fpath[1]}/_docgauge\"",
-		"fish":       "docgauge completion fish | source              # now\ndocgauge completion fish >~/.config/fish/completions/docgauge.fish",
+		"bash": "source <(docgauge completion bash)             # now; needs bash-completion\ndocgauge " +
+			"completion bash >/etc/bash_completion.d/docgauge",
+		"zsh": "source <(docgauge completion zsh)              # now; after: compinit\ndocgauge completion " +
+			"zsh >\"${fpath[1]}/_docgauge\"",
+		"fish": "docgauge completion fish | source              # now\ndocgauge completion fish " +
+			">~/.config/fish/completions/docgauge.fish",
 		"powershell": "docgauge completion powershell | Out-String | Invoke-Expression",
 	}
 	for _, c := range completion.Commands() {

@@ -63,7 +63,8 @@ func TestHelpOnConfiguration(t *testing.T) {
 	}
 	out.Reset()
 	(Program{Out: &out, Err: &out}).Run(t.Context(), []string{"--help"})
-	if strings.Contains(out.String(), "DOCGAUGE_BUDGET") || strings.Index(out.String(), "export ") > strings.Index(out.String(), "Flags:") {
+	if strings.Contains(out.String(), "DOCGAUGE_BUDGET") ||
+		strings.Index(out.String(), "export ") > strings.Index(out.String(), "Flags:") {
 		t.Errorf("commands come first, variables elsewhere:\n%s", out.String())
 	}
 }

@@ -75,8 +75,10 @@ func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
 	}
 	text.Line(2, "%s, %s", words.names.Of(h.Project), of)
 	text.Line(2, "")
-	table := render.NewTable(render.Column{Name: string(h.Granularity)}, render.Number("total"), render.Number("change"),
-		render.Number("%"), render.Number("human"), render.Number("ai"), render.Column{Name: "state", Cut: render.CutEnd})
+	table := render.NewTable(render.Column{Name: string(h.Granularity)}, render.Number("total"),
+		render.Number("change"),
+		render.Number("%"), render.Number("human"), render.Number("ai"),
+		render.Column{Name: "state", Cut: render.CutEnd})
 	for _, step := range h.Windows {
 		cells := []string{"-", "-", "-", "-", "-"}
 		if v := step.Visitors; v != nil {
@@ -112,10 +114,12 @@ func windowState(w query.HistoryWindow) string {
 }
 
 func historyCSV(w io.Writer, all []query.HistoryReport) error {
-	rows := [][]string{{"project", "granularity", "path", "from", "to", "state", "verified", "revision", "absent", "human", "ai", "total", "change", "change_percent"}}
+	rows := [][]string{{"project", "granularity", "path", "from", "to", "state", "verified", "revision", "absent",
+		"human", "ai", "total", "change", "change_percent"}}
 	for _, r := range all {
 		for _, s := range r.Windows {
-			row := []string{r.Project, string(r.Granularity), r.Path, s.From.String(), s.To.String(), s.State, "", "", strconv.FormatBool(s.Absent)}
+			row := []string{r.Project, string(r.Granularity), r.Path, s.From.String(), s.To.String(), s.State, "", "",
+				strconv.FormatBool(s.Absent)}
 			if s.Revision != nil {
 				row[6], row[7] = strconv.FormatBool(*s.Verified), strconv.Itoa(int(*s.Revision))
 			}

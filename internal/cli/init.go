@@ -75,7 +75,8 @@ use the file, and what the first export will read.`,
 
 func (a *Program) init(ctx context.Context, o initOptions, in io.Reader) error {
 	if _, err := os.Lstat(o.path); err == nil {
-		return usageError{fmt.Errorf("--env-file: %s exists, and init replaces no file: name another, or edit this one", o.path)}
+		return usageError{fmt.Errorf("--env-file: %s exists, and init replaces no file: name another, or edit this one",
+			o.path)}
 	}
 	if err := a.complete(ctx, &o, in); err != nil {
 		return err
@@ -90,7 +91,8 @@ func (a *Program) init(ctx context.Context, o initOptions, in io.Reader) error {
 	}
 	if !o.noCheck {
 		if err := a.tryProjects(ctx, c); err != nil {
-			fmt.Fprintf(a.Err, "docgauge: %s is not written; correct what failed and run init again, or add --no-check\n", o.path)
+			fmt.Fprintf(a.Err, "docgauge: %s is not written; correct what failed and run init again, or add "+
+				"--no-check\n", o.path)
 			return err
 		}
 	}
@@ -141,7 +143,8 @@ func (a *Program) complete(ctx context.Context, o *initOptions, in io.Reader) er
 		}
 	}
 	if len(missing) > 0 {
-		return usageError{errors.New("init: standard input is no terminal, so these flags are needed:\n  " + strings.Join(missing, "\n  "))}
+		return usageError{errors.New("init: standard input is no terminal, so these flags are needed:\n  " +
+			strings.Join(missing, "\n  "))}
 	}
 	return nil
 }
@@ -149,7 +152,8 @@ func (a *Program) complete(ctx context.Context, o *initOptions, in io.Reader) er
 // ask asks for what is missing, until each answer could be one.
 func (o *initOptions) ask(ctx context.Context, p *prompter, needKey bool) (err error) {
 	if o.baseURL == "" {
-		if o.baseURL, err = p.line(ctx, "Base URL of the service", os.Getenv("DOCGAUGE_BASE_URL"), config.CheckBaseURL); err != nil {
+		if o.baseURL, err = p.line(ctx, "Base URL of the service", os.Getenv("DOCGAUGE_BASE_URL"),
+			config.CheckBaseURL); err != nil {
 			return err
 		}
 	}
@@ -159,7 +163,8 @@ func (o *initOptions) ask(ctx context.Context, p *prompter, needKey bool) (err e
 		}
 	}
 	if o.projects == "" {
-		o.projects, err = p.line(ctx, "Project ids, comma-separated", os.Getenv("DOCGAUGE_PROJECTS"), new(config.Projects).Decode)
+		o.projects, err = p.line(ctx, "Project ids, comma-separated", os.Getenv("DOCGAUGE_PROJECTS"),
+			new(config.Projects).Decode)
 	}
 	return err
 }
@@ -178,7 +183,8 @@ func (o *initOptions) text() (string, error) {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("# Settings of docgauge, for --env-file, systemd and containers; nothing in it is\n# executed. `docgauge help configuration` lists all of them.\n")
+	b.WriteString("# Settings of docgauge, for --env-file, systemd and containers; nothing in it is\n# executed. " +
+		"`docgauge help configuration` lists all of them.\n")
 	for _, v := range [][2]string{
 		{"DOCGAUGE_BASE_URL", o.baseURL}, {key, value}, {"DOCGAUGE_PROJECTS", o.projects},
 		{"DOCGAUGE_STATE_DIR", filepath.Join(dir, "state")}, {"DOCGAUGE_PARQUET_URL", filepath.Join(dir, "data")},

@@ -38,7 +38,8 @@ func TestJobsDocument(t *testing.T) {
 		case kind == "sh":
 			documentCommands(t, body)
 		case kind == "markdown":
-			queuePlace(t, &testbed.Service{URL: "http://127.0.0.1:1"}, map[string]string{"example.md": body}).run(t, "jobs", "lint")
+			queuePlace(t, &testbed.Service{URL: "http://127.0.0.1:1"},
+				map[string]string{"example.md": body}).run(t, "jobs", "lint")
 		case kind == "console":
 			documentTranscript(t, body)
 		default:
@@ -52,7 +53,8 @@ func documentCommands(t *testing.T, body string) {
 	s := testbed.NewService(t, sandbox.Config{Agent: sandbox.Agent{After: 10 * time.Millisecond}})
 	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_POLL_INTERVAL=1s")
 	out := p.shell(t, body)
-	if !strings.Contains(out, "1 job created, 0 follow-ups sent, 1 ended, 0 at work") || !strings.Contains(out, s.URL+"/docgauge/sandbox/pull/1") {
+	if !strings.Contains(out, "1 job created, 0 follow-ups sent, 1 ended, 0 at work") ||
+		!strings.Contains(out, s.URL+"/docgauge/sandbox/pull/1") {
 		t.Errorf("%s", out)
 	}
 }
@@ -62,7 +64,8 @@ func documentCommands(t *testing.T, body string) {
 func documentTranscript(t *testing.T, body string) {
 	t.Helper()
 	data := t.TempDir()
-	s := testbed.NewService(t, sandbox.Config{DataDir: data, Agent: sandbox.Agent{After: 10 * time.Millisecond, Faults: sandbox.AgentFaults{DropEvery: 1}}})
+	s := testbed.NewService(t, sandbox.Config{DataDir: data,
+		Agent: sandbox.Agent{After: 10 * time.Millisecond, Faults: sandbox.AgentFaults{DropEvery: 1}}})
 	p := queuePlace(t, s, map[string]string{"typos.md": "---\nid: typos\n---\nFix all typos."})
 	for _, step := range strings.Split("\n"+body, "\n$ ")[1:] {
 		command, want, _ := strings.Cut(step, "\n")

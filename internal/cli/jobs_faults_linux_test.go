@@ -32,7 +32,8 @@ func TestJobsUnreadable(t *testing.T) {
 		want string
 	}{
 		{filepath.Join(dir, "b.md"), 0o644, exitFailed, "a.md: permission denied: let this user read it"},
-		{dir, 0o700, exitUsage, "DOCGAUGE_PROMPTS_DIR: prompts: permission denied: let this user read and search it (chmod u+rx)"},
+		{dir, 0o700, exitUsage, "DOCGAUGE_PROMPTS_DIR: prompts: permission denied: let this user read and search it " +
+			"(chmod u+rx)"},
 	} {
 		if err := os.Chmod(tc.path, tc.mode); err != nil {
 			t.Fatal(err)
@@ -168,7 +169,8 @@ func TestJobsEvilService(t *testing.T) {
 	t.Parallel()
 	const evil = `\u001b]0;gone\u0007\u001b[2J\u009b1A\r\n\u202e`
 	s := &oddService{
-		read: `{"id":"job_good","status":"` + evil + `","model":"` + evil + `","prLink":"https://example.com/` + evil + `","source":{"ref":"` + evil + `"}}`,
+		read: `{"id":"job_good","status":"` + evil + `","model":"` + evil + `","prLink":"https://example.com/` + evil +
+			`","source":{"ref":"` + evil + `"}}`,
 		answers: map[string]oddAnswer{
 			"a-evil":    {status: http.StatusCreated, body: `{"id":"job_good","status":"act` + evil + `ive"}`},
 			"b-refused": {status: http.StatusBadRequest, body: `{"error":"no ` + evil + `"}`},
@@ -183,7 +185,8 @@ func TestJobsEvilService(t *testing.T) {
 	terminal.await("d-raw.md", "in doubt")
 	terminal.press("\x03")
 	terminal.ends() // reports what was odd
-	for _, args := range [][]string{{"jobs", "list"}, {"jobs", "plan"}, {"jobs", "show", "a-evil.md"}, {"jobs", "show", "b-refused.md"}} {
+	for _, args := range [][]string{{"jobs", "list"}, {"jobs", "plan"}, {"jobs", "show", "a-evil.md"},
+		{"jobs", "show", "b-refused.md"}} {
 		terminal := p.onTerminal(t, 120, nil, args...)
 		if code := terminal.ends(); code != exitDone {
 			t.Errorf("%v: exit code %d", args, code)

@@ -86,7 +86,8 @@ func queuePlace(t *testing.T, s *testbed.Service, prompts map[string]string, mor
 		path := filepath.Join(p.dir, "prompts", name)
 		long := time.Now().Add(-time.Hour)
 		for _, err := range []error{
-			os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, long, long),
+			os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600),
+			os.Chtimes(path, long, long),
 		} {
 			if err != nil {
 				t.Fatal(err)
@@ -152,11 +153,13 @@ func TestJobsOddAnswers(t *testing.T) {
 		got[j.Prompt] = j.State
 		reasons += j.Reason + "\n"
 	}
-	want := map[string]journal.State{"a-bad.md": journal.Rejected, "b-good.md": journal.Completed, "c-odd.md": journal.Unknown, "d-long.md": journal.Rejected, "e-same.md": journal.Unknown}
+	want := map[string]journal.State{"a-bad.md": journal.Rejected, "b-good.md": journal.Completed,
+		"c-odd.md": journal.Unknown, "d-long.md": journal.Rejected, "e-same.md": journal.Unknown}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for _, text := range []string{"the service says: prompt: no thanks (HTTP 400 Bad Request", "no usable id of a job", "HTTP 413", "job_good is the id of job 2 of prompt b-good.md"} {
+	for _, text := range []string{"the service says: prompt: no thanks (HTTP 400 Bad Request", "no usable id of a job",
+		"HTTP 413", "job_good is the id of job 2 of prompt b-good.md"} {
 		if !strings.Contains(reasons, text) {
 			t.Errorf("no reason says %q:\n%s", text, reasons)
 		}
@@ -173,7 +176,8 @@ func TestJobsOddAnswers(t *testing.T) {
 func TestJobsThrottled(t *testing.T) {
 	t.Parallel()
 	for retryAfter, want := range map[string]time.Duration{"": 5 * time.Minute, "1800": 30 * time.Minute} {
-		s := &oddService{answers: map[string]oddAnswer{"a": {status: http.StatusTooManyRequests, body: `{"error":"slow down"}`, retryAfter: retryAfter}}}
+		s := &oddService{answers: map[string]oddAnswer{"a": {status: http.StatusTooManyRequests,
+			body: `{"error":"slow down"}`, retryAfter: retryAfter}}}
 		p := oddPlace(t, s, "a", "b")
 		began := time.Now()
 		p.run(t, "jobs", "run")
@@ -217,7 +221,8 @@ func TestJobsFolder(t *testing.T) {
 		spoil func(dir string) error
 		want  string
 	}{
-		"missing":        {os.RemoveAll, "no such file or directory: make the folder or mount it; without a queue, unset the variable"},
+		"missing": {os.RemoveAll, "no such file or directory: make the folder or mount it; without a queue, " +
+			"unset the variable"},
 		"world-writable": {func(dir string) error { return os.Chmod(dir, 0o777) }, "anyone can write to it"},
 		"a file": {func(dir string) error {
 			return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600))
@@ -227,9 +232,11 @@ func TestJobsFolder(t *testing.T) {
 		if err := tc.spoil(filepath.Join(p.dir, "prompts")); err != nil {
 			t.Fatal(err)
 		}
-		for _, command := range []string{"jobs lint", "jobs plan", "jobs run", "jobs run --wait", "jobs add x", "jobs hold a.md", "jobs retry a.md", "serve"} {
+		for _, command := range []string{"jobs lint", "jobs plan", "jobs run", "jobs run --wait", "jobs add x",
+			"jobs hold a.md", "jobs retry a.md", "serve"} {
 			code, _, said := p.try(t, strings.Fields(command)...)
-			if code != exitUsage || !strings.Contains(said, "DOCGAUGE_PROMPTS_DIR: ") || !strings.Contains(said, tc.want) {
+			if code != exitUsage || !strings.Contains(said, "DOCGAUGE_PROMPTS_DIR: ") ||
+				!strings.Contains(said, tc.want) {
 				t.Errorf("%s: %s: exit code %d\n%s", name, command, code, said)
 			}
 		}

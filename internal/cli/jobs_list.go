@@ -113,7 +113,8 @@ func (a *Program) printJobs(list jobList, w wording) error {
 		w.several = w.several || j.Project != list.Jobs[0].Project
 		costs = costs || j.Cost > 0
 	}
-	columns := []render.Column{render.Number("#"), promptColumn(), projectColumn(), {Name: "state"}, {Name: "begun"}, {Name: "review"}}
+	columns := []render.Column{render.Number("#"), promptColumn(), projectColumn(), {Name: "state"},
+		{Name: "begun"}, {Name: "review"}}
 	if costs {
 		columns = append(columns, render.Number("cost"))
 	}
@@ -126,7 +127,8 @@ func (a *Program) printJobs(list jobList, w wording) error {
 		if j.Result() == "no_pr" {
 			link = "no pull request"
 		}
-		cells := []string{strconv.FormatInt(j.Seq, 10), j.Prompt, w.project(j.Project), stateText(j.Job, a.now()), begun, reviewText(j.Pull, a.now())}
+		cells := []string{strconv.FormatInt(j.Seq, 10), j.Prompt, w.project(j.Project), stateText(j.Job, a.now()),
+			begun, reviewText(j.Pull, a.now())}
 		if costs {
 			cells = append(cells, costText(j.Job))
 		}
@@ -271,12 +273,16 @@ func pullRows(p *journal.PullRequest, now time.Time) [][2]string {
 	}
 	changes := ""
 	if p.Files > 0 {
-		changes = fmt.Sprintf("%s, %s added, %s removed", format.Plural(p.Files, "file"), format.Plural(p.Additions, "line"), format.Plural(p.Deletions, "line"))
+		changes = fmt.Sprintf("%s, %s added, %s removed", format.Plural(p.Files, "file"),
+			format.Plural(p.Additions, "line"), format.Plural(p.Deletions, "line"))
 	}
 	return [][2]string{
-		{"review", reviewText(p, now)}, {"problem", p.Problem}, {"decision", strings.ReplaceAll(p.Review, "_", " ")}, {"checks", p.Checks},
-		{"changes", changes}, {"opened", timeText(p.Created)}, {"ready", timeText(p.Ready)}, {"first review", timeText(p.FirstReview)},
-		{"reopened", timeText(p.Reopened)}, {"merged", timeText(p.Merged)}, {"closed", closedText(*p)}, {"read", timeText(p.Answered)},
+		{"review", reviewText(p, now)}, {"problem", p.Problem},
+		{"decision", strings.ReplaceAll(p.Review, "_", " ")}, {"checks", p.Checks},
+		{"changes", changes}, {"opened", timeText(p.Created)}, {"ready", timeText(p.Ready)},
+		{"first review", timeText(p.FirstReview)},
+		{"reopened", timeText(p.Reopened)}, {"merged", timeText(p.Merged)}, {"closed", closedText(*p)},
+		{"read", timeText(p.Answered)},
 	}
 }
 

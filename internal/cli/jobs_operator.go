@@ -20,7 +20,8 @@ type decision func(o *jobs.Operator, ctx context.Context, ref string, found prom
 
 func (a *Program) operatorCommands() []*cobra.Command {
 	var answer jobs.Answer
-	resolve := a.operatorCommand("resolve SEQ|PROMPT", "say what became of a job that is unknown, or of a renamed prompt",
+	resolve := a.operatorCommand("resolve SEQ|PROMPT", "say what became of a job that is unknown, or of a renamed "+
+		"prompt",
 		`A job is unknown if nobody can tell whether the service accepted it. Look for it at the
 service, which shows its jobs and pull requests to people: docgauge jobs show prints the
 time to the second, and what was sent. Then say one of
@@ -48,7 +49,8 @@ says that it counts as done, also for those that depend on it; --resubmit sends 
 			}
 		}
 		if said != 1 {
-			return usageError{errors.New("docgauge jobs resolve: say exactly one of --job-id ID, --resubmit and --drop; " +
+			return usageError{errors.New("docgauge jobs resolve: say exactly one of --job-id ID, --resubmit and " +
+				"--drop; " +
 				"`docgauge jobs resolve --help` explains them")}
 		}
 		return nil

@@ -62,7 +62,8 @@ func (a *Program) printPlanned(all []jobs.Planned, w wording, text bool) error {
 		_, err := fmt.Fprintln(a.Out, "no prompts")
 		return err
 	}
-	table := render.NewTable(render.Number("#"), promptColumn(), projectColumn(), render.Column{Name: "state"}, render.Column{Name: "why", Below: true})
+	table := render.NewTable(render.Number("#"), promptColumn(), projectColumn(), render.Column{Name: "state"},
+		render.Column{Name: "why", Below: true})
 	for _, p := range all {
 		place := "-"
 		if p.Place > 0 {

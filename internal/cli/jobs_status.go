@@ -158,7 +158,8 @@ func statusText(planned []jobs.Planned, all []journal.Job, queue journal.Queue, 
 		parts = append(parts, "more may be sent at "+format.Time(next))
 	}
 	perDay, active := jobs.Usage(all, now)
-	parts = append(parts, ofCap(active, int(c.MaxActiveJobs))+" at work", ofCap(perDay, int(c.MaxJobsPerDay))+" in 24 h")
+	parts = append(parts, ofCap(active, int(c.MaxActiveJobs))+" at work",
+		ofCap(perDay, int(c.MaxJobsPerDay))+" in 24 h")
 	return strings.Join(parts, " · ")
 }
 

@@ -25,7 +25,8 @@ import (
 func TestJobsStatusLine(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{Agent: sandbox.Agent{After: 10 * time.Millisecond}})
-	all := map[string]string{"slow.md": "Slow. [sandbox:slow=1h]", "fails.md": "Fails. [sandbox:fail]", "wrong.md": "---\ntilte: x\n---\nText"}
+	all := map[string]string{"slow.md": "Slow. [sandbox:slow=1h]", "fails.md": "Fails. [sandbox:fail]",
+		"wrong.md": "---\ntilte: x\n---\nText"}
 	for i := range 20 {
 		all[fmt.Sprintf("waits/%02d.md", i)] = "---\ndepends_on: [slow.md]\n---\nText"
 	}
@@ -51,7 +52,8 @@ func TestJobsStatusLine(t *testing.T) {
 // leaves the terminal as it was.
 func TestJobsInterrupt(t *testing.T) {
 	t.Parallel()
-	s := &oddService{read: goodJob, answers: map[string]oddAnswer{"a": {status: http.StatusCreated, body: goodJob}}, held: make(chan struct{})}
+	s := &oddService{read: goodJob, answers: map[string]oddAnswer{"a": {status: http.StatusCreated, body: goodJob}},
+		held: make(chan struct{})}
 	p := oddPlace(t, s, "a", "b")
 	terminal := p.onTerminal(t, 100, nil, "jobs", "run", "--wait")
 	terminal.awaitLast("1 submitting")
@@ -63,7 +65,8 @@ func TestJobsInterrupt(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	list := string(p.run(t, "jobs", "list"))
-	if !strings.Contains(list, "a.md") || !strings.Contains(list, "active") || strings.Contains(list, "b.md") || len(s.created()) != 1 {
+	if !strings.Contains(list, "a.md") || !strings.Contains(list, "active") ||
+		strings.Contains(list, "b.md") || len(s.created()) != 1 {
 		t.Errorf("want a.md sent and followed, and b.md not begun:\n%s", list)
 	}
 }

@@ -118,7 +118,8 @@ func (a *Program) load(ctx context.Context, l loadOptions) (err error) {
 // open makes both ends. They must be different places.
 func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
 	if l.sink == "" {
-		return nil, nil, usageError{errors.New("which sink? --sink delta, clickhouse or postgres, or parquet with another --archive")}
+		return nil, nil, usageError{errors.New("which sink? --sink delta, clickhouse or postgres, or parquet with " +
+			"another --archive")}
 	}
 	if err := config.CheckSink(l.sink); err != nil {
 		return nil, nil, usageError{fmt.Errorf("--sink %w", err)}
@@ -133,13 +134,15 @@ func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
 		return nil, nil, err
 	}
 	if l.sink == config.SinkParquet && app.SamePlace(cmp.Or(l.archive, c.ParquetURL), c.ParquetURL) {
-		return nil, nil, usageError{fmt.Errorf("archive and sink are the same place, %s: name another one with --archive, or let `docgauge verify --repair` copy from another sink", from.Location())}
+		return nil, nil, usageError{fmt.Errorf("archive and sink are the same place, %s: name another one with "+
+			"--archive, or let `docgauge verify --repair` copy from another sink", from.Location())}
 	}
 	return to, from, nil
 }
 
 // planLoad compares both ends and changes nothing; another process may use the state.
-func (a *Program) planLoad(ctx context.Context, _ config.Config, to, from sinks.Sink, scope sinks.Scope) (loadSummary, error) {
+func (a *Program) planLoad(ctx context.Context, _ config.Config, to, from sinks.Sink,
+	scope sinks.Scope) (loadSummary, error) {
 	plan, err := load.NewPlan(ctx, sinks.List(ctx, from), sinks.List(ctx, to), scope.Has)
 	if err != nil {
 		return loadSummary{}, err
@@ -150,7 +153,8 @@ func (a *Program) planLoad(ctx context.Context, _ config.Config, to, from sinks.
 }
 
 // loadWindows loads what the sink lacks, and enters each window in the ledger.
-func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sinks.Sink, scope sinks.Scope) (s loadSummary, err error) {
+func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sinks.Sink,
+	scope sinks.Scope) (s loadSummary, err error) {
 	started := a.now()
 	opened, err := app.OpenLedger(c, a.logger(c), a.now)
 	if err != nil {
@@ -184,13 +188,14 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 			s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
 			p.Loaded(rev.Rows)
 		}
-		err = load.Run(ctx, archiveOf{from, temp.Path}, to, plan, loadAtOnce[to.Name()], func(rev analytics.Revision) error {
-			count(rev)
-			if err := db.Record(ctx, rev, analytics.Provenance{}, []string{to.Name()}); err != nil {
-				return err
-			}
-			return db.Committed(ctx, rev, to.Name(), a.now())
-		})
+		err = load.Run(ctx, archiveOf{from, temp.Path}, to, plan, loadAtOnce[to.Name()],
+			func(rev analytics.Revision) error {
+				count(rev)
+				if err := db.Record(ctx, rev, analytics.Provenance{}, []string{to.Name()}); err != nil {
+					return err
+				}
+				return db.Committed(ctx, rev, to.Name(), a.now())
+			})
 		p.End()
 	}
 	if err != nil {
@@ -201,7 +206,8 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 }
 
 func newLoadSummary(to, from sinks.Sink, plan load.Plan) loadSummary {
-	s := loadSummary{Sink: to.Name(), Archive: from.Location(), Present: plan.Present, Left: len(plan.Lacking), Errors: []string{}}
+	s := loadSummary{Sink: to.Name(), Archive: from.Location(), Present: plan.Present,
+		Left: len(plan.Lacking), Errors: []string{}}
 	for _, err := range plan.Errors {
 		s.Errors = append(s.Errors, err.Error())
 	}
@@ -225,11 +231,13 @@ func (a *Program) printLoad(s loadSummary, dryRun bool) error {
 	text := render.NewText(a.Out)
 	if dryRun {
 		text.Line(2, "would load %s, %s rows, from %s into %s; %s there already",
-			format.Plural(s.Left, "window"), format.Commas(s.Rows), s.Archive, s.Sink, format.Plural(s.Present, "window"))
+			format.Plural(s.Left, "window"), format.Commas(s.Rows), s.Archive, s.Sink,
+			format.Plural(s.Present, "window"))
 		return text.Err()
 	}
 	text.Line(2, "loaded %s, %s rows, from %s into %s in %.1f s; %s there already",
-		format.Plural(s.Loaded, "window"), format.Commas(s.Rows), s.Archive, s.Sink, s.seconds, format.Plural(s.Present, "window"))
+		format.Plural(s.Loaded, "window"), format.Commas(s.Rows), s.Archive, s.Sink, s.seconds,
+		format.Plural(s.Present, "window"))
 	if s.Left > 0 {
 		text.Line(2, "left: %s; run it again to go on", format.Plural(s.Left, "window"))
 	}

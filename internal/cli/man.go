@@ -42,7 +42,8 @@ func (a *Program) writeManual(root *cobra.Command, dir string) error {
 		cmd.DisableAutoGenTag = true
 		cmd.Long = markdown(cmd.Long)
 	})
-	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "docgauge " + a.Version, Manual: "docgauge"}, dir)
+	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "docgauge " + a.Version, Manual: "docgauge"},
+		dir)
 }
 
 // markdown makes Markdown of a help text: what is indented stays as it is, and angle

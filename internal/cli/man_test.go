@@ -60,7 +60,8 @@ func TestManualIsRoff(t *testing.T) {
 	if err != nil || len(pages) < 20 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
-	out, err := exec.Command(groff, append([]string{"-man", "-ww", "-Kutf8", "-Tutf8", "-z"}, pages...)...).CombinedOutput()
+	out, err := exec.Command(groff, append([]string{"-man", "-ww", "-Kutf8", "-Tutf8", "-z"},
+		pages...)...).CombinedOutput()
 	if err != nil || len(out) > 0 {
 		t.Errorf("groff: %v\n%s", err, out)
 	}

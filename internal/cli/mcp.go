@@ -65,5 +65,6 @@ func (a *Program) mcp(cmd *cobra.Command, allowJobs bool) error {
 	if f, ok := in.(*os.File); ok && render.IsTerminal(f) {
 		a.note("this is for assistants, which start it themselves (docgauge mcp --help); stop with Ctrl-D")
 	}
-	return mcp.Serve(cmd.Context(), in, a.Out, mcp.Options{Config: c, Log: a.logger(c), Now: a.now, AddPrompts: allowJobs})
+	return mcp.Serve(cmd.Context(), in, a.Out, mcp.Options{Config: c, Log: a.logger(c),
+		Now: a.now, AddPrompts: allowJobs})
 }

@@ -68,14 +68,17 @@ them with storage.tsdb.out_of_order_time_window.
 	f := cmd.Flags()
 	f.StringVar(&t.from, "from", "", "first day with samples, YYYY-MM-DD (default: as early as there are any)")
 	f.StringVar(&t.to, "to", "", "the first day after them (default: today, UTC)")
-	f.DurationVar(&t.step, "step", historyStep, "time between two samples of a value, in whole seconds; 4m is for queries that do not look back")
+	f.DurationVar(&t.step, "step", historyStep, "time between two samples of a value, in whole seconds; 4m is for "+
+		"queries that do not look back")
 	f.IntVar(&t.pages, "pages", 0, "also write this many pages of each window, those with the most visitors")
 	f.StringVar(&t.windows, "windows", "", "comma-separated granularities (default: all that the archive has)")
 	f.StringVar(&t.project, "project", "", "comma-separated projects (default: all that the archive has)")
 	f.StringVar(&t.archive, "archive", "", "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
 	f.StringArrayVar(&t.labels, "label", nil, "name=value, a label for every series; may be given more than once")
-	f.StringVar(&t.remote.URL, "remote-write", "", "URL of a receiver that gets the samples: http://HOST:9090/api/v1/write")
-	f.StringVar(&t.remote.File, "remote-write.config.file", "", "YAML file with basic_auth, authorization or tls_config for the receiver")
+	f.StringVar(&t.remote.URL, "remote-write", "", "URL of a receiver that gets the samples: "+
+		"http://HOST:9090/api/v1/write")
+	f.StringVar(&t.remote.File, "remote-write.config.file", "",
+		"YAML file with basic_auth, authorization or tls_config for the receiver")
 	f.StringVar(&t.remote.Protocol, "remote-write.protocol", "1.0", "version of the remote write protocol: 1.0 or 2.0")
 	f.BoolVar(&t.json, "json", false, "print the summary of --remote-write as JSON")
 	return cmd
@@ -111,7 +114,8 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 		return usageError{err}
 	}
 	if err != nil {
-		return fmt.Errorf("%w\nthe history is not complete: do not use it (`docgauge verify` says how to mend the archive)", err)
+		return fmt.Errorf("%w\nthe history is not complete: do not use it (`docgauge verify` says how to mend the "+
+			"archive)", err)
 	}
 	a.note("wrote %s as %s samples of %s series, from %s",
 		format.Plural(s.Windows, "window"), format.Commas(s.Samples), format.Commas(int64(s.Series)), from.Location())
@@ -120,7 +124,8 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 
 // options checks the flags.
 func (t openmetricsOptions) options(now time.Time) (o history.Options, err error) {
-	o = history.Options{NotEmpty: true, Step: t.step, Pages: t.pages, From: time.Unix(0, 0), To: analytics.DateOf(now).Time()}
+	o = history.Options{NotEmpty: true, Step: t.step, Pages: t.pages, From: time.Unix(0, 0),
+		To: analytics.DateOf(now).Time()}
 	if t.from != "" {
 		if o.From, err = dayFlag("from", t.from); err != nil {
 			return o, err
@@ -132,7 +137,8 @@ func (t openmetricsOptions) options(now time.Time) (o history.Options, err error
 		}
 	}
 	if !o.From.Before(o.To) {
-		return o, usageError{fmt.Errorf("--from %s, --to %s: nothing lies between; --to is the first day after the samples", o.From.Format(time.DateOnly), o.To.Format(time.DateOnly))}
+		return o, usageError{fmt.Errorf("--from %s, --to %s: nothing lies between; --to is the first day after the "+
+			"samples", o.From.Format(time.DateOnly), o.To.Format(time.DateOnly))}
 	}
 	// The future has not been shown yet.
 	if end := now.Truncate(time.Second).Add(time.Second); o.To.After(end) {
@@ -189,7 +195,8 @@ func (h historyOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, 
 			}
 		}
 		if empty {
-			yield(analytics.Revision{}, fmt.Errorf("the archive %s has no window: run `docgauge export` first, or name another archive with --archive or DOCGAUGE_PARQUET_URL", h.Location()))
+			yield(analytics.Revision{}, fmt.Errorf("the archive %s has no window: run `docgauge export` first, or "+
+				"name another archive with --archive or DOCGAUGE_PARQUET_URL", h.Location()))
 		}
 	}
 }

@@ -160,8 +160,10 @@ func outcomeTitle(o view.Outcome, several bool, words wording, now time.Time) st
 }
 
 func outcomeTable(effects []view.Effect) *render.Table {
-	table := render.NewTable(render.Column{Name: "page", Cut: render.CutMiddle}, render.Column{Name: "readers"}, render.Number("before"), render.Number("after"),
-		render.Number("effect"), render.Number("90% interval"), render.Column{Name: "verdict"}, render.Column{Name: "", Below: true, Optional: true})
+	table := render.NewTable(render.Column{Name: "page", Cut: render.CutMiddle}, render.Column{Name: "readers"},
+		render.Number("before"), render.Number("after"),
+		render.Number("effect"), render.Number("90% interval"), render.Column{Name: "verdict"},
+		render.Column{Name: "", Below: true, Optional: true})
 	for _, e := range effects {
 		v := htmlview.EffectOf(e)
 		cells := []string{e.Path, v.Readers, v.Before, v.After, v.Change, v.Interval, string(e.Verdict), e.Reason}
@@ -175,7 +177,8 @@ func outcomeTable(effects []view.Effect) *render.Table {
 
 func outcomesCSV(w io.Writer, all []view.Outcome) error {
 	rows := [][]string{{
-		"project", "link", "merged_at", "problem", "path", "audience", "verdict", "reason", "method", "days_before", "days_after",
+		"project", "link", "merged_at", "problem", "path", "audience", "verdict", "reason", "method",
+		"days_before", "days_after",
 		"before", "after", "expected", "change", "low", "high", "p", "placebos", "final",
 	}}
 	for _, o := range all {
@@ -196,7 +199,8 @@ func outcomesCSV(w io.Writer, all []view.Outcome) error {
 
 // effectCells are an effect; what is not known is empty.
 func effectCells(e view.Effect, final bool) []string {
-	cells := []string{e.Path, string(e.Audience), string(e.Verdict), e.Reason, string(e.Method), strconv.Itoa(e.DaysBefore), strconv.Itoa(e.DaysAfter)}
+	cells := []string{e.Path, string(e.Audience), string(e.Verdict), e.Reason, string(e.Method),
+		strconv.Itoa(e.DaysBefore), strconv.Itoa(e.DaysAfter)}
 	numbers := []float64{e.Before, e.Actual, e.Expected, e.Change, e.Low, e.High, e.P}
 	for i, n := range numbers {
 		cell := ""

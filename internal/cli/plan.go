@@ -133,7 +133,8 @@ func (r planReport) sum(now time.Time) string {
 	case r.sure():
 		about = ""
 	}
-	text := fmt.Sprintf("%s, %s%s", format.Plural(len(r.Windows)-running, "window"), about, format.Plural(r.Requests-running, "request"))
+	text := fmt.Sprintf("%s, %s%s", format.Plural(len(r.Windows)-running, "window"), about,
+		format.Plural(r.Requests-running, "request"))
 	switch {
 	case len(r.Windows) == running:
 		text = "nothing is due but what is still running, " + format.Plural(running, "request")
@@ -158,10 +159,12 @@ func (r planReport) sum(now time.Time) string {
 
 // table has a row for each window, in the order of the plan.
 func (r planReport) table(w wording) *render.Table {
-	table := render.NewTable(render.Number("#"), projectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"},
+	table := render.NewTable(render.Number("#"), projectColumn(), render.Column{Name: "window"},
+		render.Column{Name: "days"},
 		render.Column{Name: "reason"}, render.Number("requests"))
 	for i, p := range r.Windows {
-		table.Add(strconv.Itoa(i+1), w.project(p.Project), plannedName(p), w.days(p.Key), string(p.Reason), cost(p.Requests, p.Basis))
+		table.Add(strconv.Itoa(i+1), w.project(p.Project), plannedName(p), w.days(p.Key), string(p.Reason),
+			cost(p.Requests, p.Basis))
 	}
 	return table
 }
@@ -197,11 +200,13 @@ func (r planReport) groups(w wording) *render.Table {
 			s.last = p.Window
 		}
 	}
-	table := render.NewTable(projectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"}, render.Number("windows"),
+	table := render.NewTable(projectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"},
+		render.Number("windows"),
 		render.Column{Name: "reason"}, render.Number("requests"))
 	for _, g := range order {
 		s := sums[g]
-		table.Add(w.project(g.project), g.window, w.span(s.granularity, s.first, s.last), format.Commas(s.windows), string(g.reason), cost(s.requests, s.basis))
+		table.Add(w.project(g.project), g.window, w.span(s.granularity, s.first, s.last), format.Commas(s.windows),
+			string(g.reason), cost(s.requests, s.basis))
 	}
 	return table
 }
@@ -234,7 +239,8 @@ func leastReliable(a, b schedule.Basis) schedule.Basis {
 
 // sure reports whether every estimate is from the window's own last reading.
 func (r planReport) sure() bool {
-	return !slices.ContainsFunc(r.Windows, func(w coverage.PlannedWindow) bool { return w.Basis != schedule.BasisLedger })
+	return !slices.ContainsFunc(r.Windows,
+		func(w coverage.PlannedWindow) bool { return w.Basis != schedule.BasisLedger })
 }
 
 // printDecisions says what was decided of windows that are not simply read.

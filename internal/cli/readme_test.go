@@ -61,7 +61,8 @@ func variableMarkdown() string {
 		if v.Default != "" {
 			def = "`" + v.Default + "`"
 		}
-		b.WriteString("| `" + v.Name + "` | " + def + " | " + strings.ReplaceAll(v.Meaning, "<prefix>_<secret>", "`<prefix>_<secret>`") + " |\n")
+		b.WriteString("| `" + v.Name + "` | " + def + " | " +
+			strings.ReplaceAll(v.Meaning, "<prefix>_<secret>", "`<prefix>_<secret>`") + " |\n")
 	}
 	return b.String() + "\n"
 }

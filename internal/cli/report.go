@@ -105,7 +105,8 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	return nil
 }
 
-func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Sink, o reportOptions) (r report.Report, err error) {
+func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Sink,
+	o reportOptions) (r report.Report, err error) {
 	q := report.Options{Now: a.now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages}
 	if q.From, err = dateFlag("from", o.from); err != nil {
 		return r, err
@@ -114,7 +115,8 @@ func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Si
 		return r, err
 	}
 	if q.From != nil && q.To != nil && *q.From >= *q.To {
-		return r, usageError{fmt.Errorf("--from %s, --to %s: nothing lies between; --to is the first day after the windows", q.From, q.To)}
+		return r, usageError{fmt.Errorf("--from %s, --to %s: nothing lies between; --to is the first day after the "+
+			"windows", q.From, q.To)}
 	}
 	if o.pages < 0 {
 		return r, usageError{fmt.Errorf("--pages %d: want 0 or more", o.pages)}
@@ -144,7 +146,8 @@ func comparison(text string) (c htmlview.Comparison, err error) {
 		return htmlview.Comparison{Year: true}, nil
 	}
 	if c.Windows, err = strconv.Atoi(text); err != nil || c.Windows < 1 || c.Windows > maxCompared {
-		return c, usageError{fmt.Errorf("--compare %.40q: want previous, year, or a number of windows from 1 to %d", text, maxCompared)}
+		return c, usageError{fmt.Errorf("--compare %.40q: want previous, year, or a number of windows from 1 to %d",
+			text, maxCompared)}
 	}
 	return c, nil
 }

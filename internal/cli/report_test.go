@@ -66,7 +66,8 @@ func TestReport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := gocmp.Diff(totals, analytics.Totals{Human: *got[0].Human[i], AI: *got[0].AI[i], Total: *got[0].Total[i]}); diff != "" {
+		if diff := gocmp.Diff(totals, analytics.Totals{Human: *got[0].Human[i], AI: *got[0].AI[i],
+			Total: *got[0].Total[i]}); diff != "" {
 			t.Errorf("%s (-service +page):\n%s", day, diff)
 		}
 	}
@@ -111,8 +112,10 @@ func checkPages(t *testing.T, s *sandbox.Sandbox, text string, w analytics.Windo
 	for _, want := range []string{
 		format.Commas(totals.Total) + " readers",
 		" Human " + format.Commas(totals.Human) + " AI " + format.Commas(totals.AI) + " ",
-		" " + top.Path + " " + format.Commas(top.Human) + " " + format.Commas(top.AI) + " " + format.Commas(top.Total) + " ",
-		" " + up.Path + " " + format.Commas(was[up.Path].Total) + " " + format.Commas(up.Total) + " +" + format.Commas(rise(up)) + " ",
+		" " + top.Path + " " + format.Commas(top.Human) + " " + format.Commas(top.AI) + " " +
+			format.Commas(top.Total) + " ",
+		" " + up.Path + " " + format.Commas(was[up.Path].Total) + " " + format.Commas(up.Total) + " +" +
+			format.Commas(rise(up)) + " ",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s (before it %d): no %q", w, before.Total, want)
@@ -132,7 +135,8 @@ func TestReportAsOf(t *testing.T) {
 	s, archive := archived(t)
 	now := time.Now()
 	today := analytics.DateOf(now)
-	page, _, err := reported(t, now, "--archive", archive, "--from", (today - 10).String(), "--to", (today - 3).String())
+	page, _, err := reported(t, now, "--archive", archive, "--from", (today - 10).String(),
+		"--to", (today - 3).String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,12 +150,14 @@ func TestReportAsOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := textOf(page); !strings.Contains(text, "2 newer windows missing") || !strings.Contains(text, "40 of 42 windows") {
+	if text := textOf(page); !strings.Contains(text, "2 newer windows missing") ||
+		!strings.Contains(text, "40 of 42 windows") {
 		t.Errorf("nothing is missing two days later: %.3000s", text)
 	}
 	// A reader sees the former file or the new one.
 	file := filepath.Join(t.TempDir(), "report.html")
-	if _, said, err := reported(t, now, "--archive", archive, "-o", file); err != nil || said != "docgauge: wrote "+file+", from "+archive+"\n" {
+	if _, said, err := reported(t, now, "--archive", archive, "-o", file); err != nil ||
+		said != "docgauge: wrote "+file+", from "+archive+"\n" {
 		t.Error(err, said)
 	}
 	if found, err := os.ReadDir(filepath.Dir(file)); err != nil || len(found) != 1 {

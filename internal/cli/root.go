@@ -65,7 +65,8 @@ func (a *Program) root() *cobra.Command {
 		},
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&envFile, "env-file", "", "file of settings, KEY=VALUE lines; the environment wins (or DOCGAUGE_ENV_FILE)")
+	f.StringVar(&envFile, "env-file", "", "file of settings, KEY=VALUE lines; the environment wins (or "+
+		"DOCGAUGE_ENV_FILE)")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "only warnings and errors on standard error, and no progress bar")
 	root.Flags().BoolVarP(&version, "version", "v", false, "print version, revision and Go version")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -81,7 +82,8 @@ func (a *Program) root() *cobra.Command {
 	group("Try it without an account", a.demoCommand(), a.sandboxCommand())
 	group("Set it up", a.initCommand(), a.configCommand(), a.checkCommand())
 	group("Export", a.planCommand(), a.exportCommand(), a.serveCommand(), a.loadCommand())
-	group("Look at the numbers", a.topCommand(), a.historyCommand(), a.statusCommand(), a.reportCommand(), a.outcomesCommand(), a.openmetricsCommand(), a.mcpCommand())
+	group("Look at the numbers", a.topCommand(), a.historyCommand(), a.statusCommand(), a.reportCommand(),
+		a.outcomesCommand(), a.openmetricsCommand(), a.mcpCommand())
 	group("Agent jobs", a.jobsCommand())
 	group(groupOperate, a.verifyCommand(), a.sinksCommand(), a.healthcheckCommand(), a.versionCommand())
 	root.AddCommand(a.manCommand(), configurationTopic())
@@ -142,5 +144,6 @@ func unknownCommand(parent *cobra.Command, name string) error {
 	if near := parent.SuggestionsFor(name); len(near) > 0 {
 		hint = fmt.Sprintf("; did you mean %s?", strings.Join(near, " or "))
 	}
-	return usageError{fmt.Errorf("unknown command %q%s\n`%s --help` lists the commands", path, hint, parent.CommandPath())}
+	return usageError{fmt.Errorf("unknown command %q%s\n`%s --help` lists the commands", path,
+		hint, parent.CommandPath())}
 }

@@ -84,7 +84,8 @@ func (a *Program) sandboxCommand() *cobra.Command {
 					errEffect = fmt.Errorf("--merge-effect: %w", errEffect)
 				}
 			}
-			if err := errors.Join(errDates, errMoving, errEffect, onSandbox(pulls, repo), setRepo(&c.Agent, repo, cmd.Flags().Changed)); err != nil {
+			if err := errors.Join(errDates, errMoving, errEffect, onSandbox(pulls, repo),
+				setRepo(&c.Agent, repo, cmd.Flags().Changed)); err != nil {
 				return usageError{err}
 			}
 			return a.sandbox(cmd.Context(), c, listen, remote, requestLog)
@@ -95,7 +96,8 @@ func (a *Program) sandboxCommand() *cobra.Command {
 	general.StringVar(&listen, "listen", "127.0.0.1:8787", "address to listen on; port 0 picks a free port")
 	general.BoolVar(&remote, "allow-remote", false, "allow --listen addresses that other machines can reach")
 	general.StringVar(&c.DataDir, "data", "", "directory of the event log events.ndjson and of agent jobs")
-	general.StringVar(&requestLog, "request-log", "", "file for the request log, as JSON lines (default standard error, as text)")
+	general.StringVar(&requestLog, "request-log", "", "file for the request log, as JSON lines (default standard "+
+		"error, as text)")
 	groupFlags(cmd,
 		flagGroup{"Traffic and keys", trafficFlags(&c)},
 		flagGroup{"Agent jobs", agentFlags(&c.Agent)},
@@ -140,7 +142,8 @@ func groupFlags(cmd *cobra.Command, groups ...flagGroup) {
 		})
 		w := cmd.OutOrStderr()
 		fmt.Fprintf(w, "Usage:\n  %s\n\nExamples:\n%s\n", cmd.UseLine(), cmd.Example)
-		for _, g := range slices.Concat([]flagGroup{{"Flags", others}}, groups, []flagGroup{{"Global Flags", cmd.InheritedFlags()}}) {
+		for _, g := range slices.Concat([]flagGroup{{"Flags", others}}, groups,
+			[]flagGroup{{"Global Flags", cmd.InheritedFlags()}}) {
 			if g.flags.HasAvailableFlags() {
 				fmt.Fprintf(w, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(helpWidth))
 			}
@@ -153,7 +156,8 @@ func trafficFlags(c *sandbox.Config) *pflag.FlagSet {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.Uint64Var(&c.Seed, "seed", 1, "seed of the synthetic traffic")
 	f.StringVar((*string)(&c.Scenario), "scenario", string(sandbox.Steady),
-		"development of the traffic: steady, or growth for a site that grows, whose pages rise, fall, appear and vanish")
+		"development of the traffic: steady, or growth for a site that grows, whose pages rise, fall, appear and "+
+			"vanish")
 	f.IntVar(&c.Days, "days", sandbox.DefaultDays, "days of synthetic traffic before today")
 	f.IntVar(&c.Pages, "pages", sandbox.DefaultPages, "pages of the synthetic site")
 	f.StringSliceVar(&c.Projects, "project", []string{sandbox.DefaultProject}, "ids of the projects that are served")
@@ -169,7 +173,8 @@ func faultFlags(c *sandbox.Faults, badWindows *[]string) *pflag.FlagSet {
 	f.DurationVar(&c.Latency, "latency", 0, "delay before every answer")
 	f.IntVar(&c.RateLimit, "rate-limit", 0, "analytics requests answered in a sliding hour; 0 = no limit")
 	f.DurationVar(&c.RetryAfter, "retry-after", 0, "duration in the Retry-After header of a 429; 0 = no header")
-	f.IntVar(&c.ThrottleAfter, "throttle-after", 0, "number of analytics requests after which all others get 429; 0 = never")
+	f.IntVar(&c.ThrottleAfter, "throttle-after", 0, "number of analytics requests after which all others get 429; 0 "+
+		"= never")
 	f.IntVar(&c.ErrorEvery, "error-every", 0, "every Nth request gets 500; 0 = none")
 	f.IntVar(&c.CutEvery, "cut-every", 0, "every Nth answer ends in the middle of its body; 0 = none")
 	f.IntVar(&c.DriftEvery, "drift-every", 0, "every Nth request adds a visitor to yesterday and today; 0 = none")
@@ -177,8 +182,10 @@ func faultFlags(c *sandbox.Faults, badWindows *[]string) *pflag.FlagSet {
 		"days within which one event in twenty arrives late, so that closed windows keep changing; 0 = none")
 	f.DurationVar(&c.Moving, "moving", 0,
 		"time between two changes of a closed window, each by a visitor who arrives late; 0 = no change")
-	f.IntVar(&c.MovingDays, "moving-days", sandbox.DefaultMovingDays, "age in days from which --moving no longer changes a window")
-	f.IntVar(&c.PageRows, "page-rows", 0, "maximum number of rows on a page, whatever limit is requested; 0 = no maximum")
+	f.IntVar(&c.MovingDays, "moving-days", sandbox.DefaultMovingDays,
+		"age in days from which --moving no longer changes a window")
+	f.IntVar(&c.PageRows, "page-rows", 0, "maximum number of rows on a page, whatever limit is requested; 0 = no "+
+		"maximum")
 	f.StringSliceVar(badWindows, "bad-window", nil, "first dates (YYYY-MM-DD) of windows whose rows are malformed")
 	return f
 }
@@ -188,7 +195,8 @@ func agentFlags(c *sandbox.Agent) *pflag.FlagSet {
 	f.StringVar(&c.Script, "agent-script", "", "file with further words and their outcomes")
 	f.DurationVar(&c.After, "agent-duration", time.Second, "duration of an instruction, unless its words set one")
 	f.IntVar(&c.Workers, "agent-workers", sandbox.DefaultWorkers, "instructions worked on at once")
-	f.DurationVar(&c.ArchiveAfter, "agent-archive-after", 0, "time from the end of a job until it is archived; 0 = never")
+	f.DurationVar(&c.ArchiveAfter, "agent-archive-after", 0,
+		"time from the end of a job until it is archived; 0 = never")
 	f.StringVar(&c.PublicURL, "public-url", "",
 		"base URL of links to pull requests on this sandbox (default the address that the API's caller used)")
 	return f
@@ -213,7 +221,8 @@ func pullFlags(c *sandbox.Pulls, effect *string) *pflag.FlagSet {
 func onSandbox(pulls *pflag.FlagSet, r agent.RepoOptions) (err error) {
 	pulls.VisitAll(func(f *pflag.Flag) {
 		if f.Changed && r.GitHub != "" {
-			err = errors.Join(err, fmt.Errorf("--%s: is for pull requests on the sandbox; with --github-repo they are on GitHub", f.Name))
+			err = errors.Join(err, fmt.Errorf("--%s: is for pull requests on the sandbox; with --github-repo they "+
+				"are on GitHub", f.Name))
 		}
 	})
 	return err

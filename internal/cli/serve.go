@@ -72,7 +72,8 @@ The environment of the process and its flags stay as they are. A key in a file
 	f := cmd.Flags()
 	f.BoolVar(&o.OnceAtStart, "once-at-start", false, "export once at the start, then on the schedule")
 	f.BoolVar(&o.Lifecycle, "web.enable-lifecycle", false, "let POST and PUT of /-/reload reload the settings")
-	f.BoolVar(&o.SystemdSocket, "web.systemd-socket", false, "serve on the sockets that systemd passes, instead of the addresses")
+	f.BoolVar(&o.SystemdSocket, "web.systemd-socket", false,
+		"serve on the sockets that systemd passes, instead of the addresses")
 	f.BoolVar(&o.SystemdSocket, "systemd-socket", false, "former name of --web.systemd-socket")
 	_ = f.MarkHidden("systemd-socket") // it is there
 	for name, flag := range settingFlags {
@@ -84,10 +85,13 @@ The environment of the process and its flags stay as they are. A key in a file
 // settingFlags are the flags of serve that win over a variable. Exporters of Prometheus have
 // them by the same names.
 var settingFlags = map[string]struct{ variable, kind, usage string }{
-	"web.listen-address": {"DOCGAUGE_LISTEN_ADDRESS", "host:port", "address to listen on, instead of DOCGAUGE_LISTEN_ADDRESS; can be repeated"},
-	"web.config.file":    {"DOCGAUGE_WEB_CONFIG_FILE", "file", "TLS and basic auth, instead of DOCGAUGE_WEB_CONFIG_FILE"},
-	"log.level":          {"DOCGAUGE_LOG_LEVEL", "level", "debug, info, warn or error, instead of DOCGAUGE_LOG_LEVEL"},
-	"log.format":         {"DOCGAUGE_LOG_FORMAT", "format", "text (which is logfmt) or json, instead of DOCGAUGE_LOG_FORMAT"},
+	"web.listen-address": {"DOCGAUGE_LISTEN_ADDRESS", "host:port",
+		"address to listen on, instead of DOCGAUGE_LISTEN_ADDRESS; can be repeated"},
+	"web.config.file": {"DOCGAUGE_WEB_CONFIG_FILE", "file",
+		"TLS and basic auth, instead of DOCGAUGE_WEB_CONFIG_FILE"},
+	"log.level": {"DOCGAUGE_LOG_LEVEL", "level", "debug, info, warn or error, instead of DOCGAUGE_LOG_LEVEL"},
+	"log.format": {"DOCGAUGE_LOG_FORMAT", "format",
+		"text (which is logfmt) or json, instead of DOCGAUGE_LOG_FORMAT"},
 }
 
 // settingFlag is a flag that wins over a variable: its values, comma-separated.

@@ -24,14 +24,17 @@ const serveRound = 5
 // in the end every window is there once, each row equal to the service's.
 func TestServeKilled(t *testing.T) {
 	t.Parallel()
-	s := testbed.NewService(t, sandbox.Config{Seed: 7, Days: 20, Pages: 700, Faults: sandbox.Faults{Latency: 80 * time.Millisecond}})
+	s := testbed.NewService(t, sandbox.Config{Seed: 7, Days: 20, Pages: 700,
+		Faults: sandbox.Faults{Latency: 80 * time.Millisecond}})
 	for kills := 0; kills < *serveKills; kills += serveRound {
-		r := killing{s, placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(14).String(), "DOCGAUGE_OPEN_WINDOWS=",
+		r := killing{s, placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(14).String(),
+			"DOCGAUGE_OPEN_WINDOWS=",
 			"DOCGAUGE_WINDOWS=day,week,3d:totals", "DOCGAUGE_CONCURRENCY=1")}
 		seen, scrapes := r.kills(t)
 		requests := len(s.Requests())
 		windows, rows := r.heals(t, seen)
-		t.Logf("%d kills, %d scrapes meanwhile, no counter of %d fell; %d requests after the last kill; %d windows and %d rows equal to the service's",
+		t.Logf("%d kills, %d scrapes meanwhile, no counter of %d fell; %d requests after the last kill; %d windows "+
+			"and %d rows equal to the service's",
 			serveRound, scrapes, len(seen.Only(testbed.Rises)), len(s.Requests())-requests, windows, rows)
 	}
 }

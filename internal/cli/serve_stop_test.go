@@ -18,7 +18,8 @@ func TestStopWhileHandingOver(t *testing.T) {
 	}
 	defer silent.Close()
 	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 5, Pages: 40})
-	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(2).String(), "DOCGAUGE_WINDOWS=day",
+	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(2).String(),
+		"DOCGAUGE_WINDOWS=day",
 		"DOCGAUGE_PUSHGATEWAY_URL=http://ops:push-secret@"+silent.Addr().String())
 	daemon := p.serve(t, "--once-at-start")
 	if err := silent.(*net.TCPListener).SetDeadline(time.Now().Add(testbed.Patience)); err != nil {
@@ -42,7 +43,8 @@ func TestStopWhileTelling(t *testing.T) {
 	}
 	defer silent.Close()
 	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 5, Pages: 40})
-	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(2).String(), "DOCGAUGE_WINDOWS=day",
+	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(2).String(),
+		"DOCGAUGE_WINDOWS=day",
 		"DOCGAUGE_API_KEY_EXPIRES="+testbed.DaysAgo(1).String(), "DOCGAUGE_NOTIFY_URL=http://"+silent.Addr().String())
 	daemon := p.serve(t, "--once-at-start")
 	if err := silent.(*net.TCPListener).SetDeadline(time.Now().Add(testbed.Patience)); err != nil {

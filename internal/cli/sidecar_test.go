@@ -49,8 +49,10 @@ func startSidecar(dir, log string, env []string, args ...string) (*sidecar, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &sidecar{log: log, cmd: exec.Command(binary, append([]string{"serve"}, args...)...), ended: make(chan struct{})}
-	s.cmd.Dir, s.cmd.Env = dir, append([]string{"DOCGAUGE_LISTEN_ADDRESS=127.0.0.1:0", "DOCGAUGE_SCHEDULE=" + never}, env...)
+	s := &sidecar{log: log, cmd: exec.Command(binary, append([]string{"serve"}, args...)...),
+		ended: make(chan struct{})}
+	s.cmd.Dir, s.cmd.Env = dir, append([]string{"DOCGAUGE_LISTEN_ADDRESS=127.0.0.1:0", "DOCGAUGE_SCHEDULE=" + never},
+		env...)
 	s.cmd.Stdout, s.cmd.Stderr = out, out
 	dieWithUs(s.cmd)
 	if err := s.cmd.Start(); err != nil {
@@ -157,7 +159,8 @@ type place struct {
 func placeFor(t *testing.T, s *testbed.Service, projects []string, more ...string) place {
 	t.Helper()
 	own := []string{
-		"DOCGAUGE_BASE_URL=" + s.URL, "DOCGAUGE_PROJECTS=" + strings.Join(projects, ","), "DOCGAUGE_API_KEY=" + sandbox.DefaultAPIKey,
+		"DOCGAUGE_BASE_URL=" + s.URL, "DOCGAUGE_PROJECTS=" + strings.Join(projects, ","),
+		"DOCGAUGE_API_KEY=" + sandbox.DefaultAPIKey,
 		"DOCGAUGE_BUDGET=0",
 	}
 	return place{t.TempDir(), slices.Concat(os.Environ(), own, more)}

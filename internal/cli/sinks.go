@@ -87,9 +87,11 @@ func (a *Program) printCollected(found []collected, w wording, dryRun bool) erro
 	for _, f := range found {
 		w.several = w.several || f.Project != found[0].Project
 	}
-	table := render.NewTable(render.Column{Name: "sink"}, projectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"}, render.Number("rows"), render.Column{Name: "superseded"})
+	table := render.NewTable(render.Column{Name: "sink"}, projectColumn(), render.Column{Name: "window"},
+		render.Column{Name: "days"}, render.Number("rows"), render.Column{Name: "superseded"})
 	for _, f := range found {
-		table.Add(f.Sink, w.project(f.Project), string(f.Granularity), w.days(f.Key), format.Commas(int64(f.Rows)), format.Time(f.Since))
+		table.Add(f.Sink, w.project(f.Project), string(f.Granularity), w.days(f.Key),
+			format.Commas(int64(f.Rows)), format.Time(f.Since))
 		n += f.Rows
 	}
 	if len(found) > 0 && (dryRun || render.IsTerminal(a.Out)) {
@@ -97,6 +99,7 @@ func (a *Program) printCollected(found []collected, w wording, dryRun bool) erro
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(a.Out, "%s %s, %s rows\n", verb, format.Plural(len(found), "superseded attempt"), format.Commas(int64(n)))
+	_, err := fmt.Fprintf(a.Out, "%s %s, %s rows\n", verb, format.Plural(len(found), "superseded attempt"),
+		format.Commas(int64(n)))
 	return err
 }

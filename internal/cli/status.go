@@ -90,12 +90,14 @@ func (a *Program) printStatus(r statusReport) error {
 	text.Line(0, "")
 	for _, w := range r.Open {
 		text.Line(2, "running %s: %s human, %s ai, %s total so far (%s)", r.words.window(w.Key),
-			format.Commas(w.Totals.Human), format.Commas(w.Totals.AI), format.Commas(w.Totals.Total), format.Clock(w.ReadAt, a.now()))
+			format.Commas(w.Totals.Human), format.Commas(w.Totals.AI), format.Commas(w.Totals.Total),
+			format.Clock(w.ReadAt, a.now()))
 	}
 	a.printTroubled(text, r)
 	for _, sink := range r.Sinks {
 		if n := r.Owed[sink]; n > 0 {
-			text.Line(2, "sink %s lacks %s: the next export delivers what is in the spool, `docgauge verify --repair` copies the rest from another sink", sink, format.Plural(n, "window"))
+			text.Line(2, "sink %s lacks %s: the next export delivers what is in the spool, `docgauge verify "+
+				"--repair` copies the rest from another sink", sink, format.Plural(n, "window"))
 		}
 	}
 	text.Line(2, "budget: %s", r.Budget)
@@ -105,8 +107,10 @@ func (a *Program) printStatus(r statusReport) error {
 
 // coverageTable has a row for each granularity, below their project if there are several.
 func (w wording) coverageTable(all []view.Grid) *render.Table {
-	table := render.NewTable(render.Column{Name: "window"}, render.Column{Name: "newest"}, render.Number("human"), render.Number("ai"),
-		render.Number("total"), render.Number("pages"), render.Number("known"), render.Column{Name: "state", Cut: render.CutEnd})
+	table := render.NewTable(render.Column{Name: "window"}, render.Column{Name: "newest"},
+		render.Number("human"), render.Number("ai"),
+		render.Number("total"), render.Number("pages"), render.Number("known"),
+		render.Column{Name: "state", Cut: render.CutEnd})
 	for i, c := range all {
 		if name := w.project(c.Project); name != "" && (i == 0 || all[i-1].Project != c.Project) {
 			table.Group(name)
@@ -117,7 +121,8 @@ func (w wording) coverageTable(all []view.Grid) *render.Table {
 			if !n.TotalsOnly() {
 				pages = format.Commas(n.Rows)
 			}
-			cells = []string{string(c.Granularity), w.days(n.Key), format.Commas(n.Totals.Human), format.Commas(n.Totals.AI), format.Commas(n.Totals.Total), pages}
+			cells = []string{string(c.Granularity), w.days(n.Key), format.Commas(n.Totals.Human),
+				format.Commas(n.Totals.AI), format.Commas(n.Totals.Total), pages}
 		}
 		known := format.Commas(c.Known)
 		if len(c.Gaps) > 0 {
@@ -162,8 +167,10 @@ func (a *Program) printTroubled(text *render.Text, r statusReport) {
 	}
 	list(len(r.Unverified), func(i int) string {
 		u := r.Unverified[i]
-		return fmt.Sprintf("NOT VERIFIED %s: of %s %s were read before the numbers last moved, %s repeated a path; it is read again when it has settled",
-			r.words.window(u.Key), format.Plural(u.Rows, "row"), format.Commas(u.MovedRows), format.Commas(u.RepeatedRows))
+		return fmt.Sprintf("NOT VERIFIED %s: of %s %s were read before the numbers last moved, %s repeated a path; "+
+			"it is read again when it has settled",
+			r.words.window(u.Key), format.Plural(u.Rows, "row"), format.Commas(u.MovedRows),
+			format.Commas(u.RepeatedRows))
 	})
 	list(len(r.SetAside), func(i int) string {
 		s := r.SetAside[i]
@@ -171,7 +178,8 @@ func (a *Program) printTroubled(text *render.Text, r statusReport) {
 		if schedule.GivenUp(s) {
 			next = fmt.Sprintf("not tried again without --from %s --to %s", s.From, s.To)
 		}
-		return fmt.Sprintf("skipped %s: %s, failed %s, %s: %s", r.words.window(s.Key), s.Reason, format.Plural(s.Failures, "time"), next, s.Detail)
+		return fmt.Sprintf("skipped %s: %s, failed %s, %s: %s", r.words.window(s.Key), s.Reason,
+			format.Plural(s.Failures, "time"), next, s.Detail)
 	})
 	aside := map[analytics.Key]bool{}
 	for _, s := range r.SetAside {
@@ -184,7 +192,8 @@ func (a *Program) printTroubled(text *render.Text, r statusReport) {
 		}
 	}
 	if n > 0 {
-		text.Line(2, "%s known by their totals; their rows are read when they have settled: docgauge plan", format.Plural(n, "window"))
+		text.Line(2, "%s known by their totals; their rows are read when they have settled: docgauge plan",
+			format.Plural(n, "window"))
 	}
 }
 
@@ -197,7 +206,8 @@ func (a *Program) printLastRun(text *render.Text, r *view.Run) {
 	if outcome == "" {
 		outcome = "running, or killed"
 	}
-	text.Line(2, "last run: %s at %s, %s, %s", outcome, format.Clock(r.Started, a.now()), format.Plural(r.Windows, "window"), format.Plural(r.Requests, "request"))
+	text.Line(2, "last run: %s at %s, %s, %s", outcome, format.Clock(r.Started, a.now()),
+		format.Plural(r.Windows, "window"), format.Plural(r.Requests, "request"))
 	if r.Message != "" {
 		text.Line(2, "  %s", r.Message)
 	}

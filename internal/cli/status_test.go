@@ -16,7 +16,8 @@ import (
 func TestStatusNamesSinksInOrder(t *testing.T) {
 	log := new(testbed.Log)
 	a := newProgram(log)
-	r := statusReport{Status: coverage.Status{Sinks: config.Sinks{"h", "b", "e", "a", "g", "d", "c", "f"}, Owed: map[string]int{}}}
+	r := statusReport{Status: coverage.Status{Sinks: config.Sinks{"h", "b", "e", "a", "g", "d", "c", "f"},
+		Owed: map[string]int{}}}
 	var want []string
 	for i, name := range r.Sinks {
 		r.Owed[name] = i % 4

@@ -132,7 +132,8 @@ func printHeading(text *render.Text, r query.TopReport, words wording) {
 		if r.Previous == nil {
 			return format.Commas(now) + " " + noun
 		}
-		return fmt.Sprintf("%s %s (%s)", format.Commas(now), noun, percentText(query.Percent(r.Previous.Totals.Of(a), now)))
+		return fmt.Sprintf("%s %s (%s)", format.Commas(now), noun,
+			percentText(query.Percent(r.Previous.Totals.Of(a), now)))
 	}
 	line("%s", title)
 	line("%s: %s, %s", site(analytics.Everyone, "readers"), site(analytics.Human, "human"), site(analytics.AI, "AI"))
@@ -154,7 +155,8 @@ func printHeading(text *render.Text, r query.TopReport, words wording) {
 func topTable(r query.TopReport) *render.Table {
 	by := r.Audience()
 	columns := []render.Column{
-		render.Number("#"), {Name: "path", Cut: render.CutMiddle}, render.Number(string(by)), render.Number("change"), render.Number("%"),
+		render.Number("#"), {Name: "path", Cut: render.CutMiddle}, render.Number(string(by)),
+		render.Number("change"), render.Number("%"),
 	}
 	var others []analytics.Audience
 	for _, a := range []analytics.Audience{analytics.Everyone, analytics.Human, analytics.AI} {
@@ -214,10 +216,12 @@ func changeTable(r query.TopReport) *render.Table {
 }
 
 func topCSV(w io.Writer, all []query.TopReport) error {
-	rows := [][]string{{"project", "granularity", "from", "to", "rank", "path", "human", "ai", "total", "previous_human", "previous_ai", "previous_total", "change", "change_percent"}}
+	rows := [][]string{{"project", "granularity", "from", "to", "rank", "path", "human", "ai", "total",
+		"previous_human", "previous_ai", "previous_total", "change", "change_percent"}}
 	for _, r := range all {
 		for _, p := range r.Pages {
-			row := []string{r.Project, string(r.Granularity), r.From.String(), r.To.String(), strconv.Itoa(p.Rank), p.Path}
+			row := []string{r.Project, string(r.Granularity), r.From.String(), r.To.String(),
+				strconv.Itoa(p.Rank), p.Path}
 			row = append(append(row, countCells(p.Visitors)...), countCells(p.Previous)...)
 			rows = append(rows, append(row, changeCells(p.Change, p.Percent)...))
 		}

@@ -84,8 +84,10 @@ func freeAddress(t *testing.T) string {
 // restart ends the service as it may end, and starts it in another mood.
 func (s *torturedService) restart(t *testing.T, mood string) {
 	s.stop(t)
-	s.cmd = exec.Command("docgauge", append([]string{"sandbox", "--listen", s.address, "--data", s.dir, "--api-key", tortureKey, "--request-log", s.requests(),
-		"--project", strings.Join(tortureProjects, ","), "--agent-duration", "200ms", "--agent-workers", "100"}, strings.Fields(mood)...)...)
+	s.cmd = exec.Command("docgauge", append([]string{"sandbox", "--listen", s.address, "--data", s.dir, "--api-key",
+		tortureKey, "--request-log", s.requests(),
+		"--project", strings.Join(tortureProjects, ","), "--agent-duration", "200ms", "--agent-workers", "100"},
+		strings.Fields(mood)...)...)
 	dieWithUs(s.cmd)
 	var said bytes.Buffer
 	s.cmd.Stderr = &said

@@ -43,7 +43,8 @@ func TestTortureJobs(t *testing.T) {
 	q.service.stop(t)
 	after := q.judge()
 	t.Logf("after %s:\n%s", answers, after)
-	if before.twice+before.lost+before.messagesTwice+after.twice+after.lost+after.messagesTwice > 0 || after.unknown > 0 {
+	if before.twice+before.lost+before.messagesTwice+after.twice+after.lost+after.messagesTwice > 0 ||
+		after.unknown > 0 {
 		t.Error("twice, lost and, in the end, unknown must be 0")
 	}
 	if q.long() && before.dropped*before.badGateway*before.throttled == 0 || before.unknownAccepted == 0 {
@@ -66,11 +67,14 @@ type torturedQueue struct {
 }
 
 func newTorturedQueue(t *testing.T, n int) *torturedQueue {
-	q := &torturedQueue{t: t, service: newTorturedService(t), dropped: map[string]bool{}, droppedMessages: map[string]bool{}}
+	q := &torturedQueue{t: t, service: newTorturedService(t), dropped: map[string]bool{},
+		droppedMessages: map[string]bool{}}
 	q.dir = t.TempDir()
 	q.prompts = writePrompts(t, q.dir, n)
-	q.env = append(exec.Command("").Environ(), "DOCGAUGE_BASE_URL=http://"+q.service.address, "DOCGAUGE_API_KEY="+tortureKey,
-		"DOCGAUGE_PROJECTS="+strings.Join(tortureProjects, ","), "DOCGAUGE_PROMPTS_DIR=prompts", "DOCGAUGE_PROMPTS_ON_NEW_STATE=submit",
+	q.env = append(exec.Command("").Environ(), "DOCGAUGE_BASE_URL=http://"+q.service.address,
+		"DOCGAUGE_API_KEY="+tortureKey,
+		"DOCGAUGE_PROJECTS="+strings.Join(tortureProjects, ","), "DOCGAUGE_PROMPTS_DIR=prompts",
+		"DOCGAUGE_PROMPTS_ON_NEW_STATE=submit",
 		"DOCGAUGE_MAX_JOBS_PER_DAY=0", "DOCGAUGE_MAX_ACTIVE_JOBS=0", "DOCGAUGE_AGENT_BUDGET=0", "DOCGAUGE_BUDGET=0",
 		"DOCGAUGE_POLL_INTERVAL=1s", "DOCGAUGE_TIMEOUT=1s")
 	return q
@@ -189,7 +193,8 @@ func (q *torturedQueue) operate() (paused bool) {
 		q.run(q.t, "jobs", "release")
 	}
 	for _, job := range list.Jobs {
-		if job.State == journal.Pending && job.Blocked.After(time.Now()) && job.Blocked.Before(time.Now().Add(time.Minute)) {
+		if job.State == journal.Pending && job.Blocked.After(time.Now()) &&
+			job.Blocked.Before(time.Now().Add(time.Minute)) {
 			q.releases++
 			q.release(job.Job)
 		}

@@ -68,7 +68,8 @@ nothing to compare; 2 bad usage or configuration; 3 another process holds the st
 	f.StringVar(&o.sink, "sink", "", "only this of DOCGAUGE_SINKS")
 	f.StringVar(&o.from, "from", "", "only windows inside [from,to): YYYY-MM-DD")
 	f.StringVar(&o.to, "to", "", "the first day after those windows")
-	f.StringVar(&o.project, "project", "", "comma-separated projects (default: those configured and those in the ledger)")
+	f.StringVar(&o.project, "project", "", "comma-separated projects (default: those configured and those in the "+
+		"ledger)")
 	f.BoolVar(&o.json, "json", false, "print the findings as JSON")
 	f.BoolVar(&o.repair, "repair", false, "repair what can be repaired without a request")
 	return cmd
@@ -242,7 +243,8 @@ func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair 
 		return r, err
 	}
 	r = newVerifyReport(done.Left)
-	r.Repair = &verifyRepair{Found: len(done.Found.Findings), Mended: done.Mended, Due: []string{}, Waiting: []string{}, Errors: []string{}}
+	r.Repair = &verifyRepair{Found: len(done.Found.Findings), Mended: done.Mended, Due: []string{},
+		Waiting: []string{}, Errors: []string{}}
 	for _, rev := range done.Due {
 		r.Repair.Due = append(r.Repair.Due, rev.Key.String())
 		r.Reread, r.Requests = r.Reread+1, r.Requests+schedule.Requests(rev.Rows, analytics.PageRows)
@@ -257,7 +259,8 @@ func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair 
 }
 
 func newVerifyReport(found verify.Report) verifyReport {
-	r := verifyReport{Windows: found.Windows, Shown: found.Shown, Findings: []verifyFinding{}, Remarks: []verifyFinding{}, Busy: []string{}}
+	r := verifyReport{Windows: found.Windows, Shown: found.Shown, Findings: []verifyFinding{},
+		Remarks: []verifyFinding{}, Busy: []string{}}
 	for _, f := range found.Remarks {
 		r.Remarks = append(r.Remarks, newVerifyFinding(f))
 	}
@@ -277,7 +280,8 @@ func newVerifyReport(found verify.Report) verifyReport {
 }
 
 func newVerifyFinding(f verify.Finding) verifyFinding {
-	out := verifyFinding{Sink: f.Sink, Kind: string(f.Kind), Detail: f.Detail, Remedy: string(f.Remedy), RemedyFrom: f.From, Advice: f.Advice()}
+	out := verifyFinding{Sink: f.Sink, Kind: string(f.Kind), Detail: f.Detail, Remedy: string(f.Remedy),
+		RemedyFrom: f.From, Advice: f.Advice()}
 	if f.Key != (analytics.Key{}) {
 		out.Project, out.Granularity = f.Key.Project, string(f.Key.Granularity)
 		out.From, out.To = f.Key.From.String(), f.Key.To.String()
@@ -326,10 +330,12 @@ func (r verifyReport) sum(text *render.Text) {
 		remarks = ", " + format.Plural(n, "remark")
 	}
 	if r.Repair != nil {
-		done = fmt.Sprintf("%s, %s mended; ", format.Plural(r.Repair.Found, "finding"), format.Plural(r.Repair.Mended, "window"))
+		done = fmt.Sprintf("%s, %s mended; ", format.Plural(r.Repair.Found, "finding"),
+			format.Plural(r.Repair.Mended, "window"))
 		left = " left"
 	}
-	text.Line(2, "%s in the ledger; shown: %s; %s%s%s%s", format.Plural(r.Windows, "window"), strings.Join(shown, ", "), done,
+	text.Line(2, "%s in the ledger; shown: %s; %s%s%s%s", format.Plural(r.Windows, "window"),
+		strings.Join(shown, ", "), done,
 		format.Plural(len(r.Findings), "finding"), left, remarks)
 	switch {
 	case r.Repair != nil && len(r.Repair.Due) > 0:
@@ -338,7 +344,8 @@ func (r verifyReport) sum(text *render.Text) {
 			text.Line(4, "  %s", key)
 		}
 	case r.Reread > 0:
-		text.Line(2, "only a new reading mends %s: %s; --repair makes them due", format.Plural(r.Reread, "window"), format.Plural(r.Requests, "request"))
+		text.Line(2, "only a new reading mends %s: %s; --repair makes them due", format.Plural(r.Reread, "window"),
+			format.Plural(r.Requests, "request"))
 	}
 	if r.Repair != nil && len(r.Repair.Waiting) > 0 {
 		text.Line(2, "the next export delivers %s from the spool", format.Plural(len(r.Repair.Waiting), "window"))

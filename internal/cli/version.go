@@ -26,7 +26,8 @@ func (a *Program) printVersion() error {
 	if a.Branch != "" {
 		branch = ", branch " + a.Branch
 	}
-	_, err := fmt.Fprintf(a.Out, "docgauge %s (revision %s, %s %s/%s%s)\n", b.Version, b.Revision, runtime.Version(), runtime.GOOS, runtime.GOARCH, branch)
+	_, err := fmt.Fprintf(a.Out, "docgauge %s (revision %s, %s %s/%s%s)\n", b.Version, b.Revision, runtime.Version(),
+		runtime.GOOS, runtime.GOARCH, branch)
 	return err
 }
 

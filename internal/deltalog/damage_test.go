@@ -22,7 +22,7 @@ func checkpointName(v int) string { return fmt.Sprintf("%s%020d.checkpoint.parqu
 // before the last.
 func grown(t testing.TB, entries int) *memoryFiles {
 	files := newFiles(t)
-	table := open(t, files)
+	table := open(files)
 	for v := range entries {
 		var removes []string
 		if v > 1 {
@@ -67,13 +67,13 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := grown(t, tc.entries)
-			known := open(t, files)
+			known := open(files)
 			if tc.entries > 0 {
 				read(t, known)
 			}
 			tc.do(files)
 			before := strings.Join(files.Names(), "\n")
-			tables := []*deltalog.Table{open(t, files)}
+			tables := []*deltalog.Table{open(files)}
 			if strings.HasPrefix(tc.says, "column") || errors.Is(tc.want, deltalog.ErrProtocol) {
 				tables = append(tables, known)
 			}
@@ -126,7 +126,7 @@ func TestTolerated(t *testing.T) {
 		"multi-part": func(f *memoryFiles) {
 			for part := range 3 {
 				var out bytes.Buffer
-				err := open(t, f).Read(t.Context(), func(s *deltalog.Snapshot) error { return s.EncodePart(&out, part, 3) })
+				err := open(f).Read(t.Context(), func(s *deltalog.Snapshot) error { return s.EncodePart(&out, part, 3) })
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -139,7 +139,7 @@ func TestTolerated(t *testing.T) {
 		},
 		"checkpoint without metaData": func(f *memoryFiles) {
 			var out bytes.Buffer
-			err := open(t, f).Read(t.Context(), func(s *deltalog.Snapshot) error { return s.EncodePart(&out, 0, 3) })
+			err := open(f).Read(t.Context(), func(s *deltalog.Snapshot) error { return s.EncodePart(&out, 0, 3) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,17 +159,17 @@ func TestTolerated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := grown(t, 105)
-			want := read(t, open(t, files)).paths()
+			want := read(t, open(files)).paths()
 			do(files)
-			got := read(t, open(t, files))
+			got := read(t, open(files))
 			if strings.Join(got.paths(), " ") != strings.Join(want, " ") {
 				t.Errorf("files %q, want %q", got.paths(), want)
 			}
-			table := open(t, files)
+			table := open(files)
 			if version, err := commitOnce(t, table); err != nil || version != got.Version+1 {
 				t.Errorf("the next commit is %d, %v; want %d", version, err, got.Version+1)
 			}
-			if again := read(t, open(t, files)); len(again.Files) != len(want)+1 {
+			if again := read(t, open(files)); len(again.Files) != len(want)+1 {
 				t.Errorf("then files %q", again.paths())
 			}
 		})
@@ -183,14 +183,14 @@ func TestForeignPath(t *testing.T) {
 	for _, after := range []int{0, 100} {
 		files := grown(t, 3)
 		put(3, `{"add":{"path":"`+escaped+`","partitionValues":{},"size":7,"modificationTime":1,"dataChange":true}}`+"\n")(files)
-		table := open(t, files)
+		table := open(files)
 		for v := range after {
 			commit(t, table, []string{fmt.Sprint("g", v)}, nil)
 		}
 		for v := range after {
 			files.Put(entryName(v), nil) // so that the checkpoint is used
 		}
-		if version := commit(t, open(t, files), nil, []string{path}); !strings.Contains(string(files.Get(entryName(int(version)))), `"`+escaped+`"`) {
+		if version := commit(t, open(files), nil, []string{path}); !strings.Contains(string(files.Get(entryName(int(version)))), `"`+escaped+`"`) {
 			t.Errorf("%s is removed by another name: %s", escaped, files.Get(entryName(int(version))))
 		}
 	}
@@ -204,7 +204,7 @@ func TestEmptied(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := newFiles(t)
-			table := open(t, files)
+			table := open(files)
 			for v := range 5 {
 				commit(t, table, []string{fmt.Sprint("f", v)}, nil)
 			}
@@ -235,7 +235,7 @@ func TestEmptied(t *testing.T) {
 			if version, err := commitOnce(t, table); err != nil || version != int64(entries) {
 				t.Errorf("then version %d, %v; want %d", version, err, entries)
 			}
-			if got := read(t, open(t, files)); got.Version != int64(entries) {
+			if got := read(t, open(files)); got.Version != int64(entries) {
 				t.Errorf("version %d, want %d", got.Version, entries)
 			}
 		})

@@ -80,9 +80,6 @@ type Config struct {
 	Now         func() time.Time
 	// Readers is how many entries are worth reading at once; 0 is 1.
 	Readers int
-	// Checkpointed is called when a checkpoint was written, or could not be, which fails
-	// no commit: the next one tries again. May be nil.
-	Checkpointed func(version int64, err error)
 }
 
 // Add is a data file of the table.

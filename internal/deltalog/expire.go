@@ -14,10 +14,9 @@ import (
 const retention = 30 * 24 * time.Hour
 
 // Expire deletes entries and checkpoints older than the newest checkpoint that is itself
-// older than 30 days: every version since then can still be read. found is called with
-// each name before it is deleted; nothing is deleted if dryRun. Nor is anything if the
-// table has a retention of its own, which the programs see to that know how it is written.
-func (t *Table) Expire(ctx context.Context, dryRun bool, found func(name string)) error {
+// older than 30 days: every version since then can still be read. It deletes nothing if the
+// table has a retention of its own, which other programs apply.
+func (t *Table) Expire(ctx context.Context) error {
 	done, err := t.await(ctx)
 	if err != nil {
 		return err
@@ -47,10 +46,6 @@ func (t *Table) Expire(ctx context.Context, dryRun bool, found func(name string)
 	// From the oldest on: after a crash the log only begins at another version.
 	slices.Sort(names)
 	for _, name := range names {
-		found(name)
-		if dryRun {
-			continue
-		}
 		if err := t.cfg.Files.Remove(ctx, name); err != nil {
 			return err
 		}
@@ -77,7 +72,7 @@ func (t *Table) oldestNeeded(ctx context.Context) (int64, error) {
 		if !committedBefore(entry, before) {
 			continue
 		}
-		err = t.readCheckpoint(ctx, l.checkpoints[version], func(action) {}, func(*remove) {})
+		err = t.readCheckpoint(ctx, l.checkpoints[version], func(action) {})
 		if err == nil || !errors.Is(err, ErrDamaged) {
 			return version, err
 		}

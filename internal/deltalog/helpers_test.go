@@ -41,16 +41,8 @@ func newFiles(t testing.TB) *memoryFiles {
 	return newMemoryFiles(t.TempDir())
 }
 
-// open returns a table that knows nothing yet, and fails the test if a checkpoint fails.
-func open(t testing.TB, files deltalog.Files) *deltalog.Table {
-	c := config(files)
-	c.Checkpointed = func(version int64, err error) {
-		if err != nil {
-			t.Errorf("checkpoint of version %d: %v", version, err)
-		}
-	}
-	return deltalog.New(c)
-}
+// open returns a table that knows nothing yet.
+func open(files deltalog.Files) *deltalog.Table { return deltalog.New(config(files)) }
 
 // file is a data file named by path, with all fields.
 func file(path string) deltalog.Add {

@@ -259,7 +259,7 @@ func (t *Table) load(ctx context.Context) (*Snapshot, error) {
 			}
 			tried = append(tried, version)
 			s := newSnapshot()
-			if err := t.readCheckpoint(ctx, l.checkpoints[version], s.set, s.remove); err != nil {
+			if err := t.readCheckpoint(ctx, l.checkpoints[version], s.set); err != nil {
 				if !errors.Is(err, ErrDamaged) && !errors.Is(err, fs.ErrNotExist) {
 					return nil, err
 				}

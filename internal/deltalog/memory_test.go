@@ -38,7 +38,7 @@ func realistic(i int) deltalog.Add {
 func TestMemory(t *testing.T) {
 	files := newFiles(t)
 	const entries, each = 101, 200
-	writer := open(t, files)
+	writer := open(files)
 	for v := range entries {
 		_, err := writer.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) (adds []deltalog.Add, _ []string, _ error) {
 			for i := range each {
@@ -58,7 +58,7 @@ func TestMemory(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before := used()
-	reader := open(t, files)
+	reader := open(files)
 	if got := read(t, reader); len(got.Files) != entries*each || got.Files[realistic(77).Path].Stats != realistic(77).Stats {
 		t.Errorf("%d files, or other statistics", len(got.Files))
 	}

@@ -108,7 +108,7 @@ func rows(n int) iter.Seq2[analytics.Row, error] {
 // to 9 are replaced by ones with a row less. Entries before the checkpoint are deleted.
 func makeTable(t *testing.T) (files *memoryFiles, table *deltalog.Table) {
 	files = newFiles(t)
-	table = open(t, files)
+	table = open(files)
 	put := func(i, revision, n int) {
 		add := window(t, files, i, revision, n)
 		_, err := table.Commit(t.Context(), "WRITE", func(s *deltalog.Snapshot) ([]deltalog.Add, []string, error) {
@@ -176,7 +176,7 @@ func TestForeignCheckpoint(t *testing.T) {
 		theirs.Put(entryName(v), nil)
 		theirs.Put(checkpointName(v), nil)
 	}
-	got := open(t, theirs)
+	got := open(theirs)
 	if d := cmp.Diff(want, read(t, got)); d != "" {
 		t.Error(d)
 	}
@@ -185,7 +185,7 @@ func TestForeignCheckpoint(t *testing.T) {
 		commit(t, got, []string{fmt.Sprint("f", i)}, nil)
 	}
 	theirs.Put(checkpointName(windows+9), nil)
-	if d := cmp.Diff(read(t, got), read(t, open(t, theirs))); d != "" {
+	if d := cmp.Diff(read(t, got), read(t, open(theirs))); d != "" {
 		t.Error(d)
 	}
 }
@@ -199,7 +199,7 @@ func TestForeignWriter(t *testing.T) {
 	theirs := deltalake(t, dir, "write")
 	after := newFiles(t)
 	take(t, after, dir)
-	table := open(t, after)
+	table := open(after)
 	got := read(t, table)
 	if got.Version != theirs.Version || got.Version < windows+10 {
 		t.Errorf("version %d, deltalake is at %d", got.Version, theirs.Version)

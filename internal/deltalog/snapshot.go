@@ -107,24 +107,24 @@ func (s *Snapshot) get(path string) (*add, bool) {
 func (s *Snapshot) apply(version int64, actions []action) {
 	for _, a := range actions {
 		if a.Remove != nil {
-			s.remove(a.Remove)
+			s.set(a)
 		}
 	}
 	for _, a := range actions {
-		s.set(a)
+		if a.Remove == nil {
+			s.set(a)
+		}
 	}
 	s.version = version
 }
 
-func (s *Snapshot) remove(r *remove) {
-	path := unescape(r.Path)
-	delete(s.files, path)
-	s.removed[path] = gone{unusual(r.Path, path), r.DeletionTimestamp, r.Size}
-}
-
-// set applies any action but a removal.
+// set applies one action.
 func (s *Snapshot) set(a action) {
 	switch {
+	case a.Remove != nil:
+		path := unescape(a.Remove.Path)
+		delete(s.files, path)
+		s.removed[path] = gone{unusual(a.Remove.Path, path), a.Remove.DeletionTimestamp, a.Remove.Size}
 	case a.Add != nil:
 		path := unescape(a.Add.Path)
 		delete(s.removed, path)
@@ -168,7 +168,9 @@ func (s *Snapshot) actions() iter.Seq[action] {
 			if g.escaped == "" {
 				g.escaped = escape(path)
 			}
-			if !yield(action{Remove: &remove{Path: g.escaped, DeletionTimestamp: g.deleted, Size: g.size}}) {
+			if !yield(action{Remove: &remove{
+				Path: g.escaped, DeletionTimestamp: g.deleted, ExtendedFileMetadata: true, Size: g.size,
+			}}) {
 				return
 			}
 		}

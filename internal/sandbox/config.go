@@ -207,7 +207,8 @@ func (c Config) validate() error {
 	}
 	keys := map[string]string{}
 	for _, k := range [][2]string{
-		{"API key", c.APIKey}, {"expired key", c.ExpiredKey}, {"read-only key", c.ReadOnlyKey}, {"write-only key", c.WriteOnlyKey},
+		{"API key", c.APIKey}, {"expired key", c.ExpiredKey}, {"read-only key", c.ReadOnlyKey},
+		{"write-only key", c.WriteOnlyKey},
 	} {
 		name, value := k[0], k[1]
 		if value == "" {
@@ -244,7 +245,8 @@ func (c Config) validate() error {
 	}{
 		{"latency", f.Latency}, {"retry after", f.RetryAfter}, {"agent duration", a.After},
 		{"agent archive after", a.ArchiveAfter}, {"agent timeout", timeout}, {"agent latency", a.Faults.Latency},
-		{"agent stall", a.Faults.Stall}, {"merge delay", p.EndAfter}, {"draft delay", p.DraftFor}, {"review delay", p.ReviewAfter},
+		{"agent stall", a.Faults.Stall}, {"merge delay", p.EndAfter}, {"draft delay", p.DraftFor},
+		{"review delay", p.ReviewAfter},
 	} {
 		notNegative(d.name, int64(d.value))
 	}

@@ -72,9 +72,9 @@ SELECT %[1]s, attempt, toUInt64(count()), max(written_at), now()
 FROM %[2]s WHERE (%[3]s) NOT IN (%[4]s)
 GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, ses.newest()), func(rows driver.Rows) error {
 		var a sinks.Superseded
-		var key scannedKey
-		err := rows.Scan(key.to(&a.Attempt, &a.Rows, &a.Since, &now)...)
-		a.Key = key.key()
+		var key sinks.ScannedKey
+		err := rows.Scan(key.Into(&a.Attempt, &a.Rows, &a.Since, &now)...)
+		a.Key = key.Key()
 		found = append(found, a)
 		return err
 	})
@@ -85,9 +85,9 @@ GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, s
 	query := fmt.Sprintf("SELECT %s, committed_at FROM %s ORDER BY %s", attemptColumns, ses.in(windowsTable), attemptColumns)
 	err = ses.each(ctx, query, func(rows driver.Rows) error {
 		var c commit
-		var key scannedKey
-		err := rows.Scan(key.to(&c.attempt, &c.at)...)
-		commits[key.key()] = append(commits[key.key()], c)
+		var key sinks.ScannedKey
+		err := rows.Scan(key.Into(&c.attempt, &c.at)...)
+		commits[key.Key()] = append(commits[key.Key()], c)
 		return err
 	})
 	return due(found, commits, now.Add(-sinks.KeepSuperseded)), err

@@ -1,16 +1,13 @@
 package clickhouse
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"regexp"
 	"strings"
-	"syscall"
 
 	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
 
@@ -73,7 +70,7 @@ func isTransient(err error) bool {
 		return passing[e.Code]
 	}
 	_, short := errors.AsType[errShort](err)
-	return short || errors.Is(err, errOvertaken) || isBroken(err)
+	return short || errors.Is(err, errOvertaken) || sinks.IsBroken(err)
 }
 
 // isRefused reports whether the server did not take what it was sent, and may take a
@@ -99,15 +96,6 @@ func isOccupied(err error) bool {
 func isUnreachable(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
-}
-
-// isBroken reports whether the connection failed.
-func isBroken(err error) bool {
-	if errors.Is(err, context.Canceled) {
-		return false
-	}
-	_, network := errors.AsType[net.Error](err)
-	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
 }
 
 // errConnect is the error of a connection that never got a first answer. Mostly the
@@ -145,13 +133,13 @@ func (s *Sink) explain(err error) error {
 		hint = s.hintOfConnect(connect.err)
 	case isUnreachable(err):
 		hint = s.hintOfNoServer()
-	case isBroken(err):
+	case sinks.IsBroken(err):
 		hint = hintBroken
 	}
 	if hint == "" {
-		return fmt.Errorf("ClickHouse at %s: %w", s.Location(), err)
+		said = ""
 	}
-	return fmt.Errorf("ClickHouse at %s: %w", s.Location(), sinks.Explained{Hint: hint, Said: said, Err: err})
+	return sinks.Explain("ClickHouse at "+s.Location(), hint, said, err)
 }
 
 // unknownSetting is what a server that lacks the settings of HTTP answers, in a form
@@ -181,7 +169,7 @@ func (s *Sink) hintOfConnect(err error) string {
 		return "no answer in time: is it the port of " + s.port() + "?"
 	case isAnswer, strings.Contains(said, "[handshake] unexpected packet"), strings.Contains(said, "server hello"):
 		return "what answers there is not ClickHouse: is it the port of " + s.port() + "?"
-	case isBroken(err):
+	case sinks.IsBroken(err):
 		return "the server hangs up at the login: it may want TLS (?secure=true), the user may have no right to the database, or it is not the port of " + s.port()
 	}
 	return ""

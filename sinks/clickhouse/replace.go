@@ -13,6 +13,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // pause is the time between the rows and their marker on servers that may read
@@ -172,10 +173,10 @@ func (ses *session) newestOf(ctx context.Context, group []*delivery) (map[analyt
 	newest := map[analytics.Key]uint64{}
 	err := ses.each(ctx, fmt.Sprintf("SELECT %[1]s, max(attempt) FROM %[2]s WHERE (%[1]s) IN (%[3]s) GROUP BY %[1]s",
 		keyColumns, ses.in(windowsTable), strings.Join(keys, ", ")), func(rows driver.Rows) error {
-		var key scannedKey
+		var key sinks.ScannedKey
 		var attempt uint64
-		err := rows.Scan(key.to(&attempt)...)
-		newest[key.key()] = attempt
+		err := rows.Scan(key.Into(&attempt)...)
+		newest[key.Key()] = attempt
 		return err
 	})
 	return newest, err

@@ -28,8 +28,8 @@ func (s *Sink) Collect(ctx context.Context, dryRun bool) (collected []sinks.Supe
 			}
 			collected = append(collected, file)
 		}
-		if err == nil {
-			err = t.log.Expire(ctx, dryRun, func(string) {})
+		if err == nil && !dryRun {
+			err = t.log.Expire(ctx)
 		}
 		if err != nil {
 			return collected, err

@@ -6,10 +6,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
-	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -67,12 +65,7 @@ func isTransient(err error) bool {
 
 // isBroken reports whether the connection failed.
 func isBroken(err error) bool {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false
-	}
-	_, network := errors.AsType[net.Error](err)
-	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) ||
-		errors.Is(err, net.ErrClosed) || errors.Is(err, pgconn.ErrConnClosed)
+	return !errors.Is(err, context.DeadlineExceeded) && (sinks.IsBroken(err) || errors.Is(err, pgconn.ErrConnClosed))
 }
 
 // isAltered reports whether the server's answer means that a table is not as it was.
@@ -108,9 +101,9 @@ func (s *Sink) explain(err error) error {
 		hint = hintBroken
 	}
 	if hint == "" && !answered {
-		return fmt.Errorf("PostgreSQL at %s: %w", s.place, err)
+		said = ""
 	}
-	return fmt.Errorf("PostgreSQL at %s: %w", s.place, sinks.Explained{Hint: hint, Said: said, Err: err})
+	return sinks.Explain("PostgreSQL at "+s.place, hint, said, err)
 }
 
 // ofConnect says what an error means that is not an answer of PostgreSQL, and what was

@@ -3,19 +3,15 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -24,29 +20,20 @@ const windowsAtOnce = 1000
 
 // Revisions yields what readers see, after it has brought the schema up to date.
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
-	return func(yield func(analytics.Revision, error) bool) {
-		if _, err := s.open(ctx); err != nil {
-			yield(analytics.Revision{}, sinks.NotListed(sinkName, s.explain(err)))
-			return
-		}
-		sinks.List(ctx, s)(yield)
-	}
+	return sinks.Listing(ctx, s, func() error {
+		_, err := s.open(ctx)
+		return s.explain(err)
+	})
 }
 
 // Inspect yields what readers see of each window in scope. It lists them in pages, and
 // reads rows by one statement a window: each sees one state of both tables, and none is
 // open while the caller works. Where docgauge has made no tables yet there is no window.
 func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
-	return func(yield func(sinks.Shown, error) bool) {
-		err := s.inspect(ctx, scope, yield)
-		if err != nil && !errors.Is(err, errEnough) && !errors.Is(err, fs.ErrNotExist) {
-			yield(sinks.Shown{}, sinks.NotListed(sinkName, s.explain(err)))
-		}
-	}
+	return sinks.Inspection(sinkName, func(yield func(sinks.Shown, error) bool) error {
+		return s.explain(s.inspect(ctx, scope, yield))
+	})
 }
-
-// errEnough ends an iteration because its caller wants no more.
-var errEnough = errors.New("enough")
 
 func (s *Sink) inspect(ctx context.Context, scope sinks.Scope, yield func(sinks.Shown, error) bool) error {
 	ses, err := s.reading(ctx)
@@ -67,7 +54,7 @@ func (s *Sink) inspect(ctx context.Context, scope sinks.Scope, yield func(sinks.
 			return err
 		}
 		if !yield(shown, err) {
-			return errEnough
+			return sinks.ErrStop
 		}
 	}
 	if !scope.Rows {
@@ -146,9 +133,9 @@ func (ses *session) page(ctx context.Context, query string, arguments ...any) (r
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (rev analytics.Revision, err error) {
-		var key scannedKey
-		err = row.Scan(key.to(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number, &rev.Settled, &rev.Verified, &rev.ExportedAt)...)
-		rev.Key, rev.ExportedAt = key.key(), rev.ExportedAt.UTC()
+		var key sinks.ScannedKey
+		err = row.Scan(key.Into(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number, &rev.Settled, &rev.Verified, &rev.ExportedAt)...)
+		rev.Key, rev.ExportedAt = key.Key(), rev.ExportedAt.UTC()
 		return rev, err
 	})
 }
@@ -251,14 +238,14 @@ func (ses *session) withoutTotals(ctx context.Context, scope sinks.Scope, yield 
 		return err
 	}
 	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (analytics.Key, error) {
-		var key scannedKey
-		err := row.Scan(key.to()...)
-		return key.key(), err
+		var key sinks.ScannedKey
+		err := row.Scan(key.Into()...)
+		return key.Key(), err
 	})
 	for _, key := range keys {
 		fault := sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree, Err: fmt.Errorf("%s has rows of a window that %s has not", visitorsTable, totalsTable)}
 		if scope.Has(key) && !yield(sinks.Shown{}, fault) {
-			return errEnough
+			return sinks.ErrStop
 		}
 	}
 	return err
@@ -267,27 +254,14 @@ func (ses *session) withoutTotals(ctx context.Context, scope sinks.Scope, yield 
 // Window writes what readers see of rev's window to a window file in dir. Rows that are
 // not those of one whole revision are an error.
 func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (w sinks.Sealed, done func() error, err error) {
-	path := filepath.Join(dir, rand.Text())
 	ses, err := s.reading(ctx)
-	if err != nil {
-		return nil, nil, s.explain(err)
+	if err == nil {
+		err = ses.window(ctx, rev.Key, ", "+pathBytes, func(rev analytics.Revision, rows iter.Seq2[shownRow, error]) error {
+			w, done, err = sinks.WindowFile(dir, rev, of(rev, rows))
+			return err
+		})
 	}
-	err = ses.window(ctx, rev.Key, ", "+pathBytes, func(rev analytics.Revision, rows iter.Seq2[shownRow, error]) error {
-		wrote, err := archive.Write(path, rev, of(rev, rows))
-		if err == nil && wrote.Rows != rev.Rows {
-			err = errors.Join(fmt.Errorf("%s has %d rows, %s says %d", visitorsTable, wrote.Rows, totalsTable, rev.Rows), os.Remove(path))
-		}
-		return err
-	})
-	if err != nil {
-		return nil, nil, s.explain(err)
-	}
-	done = func() error { return os.Remove(path) }
-	file, err := archive.Open(path)
-	if err != nil {
-		return nil, nil, errors.Join(err, done())
-	}
-	return file, done, nil
+	return w, done, s.explain(err)
 }
 
 // of yields rows, which must be of rev.
@@ -302,20 +276,4 @@ func of(rev analytics.Revision, rows iter.Seq2[shownRow, error]) iter.Seq2[analy
 			}
 		}
 	}
-}
-
-// scannedKey is keyColumns of a row.
-type scannedKey struct {
-	project, granularity string
-	from, until          time.Time
-}
-
-// to is where a row is scanned to: the key and the columns after it.
-func (k *scannedKey) to(more ...any) []any {
-	return append([]any{&k.project, &k.granularity, &k.from, &k.until}, more...)
-}
-
-func (k *scannedKey) key() analytics.Key {
-	return analytics.Key{Project: k.project, Granularity: analytics.Granularity(k.granularity),
-		Window: analytics.Window{From: analytics.DateOf(k.from), To: analytics.DateOf(k.until)}}
 }

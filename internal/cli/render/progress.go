@@ -66,7 +66,8 @@ func (p *Progress) Pause(until time.Time, windows int) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	NewText(p.to).Line(2, "waiting for the budget until %s, %s left", format.Clock(until, p.now()), format.Plural(windows, "window"))
+	NewText(p.to).Line(2, "waiting for the budget until %s, %s left", format.Clock(until, p.now()),
+		format.Plural(windows, "window"))
 }
 
 // Begin shows a bar for so many windows, with the time at which the budget lets the

@@ -137,7 +137,8 @@ func (t *Table) layout(width int) *layout {
 	}
 	// Rather than to make a prompt unreadable, its link goes below it.
 	widths, fits := l.fitted(readableColumn)
-	if below := slices.DeleteFunc(slices.Clone(l.shown), func(i int) bool { return !t.columns[i].Below }); !fits && len(below) > 0 {
+	if below := slices.DeleteFunc(slices.Clone(l.shown), func(i int) bool { return !t.columns[i].Below }); !fits &&
+		len(below) > 0 {
 		l.below = below
 		l.shown = slices.DeleteFunc(l.shown, func(i int) bool { return t.columns[i].Below })
 		fits = false

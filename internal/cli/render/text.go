@@ -49,7 +49,8 @@ func Wrap(text string, width, hang int) (lines []string) {
 		next := text[len(head):]
 		at := strings.LastIndexByte(head, ' ')
 		word, _, _ := strings.Cut(text[at+1:], " ")
-		if !strings.HasPrefix(next, " ") && at > len(head)-len(strings.TrimLeft(head, " ")) && runewidth.StringWidth(word) <= width-hang {
+		if !strings.HasPrefix(next, " ") && at > len(head)-len(strings.TrimLeft(head, " ")) &&
+			runewidth.StringWidth(word) <= width-hang {
 			head, next = head[:at], text[at:]
 		}
 		lines = append(lines, strings.TrimRight(head, " "))

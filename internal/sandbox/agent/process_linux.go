@@ -23,9 +23,9 @@ func gitAttributes() *syscall.SysProcAttr {
 }
 
 const (
-	// reaper is the name under which this program, started once more, runs a command. It is
-	// the parent of what the command's processes leave behind, in whatever session: when the
-	// command ends, when it is told to end, and when we die, it kills all of that.
+	// reaper is the name under which this program, started once more, runs a command. It
+	// becomes the parent of processes that the command leaves behind, in any session, and
+	// kills them when the command ends, when it is asked to end, and when we die.
 	reaper = "docgauge-reaper"
 	self   = "/proc/self/exe"
 	// reapTime is how long it tries: a process of another user cannot be killed.
@@ -33,7 +33,7 @@ const (
 )
 
 // supervise lets a command that was not started yet run below a reaper. Where /proc is not
-// mounted it runs by itself, and processes that leave its session go on after it.
+// mounted it runs by itself, and processes that leave its session outlive it.
 func supervise(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if _, err := os.Stat(self); err != nil {
@@ -46,7 +46,7 @@ func supervise(cmd *exec.Cmd) {
 
 // init makes a reaper of each program that links this package, tests included, before its main
 // function begins.
-func init() { //nolint:gochecknoinits // no main function of ours has to know of it
+func init() { //nolint:gochecknoinits // main functions need not know about it
 	if len(os.Args) > 2 && os.Args[0] == reaper {
 		os.Exit(reap(os.Args[1], os.Args[2:]))
 	}

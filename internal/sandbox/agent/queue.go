@@ -206,7 +206,8 @@ func (q *Queue) apply(e event) error {
 	switch e.Kind {
 	case eventCreated:
 		j = &Job{
-			ID: e.Job, Project: e.Project, Source: *e.Source, Model: e.Model, CreatedAt: e.At, Prompts: []string{e.Prompt},
+			ID: e.Job, Project: e.Project, Source: *e.Source, Model: e.Model, CreatedAt: e.At,
+			Prompts: []string{e.Prompt},
 		}
 		q.jobs[e.Job], q.order = j, append(q.order, j)
 	case eventMessage:

@@ -123,7 +123,7 @@ func (r *Repo) check(ctx context.Context) (err error) {
 			return fmt.Errorf("want the top of a working tree: %w", err)
 		}
 		if info, err := os.Stat(top); err != nil || !os.SameFile(info, repository) {
-			return fmt.Errorf("is inside the repository %s; want its top, or a repository of its own", top)
+			return fmt.Errorf("is inside the repository %s; want its top, or a separate repository", top)
 		}
 	}
 	if r.options.Base == "" {
@@ -183,8 +183,8 @@ func (r *Repo) Close() error {
 	return os.RemoveAll(r.dir)
 }
 
-// discard removes a worktree, from git's list too. What is left, or never was a worktree, is
-// removed as files.
+// discard removes a worktree, from git's list too. Leftovers, and files that
+// never were a worktree, are removed as files.
 func (r *Repo) discard(ctx context.Context, path string) error {
 	_, _ = r.git.run(ctx, "worktree", "remove", "--force", "--force", "--", path)
 	err := os.RemoveAll(path)
@@ -221,7 +221,8 @@ func (r *Repo) Propose(ctx context.Context, j Job, c Change, _ string) (link str
 func (r *Repo) baseCommit(ctx context.Context) (string, error) {
 	commit, err := r.branchCommit(ctx, r.options.Base)
 	if err == nil && commit == "" {
-		err = fmt.Errorf("branch %q: does not exist or has no commit; want one to base pull requests on", r.options.Base)
+		err = fmt.Errorf("branch %q: does not exist or has no commit; want one to base pull requests on",
+			r.options.Base)
 	}
 	return commit, err
 }

@@ -35,7 +35,8 @@ func (l *Local) propose(t *testing.T, p proposal) (link string) {
 		p.head = "h" + p.job
 	}
 	link, err := l.Propose(t.Context(),
-		agent.Job{ID: p.job, Project: "prj_a", Prompts: p.messages[:1], Source: agent.Source{Repository: "docs", Ref: "main"}},
+		agent.Job{ID: p.job, Project: "prj_a", Prompts: p.messages[:1],
+			Source: agent.Source{Repository: "docs", Ref: "main"}},
 		agent.Change{Branch: "docgauge/" + p.job, Base: "b000", Head: p.head, Messages: p.messages}, p.diff)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +85,8 @@ func TestLocalFilesAreChecked(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "1.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenLocal(dir, Plan{}, time.Now); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "1.json") {
+		if _, err := OpenLocal(dir, Plan{}, time.Now); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "1.json") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -109,7 +111,8 @@ func TestPullsThatAreNotThere(t *testing.T) {
 	l := local(t, "")
 	l.propose(t, proposal{job: "a", messages: one})
 	for number, want := range map[string]bool{
-		"1": true, "": false, "0": false, "2": false, "01": false, "-1": false, "+1": false, "1/": false, "99999999999999999999": false,
+		"1": true, "": false, "0": false, "2": false, "01": false, "-1": false, "+1": false, "1/": false,
+		"99999999999999999999": false,
 	} {
 		if _, ok := l.Pull(number); ok != want {
 			t.Errorf("%q: %t, want %t", number, ok, want)
