@@ -105,7 +105,7 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 	if err != nil {
 		return err
 	}
-	r := export.NewRunner(opened, snapshot.New(opened).Read, a.progress, a.observe)
+	r := export.New(opened, snapshot.New(opened).Read, a.progress, a.observe)
 	s, err = r.Run(ctx, o)
 	s.AddErrors(err, r.Follow(ctx, s))
 	watcher.Report(ctx)
