@@ -18,9 +18,7 @@ const (
 	// createdBy has the form that Parquet readers parse before they trust a
 	// writer's statistics.
 	createdBy = "docgauge version 1.1.0 (build arrow-go 18.8.0)"
-	// createdByFormer is in files that have no checksums.
-	createdByFormer = "docgauge version 1.0.0 (build arrow-go 18.8.0)"
-	zstdLevel       = 3
+	zstdLevel = 3
 	// A page closes at pageBytes, which is checked every writeBatch values. Pages
 	// below 128 KiB let zstd do without its history window, 10 MiB of memory.
 	pageBytes  = 112 << 10

@@ -38,7 +38,7 @@ func (o *archiveOptions) flags(cmd *cobra.Command, window string) {
 	f.BoolVar(&o.asCSV, "csv", false, "print CSV, with paths exactly as they are")
 }
 
-// openedArchive is an archive, and what is asked of it.
+// openedArchive is an archive and a selection from it.
 type openedArchive struct {
 	sinks.Sink
 	config    config.Config
@@ -130,7 +130,7 @@ func archiveProjects(ctx context.Context, flag string, from sinks.Sink) ([]strin
 	return ids, asked(query.CheckProjects(ctx, from, ids))
 }
 
-// noWindows says that nothing of an archive lies inside dates, or that it is empty.
+// noWindows is the error that an archive is empty, or has no window inside dates.
 func noWindows(from sinks.Sink, within analytics.Window) error {
 	if within == (analytics.Window{}) {
 		return fmt.Errorf("the archive %s has no window: run `docgauge export` first, "+

@@ -26,7 +26,7 @@ func (a *Program) exportCommand() *cobra.Command {
 	var dry, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "read what is due within the budget and write it to the sinks",
+		Short: "read the windows that are due, and write them to the sinks",
 		Long: `export is one batch run: it plans, reads due windows within the request budget,
 commits each whole window to every sink, and exits. Run it every hour from cron:
 whatever does not fit in this hour's budget is read by the next runs, newest first.
@@ -67,7 +67,7 @@ sends nothing. --again starts over.
 	return cmd
 }
 
-// selectionFlags adds the flags that narrow what is planned.
+// selectionFlags adds the flags that narrow a plan.
 func selectionFlags(cmd *cobra.Command, s *coverage.Selection, dates bool) {
 	f := cmd.Flags()
 	if dates {
@@ -88,7 +88,7 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 	var s export.Summary
 	log := a.logger(c)
 	defer func() {
-		// What a stop cut short, or another process does, is neither good nor bad.
+		// An interrupted run, or one of another process, is neither a success nor a failure.
 		if s.Outcome == export.Interrupted || errors.Is(err, state.ErrLocked) {
 			return
 		}
@@ -105,7 +105,7 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 	if err != nil {
 		return err
 	}
-	r := export.NewRunner(opened, snapshot.New(opened).Read, a.progress, a.observe)
+	r := export.New(opened, snapshot.New(opened).Read, a.progress, a.observe)
 	s, err = r.Run(ctx, o)
 	s.AddErrors(err, r.Follow(ctx, s))
 	watcher.Report(ctx)
@@ -135,7 +135,7 @@ func (a *Program) terminalLevel(c config.Config) config.Config {
 	return c
 }
 
-// printCoverage shows on a terminal what the ledger has after an export.
+// printCoverage shows the ledger after an export on a terminal.
 func (a *Program) printCoverage(ctx context.Context, c config.Config) (err error) {
 	if !render.IsTerminal(a.Out) {
 		return nil
@@ -177,7 +177,7 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 			format.Plural(s.Waiting, "window"))
 	}
 	if s.Drifted > 0 {
-		text.Line(2, "%s begun again because the numbers changed meanwhile", format.Plural(s.Drifted, "reading"))
+		text.Line(2, "%s started over because the numbers changed", format.Plural(s.Drifted, "reading"))
 	}
 	if s.Unverified > 0 {
 		text.Line(2, "NOT VERIFIED: %s; %s were read before the numbers last moved, %s repeated a path",
@@ -217,7 +217,7 @@ func namedReading(n coverage.Named) string {
 	return fmt.Sprintf("done: %s, the last of them by %s; --again starts over", of, format.Time(n.Done))
 }
 
-// whenLeft says when what a run left can be read.
+// whenLeft says when the windows that a run left can be read.
 func whenLeft(s export.Summary) string {
 	switch {
 	case s.Outcome == export.Interrupted:

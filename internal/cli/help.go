@@ -48,8 +48,8 @@ func helpTexts(root *cobra.Command) {
 	each(root, func(cmd *cobra.Command) { cmd.Long = filled(cmd.Long) })
 }
 
-// filled breaks paragraphs with lines that are too long anew. What is indented is a list
-// or an example, and stays.
+// filled wraps paragraphs with lines that are too long. Indented lines are a list or an example,
+// and stay.
 func filled(text string) string {
 	var out, paragraph []string
 	end := func() {

@@ -98,7 +98,7 @@ func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
 	return errors.Join(err, text.Err())
 }
 
-// windowState says what is known of a window, or why nothing is.
+// windowState is the state of a window, or the reason that it has no numbers.
 func windowState(w query.HistoryWindow) string {
 	switch {
 	case w.State == query.Missing:

@@ -41,7 +41,7 @@ type jobList struct {
 
 type listedJob struct {
 	journal.Job
-	// Pull is what is known of the pull request; nil if there is none.
+	// Pull is the pull request as last read; nil if there is none.
 	Pull *journal.PullRequest `json:"pull_request,omitempty"`
 }
 
@@ -84,7 +84,7 @@ func (a *Program) jobsList(ctx context.Context, asJSON bool) error {
 	return a.printJobs(list, w)
 }
 
-// withJournal reads the state as it is.
+// withJournal reads the state without changing it.
 func (a *Program) withJournal(read func(config.Config, *state.DB) error) (err error) {
 	c, err := a.config(config.NeedNothing)
 	if err != nil {
@@ -159,7 +159,7 @@ func reviewText(p *journal.PullRequest, now time.Time) string {
 	return htmlview.Review(string(p.State), p.Opened(), p.Ended(), now)
 }
 
-// costText is what a job costs, if it was created and that is counted.
+// costText is the cost of a job that was created, if costs are counted.
 func costText(j journal.Job) string {
 	if j.JobID == "" || j.Cost == 0 {
 		return "-"
@@ -182,7 +182,7 @@ func (a *Program) jobsShowCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show SEQ|PROMPT",
-		Short: "show one job: what was sent, what became of it, and its history",
+		Short: "show one job: its text, its state and its history",
 		Args:  oneJob,
 		RunE:  func(cmd *cobra.Command, args []string) error { return a.jobsShow(cmd.Context(), args[0], asJSON) },
 	}
@@ -286,7 +286,7 @@ func pullRows(p *journal.PullRequest, now time.Time) [][2]string {
 	}
 }
 
-// closedText is when a pull request was closed; a merge closes it as well, and is told.
+// closedText is the time at which a pull request was closed without a merge.
 func closedText(p journal.PullRequest) string {
 	if !p.Merged.IsZero() {
 		return ""

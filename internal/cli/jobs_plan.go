@@ -24,7 +24,8 @@ func (a *Program) jobsPlanCommand() *cobra.Command {
 		Short: "show what would be sent, in which order, and why each prompt waits",
 		Long: `plan shows every prompt file and its newest job: what would be sent next, and what each
 of the others waits for. --text shows the text that would be sent, with templates
-rendered as of their next firing, or why that cannot be done yet. It sends nothing, changes nothing and works while the queue runs.`,
+rendered as of their next firing, or why that cannot be done yet.
+It sends nothing, changes nothing and works while the queue runs.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.jobsPlan(cmd.Context(), text, asJSON) },
 	}
@@ -92,7 +93,7 @@ func (a *Program) printPlanned(all []jobs.Planned, w wording, text bool) error {
 	return nil
 }
 
-// whyText says what a prompt waits for.
+// whyText is the reason that a prompt waits.
 func whyText(p jobs.Planned) string {
 	if p.Ready() && p.Reason == "" {
 		return "goes with the next pass"

@@ -29,11 +29,11 @@ are completed, and sends the prompts that may be sent, within the caps
 DOCGAUGE_MAX_JOBS_PER_DAY, DOCGAUGE_MAX_ACTIVE_JOBS, DOCGAUGE_MAX_OPEN_PULL_REQUESTS and
 DOCGAUGE_MAX_REVIEW_AGE. Before and after it, the pull requests that are due are read. With --wait it makes further
 passes until every job has ended and nothing more happens by itself; then it exits 1 if
-a job failed, was rejected or lost, or is in doubt. Meanwhile each change is logged, and
-a line at the bottom of a terminal shows the number of prompts in each state, what is
-left of the caps, and when more may be sent. Ctrl-C ends it once the answer to what is
-being sent has come, or after 25 seconds, and then that job is unknown; the next run
-continues from there.
+a job failed, was rejected or lost, or is in doubt. Each change is logged, and
+a line at the bottom of a terminal shows the number of prompts in each state, how far
+the caps are used, and when more may be sent. Ctrl-C ends it once a pending request is
+answered, or after 25 seconds, and then that job is unknown; the next run continues
+from there.
 
 One process runs the queue at a time: while docgauge serve runs, it exits 3.
 
@@ -41,7 +41,7 @@ One process runs the queue at a time: while docgauge serve runs, it exits 3.
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.jobsRun(cmd.Context(), wait, asJSON) },
 	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "go on until all jobs have ended")
+	cmd.Flags().BoolVar(&wait, "wait", false, "continue until all jobs have ended")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the prompts as JSON")
 	return cmd
 }
@@ -59,7 +59,7 @@ func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 		options.Until = jobs.UntilIdle
 		r.status = a.showStatus(ctx, r)
 	}
-	// What was merged or closed meanwhile lets prompts go.
+	// Merged and closed pull requests release prompts.
 	r.follow(ctx)
 	result, err := r.queue.Run(ctx, r.folder, options)
 	r.status.end()
@@ -90,7 +90,7 @@ type queueRunner struct {
 	status   *statusLine      // nil if there is no terminal to show it on
 }
 
-// openQueue takes the queue's lock and opens what the queue needs.
+// openQueue locks the queue and opens its dependencies.
 func (a *Program) openQueue() (_ *queueRunner, err error) {
 	c, err := a.config(config.NeedProjects | config.NeedAPI | config.NeedPrompts)
 	if err != nil {

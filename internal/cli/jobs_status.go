@@ -44,7 +44,7 @@ func (a *Program) showStatus(ctx context.Context, r *queueRunner) *statusLine {
 	}
 	l := &statusLine{app: a, run: r, terminal: terminal}
 	a.logTo.set(l)
-	l.release = context.AfterFunc(ctx, func() { l.show("stopping once the answer to what is being sent has come") })
+	l.release = context.AfterFunc(ctx, func() { l.show("stopping once the pending request is answered") })
 	return l
 }
 
@@ -61,7 +61,7 @@ func (l *statusLine) end() {
 	_, _ = l.terminal.WriteString(eraseLine)
 }
 
-// passed is told of the prompts after each pass.
+// passed is called with the prompts after each pass.
 func (l *statusLine) passed(planned []jobs.Planned) {
 	if l == nil {
 		return
@@ -72,7 +72,7 @@ func (l *statusLine) passed(planned []jobs.Planned) {
 	l.refresh()
 }
 
-// refresh shows what the journal says now. What cannot be read is shown as it was.
+// refresh shows the current journal. If it cannot be read, the line does not change.
 func (l *statusLine) refresh() {
 	if l == nil {
 		return
@@ -163,7 +163,7 @@ func statusText(planned []jobs.Planned, all []journal.Job, queue journal.Queue, 
 	return strings.Join(parts, " · ")
 }
 
-// ofCap says what is used of a cap.
+// ofCap writes the used part of a cap.
 func ofCap(used, limit int) string {
 	if limit == 0 {
 		return fmt.Sprint(used)

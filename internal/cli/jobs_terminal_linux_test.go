@@ -59,7 +59,7 @@ func TestJobsInterrupt(t *testing.T) {
 	terminal.awaitLast("1 submitting")
 	testbed.Await(t, "the service has the prompt", func() bool { return len(s.created()) == 1 })
 	terminal.press("\x03")
-	terminal.awaitLast("stopping once the answer")
+	terminal.awaitLast("stopping once the pending")
 	close(s.held)
 	if code := terminal.ends(); code != exitFailed {
 		t.Errorf("exit code %d", code)

@@ -107,7 +107,20 @@ func (a *Program) load(ctx context.Context, l loadOptions) (err error) {
 	if l.json {
 		err = render.JSON(a.Out, s)
 	} else {
-		err = a.printLoad(s, l.dryRun)
+		for _, text := range s.Errors {
+			fmt.Fprintln(a.Err, "docgauge: "+text)
+		}
+		verb, n, took := "loaded", s.Loaded, fmt.Sprintf(" in %.1f s", s.seconds)
+		if l.dryRun {
+			verb, n, took = "would load", s.Left, ""
+		}
+		text := render.NewText(a.Out)
+		text.Line(2, "%s %s, %s rows, from %s into %s%s; %s there already", verb, format.Plural(n, "window"),
+			format.Commas(s.Rows), s.Archive, s.Sink, took, format.Plural(s.Present, "window"))
+		if s.Left > 0 && !l.dryRun {
+			text.Line(2, "left: %s; run it again to continue", format.Plural(s.Left, "window"))
+		}
+		err = text.Err()
 	}
 	if err == nil && len(s.Errors) > 0 {
 		return errSaid
@@ -152,7 +165,7 @@ func (a *Program) planLoad(ctx context.Context, _ config.Config, to, from sinks.
 	return s, nil
 }
 
-// loadWindows loads what the sink lacks, and enters each window in the ledger.
+// loadWindows loads the windows that the sink lacks, and enters each window in the ledger.
 func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sinks.Sink,
 	scope sinks.Scope) (s loadSummary, err error) {
 	started := a.now()
@@ -182,15 +195,12 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 		p := a.progress
 		p.BeginLoad(len(plan.Lacking))
 		var counting sync.Mutex
-		count := func(rev analytics.Revision) {
-			counting.Lock()
-			defer counting.Unlock()
-			s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
-			p.Loaded(rev.Rows)
-		}
 		err = load.Run(ctx, archiveOf{from, temp.Path}, to, plan, loadAtOnce[to.Name()],
 			func(rev analytics.Revision) error {
-				count(rev)
+				counting.Lock()
+				s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
+				p.Loaded(rev.Rows)
+				counting.Unlock()
 				if err := db.Record(ctx, rev, analytics.Provenance{}, []string{to.Name()}); err != nil {
 					return err
 				}
@@ -222,24 +232,4 @@ type archiveOf struct {
 
 func (f archiveOf) Window(ctx context.Context, rev analytics.Revision) (sinks.Sealed, func() error, error) {
 	return f.Sink.Window(ctx, rev, f.dir)
-}
-
-func (a *Program) printLoad(s loadSummary, dryRun bool) error {
-	for _, text := range s.Errors {
-		fmt.Fprintln(a.Err, "docgauge: "+text)
-	}
-	text := render.NewText(a.Out)
-	if dryRun {
-		text.Line(2, "would load %s, %s rows, from %s into %s; %s there already",
-			format.Plural(s.Left, "window"), format.Commas(s.Rows), s.Archive, s.Sink,
-			format.Plural(s.Present, "window"))
-		return text.Err()
-	}
-	text.Line(2, "loaded %s, %s rows, from %s into %s in %.1f s; %s there already",
-		format.Plural(s.Loaded, "window"), format.Commas(s.Rows), s.Archive, s.Sink, s.seconds,
-		format.Plural(s.Present, "window"))
-	if s.Left > 0 {
-		text.Line(2, "left: %s; run it again to go on", format.Plural(s.Left, "window"))
-	}
-	return text.Err()
 }

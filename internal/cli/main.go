@@ -51,7 +51,7 @@ type Program struct {
 	terminal bool
 	// level is that of all logs.
 	level *slog.LevelVar
-	// observe is told each step of an export; only tests set it.
+	// observe is called for each step of an export; only tests set it.
 	observe func(export.Event)
 }
 
@@ -65,7 +65,7 @@ func (p Program) ready(now func() time.Time) *Program {
 // Run runs a command and returns the exit code.
 func (p Program) Run(ctx context.Context, args []string) int {
 	a := p.ready(time.Now)
-	if earlyFormat(args) == "json" { // for what is said before there is a configuration
+	if earlyFormat(args) == "json" { // for messages before there is a configuration
 		a.speakJSON()
 	}
 	cobra.EnableCommandSorting = false // people need them in our order
@@ -104,8 +104,8 @@ func (k *failureKeeper) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// earlyFormat is the format of the log as far as it is known before flags are read: what is
-// wrong with them is said in it.
+// earlyFormat is the log format as far as it is known before flags are read, for errors about
+// them.
 func earlyFormat(args []string) string {
 	const flag = "--log.format"
 	format := os.Getenv("DOCGAUGE_LOG_FORMAT")
@@ -141,7 +141,7 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// errSaid is the error of a command that has told the user everything already.
+// errSaid is the error of a command that has already reported everything.
 var errSaid = errors.New("failed")
 
 // usageError is a mistake in the command line.
@@ -172,7 +172,7 @@ func (a *Program) config(n config.Need) (config.Config, error) {
 	return c, err
 }
 
-// take completes settings that were read, and says what should not stay as it is.
+// take completes settings that were read, and logs their warnings.
 func (a *Program) take(c *config.Config) {
 	c.Build = a.build()
 	if a.quiet {
@@ -187,8 +187,7 @@ func (a *Program) take(c *config.Config) {
 	}
 }
 
-// note tells a person on standard error what is no result and no log line; --quiet
-// leaves it out.
+// note prints a remark for people on standard error, unless --quiet is given.
 func (a *Program) note(format string, args ...any) {
 	if !a.quiet {
 		fmt.Fprintf(a.Err, "docgauge: "+format+"\n", args...)

@@ -37,7 +37,7 @@ func (a *Program) writeManual(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	root.Long += "\n\n" + configurationTopic().Long // a help topic has no page of its own
+	root.Long += "\n\n" + configurationTopic().Long // a help topic has no page
 	each(root, func(cmd *cobra.Command) {
 		cmd.DisableAutoGenTag = true
 		cmd.Long = markdown(cmd.Long)
@@ -46,8 +46,7 @@ func (a *Program) writeManual(root *cobra.Command, dir string) error {
 		dir)
 }
 
-// markdown makes Markdown of a help text: what is indented stays as it is, and angle
-// brackets are no tags.
+// markdown makes Markdown of a help text: indented lines stay, and angle brackets are escaped.
 func markdown(text string) string {
 	var b strings.Builder
 	inside := false

@@ -24,7 +24,7 @@ its input ends. Assistants start it themselves: register it with yours as
 Its tools only read: projects, window, compare, page_history, coverage, plan,
 budget, jobs, outcomes. They answer from the archive and the state, and never
 send a request to the service: no key is needed. It runs beside serve, and
-without it. Of what is not there yet it says what to run.
+without it. If something is not there yet, it names the command to run.
 
 --allow-jobs adds the tool add_prompt, which writes a prompt file to
 DOCGAUGE_PROMPTS_DIR as docgauge jobs add does. The queue sends it, and that

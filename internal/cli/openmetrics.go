@@ -102,9 +102,14 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 		return usageError{fmt.Errorf("--archive: %w", err)}
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	if o.Want, err = t.selects(ctx, from); err != nil {
+	scope := sinks.Scope{}
+	if scope.Projects, err = archiveProjects(ctx, t.project, from); err != nil {
 		return err
 	}
+	for _, text := range coverage.List(t.windows) {
+		scope.Granularities = append(scope.Granularities, analytics.Granularity(text))
+	}
+	o.Want = scope.Has
 	archive := historyOf{a.withoutOthers(from, c, t.project)}
 	if receiver != nil {
 		return a.remoteWrite(ctx, receiver, archive, o, t.json)
@@ -126,18 +131,22 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 func (t openmetricsOptions) options(now time.Time) (o history.Options, err error) {
 	o = history.Options{NotEmpty: true, Step: t.step, Pages: t.pages, From: time.Unix(0, 0),
 		To: analytics.DateOf(now).Time()}
-	if t.from != "" {
-		if o.From, err = dayFlag("from", t.from); err != nil {
-			return o, err
-		}
+	from, err := dateFlag("from", t.from)
+	if err != nil {
+		return o, err
 	}
-	if t.to != "" {
-		if o.To, err = dayFlag("to", t.to); err != nil {
-			return o, err
-		}
+	to, err := dateFlag("to", t.to)
+	if err != nil {
+		return o, err
+	}
+	if from != nil {
+		o.From = from.Time()
+	}
+	if to != nil {
+		o.To = to.Time()
 	}
 	if !o.From.Before(o.To) {
-		return o, usageError{fmt.Errorf("--from %s, --to %s: nothing lies between; --to is the first day after the "+
+		return o, usageError{fmt.Errorf("--from %s, --to %s: the range is empty; --to is the first day after the "+
 			"samples", o.From.Format(time.DateOnly), o.To.Format(time.DateOnly))}
 	}
 	// The future has not been shown yet.
@@ -159,24 +168,6 @@ func (t openmetricsOptions) options(now time.Time) (o history.Options, err error
 		}
 	}
 	return o, nil
-}
-
-func dayFlag(name, text string) (time.Time, error) {
-	d, err := analytics.ParseDate(text)
-	if err != nil {
-		return time.Time{}, usageError{fmt.Errorf("--%s: %w", name, err)}
-	}
-	return d.Time(), nil
-}
-
-// selects returns which windows are wanted.
-func (t openmetricsOptions) selects(ctx context.Context, from sinks.Sink) (func(analytics.Key) bool, error) {
-	projects, err := archiveProjects(ctx, t.project, from)
-	scope := sinks.Scope{Projects: projects}
-	for _, text := range coverage.List(t.windows) {
-		scope.Granularities = append(scope.Granularities, analytics.Granularity(text))
-	}
-	return scope.Has, err
 }
 
 // historyOf is a Parquet sink as history reads it: beside a running export, so
@@ -201,7 +192,7 @@ func (h historyOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, 
 	}
 }
 
-// Window has a directory of its own, so that nothing is left behind where the
+// Window uses a separate directory, so that nothing is left behind where the
 // reader of the text goes away, which ends the process.
 func (h historyOf) Window(ctx context.Context, rev analytics.Revision) (history.Window, func() error, error) {
 	temp, err := durable.NewTemp("", "docgauge-openmetrics")

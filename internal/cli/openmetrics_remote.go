@@ -74,12 +74,12 @@ func (a *Program) remoteWrite(ctx context.Context, to *remotewrite.Writer, from 
 	}
 	switch {
 	case err != nil && s.Through != nil:
-		err = fmt.Errorf("%w\nthe history is not complete: go on with --from %s, or begin again, which does no harm",
+		err = fmt.Errorf("%w\nthe history is not complete: continue with --from %s, or start over, which is safe",
 			err, s.Through.Format(time.DateOnly))
 	case err == nil && s.Refused > 0:
 		err = fmt.Errorf("%s of %s samples were refused as too old or out of order, the newest of %s (%s): "+
 			"Prometheus takes them if storage.tsdb.out_of_order_time_window in its configuration reaches back so "+
-			"far; other receivers have a limit of their own. Then begin again, which does no harm",
+			"far; other receivers have different limits. Then start over, which is safe",
 			format.Commas(s.Refused), format.Commas(s.Samples), done.RefusedThrough.Format(time.RFC3339), done.Refusal)
 	}
 	if !asJSON {

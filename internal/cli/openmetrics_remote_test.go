@@ -160,7 +160,7 @@ func TestRemoteWriteEnds(t *testing.T) {
 		s.Through == nil || len(s.Errors) != 1 {
 		t.Fatalf("%v: %+v", got.err, s)
 	}
-	for _, says := range []string{"HTTP 403 Forbidden: this month's quota is used up: ", "go on with --from " +
+	for _, says := range []string{"HTTP 403 Forbidden: this month's quota is used up: ", "continue with --from " +
 		s.Through.Format(time.DateOnly)} {
 		if !strings.Contains(s.Errors[0], says) {
 			t.Errorf("%s\nwant %s", s.Errors[0], says)

@@ -37,8 +37,8 @@ func (a *Program) outcomesCommand() *cobra.Command {
 that it touched have more or fewer readers since, people and AI apart.
 
 "effect" compares the mean of daily visitors after the merge ("after") with what
-pages that nobody touched let expect: a site that grows lets every page grow,
-and that is no effect. Of ten such intervals, nine have the true change: read
+untouched pages let expect: on a growing site every page grows, which is not an
+effect. Of ten such intervals, nine have the true change: read
 the interval, not the effect. "no clear change" does not mean that nothing
 happened, only that the data are inconclusive. "not enough data" says what is
 missing.
@@ -197,7 +197,7 @@ func outcomesCSV(w io.Writer, all []view.Outcome) error {
 	return render.CSV(w, rows)
 }
 
-// effectCells are an effect; what is not known is empty.
+// effectCells are the cells of an effect; unknown values are empty.
 func effectCells(e view.Effect, final bool) []string {
 	cells := []string{e.Path, string(e.Audience), string(e.Verdict), e.Reason, string(e.Method),
 		strconv.Itoa(e.DaysBefore), strconv.Itoa(e.DaysAfter)}

@@ -118,7 +118,7 @@ func (r planReport) printNamed(text *render.Text) {
 	}
 }
 
-// sum says what the plan costs, and how long the budget makes it take.
+// sum is the cost of the plan, and the time that the budget makes it take.
 func (r planReport) sum(now time.Time) string {
 	running := 0
 	for _, w := range r.Windows {
@@ -137,9 +137,9 @@ func (r planReport) sum(now time.Time) string {
 		format.Plural(r.Requests-running, "request"))
 	switch {
 	case len(r.Windows) == running:
-		text = "nothing is due but what is still running, " + format.Plural(running, "request")
+		text = "nothing is due but running windows, " + format.Plural(running, "request")
 	case running > 0:
-		text += fmt.Sprintf(", and %s for what is still running", format.Plural(running, "request"))
+		text += fmt.Sprintf(", and %s for running windows", format.Plural(running, "request"))
 	}
 	text += "; " + r.Budget.String()
 	hours := int((r.Finish.Sub(now) + 59*time.Minute) / time.Hour)
@@ -243,7 +243,7 @@ func (r planReport) sure() bool {
 		func(w coverage.PlannedWindow) bool { return w.Basis != schedule.BasisLedger })
 }
 
-// printDecisions says what was decided of windows that are not simply read.
+// printDecisions prints the decisions about windows that are not simply read.
 func (r planReport) printDecisions(text *render.Text, w wording) {
 	for _, p := range slices.Concat(r.Windows, r.Waiting) {
 		if p.Decision != "" {
@@ -252,7 +252,7 @@ func (r planReport) printDecisions(text *render.Text, w wording) {
 	}
 }
 
-// plannedName names what is read of which granularity.
+// plannedName is the granularity, and whether only totals are read.
 func plannedName(w coverage.PlannedWindow) string {
 	if w.TotalsOnly || w.Reason == schedule.ReasonOpen {
 		return string(w.Granularity) + " (totals)"

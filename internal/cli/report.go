@@ -49,7 +49,7 @@ It is made from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive, and, if
 there is one, the state directory: no request is sent to the service, nothing is
 changed, and it can run during an export.
 
---from and --to keep the windows that lie entirely inside [from,to); the newest
+--from and --to keep the windows that are entirely inside [from,to); the newest
 window and the pages that rise and fall are then those as of --to.
 
 The newest windows are compared with those before them, a day with the same
@@ -115,7 +115,7 @@ func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Si
 		return r, err
 	}
 	if q.From != nil && q.To != nil && *q.From >= *q.To {
-		return r, usageError{fmt.Errorf("--from %s, --to %s: nothing lies between; --to is the first day after the "+
+		return r, usageError{fmt.Errorf("--from %s, --to %s: the range is empty; --to is the first day after the "+
 			"windows", q.From, q.To)}
 	}
 	if o.pages < 0 {
@@ -152,7 +152,7 @@ func comparison(text string) (c htmlview.Comparison, err error) {
 	return c, nil
 }
 
-// dateFlag reads the value of a flag; nil is no limit.
+// dateFlag reads the value of a flag; nil means no limit.
 func dateFlag(name, text string) (*analytics.Date, error) {
 	if text == "" {
 		return nil, nil
@@ -165,8 +165,8 @@ func dateFlag(name, text string) (*analytics.Date, error) {
 }
 
 // replaceFile writes a file beside path and renames it, so that readers see the
-// former one or the new one, whole. A link stays a link, and what is no file, such
-// as a pipe or /dev/stdout, is written to as it is.
+// former one or the new one, whole. A link stays a link; anything but a regular file, such as a
+// pipe or /dev/stdout, is written to directly.
 func replaceFile(path string, data []byte) error {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
@@ -183,7 +183,7 @@ func replaceFile(path string, data []byte) error {
 	return durable.WriteFile(path, data, 0o644)
 }
 
-// reportState adds what the state directory knows, if there is one.
+// reportState adds the content of the state directory, if there is one.
 func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.Sink, r *report.Report) (err error) {
 	if _, err := os.Stat(filepath.Join(c.StateDir, state.FileName)); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -207,7 +207,7 @@ func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.S
 	return err
 }
 
-// readState is what a state says of the runs, and of the jobs of a report.
+// readState returns the runs of a state, and the jobs of a report.
 func readState(ctx context.Context, c config.Config, db *state.DB, r report.Report) (*report.State, error) {
 	s := &report.State{}
 	runs, err := db.LastRuns(ctx, 1)

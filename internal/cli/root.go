@@ -94,8 +94,8 @@ func (a *Program) root() *cobra.Command {
 }
 
 // readSettings reads the file of settings that the flag or the environment names, and
-// applies it below the environment, and that below the flags. What is wrong with the file is
-// said together with the rest of the configuration.
+// applies it below the environment, and that below the flags. Problems of the file are
+// reported together with those of the configuration.
 func (a *Program) readSettings(flags *pflag.FlagSet, path string, given bool) error {
 	if !given {
 		path = os.Getenv("DOCGAUGE_ENV_FILE")

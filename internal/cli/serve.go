@@ -39,11 +39,11 @@ at once. Unique visitors are not additive: do not sum them over days or pages.
 
 A firing is skipped while a run is under way; a run that takes longer than
 DOCGAUGE_RUN_TIMEOUT is ended and the next one continues. SIGTERM ends the run under
-way, finishes what is being committed, and returns within 30 seconds.
+way, finishes the current commit, and returns within 30 seconds.
 
 SIGHUP reloads the settings: the file that --env-file names, files of secrets, and
-what depends on them. What is being committed or sent is finished, and a run under way
-goes on with the new settings. If one of them is wrong, or cannot change while serve
+everything that depends on them. Commits and requests in progress are finished, and a
+run under way continues with the new settings. If one of them is wrong, or cannot change while serve
 runs (state directory, addresses, web configuration file, log format, proxies), the
 former ones all stay, and the log and docgauge_config_last_reload_successful say so.
 The environment of the process and its flags stay as they are. A key in a file

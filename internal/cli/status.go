@@ -30,7 +30,7 @@ site totals, how many windows are known, missing (gaps since DOCGAUGE_SINCE),
 provisional (will be read once more) and unverified, then the running windows,
 the budget, and the last run. It sends nothing and works while an export runs.
 
---rebuild makes the ledger what the sinks show. Use it when the state directory was
+--rebuild makes the ledger match the sinks. Use it when the state directory was
 lost or its database is damaged: exported windows are then not read again. Windows in
 the spool stay; windows that no sink holds are forgotten, and due again. A damaged
 database is renamed, not deleted.
@@ -96,7 +96,7 @@ func (a *Program) printStatus(r statusReport) error {
 	a.printTroubled(text, r)
 	for _, sink := range r.Sinks {
 		if n := r.Owed[sink]; n > 0 {
-			text.Line(2, "sink %s lacks %s: the next export delivers what is in the spool, `docgauge verify "+
+			text.Line(2, "sink %s lacks %s: the next export delivers the windows in the spool, `docgauge verify "+
 				"--repair` copies the rest from another sink", sink, format.Plural(n, "window"))
 		}
 	}
@@ -213,7 +213,7 @@ func (a *Program) printLastRun(text *render.Text, r *view.Run) {
 	}
 }
 
-// rebuild makes the ledger what the sinks show.
+// rebuild makes the ledger match the sinks.
 func (a *Program) rebuild(ctx context.Context) (err error) {
 	c, err := a.config(config.NeedProjects)
 	if err != nil {

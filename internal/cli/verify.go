@@ -20,7 +20,6 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
-	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/verify"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
@@ -137,7 +136,7 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	if scope.Projects, err = o.projects(ctx, c, opened.State, opened.Sinks); err != nil {
+	if scope.Projects, err = o.selectedProjects(ctx, c, opened); err != nil {
 		return err
 	}
 	v := &verify.Verifier{
@@ -162,7 +161,11 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 	} else {
 		err = report.print(a.Out, a.Err)
 	}
-	if err == nil && !report.clean() {
+	left := len(report.Findings)
+	if report.Repair != nil {
+		left += len(report.Repair.Due) + len(report.Repair.Errors)
+	}
+	if err == nil && left > 0 {
 		return errSaid
 	}
 	return err
@@ -186,39 +189,24 @@ func (r verifyReport) comparedNothing(scope sinks.Scope) error {
 		"`docgauge export` reads some, or set DOCGAUGE_STATE_DIR and the sinks as the export has them")
 }
 
-// projects returns the selected projects, by default those that are configured or in
-// the ledger: other installations may use the same sinks.
-func (o verifyOptions) projects(
-	ctx context.Context, c config.Config, db *state.DB, stores []sinks.Sink,
-) ([]string, error) {
-	if o.project != "" {
-		return o.selected(ctx, c, db, stores)
-	}
-	if len(c.Projects) == 0 {
+// selectedProjects returns the projects of --project, which the configuration, the ledger or a
+// sink must know; by default those that are configured or in the ledger: other installations
+// may use the same sinks.
+func (o verifyOptions) selectedProjects(ctx context.Context, c config.Config, opened *app.App) ([]string, error) {
+	if o.project == "" && len(c.Projects) == 0 {
 		return nil, nil
 	}
-	all := map[string]bool{}
-	for _, p := range c.Projects {
-		all[p] = true
-	}
-	entries, err := db.Entries(ctx)
+	entries, err := opened.State.Entries(ctx)
+	known := slices.Clone(c.Projects)
 	for _, e := range entries {
-		all[e.Project] = true
+		known = append(known, e.Project)
 	}
-	return slices.Sorted(maps.Keys(all)), err
-}
-
-// selected returns the projects of --project. A sink may have windows of one that is neither
-// configured nor in the ledger.
-func (o verifyOptions) selected(
-	ctx context.Context, c config.Config, db *state.DB, stores []sinks.Sink,
-) ([]string, error) {
-	known, err := knownProjects(ctx, c, db)
-	if err != nil {
-		return nil, err
+	slices.Sort(known)
+	if known = slices.Compact(known); err != nil || o.project == "" {
+		return known, err
 	}
 	for _, id := range coverage.List(o.project) {
-		for _, s := range stores {
+		for _, s := range opened.Sinks {
 			if query.CheckProjects(ctx, s, []string{id}) == nil {
 				known = append(known, id)
 			}
@@ -289,11 +277,6 @@ func newVerifyFinding(f verify.Finding) verifyFinding {
 	return out
 }
 
-// clean reports whether nothing is left to be done by anybody.
-func (r verifyReport) clean() bool {
-	return len(r.Findings) == 0 && (r.Repair == nil || len(r.Repair.Due)+len(r.Repair.Errors) == 0)
-}
-
 func (r verifyReport) print(out, log io.Writer) error {
 	if r.Repair != nil {
 		wrong := render.NewText(log)
@@ -304,7 +287,7 @@ func (r verifyReport) print(out, log io.Writer) error {
 	text := render.NewText(out)
 	for i, f := range slices.Concat(r.Findings, r.Remarks) {
 		if i == 0 {
-			text.Line(0, "%-11s  %-10s  %s", "kind", "sink", "window, and what is wrong")
+			text.Line(0, "%-11s  %-10s  %s", "kind", "sink", "window and problem")
 		}
 		text.Line(25, "%-11s  %-10s  %s", f.Kind, cmp.Or(f.Sink, "-"), f.window())
 		text.Line(4, "    %s", f.Detail)
@@ -315,12 +298,6 @@ func (r verifyReport) print(out, log io.Writer) error {
 	if len(r.Findings)+len(r.Remarks) > 0 {
 		text.Line(0, "")
 	}
-	r.sum(text)
-	return text.Err()
-}
-
-// sum writes the last lines.
-func (r verifyReport) sum(text *render.Text) {
 	var shown []string
 	for _, name := range slices.Sorted(maps.Keys(r.Shown)) {
 		shown = append(shown, fmt.Sprintf("%s %s", name, format.Commas(int64(r.Shown[name]))))
@@ -351,8 +328,9 @@ func (r verifyReport) sum(text *render.Text) {
 		text.Line(2, "the next export delivers %s from the spool", format.Plural(len(r.Repair.Waiting), "window"))
 	}
 	if len(r.Busy) > 0 {
-		text.Line(2, "%s written meanwhile: look again later", format.Plural(len(r.Busy), "window"))
+		text.Line(2, "%s being written during the comparison: verify them again later", format.Plural(len(r.Busy), "window"))
 	}
+	return text.Err()
 }
 
 // window names the window.

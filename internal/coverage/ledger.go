@@ -26,8 +26,8 @@ type Ledger struct {
 	// series has the entries, oldest first. There can be millions.
 	series map[schedule.Series][]state.Entry
 	Asides map[analytics.Key]analytics.Aside
-	// Movements say how often the numbers of a series moved, and when they last did.
-	Movements map[schedule.MovementKey]schedule.Movement
+	// Learned is what earlier runs learned about each series.
+	Learned schedule.Learned
 	// Sizes estimate how many requests a window takes.
 	Sizes *schedule.Sizes
 }
@@ -36,7 +36,7 @@ type Ledger struct {
 func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 	l := Ledger{
 		series: map[schedule.Series][]state.Entry{},
-		Asides: map[analytics.Key]analytics.Aside{}, Movements: map[schedule.MovementKey]schedule.Movement{},
+		Asides: map[analytics.Key]analytics.Aside{}, Learned: schedule.Learned{},
 	}
 	err := db.EachEntry(ctx, func(e state.Entry) {
 		if !isBelieved(e.Revision, now) {
@@ -80,8 +80,7 @@ func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 			l.Sizes.SetChecked(m.Project, m.Times)
 			continue
 		}
-		series := schedule.Series{Project: m.Project, Granularity: m.Granularity}
-		l.Movements[schedule.MovementKey{Series: series, Kind: schedule.MovementKind(m.Kind)}] = schedule.Movement{Times: m.Times, At: m.At}
+		l.Learned.Set(schedule.Series{Project: m.Project, Granularity: m.Granularity}, schedule.Fact(m.Kind), m.Times, m.At)
 	}
 	return l, nil
 }

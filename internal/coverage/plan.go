@@ -164,10 +164,7 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 		},
 		Policy: schedule.Policy{
 			Limit: int(c.Budget), Settle: time.Duration(c.Settle),
-			Moved: func(k schedule.MovementKey) (schedule.Movement, bool) {
-				m, ok := l.Movements[k]
-				return m, ok
-			},
+			Learned: func(s schedule.Series) schedule.Facts { return l.Learned[s] },
 		},
 	}
 	for e := range l.All() {

@@ -96,7 +96,7 @@ func (a *ahead) choose() (query, bool) {
 // newAhead begins with a prediction where there is one: a window is mispredicted once, not
 // again when it is started over.
 func (w *window) newAhead(ctx context.Context) *ahead {
-	sizes, concurrency := w.run.work.Sizes, w.p.cfg.Concurrency
+	sizes, concurrency := w.run.work.Sizes, w.e.concurrency()
 	_, limited := w.run.free(ctx)
 	a := &ahead{pages: w.pages, size: sizes.PerPage(w.item.Project), concurrency: concurrency, inFlight: map[int]bool{}, chained: -1}
 	if w.inVain == 0 && !w.pages.tolerant && w.pages.isEmpty() {

@@ -62,7 +62,7 @@ func TestGuesses(t *testing.T) {
 				most = max(most, 1)
 			}
 		}
-		r := w.clean(w.process().Run(t.Context(), work))
+		r := w.clean(reading(t.Context(), w.process(), work))
 		if got := int(inVain.Load()); got > most || r.Mispredicted != got {
 			t.Fatalf("%d requests for %d pages found nothing, %d are counted; want at most %d", got, pages, r.Mispredicted, most)
 		}

@@ -81,7 +81,7 @@ func (c *clocks) run() (s Summary, requests int) {
 	c.open(func(a *app.App) {
 		before := c.requests
 		var err error
-		if s, err = NewRunner(a, nil, noProgress{}, nil).Run(c.Context(), Options{}); err != nil {
+		if s, err = New(a, nil, noProgress{}, nil).Run(c.Context(), Options{}); err != nil {
 			c.Fatal(err)
 		}
 		requests = c.requests - before
@@ -123,7 +123,7 @@ func TestClockAhead(t *testing.T) {
 		c := newClocks(t)
 		c.date = &off
 		s, requests := c.run()
-		if s.Outcome != Failed || requests != 2 || len(s.Errors) != 1 || !strings.HasPrefix(s.Errors[0], "this machine's clock is 30 d ") {
+		if s.Outcome != Failed || requests != 2 || len(s.Errors) != 1 || !strings.HasPrefix(s.Errors[0].Error(), "this machine's clock is 30 d ") {
 			t.Errorf("%v: %d requests, %+v", off, requests, s)
 		}
 		if shown := c.shown(); len(shown) > 0 {

@@ -3,7 +3,6 @@ package export
 import (
 	"flag"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"slices"
@@ -12,7 +11,9 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/budget"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
@@ -263,16 +264,17 @@ func (u *user) run() {
 	b := budget.New(budget.Config{
 		Name: "analytics", Limit: u.limit, Timeout: timeout, InFlight: u.concurrency, Patience: time.Minute, RetryAfter: docsapi.RetryAfter, Now: time.Now,
 	}, u.db, u.service)
-	p := New(Config{
-		Concurrency: u.concurrency, Settle: settle, Now: time.Now, Logger: slog.New(slog.DiscardHandler), TopPages: topPages,
-	}, clientOver(u.t, b), u.db, u.db, sp, []sinks.Sink{u.sink})
+	p := exporterOf(&app.App{
+		Config: config.Config{Concurrency: config.Count(u.concurrency), Settle: config.Duration(settle)},
+		Now:    time.Now, Spool: sp, Sinks: []sinks.Sink{u.sink},
+	}, clientOver(u.t, b), u.db)
 	input, work := planOf(u.t, u.db, u.dir, schedule.Input{
 		Now: now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: u.since, Settle: settle,
 		Rotate: u.rotate, Policy: schedule.Policy{Limit: u.limit, Settle: settle},
 	})
 	work.Items, _ = schedule.Plan(input)
 	work.Room = b.Room
-	p.Run(u.t.Context(), work)
+	reading(u.t.Context(), p, work)
 	if err := b.Flush(u.t.Context()); err != nil {
 		u.t.Fatal(err)
 	}
@@ -318,16 +320,15 @@ func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	movements := map[schedule.MovementKey]schedule.Movement{}
+	learned := schedule.Learned{}
 	for _, m := range moved {
-		series := schedule.Series{Project: m.Project, Granularity: m.Granularity}
-		movements[schedule.MovementKey{Series: series, Kind: schedule.MovementKind(m.Kind)}] = schedule.Movement{Times: m.Times, At: m.At}
+		learned.Set(schedule.Series{Project: m.Project, Granularity: m.Granularity}, schedule.Fact(m.Kind), m.Times, m.At)
 	}
 	in.Known = look(known)
 	in.GaveUp = func(k analytics.Key) bool { return known[k].TotalsOnly() && known[k].Requests > 1 }
 	in.Aside = func(k analytics.Key) (analytics.Aside, bool) { a, ok := asides[k]; return a, ok }
-	in.Policy.Moved = func(k schedule.MovementKey) (schedule.Movement, bool) { m, ok := movements[k]; return m, ok }
-	return in, Work{Known: in.Known, Sizes: in.Sizes, Policy: in.Policy, Movements: movements, Asides: asides}
+	in.Policy.Learned = func(s schedule.Series) schedule.Facts { return learned[s] }
+	return in, Work{Known: in.Known, Sizes: in.Sizes, Policy: in.Policy, Learned: learned, Asides: asides}
 }
 
 // newestVerified returns the end of the newest day with verified rows.

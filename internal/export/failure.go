@@ -80,7 +80,7 @@ func (r *run) dropBarred() {
 	}
 	before := len(r.pending)
 	r.pending = slices.DeleteFunc(r.pending, func(item schedule.Item) bool { return r.health.barred[item.Project] })
-	r.result.Left += before - len(r.pending)
+	r.e.count(func(s *Summary) { s.Left += before - len(r.pending) })
 }
 
 // drain lets the windows under way finish and starts no other.
@@ -89,7 +89,7 @@ func (r *run) drain(cause error) {
 	defer r.mu.Unlock()
 	if !r.draining {
 		r.draining = true
-		r.result.Errors = append(r.result.Errors, cause)
+		r.e.count(func(s *Summary) { s.AddErrors(cause) })
 	}
 }
 
@@ -99,7 +99,7 @@ func (r *run) abort(cause error) {
 	defer r.mu.Unlock()
 	if !r.aborted {
 		r.aborted = true
-		r.result.Errors = append(r.result.Errors, cause)
+		r.e.count(func(s *Summary) { s.AddErrors(cause) })
 		r.cut(errAborted)
 	}
 }
@@ -107,7 +107,7 @@ func (r *run) abort(cause error) {
 // classify decides what a window's failure means: only a delay, a pause
 // of that window alone, the end of its project's windows, or the end of the run.
 func (r *run) classify(ctx, sending context.Context, item schedule.Item, err error) {
-	r.locked(func() { r.result.Left++ })
+	r.e.count(func(s *Summary) { s.Left++ })
 	api, fromAPI := errors.AsType[*docsapi.Error](err)
 	refusal, local := errors.AsType[refusal](err)
 	wrong, isClock := errors.AsType[*docsapi.ClockError](err)
@@ -116,7 +116,8 @@ func (r *run) classify(ctx, sending context.Context, item schedule.Item, err err
 	case isClock:
 		r.abort(wrong)
 	case local && !refusal.RetryAt().IsZero() || docsapi.IsThrottled(err):
-		r.locked(func() { r.result.BudgetSpent, r.draining = true, true })
+		r.locked(func() { r.draining = true })
+		r.e.count(func(s *Summary) { s.BudgetSpent = true })
 	case docsapi.IsUnauthorized(err):
 		r.abort(err)
 	case errors.Is(err, errRepeats):
@@ -176,7 +177,7 @@ func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 			err = fmt.Errorf("export %s: the same failure", item.Key)
 		}
 		h.reported = api.Error()
-		r.result.Errors = append(r.result.Errors, err)
+		r.e.count(func(s *Summary) { s.AddErrors(err) })
 	}
 }
 
@@ -200,7 +201,7 @@ func (r *run) noteRefusal(f failure) (ends bool) {
 
 // setAside reports a window that failed by itself and lets it rest.
 func (r *run) setAside(ctx context.Context, f failure) {
-	r.locked(func() { r.result.Warnings = append(r.result.Warnings, f.err) })
+	r.e.count(func(s *Summary) { s.Warnings = append(s.Warnings, f.err) })
 	r.keep(ctx, f, false)
 }
 
@@ -212,7 +213,7 @@ func (r *run) keep(ctx context.Context, f failure, outage bool) {
 	if f.item.Reason == schedule.ReasonOpen {
 		return
 	}
-	now := r.p.cfg.Now().UTC().Truncate(time.Microsecond)
+	now := r.e.app.Now().UTC().Truncate(time.Microsecond)
 	a, again := r.work.Asides[f.item.Key]
 	if !again {
 		a = analytics.Aside{Key: f.item.Key, Since: now}
@@ -232,9 +233,9 @@ func (r *run) keep(ctx context.Context, f failure, outage bool) {
 		fallthrough
 	default:
 		a.Until = now.Add(schedule.Rest(a))
-		r.locked(func() { r.result.SetAside++ })
+		r.e.count(func(s *Summary) { s.SetAside++ })
 	}
-	if err := r.p.ledger.SetAside(ctx, a); err != nil && ctx.Err() == nil {
+	if err := r.e.ledger.SetAside(ctx, a); err != nil && ctx.Err() == nil {
 		r.log.With(a.Key.Attrs()).Warn("window not set aside", "error", err)
 	}
 }

@@ -223,7 +223,7 @@ func TestBadService(t *testing.T) {
 }
 
 // setAside fails unless so many windows rest, and the result says so.
-func (w *world) setAside(r Result, want int) {
+func (w *world) setAside(r Summary, want int) {
 	w.Helper()
 	resting := 0
 	for _, a := range w.ledger.asides() {
@@ -283,10 +283,10 @@ func TestFullSpool(t *testing.T) {
 	// With nothing delivered, the next run sends nothing at all.
 	w.service.again()
 	p := w.process()
-	if n, failures, err := p.Recover(t.Context(), w.ledger.owed()); n != 0 || len(failures) != 1 || err != nil {
+	if n, failures, err := recovering(t.Context(), p, w.ledger.owed()); n != 0 || len(failures) != 1 || err != nil {
 		t.Fatalf("Recover: %d, %v, %v", n, failures, err)
 	}
-	if r := p.Run(t.Context(), w.work(items[1:])); len(r.Errors) != 1 || r.Left != 3 || w.service.requests() != 0 {
+	if r := reading(t.Context(), p, w.work(items[1:])); len(r.Errors) != 1 || r.Left != 3 || w.service.requests() != 0 {
 		t.Errorf("%d requests, %+v", w.service.requests(), r)
 	}
 }
@@ -342,12 +342,12 @@ func TestSinkIsTriedAgain(t *testing.T) {
 	isDown := true
 	w.sink = &sinktest.Memory{Fault: func(sinktest.Step, analytics.Revision) error { return when(isDown, errors.New("is down")) }}
 	p := w.process()
-	p.Run(t.Context(), w.work(asked(keys[0])))
+	reading(t.Context(), p, w.work(asked(keys[0])))
 	isDown = false
-	if r := w.clean(p.Run(t.Context(), w.work(asked(keys[1])))); r.Waiting != 1 {
+	if r := w.clean(reading(t.Context(), p, w.work(asked(keys[1])))); r.Waiting != 1 {
 		t.Errorf("result %+v", r)
 	}
-	if n, failures, err := p.Recover(t.Context(), w.ledger.owed()); n != 2 || len(failures) > 0 || err != nil {
+	if n, failures, err := recovering(t.Context(), p, w.ledger.owed()); n != 2 || len(failures) > 0 || err != nil {
 		t.Errorf("Recover: %d, %v, %v", n, failures, err)
 	}
 	w.emptySpool()
@@ -377,7 +377,7 @@ func TestNewerRevisionSupersedes(t *testing.T) {
 		w.service.again()
 		p, n := w.recovered()
 		if f != noFault {
-			w.clean(p.Run(t.Context(), w.work(asked(k))))
+			w.clean(reading(t.Context(), p, w.work(asked(k))))
 		}
 		if n != 1 || !slices.Equal(numbers, want) || w.service.requests() != 0 {
 			t.Errorf("%q: %d windows delivered, revisions %v, %d requests", f, n, numbers, w.service.requests())
@@ -543,7 +543,7 @@ func TestCancelled(t *testing.T) {
 					cancel()
 				}
 			}
-			r := w.process().Run(ctx, w.work(asked(keys...)))
+			r := reading(ctx, w.process(), w.work(asked(keys...)))
 			w.told = nil
 			kept := pages
 			if len(r.Errors) != 0 || r.Left != 3-committed || r.Committed != committed {
@@ -556,7 +556,7 @@ func TestCancelled(t *testing.T) {
 			}
 			w.service.again()
 			p, n := w.recovered()
-			w.clean(p.Run(t.Context(), w.work(asked(w.lacking(asked(keys...))...))))
+			w.clean(reading(t.Context(), p, w.work(asked(w.lacking(asked(keys...))...))))
 			if got := w.service.requests(); got != 9-kept || n != 0 {
 				t.Errorf("%d more requests after %d pages, %d windows in the spool", got, kept, n)
 			}
@@ -585,7 +585,7 @@ func TestCancelledCommit(t *testing.T) {
 					}
 				}
 				start := time.Now()
-				r := w.process().Run(ctx, w.work(asked(w.days("prj_a", 2)...)))
+				r := reading(ctx, w.process(), w.work(asked(w.days("prj_a", 2)...)))
 				if took := time.Since(start); took > grace {
 					t.Errorf("the run went on for %v", took)
 				}
@@ -621,7 +621,7 @@ func TestRecoverCancelled(t *testing.T) {
 	w.faults = nil
 	ctx, cancel := context.WithCancel(t.Context())
 	w.told = func(ev Event) { cancel() }
-	n, failures, err := w.process().Recover(ctx, w.ledger.owed())
+	n, failures, err := recovering(ctx, w.process(), w.ledger.owed())
 	if n != 1 || len(failures) != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("Recover: %d, %v, %v", n, failures, err)
 	}

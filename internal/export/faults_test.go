@@ -144,7 +144,7 @@ func (w *world) due() []schedule.Item {
 func (w *world) heal() {
 	w.Helper()
 	p, _ := w.recovered()
-	w.clean(p.Run(w.Context(), w.work(w.due())))
+	w.clean(reading(w.Context(), p, w.work(w.due())))
 }
 
 // says fails unless the ledger has the window in the given state.
@@ -202,8 +202,8 @@ func (w *world) faulty(t *rapid.T, keys []analytics.Key) {
 	f := rapid.SampledFrom([]fault{requestLost, replyLost, killedBefore, killedAfter}).Draw(t, "fault")
 	w.failing(call, rapid.IntRange(1, 6).Draw(t, "nth"), f)
 	p := w.process()
-	if _, _, err := p.Recover(w.Context(), w.ledger.owed()); err == nil {
-		p.Run(w.Context(), w.work(w.missing(keys)))
+	if _, _, err := recovering(w.Context(), p, w.ledger.owed()); err == nil {
+		reading(w.Context(), p, w.work(w.missing(keys)))
 	}
 	for _, k := range keys {
 		if rev := w.shown(k); rev.Number > 1 || rev.Number == 1 && rowsDiffer(w.service.all(k), w.rows(k)) != "" {
@@ -222,5 +222,5 @@ func (w *world) missing(keys []analytics.Key) []schedule.Item {
 func (w *world) heals(keys []analytics.Key) {
 	w.Helper()
 	p, _ := w.recovered()
-	w.clean(p.Run(w.Context(), w.work(w.missing(keys))))
+	w.clean(reading(w.Context(), p, w.work(w.missing(keys))))
 }

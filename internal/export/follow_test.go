@@ -33,16 +33,16 @@ func (s renamed) Name() string { return s.name }
 // archives is a state and two sinks that have the same windows.
 type archives struct {
 	*testing.T
-	app    *app.App
-	runner *Runner
-	said   *bytes.Buffer
-	now    time.Time
+	app      *app.App
+	exporter *Exporter
+	said     *bytes.Buffer
+	now      time.Time
 }
 
 func newArchives(t *testing.T, windows int) *archives {
 	a := &archives{T: t, said: &bytes.Buffer{}, now: time.Date(2026, 11, 20, 13, 37, 11, 0, time.UTC)}
 	a.app = &app.App{Now: func() time.Time { return a.now }, Log: slog.New(slog.NewTextHandler(a.said, nil))}
-	a.runner = &Runner{app: a.app}
+	a.exporter = &Exporter{app: a.app}
 	a.app.Config.StateDir = t.TempDir()
 	var err error
 	if a.app.State, err = state.Open(a.app.Config.StateDir); err != nil {
@@ -137,7 +137,7 @@ func (a *archives) entries() map[analytics.Key]state.Entry {
 
 func (a *archives) compare() {
 	a.Helper()
-	if err := a.runner.compare(a.Context()); err != nil {
+	if err := a.exporter.compare(a.Context()); err != nil {
 		a.Fatal(err)
 	}
 }
@@ -213,7 +213,7 @@ func TestDailyComparisonEnds(t *testing.T) {
 	a := newArchives(t, 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := a.runner.compare(ctx); err == nil {
+	if err := a.exporter.compare(ctx); err == nil {
 		t.Error("a comparison that was stopped counts as done")
 	}
 	a.lose(a.app.Sinks[0], 1)
@@ -254,7 +254,7 @@ func TestCollectionTakesTooLong(t *testing.T) {
 				}
 				defer db.Close()
 				began := 0
-				r := &Runner{app: &app.App{Log: slog.New(slog.DiscardHandler), Now: time.Now, State: db, Sinks: []sinks.Sink{collecting{collect: func(ctx context.Context) error {
+				r := &Exporter{app: &app.App{Log: slog.New(slog.DiscardHandler), Now: time.Now, State: db, Sinks: []sinks.Sink{collecting{collect: func(ctx context.Context) error {
 					began++
 					return tc.collect(ctx)
 				}}}}}

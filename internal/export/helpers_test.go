@@ -14,7 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/spool"
+	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -22,7 +25,7 @@ import (
 
 const (
 	settle   = 72 * time.Hour
-	topPages = 3
+	topPages = config.MaxTopPages
 )
 
 // tb is the common part of tests and properties.
@@ -53,8 +56,8 @@ type world struct {
 	// step) of a process, from 1. Both may be nil.
 	told func(Event)
 	// source and book replace service and ledger where they are not nil.
-	source Source
-	book   book
+	source Service
+	book   Ledger
 	// on is the newest process.
 	on     *power
 	faults func(call string, nth int) fault
@@ -86,7 +89,7 @@ func asked(keys ...analytics.Key) []schedule.Item {
 }
 
 // process opens the spool and returns a pipeline, as a new process does.
-func (w *world) process() *Pipeline {
+func (w *world) process() *Exporter {
 	w.Helper()
 	sp, err := spool.Open(w.dir)
 	if err != nil {
@@ -94,19 +97,45 @@ func (w *world) process() *Pipeline {
 	}
 	on := &power{world: w, calls: map[string]int{}}
 	w.on = on
-	cfg := Config{
-		Concurrency: w.concurrency, Settle: settle, SpoolMax: w.spoolMax, TopPages: topPages,
-		Now: w.time, Logger: slog.New(slog.DiscardHandler), Observe: on.observe,
+	a := &app.App{
+		Config: config.Config{
+			Concurrency: config.Count(w.concurrency), Settle: config.Duration(settle), SpoolMax: config.Bytes(w.spoolMax),
+		},
+		Now: w.time, Spool: sp,
 	}
-	var to []sinks.Sink
 	for _, s := range slices.Concat([]sinks.Sink{w.sink}, w.more) {
-		to = append(to, wiredSink{s, on})
+		a.Sinks = append(a.Sinks, wiredSink{s, on})
 	}
 	through := wire{w.ledger, on}
 	if w.book != nil {
-		through.book = w.book
+		through.Ledger = w.book
 	}
-	return New(cfg, through, through, through, sp, to)
+	e := exporterOf(a, through, through)
+	e.observed = on.observe
+	return e
+}
+
+// exporterOf returns an exporter that logs nothing.
+func exporterOf(a *app.App, s Service, l Ledger) *Exporter {
+	a.Log = slog.New(slog.DiscardHandler)
+	e := New(a, nil, noProgress{}, nil)
+	e.service, e.ledger = s, l
+	return e
+}
+
+// reading lets an exporter read once, and recovering lets it recover.
+func reading(ctx context.Context, e *Exporter, work Work) Summary {
+	e.summary = Summary{}
+	e.read(ctx, work)
+	return e.summary
+}
+
+func recovering(
+	ctx context.Context, e *Exporter, ledger func(do func(state.Entry)) error,
+) (delivered int, failures []error, err error) {
+	e.summary = Summary{}
+	err = e.recover(ctx, ledger)
+	return e.summary.Recovered, e.summary.Errors, err
 }
 
 func (w *world) time() time.Time {
@@ -135,9 +164,9 @@ func (w *world) work(items []schedule.Item) Work {
 }
 
 // run is one process that reads the items without Recover before it.
-func (w *world) run(items ...schedule.Item) Result {
+func (w *world) run(items ...schedule.Item) Summary {
 	w.Helper()
-	return w.process().Run(w.Context(), w.work(items))
+	return reading(w.Context(), w.process(), w.work(items))
 }
 
 // failing makes the nth call of that name fail, in one process.
@@ -151,10 +180,10 @@ func (w *world) failing(call string, nth int, f fault) {
 }
 
 // recovered is a process that recovers the spool, which must not fail.
-func (w *world) recovered() (*Pipeline, int) {
+func (w *world) recovered() (*Exporter, int) {
 	w.Helper()
 	p := w.process()
-	n, failures, err := p.Recover(w.Context(), w.ledger.owed())
+	n, failures, err := recovering(w.Context(), p, w.ledger.owed())
 	if err != nil || len(failures) > 0 {
 		w.Fatalf("Recover: %v %v", failures, err)
 	}
@@ -162,7 +191,7 @@ func (w *world) recovered() (*Pipeline, int) {
 }
 
 // clean fails if a run had an error.
-func (w *world) clean(r Result) Result {
+func (w *world) clean(r Summary) Summary {
 	w.Helper()
 	for _, err := range r.Errors {
 		w.Fatalf("run: %v", err)

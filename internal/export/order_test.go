@@ -92,17 +92,17 @@ func TestHeldBack(t *testing.T) {
 	w.service.put(old, 1250, 1)
 	w.service.put(small, 100, 1)
 	w.service.limited, w.service.budget = true, 8
-	run := func() Result {
+	run := func() Summary {
 		work := w.work(asked(w.lacking(asked(young, old, small))...))
 		for _, k := range []analytics.Key{young, old} {
 			work.Sizes.Learn(k, 1250)
 		}
 		work.Sizes.Learn(small, 100)
-		work.Policy.Limit, work.Movements = 8, w.ledger.moves
-		return w.clean(w.process().Run(t.Context(), work))
+		work.Policy.Limit, work.Learned = 8, w.ledger.learned
+		return w.clean(reading(t.Context(), w.process(), work))
 	}
 	r := run()
-	if r.Committed != 2 || w.shown(old).Number != 0 || len(w.begun()) != 0 || r.Wanted != 5 || !r.BudgetSpent {
+	if r.Committed != 2 || w.shown(old).Number != 0 || len(w.begun()) != 0 || r.wanted != 5 || !r.BudgetSpent {
 		t.Errorf("result %+v, begun %v", r, w.begun())
 	}
 	// It does not wait for ever: after two hours it is begun anyway.
@@ -143,14 +143,14 @@ func TestSmallPages(t *testing.T) {
 					work.Sizes.SetPerPage("prj_a", c.cap)
 				}
 				work.Sizes.Learn(k, int64(c.rows))
-				w.clean(w.process().Run(t.Context(), work))
+				w.clean(reading(t.Context(), w.process(), work))
 				if rev := w.shows(k, 2); !rev.Verified || w.service.requests() != c.want {
 					t.Errorf("%d requests, want %d; %+v", w.service.requests(), c.want, rev)
 				}
 				// A service that returns to large pages is read, too.
 				w.service.cap = 0
 				w.service.again()
-				w.clean(w.process().Run(t.Context(), work))
+				w.clean(reading(t.Context(), w.process(), work))
 				if rev := w.shown(k); !rev.Verified {
 					t.Errorf("%+v", rev)
 				}
@@ -372,7 +372,7 @@ func (s *anyService) run1(n int, killed bool) {
 		s.failing(call, rapid.IntRange(1, 5).Draw(s.t, "nth"), rapid.SampledFrom([]fault{killedBefore, killedAfter}).Draw(s.t, "when"))
 	}
 	p := s.process()
-	if _, _, err := p.Recover(s.t.Context(), s.ledger.owed()); err != nil && !killed {
+	if _, _, err := recovering(s.t.Context(), p, s.ledger.owed()); err != nil && !killed {
 		s.t.Fatal(err)
 	}
 	work := s.work(nil)
@@ -392,16 +392,15 @@ func (s *anyService) run1(n int, killed bool) {
 			e, ok := s.ledger.newest(k)
 			return ok && e.rev.TotalsOnly() && e.prov.Requests > 1
 		},
-		Policy: schedule.Policy{Limit: s.limit, Settle: settle, Moved: func(k schedule.MovementKey) (schedule.Movement, bool) {
-			m, ok := s.ledger.moves[k]
-			return m, ok
+		Policy: schedule.Policy{Limit: s.limit, Settle: settle, Learned: func(of schedule.Series) schedule.Facts {
+			return s.ledger.learned[of]
 		}},
 	}
 	before := len(s.begun())
 	due, _ := schedule.Plan(in)
 	work.Items = slices.DeleteFunc(due, func(i schedule.Item) bool { return s.rows[i.Key] == 0 && !s.has(i.Key) })
-	work.Policy, work.Movements = in.Policy, s.ledger.moves
-	p.Run(s.t.Context(), work)
+	work.Policy, work.Learned = in.Policy, s.ledger.learned
+	reading(s.t.Context(), p, work)
 	// Where sizes cannot be derived from other windows, two can be begun.
 	if s.alike && !killed && len(s.begun()) > 1 && before <= 1 {
 		s.t.Fatalf("begun: %v", s.begun())

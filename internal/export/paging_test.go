@@ -341,7 +341,7 @@ func TestPagesOfTheNewest(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	newest, older, totals := day("prj_a", 0), day("prj_a", -1), day("prj_b", 0)
 	for i, k := range []analytics.Key{newest, older, totals} {
-		w.service.put(k, 600, i)
+		w.service.put(k, topPages+100, i)
 	}
 	w.clean(w.run(
 		schedule.Item{Key: newest, Reason: schedule.ReasonMissing, Newest: true},
@@ -393,7 +393,7 @@ func TestNoRowsUnderTotals(t *testing.T) {
 				}
 				return &analytics.Page{Totals: totalsOf(full)}, nil
 			}
-			var last Result
+			var last Summary
 			plan := func() []schedule.Item {
 				in := schedule.Input{
 					Now: w.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: k.From,
@@ -409,7 +409,7 @@ func TestNoRowsUnderTotals(t *testing.T) {
 					if rev, ok := w.ledger.known(k); ok {
 						work.Sizes.Learn(k, rev.Rows)
 					}
-					last = w.process().Run(t.Context(), work)
+					last = reading(t.Context(), w.process(), work)
 					w.emptySpool()
 				}
 			}

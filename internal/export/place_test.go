@@ -151,7 +151,7 @@ func TestMisplacedSink(t *testing.T) {
 			c.truth = c.now
 			for i, requests := range []int{3, 1} { // a new day, one that settles and the running one, then that alone
 				s, got := c.run()
-				if s.Outcome != Failed || len(s.Errors) != 1 || !strings.Contains(s.Errors[0], "is it the right place, and mounted?") || got != requests {
+				if s.Outcome != Failed || len(s.Errors) != 1 || !strings.Contains(s.Errors[0].Error(), "is it the right place, and mounted?") || got != requests {
 					t.Errorf("run %d: %d requests, %+v", i, got, s)
 				}
 			}

@@ -38,7 +38,7 @@ func (w *window) readPages(ctx context.Context) error {
 	ahead, answers := w.newAhead(ctx), make(chan answer)
 	var failure error
 	for {
-		for failure == nil && len(ahead.inFlight) < w.p.cfg.Concurrency {
+		for failure == nil && len(ahead.inFlight) < w.e.concurrency() {
 			q, ok := ahead.next()
 			if !ok {
 				break
@@ -123,7 +123,7 @@ func (w *window) takeCarried(ctx context.Context) error {
 
 // fetch requests a page and records it.
 func (w *window) fetch(ctx context.Context, q query) (analytics.Page, error) {
-	requested := w.p.cfg.Now()
+	requested := w.e.app.Now()
 	page, err := w.ask(ctx, q.offset, q.limit)
 	if err == nil {
 		err = w.record(ctx, page, q.guess, requested)
@@ -139,7 +139,7 @@ func (w *window) ask(ctx context.Context, offset, limit int) (analytics.Page, er
 	if ctx.Err() != nil {
 		return analytics.Page{}, context.Cause(ctx)
 	}
-	page, err := w.p.source.VisitorsPage(ctx, docsapi.VisitorsQuery{
+	page, err := w.e.service.VisitorsPage(ctx, docsapi.VisitorsQuery{
 		Project: w.item.Project, Window: w.item.Window, Offset: offset, Limit: limit,
 	})
 	if err == nil {
@@ -183,8 +183,8 @@ func (w *window) record(ctx context.Context, page analytics.Page, guess bool, re
 func (w *window) noteInVain(ctx context.Context) error {
 	w.inVain++
 	w.observe(StepMispredicted, 0)
-	w.run.locked(func() { w.run.result.Mispredicted++ })
-	return w.p.gauges.Count(ctx, "pages_mispredicted_total", 1, "project", w.item.Project)
+	w.e.count(func(s *Summary) { s.Mispredicted++ })
+	return w.e.ledger.Count(ctx, "pages_mispredicted_total", 1, "project", w.item.Project)
 }
 
 func infoOf(page analytics.Page) spool.PageInfo {

@@ -35,7 +35,7 @@ func TestResume(t *testing.T) {
 		k := day("prj_a", 0)
 		w.service.put(k, rows, 1)
 		w.service.limited = true
-		var r Result
+		var r Summary
 		for runs := 0; r.Committed == 0; runs++ {
 			if runs > 20 {
 				t.Fatal("does not end")

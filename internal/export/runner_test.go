@@ -45,7 +45,7 @@ func TestAskedWindowsAreReadOnce(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	r := NewRunner(a, nil, noProgress{}, nil)
+	r := New(a, nil, noProgress{}, nil)
 	asked := coverage.Selection{From: testbed.DaysAgo(3).String(), To: testbed.DaysAgo(1).String(), Again: true}
 	for range 2 {
 		before := len(s.Requests())

@@ -12,6 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/schedule"
@@ -31,7 +32,7 @@ const (
 
 // window is one window on its way from the first request to the last sink.
 type window struct {
-	p *Pipeline
+	e *Exporter
 	// run is the run that reads the window; nil where an earlier run left it.
 	run  *run
 	item schedule.Item
@@ -62,19 +63,18 @@ type window struct {
 	release func()
 }
 
-// commit takes a window from its first request to the last sink, and returns what to add to
-// the result of the run, failures of single sinks included. An error comes from the service,
-// the spool or the ledger.
+// commit takes a window from its first request to the last sink, and reports whether every sink
+// has it. An error comes from the service, the spool or the ledger.
 //
-// The page log is the only durable form of the window until every sink has it. Run enters
-// without a window file; Recover enters at step 4, with a file that it made from the log of a
+// The page log is the only durable form of the window until every sink has it. A run enters
+// without a window file; recover enters at step 4, with a file that it made from the log of a
 // revision that the ledger knows.
 //
 // Requests end with sending, everything else with ctx.
-func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
-	p := w.p
+func (w *window) commit(ctx, sending context.Context) (complete bool, err error) {
+	e := w.e
 	var units int64
-	defer func() { p.commits.Release(units) }()
+	defer func() { e.commits.Release(units) }()
 	for w.file == nil {
 		// Step 1: each page is appended to the page log as it arrives, and verified against
 		// the others, so that all of them are parts of one unchanged window.
@@ -93,9 +93,9 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 			// CRASH: the log is complete; the next run requests nothing.
 			if units == 0 {
 				units = min(commitUnits, 1+w.log.Sum().Rows/rowsPerUnit)
-				if p.commits.Acquire(ctx, units) != nil {
+				if e.commits.Acquire(ctx, units) != nil {
 					units = 0
-					return done, w.leave(context.Cause(ctx))
+					return false, w.leave(context.Cause(ctx))
 				}
 				if len(w.log.Pages()) == 1 {
 					w.release()
@@ -107,7 +107,7 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 			err = w.startOver(ctx, err)
 		}
 		if err != nil {
-			return done, w.leave(err)
+			return false, w.leave(err)
 		}
 	}
 	defer func() { err = errors.Join(err, w.file.Remove()) }()
@@ -121,66 +121,65 @@ func (w *window) commit(ctx, sending context.Context) (done Result, err error) {
 		// like windows that an earlier run read.
 		// CRASH: those without a log are requested.
 		if err := w.share(rev); err != nil {
-			return done, w.leave(err)
+			return false, w.leave(err)
 		}
-		done = w.result(rev)
+		w.report(rev)
 		w.observe(StepSealed, rev.Rows)
 		// Step 3: from here on the ledger owes the revision to every sink. The log is flushed
 		// before, except for that of one page: to flush it each time costs more than to
 		// request the page again after a power cut.
-		// CRASH: Recover continues with step 4. If a power cut has taken the log and no sink has
-		// the window, Recover forgets the revision, and the window is due again.
+		// CRASH: recover continues with step 4. If a power cut has taken the log and no sink has
+		// the window, recover forgets the revision, and the window is due again.
 		if len(w.log.Pages()) > 1 {
 			if err := w.log.Flush(); err != nil {
-				return done, w.leave(err)
+				return false, w.leave(err)
 			}
 		}
-		if err := p.ledger.Record(ctx, rev, w.provenance(), p.sinkNames); err != nil {
-			return done, w.leave(err)
+		if err := e.ledger.Record(ctx, rev, w.provenance(), e.sinkNames()); err != nil {
+			return false, w.leave(err)
 		}
 		w.observe(StepRecorded, rev.Rows)
 		// CRASH: the gauges lack these pages until they are read from a sink.
 		if err := w.setPages(ctx); err != nil {
-			return done, w.leave(err)
+			return false, w.leave(err)
 		}
 	}
+	complete = true
 	for _, sink := range w.lacking {
 		name := sink.Name()
-		if _, down := p.down.Load(name); down {
-			done.Waiting = 1
+		if _, down := e.down.Load(name); down {
+			complete = false
 			continue
 		}
 		// Step 4: afterwards readers of the sink see this revision, whole.
-		// CRASH: Recover does not know whether it happened and does it again, which
+		// CRASH: recover does not know whether it happened and does it again, which
 		// changes nothing that readers see.
 		if err := sink.Replace(ctx, w.file); err != nil {
-			done.Waiting = 1
-			if p.noteDown(ctx, name) {
-				done.Errors = append(done.Errors, fmt.Errorf("%s sink: %s revision %d: %w "+
-					"(it waits in the spool for the next run)", name, rev.Key, rev.Number, err))
-			}
+			complete = false
+			e.noteDown(ctx, name, fmt.Errorf("%s sink: %s revision %d: %w (it waits in the spool for the next run)",
+				name, rev.Key, rev.Number, err))
 			continue
 		}
-		p.cfg.Observe(Event{Step: StepReplaced, Key: rev.Key, Rows: rev.Rows, Sink: name})
+		e.observe(Event{Step: StepReplaced, Key: rev.Key, Rows: rev.Rows, Sink: name})
 		// Step 5: the ledger no longer owes the revision to this sink.
 		// CRASH: as in step 4 for the sinks that are left.
-		if err := p.ledger.Committed(ctx, rev, name, p.cfg.Now()); err != nil {
-			return done, w.leave(err)
+		if err := e.ledger.Committed(ctx, rev, name, e.app.Now()); err != nil {
+			return false, w.leave(err)
 		}
-		p.cfg.Observe(Event{Step: StepCommitted, Key: rev.Key, Rows: rev.Rows, Sink: name})
+		e.observe(Event{Step: StepCommitted, Key: rev.Key, Rows: rev.Rows, Sink: name})
 	}
 	// Step 6: the log of a window that a sink lacks moves to those that wait, so that a later
 	// reading of the window does not take its place. Any other log is not needed any more.
-	// CRASH: Recover finds the log of a revision that the ledger knows, and delivers or
+	// CRASH: recover finds the log of a revision that the ledger knows, and delivers or
 	// removes it.
-	if log := w.log; done.Waiting > 0 {
-		return done, log.Wait()
-	} else if err := log.Discard(); err != nil {
-		return done, err
+	if !complete {
+		return false, w.log.Wait()
+	}
+	if err := w.log.Discard(); err != nil {
+		return false, err
 	}
 	w.observe(StepDone, max(rev.Rows, 0))
-	done.Committed = 1
-	return done, nil
+	return true, nil
 }
 
 // share gives the pages to the windows of the same days that wait for them.
@@ -193,7 +192,7 @@ func (w *window) share(rev analytics.Revision) error {
 		if known, ok := w.run.work.Known(item.Key); ok {
 			number = known.Number + 1
 		}
-		if err := w.p.spool.Share(w.log, item.Key, number, item.TotalsOnly, rev.Totals); err != nil {
+		if err := w.e.app.Spool.Share(w.log, item.Key, number, item.TotalsOnly, rev.Totals); err != nil {
 			return err
 		}
 		w.run.locked(func() { w.run.given[item.Key] = true })
@@ -208,54 +207,50 @@ func (w *window) setPages(ctx context.Context) error {
 	if !w.item.Newest || rev.TotalsOnly() {
 		return nil
 	}
-	top, err := analytics.Top(w.file.Rows(), w.p.cfg.TopPages)
+	top, err := analytics.Top(w.file.Rows(), config.MaxTopPages)
 	if err != nil {
 		return err
 	}
-	return w.p.gauges.SetPages(ctx, rev, top)
+	return w.e.ledger.SetPages(ctx, rev, top)
 }
 
-// noteDown counts the first failure of a sink, which gets nothing more in this run.
-func (p *Pipeline) noteDown(ctx context.Context, sink string) (first bool) {
-	if _, known := p.down.LoadOrStore(sink, true); known {
-		return false
+// noteDown reports and counts the first failure of a sink, which gets nothing more in this run.
+func (e *Exporter) noteDown(ctx context.Context, sink string, failure error) {
+	if _, known := e.down.LoadOrStore(sink, true); known {
+		return
 	}
-	if err := p.gauges.Count(ctx, "sink_failures_total", 1, "sink", sink); err != nil {
-		p.cfg.Logger.Error("sink failure not counted", "sink", sink, "error", err)
+	e.count(func(s *Summary) { s.AddErrors(failure) })
+	if err := e.ledger.Count(ctx, "sink_failures_total", 1, "sink", sink); err != nil {
+		e.app.Log.Error("sink failure not counted", "sink", sink, "error", err)
 	}
-	return true
 }
 
-// observe reports a step of a window that this run reads. Of windows that Recover
+// sinkNames are those to which the ledger owes each revision.
+func (e *Exporter) sinkNames() (names []string) {
+	for _, sink := range e.app.Sinks {
+		names = append(names, sink.Name())
+	}
+	return names
+}
+
+// observe reports a step of a window that this run reads. Of windows that recover
 // delivers, only the steps at the sinks are reported.
 func (w *window) observe(step Step, rows int64) {
 	if w.run != nil {
-		w.p.cfg.Observe(Event{Step: step, Key: w.item.Key, Rows: rows})
+		w.e.observe(Event{Step: step, Key: w.item.Key, Rows: rows})
 	}
-}
-
-// add adds the result of one window.
-func (r *Result) add(done Result) {
-	r.Committed += done.Committed
-	r.Waiting += done.Waiting
-	r.Rows += done.Rows
-	r.Unverified += done.Unverified
-	r.MovedRows += done.MovedRows
-	r.RepeatedRows += done.RepeatedRows
-	r.Suspect += done.Suspect
-	r.Errors = append(r.Errors, done.Errors...)
 }
 
 // open opens the page log of a window that is to be read.
 func (w *window) open() (err error) {
-	now := w.p.cfg.Now()
+	now := w.e.app.Now()
 	// A log from before the window could settle, or before someone asked for it to be read
 	// again, would only have to be read again.
 	notBefore := w.item.NotBefore
-	if ripe := w.item.To.Time().Add(w.p.cfg.Settle); !now.Before(ripe) && ripe.After(notBefore) {
+	if ripe := w.item.To.Time().Add(w.e.settle()); !now.Before(ripe) && ripe.After(notBefore) {
 		notBefore = ripe
 	}
-	if w.log, err = w.p.spool.Begin(w.item.Key, w.number(), now, notBefore); err != nil {
+	if w.log, err = w.e.app.Spool.Begin(w.item.Key, w.number(), now, notBefore); err != nil {
 		return err
 	}
 	logged := w.log.Pages()
@@ -318,20 +313,27 @@ func (w *window) seal(ctx context.Context) (err error) {
 	return err
 }
 
-// result is what the reading adds to the result of the run.
-func (w *window) result(rev analytics.Revision) (done Result) {
+// report adds what was read to the summary.
+func (w *window) report(rev analytics.Revision) {
 	from := w.provenance()
-	done = Result{Rows: max(rev.Rows, 0), MovedRows: from.MovedRows, RepeatedRows: from.RepeatedRows}
-	if !rev.Verified {
-		done.Unverified = 1
-	}
-	if sum, site := w.log.Sum(), rev.Totals; sum.Rows > 0 && !sum.Covers(site) {
-		done.Suspect = 1
+	sum, site := w.log.Sum(), rev.Totals
+	suspect := sum.Rows > 0 && !sum.Covers(site)
+	if suspect {
 		w.run.log.With(w.item.Key.Attrs()).Warn("window suspect: its pages add up to fewer visitors than the site has",
 			"human", sum.Added.Human, "ai", sum.Added.AI, "total", sum.Added.Total,
 			"site_human", site.Human, "site_ai", site.AI, "site_total", site.Total)
 	}
-	return done
+	w.e.count(func(s *Summary) {
+		s.Rows += max(rev.Rows, 0)
+		s.MovedRows += from.MovedRows
+		s.RepeatedRows += from.RepeatedRows
+		if !rev.Verified {
+			s.Unverified++
+		}
+		if suspect {
+			s.Suspect++
+		}
+	})
 }
 
 // provenance says how the revision was read.
@@ -359,7 +361,7 @@ func (w *window) revision(verified bool) analytics.Revision {
 	} else if before != nil && before.TotalsOnly() {
 		before = nil
 	}
-	rev.Settled = schedule.Settles(rev.Window, w.p.cfg.Settle, rev.ExportedAt, verified, before)
+	rev.Settled = schedule.Settles(rev.Window, w.e.settle(), rev.ExportedAt, verified, before)
 	return rev
 }
 

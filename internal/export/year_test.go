@@ -152,12 +152,12 @@ func (y *year) process1(killed bool) (busy bool) {
 	p := y.process()
 	b := y.connect()
 	known := entriesOf(y.t, y.db)
-	if _, _, err := p.Recover(y.t.Context(), each(owedOf(known))); err != nil {
+	if _, _, err := recovering(y.t.Context(), p, each(known)); err != nil {
 		return true
 	}
 	known = entriesOf(y.t, y.db)
 	work := y.work(known, b)
-	r := p.Run(y.t.Context(), work)
+	r := reading(y.t.Context(), p, work)
 	if y.on.check() == nil {
 		if err := b.Flush(y.t.Context()); err != nil {
 			y.t.Fatal(err)
@@ -210,20 +210,6 @@ func look(entries map[analytics.Key]state.Entry) func(analytics.Key) (analytics.
 		e, ok := entries[k]
 		return e.Revision, ok
 	}
-}
-
-func owedOf(entries map[analytics.Key]state.Entry) map[analytics.Key]Owed {
-	out := map[analytics.Key]Owed{}
-	for k, e := range entries {
-		o := Owed{Revision: e.Revision}
-		for sink, at := range e.Sinks {
-			if !at.IsZero() {
-				o.Has = append(o.Has, sink)
-			}
-		}
-		out[k] = o
-	}
-	return out
 }
 
 var specs = []analytics.Spec{{Granularity: analytics.Day}, {Granularity: analytics.Week}, {Granularity: analytics.Month}, {Granularity: "28d", TotalsOnly: true}}

@@ -29,8 +29,8 @@ var (
 )
 
 const (
-	// partBytes of page log are sorted in memory at once: about 400,000 rows.
-	partBytes = 24 << 20
+	// partBytes of page log are sorted in memory at once: about 150,000 rows.
+	partBytes = 6 << 20
 	// memoryBytes is the largest page log whose window file is made in memory.
 	memoryBytes = 256 << 10
 )

@@ -116,7 +116,7 @@ func (p *Progress) BeginDays(n int) {
 	p.describe("days")
 }
 
-// Reached is told how many days are done, and how many samples that were.
+// Reached sets the number of days that are done, and of their samples.
 func (p *Progress) Reached(days int, samples int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,7 +174,7 @@ func (p *Progress) describeExport() {
 	p.describe(text)
 }
 
-// Observe is told each step of an export, from many goroutines.
+// Observe counts a step of an export. It may be called from many goroutines.
 func (p *Progress) Observe(ev export.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,7 +17,7 @@ type Column struct {
 	Cut Cut
 	// Optional columns are left out if all their cells are empty or a dash.
 	Optional bool
-	// Below moves the cells to lines of their own below their row, where they are wrapped
+	// Below moves the cells to separate lines below their row, where they are wrapped
 	// and not cut, if the terminal is too narrow: links and reasons, for example.
 	Below bool
 }
@@ -25,7 +25,7 @@ type Column struct {
 // Number is a column of numbers.
 func Number(name string) Column { return Column{Name: name, Right: true} }
 
-// Cut says where a cell is shortened; an ellipsis stands for what is left out.
+// Cut says where a cell is shortened; an ellipsis stands for the rest.
 type Cut int
 
 // Where cells are shortened.
@@ -109,7 +109,7 @@ type layout struct {
 	columns []Column
 	widths  []int
 	shown   []int // indices of the columns that are side by side
-	below   []int // and of those on lines of their own
+	below   []int // and of those on separate lines
 	indent  int
 	width   int // of the terminal; 0 is unlimited
 }
