@@ -154,8 +154,9 @@ func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
 }
 
 // planLoad compares both ends and changes nothing; another process may use the state.
-func (a *Program) planLoad(ctx context.Context, _ config.Config, to, from sinks.Sink,
-	scope sinks.Scope) (loadSummary, error) {
+func (a *Program) planLoad(
+	ctx context.Context, _ config.Config, to, from sinks.Sink, scope sinks.Scope,
+) (loadSummary, error) {
 	plan, err := load.NewPlan(ctx, sinks.List(ctx, from), sinks.List(ctx, to), scope.Has)
 	if err != nil {
 		return loadSummary{}, err
@@ -166,8 +167,9 @@ func (a *Program) planLoad(ctx context.Context, _ config.Config, to, from sinks.
 }
 
 // loadWindows loads the windows that the sink lacks, and enters each window in the ledger.
-func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sinks.Sink,
-	scope sinks.Scope) (s loadSummary, err error) {
+func (a *Program) loadWindows(
+	ctx context.Context, c config.Config, to, from sinks.Sink, scope sinks.Scope,
+) (s loadSummary, err error) {
 	started := a.now()
 	opened, err := app.OpenLedger(c, a.logger(c), a.now)
 	if err != nil {
@@ -193,13 +195,13 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 	}
 	if err == nil {
 		p := a.progress
-		p.BeginLoad(len(plan.Lacking))
+		p.BeginCount(len(plan.Lacking), "windows", "rows")
 		var counting sync.Mutex
 		err = load.Run(ctx, archiveOf{from, temp.Path}, to, plan, loadAtOnce[to.Name()],
 			func(rev analytics.Revision) error {
 				counting.Lock()
 				s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
-				p.Loaded(rev.Rows)
+				p.Count(s.Loaded, s.Rows)
 				counting.Unlock()
 				if err := db.Record(ctx, rev, analytics.Provenance{}, []string{to.Name()}); err != nil {
 					return err
