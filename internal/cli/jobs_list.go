@@ -26,7 +26,6 @@ func (a *Program) jobsListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "show the agent jobs, newest first, with their pull requests",
-		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.jobsList(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the jobs as JSON")

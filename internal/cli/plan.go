@@ -43,7 +43,6 @@ each is listed.
 Below the windows stands what was decided about some of them. A window that moves
 and is larger than the budget is read for its totals now and for its rows once it
 has settled. One with invalid responses is skipped for a while. Neither keeps other windows waiting.`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), sel, o) },
 	}
 	selectionFlags(cmd, &sel, true)
