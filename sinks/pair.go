@@ -40,7 +40,8 @@ func (p Pair) Remedy() Remedy {
 		return ExportAgain
 	case t != nil && v.Same(t.Revision):
 		return Nothing
-	case t != nil && t.TotalsOnly() && (t.Number > v.Number || t.Number == v.Number && t.ExportedAt.After(v.ExportedAt)):
+	case t != nil && t.TotalsOnly() && (t.Number > v.Number || t.Number == v.Number &&
+		t.ExportedAt.After(v.ExportedAt)):
 		return RemoveVisitors
 	}
 	return WriteTotals
@@ -75,10 +76,12 @@ func (p Pair) Disagreement() error {
 	case p.Remedy() == Nothing:
 		return nil
 	case v == nil:
-		return disagreement{fmt.Errorf("the visitors file of revision %d with %d rows is missing: export the window again", t.Number, t.Rows)}
+		return disagreement{fmt.Errorf("the visitors file of revision %d with %d rows is missing: export the window "+
+			"again", t.Number, t.Rows)}
 	case t == nil:
 		return disagreement{fmt.Errorf("the totals file of revision %d is missing", v.Number)}
 	default:
-		return disagreement{fmt.Errorf("the visitors file shows %s, the totals file %s", describe(v.Revision), describe(t.Revision))}
+		return disagreement{fmt.Errorf("the visitors file shows %s, the totals file %s",
+			describe(v.Revision), describe(t.Revision))}
 	}
 }

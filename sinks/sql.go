@@ -29,13 +29,15 @@ func CheckDSN(rest string) (host string, parameters url.Values, err error) {
 	authority := rest
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		if strings.ContainsAny(rest[end:], "@#") {
-			return "", nil, errors.New("write special characters of user, password and parameters as %40 for @, %2F for /, %3F for ?, %23 for #")
+			return "", nil, errors.New("write special characters of user, password and parameters as %40 for @, %2F " +
+				"for /, %3F for ?, %23 for #")
 		}
 		authority = rest[:end]
 	}
 	_, query, _ := strings.Cut(rest, "?")
 	if parameters, err = url.ParseQuery(query); err != nil {
-		return "", nil, errors.New("the parameters after ? are not name=value&name=value, with special characters written as %…")
+		return "", nil, errors.New("the parameters after ? are not name=value&name=value, with special characters " +
+			"written as %…")
 	}
 	host = authority[strings.LastIndex(authority, "@")+1:]
 	if host != "" && strings.ContainsRune(":,", rune(host[0])) {
@@ -72,7 +74,8 @@ func (e explained) Unwrap() error { return e.err }
 // IsBroken reports whether a connection failed.
 func IsBroken(err error) bool {
 	_, network := errors.AsType[net.Error](err)
-	return !errors.Is(err, context.Canceled) && (network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	return !errors.Is(err, context.Canceled) && (network || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed))
 }
 
@@ -103,7 +106,9 @@ func Listing(ctx context.Context, s Sink, open func() error) iter.Seq2[analytics
 
 // WindowFile writes a window to a new file in dir, which done removes. Rows that are not as
 // many as rev says are an error.
-func WindowFile(dir string, rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (w Sealed, done func() error, err error) {
+func WindowFile(
+	dir string, rev analytics.Revision, rows iter.Seq2[analytics.Row, error],
+) (w Sealed, done func() error, err error) {
 	path := filepath.Join(dir, rand.Text())
 	done = func() error { return os.Remove(path) }
 	wrote, err := archive.Write(path, rev, rows)
@@ -111,7 +116,8 @@ func WindowFile(dir string, rev analytics.Revision, rows iter.Seq2[analytics.Row
 		return nil, nil, err
 	}
 	if wrote.Rows != rev.Rows {
-		return nil, nil, errors.Join(fmt.Errorf("the visitors have %d rows, the totals say %d", wrote.Rows, rev.Rows), done())
+		return nil, nil, errors.Join(fmt.Errorf("the visitors have %d rows, the totals say %d", wrote.Rows, rev.Rows),
+			done())
 	}
 	file, err := archive.Open(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A block of the documentation that somebody could copy says, in a comment right
+// A block of the documentation that a reader could copy says, in a comment right
 // before it, what became of it:
 //
 //	<!-- executed: TestName, name.txtar -->   the test or script runs it, or the like of it
@@ -19,7 +19,7 @@ import (
 //	<!-- not executed: why -->
 //
 // A comment "all blocks executed: …" speaks for a whole page; a block whose info
-// string has not-run is not. Further marks belong to tests of their own.
+// string has not-run is not. Further marks belong to other tests.
 const (
 	executedMark    = "executed:"
 	allExecutedMark = "all blocks executed:"
@@ -105,7 +105,7 @@ func docBlocks(page, text string) (out []docBlock) {
 	return out
 }
 
-// inside returns what a comment says.
+// inside returns the text of a comment.
 func inside(comment string) string {
 	said, _, _ := strings.Cut(strings.TrimPrefix(comment, "<!--"), "-->")
 	return strings.TrimSpace(said)
@@ -152,7 +152,7 @@ func TestDocumentationMarks(t *testing.T) {
 	}
 }
 
-// checkMarks returns what is wrong with the marks of a block.
+// checkMarks returns the problem of the marks of a block.
 func checkMarks(b docBlock, known map[string]bool) string {
 	if slices.Contains(b.info, "not-run") {
 		return ""
@@ -177,7 +177,7 @@ func checkMarks(b docBlock, known map[string]bool) string {
 
 var testName = regexp.MustCompile(`\bTest\w+|\b[\w-]+\.txtar\b`)
 
-// unknownTests returns what is wrong with a list of tests and scripts.
+// unknownTests returns the problem of a list of tests and scripts.
 func unknownTests(names string, known map[string]bool) string {
 	found := testName.FindAllString(names, -1)
 	if len(found) == 0 {
@@ -248,7 +248,7 @@ func TestMarks(t *testing.T) {
 }
 
 // TestQuickstart holds that quickstart.txtar runs the commands of the page as they
-// stand. The script has commands of its own for docgauge's servers.
+// stand. The script has other commands for docgauge's servers.
 func TestQuickstart(t *testing.T) {
 	const page = "docs/quickstart.md"
 	script, err := os.ReadFile("testdata/script/quickstart.txtar")

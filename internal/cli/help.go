@@ -71,8 +71,9 @@ func filled(text string) string {
 }
 
 // completeCommand completes the name of a command to explain.
-func completeCommand(cmd *cobra.Command, args []string, typed string) (out []cobra.Completion,
-	_ cobra.ShellCompDirective) {
+func completeCommand(
+	cmd *cobra.Command, args []string, typed string,
+) (out []cobra.Completion, _ cobra.ShellCompDirective) {
 	found, _, err := cmd.Root().Find(args)
 	if err == nil {
 		for _, sub := range found.Commands() {

@@ -153,8 +153,9 @@ func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
 }
 
 // planLoad compares both ends and changes nothing; another process may use the state.
-func (a *Program) planLoad(ctx context.Context, _ config.Config, to, from sinks.Sink,
-	scope sinks.Scope) (loadSummary, error) {
+func (a *Program) planLoad(
+	ctx context.Context, _ config.Config, to, from sinks.Sink, scope sinks.Scope,
+) (loadSummary, error) {
 	plan, err := newLoadPlan(ctx, sinks.List(ctx, from), sinks.List(ctx, to), scope.Has)
 	if err != nil {
 		return loadSummary{}, err
@@ -167,8 +168,9 @@ func (a *Program) planLoad(ctx context.Context, _ config.Config, to, from sinks.
 }
 
 // loadWindows loads the windows that the sink lacks, and enters each window in the ledger.
-func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sinks.Sink,
-	scope sinks.Scope) (s loadSummary, err error) {
+func (a *Program) loadWindows(
+	ctx context.Context, c config.Config, to, from sinks.Sink, scope sinks.Scope,
+) (s loadSummary, err error) {
 	started := a.now()
 	opened, err := app.OpenLedger(c, a.logger(c), a.now)
 	if err != nil {
@@ -194,7 +196,7 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 	}
 	if err == nil {
 		p := a.progress
-		p.BeginLoad(len(plan.lacking))
+		p.BeginCount(len(plan.lacking), "windows", "rows")
 		var counting sync.Mutex
 		loader := loader{to: to}
 		loader.open = func(ctx context.Context, rev analytics.Revision) (sinks.Sealed, func() error, error) {
@@ -203,7 +205,7 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 		loader.committed = func(rev analytics.Revision) error {
 			counting.Lock()
 			s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
-			p.Loaded(rev.Rows)
+			p.Count(s.Loaded, s.Rows)
 			counting.Unlock()
 			if err := db.Record(ctx, rev, analytics.Provenance{}, []string{to.Name()}); err != nil {
 				return err

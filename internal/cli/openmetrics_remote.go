@@ -44,16 +44,17 @@ func (t openmetricsOptions) receiver(log *slog.Logger) (*remotewrite.Writer, err
 }
 
 // remoteWrite sends the history. What arrived before an error is reported too.
-func (a *Program) remoteWrite(ctx context.Context, to *remotewrite.Writer, from historyOf,
-	o history.Options, asJSON bool) error {
+func (a *Program) remoteWrite(
+	ctx context.Context, to *remotewrite.Writer, from historyOf, o history.Options, asJSON bool,
+) error {
 	started := a.now()
 	var first int64
 	told, err := history.Samples(ctx, from, o, func(s history.Sample) error {
 		if first == 0 {
 			first = s.At
-			a.progress.BeginDays(int(o.To.Unix()-first)/daySeconds + 1)
+			a.progress.BeginCount(int(o.To.Unix()-first)/daySeconds+1, "days", "samples")
 		}
-		a.progress.Reached(int(s.At-first)/daySeconds, to.Summary().Accepted)
+		a.progress.Count(int(s.At-first)/daySeconds, to.Summary().Accepted)
 		return to.Add(ctx, remotewrite.Sample{Labels: s.Labels, Help: s.Help, Time: 1000 * s.At,
 			Value: float64(s.Value)})
 	})
@@ -83,7 +84,11 @@ func (a *Program) remoteWrite(ctx context.Context, to *remotewrite.Writer, from 
 			format.Commas(s.Refused), format.Commas(s.Samples), done.RefusedThrough.Format(time.RFC3339), done.Refusal)
 	}
 	if !asJSON {
-		return errors.Join(a.printRemote(s), err)
+		text := render.NewText(a.Out)
+		text.Line(2, "wrote %s of %s samples of %s, from %s, in %s and %.1f s", format.Commas(s.Accepted),
+			format.Commas(s.Samples), format.Plural(s.Windows, "window"), s.Archive,
+			format.Plural(s.Requests, "request"), s.seconds)
+		return errors.Join(text.Err(), err)
 	}
 	if err == nil {
 		return render.JSON(a.Out, s)
@@ -100,12 +105,4 @@ func known(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
-}
-
-func (a *Program) printRemote(s remoteSummary) error {
-	text := render.NewText(a.Out)
-	text.Line(2, "wrote %s of %s samples of %s, from %s, in %s and %.1f s",
-		format.Commas(s.Accepted), format.Commas(s.Samples), format.Plural(s.Windows, "window"), s.Archive,
-		format.Plural(s.Requests, "request"), s.seconds)
-	return text.Err()
 }

@@ -130,8 +130,9 @@ func (r planReport) sum(now time.Time) string {
 	switch {
 	case r.Unknown > 0:
 		about = "at least "
-	case r.sure():
-		about = ""
+	case !slices.ContainsFunc(r.Windows,
+		func(w coverage.PlannedWindow) bool { return w.Basis != schedule.BasisLedger }):
+		about = "" // every estimate is the window's last reading
 	}
 	text := fmt.Sprintf("%s, %s%s", format.Plural(len(r.Windows)-running, "window"), about,
 		format.Plural(r.Requests-running, "request"))
@@ -235,12 +236,6 @@ func leastReliable(a, b schedule.Basis) schedule.Basis {
 		}
 	}
 	return a
-}
-
-// sure reports whether every estimate is from the window's own last reading.
-func (r planReport) sure() bool {
-	return !slices.ContainsFunc(r.Windows,
-		func(w coverage.PlannedWindow) bool { return w.Basis != schedule.BasisLedger })
 }
 
 // printDecisions prints the decisions about windows that are not simply read.

@@ -123,7 +123,8 @@ func decodeEntry(in io.Reader) ([]action, error) {
 		case err != nil:
 			return nil, fmt.Errorf("action %d: %w", n, err)
 		}
-		if a.Add != nil && a.Add.Path == "" || a.Remove != nil && a.Remove.Path == "" || a.MetaData != nil && a.MetaData.ID == "" {
+		if a.Add != nil && a.Add.Path == "" || a.Remove != nil && a.Remove.Path == "" || a.MetaData != nil &&
+			a.MetaData.ID == "" {
 			return nil, fmt.Errorf("action %d: a file without a path, or a table without an id", n)
 		}
 		if a != (action{}) {
@@ -148,7 +149,8 @@ type field struct {
 func newMetaData(c Config, now int64) *metaData {
 	s := tableSchema{Type: "struct"}
 	for _, col := range c.Columns {
-		s.Fields = append(s.Fields, field{col.Name, json.RawMessage(`"` + col.Type + `"`), col.Nullable, map[string]any{}})
+		s.Fields = append(s.Fields, field{col.Name, json.RawMessage(`"` + col.Type + `"`), col.Nullable,
+			map[string]any{}})
 	}
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -173,15 +175,18 @@ func (p *protocol) check() error {
 	if p.MinReaderVersion == readerVersion && p.MinWriterVersion >= 1 && p.MinWriterVersion <= writerVersion {
 		return nil
 	}
-	return fmt.Errorf("%w: reader version %d and writer version %d, features %q, of which this program knows %d and %d: "+
+	return fmt.Errorf("%w: reader version %d and writer version %d, features %q, of which this program knows %d and "+
+		"%d: "+
 		"drop the features (ALTER TABLE … DROP FEATURE), or empty the directory and run docgauge load",
-		ErrProtocol, p.MinReaderVersion, p.MinWriterVersion, slices.Concat(p.ReaderFeatures, p.WriterFeatures), readerVersion, writerVersion)
+		ErrProtocol, p.MinReaderVersion, p.MinWriterVersion, slices.Concat(p.ReaderFeatures, p.WriterFeatures),
+		readerVersion, writerVersion)
 }
 
 // check returns why files with these columns must not be added; none if they may.
 func (m *metaData) check(columns []Column) error {
 	altered := func(format string, args ...any) error {
-		return fmt.Errorf("%w: "+format+": RESTORE it to a version before that, or empty the directory and run docgauge load", append([]any{ErrSchema}, args...)...)
+		return fmt.Errorf("%w: "+format+": RESTORE it to a version before that, or empty the directory and run "+
+			"docgauge load", append([]any{ErrSchema}, args...)...)
 	}
 	if m.Format.Provider != "parquet" {
 		return altered("files are %q, want parquet", m.Format.Provider)

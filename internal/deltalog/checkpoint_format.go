@@ -53,7 +53,8 @@ var (
 func groupOf(name string, repetition parquet.Repetition, t reflect.Type, path string, index []int) *schema.GroupNode {
 	optional := parquet.Repetitions.Optional
 	text := func(name string, repetition parquet.Repetition) schema.Node {
-		return schema.Must(schema.NewPrimitiveNodeLogical(name, repetition, schema.StringLogicalType{}, parquet.Types.ByteArray, -1, -1))
+		return schema.Must(schema.NewPrimitiveNodeLogical(name, repetition, schema.StringLogicalType{},
+			parquet.Types.ByteArray, -1, -1))
 	}
 	var nodes schema.FieldList
 	for i := range t.NumField() {
@@ -96,14 +97,15 @@ func groupOf(name string, repetition parquet.Repetition, t reflect.Type, path st
 func encodeCheckpoint(out io.Writer, actions iter.Seq[action]) (n int64, err error) {
 	defer caught(&err)
 	// The Parquet library would close a file, which is still to be flushed.
-	w, err := file.NewParquetWriterWithError(struct{ io.Writer }{out}, checkpointSchema, file.WithWriterProps(parquet.NewWriterProperties(
-		parquet.WithCompression(compress.Codecs.Zstd),
-		parquet.WithCompressionLevel(zstdLevel),
-		parquet.WithDataPageVersion(parquet.DataPageV1),
-		parquet.WithDataPageSize(pageBytes),
-		parquet.WithBatchSize(1<<30), // pages end with our batches, not within
-		parquet.WithDictionaryDefault(false),
-	)))
+	w, err := file.NewParquetWriterWithError(struct{ io.Writer }{out}, checkpointSchema,
+		file.WithWriterProps(parquet.NewWriterProperties(
+			parquet.WithCompression(compress.Codecs.Zstd),
+			parquet.WithCompressionLevel(zstdLevel),
+			parquet.WithDataPageVersion(parquet.DataPageV1),
+			parquet.WithDataPageSize(pageBytes),
+			parquet.WithBatchSize(1<<30), // pages end with our batches, not within
+			parquet.WithDictionaryDefault(false),
+		)))
 	if err != nil {
 		return 0, err
 	}
@@ -234,7 +236,8 @@ func (l *leaf) flush(column file.ColumnChunkWriter) (err error) {
 	case *file.BooleanColumnChunkWriter:
 		_, err = w.WriteBatch(l.flags, l.def, l.rep)
 	}
-	l.def, l.rep, l.texts, l.longs, l.ints, l.flags = l.def[:0], l.rep[:0], l.texts[:0], l.longs[:0], l.ints[:0], l.flags[:0]
+	l.def, l.rep, l.texts, l.longs, l.ints, l.flags = l.def[:0], l.rep[:0], l.texts[:0], l.longs[:0], l.ints[:0],
+		l.flags[:0]
 	return err
 }
 
@@ -285,7 +288,8 @@ func (c *columns) read(yield func(action)) {
 		}
 	}
 	for n := int64(0); n < c.rows.NumRows() && c.err == nil; n++ {
-		row := action{Protocol: new(protocol), MetaData: new(metaData), Txn: new(txn), Remove: new(remove), Add: new(add)}
+		row := action{Protocol: new(protocol),
+			MetaData: new(metaData), Txn: new(txn), Remove: new(remove), Add: new(add)}
 		v := reflect.ValueOf(&row).Elem()
 		for _, r := range readers {
 			r.read(v.FieldByIndex(r.index))
@@ -322,7 +326,8 @@ func (c *columns) open(path string, kind reflect.Type) func(reflect.Value) {
 		entries := entriesOf(c, path, 0, 1, parquet.ByteArray.String)
 		return func(v reflect.Value) { v.Set(reflect.ValueOf(slices.Collect(entries))) }
 	case reflect.Map:
-		keys, values := entriesOf(c, path, 0, 2, parquet.ByteArray.String), entriesOf(c, path, 1, 2, parquet.ByteArray.String)
+		keys, values := entriesOf(c, path, 0, 2, parquet.ByteArray.String),
+			entriesOf(c, path, 1, 2, parquet.ByteArray.String)
 		return func(v reflect.Value) {
 			names, texts := slices.Collect(keys), slices.Collect(values)
 			if len(names) != len(texts) && c.err == nil {
@@ -380,7 +385,8 @@ func entriesOf[P, T any](c *columns, field string, index, leaves int, convert fu
 	// most is the definition level of a value, entry that from which on there is an entry.
 	most, repeats := column.MaxDefinitionLevel(), column.MaxRepetitionLevel() > 0
 	entry := most
-	for n := column.SchemaNode(); repeats && n != nil && n.RepetitionType() != parquet.Repetitions.Repeated; n = n.Parent() {
+	for n := column.SchemaNode(); repeats && n != nil &&
+		n.RepetitionType() != parquet.Repetitions.Repeated; n = n.Parent() {
 		if n.RepetitionType() == parquet.Repetitions.Optional {
 			entry--
 		}

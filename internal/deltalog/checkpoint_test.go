@@ -96,7 +96,8 @@ func TestExpire(t *testing.T) {
 			now = now.Add(24 * time.Hour / 10)
 		}
 		now = start
-		for _, name := range []string{"00000000000000000005.crc", "00000000000000000005.mine", "00000000000000000000.00000000000000000009.compacted.json"} {
+		for _, name := range []string{"00000000000000000005.crc", "00000000000000000005.mine",
+			"00000000000000000000.00000000000000000009.compacted.json"} {
 			files.Put(logPath+name, []byte("foreign"))
 		}
 		return files, table
@@ -105,12 +106,15 @@ func TestExpire(t *testing.T) {
 		do     func(*memoryFiles)
 		oldest int // entry that is kept
 	}{
-		"as it is":                  {func(*memoryFiles) {}, 100},
-		"checkpoint damaged":        {func(f *memoryFiles) { cut(f, checkpointName(100), 3000) }, 0},
-		"no checkpoint":             {func(f *memoryFiles) { f.Put(checkpointName(100), nil) }, 0},
-		"age of checkpoint unknown": {func(f *memoryFiles) { f.Put(entryName(100), []byte(`{"txn":{"appId":"a"}}`)) }, 0},
-		"own retention":             {alter(`"configuration":{}`, `"configuration":{"delta.logRetentionDuration":"interval 365 days"}`), 0},
-		"no clean-up":               {alter(`"configuration":{}`, `"configuration":{"delta.enableExpiredLogCleanup":"FALSE"}`), 0},
+		"as it is":           {func(*memoryFiles) {}, 100},
+		"checkpoint damaged": {func(f *memoryFiles) { cut(f, checkpointName(100), 3000) }, 0},
+		"no checkpoint":      {func(f *memoryFiles) { f.Put(checkpointName(100), nil) }, 0},
+		"age of checkpoint unknown": {func(f *memoryFiles) { f.Put(entryName(100), []byte(`{"txn":{"appId":"a"}}`)) },
+			0},
+		"own retention": {alter(`"configuration":{}`,
+			`"configuration":{"delta.logRetentionDuration":"interval 365 days"}`), 0},
+		"no clean-up": {alter(`"configuration":{}`,
+			`"configuration":{"delta.enableExpiredLogCleanup":"FALSE"}`), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files, table := make(t)
@@ -126,7 +130,8 @@ func TestExpire(t *testing.T) {
 			if got := before - len(files.Names()); got != deleted {
 				t.Errorf("deletes %d files, want %d", got, deleted)
 			}
-			if files.Get(entryName(tc.oldest)) == nil || tc.oldest > 0 && files.Get(entryName(tc.oldest-1)) != nil || files.Get(logPath+"00000000000000000005.mine") == nil {
+			if files.Get(entryName(tc.oldest)) == nil || tc.oldest > 0 && files.Get(entryName(tc.oldest-1)) != nil ||
+				files.Get(logPath+"00000000000000000005.mine") == nil {
 				t.Errorf("the entries left do not begin at %d", tc.oldest)
 			}
 			if got := read(t, open(files)).paths(); !slices.Equal(got, want) {

@@ -30,7 +30,9 @@ const (
 // anything to add or to remove there is no entry. It makes the table if there is none. The
 // version is that of the entry, or of the snapshot if there was none. After an error the
 // entry may be there or come to be there: calling again is safe if plan goes by the snapshot.
-func (t *Table) Commit(ctx context.Context, operation string, plan func(*Snapshot) (add []Add, remove []string, err error)) (version int64, err error) {
+func (t *Table) Commit(
+	ctx context.Context, operation string, plan func(*Snapshot) (add []Add, remove []string, err error),
+) (version int64, err error) {
 	done, err := t.await(ctx)
 	if err != nil {
 		return -1, err
@@ -123,10 +125,12 @@ func (t *Table) entry(id, operation string, adds []Add, removes []string) ([]act
 	meta := s.meta
 	if s.version < 0 {
 		meta = newMetaData(t.cfg, now)
-		actions = append(actions, action{Protocol: &protocol{MinReaderVersion: readerVersion, MinWriterVersion: writerVersion}}, action{MetaData: meta})
+		actions = append(actions, action{Protocol: &protocol{MinReaderVersion: readerVersion,
+			MinWriterVersion: writerVersion}}, action{MetaData: meta})
 	}
 	program, _, _ := strings.Cut(t.cfg.Engine, "/")
-	actions = append(actions, action{Txn: &txn{AppID: program + "/" + meta.ID, Version: s.version + 1, LastUpdated: now}})
+	actions = append(actions, action{Txn: &txn{AppID: program + "/" + meta.ID, Version: s.version + 1,
+		LastUpdated: now}})
 	named := map[string]bool{}
 	for _, path := range removes {
 		was, ok := s.get(path)

@@ -42,7 +42,9 @@ func TestRoundTrip(t *testing.T) {
 					adds = append(adds, file(p))
 				}
 			}
-			got, err := table.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) { return adds, removes, nil })
+			got, err := table.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) {
+				return adds, removes, nil
+			})
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -98,7 +100,8 @@ func TestWriters(t *testing.T) {
 		t.Fatal(err)
 	}
 	const writers, commits = 5, 30
-	for name, files := range map[string]deltalog.Files{"in memory": inMemory, "lost answers": losing, "in a directory": onDisk} {
+	for name, files := range map[string]deltalog.Files{"in memory": inMemory, "lost answers": losing,
+		"in a directory": onDisk} {
 		t.Run(name, func(t *testing.T) {
 			var g errgroup.Group
 			for w := range writers {
@@ -176,7 +179,8 @@ func TestFaults(t *testing.T) {
 				}
 				want := int64(from)
 				if got := read(t, open(files)); got.Version != want || len(got.Files) != from+1 {
-					t.Errorf("%s call %d from %d, error %v: version %d with %d files, want %d with %d", how, n, from, err, got.Version, len(got.Files), want, from+1)
+					t.Errorf("%s call %d from %d, error %v: version %d with %d files, want %d with %d", how, n, from,
+						err, got.Version, len(got.Files), want, from+1)
 				}
 			}
 		}
@@ -232,7 +236,8 @@ func TestLostAnswer(t *testing.T) {
 		return []deltalog.Add{file("b")}, []string{"a"}, nil
 	})
 	if err != nil || version != 1 || creates != 1 || plans != 1 {
-		t.Errorf("version %d, %v, with %d creates and %d plans; want version 1 by one of each", version, err, creates, plans)
+		t.Errorf("version %d, %v, with %d creates and %d plans; want version 1 by one of each", version, err, creates,
+			plans)
 	}
 }
 
@@ -297,12 +302,13 @@ func TestPlanRefused(t *testing.T) {
 		"added twice":       {[]string{"b", "b"}, nil},
 		"added and removed": {[]string{"a"}, []string{"a"}},
 	} {
-		_, err := table.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) (adds []deltalog.Add, _ []string, _ error) {
-			for _, path := range tc.adds {
-				adds = append(adds, file(path))
-			}
-			return adds, tc.removes, nil
-		})
+		_, err := table.Commit(t.Context(), "WRITE",
+			func(*deltalog.Snapshot) (adds []deltalog.Add, _ []string, _ error) {
+				for _, path := range tc.adds {
+					adds = append(adds, file(path))
+				}
+				return adds, tc.removes, nil
+			})
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		}
@@ -322,7 +328,8 @@ func TestEntry(t *testing.T) {
 	for v := range 2 {
 		got.Write(files.Get(fmt.Sprintf("visitors/_delta_log/%020d.json", v)))
 	}
-	text := strings.NewReplacer(fmt.Sprint(start.UnixMilli()), "0", fmt.Sprint(start.Add(-time.Minute).UnixMilli()), "-60000").Replace(got.String())
+	text := strings.NewReplacer(fmt.Sprint(start.UnixMilli()), "0",
+		fmt.Sprint(start.Add(-time.Minute).UnixMilli()), "-60000").Replace(got.String())
 	for i, line := range strings.Split(text, "\n") { // what is random
 		var a struct {
 			CommitInfo struct{ TxnID string }

@@ -89,7 +89,8 @@ func (t *Table) refresh(ctx context.Context) error {
 	}
 	t.snap = s
 	if former != nil && former.version >= 0 && (s.version < former.version || s.ID() != former.ID()) {
-		return fmt.Errorf("%s: %w: version %d is gone, the newest is now %d: try again if the directory was emptied or replaced on purpose",
+		return fmt.Errorf("%s: %w: version %d is gone, the newest is now %d: try again if the directory was emptied "+
+			"or replaced on purpose",
 			t.describe(), ErrGone, former.version, s.version)
 	}
 	return t.check()
@@ -167,7 +168,8 @@ func (t *Table) readEntry(ctx context.Context, version int64) ([]action, mark, e
 	}
 	defer f.Close()
 	in := &source{File: f}
-	actions, err := decodeEntry(bufio.NewReaderSize(io.NewSectionReader(in, 0, f.Size()), int(min(f.Size(), readBytes))))
+	actions, err := decodeEntry(bufio.NewReaderSize(io.NewSectionReader(in, 0, f.Size()),
+		int(min(f.Size(), readBytes))))
 	var m mark
 	if err == nil {
 		m, err = markIn(in)
@@ -176,7 +178,8 @@ func (t *Table) readEntry(ctx context.Context, version int64) ([]action, mark, e
 	case in.err != nil:
 		return nil, mark{}, fmt.Errorf("%s: %w", t.cfg.Files.Describe(name), in.err)
 	case err != nil:
-		return nil, mark{}, fmt.Errorf("%s: %w: %w: put it back from a copy, or empty the directory and run docgauge load",
+		return nil, mark{}, fmt.Errorf("%s: %w: %w: put it back from a copy, or empty the directory and run "+
+			"docgauge load",
 			t.cfg.Files.Describe(name), ErrDamaged, err)
 	}
 	return actions, m, nil
@@ -215,7 +218,8 @@ func (l listing) versions() []int64 {
 
 // logName is any file of a version: its entry, a checkpoint or a part of one, or something
 // that another program keeps beside them.
-var logName = regexp.MustCompile(`^(\d{20})(\.json|\.checkpoint\.parquet|\.checkpoint\.(\d{10})\.(\d{10})\.parquet|\.crc|\.\d{20}\.compacted\.json)$`)
+var logName = regexp.MustCompile(
+	`^(\d{20})(\.json|\.checkpoint\.parquet|\.checkpoint\.(\d{10})\.(\d{10})\.parquet|\.crc|\.\d{20}\.compacted\.json)$`)
 
 // list lists the log from a version on.
 func (t *Table) list(ctx context.Context, from int64) (listing, error) {
@@ -287,7 +291,8 @@ func (t *Table) replayAll(ctx context.Context, s *Snapshot, newest int64, damage
 		return err
 	}
 	if s.version < newest || s.version < 0 && damage != nil {
-		return errors.Join(fmt.Errorf("%s: %w: it is missing, and the newest is %d: put it back from a copy, or empty the directory and run docgauge load",
+		return errors.Join(fmt.Errorf("%s: %w: it is missing, and the newest is %d: put it back from a copy, or "+
+			"empty the directory and run docgauge load",
 			t.cfg.Files.Describe(t.entryName(s.version+1)), ErrDamaged, newest), damage)
 	}
 	return nil

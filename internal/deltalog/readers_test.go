@@ -56,7 +56,8 @@ func counts(t *testing.T, reader engines.DeltaReader, dir string, former int64) 
 	table := engines.DeltaTable{Name: "t", Path: filepath.Join(dir, tableDir)}
 	before := engines.DeltaTable{Name: "former", Path: table.Path, Version: &former}
 	answers, err := reader.Query(t.Context(), t.TempDir(), []engines.DeltaTable{table, before},
-		"SELECT count(*) FROM t", "SELECT sum(human) FROM t", "SELECT count(*) FROM t WHERE window_start = DATE '2024-11-22'", "SELECT count(*) FROM former")
+		"SELECT count(*) FROM t", "SELECT sum(human) FROM t", "SELECT count(*) FROM t WHERE window_start = DATE "+
+			"'2024-11-22'", "SELECT count(*) FROM former")
 	engines.Need(t, err)
 	var all []string
 	for _, a := range answers {
@@ -89,7 +90,8 @@ func window(t *testing.T, files *memoryFiles, i, revision, n int) deltalog.Add {
 	files.Put(tableDir+"/"+path, data.Bytes())
 	values := fmt.Sprintf(`{"project":"prj_a","window_start":"%s"}`, day)
 	return deltalog.Add{
-		Path: path, Size: int64(data.Len()), Modified: start, Tags: map[string]string{"docgauge.window_start": day.String()},
+		Path: path, Size: int64(data.Len()), Modified: start,
+		Tags:  map[string]string{"docgauge.window_start": day.String()},
 		Stats: fmt.Sprintf(`{"numRecords":%d,"minValues":%s,"maxValues":%s,"nullCount":{"project":0,"window_start":0}}`, n, values, values),
 	}
 }

@@ -34,7 +34,8 @@ type gone struct {
 }
 
 func newSnapshot() *Snapshot {
-	return &Snapshot{version: -1, checkpoint: -1, txns: map[string]*txn{}, files: map[string][]byte{}, removed: map[string]gone{}}
+	return &Snapshot{version: -1, checkpoint: -1,
+		txns: map[string]*txn{}, files: map[string][]byte{}, removed: map[string]gone{}}
 }
 
 // Version is the version of the newest entry, -1 if there is no table.
@@ -213,7 +214,8 @@ func (p *packer) open() {
 	var err, again error
 	p.zip, err = zstd.NewWriter(nil, zstd.WithEncoderDictRaw(0, dictionary), zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(zstd.MinWindowSize<<4), zstd.WithEncoderCRC(false))
-	p.unzip, again = zstd.NewReader(nil, zstd.WithDecoderDictRaw(0, dictionary), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	p.unzip, again = zstd.NewReader(nil, zstd.WithDecoderDictRaw(0, dictionary),
+		zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
 	if err != nil || again != nil {
 		panic("deltalog: options of zstd") // they are constants
 	}

@@ -16,7 +16,8 @@ import (
 const answerLimit = time.Minute
 
 // errSilent is why a call was given up.
-var errSilent = fmt.Errorf("the file system has not answered for %v: check the disk or the server it is mounted from", answerLimit)
+var errSilent = fmt.Errorf("the file system has not answered for %v: check the disk or the server it is mounted from",
+	answerLimit)
 
 // hanging counts the calls to a file system that have taken longer than answerLimit and
 // have not returned. While there is one, further calls fail at once: a command that reads

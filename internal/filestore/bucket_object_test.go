@@ -57,9 +57,11 @@ func TestClientOptions(t *testing.T) {
 		{"s3://docs?region=eu-north-1", "eu-west-1", "", "eu-north-1 <nil> false"},
 		{"s3://docs?region=eu-north-1&path_style=true", "", "", "eu-north-1 <nil> true"},
 		{"s3://docs?endpoint=https://minio.example:9000", "", "", "us-east-1 https://minio.example:9000 true"},
-		{"s3://docs?endpoint=https://minio.example:9000&path_style=false", "", "", "us-east-1 https://minio.example:9000 false"},
+		{"s3://docs?endpoint=https://minio.example:9000&path_style=false", "", "",
+			"us-east-1 https://minio.example:9000 false"},
 		{"s3://docs", "", "https://other.example", "us-east-1 https://other.example true"},
-		{"s3://docs?endpoint=https://minio.example:9000", "eu-west-1", "https://other.example", "eu-west-1 https://minio.example:9000 true"},
+		{"s3://docs?endpoint=https://minio.example:9000", "eu-west-1", "https://other.example",
+			"eu-west-1 https://minio.example:9000 true"},
 	} {
 		s3test.Server(t)
 		t.Setenv("AWS_DEFAULT_REGION", "")
@@ -124,7 +126,8 @@ func TestReadAt(t *testing.T) {
 	}
 	local, want := strings.NewReader(long), long
 	size := int64(len(want))
-	for _, off := range []int64{0, 1, 1000, size - tailBytes - 1, size - tailBytes, size - tailBytes + 1, size - 1, size, size + 1} {
+	for _, off := range []int64{0, 1, 1000, size - tailBytes - 1, size - tailBytes, size - tailBytes + 1, size - 1,
+		size, size + 1} {
 		for _, n := range []int{1, 10, 100_000, len(want) + 1} {
 			here, there := make([]byte, n), make([]byte, n)
 			k, kerr := local.ReadAt(here, off)
@@ -143,7 +146,8 @@ func TestReplacedWhileRead(t *testing.T) {
 	f, err := s.Open(t.Context(), "x")
 	check(t, err)
 	check(t, publish(t, s, "x", long+"\n"))
-	if _, err := f.ReadAt(make([]byte, 10), 0); err == nil || !strings.Contains(err.Error(), "replaced while it was read") {
+	if _, err := f.ReadAt(make([]byte, 10), 0); err == nil ||
+		!strings.Contains(err.Error(), "replaced while it was read") {
 		t.Errorf("ReadAt = %v", err)
 	}
 }

@@ -37,8 +37,10 @@ type address struct {
 }
 
 var (
-	errForm        = errors.New("s3: want a URL like s3://bucket/prefix?region=eu-west-1&endpoint=https://minio.example:9000")
-	errCredentials = errors.New("s3: credentials do not belong in the URL: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role")
+	errForm = errors.New("s3: want a URL like " +
+		"s3://bucket/prefix?region=eu-west-1&endpoint=https://minio.example:9000")
+	errCredentials = errors.New("s3: credentials do not belong in the URL: set AWS_ACCESS_KEY_ID and " +
+		"AWS_SECRET_ACCESS_KEY, a profile, or a role")
 )
 
 // parseAddress reads s3://bucket/prefix?region=&endpoint=&path_style=. Errors do not
@@ -93,8 +95,10 @@ func (a *address) set(name, value string) error {
 		a.region = value
 	case "endpoint":
 		u, err := url.Parse(value)
-		if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return errors.New("s3: endpoint: want a URL like https://minio.example:9000, without credentials or parameters")
+		if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil ||
+			u.RawQuery != "" || u.Fragment != "" {
+			return errors.New("s3: endpoint: want a URL like https://minio.example:9000, without credentials or " +
+				"parameters")
 		}
 		a.endpoint = strings.TrimRight(value, "/")
 	case "path_style":

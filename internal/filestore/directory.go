@@ -97,7 +97,8 @@ func (d *directory) Prepare(context.Context) error {
 	case errors.Is(err, fs.ErrNotExist):
 		err = os.Mkdir(d.root, dirMode)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("directory %s: its parent does not exist: create that or name another directory: %w", d.root, err)
+			return fmt.Errorf("directory %s: its parent does not exist: create that or name another directory: %w",
+				d.root, err)
 		}
 		if err == nil || errors.Is(err, fs.ErrExist) { // another process has made it since
 			err = durable.SyncDir(filepath.Dir(d.root))
@@ -227,7 +228,9 @@ func (d *directory) Remove(_ context.Context, name string) error {
 
 // List reads one directory after the other; those that are gone have no files.
 func (d *directory) List(ctx context.Context, dir, after string, found func(name string)) error {
-	entries, err := answered(ctx, &d.hanging, d.Path(dir), func() ([]fs.DirEntry, error) { return d.readDir(d.Path(dir)) })
+	entries, err := answered(ctx, &d.hanging, d.Path(dir), func() ([]fs.DirEntry, error) {
+		return d.readDir(d.Path(dir))
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

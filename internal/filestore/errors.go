@@ -18,12 +18,14 @@ import (
 )
 
 const (
-	hintDenied        = "the credentials may not do this: they need s3:PutObject, s3:GetObject and s3:DeleteObject below the prefix, and s3:ListBucket"
+	hintDenied = "the credentials may not do this: they need s3:PutObject, s3:GetObject and s3:DeleteObject " +
+		"below the prefix, and s3:ListBucket"
 	hintElsewhere     = "the bucket is in another region or at another endpoint: name it, ?region= or ?endpoint="
-	hintNoCredentials = "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile (AWS_PROFILE), or a role"
-	hintUnknownKey    = "the access key is not known there: check AWS_ACCESS_KEY_ID or the profile, and the endpoint"
-	hintSlowDown      = "the server asked to slow down at every retry: the next run tries again"
-	hintDamaged       = "the body was damaged on the way at every retry: check network and proxies"
+	hintNoCredentials = "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile " +
+		"(AWS_PROFILE), or a role"
+	hintUnknownKey = "the access key is not known there: check AWS_ACCESS_KEY_ID or the profile, and the endpoint"
+	hintSlowDown   = "the server asked to slow down at every retry: the next run tries again"
+	hintDamaged    = "the body was damaged on the way at every retry: check network and proxies"
 )
 
 // hints say what the commonest error codes of S3 mean to the operator; the server's
@@ -43,12 +45,15 @@ var hints = map[string]string{
 	"QuotaExceeded":                "the bucket is full: raise its quota or free space",
 	"InvalidRange":                 "the object is empty: export the window again",
 	"PreconditionFailed":           "the object was replaced while it was read: try again",
-	"ConditionalRequestConflict":   "another writer was putting the same object at every retry: the next run tries again",
-	"NotImplemented":               "the server cannot do this: docgauge needs PUT, GET, DELETE and ListObjectsV2, and for Delta tables If-None-Match",
+	"ConditionalRequestConflict": "another writer was putting the same object at every retry: the next run tries " +
+		"again",
+	"NotImplemented": "the server cannot do this: docgauge needs PUT, GET, DELETE and ListObjectsV2, " +
+		"and for Delta tables If-None-Match",
 }
 
 var (
-	errNotS3    = errors.New("what answered is not an S3 server: check the endpoint, and whether there is a proxy in between")
+	errNotS3 = errors.New("what answered is not an S3 server: check the endpoint, and whether there is a proxy " +
+		"in between")
 	errNoRegion = errors.New("the region is not known: set AWS_REGION, or ?region= in the URL")
 	errDamaged  = errors.New("the object is not what was published, by its SHA-256: export the window again")
 )

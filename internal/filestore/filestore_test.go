@@ -95,7 +95,8 @@ func TestLeftovers(t *testing.T) {
 	if err := os.Mkdir(staging, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, age := range map[string]time.Duration{"old.tmp": 2 * leftoverAge, "young.tmp": leftoverAge / 2, "old.txt": 2 * leftoverAge} {
+	for name, age := range map[string]time.Duration{"old.tmp": 2 * leftoverAge, "young.tmp": leftoverAge / 2,
+		"old.txt": 2 * leftoverAge} {
 		path := filepath.Join(staging, name)
 		then := time.Now().Add(-age)
 		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, then, then)); err != nil {

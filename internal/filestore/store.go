@@ -145,7 +145,9 @@ func resolve(path string) string {
 
 // Stage copies what open opens to a new file at path, durably, and has check read it:
 // what is published is what was written.
-func Stage(ctx context.Context, path string, open func() (io.ReadCloser, error), check func(r io.ReaderAt, size int64) error) error {
+func Stage(
+	ctx context.Context, path string, open func() (io.ReadCloser, error), check func(r io.ReaderAt, size int64) error,
+) error {
 	in, err := open()
 	if err != nil {
 		return err
@@ -198,7 +200,8 @@ func checkCreate(ctx context.Context, s Store) error {
 	}
 	switch err = s.Create(ctx, name, []byte(name)); {
 	case err == nil:
-		err = fmt.Errorf("%s: the server ignores If-None-Match: two writers could overwrite each other: use a server that honours it, or a directory", s.Location())
+		err = fmt.Errorf("%s: the server ignores If-None-Match: two writers could overwrite each other: use a "+
+			"server that honours it, or a directory", s.Location())
 	case errors.Is(err, fs.ErrExist):
 		err = nil
 	}

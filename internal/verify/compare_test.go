@@ -22,8 +22,13 @@ func TestCompare(t *testing.T) {
 		owed              string
 		errors            int
 	}{
-		{name: "lost in one", do: func(w *world, rev analytics.Revision) { w.table.Remove(rev.Key) }, lost: 1, filled: 1},
-		{name: "lost in both", do: func(w *world, rev analytics.Revision) { w.table.Remove(rev.Key); w.files.Remove(rev.Key) }, lost: 2, due: 1},
+		{name: "lost in one", do: func(w *world, rev analytics.Revision) { w.table.Remove(rev.Key) }, lost: 1,
+			filled: 1},
+		{name: "lost in both", do: func(w *world,
+			rev analytics.Revision) {
+			w.table.Remove(rev.Key)
+			w.files.Remove(rev.Key)
+		}, lost: 2, due: 1},
 		{name: "lost in both, in the spool", do: func(w *world, rev analytics.Revision) {
 			w.spooled[rev.Key] = true
 			w.table.Remove(rev.Key)
@@ -39,8 +44,14 @@ func TestCompare(t *testing.T) {
 			w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unavailable, Err: errors.New("timeout")})
 			w.table.Remove(rev.Key)
 		}, lost: 1, owed: "clickhouse"},
-		{name: "older revision", do: func(w *world, rev analytics.Revision) { w.files.Put(w.revision(1, 1), rows(4), nil) }, lost: 1, filled: 1},
-		{name: "newer revision", do: func(w *world, rev analytics.Revision) { w.files.Put(w.revision(1, 3), rows(4), nil) }},
+		{name: "older revision", do: func(w *world, rev analytics.Revision) {
+			w.files.Put(w.revision(1, 1), rows(4),
+				nil)
+		}, lost: 1, filled: 1},
+		{name: "newer revision", do: func(w *world, rev analytics.Revision) {
+			w.files.Put(w.revision(1, 3), rows(4),
+				nil)
+		}},
 		{name: "lost in one, the other cannot be listed", do: func(w *world, rev analytics.Revision) {
 			w.table.Remove(rev.Key)
 			w.files.away = fmt.Errorf("%w: down", sinks.ErrNotListed)
@@ -79,7 +90,8 @@ func TestCompare(t *testing.T) {
 					owed = append(owed, s)
 				}
 			}
-			if lost != c.lost || done.Filled != c.filled || done.Due != c.due || strings.Join(owed, " ") != c.owed || len(done.Errors) != c.errors {
+			if lost != c.lost || done.Filled != c.filled || done.Due != c.due || strings.Join(owed, " ") != c.owed ||
+				len(done.Errors) != c.errors {
 				t.Errorf("%+v, owed %v", done, owed)
 			}
 			if e, ok := w.ledger.entries[rev.Key]; len(w.ledger.entries) != known || ok && e.Lost() != (c.due == 1) {
@@ -105,7 +117,8 @@ func TestCompareRefuses(t *testing.T) {
 		if refused != (len(done.Errors) == 1) || refused != (done.Due == 0) {
 			t.Errorf("%d of 12 left: %+v", left, done)
 		}
-		if refused && (!strings.Contains(done.Errors[0].Error(), "docgauge verify --repair") || !strings.Contains(done.Errors[0].Error(), "docgauge status --rebuild") || len(w.ledger.entries) != 12) {
+		if refused && (!strings.Contains(done.Errors[0].Error(), "docgauge verify --repair") ||
+			!strings.Contains(done.Errors[0].Error(), "docgauge status --rebuild") || len(w.ledger.entries) != 12) {
 			t.Errorf("%v; %d windows in the ledger", done.Errors, len(w.ledger.entries))
 		}
 	}

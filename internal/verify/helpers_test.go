@@ -145,8 +145,10 @@ var now = time.Date(2026, 11, 20, 13, 37, 11, 0, time.UTC)
 func newWorld(t *testing.T, windows int) *world {
 	on := &power{}
 	w := &world{
-		T: t, ledger: &ledger{entries: map[analytics.Key]state.Entry{}, on: on}, spooled: map[analytics.Key]bool{}, on: on, known: map[analytics.Key]bool{},
-		files: &sink{Memory: sinktest.NewMemory(), name: "parquet", on: on}, table: &sink{Memory: sinktest.NewMemory(), name: "clickhouse", on: on},
+		T: t, ledger: &ledger{entries: map[analytics.Key]state.Entry{}, on: on}, spooled: map[analytics.Key]bool{},
+		on: on, known: map[analytics.Key]bool{},
+		files: &sink{Memory: sinktest.NewMemory(), name: "parquet", on: on},
+		table: &sink{Memory: sinktest.NewMemory(), name: "clickhouse", on: on},
 	}
 	for day := range windows {
 		w.commit(w.revision(day, 2))
@@ -226,7 +228,8 @@ func (w *world) verifier() *Verifier {
 func brief(findings []Finding) string {
 	var out []string
 	for _, f := range findings {
-		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s", strings.TrimPrefix(f.Key.From.String(), "2026-10-"), f.Sink, f.Kind, f.Remedy, f.From)))
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s",
+			strings.TrimPrefix(f.Key.From.String(), "2026-10-"), f.Sink, f.Kind, f.Remedy, f.From)))
 	}
 	return strings.Join(out, "; ")
 }

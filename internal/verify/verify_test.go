@@ -15,7 +15,8 @@ import (
 
 func TestCleanArchive(t *testing.T) {
 	w := newWorld(t, 40)
-	if r := w.verify(); len(r.Findings)+len(r.Busy) > 0 || r.Windows != 40 || r.Shown["parquet"] != 40 || r.Shown["clickhouse"] != 40 {
+	if r := w.verify(); len(r.Findings)+len(r.Busy) > 0 || r.Windows != 40 || r.Shown["parquet"] != 40 ||
+		r.Shown["clickhouse"] != 40 {
 		t.Errorf("report %+v", r)
 	}
 	if done := w.repair(); done.Mended+len(done.Due)+len(done.Errors) > 0 {
@@ -35,7 +36,8 @@ var damages = []struct {
 	// due: the window is out of the ledger after a repair.
 	due bool
 }{
-	{"missing in one", func(w *world, rev analytics.Revision) { w.table.Remove(rev.Key) }, "02 clickhouse missing copy parquet", "", false},
+	{"missing in one", func(w *world, rev analytics.Revision) { w.table.Remove(rev.Key) },
+		"02 clickhouse missing copy parquet", "", false},
 	{"missing in both", func(w *world, rev analytics.Revision) {
 		w.table.Remove(rev.Key)
 		w.files.Remove(rev.Key)
@@ -50,7 +52,8 @@ var damages = []struct {
 	{"unavailable in the one, missing in the other", func(w *world, rev analytics.Revision) {
 		w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unavailable, Err: errors.New("timeout")})
 		w.table.Remove(rev.Key)
-	}, "02 clickhouse missing wait; 02 parquet unavailable wait", "02 clickhouse missing wait; 02 parquet unavailable wait", false},
+	}, "02 clickhouse missing wait; 02 parquet unavailable wait",
+		"02 clickhouse missing wait; 02 parquet unavailable wait", false},
 	{"older revision", func(w *world, rev analytics.Revision) { w.files.Put(w.revision(1, 1), rows(4), nil) },
 		"02 parquet revision copy clickhouse", "", false},
 	{"older revision in both", func(w *world, rev analytics.Revision) {
@@ -62,12 +65,14 @@ var damages = []struct {
 		newer.Rows = 6
 		w.files.Put(newer, rows(6), nil)
 	}, "02 parquet revision adopt parquet", "", false},
-	{"rows lost", func(w *world, rev analytics.Revision) { w.table.Put(rev, rows(4), nil) }, "02 clickhouse rows copy parquet", "", false},
+	{"rows lost", func(w *world, rev analytics.Revision) { w.table.Put(rev, rows(4), nil) },
+		"02 clickhouse rows copy parquet", "", false},
 	{"rows lost in both", func(w *world, rev analytics.Revision) {
 		w.table.Put(rev, rows(4), nil)
 		w.files.Put(rev, rows(3), nil)
 	}, "02 clickhouse rows read; 02 parquet rows read", "", true},
-	{"rows doubled", func(w *world, rev analytics.Revision) { w.table.Put(rev, append(rows(5), rows(5)...), nil) }, "02 clickhouse rows copy parquet", "", false},
+	{"rows doubled", func(w *world, rev analytics.Revision) { w.table.Put(rev, append(rows(5), rows(5)...), nil) },
+		"02 clickhouse rows copy parquet", "", false},
 	{"rows changed", func(w *world, rev analytics.Revision) {
 		changed := rows(5)
 		changed[3].Human++
@@ -86,7 +91,11 @@ var damages = []struct {
 		rev.Rows = 9
 		w.table.Put(rev, rows(5), nil)
 	}, "02 clickhouse rows copy parquet", "", false},
-	{"extra in one", func(w *world, rev analytics.Revision) { delete(w.ledger.entries, rev.Key); w.table.Remove(rev.Key) },
+	{"extra in one", func(w *world, rev analytics.Revision) {
+		delete(w.ledger.entries,
+			rev.Key)
+		w.table.Remove(rev.Key)
+	},
 		"02 parquet extra adopt parquet", "", false},
 	{"extra that is not whole", func(w *world, rev analytics.Revision) {
 		delete(w.ledger.entries, rev.Key)
@@ -118,7 +127,8 @@ var damages = []struct {
 	{"owed to both, and in none", func(w *world, rev analytics.Revision) {
 		w.table.Remove(rev.Key)
 		w.files.Remove(rev.Key)
-		w.ledger.entries[rev.Key].Sinks["clickhouse"], w.ledger.entries[rev.Key].Sinks["parquet"] = time.Time{}, time.Time{}
+		w.ledger.entries[rev.Key].Sinks["clickhouse"], w.ledger.entries[rev.Key].Sinks["parquet"] = time.Time{},
+			time.Time{}
 	}, "02 clickhouse missing read; 02 parquet missing read", "", true},
 	{"owed, and in the spool", func(w *world, rev analytics.Revision) {
 		w.spooled[rev.Key] = true
@@ -130,7 +140,8 @@ var damages = []struct {
 		w.files.Remove(rev.Key)
 		clear(w.ledger.entries[rev.Key].Sinks)
 	}, "02 clickhouse missing due; 02 parquet missing due", "02 clickhouse missing due; 02 parquet missing due", false},
-	{"lost, and found again", func(w *world, rev analytics.Revision) { clear(w.ledger.entries[rev.Key].Sinks) }, "", "", false},
+	{"lost, and found again", func(w *world, rev analytics.Revision) { clear(w.ledger.entries[rev.Key].Sinks) }, "",
+		"", false},
 	{"checksum not known, rows differ", func(w *world, rev analytics.Revision) {
 		e := w.ledger.entries[rev.Key]
 		e.Checksum = ""
@@ -205,10 +216,12 @@ func (w *world) sees() {
 			rows, revs, err := s.Visitors(key)
 			shown := false
 			for _, rev := range revs {
-				shown = err == nil && rev.Same(e.Revision) && (e.Checksum == "" || sumOf(rows).Checksum.String() == e.Checksum) && s.faultless(key)
+				shown = err == nil && rev.Same(e.Revision) &&
+					(e.Checksum == "" || sumOf(rows).Checksum.String() == e.Checksum) && s.faultless(key)
 			}
 			if owed := w.spooled[key] && !has(e, s.name); found[key.String()+s.name] != (!shown && !owed) {
-				w.Errorf("%s %s: shown %t, owed by the spool %t, but found %t; the ledger has %+v", key, s.name, shown, owed, !shown, e)
+				w.Errorf("%s %s: shown %t, owed by the spool %t, but found %t; the ledger has %+v", key, s.name, shown,
+					owed, !shown, e)
 			}
 		}
 	}
@@ -278,7 +291,8 @@ func TestDamageHeld(t *testing.T) {
 	w.files.Remove(key)
 	w.table.Remove(key)
 	done := w.repair()
-	if e := w.ledger.entries[key]; len(done.Again) != 1 || len(done.Due) != 0 || !owes(e, "parquet") || !owes(e, "clickhouse") {
+	if e := w.ledger.entries[key]; len(done.Again) != 1 || len(done.Due) != 0 || !owes(e, "parquet") ||
+		!owes(e, "clickhouse") {
 		t.Errorf("%+v; the ledger has %+v", done, e)
 	}
 }
@@ -292,8 +306,16 @@ func TestImplausible(t *testing.T) {
 		"total above the sum": {func(rev *analytics.Revision, _ []analytics.Row) {
 			rev.Totals.Total = rev.Totals.Human + rev.Totals.AI + 1
 		}, "must lie between"},
-		"total below the larger": {func(rev *analytics.Revision, _ []analytics.Row) { rev.Totals.Total = rev.Totals.Human - 1 }, "must lie between"},
-		"a page":                 {func(_ *analytics.Revision, rows []analytics.Row) { rows[2].Total = 1; rows[2].Human = 2 }, `1 page contradict each other, such as those of "/p002"`},
+		"total below the larger": {func(rev *analytics.Revision,
+			_ []analytics.Row) {
+			rev.Totals.Total = rev.Totals.Human - 1
+		}, "must lie between"},
+		"a page": {func(_ *analytics.Revision,
+			rows []analytics.Row) {
+			rows[2].Total = 1
+			rows[2].Human = 2
+		},
+			`1 page contradict each other, such as those of "/p002"`},
 		"a page above the site": {func(rev *analytics.Revision, rows []analytics.Row) {
 			rows[2] = analytics.Row{Path: "/p002", AI: rev.Totals.AI + 1, Total: rev.Totals.AI + 1}
 		},
@@ -305,7 +327,8 @@ func TestImplausible(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 3)
 			week := w.revision(0, 2)
-			week.Granularity, week.To, week.Totals = analytics.Week, week.From+7, analytics.Totals{Human: 4000, AI: 400, Total: 4100}
+			week.Granularity, week.To, week.Totals = analytics.Week, week.From+7,
+				analytics.Totals{Human: 4000, AI: 400, Total: 4100}
 			w.commit(week)
 			put := func(verified bool) {
 				rev, pages := w.revision(1, 2), rows(5)
@@ -344,7 +367,8 @@ func TestSuspect(t *testing.T) {
 		verified         bool
 		remarks, finding int
 	}{
-		"enough pages": {5, true, 0, 0}, "a page is missing": {4, true, 1, 0}, "no page": {0, true, 0, 1}, "unverified": {4, false, 0, 0},
+		"enough pages": {5, true, 0, 0}, "a page is missing": {4, true, 1, 0}, "no page": {0, true, 0, 1},
+		"unverified": {4, false, 0, 0},
 	} {
 		w := newWorld(t, 1)
 		pages := rows(5)
@@ -378,11 +402,13 @@ func TestArchive(t *testing.T) {
 	w.table.Remove(w.revision(0, 2).Key)
 	w.table.Remove(w.revision(2, 2).Key)
 	report, err := v.Verify(t.Context())
-	if got := brief(report.Findings); got != "01 clickhouse missing copy parquet; 03 clickhouse missing read" || err != nil {
+	if got := brief(report.Findings); got != "01 clickhouse missing copy parquet; 03 clickhouse missing read" ||
+		err != nil {
 		t.Errorf("found %q, %v", got, err)
 	}
 	done, err := v.Repair(t.Context())
-	if done.Mended != 1 || len(done.Due) != 1 || len(done.Left.Findings) != 0 || len(w.ledger.entries) != 3 || err != nil {
+	if done.Mended != 1 || len(done.Due) != 1 || len(done.Left.Findings) != 0 || len(w.ledger.entries) != 3 ||
+		err != nil {
 		t.Errorf("repair %+v, %v", done, err)
 	}
 }
@@ -436,7 +462,8 @@ func TestEmptySink(t *testing.T) {
 		w.table.Remove(w.revision(day, 2).Key)
 	}
 	found := w.verify().Findings
-	if len(found) != 26 || found[0].Kind != unlisted || !strings.Contains(found[0].Detail, "12 windows") || found[2].Remedy != wait {
+	if len(found) != 26 || found[0].Kind != unlisted || !strings.Contains(found[0].Detail, "12 windows") ||
+		found[2].Remedy != wait {
 		t.Errorf("found %d: %+v", len(found), found[0])
 	}
 	if done := w.repair(); len(done.Due) > 0 || len(w.ledger.entries) != 12 {

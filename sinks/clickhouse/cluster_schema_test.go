@@ -36,13 +36,15 @@ func TestClusterMigrations(t *testing.T) {
 		starts.Wait()
 	})
 	t.Run("unknown cluster", func(t *testing.T) {
-		fails(t, soon, check(named("nowhere")), `cluster "nowhere" is not in the server's configuration (remote_servers)`)
+		fails(t, soon, check(named("nowhere")),
+			`cluster "nowhere" is not in the server's configuration (remote_servers)`)
 	})
 	t.Run("uneven cluster", func(t *testing.T) {
 		fails(t, soon, check(named("uneven")), "shards of 1 and of 2 replicas")
 	})
 	t.Run("other placement", func(t *testing.T) {
-		fails(t, soon, check(named("")), "the tables were made for cluster docgauge of 1 shard(s), weights 1, and this is one server")
+		fails(t, soon, check(named("")),
+			"the tables were made for cluster docgauge of 1 shard(s), weights 1, and this is one server")
 		c := c.fresh(t)
 		alone := c.sink(0)
 		alone.cluster = ""
@@ -76,9 +78,7 @@ func TestClusterMigrationsLackAServer(t *testing.T) {
 	}
 	s.timeout = clusterTimeout
 	w := seal(1, 5)
-	if err := s.Replace(t.Context(), w); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, s, w)
 	c.agree(w)
 }
 
@@ -94,9 +94,7 @@ func TestClusterCollect(t *testing.T) {
 			c.past(project)
 		}
 		w := seal(9, 50)
-		if err := s.Replace(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, s, w)
 		begin := time.Now()
 		found, err := c.sink(1).Collect(t.Context(), false)
 		if err != nil || len(found) != 8 {

@@ -67,10 +67,11 @@ func (s *Sink) collect(ctx context.Context, dryRun bool) ([]sinks.Superseded, er
 func (ses *session) superseded(ctx context.Context) ([]sinks.Superseded, error) {
 	var found []sinks.Superseded
 	var now time.Time
-	err := ses.each(ctx, fmt.Sprintf(`
+	query := fmt.Sprintf(`
 SELECT %[1]s, attempt, toUInt64(count()), max(written_at), now()
 FROM %[2]s WHERE (%[3]s) NOT IN (%[4]s)
-GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, ses.newest()), func(rows driver.Rows) error {
+GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, ses.newest())
+	err := ses.each(ctx, query, func(rows driver.Rows) error {
 		var a sinks.Superseded
 		var key sinks.ScannedKey
 		err := rows.Scan(key.Into(&a.Attempt, &a.Rows, &a.Since, &now)...)
@@ -82,7 +83,8 @@ GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, s
 		return nil, err
 	}
 	commits := map[analytics.Key][]commit{} // in the order of their attempts
-	query := fmt.Sprintf("SELECT %s, committed_at FROM %s ORDER BY %s", attemptColumns, ses.in(windowsTable), attemptColumns)
+	query = fmt.Sprintf("SELECT %s, committed_at FROM %s ORDER BY %s", attemptColumns,
+		ses.in(windowsTable), attemptColumns)
 	err = ses.each(ctx, query, func(rows driver.Rows) error {
 		var c commit
 		var key sinks.ScannedKey

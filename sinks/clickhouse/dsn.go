@@ -38,7 +38,8 @@ var (
 // schemes are those of a DSN.
 var schemes = []string{"clickhouse", "tcp", "http", "https"}
 
-const wantedDSN = "want clickhouse://[user:password@]host:9000/database (native) or https://…:8443/database (HTTP); ?secure=true encrypts the native protocol"
+const wantedDSN = "want clickhouse://[user:password@]host:9000/database (native) or https://…:8443/database (HTTP); " +
+	"?secure=true encrypts the native protocol"
 
 // parse reads a DSN. Errors do not show a part of it that may be a secret in the wrong
 // place.
@@ -78,7 +79,8 @@ func parse(dsn string) (*clickhouse.Options, error) {
 // withoutValues cuts what an error of the driver quotes from the DSN.
 func withoutValues(err error) error {
 	if _, ok := errors.AsType[*url.Error](err); ok {
-		return errors.New("not a URL: is the port a number, and are special characters of user and password written as %40 for @, %2F for /? " + wantedDSN)
+		return errors.New("not a URL: is the port a number, and are special characters of user and password written " +
+			"as %40 for @, %2F for /? " + wantedDSN)
 	}
 	rule := strings.TrimPrefix(err.Error(), "clickhouse [dsn parse]:")
 	if strings.Contains(rule, "with TLS") || strings.Contains(rule, "without TLS") {

@@ -15,14 +15,19 @@ import (
 )
 
 const (
-	hintLogin    = "the server refuses user or password: check those of the DSN"
-	hintRight    = "the user lacks a right: the documentation lists the grants, or let an administrator run `docgauge check` once to make the tables"
-	hintNoSpace  = "the server's disk is full: free space there; the next run writes the window again"
-	hintTable    = "a table is not as docgauge made it: drop or rename the docgauge_ tables and views, then `docgauge load --sink clickhouse`"
-	hintReplicas = "a replica does not answer: every replica of the shard must confirm an insert; start it, or take it out of the cluster"
-	hintBehind   = "the insert before still waits for a replica that is down or behind, or another process writes at the same time: see system.replicas and is_active in ZooKeeper"
-	hintAbsent   = "a server of the cluster is not there: every server must be up to make the tables or to delete; start it, it then catches up by itself"
-	hintBroken   = "the connection broke"
+	hintLogin = "the server refuses user or password: check those of the DSN"
+	hintRight = "the user lacks a right: the documentation lists the grants, or let an administrator run " +
+		"`docgauge check` once to make the tables"
+	hintNoSpace = "the server's disk is full: free space there; the next run writes the window again"
+	hintTable   = "a table is not as docgauge made it: drop or rename the docgauge_ tables and views, then " +
+		"`docgauge load --sink clickhouse`"
+	hintReplicas = "a replica does not answer: every replica of the shard must confirm an insert; start it, or take " +
+		"it out of the cluster"
+	hintBehind = "the insert before still waits for a replica that is down or behind, or another process writes " +
+		"at the same time: see system.replicas and is_active in ZooKeeper"
+	hintAbsent = "a server of the cluster is not there: every server must be up to make the tables or to delete; " +
+		"start it, it then catches up by itself"
+	hintBroken = "the connection broke"
 
 	keeper = "the server has no connection to its ZooKeeper or Keeper"
 )
@@ -38,7 +43,8 @@ var hints = map[int32]string{
 	243: hintNoSpace,
 	115: "the server does not know a setting: check the parameters of the DSN",
 	16:  hintTable, 47: hintTable,
-	60:  "a table is gone that was there at the start: drop docgauge_migrations, then `docgauge load --sink clickhouse` makes and fills all of them",
+	60: "a table is gone that was there at the start: drop docgauge_migrations, then `docgauge load --sink " +
+		"clickhouse` makes and fills all of them",
 	279: hintReplicas, 285: hintReplicas, 289: hintReplicas, 319: hintReplicas,
 	225: keeper, 242: keeper, 999: keeper,
 	unsatisfiedQuorum: hintBehind,
@@ -55,7 +61,8 @@ const (
 // passing are the codes of errors after which the same may succeed a moment later.
 var passing = map[int32]bool{
 	timeoutExceeded: true, unsatisfiedQuorum: true,
-	202: true, 209: true, 210: true, 225: true, memoryLimitExceeded: true, 242: true, tooManyParts: true, 279: true, 285: true, 289: true, 319: true, 999: true,
+	202: true, 209: true, 210: true, 225: true, memoryLimitExceeded: true, 242: true, tooManyParts: true, 279: true,
+	285: true, 289: true, 319: true, 999: true,
 }
 
 // isTransient reports whether the same window may be committed a moment later. A
@@ -156,11 +163,14 @@ func (s *Sink) hintOfConnect(err error) string {
 	said := withoutURL(err)
 	switch {
 	case redirects:
-		return "the server redirects to another address, which docgauge does not follow, since the password would go along: name that address in the DSN"
+		return "the server redirects to another address, which docgauge does not follow, since the password would " +
+			"go along: name that address in the DSN"
 	case untrusted:
-		return "the server's certificate is not trusted: add its CA to the system's, or name the CA's file in SSL_CERT_FILE; is the host of the DSN in the certificate?"
+		return "the server's certificate is not trusted: add its CA to the system's, or name the CA's file in " +
+			"SSL_CERT_FILE; is the host of the DSN in the certificate?"
 	case plain, strings.Contains(said, "server gave HTTP response to HTTPS client"):
-		return "the port does not speak TLS: name the port with TLS (native 9440, HTTP 8443), or go without: clickhouse:// without ?secure=true, http://"
+		return "the port does not speak TLS: name the port with TLS (native 9440, HTTP 8443), or go without: " +
+			"clickhouse:// without ?secure=true, http://"
 	case isUnreachable(err):
 		return s.hintOfNoServer()
 	case isAnswer && unknownSetting.MatchString(said):
@@ -170,7 +180,8 @@ func (s *Sink) hintOfConnect(err error) string {
 	case isAnswer, strings.Contains(said, "[handshake] unexpected packet"), strings.Contains(said, "server hello"):
 		return "what answers there is not ClickHouse: is it the port of " + s.port() + "?"
 	case sinks.IsBroken(err):
-		return "the server hangs up at the login: it may want TLS (?secure=true), the user may have no right to the database, or it is not the port of " + s.port()
+		return "the server hangs up at the login: it may want TLS (?secure=true), the user may have no right to the " +
+			"database, or it is not the port of " + s.port()
 	}
 	return ""
 }

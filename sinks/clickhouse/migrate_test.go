@@ -24,7 +24,7 @@ func TestMigrationsAtOnce(t *testing.T) {
 		wait.Wait()
 		r := newReader(t, dsn)
 		for day := range 8 {
-			if got := r.shown(windowOf(day, 1, 0).rev.Key); got != 1 {
+			if got := r.shown(windowOf(day, 1, 0).Rev.Key); got != 1 {
 				t.Errorf("day %d shows revision %d", day, got)
 			}
 		}
@@ -69,7 +69,7 @@ func TestViewsAfterUpgrade(t *testing.T) {
 	must(t, e, "INSERT INTO "+name+"."+versionsTable+" (version, views) VALUES (1, '"+l.flavour()+"')")
 	s, r := open(t, e.DSN(name)), newReader(t, e.DSN(name))
 	w := windowOf(0, 1, 10)
-	if err := s.Replace(t.Context(), w); err != nil || r.shown(w.rev.Key) != 1 {
+	if err := s.Replace(t.Context(), w); err != nil || r.shown(w.Rev.Key) != 1 {
 		t.Errorf("Replace = %v", err)
 	}
 	for _, view := range []string{visitorsView, totalsView} {

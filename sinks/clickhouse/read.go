@@ -65,7 +65,9 @@ func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 
 // Window writes what the views show of rev's window to a window file in dir. Rows
 // that are not those of one whole revision are an error.
-func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (w sinks.Sealed, done func() error, err error) {
+func (s *Sink) Window(
+	ctx context.Context, rev analytics.Revision, dir string,
+) (w sinks.Sealed, done func() error, err error) {
 	err = s.reading(ctx, func(ses *session) error {
 		revs, err := ses.shown(ctx, is(rev.Key))
 		if err != nil {
@@ -115,7 +117,9 @@ func (s *Sink) reading(ctx context.Context, do func(*session) error) (err error)
 // conditions split the scope into queries.
 func (ses *session) conditions(ctx context.Context, scope sinks.Scope) (out []string, err error) {
 	if scope.Keys != nil {
-		keys := slices.SortedFunc(maps.Keys(scope.Keys), func(a, b analytics.Key) int { return strings.Compare(a.String(), b.String()) })
+		keys := slices.SortedFunc(maps.Keys(scope.Keys), func(a, b analytics.Key) int {
+			return strings.Compare(a.String(), b.String())
+		})
 		for chunk := range slices.Chunk(keys, keysAtOnce) {
 			tuples := make([]string, len(chunk))
 			for i, k := range chunk {
@@ -130,12 +134,14 @@ func (ses *session) conditions(ctx context.Context, scope sinks.Scope) (out []st
 		dates = fmt.Sprintf(" AND window_start >= toDate('%s') AND window_end <= toDate('%s')", w.From, w.To)
 	}
 	series := sinks.Scope{Projects: scope.Projects, Except: scope.Except, Granularities: scope.Granularities}
-	query := fmt.Sprintf("SELECT project, granularity FROM %s GROUP BY project, granularity ORDER BY project, granularity", ses.in(windowsTable))
+	query := fmt.Sprintf("SELECT project, granularity FROM %s GROUP BY project, granularity ORDER BY project, "+
+		"granularity", ses.in(windowsTable))
 	err = ses.each(ctx, query, func(rows driver.Rows) error {
 		var project, granularity string
 		err := rows.Scan(&project, &granularity)
 		if err == nil && series.Has(analytics.Key{Project: project, Granularity: analytics.Granularity(granularity)}) {
-			out = append(out, fmt.Sprintf("project = %s AND granularity = %s%s", quote(project), quote(granularity), dates))
+			out = append(out, fmt.Sprintf("project = %s AND granularity = %s%s",
+				quote(project), quote(granularity), dates))
 		}
 		return err
 	})
@@ -152,15 +158,18 @@ func (ses *session) exported() string {
 
 // shown returns what the view of totals shows.
 func (ses *session) shown(ctx context.Context, condition string) (out []analytics.Revision, err error) {
-	query := fmt.Sprintf("SELECT %s, human, ai, total, page_count, revision, settled = 1, verified = 1, %s FROM %s WHERE %s ORDER BY %s",
+	query := fmt.Sprintf("SELECT %s, human, ai, total, page_count, revision, settled = 1, verified = 1, %s FROM %s "+
+		"WHERE %s ORDER BY %s",
 		keyColumns, ses.exported(), ses.in(totalsView), condition, keyColumns)
 	err = ses.each(ctx, query, func(rows driver.Rows) error {
 		var rev analytics.Revision
 		var key sinks.ScannedKey
 		var settled, verified uint8
 		var exported int64
-		err := rows.Scan(key.Into(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number, &settled, &verified, &exported)...)
-		rev.Key, rev.Settled, rev.Verified, rev.ExportedAt = key.Key(), settled == 1, verified == 1, time.UnixMicro(exported).UTC()
+		err := rows.Scan(key.Into(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number,
+			&settled, &verified, &exported)...)
+		rev.Key, rev.Settled, rev.Verified, rev.ExportedAt = key.Key(), settled == 1, verified == 1,
+			time.UnixMicro(exported).UTC()
 		out = append(out, rev)
 		return err
 	})
@@ -210,7 +219,8 @@ func (s summed) differs(rev analytics.Revision) error {
 	describe := func(c columns) string {
 		return fmt.Sprintf("revision %d of %s", c.number, time.UnixMicro(c.exported).UTC().Format(time.DateTime))
 	}
-	err := fmt.Errorf("%s shows rows from %s to %s, %s shows %s", visitorsView, describe(s.least), describe(s.most), totalsView, describe(want))
+	err := fmt.Errorf("%s shows rows from %s to %s, %s shows %s", visitorsView, describe(s.least), describe(s.most),
+		totalsView, describe(want))
 	return sinks.Fault{Sink: sinkName, Key: rev.Key, Kind: sinks.Disagree, Err: err}
 }
 
@@ -227,13 +237,16 @@ func (ses *session) sums(ctx context.Context, condition string) (map[analytics.K
 	// A sum of Int64 that is too large becomes negative.
 	var added []string
 	for _, n := range []string{"human", "ai", "total"} {
-		added = append(added, fmt.Sprintf("if(sum(toFloat64(greatest(%[1]s, 0))) < 9e18, sum(greatest(%[1]s, 0)), toInt64(%[2]d))", n, math.MaxInt64))
+		added = append(added, fmt.Sprintf("if(sum(toFloat64(greatest(%[1]s, 0))) < 9e18, sum(greatest(%[1]s, 0)), "+
+			"toInt64(%[2]d))", n, math.MaxInt64))
 	}
 	query := fmt.Sprintf(`
-SELECT %[1]s, toInt64(count()), sum(sipHash64(concat(path, '\0', toString(human), '\0', toString(ai), '\0', toString(total)))),
+SELECT %[1]s, toInt64(count()),
+       sum(sipHash64(concat(path, '\0', toString(human), '\0', toString(ai), '\0', toString(total)))),
        max(human), max(ai), max(total), toInt64(countIf(%[2]s)), minIf(path, %[2]s), %[3]s, %[4]s, %[7]s
 FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
-		keyColumns, contradicts, strings.Join(least, ", "), strings.Join(most, ", "), ses.in(visitorsView), condition, strings.Join(added, ", "))
+		keyColumns, contradicts, strings.Join(least, ", "), strings.Join(most, ", "), ses.in(visitorsView), condition,
+		strings.Join(added, ", "))
 	out := map[analytics.Key]summed{}
 	err := ses.each(ctx, query, func(rows driver.Rows) error {
 		var key sinks.ScannedKey
@@ -278,7 +291,8 @@ func (ses *session) number(ctx context.Context, query string) (uint64, error) {
 
 // tuple writes key as the values of keyColumns.
 func tuple(key analytics.Key) string {
-	return fmt.Sprintf("%s, %s, toDate('%s'), toDate('%s')", quote(key.Project), quote(string(key.Granularity)), key.From, key.To)
+	return fmt.Sprintf("%s, %s, toDate('%s'), toDate('%s')", quote(key.Project), quote(string(key.Granularity)),
+		key.From, key.To)
 }
 
 // attemptTuple writes an attempt as the values of attemptColumns.

@@ -191,7 +191,8 @@ func (s *Sink) at(step string) {
 
 // is is the condition that selects key.
 func is(key analytics.Key) string {
-	return fmt.Sprintf("project = %s AND granularity = %s AND window_start = toDate('%s') AND window_end = toDate('%s')",
+	return fmt.Sprintf("project = %s AND granularity = %s AND window_start = toDate('%s') AND window_end = "+
+		"toDate('%s')",
 		quote(key.Project), quote(string(key.Granularity)), key.From, key.To)
 }
 

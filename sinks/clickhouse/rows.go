@@ -173,7 +173,8 @@ func newStaged(most int) staged {
 	return staged{
 		projects: make([]string, 0, most), granularities: make([]string, 0, most),
 		starts: make([]time.Time, 0, most), ends: make([]time.Time, 0, most), attempts: make([]uint64, 0, most),
-		paths: make([]string, 0, most), human: make([]int64, 0, most), ai: make([]int64, 0, most), total: make([]int64, 0, most),
+		paths: make([]string, 0, most), human: make([]int64, 0, most), ai: make([]int64, 0, most),
+		total:     make([]int64, 0, most),
 		revisions: make([]int32, 0, most), settled: make([]uint8, 0, most), verified: make([]uint8, 0, most),
 		exported: make([]int64, 0, most), most: most,
 	}
@@ -202,7 +203,8 @@ func (s *staged) columns() []any {
 
 func (s *staged) reset() {
 	clear(s.paths)
-	s.projects, s.granularities, s.starts, s.ends, s.attempts = s.projects[:0], s.granularities[:0], s.starts[:0], s.ends[:0], s.attempts[:0]
+	s.projects, s.granularities, s.starts, s.ends, s.attempts = s.projects[:0], s.granularities[:0], s.starts[:0],
+		s.ends[:0], s.attempts[:0]
 	s.paths, s.human, s.ai, s.total = s.paths[:0], s.human[:0], s.ai[:0], s.total[:0]
 	s.revisions, s.settled, s.verified, s.exported = s.revisions[:0], s.settled[:0], s.verified[:0], s.exported[:0]
 	s.bytes = 0

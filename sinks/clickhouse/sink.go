@@ -229,7 +229,8 @@ func (s *Sink) check(ctx context.Context) error {
 		return err
 	}
 	for table, columns := range map[string][]column{rowsTable: rowColumns, windowsTable: windowColumns} {
-		insert := fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s WHERE 0", ses.in(table), names(columns), names(columns), ses.in(table))
+		insert := fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s WHERE 0",
+			ses.in(table), names(columns), names(columns), ses.in(table))
 		if err := ses.conn.Exec(ses.inserting(ctx), insert); err != nil {
 			return err
 		}

@@ -63,7 +63,8 @@ func (twice) Unwrap() error { return sinks.ErrDisagree }
 func (w *window) disagreement() error {
 	for table, n := range map[string]int{visitorsTable: w.manyVisitors, totalsTable: w.manyTotals} {
 		if n > 1 {
-			return twice{fmt.Errorf("the table %s has %d files of the window, and readers get the rows of all: export the window again", table, n)}
+			return twice{fmt.Errorf("the table %s has %d files of the window, and readers get the rows of all: "+
+				"export the window again", table, n)}
 		}
 	}
 	return w.pair().Disagreement()
@@ -146,7 +147,8 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 		if err == nil && c.disagree() {
 			c, err = s.read(ctx, scope) // windows may have been replaced meanwhile
 		}
-		if problem := cmp.Or(err, c.err); problem != nil && !yield(sinks.Shown{}, sinks.NotListed(sinkName, problem)) || err != nil {
+		if problem := cmp.Or(err, c.err); problem != nil &&
+			!yield(sinks.Shown{}, sinks.NotListed(sinkName, problem)) || err != nil {
 			return
 		}
 		if !s.each(ctx, c, scope.Rows, yield) || scope.Keys != nil {
@@ -166,23 +168,24 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 
 // each yields what is shown of each window.
 func (s *Sink) each(ctx context.Context, c contents, rows bool, yield func(sinks.Shown, error) bool) bool {
-	return sinks.Each(ctx, sinkName, maps.Keys(c.windows), s.store.Readers(), func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
-		w := c.windows[key]
-		var err error
-		if rows {
-			err = errors.Join(s.readRows(ctx, visitorsTable, w.visitors), s.readRows(ctx, totalsTable, w.totals))
-		}
-		if err != nil {
-			return nil, sinks.Fault{Sink: sinkName, Key: key, Kind: kindOf(err), Err: err}
-		}
-		if err = w.disagreement(); err != nil && c.unhealed != nil {
-			err = fmt.Errorf("%w; it was not healed: %w", err, c.unhealed)
-		}
-		if err != nil {
-			err = sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree, Err: err}
-		}
-		return w.pair().Newest(), err
-	}, yield)
+	return sinks.Each(ctx, sinkName, maps.Keys(c.windows), s.store.Readers(),
+		func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
+			w := c.windows[key]
+			var err error
+			if rows {
+				err = errors.Join(s.readRows(ctx, visitorsTable, w.visitors), s.readRows(ctx, totalsTable, w.totals))
+			}
+			if err != nil {
+				return nil, sinks.Fault{Sink: sinkName, Key: key, Kind: kindOf(err), Err: err}
+			}
+			if err = w.disagreement(); err != nil && c.unhealed != nil {
+				err = fmt.Errorf("%w; it was not healed: %w", err, c.unhealed)
+			}
+			if err != nil {
+				err = sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree, Err: err}
+			}
+			return w.pair().Newest(), err
+		}, yield)
 }
 
 // readRows reads a data file to its end and adds up its rows. The file must be what its
@@ -200,7 +203,8 @@ func (s *Sink) readRows(ctx context.Context, table string, h *held) error {
 	var foot archive.Footer
 	foot, h.Sum, err = archive.Inspect(f, f.Size())
 	if err == nil && (foot.Visitors != (table == visitorsTable) || !foot.Same(h.Revision)) {
-		err = fmt.Errorf("holds revision %d of %s, the log says revision %d of %s", foot.Number, foot.Key, h.Number, h.Shown.Key)
+		err = fmt.Errorf("holds revision %d of %s, the log says revision %d of %s", foot.Number, foot.Key, h.Number,
+			h.Shown.Key)
 	}
 	if err != nil {
 		return fmt.Errorf("file %s: %w", s.store.Describe(name), err)
@@ -242,7 +246,9 @@ func (s *Sink) find(ctx context.Context, rev analytics.Revision) (newest *held, 
 
 // Window returns the data file of rev's window as a sealed one. It refuses a file whose
 // bytes are not those that were written.
-func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (w sinks.Sealed, done func() error, err error) {
+func (s *Sink) Window(
+	ctx context.Context, rev analytics.Revision, dir string,
+) (w sinks.Sealed, done func() error, err error) {
 	_, name, err := s.find(ctx, rev)
 	if err != nil {
 		return nil, nil, err

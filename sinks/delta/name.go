@@ -33,7 +33,8 @@ func newName(rev analytics.Revision, now time.Time) (string, error) {
 	if _, err := analytics.ParseGranularity(string(rev.Granularity)); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%sr%d_%s_%s%s", prefixOf(rev.Key), rev.Number, now.UTC().Format(nameTime), rand.Text()[:8], suffix), nil
+	return fmt.Sprintf("%sr%d_%s_%s%s",
+		prefixOf(rev.Key), rev.Number, now.UTC().Format(nameTime), rand.Text()[:8], suffix), nil
 }
 
 // prefixOf is the beginning of the names of the window's files.

@@ -137,7 +137,9 @@ func readStaged(path string, read func(r io.ReaderAt, size int64) error) error {
 }
 
 // add publishes a staged file under a new name, and returns the action that adds it.
-func (s *Sink) add(ctx context.Context, t *table, staged string, rev analytics.Revision, action deltalog.Add) (*deltalog.Add, error) {
+func (s *Sink) add(
+	ctx context.Context, t *table, staged string, rev analytics.Revision, action deltalog.Add,
+) (*deltalog.Add, error) {
 	now := s.cfg.Now()
 	name, err := newName(rev, now)
 	if err != nil {

@@ -27,7 +27,8 @@ func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 			c, err = s.read(ctx, sinks.Scope{})
 			c.unhealed = unhealed
 		}
-		if problem := cmp.Or(err, c.err); problem != nil && !yield(analytics.Revision{}, sinks.NotListed(sinkName, problem)) || err != nil {
+		if problem := cmp.Or(err, c.err); problem != nil &&
+			!yield(analytics.Revision{}, sinks.NotListed(sinkName, problem)) || err != nil {
 			return
 		}
 		s.each(ctx, c, false, func(shown sinks.Shown, err error) bool { return yield(shown.Revision, err) })

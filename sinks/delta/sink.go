@@ -16,7 +16,8 @@
 //
 // Of a totals-only revision there is no visitors file, and no step 2. Calls at the same
 // time share the entries of steps 2 to 4: those that have published wait a moment for
-// those that publish, and one of them writes for all. The last entry commits. Steps 2 and 3 are two tables, which no entry changes at once: readers
+// those that publish, and one of them writes for all. The last entry commits. Steps 2 and 3 are two
+// tables, which no entry changes at once: readers
 // who join both can tell by the column revision.
 //
 // Every crash can be finished from what is in the logs, since the tags of a visitors

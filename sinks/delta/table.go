@@ -35,7 +35,8 @@ var (
 		{Name: "project", Type: "string"}, {Name: "granularity", Type: "string"},
 		{Name: "window_start", Type: "date"}, {Name: "window_end", Type: "date"},
 	}
-	countColumns   = []deltalog.Column{{Name: "human", Type: "long"}, {Name: "ai", Type: "long"}, {Name: "total", Type: "long"}}
+	countColumns = []deltalog.Column{{Name: "human", Type: "long"}, {Name: "ai", Type: "long"},
+		{Name: "total", Type: "long"}}
 	readingColumns = []deltalog.Column{
 		{Name: "revision", Type: "integer"}, {Name: "settled", Type: "boolean"}, {Name: "verified", Type: "boolean"},
 		{Name: "exported_at", Type: "timestamp"},
@@ -45,14 +46,17 @@ var (
 // columnsOf returns the columns of a table, in the order of its files.
 func columnsOf(name string) []deltalog.Column {
 	if name == visitorsTable {
-		return slices.Concat(keyColumns, []deltalog.Column{{Name: "path", Type: "string"}}, countColumns, readingColumns)
+		return slices.Concat(keyColumns, []deltalog.Column{{Name: "path", Type: "string"}}, countColumns,
+			readingColumns)
 	}
-	return slices.Concat(keyColumns, countColumns, readingColumns, []deltalog.Column{{Name: "page_count", Type: "long"}})
+	return slices.Concat(keyColumns, countColumns, readingColumns,
+		[]deltalog.Column{{Name: "page_count", Type: "long"}})
 }
 
 func newTable(c Config, store filestore.Store, name, description string) *table {
 	return &table{name: name, store: store, log: deltalog.New(deltalog.Config{
-		Files: store, Dir: name, Columns: columnsOf(name), Description: description, Engine: "docgauge/" + c.Version, Now: c.Now,
+		Files: store, Dir: name, Columns: columnsOf(name), Description: description, Engine: "docgauge/" + c.Version,
+		Now:     c.Now,
 		Readers: store.Readers(),
 	})}
 }
@@ -91,7 +95,8 @@ func (t *table) refuse(snap *deltalog.Snapshot, strays []string) error {
 	if len(strays) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: table %s at version %d: %w: %s, %d in all, hold rows that docgauge cannot tell by window, and writing could double them: "+
+	return fmt.Errorf("%s: table %s at version %d: %w: %s, %d in all, hold rows that docgauge cannot tell by "+
+		"window, and writing could double them: "+
 		"RESTORE TABLE to a version before, or empty the directory and load it from an archive",
 		t.store.Location(), t.name, snap.Version(), errStray, t.store.Describe(t.name+"/"+strays[0]), len(strays))
 }
@@ -103,31 +108,32 @@ func (t *table) set(ctx context.Context, want files) error {
 		return nil
 	}
 	var next map[analytics.Key][]string
-	version, err := t.log.Commit(ctx, "WRITE", func(snap *deltalog.Snapshot) (add []deltalog.Add, remove []string, err error) {
-		if t.held == nil || t.id != snap.ID() || t.version != snap.Version() {
-			held, strays := t.scan(snap)
-			if err := t.refuse(snap, strays); err != nil {
-				return nil, nil, err
+	version, err := t.log.Commit(ctx, "WRITE",
+		func(snap *deltalog.Snapshot) (add []deltalog.Add, remove []string, err error) {
+			if t.held == nil || t.id != snap.ID() || t.version != snap.Version() {
+				held, strays := t.scan(snap)
+				if err := t.refuse(snap, strays); err != nil {
+					return nil, nil, err
+				}
+				t.held, t.id, t.version = held, snap.ID(), snap.Version()
 			}
-			t.held, t.id, t.version = held, snap.ID(), snap.Version()
-		}
-		next = map[analytics.Key][]string{}
-		for key, file := range want {
-			there := t.held[key]
-			if file != nil {
-				next[key] = []string{file.Path}
-				if !slices.Contains(there, file.Path) {
-					add = append(add, *file)
+			next = map[analytics.Key][]string{}
+			for key, file := range want {
+				there := t.held[key]
+				if file != nil {
+					next[key] = []string{file.Path}
+					if !slices.Contains(there, file.Path) {
+						add = append(add, *file)
+					}
+				}
+				for _, path := range there {
+					if !slices.Contains(next[key], path) {
+						remove = append(remove, path)
+					}
 				}
 			}
-			for _, path := range there {
-				if !slices.Contains(next[key], path) {
-					remove = append(remove, path)
-				}
-			}
-		}
-		return add, remove, nil
-	})
+			return add, remove, nil
+		})
 	if err != nil {
 		t.held = nil // what is there will be read
 		return err

@@ -36,7 +36,8 @@ func TestDownloadFaults(t *testing.T) {
 		"flipped byte": {s3test.FlipDownload, "SHA-256"},
 		"reset":        {s3test.ResetBefore, "cannot be reached"},
 		"slow down":    {s3test.Says(503, "SlowDown", "Please reduce your request rate."), "slow down"},
-		"HTML":         {s3test.Page(200, "text/html", "<!DOCTYPE html>\n<html><body><h1>Welcome</h1><br></body></html>"), "not an S3 server"},
+		"HTML": {s3test.Page(200, "text/html",
+			"<!DOCTYPE html>\n<html><body><h1>Welcome</h1><br></body></html>"), "not an S3 server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, direct, p := behindProxy(t)
@@ -58,7 +59,8 @@ func TestDownloadFaults(t *testing.T) {
 				agreed(t, s, revOf(w))
 			}
 			p.Set(s3test.When("GET", ".parquet", -1, tc.meddle))
-			if _, _, err := s.Window(t.Context(), w.Revision(), dir); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, _, err := s.Window(t.Context(), w.Revision(), dir); err == nil ||
+				!strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Window = %v", err)
 			} else {
 				t.Log(err)
@@ -94,7 +96,8 @@ func TestDamagedFooter(t *testing.T) {
 				t.Errorf("byte %d from the end flipped, Revisions yields %+v", at, rev)
 			}
 		}
-		if requests, _ := p.Seen(); slices.ContainsFunc(requests, func(r string) bool { return !strings.HasPrefix(r, "GET ") }) {
+		if requests, _ := p.Seen(); slices.ContainsFunc(requests,
+			func(r string) bool { return !strings.HasPrefix(r, "GET ") }) {
 			t.Fatalf("byte %d from the end flipped, requests %q", at, requests)
 		}
 	}
@@ -158,7 +161,8 @@ func TestPrefixes(t *testing.T) {
 	for prefix, day := range days {
 		s := open(prefix)
 		replace(t, s, sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", day), 1), sinktest.Pages(2)))
-		for _, foreign := range []string{"mine.parquet", "visitors/v1/README.md", "visitors/v1/p=prj_a/g=day/ym=2026-10/mine.parquet", "_staging/x.tmp"} {
+		for _, foreign := range []string{"mine.parquet", "visitors/v1/README.md",
+			"visitors/v1/p=prj_a/g=day/ym=2026-10/mine.parquet", "_staging/x.tmp"} {
 			if err := put(t, s, foreign, "not ours"); err != nil {
 				t.Fatal(err)
 			}
@@ -235,7 +239,8 @@ func stays(t *testing.T, s *Sink) {
 		}
 	}
 	gone := sinktest.Revision(sinktest.Key("prj_a", 9), 1)
-	if _, _, err := s.Window(t.Context(), gone, dir); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "gone since it was listed") {
+	if _, _, err := s.Window(t.Context(), gone, dir); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), "gone since it was listed") {
 		t.Errorf("Window of nothing = %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -11,7 +11,7 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-func TestMain(m *testing.M) { os.Exit(s3test.Main(m, os.Getenv(childRoot) != "")) }
+func TestMain(m *testing.M) { os.Exit(s3test.Main(m, os.Getenv(sinktest.ChildPlace) != "")) }
 
 // newBucketSink returns a sink on a bucket of its own, reached at the endpoint, and the
 // bucket's name.

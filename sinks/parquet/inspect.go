@@ -28,7 +28,8 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 			return
 		}
 		for _, stray := range strays {
-			err := fmt.Errorf("file %s: readers of **/*%s get it too, and it is not a window of ours: move it away", s.store.Describe(stray), suffix)
+			err := fmt.Errorf("file %s: readers of **/*%s get it too, and it is not a window of ours: move it away",
+				s.store.Describe(stray), suffix)
 			if !yield(sinks.Shown{}, sinks.Fault{Sink: sinkName, Kind: sinks.Stray, Err: err}) {
 				return
 			}
@@ -100,7 +101,9 @@ func (s *Sink) readFile(ctx context.Context, table string, key analytics.Key, ro
 
 // Window returns the published file of rev's window as a sealed one. It refuses a
 // file whose bytes are not those that were written.
-func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (w sinks.Sealed, done func() error, err error) {
+func (s *Sink) Window(
+	ctx context.Context, rev analytics.Revision, dir string,
+) (w sinks.Sealed, done func() error, err error) {
 	table := visitorsTable
 	if rev.TotalsOnly() {
 		table = totalsTable

@@ -49,15 +49,17 @@ func (s *Sink) list(ctx context.Context, scope sinks.Scope) (keys map[analytics.
 }
 
 // each yields what read returns of each window.
-func (s *Sink) each(ctx context.Context, keys map[analytics.Key]bool, read func(context.Context, analytics.Key) (*sinks.Shown, error),
+func (s *Sink) each(ctx context.Context, keys map[analytics.Key]bool,
+	read func(context.Context, analytics.Key) (*sinks.Shown, error),
 	yield func(sinks.Shown, error) bool) (more bool) {
-	return sinks.Each(ctx, sinkName, maps.Keys(keys), s.store.Readers(), func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
-		shown, err := read(ctx, key)
-		if err != nil {
-			err = sinks.Fault{Sink: sinkName, Key: key, Kind: kindOf(err), Err: err}
-		}
-		return shown, err
-	}, yield)
+	return sinks.Each(ctx, sinkName, maps.Keys(keys), s.store.Readers(),
+		func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
+			shown, err := read(ctx, key)
+			if err != nil {
+				err = sinks.Fault{Sink: sinkName, Key: key, Kind: kindOf(err), Err: err}
+			}
+			return shown, err
+		}, yield)
 }
 
 func kindOf(err error) sinks.FaultKind {

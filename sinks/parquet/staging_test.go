@@ -29,7 +29,8 @@ func TestStagingOfTheDead(t *testing.T) {
 	living, bucket := newBucketSink(t, "")
 	replace(t, living, seal(t, 1, 3))
 	for range 2 {
-		if !killed(t, fmt.Sprintf("s3://%s/docs/gauge?endpoint=%s", bucket, server.Endpoint), "before visitors", seal(t, 2, 50)) {
+		if !killed(t, fmt.Sprintf("s3://%s/docs/gauge?endpoint=%s", bucket, server.Endpoint), "before visitors",
+			seal(t, 2, 50)) {
 			t.Fatal("the process was not killed")
 		}
 	}

@@ -40,7 +40,8 @@ var settings = map[string]string{
 	"idle_in_transaction_session_timeout": "2min",
 }
 
-const wantedDSN = "want postgres://user:password@host:5432/database, and ?sslmode=verify-full where the network is not trusted"
+const wantedDSN = "want postgres://user:password@host:5432/database, and ?sslmode=verify-full where the network is " +
+	"not trusted"
 
 var (
 	schemeForm   = regexp.MustCompile(`^postgres(ql)?://`)
@@ -69,7 +70,8 @@ func parse(dsn string) (config *pgxpool.Config, place string, err error) {
 		return nil, "", withoutValues(err, parameters)
 	}
 	if !databaseForm.MatchString(config.ConnConfig.Database) {
-		return nil, "", errors.New("the database, which follows host and slash, is missing or has special characters: " + wantedDSN)
+		return nil, "", errors.New("the database, which follows host and slash, is missing or has special characters: " +
+			wantedDSN)
 	}
 	fill(config, parameters)
 	return config, location(config.ConnConfig.Config), nil
@@ -89,9 +91,11 @@ func withoutValues(err error, parameters url.Values) error {
 		}
 	}
 	if strings.Contains(err.Error(), "failed to configure TLS") {
-		return errors.New("the parameters sslmode, sslrootcert, sslcert and sslkey, or PGSSL… in the environment, do not fit together, or a file is no certificate")
+		return errors.New("the parameters sslmode, sslrootcert, sslcert and sslkey, or PGSSL… in the environment, " +
+			"do not fit together, or a file is no certificate")
 	}
-	return errors.New("not a URL: is the port a number, and are special characters of user and password written as %40 for @, %2F for /? " + wantedDSN)
+	return errors.New("not a URL: is the port a number, and are special characters of user and password written as " +
+		"%40 for @, %2F for /? " + wantedDSN)
 }
 
 // fill sets what the DSN leaves open.

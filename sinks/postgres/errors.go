@@ -15,15 +15,20 @@ import (
 )
 
 const (
-	hintLogin     = "the server refuses user or password: check those of the DSN, and pg_hba.conf"
-	hintRight     = "the user lacks a right: docs/postgres.md lists the grants, or let the owner of the schema run `docgauge check` once to make the tables"
-	hintNoSpace   = "the server's disk is full: free space there; the next run writes the window again"
-	hintTable     = "a table is not as docgauge made it: drop or rename the docgauge_ tables, then `docgauge load --sink postgres`"
-	hintReadOnly  = "the server only reads: it is a standby, or default_transaction_read_only is set; name the primary, or every server, in the DSN"
-	hintParameter = "the server does not know a parameter of the DSN, or a pooler before it does not pass it on: check those after ?"
-	hintSilent    = "the server stands still: it does not even keep its own time-outs"
-	hintBroken    = "the connection broke"
-	hintOthers    = "a table of that name is there that docgauge did not make: drop or rename it, or name another schema with ?search_path= in the DSN"
+	hintLogin = "the server refuses user or password: check those of the DSN, and pg_hba.conf"
+	hintRight = "the user lacks a right: docs/postgres.md lists the grants, or let the owner of the schema run " +
+		"`docgauge check` once to make the tables"
+	hintNoSpace = "the server's disk is full: free space there; the next run writes the window again"
+	hintTable   = "a table is not as docgauge made it: drop or rename the docgauge_ tables, then `docgauge load " +
+		"--sink postgres`"
+	hintReadOnly = "the server only reads: it is a standby, or default_transaction_read_only is set; name the " +
+		"primary, or every server, in the DSN"
+	hintParameter = "the server does not know a parameter of the DSN, or a pooler before it does not pass it on: " +
+		"check those after ?"
+	hintSilent = "the server stands still: it does not even keep its own time-outs"
+	hintBroken = "the connection broke"
+	hintOthers = "a table of that name is there that docgauge did not make: drop or rename it, or name another " +
+		"schema with ?search_path= in the DSN"
 )
 
 const undefinedTable = "42P01"
@@ -41,15 +46,17 @@ var hints = map[string]string{
 	"57014": "a statement was cancelled: if it takes longer than statement_timeout, set a longer one in the DSN",
 	"55P03": "another session holds a lock for longer than lock_timeout: see pg_locks and pg_stat_activity",
 	"42P07": hintOthers, "42710": hintOthers,
-	undefinedTable: "a table is gone that was there at the start: drop docgauge_migrations, then `docgauge load --sink postgres` makes and fills all of them",
-	"42703":        hintTable, "42804": hintTable, "42P10": hintTable, "42809": hintTable, "428C9": hintTable,
+	undefinedTable: "a table is gone that was there at the start: drop docgauge_migrations, then `docgauge load " +
+		"--sink postgres` makes and fills all of them",
+	"42703": hintTable, "42804": hintTable, "42P10": hintTable, "42809": hintTable, "428C9": hintTable,
 	"22P03": hintTable, "23502": hintTable, "23505": hintTable, "23514": hintTable, "0A000": hintTable,
 }
 
 // passing are the codes of errors after which the same may succeed a moment later: a
 // connection that was ended or refused for now, a lock, a deadlock.
 var passing = map[string]bool{
-	"08000": true, "08003": true, "08006": true, "25P03": true, "40001": true, "40P01": true, "53300": true, "55P03": true,
+	"08000": true, "08003": true, "08006": true, "25P03": true, "40001": true, "40P01": true, "53300": true,
+	"55P03": true,
 	"57P01": true, "57P02": true, "57P03": true, "57P05": true,
 }
 
@@ -117,7 +124,8 @@ func ofConnect(err error) (said, hint string) {
 	_, unresolved := errors.AsType[*net.DNSError](err)
 	switch {
 	case untrusted || unknown:
-		return said, "the server's certificate is not trusted, or is not for this host: name the file of its CA with sslrootcert in the DSN"
+		return said, "the server's certificate is not trusted, or is not for this host: name the file of its CA " +
+			"with sslrootcert in the DSN"
 	case strings.Contains(said, "refused TLS"):
 		return said, "the server does not speak TLS: turn ssl on there, or choose another sslmode"
 	case strings.Contains(said, "read only") || strings.Contains(said, "read-only"):

@@ -32,12 +32,11 @@ func TestServerDiskFull(t *testing.T) {
 	shows(t, s, r, seal(1, 10))
 	ballast := filepath.Join(disk, "ballast")
 	faults.FillDisk(t, ballast)
-	if err := s.Replace(t.Context(), seal(2, 100_000)); err == nil || !strings.Contains(err.Error(), "disk is full: free space there") {
+	if err := s.Replace(t.Context(), seal(2, 100_000)); err == nil ||
+		!strings.Contains(err.Error(), "disk is full: free space there") {
 		t.Errorf("Replace = %v", err)
 	}
-	if got := r.shown(seal(1, 0).rev.Key); got != 1 {
-		t.Errorf("readers see revision %d", got)
-	}
+	sees(t, r, seal(1, 0).Rev.Key, 1)
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +49,8 @@ func TestMemory(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(20)) // what is held counts, not what may go
 	s, _ := newSink(t, serverOf(t, debian))
 	for name, w := range map[string]window{
-		"200,000 rows": {rev: windowOf(0, 1, 200_000).rev, size: 500},
-		"8 KiB":        {rev: windowOf(1, 1, 12_000).rev, size: 8 << 10},
+		"200,000 rows": {Rev: windowOf(0, 1, 200_000).Rev, Size: 500},
+		"8 KiB":        {Rev: windowOf(1, 1, 12_000).Rev, Size: 8 << 10},
 	} {
 		for _, call := range []struct {
 			what string
@@ -59,7 +58,8 @@ func TestMemory(t *testing.T) {
 		}{
 			{"Replace", func() error { return s.Replace(t.Context(), w) }},
 			{"Inspect", func() error {
-				for _, err := range s.Inspect(t.Context(), sinks.Scope{Rows: true, Keys: map[analytics.Key]bool{w.rev.Key: true}}) {
+				for _, err := range s.Inspect(t.Context(), sinks.Scope{Rows: true,
+					Keys: map[analytics.Key]bool{w.Rev.Key: true}}) {
 					if err != nil {
 						return err
 					}
@@ -67,7 +67,7 @@ func TestMemory(t *testing.T) {
 				return nil
 			}},
 			{"Window", func() error {
-				_, done, err := s.Window(t.Context(), w.rev, t.TempDir())
+				_, done, err := s.Window(t.Context(), w.Rev, t.TempDir())
 				if err != nil {
 					return err
 				}

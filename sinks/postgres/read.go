@@ -68,8 +68,10 @@ func (ses *session) windows(ctx context.Context, scope sinks.Scope) iter.Seq2[an
 	return func(yield func(analytics.Revision, error) bool) {
 		w := within(scope)
 		query := fmt.Sprintf(`SELECT %s, human, ai, total, page_count, %s FROM %s
-			WHERE (%[1]s) > ($1, $2, $3::date, $4::date) AND ($5::text[] IS NULL OR project = ANY($5)) AND ($6::text[] IS NULL OR granularity = ANY($6))
-			AND window_start >= $7::date AND window_end <= $8::date ORDER BY %[1]s LIMIT %[4]d`, keyColumns, revisionColumns, ses.in(totalsTable), windowsAtOnce)
+			WHERE (%[1]s) > ($1, $2, $3::date, $4::date) AND ($5::text[] IS NULL OR project = ANY($5))
+			AND ($6::text[] IS NULL OR granularity = ANY($6))
+			AND window_start >= $7::date AND window_end <= $8::date ORDER BY %[1]s LIMIT %[4]d`,
+			keyColumns, revisionColumns, ses.in(totalsTable), windowsAtOnce)
 		after := []any{"", "", "0001-01-01", "0001-01-01"}
 		for {
 			page, err := ses.page(ctx, query, append(after, w.projects, w.granularities, w.from, w.to)...)
@@ -134,7 +136,8 @@ func (ses *session) page(ctx context.Context, query string, arguments ...any) (r
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (rev analytics.Revision, err error) {
 		var key sinks.ScannedKey
-		err = row.Scan(key.Into(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number, &rev.Settled, &rev.Verified, &rev.ExportedAt)...)
+		err = row.Scan(key.Into(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number,
+			&rev.Settled, &rev.Verified, &rev.ExportedAt)...)
 		rev.Key, rev.ExportedAt = key.Key(), rev.ExportedAt.UTC()
 		return rev, err
 	})
@@ -142,21 +145,25 @@ func (ses *session) page(ctx context.Context, query string, arguments ...any) (r
 
 // window reads one window: its totals, and then its rows in the given order, as one
 // statement, so of one state of both tables.
-func (ses *session) window(ctx context.Context, key analytics.Key, order string, use func(rev analytics.Revision, rows iter.Seq2[shownRow, error]) error) error {
+func (ses *session) window(ctx context.Context, key analytics.Key, order string,
+	use func(rev analytics.Revision, rows iter.Seq2[shownRow, error]) error) error {
 	ctx, cancel := ses.limit(ctx)
 	defer cancel()
 	const where = "(" + keyColumns + ") = ($1, $2, $3::date, $4::date)"
 	rows, err := ses.pool.Query(ctx, fmt.Sprintf(`SELECT human, ai, total, page_count, %[1]s, path, path_bytes FROM (
-			SELECT 0 AS part, human, ai, total, page_count, %[1]s, '' COLLATE "C" AS path, NULL::bytea AS path_bytes FROM %[2]s WHERE %[3]s
+			SELECT 0 AS part, human, ai, total, page_count, %[1]s,
+				'' COLLATE "C" AS path, NULL::bytea AS path_bytes FROM %[2]s WHERE %[3]s
 			UNION ALL
 			SELECT 1, human, ai, total, 0, %[1]s, path, path_bytes FROM %[4]s WHERE %[3]s
-		) both_tables ORDER BY part%[5]s`, revisionColumns, ses.in(totalsTable), where, ses.in(visitorsTable), order), keyValues(key)...)
+		) both_tables ORDER BY part%[5]s`,
+		revisionColumns, ses.in(totalsTable), where, ses.in(visitorsTable), order), keyValues(key)...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	var r shownRow
-	into := []any{&r.Human, &r.AI, &r.Total, &r.count, &r.number, &r.settled, &r.verified, &r.exported, &r.Path, &r.whole}
+	into := []any{&r.Human, &r.AI, &r.Total, &r.count, &r.number, &r.settled, &r.verified, &r.exported, &r.Path,
+		&r.whole}
 	next := func() error {
 		err := rows.Scan(into...)
 		if r.whole != nil {
@@ -196,7 +203,8 @@ type shownRow struct {
 
 // of reports whether the row says that it is of rev.
 func (r shownRow) of(rev analytics.Revision) bool {
-	return r.number == rev.Number && r.settled == rev.Settled && r.verified == rev.Verified && r.exported.Equal(rev.ExportedAt)
+	return r.number == rev.Number && r.settled == rev.Settled && r.verified == rev.Verified &&
+		r.exported.Equal(rev.ExportedAt)
 }
 
 // sum adds up the rows of a window. Rows of another revision than that of the totals are
@@ -217,8 +225,10 @@ func (ses *session) sum(ctx context.Context, key analytics.Key) (shown sinks.Sho
 		if !found {
 			return nil
 		}
-		return sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree, Err: fmt.Errorf("%s has rows of revision %d of %s, %s shows revision %d of %s",
-			visitorsTable, other.number, other.exported.UTC().Format(time.DateTime), totalsTable, rev.Number, rev.ExportedAt.Format(time.DateTime))}
+		return sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree,
+			Err: fmt.Errorf("%s has rows of revision %d of %s, %s shows revision %d of %s",
+				visitorsTable, other.number, other.exported.UTC().Format(time.DateTime), totalsTable, rev.Number,
+				rev.ExportedAt.Format(time.DateTime))}
 	})
 	return shown, err
 }
@@ -232,8 +242,10 @@ func (ses *session) withoutTotals(ctx context.Context, scope sinks.Scope, yield 
 			(SELECT %[1]s FROM %[2]s ORDER BY %[1]s LIMIT 1)
 			UNION ALL
 			SELECT n.* FROM k CROSS JOIN LATERAL (SELECT %[1]s FROM %[2]s v
-				WHERE (v.project, v.granularity, v.window_start, v.window_end) > (k.project, k.granularity, k.window_start, k.window_end) ORDER BY %[1]s LIMIT 1) n
-		) SELECT %[1]s FROM k WHERE (%[1]s) NOT IN (SELECT %[1]s FROM %[3]s) LIMIT %[4]d`, keyColumns, ses.in(visitorsTable), ses.in(totalsTable), windowsAtOnce))
+				WHERE (v.project, v.granularity, v.window_start, v.window_end) > (k.project, k.granularity, k.window_start, k.window_end)
+				ORDER BY %[1]s LIMIT 1) n
+		) SELECT %[1]s FROM k WHERE (%[1]s) NOT IN (SELECT %[1]s FROM %[3]s) LIMIT %[4]d`,
+		keyColumns, ses.in(visitorsTable), ses.in(totalsTable), windowsAtOnce))
 	if err != nil {
 		return err
 	}
@@ -243,7 +255,8 @@ func (ses *session) withoutTotals(ctx context.Context, scope sinks.Scope, yield 
 		return key.Key(), err
 	})
 	for _, key := range keys {
-		fault := sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree, Err: fmt.Errorf("%s has rows of a window that %s has not", visitorsTable, totalsTable)}
+		fault := sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree,
+			Err: fmt.Errorf("%s has rows of a window that %s has not", visitorsTable, totalsTable)}
 		if scope.Has(key) && !yield(sinks.Shown{}, fault) {
 			return sinks.ErrStop
 		}
@@ -253,10 +266,13 @@ func (ses *session) withoutTotals(ctx context.Context, scope sinks.Scope, yield 
 
 // Window writes what readers see of rev's window to a window file in dir. Rows that are
 // not those of one whole revision are an error.
-func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (w sinks.Sealed, done func() error, err error) {
+func (s *Sink) Window(
+	ctx context.Context, rev analytics.Revision, dir string,
+) (w sinks.Sealed, done func() error, err error) {
 	ses, err := s.reading(ctx)
 	if err == nil {
-		err = ses.window(ctx, rev.Key, ", "+pathBytes, func(rev analytics.Revision, rows iter.Seq2[shownRow, error]) error {
+		err = ses.window(ctx, rev.Key, ", "+pathBytes, func(rev analytics.Revision,
+			rows iter.Seq2[shownRow, error]) error {
 			w, done, err = sinks.WindowFile(dir, rev, of(rev, rows))
 			return err
 		})
@@ -269,7 +285,8 @@ func of(rev analytics.Revision, rows iter.Seq2[shownRow, error]) iter.Seq2[analy
 	return func(yield func(analytics.Row, error) bool) {
 		for r, err := range rows {
 			if err == nil && !r.of(rev) {
-				err = fmt.Errorf("%s has rows of revision %d, %s shows revision %d", visitorsTable, r.number, totalsTable, rev.Number)
+				err = fmt.Errorf("%s has rows of revision %d, %s shows revision %d", visitorsTable, r.number,
+					totalsTable, rev.Number)
 			}
 			if !yield(r.Row, err) || err != nil {
 				return

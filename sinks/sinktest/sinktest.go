@@ -185,7 +185,8 @@ func Seal(t testing.TB, rev analytics.Revision, rows iter.Seq2[analytics.Row, er
 // Key names the day window of project that begins day days after 2026-10-01.
 func Key(project string, day int) analytics.Key {
 	from := analytics.NewDate(2026, 10, 1+day)
-	return analytics.Key{Project: project, Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}}
+	return analytics.Key{Project: project, Granularity: analytics.Day,
+		Window: analytics.Window{From: from, To: from + 1}}
 }
 
 // Revision returns revision number of key. Its totals, flags and time follow from the
@@ -216,7 +217,8 @@ func pagesOf(n int, number int32) iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
 		for i := range n {
 			human := int64(number)*1_000_000 + int64(i)
-			if !yield(analytics.Row{Path: fmt.Sprintf("/docs/page-%07d", i), Human: human, AI: 7, Total: human + 3}, nil) {
+			if !yield(analytics.Row{Path: fmt.Sprintf("/docs/page-%07d", i), Human: human, AI: 7, Total: human + 3},
+				nil) {
 				return
 			}
 		}
