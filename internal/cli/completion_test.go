@@ -35,7 +35,7 @@ func withJobs(t *testing.T) string {
 }
 
 // bashAsks completes its argument with the script that docgauge prints. The
-// functions before that are what the package bash-completion gives it.
+// functions before that come from the package bash-completion.
 const bashAsks = `
 _get_comp_words_by_ref() { words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; cur=${words[cword]}; prev=${words[cword-1]}; }
 __ltrim_colon_completions() { :; }

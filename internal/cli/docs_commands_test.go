@@ -142,7 +142,7 @@ func accepts(args []string, whole bool) error {
 
 var placeholder = regexp.MustCompile(`\b[A-Z]{1,9}\b`)
 
-// parses reports what is wrong with the flags. A word in capitals stands for a value.
+// parses reports the problem of the flags. A word in capitals stands for a value.
 func parses(cmd *cobra.Command, args []string) error {
 	err := cmd.ParseFlags(args)
 	if err != nil && strings.Contains(err.Error(), "invalid argument") &&

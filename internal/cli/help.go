@@ -45,7 +45,7 @@ func helpTexts(root *cobra.Command) {
 			completionTexts(c)
 		}
 	}
-	each(root, func(cmd *cobra.Command) { cmd.Long = filled(cmd.Long) })
+	walk(root, func(cmd *cobra.Command) { cmd.Long = filled(cmd.Long) })
 }
 
 // filled wraps paragraphs with lines that are too long. Indented lines are a list or an example,
@@ -71,8 +71,9 @@ func filled(text string) string {
 }
 
 // completeCommand completes the name of a command to explain.
-func completeCommand(cmd *cobra.Command, args []string, typed string) (out []cobra.Completion,
-	_ cobra.ShellCompDirective) {
+func completeCommand(
+	cmd *cobra.Command, args []string, typed string,
+) (out []cobra.Completion, _ cobra.ShellCompDirective) {
 	found, _, err := cmd.Root().Find(args)
 	if err == nil {
 		for _, sub := range found.Commands() {

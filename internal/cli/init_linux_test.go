@@ -86,7 +86,7 @@ func TestInitIsLeft(t *testing.T) {
 	}
 }
 
-// TestInitOffersTheEnvironment: what the environment has is offered, and Enter takes it.
+// TestInitOffersTheEnvironment: values of the environment are offered, and Enter accepts them.
 func TestInitOffersTheEnvironment(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{})

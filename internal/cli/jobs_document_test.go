@@ -43,7 +43,7 @@ func TestJobsDocument(t *testing.T) {
 		case kind == "console":
 			documentTranscript(t, body)
 		default:
-			t.Errorf("nobody can execute a block of %s", kind)
+			t.Errorf("no test can execute a block of %s", kind)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func documentCommands(t *testing.T, body string) {
 }
 
 // documentTranscript runs the commands of a transcript and finds its lines, in their
-// order, in what they say. Numbers may be others; … stands for any lines.
+// order, in their text. Numbers may differ; … stands for any lines.
 func documentTranscript(t *testing.T, body string) {
 	t.Helper()
 	data := t.TempDir()
@@ -101,7 +101,7 @@ func alike(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// shell runs a script that must succeed, and returns what it prints.
+// shell runs a script that must succeed, and returns its output.
 func (p place) shell(t *testing.T, script string) string {
 	t.Helper()
 	var said strings.Builder

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestJobsUnreadable: another user's folder is no folder without prompts, and
-// another user's file is told.
+// TestJobsUnreadable: another user's folder is not an empty one, and another user's
+// file is reported.
 func TestJobsUnreadable(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -53,7 +53,7 @@ func TestJobsUnreadable(t *testing.T) {
 
 // TestJobsDiskFull gives the state page after page of a full disk: where the intent
 // cannot be made durable nothing is sent, and whatever write fails after it, the
-// prompt is sent at most once, and if not, somebody is told.
+// prompt is sent at most once, and if not, that is reported.
 func TestJobsDiskFull(t *testing.T) {
 	t.Parallel()
 	s := &oddService{read: goodEnd, answers: map[string]oddAnswer{"a": {status: http.StatusCreated, body: goodJob}}}
@@ -104,7 +104,7 @@ func TestJobsDiskFull(t *testing.T) {
 	}
 }
 
-// TestJobsAddFails: what the file system does not take is no mistake in the command
+// TestJobsAddFails: a file that cannot be written is not a mistake in the command
 // line.
 func TestJobsAddFails(t *testing.T) {
 	t.Parallel()
@@ -184,7 +184,7 @@ func TestJobsEvilService(t *testing.T) {
 	terminal.await("b-refused.md", "outcome=rejected")
 	terminal.await("d-raw.md", "in doubt")
 	terminal.press("\x03")
-	terminal.ends() // reports what was odd
+	terminal.ends() // reports unexpected output
 	for _, args := range [][]string{{"jobs", "list"}, {"jobs", "plan"}, {"jobs", "show", "a-evil.md"},
 		{"jobs", "show", "b-refused.md"}} {
 		terminal := p.onTerminal(t, 120, nil, args...)

@@ -76,7 +76,7 @@ const (
 	goodEnd = `{"id":"job_good","status":"completed","prLink":"https://example.com/pr/1","createdAt":"2026-11-21T12:00:00Z"}`
 )
 
-// queuePlace is a place with prompts that nobody has written lately.
+// queuePlace is a place with prompts that are not new.
 func queuePlace(t *testing.T, s *testbed.Service, prompts map[string]string, more ...string) place {
 	t.Helper()
 	p := placeFor(t, s, []string{sandbox.DefaultProject}, slices.Concat([]string{
@@ -122,8 +122,8 @@ func oddPlace(t *testing.T, s *oddService, words ...string) place {
 	return queuePlace(t, &testbed.Service{URL: server.URL}, prompts)
 }
 
-// TestJobsOddAnswers: what the service does not take is rejected, what is no answer,
-// or that of another prompt, leaves the prompt in doubt; the others go on, and
+// TestJobsOddAnswers: refused prompts are rejected, an invalid answer,
+// or that of another prompt, leaves the prompt in doubt; the others continue, and
 // nothing is sent again.
 func TestJobsOddAnswers(t *testing.T) {
 	t.Parallel()

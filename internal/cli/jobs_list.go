@@ -26,7 +26,6 @@ func (a *Program) jobsListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "show the agent jobs, newest first, with their pull requests",
-		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.jobsList(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the jobs as JSON")
@@ -271,7 +270,10 @@ func pullRows(p *journal.PullRequest, now time.Time) [][2]string {
 	if p == nil {
 		return nil
 	}
-	changes := ""
+	changes, closed := "", timeText(p.Closed)
+	if !p.Merged.IsZero() { // a merge closes it as well
+		closed = ""
+	}
 	if p.Files > 0 {
 		changes = fmt.Sprintf("%s, %s added, %s removed", format.Plural(p.Files, "file"),
 			format.Plural(p.Additions, "line"), format.Plural(p.Deletions, "line"))
@@ -281,17 +283,9 @@ func pullRows(p *journal.PullRequest, now time.Time) [][2]string {
 		{"decision", strings.ReplaceAll(p.Review, "_", " ")}, {"checks", p.Checks},
 		{"changes", changes}, {"opened", timeText(p.Created)}, {"ready", timeText(p.Ready)},
 		{"first review", timeText(p.FirstReview)},
-		{"reopened", timeText(p.Reopened)}, {"merged", timeText(p.Merged)}, {"closed", closedText(*p)},
+		{"reopened", timeText(p.Reopened)}, {"merged", timeText(p.Merged)}, {"closed", closed},
 		{"read", timeText(p.Answered)},
 	}
-}
-
-// closedText is the time at which a pull request was closed without a merge.
-func closedText(p journal.PullRequest) string {
-	if !p.Merged.IsZero() {
-		return ""
-	}
-	return timeText(p.Closed)
 }
 
 func indent(text string) string {

@@ -9,7 +9,7 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
-// TestStatusText: a job that has changed since the last pass counts as it is now, and
+// TestStatusText: a job that has changed since the last pass counts in its new state, and
 // one without a prompt counts until it has ended.
 func TestStatusText(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -59,7 +59,7 @@ func TestTenThousandPrompts(t *testing.T) {
 // most is the memory that such a command may take at the most.
 const most = 300 << 20
 
-// bounded runs a command that must end with code, and returns what it prints.
+// bounded runs a command that must end with code, and returns its output.
 func bounded(t *testing.T, dir string, code int, args ...string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)

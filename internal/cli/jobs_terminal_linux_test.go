@@ -48,7 +48,7 @@ func TestJobsStatusLine(t *testing.T) {
 	}
 }
 
-// TestJobsInterrupt: Ctrl-C ends the run once what is being sent is answered, and
+// TestJobsInterrupt: Ctrl-C ends the run once a pending request is answered, and
 // leaves the terminal as it was.
 func TestJobsInterrupt(t *testing.T) {
 	t.Parallel()
@@ -72,7 +72,7 @@ func TestJobsInterrupt(t *testing.T) {
 }
 
 // terminal is a terminal with a process on it. It knows lines, and how one is emptied;
-// whatever else it is told to do is odd.
+// any other output is unexpected.
 type terminal struct {
 	t       *testing.T
 	control *os.File
@@ -144,7 +144,7 @@ func (s *terminal) press(keys string) {
 	}
 }
 
-// watch takes in what is written, until nobody has the terminal open any more.
+// watch reads the output until the terminal is closed.
 func (s *terminal) watch() {
 	defer close(s.read)
 	buf := make([]byte, 64<<10)
@@ -182,7 +182,7 @@ func (s *terminal) write(text string) {
 			s.odd = append(s.odd, fmt.Sprintf("%U", r))
 		default:
 			if s.start {
-				*last = "" // what is written over it is at least as long
+				*last = "" // the next text is at least as long
 			}
 			*last += string(r)
 			s.start = false

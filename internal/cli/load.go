@@ -16,7 +16,6 @@ import (
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/load"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -43,7 +42,6 @@ any time, and continues where it was interrupted. Each window is committed whole
   docgauge load --sink parquet --archive ./data
 
 ` + exitCodes,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.load(cmd.Context(), l) },
 	}
 	f := cmd.Flags()
@@ -123,7 +121,7 @@ func (a *Program) load(ctx context.Context, l loadOptions) (err error) {
 		err = text.Err()
 	}
 	if err == nil && len(s.Errors) > 0 {
-		return errSaid
+		return errReported
 	}
 	return err
 }
@@ -154,20 +152,24 @@ func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
 }
 
 // planLoad compares both ends and changes nothing; another process may use the state.
-func (a *Program) planLoad(ctx context.Context, _ config.Config, to, from sinks.Sink,
-	scope sinks.Scope) (loadSummary, error) {
-	plan, err := load.NewPlan(ctx, sinks.List(ctx, from), sinks.List(ctx, to), scope.Has)
+func (a *Program) planLoad(
+	ctx context.Context, _ config.Config, to, from sinks.Sink, scope sinks.Scope,
+) (loadSummary, error) {
+	plan, err := newLoadPlan(ctx, sinks.List(ctx, from), sinks.List(ctx, to), scope.Has)
 	if err != nil {
 		return loadSummary{}, err
 	}
 	s := newLoadSummary(to, from, plan)
-	s.Rows = plan.Rows()
+	for _, rev := range plan.lacking {
+		s.Rows += max(rev.Rows, 0)
+	}
 	return s, nil
 }
 
 // loadWindows loads the windows that the sink lacks, and enters each window in the ledger.
-func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sinks.Sink,
-	scope sinks.Scope) (s loadSummary, err error) {
+func (a *Program) loadWindows(
+	ctx context.Context, c config.Config, to, from sinks.Sink, scope sinks.Scope,
+) (s loadSummary, err error) {
 	started := a.now()
 	opened, err := app.OpenLedger(c, a.logger(c), a.now)
 	if err != nil {
@@ -179,7 +181,7 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 		return s, err
 	}
 	defer func() { err = errors.Join(err, temp.Remove()) }()
-	plan, err := load.NewPlan(ctx, from.Revisions(ctx), to.Revisions(ctx), scope.Has)
+	plan, err := newLoadPlan(ctx, from.Revisions(ctx), to.Revisions(ctx), scope.Has)
 	if err != nil {
 		return s, err
 	}
@@ -189,23 +191,27 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 	// than what was loaded.
 	err = coverage.RestoreEmpty(ctx, db, opened.Sinks, opened.Log)
 	if err == nil {
-		err = db.Restore(ctx, to.Name(), plan.Shown)
+		err = db.Restore(ctx, to.Name(), plan.shown)
 	}
 	if err == nil {
 		p := a.progress
-		p.BeginLoad(len(plan.Lacking))
+		p.BeginCount(len(plan.lacking), "windows", "rows")
 		var counting sync.Mutex
-		err = load.Run(ctx, archiveOf{from, temp.Path}, to, plan, loadAtOnce[to.Name()],
-			func(rev analytics.Revision) error {
-				counting.Lock()
-				s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
-				p.Loaded(rev.Rows)
-				counting.Unlock()
-				if err := db.Record(ctx, rev, analytics.Provenance{}, []string{to.Name()}); err != nil {
-					return err
-				}
-				return db.Committed(ctx, rev, to.Name(), a.now())
-			})
+		loader := loader{to: to}
+		loader.open = func(ctx context.Context, rev analytics.Revision) (sinks.Sealed, func() error, error) {
+			return from.Window(ctx, rev, temp.Path)
+		}
+		loader.committed = func(rev analytics.Revision) error {
+			counting.Lock()
+			s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
+			p.Count(s.Loaded, s.Rows)
+			counting.Unlock()
+			if err := db.Record(ctx, rev, analytics.Provenance{}, []string{to.Name()}); err != nil {
+				return err
+			}
+			return db.Committed(ctx, rev, to.Name(), a.now())
+		}
+		err = loader.run(ctx, plan.lacking, loadAtOnce[to.Name()])
 		p.End()
 	}
 	if err != nil {
@@ -215,21 +221,11 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 	return s, nil
 }
 
-func newLoadSummary(to, from sinks.Sink, plan load.Plan) loadSummary {
-	s := loadSummary{Sink: to.Name(), Archive: from.Location(), Present: plan.Present,
-		Left: len(plan.Lacking), Errors: []string{}}
-	for _, err := range plan.Errors {
+func newLoadSummary(to, from sinks.Sink, plan loadPlan) loadSummary {
+	s := loadSummary{Sink: to.Name(), Archive: from.Location(), Present: plan.present,
+		Left: len(plan.lacking), Errors: []string{}}
+	for _, err := range plan.errors {
 		s.Errors = append(s.Errors, err.Error())
 	}
 	return s
-}
-
-// archiveOf is a sink as a source of windows; the files it needs are made in dir.
-type archiveOf struct {
-	sinks.Sink
-	dir string
-}
-
-func (f archiveOf) Window(ctx context.Context, rev analytics.Revision) (sinks.Sealed, func() error, error) {
-	return f.Sink.Window(ctx, rev, f.dir)
 }

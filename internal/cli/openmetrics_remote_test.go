@@ -17,8 +17,8 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-// everything is what is in a server of each series of a text: how many samples, and
-// numbers that depend on all their values and times.
+// everything describes each series of a text in a server: the number of samples, and numbers
+// that depend on all their values and times.
 func everything(t *testing.T, server *engines.Prometheus, text string, at time.Time) map[string]float64 {
 	t.Helper()
 	all := map[string]float64{}
@@ -41,7 +41,7 @@ func prefixed(by string, values map[string]float64) map[string]float64 {
 	return all
 }
 
-// TestRemoteWriteIsTheHistory: what a Prometheus received is what promtool makes of the
+// TestRemoteWriteIsTheHistory: Prometheus receives the samples that promtool makes of the
 // text, also when it was sent twice, and to one that has newer samples.
 func TestRemoteWriteIsTheHistory(t *testing.T) {
 	_, archive := archived(t)
@@ -143,7 +143,7 @@ func TestRemoteWriteTooOld(t *testing.T) {
 	})
 }
 
-// TestRemoteWriteEnds: an error tells from which day to go on, and what arrived.
+// TestRemoteWriteEnds: an error names the day to continue from, and the number of samples that arrived.
 func TestRemoteWriteEnds(t *testing.T) {
 	_, archive := archived(t)
 	var requests int

@@ -49,7 +49,7 @@ func archived(t *testing.T) (*sandbox.Sandbox, string) {
 	return s, filepath.Join(dir, "data")
 }
 
-// told is what openmetrics wrote.
+// told is the output of openmetrics.
 type told struct {
 	text, said string
 	err        error
@@ -117,7 +117,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("pages of %s (-service +Prometheus):\n%s", w, diff)
 		}
 	}
-	// What docs/prometheus.md says of queries that do not look back.
+	// The advice of docs/prometheus.md about queries that do not look back.
 	noon := (today - 3).Time().Add(12 * time.Hour)
 	for expr, want := range map[string]int{
 		`docgauge_site_visitors_deduplicated{window="week"}`:                                1,
@@ -167,8 +167,8 @@ func ask(t *testing.T, server *engines.Prometheus, expr string, at time.Time, by
 	return values
 }
 
-// TestHistoryGoesOnLive: with the labels of the scrape, history and what is
-// scraped later are one series.
+// TestHistoryGoesOnLive: with the labels of the scrape, history and later scrapes
+// are one series.
 func TestHistoryGoesOnLive(t *testing.T) {
 	_, archive := archived(t)
 	live := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -43,7 +43,6 @@ each is listed.
 Below the windows stands what was decided about some of them. A window that moves
 and is larger than the budget is read for its totals now and for its rows once it
 has settled. One with invalid responses is skipped for a while. Neither keeps other windows waiting.`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), sel, o) },
 	}
 	selectionFlags(cmd, &sel, true)
@@ -130,8 +129,9 @@ func (r planReport) sum(now time.Time) string {
 	switch {
 	case r.Unknown > 0:
 		about = "at least "
-	case r.sure():
-		about = ""
+	case !slices.ContainsFunc(r.Windows,
+		func(w coverage.PlannedWindow) bool { return w.Basis != schedule.BasisLedger }):
+		about = "" // every estimate is the window's last reading
 	}
 	text := fmt.Sprintf("%s, %s%s", format.Plural(len(r.Windows)-running, "window"), about,
 		format.Plural(r.Requests-running, "request"))
@@ -235,12 +235,6 @@ func leastReliable(a, b schedule.Basis) schedule.Basis {
 		}
 	}
 	return a
-}
-
-// sure reports whether every estimate is from the window's own last reading.
-func (r planReport) sure() bool {
-	return !slices.ContainsFunc(r.Windows,
-		func(w coverage.PlannedWindow) bool { return w.Basis != schedule.BasisLedger })
 }
 
 // printDecisions prints the decisions about windows that are not simply read.

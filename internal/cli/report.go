@@ -21,7 +21,6 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/jobs"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
@@ -61,7 +60,6 @@ or the same month), --compare N with those N windows before.
   docgauge report --from 2026-10-01 --to 2026-11-01 -o october.html
   docgauge report --title 'Readers of our docs' --compare year
   docgauge report -o - | ssh web 'cat >/srv/www/docs-readers.html'`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.report(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
@@ -86,8 +84,31 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 		return usageError{fmt.Errorf("--archive: %w", err)}
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	r, err := a.readReport(ctx, c, from, o)
+	q := report.Options{
+		Now: a.now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages, Projects: coverage.List(o.project),
+	}
+	if q.From, err = dateFlag("from", o.from); err != nil {
+		return err
+	}
+	if q.To, err = dateFlag("to", o.to); err != nil {
+		return err
+	}
+	if q.From != nil && q.To != nil && *q.From >= *q.To {
+		return usageError{fmt.Errorf("--from %s, --to %s: the range is empty; --to is the first day after the windows",
+			q.From, q.To)}
+	}
+	if o.pages < 0 {
+		return usageError{fmt.Errorf("--pages %d: want 0 or more", o.pages)}
+	}
+	if q.Against, err = comparison(o.compare); err != nil {
+		return err
+	}
+	r, err := report.Read(ctx, a.withoutOthers(from, c, o.project), q)
 	if err != nil {
+		return asUsageError(err)
+	}
+	r.Version, r.Title = a.Version, o.title
+	if err := a.reportState(ctx, c, from, &r); err != nil {
 		return err
 	}
 	var page bytes.Buffer
@@ -103,35 +124,6 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	}
 	a.note("wrote %s, from %s", o.out, from.Location())
 	return nil
-}
-
-func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Sink,
-	o reportOptions) (r report.Report, err error) {
-	q := report.Options{Now: a.now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages}
-	if q.From, err = dateFlag("from", o.from); err != nil {
-		return r, err
-	}
-	if q.To, err = dateFlag("to", o.to); err != nil {
-		return r, err
-	}
-	if q.From != nil && q.To != nil && *q.From >= *q.To {
-		return r, usageError{fmt.Errorf("--from %s, --to %s: the range is empty; --to is the first day after the "+
-			"windows", q.From, q.To)}
-	}
-	if o.pages < 0 {
-		return r, usageError{fmt.Errorf("--pages %d: want 0 or more", o.pages)}
-	}
-	if q.Against, err = comparison(o.compare); err != nil {
-		return r, err
-	}
-	q.Projects = coverage.List(o.project)
-	r, err = report.Read(ctx, a.withoutOthers(from, c, o.project), q)
-	if err != nil {
-		return r, asked(err)
-	}
-	r.Version, r.Title = a.Version, o.title
-	err = a.reportState(ctx, c, from, &r)
-	return r, err
 }
 
 // maxCompared is how many windows before another one --compare can reach.
@@ -230,16 +222,12 @@ func readState(ctx context.Context, c config.Config, db *state.DB, r report.Repo
 	pulls := jobs.PullsByLink(all, known)
 	s.Queue = &view.Queue{Paused: string(q.Paused), PausedSince: q.Since}
 	for _, j := range slices.Backward(all) {
-		ofReport := slices.ContainsFunc(r.Projects, func(p report.Project) bool { return p.ID == j.Project })
-		if ofReport && concerns(r, j) {
+		shown := slices.ContainsFunc(r.Projects, func(p report.Project) bool { return p.ID == j.Project })
+		begun, ended := cmp.Or(j.Begun, j.Created, r.Made), cmp.Or(j.Ended, r.Made)
+		if shown && (r.To == nil || analytics.DateOf(begun) < *r.To) &&
+			(r.From == nil || analytics.DateOf(ended) >= *r.From) {
 			s.Queue.Jobs = append(s.Queue.Jobs, view.NewJob(j, pulls, r.Made))
 		}
 	}
 	return s, errors.Join(err, failed)
-}
-
-// concerns reports whether a job was at work, or wanted, in the dates of a report.
-func concerns(r report.Report, j journal.Job) bool {
-	begun, ended := analytics.DateOf(cmp.Or(j.Begun, j.Created, r.Made)), analytics.DateOf(cmp.Or(j.Ended, r.Made))
-	return (r.To == nil || begun < *r.To) && (r.From == nil || ended >= *r.From)
 }

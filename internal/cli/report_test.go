@@ -32,7 +32,7 @@ func reported(t *testing.T, now time.Time, args ...string) (page, said string, e
 	return out.String(), log.String(), err
 }
 
-// trendData is what the page's script gets of a chart.
+// trendData is the data of a chart for the page's script.
 type trendData struct{ Total, Human, AI []*int64 }
 
 func drawings(t *testing.T, page string) (out []trendData) {
@@ -123,13 +123,13 @@ func checkPages(t *testing.T, s *sandbox.Sandbox, text string, w analytics.Windo
 	}
 }
 
-// textOf is what a reader sees of a page, with single spaces.
+// textOf is the visible text of a page, with single spaces.
 func textOf(page string) string {
 	page = regexp.MustCompile(`(?s)<head>.*?</head>|<script.*?</script>|<[^>]*>`).ReplaceAllString(page, " ")
 	return strings.Join(strings.Fields(html.UnescapeString(page)), " ")
 }
 
-// TestReportAsOf: --to shows the archive as it would have been, and what is over
+// TestReportAsOf: --to shows the archive as it was then, and jobs that are over
 // but not there is missing.
 func TestReportAsOf(t *testing.T) {
 	s, archive := archived(t)

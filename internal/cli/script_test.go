@@ -284,8 +284,9 @@ func scriptMonitor(ts *testscript.TestScript, _ bool, args []string) {
 
 // receive serves until the script ends, one request at a time, and adds a line for
 // each to a file.
-func receive(ts *testscript.TestScript, name string, line func(http.ResponseWriter,
-	*http.Request) string) (url string) {
+func receive(
+	ts *testscript.TestScript, name string, line func(http.ResponseWriter, *http.Request) string,
+) (url string) {
 	file, err := os.OpenFile(ts.MkAbs(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	ts.Check(err)
 	var mu sync.Mutex

@@ -33,7 +33,7 @@ func TestServeKilled(t *testing.T) {
 		seen, scrapes := r.kills(t)
 		requests := len(s.Requests())
 		windows, rows := r.heals(t, seen)
-		t.Logf("%d kills, %d scrapes meanwhile, no counter of %d fell; %d requests after the last kill; %d windows "+
+		t.Logf("%d kills, %d scrapes in between, no counter of %d fell; %d requests after the last kill; %d windows "+
 			"and %d rows equal to the service's",
 			serveRound, scrapes, len(seen.Only(testbed.Rises)), len(s.Requests())-requests, windows, rows)
 	}
@@ -45,7 +45,7 @@ type killing struct {
 	place
 }
 
-// kills returns what was scraped last before the last kill.
+// kills returns the last scrape before the last kill.
 func (r killing) kills(t *testing.T) (seen testbed.Series, scrapes int) {
 	seen = testbed.Series{}
 	for range serveRound {
@@ -84,7 +84,7 @@ func (r killing) heals(t *testing.T, seen testbed.Series) (windows, rows int) {
 	return windows, rows
 }
 
-// scrapeUntilDead goes on from a scrape. It returns the last that was answered, and
+// scrapeUntilDead continues from a scrape. It returns the last that was answered, and
 // how many were.
 func scrapeUntilDead(t *testing.T, s *sidecar, last testbed.Series) (testbed.Series, int) {
 	t.Helper()

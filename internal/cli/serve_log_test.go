@@ -79,7 +79,7 @@ func find(t *testing.T, all []map[string]any, msg string, keys ...string) (out [
 		}
 	}
 	if len(out) == 0 {
-		t.Errorf("nobody says %q", msg)
+		t.Errorf("no line says %q", msg)
 	}
 	return out
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
-// oddPaths are what a link to the site can look like. \xff is no UTF-8.
+// oddPaths are possible links to the site. \xff is not UTF-8.
 var oddPaths = []string{
 	"/plain", "/", "/\"quoted\"", "/two\nlines", "/back\\slash", "/\\n", "/emoji-🙂-👩‍🚀", "/tab\there",
 	"/bell\aesc\x1b[0m\x7f",
@@ -113,7 +113,7 @@ func inBrowser(t *testing.T, url string, rows []analytics.Row) {
 	}
 	for i, r := range rows {
 		want = append(want, r.Path)
-		// The page bounds what it shows of a path.
+		// The page limits the length of a path.
 		if start, cut := strings.CutSuffix(shown[min(i, len(shown)-1)], "…"); cut && len(start) > exporter.MaxLabel &&
 			strings.HasPrefix(r.Path, start) {
 			want[i] = start + "…"

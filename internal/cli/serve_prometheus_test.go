@@ -72,8 +72,8 @@ func (f *served) prometheus(t *testing.T) {
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{
 		Scrapes: []engines.Scrape{{URL: f.daemon.URL + "/metrics", Interval: time.Second}}, NativeHistograms: true,
 	})
-	// A scrape that takes too long on a busy machine ends every series: what is asked
-	// is what the first one brought.
+	// A scrape that takes too long on a busy machine ends every series: the queries
+	// use the first one.
 	q := question{t, server, server.ScrapedAt(t, "docgauge_snapshot_timestamp_seconds", "")}
 	f.numbers(q)
 	f.top(q)
@@ -262,7 +262,7 @@ func (f *served) statusPage(t *testing.T) {
 	}
 }
 
-// locks: nobody else exports, or runs the queue, on the same state.
+// locks: no other process exports, or runs the queue, on the same state.
 func (f *served) locks(t *testing.T) {
 	for _, lock := range []func(string) (*state.Lock, error){state.LockExport, state.LockQueue} {
 		if _, err := lock(filepath.Join(f.dir, "state")); !errors.Is(err, state.ErrLocked) {
@@ -302,7 +302,7 @@ func (f *served) scrapesCostNothing(t *testing.T) {
 	t.Logf("1000 scrapes and 100 page views in %v, no request", took.Round(time.Millisecond))
 }
 
-// visitors says of a series whether it is of what the service counted.
+// visitors reports whether a series is a count of the service.
 func visitors(name string) bool {
 	for _, prefix := range []string{"site_visitors", "page_visitors", "pages{", "open_", "window_"} {
 		if strings.HasPrefix(name, "docgauge_"+prefix) {

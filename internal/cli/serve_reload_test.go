@@ -38,7 +38,7 @@ func TestReloadStorm(t *testing.T) {
 
 	for storm := range storms {
 		read := len(s.Requests())
-		testbed.Await(t, "it goes on", func() bool { return len(s.Requests()) > read+1 })
+		testbed.Await(t, "it continues", func() bool { return len(s.Requests()) > read+1 })
 		var asking sync.WaitGroup
 		for range 20 {
 			if err := daemon.cmd.Process.Signal(syscall.SIGHUP); err != nil {
@@ -135,7 +135,7 @@ func TestReloadDuringCreation(t *testing.T) {
 			t.Errorf("while a POST was in flight the reload ended: %s", early)
 		default:
 		}
-		daemon.metrics(t) // is answered meanwhile
+		daemon.metrics(t) // is answered during that
 		release <- struct{}{}
 		if got, want := <-answer, fmt.Sprint(http.StatusOK, "reloaded\n", error(nil)); got != want {
 			t.Errorf("%s, want %s", got, want)
@@ -187,14 +187,14 @@ func scrapeUntil(t *testing.T, s *sidecar, stop <-chan struct{}) (scrapes int) {
 }
 
 // TestReloadWhileASinkIsDown: what waits for a sink that cannot be reached waits on, and a
-// reload that names another place for it lets the export go on there.
+// reload that names another place for it continues the export there.
 func TestReloadWhileASinkIsDown(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 6, Pages: 40})
 	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_OPEN_WINDOWS=", "DOCGAUGE_WINDOWS=day")
 	file, dsn := filepath.Join(p.dir, "docgauge.env"), filepath.Join(p.dir, "dsn")
 	writeText(t, file, "DOCGAUGE_SINCE="+testbed.DaysAgo(2).String()+"\n")
-	p.run(t, "--env-file", file, "export") // so that nobody has to ask the sink what there is
+	p.run(t, "--env-file", file, "export") // so that the sink is not asked for its windows
 	writeText(t, dsn, "postgres://nobody@127.0.0.1:1/none")
 	settings := "DOCGAUGE_SINCE=" + testbed.DaysAgo(5).String() +
 		"\nDOCGAUGE_SINKS=parquet,postgres\nDOCGAUGE_POSTGRES_DSN_FILE=" + dsn + "\n"

@@ -28,13 +28,13 @@ const (
 // sidecar is a `docgauge serve` by the real binary.
 type sidecar struct {
 	URL   string
-	log   string // the file that has what it said
+	log   string // the file with its output
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the process was waited for
 }
 
 // startSidecar starts serve in dir, on a free port unless env says otherwise, and
-// returns when it has said where. What it says is added to log.
+// returns when it has logged its address. Its output is appended to log.
 func startSidecar(dir, log string, env []string, args ...string) (*sidecar, error) {
 	binary, err := exec.LookPath("docgauge")
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *sidecar) exit() (code int, err error) {
 	case <-s.ended:
 		return s.cmd.ProcessState.ExitCode(), nil
 	case <-time.After(stopped):
-		return 0, errors.Join(fmt.Errorf("serve goes on after %v", stopped), s.cmd.Process.Signal(syscall.SIGQUIT))
+		return 0, errors.Join(fmt.Errorf("serve still runs %v later", stopped), s.cmd.Process.Signal(syscall.SIGQUIT))
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *sidecar) stop(t *testing.T) {
 	}
 }
 
-// page returns what the sidecar serves at a path with status 200.
+// page returns the page that the sidecar serves at a path with status 200.
 func (s *sidecar) page(t *testing.T, path string) string {
 	t.Helper()
 	status, body, err := testbed.Fetch(t.Context(), s.URL+path)

@@ -36,7 +36,6 @@ the spool stay; windows that no sink holds are forgotten, and due again. A damag
 database is renamed, not deleted.
 
 Unique visitors are not additive: do not sum days to weeks, or pages to a site.`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if rebuild {
 				if err := a.rebuild(cmd.Context()); err != nil {

@@ -81,7 +81,7 @@ func TestFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// TestPlanInGroups: a person who plans three months sees what they cost, not two hundred
+// TestPlanInGroups: a person who plans three months sees their cost, not two hundred
 // lines; --all and a pipe list them.
 func TestPlanInGroups(t *testing.T) {
 	t.Parallel()
@@ -104,7 +104,7 @@ func TestPlanInGroups(t *testing.T) {
 	}
 }
 
-// TestExportOnTerminal: a terminal shows a bar, the result and what the ledger has
+// TestExportOnTerminal: a terminal shows a bar, the result and the ledger
 // afterwards, but no line for each window; a pipe has those.
 func TestExportOnTerminal(t *testing.T) {
 	t.Parallel()

@@ -50,7 +50,6 @@ spreadsheet as text.
   docgauge top --window month --by ai -n 50
   docgauge top --by change --prefix /guides/
   docgauge top --project prj_a --at 2026-11-02 --csv >pages.csv`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.top(cmd.Context(), o) },
 	}
 	o.archive.flags(cmd, string(analytics.Week))
@@ -81,20 +80,17 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
 	reports, err := query.Top(ctx, from, q)
-	return show(a.Out, o.archive, reports, asked(err), topCSV,
-		func(r query.TopReport) error { return printTop(a.Out, r, a.wording(from.config)) })
+	return show(a.Out, o.archive, reports, asUsageError(err), topCSV,
+		func(r query.TopReport) error {
+			if err := printPages(a.Out, r, a.wording(from.config)); err != nil || r.Changes == nil {
+				return err
+			}
+			return changeTable(r).Print(a.Out)
+		})
 }
 
 // shownChanges is how many pages top lists of each kind of change; --json has -n.
 const shownChanges = 5
-
-// printTop prints the pages of one project, and what changed.
-func printTop(w io.Writer, r query.TopReport, words wording) error {
-	if err := printPages(w, r, words); err != nil || r.Changes == nil {
-		return err
-	}
-	return changeTable(r).Print(w)
-}
 
 // printPages prints the pages of one project, and how many changed.
 func printPages(w io.Writer, r query.TopReport, words wording) error {

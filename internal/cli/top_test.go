@@ -17,7 +17,7 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// TestTopExact: whatever a path is, CSV and JSON have it as it is, and a terminal obeys
+// TestTopExact: CSV and JSON have any path unchanged, and a terminal obeys
 // none of it.
 func TestTopExact(t *testing.T) {
 	var rows []analytics.Row

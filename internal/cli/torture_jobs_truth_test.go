@@ -217,14 +217,14 @@ func (q *torturedQueue) judgeMessages(v *verdict, p torturedPrompt, of taken, no
 	}
 }
 
-// resolved counts what a person said of what was unknown.
+// resolved counts the decisions of a person about unknown jobs.
 type resolved struct{ found, resubmitted, dropped int }
 
 func (r resolved) String() string {
 	return fmt.Sprintf("%d were found and followed, %d sent again, %d dropped", r.found, r.resubmitted, r.dropped)
 }
 
-// resolveAll does what jobs list says for each job that is unknown, as somebody
+// resolveAll follows the remedy of jobs list for each unknown job, as a person
 // would who has looked at the service.
 func (q *torturedQueue) resolveAll() (said resolved) {
 	truth, text := q.service.truth(q.t), string(q.run(q.t, "jobs", "list"))
@@ -246,7 +246,7 @@ func (q *torturedQueue) resolveAll() (said resolved) {
 	return said
 }
 
-// explained expects that jobs show tells what was sent, and how it got in doubt.
+// explained expects that jobs show has the text that was sent, and why it is in doubt.
 func (q *torturedQueue) explained(seq string, p torturedPrompt) {
 	var h jobHistory
 	q.decode(&h, "jobs", "show", seq, "--json")
@@ -257,9 +257,9 @@ func (q *torturedQueue) explained(seq string, p torturedPrompt) {
 	}
 }
 
-// answer is what a person says of a job in doubt who knows what the service has.
+// answer is the decision about a job in doubt by a person who knows the service's jobs.
 // In the short form a follow-up that was accepted is let be: docgauge waits half a
-// minute with one that it is told of.
+// minute with one that it accepts.
 func (q *torturedQueue) answer(said *resolved, job journal.Job, p torturedPrompt, of *taken, i int) []string {
 	message := job.Sending
 	switch {
@@ -286,7 +286,7 @@ func (q *torturedQueue) compareEnds() {
 	for _, p := range q.plan() {
 		i := slices.IndexFunc(q.prompts, func(known torturedPrompt) bool { return known.id == p.ID })
 		if i < 0 {
-			q.t.Errorf("prompt %s is nobody's", p.ID)
+			q.t.Errorf("prompt %s is unknown", p.ID)
 			continue
 		}
 		want := q.prompts[i].end

@@ -27,7 +27,7 @@ type warehouse struct {
 	env   []string
 	query func(ctx context.Context, sql string) (tsv string, err error)
 	empty func(t *testing.T)
-	// absent is what a query says as long as there are no tables, micros an expression of
+	// absent is the error of a query while there are no tables, micros an expression of
 	// exported_at in microseconds.
 	absent, micros string
 }
@@ -132,8 +132,9 @@ func newDeltaBucket(t *testing.T) (warehouse, error) {
 }
 
 // tablesOf returns what asks the Delta Lake tables below a root, in one Python process.
-func tablesOf(t *testing.T, root string, options ...string) (query func(ctx context.Context,
-	sql string) (string, error), err error) {
+func tablesOf(
+	t *testing.T, root string, options ...string,
+) (query func(ctx context.Context, sql string) (string, error), err error) {
 	python, err := engines.DeltaPython()
 	if err != nil {
 		return nil, err

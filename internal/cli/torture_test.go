@@ -83,14 +83,14 @@ func torture(t *testing.T, kills int, all []warehouse) {
 		}
 	}
 	t.Logf("%d kills in %d rounds, one run after each: %d windows and %d rows equal to the service's, each once; %d "+
-		"files opened meanwhile, none unreadable",
+		"files opened in between, none unreadable",
 		killed, rounds, windows, rows, watch.stop())
 	for i, stop := range stops {
 		t.Logf("%s asked %d times, never half a window", r.readers[i].name, stop())
 	}
 }
 
-// runs are runs of the real binary, and what reads what they write.
+// runs are runs of the real binary, and readers of its output.
 type runs struct {
 	url, dir string
 	env      []string
@@ -155,7 +155,7 @@ func (r *runs) docgauge(stop string) *exec.Cmd {
 }
 
 // killOnce runs the binary and kills it: at a random moment, or every other
-// time at a step of its own. It reports whether the kill came in time.
+// time at another step. It reports whether the kill came in time.
 func (r *runs) killOnce(t *testing.T, i int) bool {
 	steps := []string{"started", "page", "fetched", "sealed", "recorded", "replaced", "committed", "done"}
 	stop := ""
@@ -212,7 +212,7 @@ func (w *watcher) look(root string) {
 		}
 		f, err := os.Open(path)
 		if err != nil {
-			return nil // removed meanwhile, as rounds begin anew
+			return nil // removed when a new round began
 		}
 		defer f.Close()
 		info, err := f.Stat()

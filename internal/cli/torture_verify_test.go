@@ -52,14 +52,14 @@ func TestTortureVerify(t *testing.T) {
 		rounds, v.seed, v.steps, v.findings, v.looked)
 }
 
-// verifyTorture is one installation and what was done to it.
+// verifyTorture is one installation and its history.
 type verifyTorture struct {
 	*testing.T
 	runs
 	draw  *rand.Rand
 	seed  uint64
 	sinks []warehouse // beside Parquet
-	older string      // a copy of the state; empty where there is none
+	older string      // a copy of the state; empty if there is none
 	// behind is by how much the service's clock seems to be behind: ours is ahead.
 	behind atomic.Int64
 
@@ -318,7 +318,7 @@ type location struct {
 	key  analytics.Key
 }
 
-// seen is what a reader sees of a window.
+// seen is a window as a reader sees it.
 type seen struct {
 	revision int32
 	exported int64 // microseconds
@@ -345,7 +345,7 @@ func (v *verifyTorture) compare() {
 				s.exported == e.ExportedAt.UnixMicro() && s.rows == v.truth(e) {
 				continue
 			}
-			// What the spool holds, the next export delivers to each sink that lacks it.
+			// The next export delivers windows in the spool to each sink that lacks them.
 			if has := !e.Sinks[sink].IsZero(); has || !v.spooled(e) {
 				want[at] = true
 			}
@@ -425,7 +425,7 @@ func text(rows []analytics.Row) string {
 	return strings.Join(lines, "")
 }
 
-// parquet returns what a reader of the files sees. The two files of a window must be of one
+// parquet returns the windows that a reader of the files sees. The two files of a window must be of one
 // revision.
 func (v *verifyTorture) parquet() map[location]seen {
 	out := map[location]seen{}
@@ -487,7 +487,7 @@ func keyOf(t *testing.T, path string) analytics.Key {
 	}
 }
 
-// ask returns what a reader of a warehouse sees.
+// ask returns the windows that a reader of a warehouse sees.
 func (v *verifyTorture) ask(w warehouse) map[location]seen {
 	out := map[location]seen{}
 	for _, f := range v.table(w, "SELECT granularity, window_start, window_end, revision, "+w.micros+" FROM "+

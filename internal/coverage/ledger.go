@@ -148,6 +148,9 @@ func (l Ledger) find(k analytics.Key) *state.Entry {
 	return &entries[at]
 }
 
+// IsEmpty reports whether no window was ever read.
+func (l Ledger) IsEmpty() bool { return len(l.series) == 0 }
+
 // All yields the entries, those of a series oldest first.
 func (l Ledger) All() iter.Seq[*state.Entry] {
 	return func(yield func(*state.Entry) bool) {

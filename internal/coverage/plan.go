@@ -117,9 +117,18 @@ type Plan struct {
 // Plan plans against the present ledger. Rotate counts the runs: it decides which
 // project's turn is first.
 func (s Selection) Plan(ctx context.Context, db *state.DB, c config.Config, now time.Time, rotate int) (p Plan, err error) {
-	if p.Ledger, err = Read(ctx, db, now); err != nil {
+	l, err := Read(ctx, db, now)
+	if err != nil {
 		return p, err
 	}
+	return s.PlanOver(ctx, l, db, c, now, rotate)
+}
+
+// PlanOver is [Selection.Plan] against a ledger that was just read.
+func (s Selection) PlanOver(
+	ctx context.Context, l Ledger, db *state.DB, c config.Config, now time.Time, rotate int,
+) (p Plan, err error) {
+	p.Ledger = l
 	if err = p.Ledger.countPagesInSpool(c.StateDir, now, time.Duration(c.Settle)); err != nil {
 		return p, err
 	}

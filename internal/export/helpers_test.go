@@ -3,6 +3,7 @@ package export
 import (
 	"context"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"math"
 	"path/filepath"
@@ -131,10 +132,10 @@ func reading(ctx context.Context, e *Exporter, work Work) Summary {
 }
 
 func recovering(
-	ctx context.Context, e *Exporter, ledger func(do func(state.Entry)) error,
+	ctx context.Context, e *Exporter, ledger iter.Seq[*state.Entry],
 ) (delivered int, failures []error, err error) {
 	e.summary = Summary{}
-	err = e.recover(ctx, ledger)
+	_, err = e.recover(ctx, ledger)
 	return e.summary.Recovered, e.summary.Errors, err
 }
 

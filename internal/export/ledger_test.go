@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -150,7 +151,7 @@ func (m *memory) keys() []analytics.Key {
 	return slices.Collect(maps.Keys(m.windows))
 }
 
-func (m *memory) owed() func(do func(state.Entry)) error {
+func (m *memory) owed() iter.Seq[*state.Entry] {
 	out := map[analytics.Key]state.Entry{}
 	for _, k := range m.keys() {
 		e, ok := m.newest(k)
@@ -168,13 +169,14 @@ func (m *memory) owed() func(do func(state.Entry)) error {
 	return each(out)
 }
 
-// each calls do with each of them.
-func each(all map[analytics.Key]state.Entry) func(do func(state.Entry)) error {
-	return func(do func(state.Entry)) error {
+// each yields each of them.
+func each(all map[analytics.Key]state.Entry) iter.Seq[*state.Entry] {
+	return func(yield func(*state.Entry) bool) {
 		for _, o := range all {
-			do(o)
+			if !yield(&o) {
+				return
+			}
 		}
-		return nil
 	}
 }
 

@@ -3,9 +3,8 @@ package export
 import (
 	"context"
 	"errors"
-	"maps"
+	"iter"
 	"slices"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/spool"
@@ -18,16 +17,16 @@ import (
 // sink has anything are forgotten, so that their windows are due again. Sinks that were down in
 // an earlier run are tried again; their failures are in the summary, other errors end recover.
 //
-// ledger calls do with the newest revision of each window in the ledger, of which there can
-// be millions: only those that a sink lacks, or that the spool has, are kept.
-func (e *Exporter) recover(ctx context.Context, ledger func(do func(state.Entry)) error) error {
+// entries are the newest revisions of all windows in the ledger, of which there can be millions.
+// changed says that the ledger has others now.
+func (e *Exporter) recover(ctx context.Context, entries iter.Seq[*state.Entry]) (changed bool, err error) {
 	e.down.Clear()
 	for sink := range e.misplaced {
 		e.down.Store(sink, true)
 	}
 	logs, err := e.app.Spool.Logs()
 	if err != nil {
-		return err
+		return changed, err
 	}
 	inSpool := map[analytics.Key]int32{} // the newest revision
 	for _, u := range logs {
@@ -35,22 +34,33 @@ func (e *Exporter) recover(ctx context.Context, ledger func(do func(state.Entry)
 			inSpool[u.Key] = max(inSpool[u.Key], u.Revision)
 		}
 	}
-	owed := map[analytics.Key]state.Entry{}
-	err = ledger(func(o state.Entry) {
-		if o.Lost() {
-			return // it is owed to no sink, and read again
-		}
-		if len(e.lacking(o)) > 0 || inSpool[o.Key] > 0 {
+	owed := map[analytics.Key]*state.Entry{}
+	for o := range entries {
+		// A lost window is owed to no sink, and one that is not believed is read again.
+		counts := !o.Lost() && o.ExportedAt != analytics.Unbelieved
+		if counts && (inSpool[o.Key] > 0 || len(e.lacking(o)) > 0) {
 			owed[o.Key] = o
 		}
-	})
-	if err != nil {
-		return err
 	}
-	lost := losses{e: e, forgotten: map[analytics.Key]bool{}, elsewhere: map[string]int{}}
+	forgotten, elsewhere := map[analytics.Key]bool{}, map[string]int{}
+	// lost takes in that the spool does not have what is owed. Where a sink has it, the others can
+	// be filled from there; otherwise the revision is forgotten, so that its window is due again.
+	lost := func(o *state.Entry) error {
+		for _, at := range o.Sinks {
+			if !at.IsZero() {
+				for _, sink := range e.lacking(o) {
+					elsewhere[sink.Name()]++
+				}
+				return nil
+			}
+		}
+		changed, forgotten[o.Key] = true, true
+		e.app.Log.With(o.Key.Attrs()).Warn("window is in no sink and no longer in the spool: it will be read again")
+		return e.ledger.Forget(ctx, o.Revision)
+	}
 	for _, o := range owed {
-		if len(e.lacking(o)) > 0 && inSpool[o.Key] < o.Number {
-			err = errors.Join(err, lost.add(ctx, o))
+		if inSpool[o.Key] < o.Number && len(e.lacking(o)) > 0 {
+			err = errors.Join(err, lost(o))
 		}
 	}
 	done := map[analytics.Key]bool{}
@@ -59,24 +69,27 @@ func (e *Exporter) recover(ctx context.Context, ledger func(do func(state.Entry)
 			err = context.Cause(ctx)
 		}
 		if err != nil {
-			return err
+			return changed, err
 		}
 		o, known := owed[u.Key]
 		recorded := known && u.Revision <= o.Number
+		w := &window{e: e}
+		if recorded {
+			w.lacking = e.lacking(o)
+		}
 		switch {
 		case u.Pages == 0:
 			err = e.app.Spool.Remove(u)
-		case lost.forgotten[u.Key]: // the ledger may owe the revision before: the next run delivers that
+		case forgotten[u.Key]: // the ledger may owe the revision before: the next run delivers that
 		case !recorded && u.Waiting: // the ledger is from an older backup
 			err = e.app.Spool.Return(u)
 		case !recorded && u.IsStale(e.app.Now()):
 			err = e.app.Spool.Remove(u)
 		case !recorded: // a reading that is not complete
-		case u.Revision < o.Number || len(e.lacking(o)) == 0 || done[u.Key]:
+		case u.Revision < o.Number || len(w.lacking) == 0 || done[u.Key]:
 			err = e.app.Spool.Remove(u)
-		case u.Waiting && e.areDown(e.lacking(o)):
+		case u.Waiting && e.areDown(w.lacking):
 		default:
-			w := &window{e: e, lacking: e.lacking(o)}
 			if w.log, err = e.app.Spool.Resume(u); err != nil {
 				break
 			}
@@ -86,51 +99,30 @@ func (e *Exporter) recover(ctx context.Context, ledger func(do func(state.Entry)
 				if err = w.log.Discard(); w.file != nil {
 					err = errors.Join(err, w.file.Remove())
 				}
-				err = errors.Join(err, lost.add(ctx, o))
+				err = errors.Join(err, lost(o))
 				break
 			}
 			if err != nil {
 				err = w.leave(err)
 				break
 			}
-			var complete bool
+			complete := false
 			complete, err = w.commit(ctx, ctx)
-			if done[u.Key] = true; complete {
+			if changed, done[u.Key] = true, true; complete {
 				e.count(func(s *Summary) { s.Recovered++ })
 				e.app.Log.With(o.Key.Attrs()).Info("window delivered from the spool", "revision", o.Number)
 			}
 		}
 	}
-	for sink, n := range lost.elsewhere {
+	for sink, n := range elsewhere {
 		e.app.Log.Warn("sink lacks windows that are no longer in the spool: another sink has them",
 			"sink", sink, "windows", n, "remedy", "docgauge verify --repair")
 	}
-	return err
-}
-
-// losses are revisions that a sink lacks and that are not in the spool.
-type losses struct {
-	e         *Exporter
-	forgotten map[analytics.Key]bool
-	elsewhere map[string]int // by sink, the windows that another sink has
-}
-
-// add forgets a revision that no sink has, so that its window is due again. Where a sink has it,
-// the others can be filled from there.
-func (l losses) add(ctx context.Context, o state.Entry) error {
-	if slices.ContainsFunc(slices.Collect(maps.Values(o.Sinks)), func(at time.Time) bool { return !at.IsZero() }) {
-		for _, sink := range l.e.lacking(o) {
-			l.elsewhere[sink.Name()]++
-		}
-		return nil
-	}
-	l.forgotten[o.Key] = true
-	l.e.app.Log.With(o.Key.Attrs()).Warn("window is in no sink and no longer in the spool: it will be read again")
-	return l.e.ledger.Forget(ctx, o.Revision)
+	return changed, err
 }
 
 // lacking returns the sinks that do not have the revision, as far as the ledger knows.
-func (e *Exporter) lacking(o state.Entry) []sinks.Sink {
+func (e *Exporter) lacking(o *state.Entry) []sinks.Sink {
 	return slices.DeleteFunc(slices.Clone(e.app.Sinks), func(s sinks.Sink) bool { return !o.Sinks[s.Name()].IsZero() })
 }
 

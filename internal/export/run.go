@@ -80,17 +80,41 @@ func (e *Exporter) Run(ctx context.Context, o Options) (Summary, error) {
 	return *s, errors.Join(a.API.Flush(ctx), a.State.EndRun(ctx, run, s.Good(), duration))
 }
 
-// passes recovers and reads, once or, with Wait, until nothing is due.
+// passes delivers what earlier runs left, plans and reads, once or, with Wait, until nothing is
+// due. The ledger, which can have millions of windows, is read again only where it changed.
 func (e *Exporter) passes(ctx context.Context, o Options, id int) error {
 	a, s := e.app, &e.summary
-	if !o.KeepEmpty {
-		if err := coverage.RestoreEmpty(ctx, a.State, a.Sinks, a.Log); err != nil {
+	ledger, err := e.ledgerNow(ctx)
+	if err == nil && ledger.IsEmpty() && !o.KeepEmpty {
+		if err = coverage.RestoreEmpty(ctx, a.State, a.Sinks, a.Log); err == nil {
+			ledger, err = e.ledgerNow(ctx)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	// Are the sinks where they were, and is the state as new as they are? A sink that is not in
+	// its place gets nothing, and the run has failed. The ledger of a state from an older backup
+	// becomes what the sinks show.
+	traces, err := a.FindTraces(ctx, int64(id), ledger.All())
+	if err != nil {
+		return err
+	}
+	e.misplaced = traces.Misplaced
+	for _, sink := range a.Sinks {
+		s.AddErrors(traces.Misplaced[sink.Name()])
+	}
+	if traces.Older && len(traces.Misplaced) == 0 {
+		done, err := coverage.Rebuild(ctx, a.State, a.Sinks, a.InSpool, a.Log)
+		if err == nil {
+			a.Log.Warn("ledger read back from the sinks", "windows", done.Windows, "forgotten", done.Forgotten)
+			ledger, err = e.ledgerNow(ctx)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if err := e.takePlace(ctx, int64(id)); err != nil {
-		return err
-	}
+	a.MarkRun(ctx, int64(id), traces)
 	if err := o.Selection.Begin(ctx, a.State, a.Now()); err != nil {
 		return err
 	}
@@ -98,48 +122,34 @@ func (e *Exporter) passes(ctx context.Context, o Options, id int) error {
 	for {
 		// What earlier runs, or an earlier pass whose sink was down, left in the spool
 		// is delivered first.
-		err := e.recover(ctx, func(do func(state.Entry)) error { return a.State.EachEntry(ctx, do) })
+		changed, err := e.recover(ctx, ledger.All())
+		if err == nil && changed {
+			ledger, err = e.ledgerNow(ctx)
+		}
 		if err == nil {
-			err = e.pass(ctx, o.Selection, id)
+			err = e.pass(ctx, ledger, o.Selection, id)
 		}
 		if err != nil {
 			return err
 		}
-		done := !o.Wait || !s.BudgetSpent || s.Left == 0 || ctx.Err() != nil
-		if !done {
-			a.Log.Info("waiting for the budget", "windows_left", s.Left,
-				"next_request_at", s.Resume.Format(time.RFC3339), "finished_by", s.Finish.Format(time.RFC3339))
-			e.progress.Pause(s.Resume, s.Left)
-			done = clock.Sleep(ctx, max(time.Second, s.Resume.Sub(a.Now()))) != nil
+		if !o.Wait || !s.BudgetSpent || s.Left == 0 || ctx.Err() != nil {
+			break
 		}
-		if done {
-			return e.endNamed(context.WithoutCancel(ctx), o.Selection)
+		a.Log.Info("waiting for the budget", "windows_left", s.Left,
+			"next_request_at", s.Resume.Format(time.RFC3339), "finished_by", s.Finish.Format(time.RFC3339))
+		e.progress.Pause(s.Resume, s.Left)
+		if clock.Sleep(ctx, max(time.Second, s.Resume.Sub(a.Now()))) != nil {
+			break
+		}
+		if ledger, err = e.ledgerNow(ctx); err != nil {
+			return err
 		}
 	}
+	return e.endNamed(context.WithoutCancel(ctx), o.Selection)
 }
 
-// takePlace finds out whether the sinks are where they were, and whether the state is as new as
-// they are. A sink that is not in its place is given nothing, and the run has failed. The ledger
-// of a state from an older backup becomes what the sinks show.
-func (e *Exporter) takePlace(ctx context.Context, run int64) error {
-	a := e.app
-	traces, err := a.FindTraces(ctx, run)
-	if err != nil {
-		return err
-	}
-	e.misplaced = traces.Misplaced
-	for _, sink := range a.Sinks {
-		e.count(func(s *Summary) { s.AddErrors(traces.Misplaced[sink.Name()]) })
-	}
-	if traces.Older && len(traces.Misplaced) == 0 {
-		done, err := coverage.Rebuild(ctx, a.State, a.Sinks, a.InSpool, a.Log)
-		if err != nil {
-			return err
-		}
-		a.Log.Warn("ledger read back from the sinks", "windows", done.Windows, "forgotten", done.Forgotten)
-	}
-	a.MarkRun(ctx, run, traces)
-	return nil
+func (e *Exporter) ledgerNow(ctx context.Context) (coverage.Ledger, error) {
+	return coverage.Read(ctx, e.app.State, e.app.Now())
 }
 
 // disbelieve makes durable what [coverage.Read] concludes, now that the service agrees with the
@@ -175,8 +185,8 @@ func (e *Exporter) endNamed(ctx context.Context, sel coverage.Selection) error {
 }
 
 // pass plans and reads once.
-func (e *Exporter) pass(ctx context.Context, sel coverage.Selection, id int) error {
-	p, err := e.plan(ctx, sel, id)
+func (e *Exporter) pass(ctx context.Context, ledger coverage.Ledger, sel coverage.Selection, id int) error {
+	p, err := e.plan(ctx, ledger, sel, id)
 	if err != nil {
 		return err
 	}
@@ -194,7 +204,11 @@ func (e *Exporter) pass(ctx context.Context, sel coverage.Selection, id int) err
 	if s.Left == 0 {
 		return nil
 	}
-	if p, err = e.plan(context.WithoutCancel(ctx), sel, id); err != nil {
+	ctx = context.WithoutCancel(ctx)
+	if ledger, err = e.ledgerNow(ctx); err == nil {
+		p, err = e.plan(ctx, ledger, sel, id)
+	}
+	if err != nil {
 		return err
 	}
 	// What `docgauge plan` counts: running windows are no backlog, and windows that are
@@ -207,8 +221,10 @@ func (e *Exporter) pass(ctx context.Context, sel coverage.Selection, id int) err
 
 // plan plans, without the windows that are read once in a run, selected by their dates
 // or running, and that this run has read.
-func (e *Exporter) plan(ctx context.Context, sel coverage.Selection, id int) (coverage.Plan, error) {
-	p, err := sel.Plan(ctx, e.app.State, e.app.Config, e.app.Now(), id)
+func (e *Exporter) plan(
+	ctx context.Context, ledger coverage.Ledger, sel coverage.Selection, id int,
+) (coverage.Plan, error) {
+	p, err := sel.PlanOver(ctx, ledger, e.app.State, e.app.Config, e.app.Now(), id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p.Due = slices.DeleteFunc(p.Due, func(i schedule.Item) bool {

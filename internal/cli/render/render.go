@@ -26,14 +26,6 @@ func JSON(w io.Writer, v any) error {
 // even cells that a spreadsheet would take for a formula.
 func CSV(w io.Writer, rows [][]string) error { return csv.NewWriter(w).WriteAll(rows) }
 
-// Dash is a number, or - for 0.
-func Dash(n int) string {
-	if n == 0 {
-		return "-"
-	}
-	return strconv.Itoa(n)
-}
-
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
@@ -43,9 +35,9 @@ func IsTerminal(w io.Writer) bool {
 // assumedWidth is that of a terminal without a known width.
 const assumedWidth = 80
 
-// Width is the maximum width of output to w, in columns: that of the terminal, or COLUMNS if that
+// width is the maximum width of output to w, in columns: that of the terminal, or COLUMNS if that
 // is less or w is not a terminal. 0 means no limit: output into a pipe is neither cut nor wrapped.
-func Width(w io.Writer) int {
+func width(w io.Writer) int {
 	asked, _ := strconv.Atoi(os.Getenv("COLUMNS"))
 	if !IsTerminal(w) {
 		return max(asked, 0)

@@ -40,7 +40,7 @@ func TestTableFits(t *testing.T) {
 			return Column{
 				Name:  rapid.SampledFrom([]string{"", "#", "project", "pull request", "名前"}).Draw(t, "name"),
 				Right: rapid.Bool().Draw(t, "right"),
-				Cut:   rapid.SampledFrom([]Cut{CutNever, CutEnd, CutMiddle}).Draw(t, "cut"),
+				Cut:   rapid.SampledFrom([]cut{cutNever, CutEnd, CutMiddle}).Draw(t, "cut"),
 				Below: rapid.Bool().Draw(t, "below"),
 			}
 		})
@@ -72,7 +72,7 @@ func TestTableFits(t *testing.T) {
 	})
 }
 
-// TestTable: a table that fits is as it is, columns that say nothing are left out, what
+// TestTable: a table that fits is unchanged, empty columns are left out, cells
 // is too long is shortened where that harms least, and a link is never cut.
 func TestTable(t *testing.T) {
 	table := NewTable(Column{Name: "#", Right: true}, Column{Name: "prompt", Cut: CutMiddle},

@@ -17,7 +17,7 @@ type Text struct {
 }
 
 // NewText returns one that writes to w.
-func NewText(w io.Writer) *Text { return &Text{to: w, width: Width(w)} }
+func NewText(w io.Writer) *Text { return &Text{to: w, width: width(w)} }
 
 // Line writes a line; those it is continued on begin with so many blanks.
 func (t *Text) Line(hang int, format string, args ...any) {

@@ -178,7 +178,7 @@ func TestOneProcessForADirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) { // it waits a moment
-		if _, err := Open(config(Options{Dir: dir})); !errors.Is(err, ErrLocked) ||
+		if _, err := Open(config(Options{Dir: dir})); !errors.Is(err, errLocked) ||
 			!strings.Contains(err.Error(), dir) {
 			t.Errorf("second: %v", err)
 		}
@@ -288,7 +288,7 @@ func TestHalfALineIsCutOff(t *testing.T) {
 // a process at work is not.
 func TestLockOfAChild(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	for held, want := range map[time.Duration]error{lockPatience / 2: nil, 2 * lockPatience: ErrLocked} {
+	for held, want := range map[time.Duration]error{lockPatience / 2: nil, 2 * lockPatience: errLocked} {
 		synctest.Test(t, func(t *testing.T) {
 			theirs, ours := create1(t, path), create1(t, path)
 			defer ours.Close()

@@ -53,7 +53,7 @@ type Queue struct {
 }
 
 // Open returns the jobs of o.Dir and continues the active ones. The journal is created with
-// the first job. The error names a bad line of the journal or the script, or is ErrLocked.
+// the first job. The error names a bad line of the journal or the script, or is errLocked.
 func Open(o Options) (*Queue, error) {
 	words, err := readScript(o.Script)
 	if err != nil {

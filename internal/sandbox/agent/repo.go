@@ -206,8 +206,11 @@ func (r *Repo) discard(ctx context.Context, path string) error {
 	return nil
 }
 
-// Base returns the branch that pull requests are for.
-func (r *Repo) Base() string { return r.options.Base }
+// Source returns the repository, on GitHub or this machine, and the branch that pull requests
+// are for.
+func (r *Repo) Source() Source {
+	return Source{cmp.Or(r.options.GitHub, r.git.dir), r.options.Base}
+}
 
 // Propose pushes the branch and opens its pull request on GitHub, unless one is open.
 func (r *Repo) Propose(ctx context.Context, j Job, c Change, _ string) (link string, err error) {

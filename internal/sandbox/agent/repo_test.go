@@ -82,8 +82,8 @@ func TestBaseIsReadForEachJob(t *testing.T) {
 	gitIn(t, repo, "add", ".")
 	gitIn(t, repo, "commit", "--quiet", "-m", "second")
 	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
-	if c.Base != gitIn(t, repo, "rev-parse", "main") || r.Base() != "main" {
-		t.Errorf("base %s of %s", c.Base, r.Base())
+	if c.Base != gitIn(t, repo, "rev-parse", "main") || r.Source().Ref != "main" {
+		t.Errorf("base %s of %s", c.Base, r.Source().Ref)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestOpenSweeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) { // it waits a moment
-		if _, err := OpenRepo(t.Context(), RepoOptions{Path: repo}, dir); !errors.Is(err, ErrLocked) ||
+		if _, err := OpenRepo(t.Context(), RepoOptions{Path: repo}, dir); !errors.Is(err, errLocked) ||
 			!strings.Contains(err.Error(), dir) {
 			t.Errorf("two at once: %v", err)
 		}

@@ -37,7 +37,7 @@ const DefaultLimit = 5000
 type API struct {
 	pulls func() []PullRequest
 	now   func() time.Time
-	file  FileReader
+	file  fileReader
 	token string
 	limit int
 	mux   *http.ServeMux
@@ -47,12 +47,12 @@ type API struct {
 	reset time.Time // when used becomes 0
 }
 
-// FileReader returns a file of the repository of pr at a commit; false if there is none.
-type FileReader func(ctx context.Context, commit, path string) ([]byte, bool, error)
+// fileReader returns a file of the repository at a commit; false if there is none.
+type fileReader = func(ctx context.Context, commit, path string) ([]byte, bool, error)
 
 // API returns the API about the pull requests. Clients need token unless it is empty; limit is
 // the number of requests in an hour, 0 = DefaultLimit.
-func (l *Local) API(file FileReader, token string, limit int) *API {
+func (l *Local) API(file fileReader, token string, limit int) *API {
 	a := &API{
 		pulls: l.Pulls, now: l.now, file: file, token: token, limit: cmp.Or(limit, DefaultLimit),
 		mux: http.NewServeMux(),

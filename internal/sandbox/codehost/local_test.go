@@ -92,21 +92,6 @@ func TestLocalFilesAreChecked(t *testing.T) {
 	}
 }
 
-// A pull request that could not be written is not there.
-func TestLocalFullDisk(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "pulls")
-	l := local(t, dir)
-	if err := os.WriteFile(dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Propose(t.Context(), agent.Job{Prompts: one}, agent.Change{}, ""); err == nil {
-		t.Error("no error")
-	}
-	if _, ok := l.Pull("1"); ok {
-		t.Error("there all the same")
-	}
-}
-
 func TestPullsThatAreNotThere(t *testing.T) {
 	l := local(t, "")
 	l.propose(t, proposal{job: "a", messages: one})

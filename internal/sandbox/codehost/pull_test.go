@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
 // planned returns pull requests with a plan, and what moves their clock.
@@ -233,8 +235,8 @@ func TestPushes(t *testing.T) {
 	}
 }
 
-// TestActFullDisk: what could not be written did not happen.
-func TestActFullDisk(t *testing.T) {
+// TestFullDisk: an event, and a pull request, that could not be written did not happen.
+func TestFullDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pulls")
 	l := local(t, dir)
 	l.propose(t, proposal{job: "a", messages: one})
@@ -243,6 +245,10 @@ func TestActFullDisk(t *testing.T) {
 	}
 	if err := l.Act(1, Merge); err == nil || stands(l, "1") != "open pass_checks" {
 		t.Errorf("%v, %s", err, stands(l, "1"))
+	}
+	_, err := l.Propose(t.Context(), agent.Job{Prompts: one}, agent.Change{Branch: "b"}, "")
+	if _, ok := l.Pull("2"); err == nil || ok {
+		t.Errorf("second: %t, %v", ok, err)
 	}
 }
 
