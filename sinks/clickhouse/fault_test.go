@@ -29,9 +29,7 @@ var (
 func (c commits) lengths(t *testing.T, dsn string) (up, down int64) {
 	t.Helper()
 	p := faults.NewProxy(t, dsn, faults.Never)
-	if err := c.open(t, p.DSN(dsn)).Replace(t.Context(), windowOf(1, 2, c.rows)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.open(t, p.DSN(dsn)).Replace(t.Context(), windowOf(1, 2, c.rows)))
 	return p.Passed()
 }
 
@@ -173,9 +171,7 @@ func stalls(t *testing.T, dsn string, l faults.Limit, w window) {
 	t.Parallel()
 	former := w
 	former.Rev.Number, former.Rev.Rows = 1, 10
-	if err := open(t, dsn).Replace(t.Context(), former); err != nil {
-		t.Fatal(err)
-	}
+	check(t, open(t, dsn).Replace(t.Context(), former))
 	p := faults.NewProxy(t, dsn, l)
 	s := open(t, p.DSN(dsn)+"?compress=none&dial_timeout=1s&read_timeout=700ms")
 	s.step = func(name string) {
@@ -252,9 +248,7 @@ func lose(t *testing.T, s *Sink, key analytics.Key) {
 func attemptsAreApart(t *testing.T, s *Sink) {
 	t.Helper()
 	ses, err := s.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, query := range []string{
 		"SELECT toUInt64(count()) FROM (SELECT attempt FROM %s GROUP BY attempt HAVING count() > 1)",
 		"SELECT toUInt64(count()) - uniqExact(attempt, path) FROM %s",

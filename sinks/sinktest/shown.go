@@ -73,9 +73,7 @@ func (w Window) Rows() iter.Seq2[analytics.Row, error] {
 func Replace(t testing.TB, s sinks.Sink, windows ...sinks.Sealed) {
 	t.Helper()
 	for _, w := range windows {
-		if err := s.Replace(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.Replace(t.Context(), w))
 	}
 }
 
@@ -100,13 +98,9 @@ func Whole(t *testing.T, r Reader, revs ...analytics.Revision) (visitors, totals
 	t.Helper()
 	key := Key("prj_a", 0)
 	rows, carried, err := r.Visitors(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	shown, err := r.Totals(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, all := range [][]analytics.Revision{carried, shown} {
 		if len(all) > 1 || len(all) == 1 && !slices.ContainsFunc(revs, all[0].Same) {
 			t.Errorf("readers see %+v", all)
@@ -334,9 +328,7 @@ func Locations(t *testing.T, open func(dsn string) (sinks.Sink, error), forms ma
 func DocumentedGrants(t *testing.T, document, pattern string) (grants []string) {
 	t.Helper()
 	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	_, part, _ := strings.Cut(string(text), "<!-- grants to export -->")
 	part, _, _ = strings.Cut(part, "<!-- end -->")
 	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(part, -1) {
@@ -352,30 +344,22 @@ func DocumentedGrants(t *testing.T, document, pattern string) (grants []string) 
 func Certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	about := &x509.Certificate{
 		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true,
 		BasicConstraintsValid: true,
 		NotBefore:             time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	signed, err := x509.CreateCertificate(rand.Reader, about, about, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	secret, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	for path, block := range map[string]*pem.Block{
 		cert: {Type: "CERTIFICATE", Bytes: signed}, key: {Type: "EC PRIVATE KEY", Bytes: secret},
 	} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
 	}
 	return cert, key
 }
