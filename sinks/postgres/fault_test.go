@@ -70,22 +70,9 @@ func TestCut(t *testing.T) {
 
 // cut replaces a former revision by way of a proxy that fails.
 func cut(t *testing.T, dsn string, r reader, at faults.Limit, day int) (outcome string) {
-	next := windowOf(day, 2, cutRows)
-	check(t, open(t, dsn).Replace(t.Context(), windowOf(day, 1, 10)))
+	replace(t, open(t, dsn), windowOf(day, 1, 10))
 	p := faults.NewProxy(t, dsn, at)
-	s := open(t, p.DSN(dsn))
-	err := s.Replace(t.Context(), next)
-	r.settled()
-	outcome = map[int32]string{1: "former", 2: "new"}[r.shown(next.Rev.Key)]
-	if err == nil && outcome != "new" || outcome == "" {
-		t.Errorf("Replace = %v, readers see the %s revision", err, outcome)
-	}
-	if err != nil {
-		outcome += "+error"
-	}
-	p.Heal()
-	shows(t, s, r, windowOf(day, 3, 20))
-	return outcome
+	return sinktest.CutOff(t, open(t, p.DSN(dsn)), r, windowOf(day, 2, cutRows), r.settled, p.Heal)
 }
 
 // settled waits until no transaction is under way whose client is gone.

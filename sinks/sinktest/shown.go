@@ -217,6 +217,25 @@ func Crashes(t *testing.T, open func(t *testing.T) Crashed, steps []string, with
 	}
 }
 
+// CutOff commits a second revision of a day by a sink whose connection fails, and a third after
+// heal. In between readers must see the first or the second, and the second if Replace said so.
+func CutOff(t *testing.T, s sinks.Sink, r Reader, next Window, settled, heal func()) (outcome string) {
+	t.Helper()
+	err := s.Replace(t.Context(), next)
+	settled()
+	outcome = map[int32]string{1: "former", 2: "new"}[Shown(t, r, next.Rev.Key)]
+	if err == nil && outcome != "new" || outcome == "" {
+		t.Errorf("Replace = %v, readers see the %s revision", err, outcome)
+	}
+	if err != nil {
+		outcome += "+error"
+	}
+	heal()
+	next.Rev.Number, next.Rev.Rows = 3, 20
+	Shows(t, s, r, next)
+	return outcome
+}
+
 // Inspected returns what Inspect yields of one window, rows included.
 func Inspected(t *testing.T, s sinks.Sink, key analytics.Key) (shown sinks.Shown, fault *sinks.Fault) {
 	t.Helper()
