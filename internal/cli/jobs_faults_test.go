@@ -72,8 +72,10 @@ func (s *oddService) created() []string {
 }
 
 const (
-	goodJob = `{"id":"job_good","status":"active","source":{"repository":"r","ref":"main"},"model":"m","prLink":null,"createdAt":"2026-11-21T12:00:00Z"}`
-	goodEnd = `{"id":"job_good","status":"completed","prLink":"https://example.com/pr/1","createdAt":"2026-11-21T12:00:00Z"}`
+	goodJob = `{"id":"job_good","status":"active","source":{"repository":"r","ref":"main"},"model":"m",` +
+		`"prLink":null,"createdAt":"2026-11-21T12:00:00Z"}`
+	goodEnd = `{"id":"job_good","status":"completed","prLink":"https://example.com/pr/1",` +
+		`"createdAt":"2026-11-21T12:00:00Z"}`
 )
 
 // queuePlace is a place with prompts that are not new.

@@ -30,7 +30,8 @@ func longPlace(t *testing.T) place {
 	}
 	folder := "prompts/" + strings.Repeat("a-folder-with-a-name/", 4)
 	for name, text := range map[string]string{
-		"good.md": "Fix it.", "目次と索引の間違いを直す.md": "Fix it. [sandbox:no-change]", "bad.md": "Fix it. [sandbox:fail]",
+		"good.md": "Fix it.",
+		"目次と索引の間違いを直す.md": "Fix it. [sandbox:no-change]", "bad.md": "Fix it. [sandbox:fail]",
 		"waits.md": "---\nnot_before: 2999-01-01\n---\nText", "wrong.md": "---\ntilte: x\n---\nText",
 	} {
 		if !strings.HasPrefix(text, "---\n") {

@@ -83,7 +83,7 @@ func fetch(t testing.TB, url string) (status int, body string) {
 func TestRealRepository(t *testing.T) {
 	repo := newRepository(t)
 	s := newTest(t, Config{Agent: Agent{Repo: &agent.RepoOptions{Path: repo,
-		Command: `cat >> "<script>alert(1)<"/script.md 2>/dev/null || { mkdir "<script>alert(1)<"; cat >> "<script>alert(1)<"/script.md; }`}}})
+		Command: `mkdir -p "<script>alert(1)<"; cat >> "<script>alert(1)<"/script.md`}}})
 	server := start(t, s)
 	s.config.Agent.PublicURL = server.URL + "/"
 

@@ -25,7 +25,8 @@ func TestBrowserDecides(t *testing.T) {
 	} {
 		var at [2]float64
 		webtest.Must(t, tab.Eval(t.Context(), `(() => {
-			const box = Array.from(document.querySelectorAll("button")).find(b => b.textContent == "`+step.button+`").getBoundingClientRect()
+			const buttons = Array.from(document.querySelectorAll("button"))
+			const box = buttons.find(b => b.textContent == "`+step.button+`").getBoundingClientRect()
 			return [box.x + box.width / 2, box.y + box.height / 2]
 		})()`, &at))
 		webtest.Must(t, tab.Drag(t.Context(), at, at))

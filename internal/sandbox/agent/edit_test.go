@@ -297,7 +297,8 @@ func TestCommandRemovesDotGit(t *testing.T) {
 func TestOwnCommitsOfTheCommand(t *testing.T) {
 	repo := newRepository(t)
 	r := openRepo(t, RepoOptions{Path: repo,
-		Command: `echo a > a.md; git add a.md; git -c user.name=Bot -c user.email=bot@x commit -qm "by the bot"; echo b > b.md`})
+		Command: `echo a > a.md; git add a.md
+			git -c user.name=Bot -c user.email=bot@x commit -qm "by the bot"; echo b > b.md`})
 	c := edit(t, r, Task{Job: "job_1", Prompt: "go on"})
 	if diff := cmp.Diff([]string{"by the bot", "go on"}, c.Messages); diff != "" {
 		t.Error(diff)
