@@ -300,13 +300,11 @@ func (p *planner) wasRead(item Item, revision analytics.Revision) bool {
 // next run, and no more: the number of requests stays bounded even where the
 // service drifts for ever.
 //
-// readAt is Revision.ExportedAt of the reading, when its first page was requested.
-// previous is the newest revision before it, nil if there is none or if it
-// has only totals and this reading has rows.
-func Settles(
-	w analytics.Window, settle time.Duration, readAt time.Time, verified bool, previous *analytics.Revision,
-) bool {
-	return ripe(w, settle, readAt) && (verified || previous != nil && ripe(w, settle, previous.ExportedAt))
+// readAt is Revision.ExportedAt of the reading, when its first page was requested, and
+// previously that of the newest revision before it: the zero time if there is none, or if
+// it has only totals and this reading has rows.
+func Settles(w analytics.Window, settle time.Duration, readAt time.Time, verified bool, previously time.Time) bool {
+	return ripe(w, settle, readAt) && (verified || ripe(w, settle, previously))
 }
 
 // ripe reports whether w can no longer change at the given time.

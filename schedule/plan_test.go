@@ -233,18 +233,17 @@ func TestNothingIsDueOfNothing(t *testing.T) {
 func TestSettles(t *testing.T) {
 	w := analytics.Window{From: 100, To: 101}
 	end, settle := w.To.Time(), 72*time.Hour
-	early := &analytics.Revision{ExportedAt: end.Add(settle - time.Microsecond)}
-	late := &analytics.Revision{ExportedAt: end.Add(settle)}
+	early, late, never := end.Add(settle-time.Microsecond), end.Add(settle), time.Time{}
 	for _, tc := range []struct {
 		name     string
 		after    time.Duration
 		verified bool
-		previous *analytics.Revision
+		previous time.Time
 		want     bool
 	}{
 		{"too early", settle - 1, true, late, false},
-		{"at the settle time, verified", settle, true, nil, true},
-		{"drifted at the first reading", settle, false, nil, false},
+		{"at the settle time, verified", settle, true, never, true},
+		{"drifted at the first reading", settle, false, never, false},
 		{"drifted at the first late reading", settle, false, early, false},
 		{"drifted at the second late reading", settle, false, late, true},
 	} {

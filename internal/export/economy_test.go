@@ -273,7 +273,7 @@ func (u *user) run() {
 		Rotate: u.rotate, Policy: schedule.Policy{Limit: u.limit, Settle: settle},
 	})
 	work.Items, _ = schedule.Plan(input)
-	work.Room = b.Room
+	work.Free = b.Room
 	reading(u.t.Context(), p, work)
 	if err := b.Flush(u.t.Context()); err != nil {
 		u.t.Fatal(err)

@@ -161,7 +161,7 @@ func (w *world) work(items []schedule.Item) Work {
 	for _, u := range underWay {
 		sizes.SetBegun(u.Key, u.Pages)
 	}
-	return Work{Room: w.service.room, Items: items, Known: w.ledger.known, Sizes: sizes, Policy: schedule.Policy{Settle: settle}, Asides: w.ledger.asides()}
+	return Work{Free: w.service.room, Items: items, Known: w.ledger.known, Sizes: sizes, Policy: schedule.Policy{Settle: settle}, Asides: w.ledger.asides()}
 }
 
 // run is one process that reads the items without Recover before it.

@@ -196,7 +196,7 @@ func (e *Exporter) pass(ctx context.Context, ledger coverage.Ledger, sel coverag
 	}
 	e.progress.Begin(len(p.Due), finish)
 	e.read(ctx, Work{
-		Items: p.Due, Known: p.Ledger.Known, Sizes: p.Ledger.Sizes, Room: e.app.API.Budget.Room,
+		Items: p.Due, Known: p.Ledger.Known, Sizes: p.Ledger.Sizes, Free: e.app.API.Budget.Room,
 		Policy: p.Input.Policy, Learned: p.Ledger.Learned, Asides: p.Ledger.Asides,
 	})
 	e.progress.End()

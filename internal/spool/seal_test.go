@@ -188,8 +188,8 @@ func TestSealDuplicates(t *testing.T) {
 					found++
 				}
 			}
-			if w.Revision().Rows != int64(rows)+2 || found != 1 || f.Repeated() != 1 {
-				t.Errorf("%d rows, %d repeated, the last appended comes %d times", w.Revision().Rows, f.Repeated(), found)
+			if w.Revision().Rows != int64(rows)+2 || found != 1 || f.Repeated != 1 {
+				t.Errorf("%d rows, %d repeated, the last appended comes %d times", w.Revision().Rows, f.Repeated, found)
 			}
 			check(t, w.Remove())
 		})
