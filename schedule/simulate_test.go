@@ -22,7 +22,8 @@ type world struct {
 
 func newWorld(t *rapid.T) *world {
 	w := &world{
-		ledger: ledger{}, early: map[analytics.Key]int{}, late: map[analytics.Key]int{}, settled: map[analytics.Key]int{},
+		ledger: ledger{}, early: map[analytics.Key]int{}, late: map[analytics.Key]int{},
+		settled: map[analytics.Key]int{},
 	}
 	in, _ := drawInput(t)
 	in.Known = w.ledger.known

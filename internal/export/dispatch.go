@@ -75,7 +75,8 @@ func (e *Exporter) read(ctx context.Context, work Work) {
 	defer cut(nil)
 	r := &run{
 		e: e, work: work, log: e.app.Log, cut: cut, order: &order{open: map[int]bool{}, changed: make(chan struct{})},
-		estimates: make(map[analytics.Key]cost, len(work.Items)), underWay: map[string]int{}, health: health{barred: map[string]bool{}, gave: map[string]bool{}, refused: map[string][]failure{}},
+		estimates: make(map[analytics.Key]cost, len(work.Items)), underWay: map[string]int{},
+		health:  health{barred: map[string]bool{}, gave: map[string]bool{}, refused: map[string][]failure{}},
 		sharing: map[schedule.Days]*sharing{}, given: map[analytics.Key]bool{},
 	}
 	if r.work.Learned == nil {

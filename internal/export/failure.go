@@ -166,7 +166,8 @@ func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 		reported = true
 	default:
 		reported = !r.noteRefusal(failure{item, analytics.AsideRefused, err})
-		err = fmt.Errorf("%w (%d windows in a row were refused: the next run tries the project again)", err, len(h.refused[item.Project]))
+		err = fmt.Errorf("%w (%d windows in a row were refused: the next run tries the project again)", err,
+			len(h.refused[item.Project]))
 	}
 	if !reported {
 		if h.reported == api.Error() {

@@ -20,7 +20,8 @@ var (
 	errMoved = fmt.Errorf("%w: its totals moved", errDrift)
 	// errNoRows: the last reading brought no rows, under totals that are not zero, of a
 	// window whose rows are known. They are kept.
-	errNoRows = errors.New("the service sends no rows, although the totals are not zero; the rows of the former reading are kept")
+	errNoRows = errors.New("the service sends no rows, although the totals are not zero; " +
+		"the rows of the former reading are kept")
 	// errRepeats ends a reading that would go on for ever.
 	errRepeats = errors.New("the service sends the same rows again at another offset")
 )
@@ -111,7 +112,8 @@ func (p *pages) add(offset int, page spool.PageInfo) error {
 	case p.beyond <= max(p.promised, p.furthest):
 		p.drift = fmt.Errorf("%w: no rows at offset %d, but another page says that there are", errDrift, p.beyond)
 	case p.furthest > p.last:
-		p.drift = fmt.Errorf("%w: the page at offset %d is the last, but there is one at offset %d", errDrift, p.last, p.furthest)
+		p.drift = fmt.Errorf("%w: the page at offset %d is the last, but there is one at offset %d", errDrift, p.last,
+			p.furthest)
 	}
 	if p.size == 0 && page.HasMore {
 		p.size = page.Rows

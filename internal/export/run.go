@@ -157,7 +157,8 @@ func (e *Exporter) ledgerNow(ctx context.Context) (coverage.Ledger, error) {
 func (e *Exporter) disbelieve(ctx context.Context) error {
 	n, err := e.app.State.Disbelieve(ctx, e.app.Now().Add(clock.Tolerance))
 	if n > 0 {
-		e.app.Log.Warn("windows were read while the clock was ahead: they are read again when their day has come", "windows", n)
+		e.app.Log.Warn("windows were read while the clock was ahead: they are read again when their day has come",
+			"windows", n)
 	}
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the next run does it

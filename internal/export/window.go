@@ -346,7 +346,8 @@ func (w *window) isUnmoved() bool { return w.pages.drift == nil || w.item.Totals
 // revision describes the reading. Its totals are those of the page at the highest offset.
 func (w *window) revision(verified bool) analytics.Revision {
 	rev := analytics.Revision{
-		Key: w.item.Key, Number: w.previous.Number + 1, Verified: verified, Totals: w.pages.newest, ExportedAt: w.log.Started(),
+		Key: w.item.Key, Number: w.previous.Number + 1, Verified: verified, Totals: w.pages.newest,
+		ExportedAt: w.log.Started(),
 	}
 	before := w.previous.ExportedAt
 	if w.item.TotalsOnly {
@@ -365,7 +366,8 @@ func (w *window) leave(err error) error {
 		return err
 	}
 	e, ok := errors.AsType[*docsapi.Error](err)
-	outsideSpec := errors.Is(err, errRepeats) || errors.Is(err, errNoRows) || ok && e.Status == http.StatusOK && e.Outcome == docsapi.Permanent
+	outsideSpec := errors.Is(err, errRepeats) || errors.Is(err, errNoRows) || ok && e.Status == http.StatusOK &&
+		e.Outcome == docsapi.Permanent
 	closeLog := w.log.Close
 	if outsideSpec && w.log.Reading() >= w.maxReadings() {
 		closeLog = w.log.Discard

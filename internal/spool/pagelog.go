@@ -129,7 +129,10 @@ func (l *PageLog) replay(size int64) error {
 			return nil
 		default:
 			sum := l.Sum
-			page, rows, err := decodePage(payload, func(_ []byte, counts analytics.Totals) { sum.Count(rowOf("", counts)) })
+			page, rows, err := decodePage(payload, func(_ []byte,
+				counts analytics.Totals) {
+				sum.Count(rowOf("", counts))
+			})
 			if _, again := l.Pages[page.Offset]; again || err != nil {
 				return nil //nolint:nilerr // what follows is not sound
 			}

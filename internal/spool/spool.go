@@ -51,7 +51,8 @@ type Spool struct {
 func Open(stateDir string) (*Spool, error) {
 	root := filepath.Join(stateDir, "spool")
 	s := &Spool{
-		fetching: filepath.Join(root, "fetching"), waiting: filepath.Join(root, "waiting"), tmp: filepath.Join(root, "tmp"),
+		fetching: filepath.Join(root, "fetching"), waiting: filepath.Join(root, "waiting"),
+		tmp:       filepath.Join(root, "tmp"),
 		partBytes: partBytes,
 	}
 	if err := os.RemoveAll(s.tmp); err != nil {
