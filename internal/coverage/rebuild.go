@@ -25,7 +25,7 @@ func Rebuild(
 	r := rebuilding{
 		former: map[analytics.Key]state.Entry{}, shown: map[string]map[analytics.Key]sinks.Shown{},
 		unlisted: map[string]bool{},
-		inSpool:     map[analytics.Key]bool{},
+		inSpool:  map[analytics.Key]bool{},
 	}
 	former, err := db.Entries(ctx)
 	if err != nil {
