@@ -7,14 +7,14 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// Pair is what the two tables of a sink show of one window; nil is nothing. A sink that
+// Pair is one window in the two tables of a sink; nil if the table lacks it. A sink that
 // cannot change both at once changes visitors first, or, where only totals were read,
-// totals first: so every crash can be finished from what is there.
+// totals first: so every crash can be completed from the files.
 type Pair struct {
 	Visitors, Totals *Shown
 }
 
-// Remedy is what makes the two tables agree.
+// Remedy makes the two tables agree.
 type Remedy int
 
 // The remedies.
@@ -47,7 +47,7 @@ func (p Pair) Remedy() Remedy {
 	return WriteTotals
 }
 
-// Newest is what readers see once the tables agree; nil if nothing can be told.
+// Newest is the revision that readers see once the tables agree; nil if it is unknown.
 func (p Pair) Newest() *Shown {
 	switch r := p.Remedy(); {
 	case r == ExportAgain:

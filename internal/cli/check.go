@@ -41,7 +41,6 @@ as a failure.
 What the API answers tells docgauge plan how large a day is, before the first export.
 
 ` + exitCodes,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.check(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
@@ -113,7 +112,7 @@ func (a *Program) check(ctx context.Context, asJSON bool) error {
 		}
 	}
 	if c.printed == nil && c.failed() {
-		return errSaid
+		return errReported
 	}
 	return c.printed
 }

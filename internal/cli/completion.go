@@ -31,7 +31,7 @@ func (a *Program) completions(root *cobra.Command) {
 		}
 	}
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	each(root, func(cmd *cobra.Command) {
+	walk(root, func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if complete := flagValues(cmd, f.Name); complete != nil {
 				_ = cmd.RegisterFlagCompletionFunc(f.Name,
@@ -45,11 +45,11 @@ func (a *Program) completions(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("env-file", flagValues(root, "env-file")) // as above
 }
 
-// each calls f for the command and all below it.
-func each(cmd *cobra.Command, f func(*cobra.Command)) {
+// walk calls f for the command and all below it.
+func walk(cmd *cobra.Command, f func(*cobra.Command)) {
 	f(cmd)
 	for _, sub := range cmd.Commands() {
-		each(sub, f)
+		walk(sub, f)
 	}
 }
 

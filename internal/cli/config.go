@@ -21,7 +21,6 @@ func (a *Program) configCommand() *cobra.Command {
 or a line of the file that --env-file names. Secrets are not shown. Settings that an export
 would refuse are listed too, and the exit code is then 2. Nothing is sent or opened;
 docgauge check tries the settings.`,
-		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return a.showConfig(asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the settings as JSON")

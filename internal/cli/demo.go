@@ -47,7 +47,6 @@ DOCGAUGE_POSTGRES_DSN, as project prj_sandbox.
 
 With --serve it keeps running: status page and metrics on DOCGAUGE_LISTEN_ADDRESS, or
 on a free port if that is taken, and an export every minute.`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir, stay) },
 	}
 	cmd.Flags().BoolVar(&stay, "serve", false, "keep running, with status page and metrics")

@@ -220,33 +220,6 @@ func testNames(t *testing.T) map[string]bool {
 	return known
 }
 
-// TestMarks breaks each rule of the marks once.
-func TestMarks(t *testing.T) {
-	known := map[string]bool{"TestIt": true, "it.txtar": true}
-	for _, tc := range []struct{ page, want string }{
-		{"<!-- executed: TestIt in here, it.txtar -->\n```sh\nx\n```\n", ""},
-		{"<!-- not executed: needs\na cluster -->\n\n```sh\nx\n```\n", ""},
-		{"<!-- values: a.yaml -->\n```yaml\nx\n```\n", ""},
-		{"```sql not-run\nx\n```\n", ""},
-		{"```sh\nx\n```\n", "say who runs"},
-		{"<!-- executed: TestIt -->\nText.\n```sh\nx\n```\n", "say who runs"},
-		{"<!-- executed: TestIt -->\n```sh\nx\n```\n```sh\ny\n```\n", "say who runs"},
-		{"<!-- executed: TestThat -->\n```sh\nx\n```\n", "there is no TestThat"},
-		{"<!-- executed: by hand -->\n```sh\nx\n```\n", "names no test"},
-		{"<!-- not executed -->\n```sh\nx\n```\n", "does not say why"},
-	} {
-		var got []string
-		for _, b := range docBlocks("page.md", tc.page) {
-			if problem := checkMarks(b, known); problem != "" {
-				got = append(got, problem)
-			}
-		}
-		if said := strings.Join(got, "; "); (tc.want == "") != (said == "") || !strings.Contains(said, tc.want) {
-			t.Errorf("%q: %q, want %q", tc.page, said, tc.want)
-		}
-	}
-}
-
 // TestQuickstart holds that quickstart.txtar runs the commands of the page as they
 // stand. The script has other commands for docgauge's servers.
 func TestQuickstart(t *testing.T) {

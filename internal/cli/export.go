@@ -44,7 +44,6 @@ sends nothing. --again starts over.
   docgauge export --wait    continue across budget pauses until nothing is due
   docgauge export --from 2026-10-01 --to 2026-11-01  read October again
   docgauge export --windows day --project prj_a`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dry {
 				return a.plan(cmd.Context(), o.Selection, planOptions{json: asJSON})
@@ -110,7 +109,7 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 	s.AddErrors(err, r.Follow(ctx, s))
 	watcher.Report(ctx)
 	problems := a.Err
-	if a.said != nil {
+	if a.jsonLog != nil {
 		export.LogProblems(log, s)
 		problems = io.Discard
 	}
@@ -120,7 +119,7 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 		err = printSummary(a.Out, problems, s)
 	}
 	if err == nil && (!s.Good() || len(s.Errors) > 0) {
-		return errSaid
+		return errReported
 	}
 	return err
 }

@@ -50,7 +50,6 @@ client certificates.
 Exit codes: 0 alive, or ready; 1 not; 2 bad usage or configuration.`,
 		Example: `  docgauge healthcheck
   docgauge healthcheck --ready --credentials /run/secrets/probe`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.healthcheck(cmd.Context(), o) },
 	}
 	f := cmd.Flags()

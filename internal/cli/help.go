@@ -45,7 +45,7 @@ func helpTexts(root *cobra.Command) {
 			completionTexts(c)
 		}
 	}
-	each(root, func(cmd *cobra.Command) { cmd.Long = filled(cmd.Long) })
+	walk(root, func(cmd *cobra.Command) { cmd.Long = filled(cmd.Long) })
 }
 
 // filled wraps paragraphs with lines that are too long. Indented lines are a list or an example,

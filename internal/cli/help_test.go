@@ -17,7 +17,7 @@ func TestHelpFits(t *testing.T) {
 	a := newProgram(&out)
 	root := a.root()
 	root.SetOut(&out)
-	each(root, func(cmd *cobra.Command) {
+	walk(root, func(cmd *cobra.Command) {
 		out.Reset()
 		cmd.InitDefaultHelpFlag()
 		if err := cmd.Help(); err != nil {

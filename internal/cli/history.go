@@ -42,7 +42,6 @@ someone who comes on two days is one reader of the week.
 		Example: `  docgauge history
   docgauge history --window week --page /quickstart
   docgauge history --last 365 --csv >days.csv`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.history(cmd.Context(), o) },
 	}
 	o.archive.flags(cmd, string(analytics.Day))
@@ -63,7 +62,7 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q := query.HistoryOptions{Selection: from.selection, Page: o.page, Last: o.last, Today: analytics.DateOf(a.now())}
 	all, err := query.Histories(ctx, from, q)
-	return show(a.Out, o.archive, all, asked(err), historyCSV,
+	return show(a.Out, o.archive, all, asUsageError(err), historyCSV,
 		func(h query.HistoryReport) error { return printHistory(a.Out, h, a.wording(from.config)) })
 }
 

@@ -47,7 +47,6 @@ use the file, and the extent of the first export.`,
 		Example: `  docgauge init
   docgauge init --base-url https://api.example.com --projects prj_a,prj_b \
     --api-key-file /etc/docgauge/key --env-file /etc/docgauge/docgauge.env`,
-		Args: noArgs,
 		// The file that --env-file names is written here, not read.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := refuseEmpty(cmd.Flags()); err != nil {
@@ -93,7 +92,7 @@ func (a *Program) init(ctx context.Context, o initOptions, in io.Reader) error {
 		check := &checker{program: a, config: c} // a budget that is used up does not count as a failure
 		err := check.tryService(ctx)
 		if err == nil && check.failed() {
-			err = errSaid
+			err = errReported
 		}
 		if err != nil {
 			fmt.Fprintf(a.Err, "docgauge: %s is not written; correct what failed and run init again, or add "+

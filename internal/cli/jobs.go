@@ -36,7 +36,6 @@ people, then run one of
 
 Two in a row pause the queue until the service answers again, and either an hour has
 passed or you run docgauge jobs release.`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.jobsPlanCommand(), a.jobsRunCommand(), a.jobsListCommand(), a.jobsShowCommand())

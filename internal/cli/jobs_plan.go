@@ -26,7 +26,6 @@ func (a *Program) jobsPlanCommand() *cobra.Command {
 of the others waits for. --text shows the text that would be sent, with templates
 rendered as of their next firing, or why that cannot be done yet.
 It sends nothing, changes nothing and works while the queue runs.`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.jobsPlan(cmd.Context(), text, asJSON) },
 	}
 	cmd.Flags().BoolVar(&text, "text", false, "show the rendered prompts too")
@@ -110,7 +109,6 @@ func (a *Program) jobsLintCommand() *cobra.Command {
 dependencies, schedules and templates. It prints each finding as file:line: text,
 and exits 1 if there is any. Nothing is sent and no state is needed: use it in CI.
 With a state, a prompt may depend on one that was sent and whose file is gone.`,
-		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return a.jobsLint(asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
@@ -136,7 +134,7 @@ func (a *Program) jobsLint(asJSON bool) error {
 		_, err = fmt.Fprintf(a.Out, "%s, %d invalid\n", format.Plural(all, "prompt"), len(found.Invalid))
 	}
 	if err == nil && len(found.Findings) > 0 {
-		return errSaid
+		return errReported
 	}
 	return err
 }

@@ -38,7 +38,6 @@ from there.
 One process runs the queue at a time: while docgauge serve runs, it exits 3.
 
 ` + exitCodes,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.jobsRun(cmd.Context(), wait, asJSON) },
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "continue until all jobs have ended")
@@ -75,7 +74,7 @@ func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 		err = a.printRun(result, a.wording(r.app.Config))
 	}
 	if err == nil && (ctx.Err() != nil || wait && needsAttention(result)) {
-		return errSaid
+		return errReported
 	}
 	return err
 }

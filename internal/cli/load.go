@@ -42,7 +42,6 @@ any time, and continues where it was interrupted. Each window is committed whole
   docgauge load --sink parquet --archive ./data
 
 ` + exitCodes,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.load(cmd.Context(), l) },
 	}
 	f := cmd.Flags()
@@ -122,7 +121,7 @@ func (a *Program) load(ctx context.Context, l loadOptions) (err error) {
 		err = text.Err()
 	}
 	if err == nil && len(s.Errors) > 0 {
-		return errSaid
+		return errReported
 	}
 	return err
 }

@@ -16,7 +16,6 @@ func (a *Program) manCommand() *cobra.Command {
 		Use:    "man --dir DIR",
 		Short:  "write the manual pages into a directory",
 		Hidden: true,
-		Args:   noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
 				return usageError{fmt.Errorf("%s needs --dir, the directory for the pages", cmd.CommandPath())}
@@ -38,7 +37,7 @@ func (a *Program) writeManual(root *cobra.Command, dir string) error {
 		return err
 	}
 	root.Long += "\n\n" + configurationTopic().Long // a help topic has no page
-	each(root, func(cmd *cobra.Command) {
+	walk(root, func(cmd *cobra.Command) {
 		cmd.DisableAutoGenTag = true
 		cmd.Long = markdown(cmd.Long)
 	})

@@ -27,7 +27,7 @@ func manualIn(t *testing.T) (*cobra.Command, string) {
 // TestManual: every command, flag and variable that people see is in the manual.
 func TestManual(t *testing.T) {
 	root, dir := manualIn(t)
-	each(root, func(cmd *cobra.Command) {
+	walk(root, func(cmd *cobra.Command) {
 		text, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1"))
 		if cmd.IsAvailableCommand() == os.IsNotExist(err) && cmd.HasParent() {
 			t.Errorf("%s: %v", cmd.CommandPath(), err)

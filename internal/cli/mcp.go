@@ -39,7 +39,6 @@ Unique visitors are not additive, and each answer with numbers says so.
 ` + exitCodes,
 		Example: `  docgauge --env-file docgauge.env mcp
   docgauge --env-file docgauge.env mcp --allow-jobs`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.mcp(cmd, allowJobs) },
 	}
 	cmd.Flags().BoolVar(&allowJobs, "allow-jobs", false, "offer the tool that writes prompt files, which cost credits")

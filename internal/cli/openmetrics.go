@@ -62,7 +62,6 @@ them with storage.tsdb.out_of_order_time_window.
   docgauge openmetrics --pages 50 --label job=docgauge \
     --label instance=docs:9817 >history.om
   docgauge openmetrics --remote-write http://127.0.0.1:9090/api/v1/write`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.openmetrics(cmd.Context(), t) },
 	}
 	f := cmd.Flags()

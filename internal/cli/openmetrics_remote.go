@@ -69,8 +69,8 @@ func (a *Program) remoteWrite(
 	s := remoteSummary{
 		Archive: from.Location(), Windows: told.Windows, Series: told.Series, Samples: told.Samples,
 		Accepted: done.Accepted, Refused: done.Refused,
-		Requests: done.Requests, Retries: done.Retries, Through: known(done.Through),
-		RefusedThrough: known(done.RefusedThrough),
+		Requests: done.Requests, Retries: done.Retries, Through: timeOrNull(done.Through),
+		RefusedThrough: timeOrNull(done.RefusedThrough),
 		Errors:         []string{}, seconds: a.now().Sub(started).Seconds(),
 	}
 	switch {
@@ -94,13 +94,13 @@ func (a *Program) remoteWrite(
 		return render.JSON(a.Out, s)
 	}
 	s.Errors = append(s.Errors, err.Error())
-	return errors.Join(render.JSON(a.Out, s), errSaid)
+	return errors.Join(render.JSON(a.Out, s), errReported)
 }
 
 const daySeconds = 24 * 60 * 60
 
-// known is a time for JSON.
-func known(t time.Time) *time.Time {
+// timeOrNull is a time for JSON; the zero time is null.
+func timeOrNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

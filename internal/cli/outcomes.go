@@ -56,7 +56,6 @@ there is none. It sends no request, changes nothing, and can run beside serve.
   docgauge outcomes --project prj_a
   docgauge outcomes --json   with each day, for a chart of your own
   docgauge outcomes --csv >outcomes.csv`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.outcomes(cmd.Context(), o) },
 	}
 	f := cmd.Flags()

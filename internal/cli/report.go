@@ -60,7 +60,6 @@ or the same month), --compare N with those N windows before.
   docgauge report --from 2026-10-01 --to 2026-11-01 -o october.html
   docgauge report --title 'Readers of our docs' --compare year
   docgauge report -o - | ssh web 'cat >/srv/www/docs-readers.html'`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.report(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
@@ -106,7 +105,7 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	}
 	r, err := report.Read(ctx, a.withoutOthers(from, c, o.project), q)
 	if err != nil {
-		return asked(err)
+		return asUsageError(err)
 	}
 	r.Version, r.Title = a.Version, o.title
 	if err := a.reportState(ctx, c, from, &r); err != nil {

@@ -50,7 +50,6 @@ func (a *Program) root() *cobra.Command {
 		// How many letters of a mistyped command may be wrong for a suggestion.
 		SuggestionsMinimumDistance: 2,
 
-		Args: noArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := refuseEmpty(cmd.Flags()); err != nil {
 				return err
@@ -87,6 +86,11 @@ func (a *Program) root() *cobra.Command {
 	group("Agent jobs", a.jobsCommand())
 	group(groupOperate, a.verifyCommand(), a.sinksCommand(), a.healthcheckCommand(), a.versionCommand())
 	root.AddCommand(a.manCommand(), configurationTopic())
+	walk(root, func(cmd *cobra.Command) {
+		if cmd.Args == nil {
+			cmd.Args = noArgs
+		}
+	})
 	helpTexts(root)
 	root.SetHelpCommandGroupID(groupOperate)
 	a.completions(root)

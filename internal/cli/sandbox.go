@@ -75,7 +75,6 @@ func (a *Program) sandboxCommand() *cobra.Command {
   docgauge sandbox --pages 10000 --moving 1h        totals that move while read
   docgauge sandbox --merge-share 1 --merge-effect +30%  merges with an effect
   docgauge sandbox --repo ~/docs --agent-cmd my-agent --agent-env MY_AGENT_KEY`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(a.file.Problems) > 0 {
 				return a.file.Problems

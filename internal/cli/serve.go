@@ -53,7 +53,6 @@ The environment of the process and its flags stay as they are. A key in a file
 		Example: `  docgauge serve
   docgauge serve --once-at-start                        and export now, too
   DOCGAUGE_SCHEDULE='7 */2 * * *' docgauge serve        every two hours`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			const need = config.NeedProjects | config.NeedAPI | config.NeedServer
 			c, err := a.config(need)

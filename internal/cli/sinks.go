@@ -18,7 +18,6 @@ func (a *Program) sinksCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sinks",
 		Short: "look after the sinks",
-		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.gcCommand())
@@ -36,7 +35,6 @@ longer than any query runs; data files of Delta Lake after 7 days, for which old
 versions of the tables can be read, and log entries after 30 days if a checkpoint
 has what they said. What readers see is never touched. docgauge export does the same
 once a day.`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gc(cmd.Context(), dryRun, asJSON) },
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only list what would be deleted")

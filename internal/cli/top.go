@@ -50,7 +50,6 @@ spreadsheet as text.
   docgauge top --window month --by ai -n 50
   docgauge top --by change --prefix /guides/
   docgauge top --project prj_a --at 2026-11-02 --csv >pages.csv`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.top(cmd.Context(), o) },
 	}
 	o.archive.flags(cmd, string(analytics.Week))
@@ -81,7 +80,7 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
 	reports, err := query.Top(ctx, from, q)
-	return show(a.Out, o.archive, reports, asked(err), topCSV,
+	return show(a.Out, o.archive, reports, asUsageError(err), topCSV,
 		func(r query.TopReport) error {
 			if err := printPages(a.Out, r, a.wording(from.config)); err != nil || r.Changes == nil {
 				return err

@@ -60,7 +60,6 @@ nothing to compare; 2 bad usage or configuration; 3 another process holds the st
 		Example: `  docgauge verify
   docgauge verify --sink clickhouse --from 2026-10-01 --to 2026-11-01
   docgauge verify --repair`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.verify(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
@@ -166,7 +165,7 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 		left += len(report.Repair.Due) + len(report.Repair.Errors)
 	}
 	if err == nil && left > 0 {
-		return errSaid
+		return errReported
 	}
 	return err
 }

@@ -15,7 +15,6 @@ func (a *Program) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "print version, revision and Go version",
-		Args:  noArgs,
 		RunE:  func(*cobra.Command, []string) error { return a.printVersion() },
 	}
 }

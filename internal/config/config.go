@@ -416,7 +416,7 @@ func (c *Config) validateSinks(p *Problems) {
 		}
 	}
 	if strings.Contains(c.DeltaURL, "://") {
-		if _, err := delta.New(delta.Config{URL: c.DeltaURL}); err != nil {
+		if _, err := delta.New(delta.Options{URL: c.DeltaURL}); err != nil {
 			p.add("DOCGAUGE_DELTA_URL: %v", err)
 		}
 	}
@@ -425,7 +425,7 @@ func (c *Config) validateSinks(p *Problems) {
 		p.add("DOCGAUGE_DELTA_URL: is the same place as DOCGAUGE_PARQUET_URL: name another one")
 	}
 	if c.PostgresDSN != "" {
-		if _, err := postgres.New(postgres.Config{DSN: string(c.PostgresDSN)}); err != nil {
+		if _, err := postgres.New(postgres.Options{DSN: string(c.PostgresDSN)}); err != nil {
 			p.add("DOCGAUGE_POSTGRES_DSN: %v", err)
 		}
 	}
@@ -434,7 +434,7 @@ func (c *Config) validateSinks(p *Problems) {
 	}
 	switch {
 	case c.ClickHouseDSN != "":
-		if _, err := clickhouse.New(clickhouse.Config{DSN: string(c.ClickHouseDSN), Cluster: c.ClickHouseCluster}); err != nil {
+		if _, err := clickhouse.New(clickhouse.Options{DSN: string(c.ClickHouseDSN), Cluster: c.ClickHouseCluster}); err != nil {
 			p.add("DOCGAUGE_CLICKHOUSE_DSN, DOCGAUGE_CLICKHOUSE_CLUSTER: %v", err)
 		}
 	case c.ClickHouseCluster != "" && !slices.Contains(c.Sinks, SinkClickHouse):

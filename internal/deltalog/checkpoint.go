@@ -32,7 +32,7 @@ func (t *Table) checkpointIfDue(ctx context.Context) {
 }
 
 func (t *Table) writeCheckpoint(ctx context.Context) error {
-	t.snap.forget(t.cfg.Now())
+	t.snap.forget(t.options.Now())
 	last := lastCheckpoint{Version: t.snap.version, NumOfAddFiles: int64(len(t.snap.files))}
 	err := t.publish(ctx, fmt.Sprintf("%020d.checkpoint.parquet", last.Version), func(f *os.File) (err error) {
 		if last.Size, err = encodeCheckpoint(f, t.snap.actions()); err != nil {
@@ -54,7 +54,7 @@ func (t *Table) writeCheckpoint(ctx context.Context) error {
 // publish has write fill a file, and puts it, whole and durable, in the place of the former
 // one of this name in the log.
 func (t *Table) publish(ctx context.Context, base string, write func(*os.File) error) error {
-	f, err := os.OpenFile(t.cfg.Files.StagingFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(t.options.Files.StagingFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (t *Table) publish(ctx context.Context, base string, write func(*os.File) e
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return t.cfg.Files.Publish(ctx, f.Name(), t.name(base))
+	return t.options.Files.Publish(ctx, f.Name(), t.name(base))
 }
 
 // readCheckpoint gives each action in the parts of a checkpoint to use. The error is
@@ -73,7 +73,7 @@ func (t *Table) publish(ctx context.Context, base string, write func(*os.File) e
 func (t *Table) readCheckpoint(ctx context.Context, parts []string, use func(action)) error {
 	protocols, metas := 0, 0
 	for _, name := range parts {
-		f, err := t.cfg.Files.OpenWhole(ctx, name)
+		f, err := t.options.Files.OpenWhole(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -90,14 +90,14 @@ func (t *Table) readCheckpoint(ctx context.Context, parts []string, use func(act
 		_ = f.Close() // it was only read
 		switch {
 		case in.err != nil:
-			return fmt.Errorf("%s: %w", t.cfg.Files.Describe(name), in.err)
+			return fmt.Errorf("%s: %w", t.options.Files.Describe(name), in.err)
 		case err != nil:
-			return fmt.Errorf("%s: %w: %w", t.cfg.Files.Describe(name), ErrDamaged, err)
+			return fmt.Errorf("%s: %w: %w", t.options.Files.Describe(name), ErrDamaged, err)
 		}
 	}
 	if protocols != 1 || metas != 1 {
 		return fmt.Errorf("%s: %w: %d protocols and %d metaData, want one of each",
-			t.cfg.Files.Describe(parts[0]), ErrDamaged, protocols, metas)
+			t.options.Files.Describe(parts[0]), ErrDamaged, protocols, metas)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ const retention = 30 * 24 * time.Hour
 
 // Expire deletes entries and checkpoints older than the newest checkpoint that is itself
 // older than 30 days: every version since then can still be read. It deletes nothing if the
-// table has a retention of its own, which other programs apply.
+// table sets another retention, which other programs apply.
 func (t *Table) Expire(ctx context.Context) error {
 	done, err := t.await(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func (t *Table) Expire(ctx context.Context) error {
 	}
 	var names []string
 	end := t.name(fmt.Sprintf("%020d", keep))
-	err = t.cfg.Files.List(ctx, t.name(""), "", func(name string) {
+	err = t.options.Files.List(ctx, t.name(""), "", func(name string) {
 		if name < end && logName.MatchString(strings.TrimPrefix(name, t.name("")+"/")) {
 			names = append(names, name)
 		}
@@ -46,7 +46,7 @@ func (t *Table) Expire(ctx context.Context) error {
 	// From the oldest on: after a crash the log only begins at another version.
 	slices.Sort(names)
 	for _, name := range names {
-		if err := t.cfg.Files.Remove(ctx, name); err != nil {
+		if err := t.options.Files.Remove(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -60,7 +60,7 @@ func (t *Table) oldestNeeded(ctx context.Context) (int64, error) {
 	if err != nil {
 		return -1, err
 	}
-	before := t.cfg.Now().Add(-retention).UnixMilli()
+	before := t.options.Now().Add(-retention).UnixMilli()
 	for _, version := range l.versions() {
 		entry, _, err := t.readEntry(ctx, version)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrDamaged) {

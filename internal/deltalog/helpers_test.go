@@ -29,8 +29,8 @@ var (
 	start = time.Now().UTC().Truncate(time.Millisecond) // other programs go by the real time
 )
 
-func config(files deltalog.Files) deltalog.Config {
-	return deltalog.Config{
+func config(files deltalog.Files) deltalog.Options {
+	return deltalog.Options{
 		Files: files, Dir: tableDir, Columns: columns, Description: "visitors by path", Engine: "docgauge/test",
 		Now: func() time.Time { return start },
 	}

@@ -63,12 +63,12 @@ type bucket struct {
 	temp   *durable.Temp // for staging files, made when needed
 }
 
-func (b *bucket) Location() string { return b.address.of("") }
+func (b *bucket) Location() string { return b.address.object("") }
 
 // Path is empty: objects are not files.
 func (b *bucket) Path(string) string { return "" }
 
-func (b *bucket) Describe(name string) string { return b.address.of(name) }
+func (b *bucket) Describe(name string) string { return b.address.object(name) }
 
 func (b *bucket) Readers() int { return bucketReaders }
 
@@ -197,9 +197,6 @@ func contentType(name string) *string {
 func (b *bucket) Create(ctx context.Context, name string, data []byte) error {
 	return b.put(ctx, name, bytes.NewReader(data), aws.String("*"))
 }
-
-// CheckCreate creates an object below _staging twice.
-func (b *bucket) CheckCreate(ctx context.Context) error { return checkCreate(ctx, b) }
 
 func (b *bucket) Remove(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, b.limits.Call)

@@ -113,10 +113,10 @@ func (a *address) set(name, value string) error {
 	return nil
 }
 
-// of is the address of an object below the prefix, or of the prefix for an empty
+// object is the address of an object below the prefix, or of the prefix for an empty
 // name. Of the parameters it has the endpoint only, which tells places of the same
 // name apart.
-func (a address) of(name string) string {
+func (a address) object(name string) string {
 	s := "s3://" + path.Join(a.bucket, a.prefix, name)
 	if a.endpoint != "" {
 		s += " at " + a.endpoint

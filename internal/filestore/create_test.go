@@ -56,7 +56,7 @@ func created(t *testing.T, s Store) {
 		t.Errorf("the file holds %q, %v has the name", got, first.Load())
 	}
 	holds(t, s, name)
-	check(t, s.CheckCreate(t.Context()))
+	check(t, CheckCreate(t.Context(), s))
 	holds(t, s, name)
 }
 
@@ -178,7 +178,7 @@ func TestCheckCreateOfAServerThatIgnoresTheCondition(t *testing.T) {
 			strings.TrimPrefix(r.URL.Path, "/"+s.address.bucket+"/"+s.address.prefix+"/")))
 		return false
 	}))
-	err := s.CheckCreate(t.Context())
+	err := CheckCreate(t.Context(), s)
 	if err == nil || !strings.Contains(err.Error(), "ignores If-None-Match") {
 		t.Fatalf("CheckCreate = %v", err)
 	}

@@ -56,7 +56,7 @@ func newDirectory(root string) (*directory, error) {
 		root: abs, link: os.Link, readDir: os.ReadDir, synced: map[string]bool{},
 		open: func(path string) (File, error) { return openRegular(path) },
 	}
-	// A file system that does not answer is no reason to refuse the name; its use is.
+	// A file system that does not answer fails at its use, not here.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	info, err := answered(ctx, &d.hanging, abs, func() (fs.FileInfo, error) { return os.Stat(abs) })
@@ -182,9 +182,6 @@ func claim(staged, path string) error {
 	return nil
 }
 
-// CheckCreate creates a file in _staging twice.
-func (d *directory) CheckCreate(ctx context.Context) error { return checkCreate(ctx, d) }
-
 // makeDirOf makes the directory of path.
 func (d *directory) makeDirOf(path string) error {
 	d.mu.Lock()
@@ -258,7 +255,7 @@ func (d *directory) Open(ctx context.Context, name string) (File, error) {
 	return localFile{f, ctx, &d.hanging, path}, nil
 }
 
-// OpenWhole is open: an open file stays as it is.
+// OpenWhole is Open: an open file keeps its contents.
 func (d *directory) OpenWhole(ctx context.Context, name string) (File, error) {
 	return d.Open(ctx, name)
 }

@@ -28,8 +28,7 @@ const (
 	hintDamaged    = "the body was damaged on the way at every retry: check network and proxies"
 )
 
-// hints say what the commonest error codes of S3 mean to the operator; the server's
-// message says the rest.
+// hints explain the most common error codes of S3.
 var hints = map[string]string{
 	"NoSuchBucket":                 "there is no such bucket: create it, or check name, region and endpoint",
 	"AccessDenied":                 hintDenied,
@@ -152,7 +151,7 @@ func describeAnswer(err error) string {
 	case code == "":
 		hint = errNotS3.Error()
 	default:
-		hint = "the server refuses, for a reason of its own"
+		hint = "the server refuses the request"
 	}
 	if message != "" && message != code {
 		code += ": " + message
@@ -173,7 +172,7 @@ func innermost(err error) string {
 	return oneLine(err.Error())
 }
 
-// oneLine shortens a text of somebody else's.
+// oneLine shortens a text from outside.
 func oneLine(text string) string {
 	const most = 200 // bytes
 	text = strings.Join(strings.Fields(text), " ")

@@ -101,7 +101,7 @@ func (b *bucket) get(ctx context.Context, name, bytes string, etag *string) (p p
 				return errNotS3
 			}
 		}
-		// The metadata can tell of all of an object, and of its end.
+		// The metadata has checksums of the whole object and of its end.
 		sum := sha256.Sum256(p.data)
 		switch {
 		case n == p.size:

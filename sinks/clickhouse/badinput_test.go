@@ -17,7 +17,7 @@ import (
 
 const secret = "hunter2"
 
-func newFrom(dsn string) (sinks.Sink, error) { return New(Config{DSN: dsn, Now: time.Now}) }
+func newFrom(dsn string) (sinks.Sink, error) { return New(Options{DSN: dsn, Now: time.Now}) }
 
 func TestWrongDSN(t *testing.T) {
 	sinktest.WrongDSNs(t, "ClickHouse", secret, newFrom, map[string]string{
@@ -58,7 +58,7 @@ func TestWrongDSN(t *testing.T) {
 		"http://h/db?secure=true":                            "leave the parameter secure out",
 		"https://h/db?secure=false":                          "leave the parameter secure out",
 	})
-	if _, err := New(Config{DSN: "clickhouse://h/db", Cluster: "a`b", Now: time.Now}); err == nil || !strings.Contains(err.Error(), "cluster") {
+	if _, err := New(Options{DSN: "clickhouse://h/db", Cluster: "a`b", Now: time.Now}); err == nil || !strings.Contains(err.Error(), "cluster") {
 		t.Errorf("a wrong cluster name: %v", err)
 	}
 }

@@ -39,7 +39,7 @@ func (t topology) servers() uint64 { return uint64(t.replicas * len(t.weights)) 
 func (ses *session) findTopology(ctx context.Context) (t topology, err error) {
 	query := "SELECT toUInt64(shard_weight), toUInt64(count()) FROM system.clusters WHERE cluster = '" +
 		ses.cluster + "' GROUP BY shard_num, shard_weight ORDER BY shard_num"
-	err = ses.each(ctx, query, func(rows driver.Rows) error {
+	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var weight, replicas uint64
 		if err := rows.Scan(&weight, &replicas); err != nil {
 			return err
@@ -88,8 +88,8 @@ func (ses *session) define(ctx context.Context, statement string) error {
 
 // onEveryServer counts, on all servers of the cluster, the rows of a system table
 // that are about one of our tables and meet a condition. Old servers ask every replica
-// of a shard only if told so, and leave out those that are down; they do not add up
-// what several replicas counted, hence the inner query.
+// of a shard only with the setting, and skip those that are down; they do not add up
+// the counts of several replicas, hence the inner query.
 func (ses *session) onEveryServer(ctx context.Context, system, table, condition string) (uint64, error) {
 	from := "system." + system
 	switch {

@@ -54,7 +54,7 @@ func (c cluster) fresh(t *testing.T) cluster {
 // sink is one connected to a node.
 func (c cluster) sink(node int) *Sink {
 	c.t.Helper()
-	s, err := New(Config{DSN: c.Nodes[node].DSN(c.database), Cluster: c.Name, Version: "test", Now: time.Now})
+	s, err := New(Options{DSN: c.Nodes[node].DSN(c.database), Cluster: c.Name, Version: "test", Now: time.Now})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -32,8 +32,7 @@ const (
 	keeper = "the server has no connection to its ZooKeeper or Keeper"
 )
 
-// hints say what the commonest error codes of the server mean to the operator; see
-// ErrorCodes.cpp of ClickHouse. The server's message says the rest.
+// hints explain the most common error codes, which ErrorCodes.cpp of ClickHouse lists.
 var hints = map[int32]string{
 	81:  "the database does not exist: CREATE DATABASE it, or name another one in the DSN",
 	195: "the user may not log in from this address: see <networks> in users.xml, or HOST of CREATE USER",
@@ -66,7 +65,7 @@ var passing = map[int32]bool{
 }
 
 // isTransient reports whether the same window may be committed a moment later. A
-// server that lets nobody in is left to the next run.
+// server that refuses the login is left to the next run.
 func isTransient(err error) bool {
 	_, outside := errors.AsType[errConnect](err)
 	_, absent := errors.AsType[errAbsent](err)

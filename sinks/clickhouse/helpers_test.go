@@ -107,7 +107,7 @@ func newSink(t *testing.T, e engine) (*Sink, reader) {
 
 func open(t *testing.T, dsn string) *Sink {
 	t.Helper()
-	s, err := New(Config{DSN: dsn, Version: "test", Now: time.Now})
+	s, err := New(Options{DSN: dsn, Version: "test", Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,7 +136,7 @@ func (ses *session) conditions(ctx context.Context, scope sinks.Scope) (out []st
 	series := sinks.Scope{Projects: scope.Projects, Except: scope.Except, Granularities: scope.Granularities}
 	query := fmt.Sprintf("SELECT project, granularity FROM %s GROUP BY project, granularity ORDER BY project, "+
 		"granularity", ses.in(windowsTable))
-	err = ses.each(ctx, query, func(rows driver.Rows) error {
+	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var project, granularity string
 		err := rows.Scan(&project, &granularity)
 		if err == nil && series.Has(analytics.Key{Project: project, Granularity: analytics.Granularity(granularity)}) {
@@ -161,7 +161,7 @@ func (ses *session) shown(ctx context.Context, condition string) (out []analytic
 	query := fmt.Sprintf("SELECT %s, human, ai, total, page_count, revision, settled = 1, verified = 1, %s FROM %s "+
 		"WHERE %s ORDER BY %s",
 		keyColumns, ses.exported(), ses.in(totalsView), condition, keyColumns)
-	err = ses.each(ctx, query, func(rows driver.Rows) error {
+	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var rev analytics.Revision
 		var key sinks.ScannedKey
 		var settled, verified uint8
@@ -181,7 +181,7 @@ func (ses *session) rows(ctx context.Context, rev analytics.Revision) iter.Seq2[
 	query := fmt.Sprintf("SELECT path, human, ai, total FROM %s WHERE %s AND revision = %d ORDER BY path",
 		ses.in(visitorsView), is(rev.Key), rev.Number)
 	return func(yield func(analytics.Row, error) bool) {
-		err := ses.each(ctx, query, func(rows driver.Rows) error {
+		err := ses.query(ctx, query, func(rows driver.Rows) error {
 			var r analytics.Row
 			if err := rows.Scan(&r.Path, &r.Human, &r.AI, &r.Total); err != nil {
 				return err
@@ -248,7 +248,7 @@ FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
 		keyColumns, contradicts, strings.Join(least, ", "), strings.Join(most, ", "), ses.in(visitorsView), condition,
 		strings.Join(added, ", "))
 	out := map[analytics.Key]summed{}
-	err := ses.each(ctx, query, func(rows driver.Rows) error {
+	err := ses.query(ctx, query, func(rows driver.Rows) error {
 		var key sinks.ScannedKey
 		var checksum uint64
 		var s summed
@@ -267,8 +267,8 @@ FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
 	return out, err
 }
 
-// each runs a query and calls do for each row of its answer.
-func (ses *session) each(ctx context.Context, query string, do func(driver.Rows) error) error {
+// query runs a query and calls do for each row of its answer.
+func (ses *session) query(ctx context.Context, query string, do func(driver.Rows) error) error {
 	rows, err := ses.conn.Query(ctx, query)
 	if err != nil {
 		return err

@@ -87,7 +87,7 @@ func (l layout) onCluster() string {
 	return " ON CLUSTER `" + l.cluster + "`"
 }
 
-// engine is that of a table with data of its own; shards of replicated tables differ
+// engine is that of a table that holds data; shards of replicated tables differ
 // by the macro shard.
 func (l layout) engine(name string) string {
 	if l.cluster == "" {
@@ -172,7 +172,7 @@ func (l layout) flavour() string {
 // is newer than its rows: it would see nothing of that window. Old servers evaluate the
 // markers before they determine the parts of the table. Today's servers first take the
 // state of every table that the query itself names, and later, when they plan a view,
-// the state of those inside it: so the rows are read through a view of their own, which
+// the state of those inside it: so the rows are read through a separate view, which
 // must not be planned inline.
 func (l layout) visitors() string {
 	rows, settings := rowsTable, ""

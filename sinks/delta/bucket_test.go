@@ -164,7 +164,7 @@ func TestLogIsReadTogether(t *testing.T) {
 func TestErrorsHaveNoSecrets(t *testing.T) {
 	for _, url := range []string{"s3://key:TOPSECRET@docs/a", "s3://docs/a?secret_access_key=TOPSECRET",
 		"s3://docs?endpoint=http://k:TOPSECRET@h"} {
-		if _, err := New(Config{URL: url}); err == nil || strings.Contains(err.Error(), "TOPSECRET") {
+		if _, err := New(Options{URL: url}); err == nil || strings.Contains(err.Error(), "TOPSECRET") {
 			t.Errorf("New = %v", err)
 		}
 	}

@@ -29,7 +29,7 @@ func TestCollect(t *testing.T) {
 			url, root := at(t)
 			begin := time.Date(2026, 11, 20, 10, 11, 12, 345_678_000, time.UTC)
 			now := begin
-			s := openWith(t, Config{URL: url, Now: func() time.Time { return now }})
+			s := openWith(t, Options{URL: url, Now: func() time.Time { return now }})
 			replace(t, s, seal(t, 1, 30))
 			first := relative(t, root)
 			now = begin.Add(time.Hour)

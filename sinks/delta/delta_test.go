@@ -41,10 +41,10 @@ func TestContractBucket(t *testing.T) {
 // open returns a sink that waits between its tries as little as a test wants to.
 func open(t *testing.T, root string) *Sink {
 	t.Helper()
-	return openWith(t, Config{URL: root})
+	return openWith(t, Options{URL: root})
 }
 
-func openWith(t *testing.T, c Config) *Sink {
+func openWith(t *testing.T, c Options) *Sink {
 	t.Helper()
 	store, err := filestore.NewWithin(c.URL, filestore.Limits{
 		Transfer: 3 * s3test.AtOnce, Call: 3 * s3test.AtOnce, Answer: 2 * s3test.AtOnce,
@@ -239,4 +239,4 @@ func (s stepping) Create(ctx context.Context, name string, data []byte) error {
 }
 
 // stepped returns s with a store that says its steps.
-func stepped(s *Sink, at func(step string)) *Sink { return newSink(s.cfg, stepping{s.store, at}) }
+func stepped(s *Sink, at func(step string)) *Sink { return newSink(s.options, stepping{s.store, at}) }

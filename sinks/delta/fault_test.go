@@ -109,7 +109,7 @@ func TestOpenRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data")
 	check(t, os.WriteFile(file, nil, 0o600))
 	for _, root := range []string{"", "gs://bucket/prefix", file} {
-		if _, err := New(Config{URL: root}); err == nil {
+		if _, err := New(Options{URL: root}); err == nil {
 			t.Errorf("New(%q) = nil", root)
 		}
 	}

@@ -20,19 +20,19 @@ import (
 // straysNamed is how many files of another writer are named one by one.
 const straysNamed = 5
 
-// held is a data file of a table, with what its tags say.
-type held struct {
+// dataFile is a data file of a table, with what its tags say.
+type dataFile struct {
 	deltalog.Add
 	sinks.Shown
 }
 
-func heldOf(add deltalog.Add) (*held, error) {
+func dataFileOf(add deltalog.Add) (*dataFile, error) {
 	foot, err := footerOf(add)
-	return &held{add, sinks.Shown{Revision: foot.Revision, Checksum: foot.Checksum}}, err
+	return &dataFile{add, sinks.Shown{Revision: foot.Revision, Checksum: foot.Checksum}}, err
 }
 
 // newer reports whether f shows a newer revision than other, which may be nil.
-func (f *held) newer(other *held) bool {
+func (f *dataFile) newer(other *dataFile) bool {
 	return other == nil || f.Number > other.Number ||
 		f.Number == other.Number && f.ExportedAt.After(other.ExportedAt)
 }
@@ -40,7 +40,7 @@ func (f *held) newer(other *held) bool {
 // window is what the tables hold of one window: the newest file of each, and how many
 // there are.
 type window struct {
-	visitors, totals         *held
+	visitors, totals         *dataFile
 	manyVisitors, manyTotals int
 }
 
@@ -93,7 +93,7 @@ func (s *Sink) read(ctx context.Context, scope sinks.Scope) (c contents, err err
 					continue
 				}
 				add, _ := snap.File(path)
-				if h, err := heldOf(add); err != nil {
+				if h, err := dataFileOf(add); err != nil {
 					strays = append(strays, path)
 				} else {
 					c.add(t, h)
@@ -112,7 +112,7 @@ func (s *Sink) read(ctx context.Context, scope sinks.Scope) (c contents, err err
 	return c, nil
 }
 
-func (c *contents) add(t *table, f *held) {
+func (c *contents) add(t *table, f *dataFile) {
 	w := c.windows[f.Key]
 	if w == nil {
 		w = new(window)
@@ -145,13 +145,13 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 	return func(yield func(sinks.Shown, error) bool) {
 		c, err := s.read(ctx, scope)
 		if err == nil && c.disagree() {
-			c, err = s.read(ctx, scope) // windows may have been replaced meanwhile
+			c, err = s.read(ctx, scope) // windows may just have been replaced
 		}
 		if problem := cmp.Or(err, c.err); problem != nil &&
 			!yield(sinks.Shown{}, sinks.NotListed(sinkName, problem)) || err != nil {
 			return
 		}
-		if !s.each(ctx, c, scope.Rows, yield) || scope.Keys != nil {
+		if !s.inspectEach(ctx, c, scope.Rows, yield) || scope.Keys != nil {
 			return
 		}
 		for i, stray := range c.strays {
@@ -166,8 +166,8 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 	}
 }
 
-// each yields what is shown of each window.
-func (s *Sink) each(ctx context.Context, c contents, rows bool, yield func(sinks.Shown, error) bool) bool {
+// inspectEach yields what is shown of each window.
+func (s *Sink) inspectEach(ctx context.Context, c contents, rows bool, yield func(sinks.Shown, error) bool) bool {
 	return sinks.Each(ctx, sinkName, maps.Keys(c.windows), s.store.Readers(),
 		func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
 			w := c.windows[key]
@@ -190,7 +190,7 @@ func (s *Sink) each(ctx context.Context, c contents, rows bool, yield func(sinks
 
 // readRows reads a data file to its end and adds up its rows. The file must be what its
 // tags say; nil is none.
-func (s *Sink) readRows(ctx context.Context, table string, h *held) error {
+func (s *Sink) readRows(ctx context.Context, table string, h *dataFile) error {
 	if h == nil {
 		return nil
 	}
@@ -220,7 +220,7 @@ func kindOf(err error) sinks.FaultKind {
 }
 
 // find returns the file that shows rev's window, and its name.
-func (s *Sink) find(ctx context.Context, rev analytics.Revision) (newest *held, name string, err error) {
+func (s *Sink) find(ctx context.Context, rev analytics.Revision) (newest *dataFile, name string, err error) {
 	for _, t := range []*table{s.visitors, s.totals} {
 		if t == s.visitors && rev.TotalsOnly() {
 			continue
@@ -231,7 +231,7 @@ func (s *Sink) find(ctx context.Context, rev analytics.Revision) (newest *held, 
 					continue
 				}
 				add, _ := snap.File(path)
-				if h, err := heldOf(add); err == nil && h.newer(newest) {
+				if h, err := dataFileOf(add); err == nil && h.newer(newest) {
 					newest, name = h, t.name+"/"+path
 				}
 			}

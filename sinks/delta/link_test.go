@@ -20,7 +20,7 @@ func beside(t *testing.T, dir, root string) (*parquet.Sink, *Sink) {
 	t.Helper()
 	files, err := parquet.New(dir)
 	check(t, err)
-	return files, openWith(t, Config{URL: root, Published: files.Published})
+	return files, openWith(t, Options{URL: root, Published: files.Published})
 }
 
 // linked reports of both tables whether the only file is that which the Parquet sink has

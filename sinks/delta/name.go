@@ -51,8 +51,8 @@ func folder(key analytics.Key) string {
 	return project + "/" + string(key.Granularity)
 }
 
-// parseName is the inverse of newName, as far as it can be told; false where name is not
-// one of ours.
+// parseName is the inverse of newName, without the revision; false where name is not one
+// of ours.
 func parseName(name string) (key analytics.Key, published time.Time, ours bool) {
 	dir, base := path.Split(name)
 	project, granularity, _ := strings.Cut(strings.TrimSuffix(dir, "/"), "/")

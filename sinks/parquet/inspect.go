@@ -22,7 +22,7 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 		if err != nil && !yield(sinks.Shown{}, sinks.NotListed(sinkName, err)) {
 			return
 		}
-		if !s.each(ctx, keys, func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
+		if !s.readEach(ctx, keys, func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
 			return s.inspect(ctx, key, scope.Rows)
 		}, yield) || scope.Keys != nil {
 			return

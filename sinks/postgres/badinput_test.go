@@ -16,7 +16,7 @@ import (
 
 const secret = "hunter2"
 
-func newFrom(dsn string) (sinks.Sink, error) { return New(Config{DSN: dsn, Now: time.Now}) }
+func newFrom(dsn string) (sinks.Sink, error) { return New(Options{DSN: dsn, Now: time.Now}) }
 
 func TestWrongDSN(t *testing.T) {
 	sinktest.WrongDSNs(t, "PostgreSQL", secret, newFrom, map[string]string{

@@ -33,8 +33,7 @@ const (
 
 const undefinedTable = "42P01"
 
-// hints say what the commonest error codes of the server mean to the operator. The
-// server's message says the rest.
+// hints explain the most common error codes.
 var hints = map[string]string{
 	"28P01": hintLogin, "28000": hintLogin,
 	"3D000": "the database does not exist: CREATE DATABASE it, or name another one in the DSN",
@@ -61,7 +60,7 @@ var passing = map[string]bool{
 }
 
 // isTransient reports whether the same window may be committed a moment later. A server
-// that lets nobody in is left to the next run.
+// that refuses the login is left to the next run.
 func isTransient(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return passing[e.Code]
@@ -81,7 +80,7 @@ func isAltered(err error) bool {
 	return ok && (hints[e.Code] == hintTable || e.Code == undefinedTable)
 }
 
-// errAltered is the error of a table that somebody has changed.
+// errAltered is the error of a table that was changed by hand.
 type errAltered struct{ table, how string }
 
 func (e errAltered) Error() string { return e.table + " " + e.how }

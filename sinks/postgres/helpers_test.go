@@ -124,7 +124,7 @@ func newSink(t *testing.T, e *engines.Postgres) (*Sink, reader) {
 
 func open(t testing.TB, dsn string) *Sink {
 	t.Helper()
-	s, err := New(Config{DSN: dsn, Version: "test", Now: time.Now})
+	s, err := New(Options{DSN: dsn, Version: "test", Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func (s *Sink) inspect(ctx context.Context, scope sinks.Scope, yield func(sinks.
 		shown := sinks.Shown{Revision: rev}
 		if scope.Rows {
 			if shown, err = ses.sum(ctx, rev.Key); errors.Is(err, fs.ErrNotExist) {
-				continue // it was deleted by hand meanwhile
+				continue // it has just been deleted by hand
 			}
 		}
 		if _, ok := errors.AsType[sinks.Fault](err); err != nil && !ok {
@@ -201,8 +201,8 @@ type shownRow struct {
 	exported          time.Time
 }
 
-// of reports whether the row says that it is of rev.
-func (r shownRow) of(rev analytics.Revision) bool {
+// isOf reports whether the row says that it is of rev.
+func (r shownRow) isOf(rev analytics.Revision) bool {
 	return r.number == rev.Number && r.settled == rev.Settled && r.verified == rev.Verified &&
 		r.exported.Equal(rev.ExportedAt)
 }
@@ -218,7 +218,7 @@ func (ses *session) sum(ctx context.Context, key analytics.Key) (shown sinks.Sho
 				return err
 			}
 			shown.Sum.Add(r.Row)
-			if !r.of(rev) {
+			if !r.isOf(rev) {
 				other, found = r, true
 			}
 		}
@@ -273,18 +273,18 @@ func (s *Sink) Window(
 	if err == nil {
 		err = ses.window(ctx, rev.Key, ", "+pathBytes, func(rev analytics.Revision,
 			rows iter.Seq2[shownRow, error]) error {
-			w, done, err = sinks.WindowFile(dir, rev, of(rev, rows))
+			w, done, err = sinks.WindowFile(dir, rev, onlyOf(rev, rows))
 			return err
 		})
 	}
 	return w, done, s.explain(err)
 }
 
-// of yields rows, which must be of rev.
-func of(rev analytics.Revision, rows iter.Seq2[shownRow, error]) iter.Seq2[analytics.Row, error] {
+// onlyOf yields rows, which must be of rev.
+func onlyOf(rev analytics.Revision, rows iter.Seq2[shownRow, error]) iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
 		for r, err := range rows {
-			if err == nil && !r.of(rev) {
+			if err == nil && !r.isOf(rev) {
 				err = fmt.Errorf("%s has rows of revision %d, %s shows revision %d", visitorsTable, r.number,
 					totalsTable, rev.Number)
 			}

@@ -125,7 +125,7 @@ func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics
 	return conn.SendBatch(ctx, &b).Close()
 }
 
-// hintTriggers is the remedy where the server does not do what it was told.
+// hintTriggers is the remedy where rows are missing although the server reported success.
 func hintTriggers(table string) string { return "drop the rule or trigger on " + table }
 
 // upsert writes the totals of a window.

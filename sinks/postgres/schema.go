@@ -181,8 +181,8 @@ func (ses *session) migrate(ctx context.Context, by string) error {
 	})
 }
 
-// verify refuses tables that somebody has changed in a way that matters: other columns
-// may be added.
+// verify refuses tables that lack one of our columns or our primary key. Other columns may
+// be added.
 func (ses *session) verify(ctx context.Context) error {
 	for _, t := range tables {
 		columns, key, err := ses.described(ctx, t.name)

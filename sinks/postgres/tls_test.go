@@ -66,7 +66,7 @@ func TestTLS(t *testing.T) {
 	refused(t, with("sslmode=verify-full"), "certificate is not trusted", "sslrootcert")
 	refused(t, strings.Replace(with("sslmode=verify-full&sslrootcert="+ca), "127.0.0.1", "localhost", 1),
 		"not for this host", "sslrootcert")
-	if _, err := New(Config{DSN: with("sslmode=verify-full&sslrootcert=" + other), Now: time.Now}); err == nil ||
+	if _, err := New(Options{DSN: with("sslmode=verify-full&sslrootcert=" + other), Now: time.Now}); err == nil ||
 		!strings.Contains(err.Error(), "sslrootcert") {
 		t.Errorf("a file without a certificate: %v", err)
 	}

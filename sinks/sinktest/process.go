@@ -149,7 +149,7 @@ func Main(m *testing.M) int {
 }
 
 // Shared returns a function that returns a shared server, started at the first call in a
-// directory of its own.
+// new directory.
 func Shared[S any](name string, start func(dir string) (S, error), stop func(S) error) func() (S, error) {
 	return sync.OnceValues(func() (server S, err error) {
 		dir := filepath.Join(servers.dir, name)

@@ -348,7 +348,7 @@ func DocumentedGrants(t *testing.T, document, pattern string) (grants []string) 
 	return grants
 }
 
-// Certificate writes a certificate for 127.0.0.1 that nobody but itself signed, and its key.
+// Certificate writes a certificate for 127.0.0.1 that only itself signed, and its key.
 func Certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

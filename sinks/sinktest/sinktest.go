@@ -33,7 +33,7 @@ type Reader interface {
 	Totals(analytics.Key) ([]analytics.Revision, error)
 }
 
-// Run runs the contract. Each call of open returns an empty sink of its own.
+// Run runs the contract. Each call of open returns another empty sink.
 func Run(t *testing.T, open func(t *testing.T) (sinks.Sink, Reader)) {
 	for _, c := range []struct {
 		name string
