@@ -160,8 +160,10 @@ func TestJobsOddAnswers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for _, text := range []string{"the service says: prompt: no thanks (HTTP 400 Bad Request", "no usable id of a job",
-		"HTTP 413", "job_good is the id of job 2 of prompt b-good.md"} {
+	for _, text := range []string{
+		"the service says: prompt: no thanks (HTTP 400 Bad Request", "no usable id of a job",
+		"HTTP 413", "job_good is the id of job 2 of prompt b-good.md",
+	} {
 		if !strings.Contains(reasons, text) {
 			t.Errorf("no reason says %q:\n%s", text, reasons)
 		}
@@ -234,8 +236,10 @@ func TestJobsFolder(t *testing.T) {
 		if err := tc.spoil(filepath.Join(p.dir, "prompts")); err != nil {
 			t.Fatal(err)
 		}
-		for _, command := range []string{"jobs lint", "jobs plan", "jobs run", "jobs run --wait", "jobs add x",
-			"jobs hold a.md", "jobs retry a.md", "serve"} {
+		for _, command := range []string{
+			"jobs lint", "jobs plan", "jobs run", "jobs run --wait", "jobs add x",
+			"jobs hold a.md", "jobs retry a.md", "serve",
+		} {
 			code, _, said := p.try(t, strings.Fields(command)...)
 			if code != exitUsage || !strings.Contains(said, "DOCGAUGE_PROMPTS_DIR: ") ||
 				!strings.Contains(said, tc.want) {

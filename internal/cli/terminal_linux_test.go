@@ -40,8 +40,10 @@ func longPlace(t *testing.T) place {
 			text = strings.Replace(text, "---\n", "---\nproject: prj_b\n", 1)
 		}
 		path, hour := filepath.Join(p.dir, folder, name), time.Now().Add(-time.Hour)
-		for _, err := range []error{os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600),
-			os.Chtimes(path, hour, hour)} {
+		for _, err := range []error{
+			os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600),
+			os.Chtimes(path, hour, hour),
+		} {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,8 +65,8 @@ func TestFitsTheTerminal(t *testing.T) {
 			"load --sink parquet --archive other --dry-run",
 		} {
 			if other := filepath.Join(p.dir, "other"); strings.HasPrefix(command, "load") && width == 80 {
-				if err := os.CopyFS(other, os.DirFS(filepath.Join(p.dir,
-					strings.Repeat("deep/", 30)+"data"))); err != nil {
+				data := filepath.Join(p.dir, strings.Repeat("deep/", 30)+"data")
+				if err := os.CopyFS(other, os.DirFS(data)); err != nil {
 					t.Fatal(err)
 				}
 			}

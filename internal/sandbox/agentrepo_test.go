@@ -117,8 +117,8 @@ func TestRealRepository(t *testing.T) {
 		!strings.HasSuffix(*scripted.PRLink, "/sandbox/"+filepath.Base(repo)+"/pull/2") {
 		t.Errorf("by script: %+v, %+v", failed, scripted)
 	}
-	if files := git(t, repo, "diff", "--name-only", "main",
-		agent.BranchPrefix+scripted.ID); files != "agent-jobs/"+scripted.ID+".md" {
+	files := git(t, repo, "diff", "--name-only", "main", agent.BranchPrefix+scripted.ID)
+	if files != "agent-jobs/"+scripted.ID+".md" {
 		t.Errorf("by script: %s", files)
 	}
 }
@@ -208,8 +208,10 @@ func TestHostsOfPages(t *testing.T) {
 }
 
 func TestLinksFollowTheReader(t *testing.T) {
-	for public, want := range map[string]string{"": "http://sandbox:1234/docgauge/sandbox/pull/1",
-		"https://docs.example/": "https://docs.example/docgauge/sandbox/pull/1"} {
+	for public, want := range map[string]string{
+		"":                      "http://sandbox:1234/docgauge/sandbox/pull/1",
+		"https://docs.example/": "https://docs.example/docgauge/sandbox/pull/1",
+	} {
 		s := newTest(t, Config{Agent: Agent{PublicURL: public}})
 		id := createJob(t, s, "x").ID
 		settled(t, s, id)

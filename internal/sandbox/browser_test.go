@@ -30,8 +30,8 @@ func TestBrowserDecides(t *testing.T) {
 			return [box.x + box.width / 2, box.y + box.height / 2]
 		})()`, &at))
 		webtest.Must(t, tab.Drag(t.Context(), at, at))
-		for text, deadline := "", time.Now().Add(time.Minute); !strings.HasPrefix(text,
-			step.want+", checks"); time.Sleep(10 * time.Millisecond) {
+		text, deadline := "", time.Now().Add(time.Minute)
+		for ; !strings.HasPrefix(text, step.want+", checks"); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("after %s: %s, want %s", step.button, text, step.want)
 			}

@@ -158,8 +158,10 @@ func TestParseEffect(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "30", "+30 percent", "robots=+30%", "=+30%", "human=", "NaN%",
-		"+101%", "-101%", "+30%,"} {
+	for _, text := range []string{
+		"", "30", "+30 percent", "robots=+30%", "=+30%", "human=", "NaN%",
+		"+101%", "-101%", "+30%,",
+	} {
 		if got, err := ParseEffect(text); err == nil {
 			t.Errorf("%s: %+v", text, got)
 		}

@@ -190,8 +190,10 @@ func TestEnvironment(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	ran := filepath.Join(t.TempDir(), "ran")
-	for _, hook := range []string{"pre-commit", "commit-msg", "post-commit", "post-checkout", "prepare-commit-msg",
-		"reference-transaction"} {
+	for _, hook := range []string{
+		"pre-commit", "commit-msg", "post-commit", "post-checkout", "prepare-commit-msg",
+		"reference-transaction",
+	} {
 		path := filepath.Join(repo, ".git", "hooks", hook)
 		write(t, path, "#!/bin/sh\necho "+hook+" >> "+ran+"\nexit 1\n")
 		if err := os.Chmod(path, 0o755); err != nil {
