@@ -44,7 +44,7 @@ flags do (--merge-share). Programs read them below DOCGAUGE_GITHUB_URL as on Git
 With --merge-effect, readers of the pages that a merge changed become more, or fewer,
 from its day on.
 
-With --repo a job edits that git repository: in a worktree of its own, on the
+With --repo a job edits that git repository: in a separate worktree, on the
 branch docgauge/<job>, --agent-cmd runs with the prompt on standard input. Its
 changes are committed and shown as a pull request here, or opened on GitHub
 (--github-repo, with GITHUB_TOKEN_FILE or GITHUB_TOKEN). The checked-out files
