@@ -198,7 +198,8 @@ func (r Runs) once(ctx context.Context) {
 		select {
 		case <-ended:
 		case <-time.After(r.Grace):
-			r.Logger.Error("run continues after its end", "cause", context.Cause(ctx), "grace_seconds", r.Grace.Seconds())
+			r.Logger.Error("run continues after its end", "cause", context.Cause(ctx), "grace_seconds",
+				r.Grace.Seconds())
 		}
 	})
 	defer watcher.Wait()

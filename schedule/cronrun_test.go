@@ -145,7 +145,8 @@ func TestRunsIgnoreTheLocalZone(t *testing.T) {
 	local := time.Local
 	time.Local = berlin
 	defer func() { time.Local = local }()
-	for _, change := range []time.Time{time.Date(2000, 3, 26, 0, 0, 0, 0, time.UTC), time.Date(2000, 10, 29, 0, 0, 0, 0, time.UTC)} {
+	for _, change := range []time.Time{time.Date(2000, 3, 26, 0, 0, 0, 0, time.UTC),
+		time.Date(2000, 10, 29, 0, 0, 0, 0, time.UTC)} {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(time.Until(change.AddDate(0, 0, -1)))
 			r := begin(t, "30 0,1,2 * * *", schedule.Runs{}, takes(0))
@@ -179,9 +180,11 @@ func TestRuns(t *testing.T) {
 				panic(values[nth-1])
 			}
 		}, 30 * time.Minute, []string{"00:10:00", "00:20:00", "00:30:00"}, 0, 2, 0, nil},
-		{"a deadline", schedule.Runs{Deadline: 4 * time.Minute}, func(ctx context.Context, _ int) { takes(time.Hour)(ctx) },
+		{"a deadline", schedule.Runs{Deadline: 4 * time.Minute},
+			func(ctx context.Context, _ int) { takes(time.Hour)(ctx) },
 			20 * time.Minute, []string{"00:10:00", "00:20:00"}, 0, 0, 4 * time.Minute, schedule.ErrDeadline},
-		{"a run at the start", schedule.Runs{AtStart: true}, func(ctx context.Context, _ int) { takes(8 * time.Minute)(ctx) },
+		{"a run at the start", schedule.Runs{AtStart: true},
+			func(ctx context.Context, _ int) { takes(8 * time.Minute)(ctx) },
 			30 * time.Minute, []string{"00:03:41.25", "00:20:00", "00:30:00"}, 1, 0, 8 * time.Minute, nil},
 		{"a panic at the start", schedule.Runs{AtStart: true}, func(_ context.Context, nth int) {
 			if nth == 1 {
@@ -248,9 +251,10 @@ func TestStopBetweenRuns(t *testing.T) {
 
 func TestRunThatIgnoresItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := begin(t, "*/10 * * * *", schedule.Runs{Deadline: time.Minute, Grace: 30 * time.Second}, func(context.Context) {
-			time.Sleep(35 * time.Minute)
-		})
+		r := begin(t, "*/10 * * * *", schedule.Runs{Deadline: time.Minute, Grace: 30 * time.Second},
+			func(context.Context) {
+				time.Sleep(35 * time.Minute)
+			})
 		time.Sleep(7*time.Minute + 40*time.Second) // 00:11:21
 		h := r.soFar()
 		if h.overrun() != 0 {
@@ -258,7 +262,8 @@ func TestRunThatIgnoresItsDeadline(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		h = r.soFar()
-		if log := h.log; h.overrun() != 1 || !strings.Contains(log, "run continues after its end") || !strings.Contains(log, "run reached its deadline") {
+		if log := h.log; h.overrun() != 1 || !strings.Contains(log, "run continues after its end") ||
+			!strings.Contains(log, "run reached its deadline") {
 			t.Errorf("%d overruns, want 1; log:\n%s", h.overrun(), log)
 		}
 		time.Sleep(34 * time.Minute) // 00:45:31
@@ -292,7 +297,8 @@ func TestStoppedBeforeTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		err := parseCron(t, "@hourly").Run(ctx, schedule.Runs{AtStart: true, Do: func(context.Context) { t.Error("ran") }})
+		err := parseCron(t, "@hourly").Run(ctx, schedule.Runs{AtStart: true,
+			Do: func(context.Context) { t.Error("ran") }})
 		if err != nil {
 			t.Error(err)
 		}
@@ -333,7 +339,8 @@ func TestFirst(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			from := time.Now().Add(odd)
-			r := begin(t, "@every 90m", schedule.Runs{First: from.Add(tc.first), AtStart: tc.now}, func(context.Context) {})
+			r := begin(t, "@every 90m", schedule.Runs{First: from.Add(tc.first), AtStart: tc.now},
+				func(context.Context) {})
 			time.Sleep(2 * time.Hour)
 			var got []time.Duration
 			for _, at := range r.soFar().began {

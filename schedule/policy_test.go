@@ -35,13 +35,16 @@ func TestTotalsFirst(t *testing.T) {
 		want  string // what it says; empty: it is read
 	}{
 		{"above the budget, nothing known", 120, young, nil, ""},
-		{"above the budget, moved", 120, young, learned{schedule.MovedBetween: {1, yesterday}}, "rows from 2026-03-06 00:00: 120 pages are more than an hour's budget"},
+		{"above the budget, moved", 120, young, learned{schedule.MovedBetween: {1, yesterday}},
+			"rows from 2026-03-06 00:00: 120 pages are more than an hour's budget"},
 		{"above the budget, held still since", 120, young, learned{schedule.MovedBetween: {0, yesterday}}, ""},
 		{"above the budget, moved long ago", 120, young, learned{schedule.MovedBetween: {1, lastMonth}}, ""},
 		{"above the budget, moved, ripe", 120, ripe, learned{schedule.MovedBetween: {1, yesterday}}, ""},
 		{"within the budget, moved", 90, young, learned{schedule.MovedBetween: {1, yesterday}}, ""},
-		{"unknown size, at least above the budget", 1, young, learned{schedule.MovedBetween: {1, yesterday}, schedule.LeastPages: {91, lastMonth}}, "91 pages"},
-		{"restless, worst case above the budget", 31, young, learned{schedule.MovedWithin: {4, yesterday}}, "31 pages, and such windows move while they are read"},
+		{"unknown size, at least above the budget", 1, young,
+			learned{schedule.MovedBetween: {1, yesterday}, schedule.LeastPages: {91, lastMonth}}, "91 pages"},
+		{"restless, worst case above the budget", 31, young, learned{schedule.MovedWithin: {4, yesterday}},
+			"31 pages, and such windows move while they are read"},
 		{"restless, worst case within it", 30, young, learned{schedule.MovedWithin: {9, yesterday}}, ""},
 		{"one window was restless", 31, young, learned{schedule.MovedWithin: {3, yesterday}}, ""},
 	} {
@@ -77,7 +80,8 @@ func TestDefers(t *testing.T) {
 		{"no hour has room for it", 91, 89, young, nil, false},
 		{"waits for an hour", 40, 39, young, learned{schedule.HeldBack: {this, young.Add(-time.Hour)}}, true},
 		{"waited for two", 40, 39, young, learned{schedule.HeldBack: {this, young.Add(-2 * time.Hour)}}, false},
-		{"another one waited for two", 40, 39, young, learned{schedule.HeldBack: {this - 1, young.Add(-2 * time.Hour)}}, true},
+		{"another one waited for two", 40, 39, young, learned{schedule.HeldBack: {this - 1,
+			young.Add(-2 * time.Hour)}}, true},
 	} {
 		if got := tc.moved.policy().Defers(key, tc.need, tc.free, tc.at); got != tc.want {
 			t.Errorf("%s: %v", tc.name, got)
@@ -143,7 +147,8 @@ func TestWaiting(t *testing.T) {
 	// Rows that were given up wait for their window to settle, whatever the budget.
 	in.Policy = schedule.Policy{}
 	in.GaveUp = func(k analytics.Key) bool { return k == large }
-	if due, waiting := schedule.Plan(in); len(due) != 2 || len(waiting) != 1 || !strings.Contains(waiting[0].Why, "rows from 2026-03-06 00:00") {
+	if due, waiting := schedule.Plan(in); len(due) != 2 || len(waiting) != 1 ||
+		!strings.Contains(waiting[0].Why, "rows from 2026-03-06 00:00") {
 		t.Errorf("due %v, waiting %+v", lines(due), waiting)
 	}
 	in.Now = large.To.Time().Add(in.Settle)

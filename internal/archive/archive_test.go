@@ -66,7 +66,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	dir := t.TempDir()
 	count := rapid.Int64()
 	row := rapid.Custom(func(t *rapid.T) analytics.Row {
-		return analytics.Row{Path: rapid.String().Draw(t, "path"), Human: count.Draw(t, "human"), AI: count.Draw(t, "ai"), Total: count.Draw(t, "total")}
+		return analytics.Row{Path: rapid.String().Draw(t, "path"), Human: count.Draw(t, "human"),
+			AI: count.Draw(t, "ai"), Total: count.Draw(t, "total")}
 	})
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -76,7 +77,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		rev.Number = rapid.Int32Min(1).Draw(t, "revision")
 		rev.Settled = rapid.Bool().Draw(t, "settled")
 		rev.Totals.Total = count.Draw(t, "total")
-		rev.ExportedAt = time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanos"))
+		rev.ExportedAt = time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "seconds"),
+			rapid.Int64Range(0, 999_999_999).Draw(t, "nanos"))
 		n++
 		path := filepath.Join(dir, fmt.Sprint(n))
 		wrote, err := Write(path, rev, each(rows...))
@@ -138,7 +140,8 @@ func TestRowGroupsEndAtBothLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, got, err := reread(path)
-			if err != nil || len(got) != tc.n || got[tc.n-1].Path != tc.path(tc.n-1) || got[tc.n-1].Human != int64(tc.n-1) {
+			if err != nil || len(got) != tc.n || got[tc.n-1].Path != tc.path(tc.n-1) ||
+				got[tc.n-1].Human != int64(tc.n-1) {
 				t.Fatalf("read %d rows, %v; want %d", len(got), err, tc.n)
 			}
 			if r := footer(t, path); r.NumRowGroups() != tc.groups {

@@ -205,7 +205,8 @@ func readRevision(find func(key string) *string) (analytics.Revision, error) {
 		return analytics.Revision{}, fmt.Errorf("not a window file: %w", f.err)
 	} else if v != schemaVersion {
 		return analytics.Revision{}, fmt.Errorf(
-			"schema version %q: this program knows %s only, use the release that wrote the file or a newer one", v, schemaVersion)
+			"schema version %q: this program knows %s only, use the release that wrote the file or a newer one", v,
+			schemaVersion)
 	}
 	rev := analytics.Revision{
 		Key: analytics.Key{

@@ -67,7 +67,9 @@ func Encode(rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (*File
 
 // prepare checks rev, and returns what encodes it with its rows, and the footer, which is
 // complete afterwards.
-func prepare(rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (*Footer, *schema.GroupNode, func(*file.Writer) error, error) {
+func prepare(
+	rev analytics.Revision, rows iter.Seq2[analytics.Row, error],
+) (*Footer, *schema.GroupNode, func(*file.Writer) error, error) {
 	if !rev.TotalsOnly() {
 		rev.Rows = 0
 	}

@@ -32,7 +32,7 @@ func (a *Program) jobsListCommand() *cobra.Command {
 	return cmd
 }
 
-// jobList is the output of list; its JSON keys are stable.
+// jobList is the output of list, and listedJob that of show; their JSON keys are stable.
 type jobList struct {
 	Queue journal.Queue `json:"queue"`
 	Jobs  []listedJob   `json:"jobs"`
@@ -42,6 +42,8 @@ type listedJob struct {
 	journal.Job
 	// Pull is the pull request as last read; nil if there is none.
 	Pull *journal.PullRequest `json:"pull_request,omitempty"`
+	// Events are the history of the job that show prints.
+	Events []journal.Event `json:"events,omitempty"`
 }
 
 // withPulls adds their pull requests to jobs.
@@ -58,43 +60,36 @@ func withPulls(ctx context.Context, db *state.DB, all []journal.Job) ([]listedJo
 	return out, err
 }
 
-func (a *Program) jobsList(ctx context.Context, asJSON bool) error {
-	var list jobList
-	var w wording
-	err := a.withJournal(func(c config.Config, db *state.DB) (err error) {
-		w = a.wording(c)
-		if list.Queue, err = db.Queue(ctx); err != nil {
-			return err
-		}
-		all, err := db.Jobs(ctx)
-		if err != nil {
-			return err
-		}
-		slices.Reverse(all)
-		list.Jobs, err = withPulls(ctx, db, all)
-		return err
-	})
+func (a *Program) jobsList(ctx context.Context, asJSON bool) (err error) {
+	c, db, err := a.openState(config.NeedNothing)
 	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var list jobList
+	if list.Queue, err = db.Queue(ctx); err != nil {
+		return err
+	}
+	all, err := db.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	slices.Reverse(all)
+	if list.Jobs, err = withPulls(ctx, db, all); err != nil {
 		return err
 	}
 	if asJSON {
 		return render.JSON(a.Out, list)
 	}
-	return a.printJobs(list, w)
+	return a.printJobs(list, a.wording(c))
 }
 
-// withJournal reads the state without changing it.
-func (a *Program) withJournal(read func(config.Config, *state.DB) error) (err error) {
-	c, err := a.config(config.NeedNothing)
-	if err != nil {
-		return err
+// openState reads the settings and opens the state without changing it; the caller closes it.
+func (a *Program) openState(n config.Need) (c config.Config, db *state.DB, err error) {
+	if c, err = a.config(n); err == nil {
+		db, err = state.OpenExisting(c.StateDir)
 	}
-	db, err := state.OpenExisting(c.StateDir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return read(c, db)
+	return c, db, err
 }
 
 func (a *Program) printJobs(list jobList, w wording) error {
@@ -189,43 +184,32 @@ func (a *Program) jobsShowCommand() *cobra.Command {
 	return cmd
 }
 
-// jobHistory is the output of show; its JSON keys are stable.
-type jobHistory struct {
-	journal.Job
-	Pull   *journal.PullRequest `json:"pull_request,omitempty"`
-	Events []journal.Event      `json:"events"`
-}
-
-func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) error {
-	var h jobHistory
-	var w wording
-	err := a.withJournal(func(c config.Config, db *state.DB) (err error) {
-		w = a.wording(c)
-		found, err := jobs.Find(ctx, db, name)
-		if err != nil {
-			return err
-		}
-		all, err := withPulls(ctx, db, []journal.Job{found})
-		if err != nil {
-			return err
-		}
-		h.Job, h.Pull = all[0].Job, all[0].Pull
-		h.Events, err = db.Events(ctx, h.Seq)
-		return err
-	})
-	if errors.Is(err, journal.ErrNoJob) {
-		return usageError{err}
-	}
+func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) (err error) {
+	c, db, err := a.openState(config.NeedNothing)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return render.JSON(a.Out, h)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	found, err := jobs.Find(ctx, db, name)
+	if errors.Is(err, journal.ErrNoJob) {
+		return usageError{err}
+	} else if err != nil {
+		return err
 	}
-	return a.printJob(h, w)
+	all, err := withPulls(ctx, db, []journal.Job{found})
+	if err != nil {
+		return err
+	}
+	if all[0].Events, err = db.Events(ctx, found.Seq); err != nil {
+		return err
+	}
+	if asJSON {
+		return render.JSON(a.Out, all[0])
+	}
+	return a.printJob(all[0], a.wording(c))
 }
 
-func (a *Program) printJob(h jobHistory, w wording) error {
+func (a *Program) printJob(h listedJob, w wording) error {
 	state := stateText(h.Job, a.now())
 	if h.Result() == "no_pr" {
 		state, _ = htmlview.JobState(state, h.Result())

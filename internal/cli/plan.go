@@ -15,7 +15,6 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -40,7 +39,7 @@ Pages that are in the spool already are not counted.
 On a terminal a plan of many windows shows them in groups; --all lists each. Into a pipe
 each is listed.
 
-Below the windows stands what was decided about some of them. A window that moves
+Below the windows are the decisions about some of them. A window that moves
 and is larger than the budget is read for its totals now and for its rows once it
 has settled. One with invalid responses is skipped for a while. Neither keeps other windows waiting.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), sel, o) },
@@ -58,11 +57,7 @@ type planOptions struct{ json, all bool }
 type planReport coverage.PlanReport
 
 func (a *Program) plan(ctx context.Context, sel coverage.Selection, o planOptions) (err error) {
-	c, err := a.config(config.NeedProjects)
-	if err != nil {
-		return err
-	}
-	db, err := state.OpenExisting(c.StateDir)
+	c, db, err := a.openState(config.NeedProjects)
 	if err != nil {
 		return err
 	}
@@ -83,38 +78,35 @@ const shownPlanned = 20
 
 func (a *Program) printPlan(r planReport, w wording, all bool) error {
 	text := render.NewText(a.Out)
+	grouped := !all && len(r.Windows) > shownPlanned && render.IsTerminal(a.Out)
 	if len(r.Windows) == 0 {
 		text.Line(2, "nothing is due; %s", r.Budget)
-		r.printNamed(text)
-		r.printDecisions(text, w)
-		return text.Err()
+	} else {
+		table := r.table(w)
+		if grouped {
+			table = r.groups(w)
+		}
+		if err := table.Print(a.Out); err != nil {
+			return err
+		}
+		text.Line(0, "")
+		if grouped {
+			text.Line(2, "The newest windows are read first; docgauge plan --all lists them all, in their order.")
+		}
+		text.Line(2, "%s", r.sum(a.now()))
 	}
-	grouped := !all && len(r.Windows) > shownPlanned && render.IsTerminal(a.Out)
-	table := r.table(w)
-	if grouped {
-		table = r.groups(w)
-	}
-	if err := table.Print(a.Out); err != nil {
-		return err
-	}
-	text.Line(0, "")
-	if grouped {
-		text.Line(2, "The newest windows are read first; docgauge plan --all lists them all, in their order.")
-	}
-	text.Line(2, "%s", r.sum(a.now()))
 	if r.Unknown > 0 {
 		text.Line(2, "+ is at least; the first export shows how large the windows are")
 	}
-	r.printNamed(text)
-	r.printDecisions(text, w)
-	return text.Err()
-}
-
-// printNamed says how far a reading is that has begun.
-func (r planReport) printNamed(text *render.Text) {
 	if r.Named != nil && !r.Named.Began.IsZero() {
 		text.Line(2, "%s", namedReading(*r.Named))
 	}
+	for _, p := range slices.Concat(r.Windows, r.Waiting) {
+		if p.Decision != "" {
+			text.Line(2, "%s: %s", w.window(p.Key), p.Decision)
+		}
+	}
+	return text.Err()
 }
 
 // sum is the cost of the plan, and the time that the budget makes it take.
@@ -235,15 +227,6 @@ func leastReliable(a, b schedule.Basis) schedule.Basis {
 		}
 	}
 	return a
-}
-
-// printDecisions prints the decisions about windows that are not simply read.
-func (r planReport) printDecisions(text *render.Text, w wording) {
-	for _, p := range slices.Concat(r.Windows, r.Waiting) {
-		if p.Decision != "" {
-			text.Line(2, "%s: %s", w.window(p.Key), p.Decision)
-		}
-	}
 }
 
 // plannedName is the granularity, and whether only totals are read.

@@ -19,6 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/export"
@@ -127,7 +128,7 @@ func (f *served) numbers(q question) {
 	q.is(map[string]float64{"": 8}, `count(docgauge_window_verified == 1)`)
 }
 
-func (f *served) status(t *testing.T) (report statusReport) {
+func (f *served) status(t *testing.T) (report coverage.Status) {
 	t.Helper()
 	if err := json.Unmarshal(f.run(t, "status", "--json"), &report); err != nil {
 		t.Fatal(err)

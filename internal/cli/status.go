@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,12 +52,6 @@ Unique visitors are not additive: do not sum days to weeks, or pages to a site.`
 	return cmd
 }
 
-// statusReport is printed.
-type statusReport struct {
-	coverage.Status
-	words wording
-}
-
 func (a *Program) status(ctx context.Context, sel coverage.Selection, asJSON bool) error {
 	c, err := a.config(config.NeedNothing)
 	if err != nil {
@@ -78,21 +73,59 @@ func (a *Program) statusOf(ctx context.Context, c config.Config, sel coverage.Se
 	if asJSON {
 		return render.JSON(a.Out, report)
 	}
-	return a.printStatus(statusReport{report, a.wording(c)})
+	return a.printStatus(report, a.wording(c))
 }
 
-func (a *Program) printStatus(r statusReport) error {
-	if err := r.words.coverageTable(r.Coverage).Print(a.Out); err != nil {
+func (a *Program) printStatus(r coverage.Status, words wording) error {
+	if err := words.coverageTable(r.Coverage).Print(a.Out); err != nil {
 		return err
 	}
 	text := render.NewText(a.Out)
 	text.Line(0, "")
 	for _, w := range r.Open {
-		text.Line(2, "running %s: %s human, %s ai, %s total so far (%s)", r.words.window(w.Key),
+		text.Line(2, "running %s: %s human, %s ai, %s total so far (%s)", words.window(w.Key),
 			format.Commas(w.Totals.Human), format.Commas(w.Totals.AI), format.Commas(w.Totals.Total),
 			format.Clock(w.ReadAt, a.now()))
 	}
-	a.printTroubled(text, r)
+	// Windows that are not verified, those that are skipped, and how many wait for their time.
+	list := func(n int, line func(i int) string) {
+		for i := range min(n, shownTroubled) {
+			text.Line(2, "%s", line(i))
+		}
+		if n > shownTroubled {
+			text.Line(2, "  and %s more: docgauge status --json", format.Commas(n-shownTroubled))
+		}
+	}
+	list(len(r.Unverified), func(i int) string {
+		u := r.Unverified[i]
+		return fmt.Sprintf("NOT VERIFIED %s: of %s %s were read before the numbers last moved, %s repeated a path; "+
+			"it is read again when it has settled",
+			words.window(u.Key), format.Plural(u.Rows, "row"), format.Commas(u.MovedRows),
+			format.Commas(u.RepeatedRows))
+	})
+	list(len(r.SetAside), func(i int) string {
+		s := r.SetAside[i]
+		next := "next try " + format.Clock(s.Until, a.now())
+		if schedule.GivenUp(s) {
+			next = fmt.Sprintf("not tried again without --from %s --to %s", s.From, s.To)
+		}
+		return fmt.Sprintf("skipped %s: %s, failed %s, %s: %s", words.window(s.Key), s.Reason,
+			format.Plural(s.Failures, "time"), next, s.Detail)
+	})
+	aside := map[analytics.Key]bool{}
+	for _, s := range r.SetAside {
+		aside[s.Key] = true
+	}
+	n := 0
+	for _, w := range r.Waiting {
+		if !aside[w.Key] {
+			n++
+		}
+	}
+	if n > 0 {
+		text.Line(2, "%s known by their totals; their rows are read when they have settled: docgauge plan",
+			format.Plural(n, "window"))
+	}
 	for _, sink := range r.Sinks {
 		if n := r.Owed[sink]; n > 0 {
 			text.Line(2, "sink %s lacks %s: the next export delivers the windows in the spool, `docgauge verify "+
@@ -100,7 +133,17 @@ func (a *Program) printStatus(r statusReport) error {
 		}
 	}
 	text.Line(2, "budget: %s", r.Budget)
-	a.printLastRun(text, r.LastRun)
+	run := r.LastRun
+	if run == nil {
+		text.Line(0, "no run yet")
+		return text.Err()
+	}
+	text.Line(2, "last run: %s at %s, %s, %s", cmp.Or(run.Outcome, "running, or killed"),
+		format.Clock(run.Started, a.now()), format.Plural(run.Windows, "window"),
+		format.Plural(run.Requests, "request"))
+	if run.Message != "" {
+		text.Line(2, "  %s", run.Message)
+	}
 	return text.Err()
 }
 
@@ -152,65 +195,6 @@ func coverageState(c view.Grid) string {
 
 // shownTroubled is how many windows of a kind status lists; --json has all.
 const shownTroubled = 5
-
-// printTroubled lists the windows that are not verified, those that are skipped,
-// and how many wait for their time.
-func (a *Program) printTroubled(text *render.Text, r statusReport) {
-	list := func(n int, line func(i int) string) {
-		for i := range min(n, shownTroubled) {
-			text.Line(2, "%s", line(i))
-		}
-		if n > shownTroubled {
-			text.Line(2, "  and %s more: docgauge status --json", format.Commas(n-shownTroubled))
-		}
-	}
-	list(len(r.Unverified), func(i int) string {
-		u := r.Unverified[i]
-		return fmt.Sprintf("NOT VERIFIED %s: of %s %s were read before the numbers last moved, %s repeated a path; "+
-			"it is read again when it has settled",
-			r.words.window(u.Key), format.Plural(u.Rows, "row"), format.Commas(u.MovedRows),
-			format.Commas(u.RepeatedRows))
-	})
-	list(len(r.SetAside), func(i int) string {
-		s := r.SetAside[i]
-		next := "next try " + format.Clock(s.Until, a.now())
-		if schedule.GivenUp(s) {
-			next = fmt.Sprintf("not tried again without --from %s --to %s", s.From, s.To)
-		}
-		return fmt.Sprintf("skipped %s: %s, failed %s, %s: %s", r.words.window(s.Key), s.Reason,
-			format.Plural(s.Failures, "time"), next, s.Detail)
-	})
-	aside := map[analytics.Key]bool{}
-	for _, s := range r.SetAside {
-		aside[s.Key] = true
-	}
-	n := 0
-	for _, w := range r.Waiting {
-		if !aside[w.Key] {
-			n++
-		}
-	}
-	if n > 0 {
-		text.Line(2, "%s known by their totals; their rows are read when they have settled: docgauge plan",
-			format.Plural(n, "window"))
-	}
-}
-
-func (a *Program) printLastRun(text *render.Text, r *view.Run) {
-	if r == nil {
-		text.Line(0, "no run yet")
-		return
-	}
-	outcome := r.Outcome
-	if outcome == "" {
-		outcome = "running, or killed"
-	}
-	text.Line(2, "last run: %s at %s, %s, %s", outcome, format.Clock(r.Started, a.now()),
-		format.Plural(r.Windows, "window"), format.Plural(r.Requests, "request"))
-	if r.Message != "" {
-		text.Line(2, "  %s", r.Message)
-	}
-}
 
 // rebuild makes the ledger match the sinks.
 func (a *Program) rebuild(ctx context.Context) (err error) {

@@ -248,7 +248,7 @@ func (q *torturedQueue) resolveAll() (said resolved) {
 
 // explained expects that jobs show has the text that was sent, and why it is in doubt.
 func (q *torturedQueue) explained(seq string, p torturedPrompt) {
-	var h jobHistory
+	var h listedJob
 	q.decode(&h, "jobs", "show", seq, "--json")
 	last := h.Events[len(h.Events)-1]
 	if !strings.Contains(h.Text, "Task "+p.name+".") || h.Reason == "" || last.To != journal.Unknown ||

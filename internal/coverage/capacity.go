@@ -26,7 +26,9 @@ type Capacity struct {
 
 // Remaining reads what the named budget of so many requests an hour allows; a request
 // without an answer occupies its slot until its timeout.
-func Remaining(ctx context.Context, db *state.DB, name string, limit int, timeout time.Duration, now time.Time) (Capacity, error) {
+func Remaining(
+	ctx context.Context, db *state.DB, name string, limit int, timeout time.Duration, now time.Time,
+) (Capacity, error) {
 	u, err := db.Usage(ctx, name, limit, now, budget.Span, timeout)
 	if err != nil {
 		return Capacity{}, err

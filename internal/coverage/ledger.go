@@ -40,7 +40,8 @@ func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 	}
 	err := db.EachEntry(ctx, func(e state.Entry) {
 		if !isBelieved(e.Revision, now) {
-			e.Settled, e.Verified, e.ExportedAt, e.Provenance = false, false, analytics.Unbelieved, analytics.Provenance{}
+			e.Settled, e.Verified = false, false
+			e.ExportedAt, e.Provenance = analytics.Unbelieved, analytics.Provenance{}
 		}
 		series := schedule.SeriesOf(e.Key)
 		l.series[series] = append(l.series[series], e)
@@ -80,7 +81,8 @@ func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 			l.Sizes.SetChecked(m.Project, m.Times)
 			continue
 		}
-		l.Learned.Set(schedule.Series{Project: m.Project, Granularity: m.Granularity}, schedule.Fact(m.Kind), m.Times, m.At)
+		l.Learned.Set(schedule.Series{Project: m.Project, Granularity: m.Granularity}, schedule.Fact(m.Kind), m.Times,
+			m.At)
 	}
 	return l, nil
 }
@@ -105,7 +107,8 @@ func (l Ledger) countPagesInSpool(stateDir string, now time.Time, settle time.Du
 
 // isBelieved reports whether a reading was made in the past, of a window that was complete.
 func isBelieved(r analytics.Revision, now time.Time) bool {
-	return r.ExportedAt != analytics.Unbelieved && !clock.IsFuture(r.ExportedAt, now) && !clock.IsFuture(r.To.Time(), now)
+	return r.ExportedAt != analytics.Unbelieved && !clock.IsFuture(r.ExportedAt, now) &&
+		!clock.IsFuture(r.To.Time(), now)
 }
 
 // believed returns the window's last reading, if there is one and it is believed.
@@ -240,5 +243,6 @@ func (l Ledger) SetAside(in schedule.Input) []analytics.Aside {
 }
 
 func newestFirst(a, b analytics.Key) int {
-	return cmp.Or(cmp.Compare(b.To, a.To), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Granularity, b.Granularity), cmp.Compare(a.From, b.From))
+	return cmp.Or(cmp.Compare(b.To, a.To), cmp.Compare(a.Project, b.Project),
+		cmp.Compare(a.Granularity, b.Granularity), cmp.Compare(a.From, b.From))
 }

@@ -116,7 +116,9 @@ type Plan struct {
 
 // Plan plans against the present ledger. Rotate counts the runs: it decides which
 // project's turn is first.
-func (s Selection) Plan(ctx context.Context, db *state.DB, c config.Config, now time.Time, rotate int) (p Plan, err error) {
+func (s Selection) Plan(
+	ctx context.Context, db *state.DB, c config.Config, now time.Time, rotate int,
+) (p Plan, err error) {
 	l, err := Read(ctx, db, now)
 	if err != nil {
 		return p, err
@@ -147,7 +149,8 @@ func (s Selection) PlanOver(
 	}
 	p.Due, p.Waiting = found.due, found.waiting
 	if s.IsNamed() {
-		p.Named = &Named{Reading: reading, From: s.From, To: s.To, Windows: found.all, Left: len(found.due) + len(found.waiting)}
+		p.Named = &Named{Reading: reading, From: s.From, To: s.To, Windows: found.all,
+			Left: len(found.due) + len(found.waiting)}
 	}
 	p.Budget, err = Remaining(ctx, db, AnalyticsBudget, int(c.Budget), time.Duration(c.Timeout), now)
 	return p, err
@@ -196,7 +199,8 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 			return spec.String() == name || string(spec.Granularity) == name
 		})
 		if i < 0 {
-			return in, mistake("--windows %.40q is not in DOCGAUGE_WINDOWS; %s", name, format.DidYouMean(name, specs(c)))
+			return in, mistake("--windows %.40q is not in DOCGAUGE_WINDOWS; %s", name,
+				format.DidYouMean(name, specs(c)))
 		}
 		in.Specs = append(in.Specs, c.Windows[i])
 	}

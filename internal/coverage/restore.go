@@ -58,7 +58,8 @@ func (e unknownError) Error() string {
 		all = append(all, err.Error())
 	}
 	return "the ledger is read back from the sinks, but one of them cannot be listed: " + strings.Join(all, "; ") +
-		" (nothing is requested, because it may be there already: repair the sink, or remove it from DOCGAUGE_SINKS, then run again)"
+		" (nothing is requested, because it may be there already: repair the sink, " +
+		"or remove it from DOCGAUGE_SINKS, then run again)"
 }
 
 func (e unknownError) Unwrap() []error { return e }

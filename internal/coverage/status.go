@@ -135,7 +135,8 @@ func grid(p Plan, project string, spec analytics.Spec) view.Grid {
 	}
 	for _, w := range schedule.Gaps(p.Input, project, spec) {
 		// A gap that lacks only its rows has an entry in the ledger.
-		if _, known := p.Ledger.Known(analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}); !known {
+		if _, known := p.Ledger.Known(analytics.Key{Project: project, Granularity: spec.Granularity,
+			Window: w}); !known {
 			g.Cells = append(g.Cells, view.Cell{Window: w})
 		}
 	}

@@ -74,8 +74,9 @@ func (e *Exporter) read(ctx context.Context, work Work) {
 	sending, cut := context.WithCancelCause(ctx)
 	defer cut(nil)
 	r := &run{
-		e: e, work: work, log: e.app.Log, cut: cut, order: newOrder(),
-		estimates: make(map[analytics.Key]cost, len(work.Items)), underWay: map[string]int{}, health: newHealth(),
+		e: e, work: work, log: e.app.Log, cut: cut, order: &order{open: map[int]bool{}, changed: make(chan struct{})},
+		estimates: make(map[analytics.Key]cost, len(work.Items)), underWay: map[string]int{},
+		health:  health{barred: map[string]bool{}, gave: map[string]bool{}, refused: map[string][]failure{}},
 		sharing: map[schedule.Days]*sharing{}, given: map[analytics.Key]bool{},
 	}
 	if r.work.Learned == nil {
@@ -214,14 +215,20 @@ func (r *run) choose(ctx context.Context, earlier bool) (at int, wait bool) {
 	suspect, asking := -1, false
 	for i, item := range r.pending {
 		if item.Shared {
-			waits, underWay := r.waitsForPages(item)
-			if asking = asking || underWay; waits {
-				continue
+			r.mu.Lock()
+			s := r.sharing[schedule.DaysOf(item.Key)]
+			asking = asking || s != nil && s.underWay
+			item.Shared = r.given[item.Key]
+			r.mu.Unlock()
+			if s != nil {
+				continue // it waits for the pages of another one
 			}
-			r.locked(func() { item.Shared = r.given[item.Key] })
 			r.pending[i] = item
 		}
-		if r.isFirstAnswerDue(item.Project) {
+		r.mu.Lock()
+		first := r.underWay[item.Project] > 0 && !r.health.gave[item.Project] && !r.work.Sizes.Knows(item.Project)
+		r.mu.Unlock()
+		if first { // the project's id may be wrong
 			asking = true
 			continue
 		}
@@ -240,9 +247,9 @@ func (r *run) choose(ctx context.Context, earlier bool) (at int, wait bool) {
 			return i, false
 		}
 		r.totalsFirst(&r.pending[i], 0) // by what is known now, not when the plan was made
-		at, held, passable := r.weigh(ctx, i)
+		at, deferred, passable := r.weigh(ctx, i)
 		switch {
-		case !held:
+		case !deferred:
 			return at, false
 		case !passable:
 			return -1, false
@@ -275,25 +282,6 @@ func (r *run) prepareSharing() {
 	maps.DeleteFunc(r.sharing, func(_ schedule.Days, s *sharing) bool { return len(s.items) == 0 })
 }
 
-// waitsForPages reports whether a window still waits for the pages of another one of the
-// same days, and whether that one is under way.
-func (r *run) waitsForPages(item schedule.Item) (waits, underWay bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.sharing[schedule.DaysOf(item.Key)]
-	return s != nil, s != nil && s.underWay
-}
-
-// sharesWith returns the windows that wait for the pages of item.
-func (r *run) sharesWith(item schedule.Item) (items []schedule.Item) {
-	r.locked(func() {
-		if s := r.sharing[schedule.DaysOf(item.Key)]; s != nil {
-			items = s.items
-		}
-	})
-	return items
-}
-
 // endSharing lets the windows that wait for the pages of item wait no longer: those that have
 // not got them are read by themselves.
 func (r *run) endSharing(item schedule.Item) {
@@ -301,20 +289,12 @@ func (r *run) endSharing(item schedule.Item) {
 	r.order.notify()
 }
 
-// isFirstAnswerDue reports whether a window is under way of a project of which nothing is
-// known but that it is configured.
-func (r *run) isFirstAnswerDue(project string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.underWay[project] > 0 && !r.health.gave[project] && !r.work.Sizes.Knows(project)
-}
-
 // weigh decides, while the budget is scarce, whether the window at place i of r.pending is
 // held back. If it is not, at is the place of the window to start: i, or, unless the
 // budget certainly is enough for that one, another window of its project that was begun
 // earlier. If it is, passable says that the windows behind it may use what is free: it would
 // have had room when the run began, and so it will when the next one does.
-func (r *run) weigh(ctx context.Context, i int) (at int, held, passable bool) {
+func (r *run) weigh(ctx context.Context, i int) (at int, deferred, passable bool) {
 	item, sizes := r.pending[i], r.work.Sizes
 	free, _ := r.free(ctx)
 	need, basis := sizes.Requests(item)
@@ -338,10 +318,10 @@ func (r *run) weigh(ctx context.Context, i int) (at int, held, passable bool) {
 
 // free returns how many requests the budget lets through now.
 func (r *run) free(ctx context.Context) (free int, limited bool) {
-	if r.work.Room == nil {
+	if r.work.Free == nil {
 		return math.MaxInt, false
 	}
-	free, limited, err := r.work.Room(ctx)
+	free, limited, err := r.work.Free(ctx)
 	switch {
 	case err != nil:
 		return 0, true // the next request meets the error
@@ -394,7 +374,7 @@ func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int,
 	} else {
 		w := &window{e: r.e, run: r, item: item, turn: turn, lacking: r.e.app.Sinks, release: release}
 		if rev, ok := r.work.Known(item.Key); ok {
-			w.previous = &rev
+			w.previous = rev
 		}
 		if err = w.open(); err == nil {
 			var complete bool
@@ -457,8 +437,6 @@ type order struct {
 	open    map[int]bool // by turn
 	changed chan struct{}
 }
-
-func newOrder() *order { return &order{open: map[int]bool{}, changed: make(chan struct{})} }
 
 // set opens or closes the window that has the turn.
 func (o *order) set(turn int, open bool) {

@@ -181,9 +181,9 @@ type Work struct {
 	// Sizes estimates how many pages windows have, and learns from what is read. A wrong
 	// estimate wastes at most one request per window.
 	Sizes *schedule.Sizes
-	// Room returns how many requests the budget lets through now, if it limits them at
+	// Free returns how many requests the budget lets through now, if it limits them at
 	// all; nil means no limit. It is called before each request.
-	Room func(context.Context) (free int, limited bool, err error)
+	Free func(context.Context) (free int, limited bool, err error)
 	// Policy decides which windows should not be started now, by Learned, to which the run
 	// adds what it sees.
 	Policy  schedule.Policy

@@ -53,10 +53,6 @@ type failure struct {
 	err    error
 }
 
-func newHealth() health {
-	return health{barred: map[string]bool{}, gave: map[string]bool{}, refused: map[string][]failure{}}
-}
-
 // noteAnswer notes a useful answer.
 func (r *run) noteAnswer(project string) {
 	r.mu.Lock()
@@ -170,7 +166,8 @@ func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 		reported = true
 	default:
 		reported = !r.noteRefusal(failure{item, analytics.AsideRefused, err})
-		err = fmt.Errorf("%w (%d windows in a row were refused: the next run tries the project again)", err, len(h.refused[item.Project]))
+		err = fmt.Errorf("%w (%d windows in a row were refused: the next run tries the project again)", err,
+			len(h.refused[item.Project]))
 	}
 	if !reported {
 		if h.reported == api.Error() {
@@ -202,14 +199,14 @@ func (r *run) noteRefusal(f failure) (ends bool) {
 // setAside reports a window that failed by itself and lets it rest.
 func (r *run) setAside(ctx context.Context, f failure) {
 	r.e.count(func(s *Summary) { s.Warnings = append(s.Warnings, f.err) })
-	r.keep(ctx, f, false)
+	r.noteAside(ctx, f, false)
 }
 
-// keep notes in the ledger that a window failed, and for how long it rests; in an outage it
+// noteAside notes in the ledger that a window failed, and for how long it rests; in an outage it
 // does not rest, and its failure only says that others are tried before it in the next run.
 // A running window, which is only displayed, is requested again in any case. If keeping
 // fails, the window is due again in the next run.
-func (r *run) keep(ctx context.Context, f failure, outage bool) {
+func (r *run) noteAside(ctx context.Context, f failure, outage bool) {
 	if f.item.Reason == schedule.ReasonOpen {
 		return
 	}
@@ -253,13 +250,13 @@ func (r *run) keepFailures(ctx context.Context) {
 			continue
 		}
 		for _, f := range refused {
-			r.keep(ctx, f, true)
+			r.noteAside(ctx, f, true)
 		}
 	}
 	for _, f := range h.atFault {
 		r.setAside(ctx, f)
 	}
 	for _, f := range h.failing {
-		r.keep(ctx, f, !h.answered)
+		r.noteAside(ctx, f, !h.answered)
 	}
 }

@@ -210,7 +210,8 @@ func TestBadService(t *testing.T) {
 					return c.err
 				})
 				r := w.run(asked(w.days("prj_a", 30)...)...)
-				if n := w.service.requests(); n > c.most || c.concurrency == 1 && n < c.most || len(r.Errors) != c.reported || r.Left != 30 {
+				if n := w.service.requests(); n > c.most || c.concurrency == 1 && n < c.most ||
+					len(r.Errors) != c.reported || r.Left != 30 {
 					t.Errorf("%d requests, %+v", n, r)
 				}
 				if said := fmt.Sprint(r.Errors); strings.Count(said, c.err.Error()) != 1 {
@@ -251,18 +252,21 @@ func TestRefusedInMidRun(t *testing.T) {
 			a, b := w.days("prj_a", 30), w.days("prj_b", 30)
 			bad := a[good : good+refused]
 			w.answers(func(_ int, q docsapi.VisitorsQuery) error {
-				return when(q.Project == "prj_a" && slices.ContainsFunc(bad, func(k analytics.Key) bool { return k.Window == q.Window }), refusedError())
+				return when(q.Project == "prj_a" && slices.ContainsFunc(bad,
+					func(k analytics.Key) bool { return k.Window == q.Window }), refusedError())
 			})
 			items := turns(a, b)
 			r := w.run(items...)
-			if got := w.service.requests(); got != c.requests || r.Left != c.left || (len(r.Errors) > 0) != (c.aside == 0) {
+			if got := w.service.requests(); got != c.requests || r.Left != c.left ||
+				(len(r.Errors) > 0) != (c.aside == 0) {
 				t.Errorf("%d requests, want %d; %+v", got, c.requests, r)
 			}
 			w.setAside(r, c.aside)
 			// All is well again: nothing was lost, and no window rests that was not at fault.
 			w.service.answer = nil
 			w.service.again()
-			due := slices.DeleteFunc(asked(w.lacking(items)...), func(i schedule.Item) bool { return w.ledger.asides()[i.Key].Until.After(w.now) })
+			due := slices.DeleteFunc(asked(w.lacking(items)...),
+				func(i schedule.Item) bool { return w.ledger.asides()[i.Key].Until.After(w.now) })
 			if w.clean(w.run(due...)); w.service.requests() != 3*(c.left-c.aside) {
 				t.Errorf("%d requests in the next run", w.service.requests())
 			}
@@ -277,7 +281,8 @@ func TestFullSpool(t *testing.T) {
 	down := &sinktest.Memory{Fault: func(sinktest.Step, analytics.Revision) error { return errors.New("is down") }}
 	w.more = []sinks.Sink{other{down}}
 	r := w.run(items...)
-	if len(r.Errors) != 2 || r.Waiting != 1 || r.Left != 3 || !strings.Contains(fmt.Sprint(r.Errors), "DOCGAUGE_SPOOL_MAX") {
+	if len(r.Errors) != 2 || r.Waiting != 1 || r.Left != 3 ||
+		!strings.Contains(fmt.Sprint(r.Errors), "DOCGAUGE_SPOOL_MAX") {
 		t.Errorf("result %+v", r)
 	}
 	// With nothing delivered, the next run sends nothing at all.
@@ -308,7 +313,8 @@ func TestSinkDown(t *testing.T) {
 	}}
 	w.more = []sinks.Sink{other{second}}
 	r := w.run(asked(keys...)...)
-	if len(r.Errors) != 1 || tried != 1 || r.Waiting != 3 || r.Committed != 0 || r.Left != 0 || w.ledger.counters["sink_failures_total sink other"] != 1 {
+	if len(r.Errors) != 1 || tried != 1 || r.Waiting != 3 || r.Committed != 0 || r.Left != 0 ||
+		w.ledger.counters["sink_failures_total sink other"] != 1 {
 		t.Errorf("tried %d times, %+v", tried, r)
 	}
 	for _, k := range keys {
@@ -340,7 +346,10 @@ func TestSinkIsTriedAgain(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	keys := w.days("prj_a", 2)
 	isDown := true
-	w.sink = &sinktest.Memory{Fault: func(sinktest.Step, analytics.Revision) error { return when(isDown, errors.New("is down")) }}
+	w.sink = &sinktest.Memory{Fault: func(sinktest.Step, analytics.Revision) error {
+		return when(isDown,
+			errors.New("is down"))
+	}}
 	p := w.process()
 	reading(t.Context(), p, w.work(asked(keys[0])))
 	isDown = false
@@ -393,7 +402,8 @@ func TestNewerRevisionSupersedes(t *testing.T) {
 // window, the pages that are missing are requested again; otherwise it is left to a repair.
 func TestDamagedLog(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
-		"removed": os.Remove, "cut": func(path string) error { return os.Truncate(path, 100) }, "one bit flipped": flipBit,
+		"removed": os.Remove, "cut": func(path string) error { return os.Truncate(path, 100) },
+		"one bit flipped": flipBit,
 	} {
 		for call, waiting := range map[string]bool{string(StepRecorded): false, callReplace: true} {
 			for _, elsewhere := range []bool{false, true} {
@@ -460,7 +470,8 @@ func TestDamagedBeforeSealing(t *testing.T) {
 			}
 		}
 	}
-	if r := w.run(asked(k)...); len(r.Errors) != 1 || !errors.Is(r.Errors[0], spool.ErrDamaged) || w.shown(k).Number != 0 {
+	if r := w.run(asked(k)...); len(r.Errors) != 1 || !errors.Is(r.Errors[0], spool.ErrDamaged) ||
+		w.shown(k).Number != 0 {
 		t.Errorf("result %+v", r)
 	}
 	w.told = nil
@@ -512,7 +523,8 @@ func TestLedgerFails(t *testing.T) {
 			w := newWorld(t, t.TempDir())
 			w.failing(call, 1, requestLost)
 			r := w.run(asked(w.days("prj_a", 3)...)...)
-			if len(r.Errors) != 1 || strings.Contains(r.Errors[0].Error(), "sink") || w.service.requests() != 3 || r.Left != 3 {
+			if len(r.Errors) != 1 || strings.Contains(r.Errors[0].Error(), "sink") || w.service.requests() != 3 ||
+				r.Left != 3 {
 				t.Errorf("%d requests, %+v", w.service.requests(), r)
 			}
 			if n := w.ledger.counters["sink_failures_total sink memory"]; n != 0 {
@@ -525,7 +537,8 @@ func TestLedgerFails(t *testing.T) {
 // TestCancelled cancels the run at each step: it returns soon, nothing is
 // half done, and the next run requests no page that was kept.
 func TestCancelled(t *testing.T) {
-	for i, step := range []Step{StepStarted, StepPage, StepFetched, StepSealed, StepRecorded, StepReplaced, StepCommitted, StepDone} {
+	for i, step := range []Step{StepStarted, StepPage, StepFetched, StepSealed, StepRecorded, StepReplaced,
+		StepCommitted, StepDone} {
 		committed := 0
 		if i >= 3 {
 			committed = 1 // sealed by then

@@ -68,7 +68,8 @@ func TestFaults(t *testing.T) {
 		for _, before := range []int32{0, 1} {
 			for _, pages := range []int{1, 3} {
 				for _, c := range faultCases(pages) {
-					t.Run(fmt.Sprintf("%s/revision %d/%d pages/%s %d/%s", kind, before+1, pages, c.call, c.nth, c.fault), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s/revision %d/%d pages/%s %d/%s", kind, before+1, pages, c.call, c.nth,
+						c.fault), func(t *testing.T) {
 						t.Parallel() // most of its time is waiting for the disk
 						w := newWorld(t, t.TempDir())
 						if kind == "parquet" {

@@ -94,7 +94,8 @@ func (e *Exporter) FillPages(ctx context.Context) error {
 	for _, project := range a.Config.Projects {
 		for _, spec := range a.Config.Windows {
 			rev := l.Newest(project, spec.Granularity, a.Now())
-			if rev == nil || rev.TotalsOnly() || slices.ContainsFunc(lists, func(p state.PageList) bool { return p.Key == rev.Key && p.Revision == rev.Number }) {
+			if rev == nil || rev.TotalsOnly() || slices.ContainsFunc(lists,
+				func(p state.PageList) bool { return p.Key == rev.Key && p.Revision == rev.Number }) {
 				continue
 			}
 			entry, _ := l.Entry(rev.Key)
@@ -120,7 +121,8 @@ func (e *Exporter) fillFrom(ctx context.Context, entry state.Entry, down map[str
 		}
 		if err != nil {
 			down[s.Name()] = time.Since(began) > slowSink
-			e.app.Log.With(entry.Key.Attrs()).Warn("pages not read from sink: their metrics are missing", "sink", s.Name(), "error", err)
+			e.app.Log.With(entry.Key.Attrs()).Warn("pages not read from sink: their metrics are missing", "sink",
+				s.Name(), "error", err)
 			continue
 		}
 		return e.app.State.SetPages(ctx, entry.Revision, pages)

@@ -69,7 +69,8 @@ func newArchives(t *testing.T, windows int) *archives {
 func (a *archives) commit(rev analytics.Revision, to ...sinks.Sink) {
 	a.Helper()
 	w := sinktest.Seal(a, rev, sinktest.Pages(5))
-	if err := a.app.State.Record(a.Context(), w.Revision(), analytics.Provenance{Requests: 3, Checksum: w.Checksum()}, nil); err != nil {
+	if err := a.app.State.Record(a.Context(), w.Revision(), analytics.Provenance{Requests: 3, Checksum: w.Checksum()},
+		nil); err != nil {
 		a.Fatal(err)
 	}
 	for _, s := range to {
@@ -94,7 +95,8 @@ func (a *archives) lose(s sinks.Sink, days ...int) {
 		from := sinktest.Key("prj_a", day).From.String()
 		found := 0
 		for _, table := range []string{"visitors", "totals"} {
-			paths, err := filepath.Glob(filepath.Join(s.Location(), table, "v1", "p=prj_a", "g=day", "*", from+"_*.parquet"))
+			paths, err := filepath.Glob(filepath.Join(s.Location(), table, "v1", "p=prj_a", "g=day", "*",
+				from+"_*.parquet"))
 			if err != nil {
 				a.Fatal(err)
 			}
@@ -179,7 +181,8 @@ func TestDailyComparison(t *testing.T) {
 	if a.compare(); a.shows(first) != 5 {
 		t.Error("not compared after a day")
 	}
-	if left, err := filepath.Glob(filepath.Join(a.app.Config.StateDir, app.TempCopy+"-*")); len(left) > 0 || err != nil {
+	if left, err := filepath.Glob(filepath.Join(a.app.Config.StateDir, app.TempCopy+"-*")); len(left) > 0 ||
+		err != nil {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
@@ -194,7 +197,8 @@ func TestDailyComparisonRefuses(t *testing.T) {
 	for range 2 {
 		a.said.Reset()
 		a.compare()
-		if said := a.said.String(); !strings.Contains(said, "docgauge verify") || !strings.Contains(said, "lost 12 of the 12 windows") {
+		if said := a.said.String(); !strings.Contains(said, "docgauge verify") ||
+			!strings.Contains(said, "lost 12 of the 12 windows") {
 			t.Errorf("said %q", said)
 		}
 	}
@@ -254,10 +258,11 @@ func TestCollectionTakesTooLong(t *testing.T) {
 				}
 				defer db.Close()
 				began := 0
-				r := &Exporter{app: &app.App{Log: slog.New(slog.DiscardHandler), Now: time.Now, State: db, Sinks: []sinks.Sink{collecting{collect: func(ctx context.Context) error {
-					began++
-					return tc.collect(ctx)
-				}}}}}
+				r := &Exporter{app: &app.App{Log: slog.New(slog.DiscardHandler), Now: time.Now, State: db,
+					Sinks: []sinks.Sink{collecting{collect: func(ctx context.Context) error {
+						began++
+						return tc.collect(ctx)
+					}}}}}
 				time.Sleep(17 * time.Minute)
 				for range 26 { // hours
 					at := time.Now()

@@ -67,8 +67,9 @@ type world struct {
 func newWorld(t tb, dir string) *world {
 	mem := sinktest.NewMemory()
 	return &world{
-		tb: t, root: dir, dir: filepath.Join(dir, "state"), service: newService(), ledger: newMemory(), sink: mem, reader: mem,
-		now: noon(1), concurrency: 1,
+		tb: t, root: dir, dir: filepath.Join(dir, "state"), service: newService(), ledger: newMemory(), sink: mem,
+		reader: mem,
+		now:    noon(1), concurrency: 1,
 	}
 }
 
@@ -78,7 +79,8 @@ func noon(day int) time.Time { return time.Date(2026, 10, 1+day, 12, 0, 0, 0, ti
 // day names the day window of project that begins some days after 2026-10-01.
 func day(project string, n int) analytics.Key {
 	from := analytics.NewDate(2026, 10, 1+n)
-	return analytics.Key{Project: project, Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}}
+	return analytics.Key{Project: project, Granularity: analytics.Day,
+		Window: analytics.Window{From: from, To: from + 1}}
 }
 
 func asked(keys ...analytics.Key) []schedule.Item {
@@ -100,7 +102,8 @@ func (w *world) process() *Exporter {
 	w.on = on
 	a := &app.App{
 		Config: config.Config{
-			Concurrency: config.Count(w.concurrency), Settle: config.Duration(settle), SpoolMax: config.Bytes(w.spoolMax),
+			Concurrency: config.Count(w.concurrency), Settle: config.Duration(settle),
+			SpoolMax: config.Bytes(w.spoolMax),
 		},
 		Now: w.time, Spool: sp,
 	}
@@ -161,7 +164,8 @@ func (w *world) work(items []schedule.Item) Work {
 	for _, u := range underWay {
 		sizes.SetBegun(u.Key, u.Pages)
 	}
-	return Work{Room: w.service.room, Items: items, Known: w.ledger.known, Sizes: sizes, Policy: schedule.Policy{Settle: settle}, Asides: w.ledger.asides()}
+	return Work{Free: w.service.room, Items: items, Known: w.ledger.known, Sizes: sizes,
+		Policy: schedule.Policy{Settle: settle}, Asides: w.ledger.asides()}
 }
 
 // run is one process that reads the items without Recover before it.

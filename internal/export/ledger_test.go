@@ -34,7 +34,8 @@ type entry struct {
 }
 
 func newMemory() *memory {
-	return &memory{windows: map[analytics.Key][]entry{}, counters: map[string]int64{}, open: map[analytics.Key]analytics.Totals{}, pages: map[analytics.Key][]analytics.Row{},
+	return &memory{windows: map[analytics.Key][]entry{}, counters: map[string]int64{},
+		open: map[analytics.Key]analytics.Totals{}, pages: map[analytics.Key][]analytics.Row{},
 		aside: map[analytics.Key]analytics.Aside{}, learned: schedule.Learned{}, perPage: map[string]int{}}
 }
 
@@ -73,7 +74,9 @@ func (m *memory) asides() map[analytics.Key]analytics.Aside {
 	return maps.Clone(m.aside)
 }
 
-func (m *memory) SetMovement(_ context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time) error {
+func (m *memory) SetMovement(
+	_ context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time,
+) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.learned.Set(schedule.Series{Project: project, Granularity: g}, schedule.Fact(kind), times, at)

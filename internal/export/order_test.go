@@ -34,11 +34,13 @@ func (w *world) begun() []string {
 
 // malformedError is the client's error for an answer with a row that cannot be stored.
 func malformedError() error {
-	return &docsapi.Error{Op: "visitors", Status: http.StatusOK, Outcome: docsapi.Permanent, FromAPI: true, Message: "human: want an integer", Err: docsapi.ErrMalformed}
+	return &docsapi.Error{Op: "visitors", Status: http.StatusOK, Outcome: docsapi.Permanent, FromAPI: true,
+		Message: "human: want an integer", Err: docsapi.ErrMalformed}
 }
 
 func refusedError() error {
-	return &docsapi.Error{Op: "visitors", Status: http.StatusBadRequest, Outcome: docsapi.Permanent, FromAPI: true, Message: "too old"}
+	return &docsapi.Error{Op: "visitors", Status: http.StatusBadRequest, Outcome: docsapi.Permanent, FromAPI: true,
+		Message: "too old"}
 }
 
 // TestScarceBudget: a budget that is not enough for everything reads complete windows,
@@ -182,7 +184,8 @@ func TestBadWindowsStopNobody(t *testing.T) {
 				items := slices.DeleteFunc(asked(w.lacking(asked(keys...))...), func(i schedule.Item) bool {
 					return w.ledger.asides()[i.Key].Until.After(w.now)
 				})
-				return append(items, schedule.Item{Key: day("prj_a", 99), TotalsOnly: true, Reason: schedule.ReasonOpen})
+				return append(items, schedule.Item{Key: day("prj_a", 99), TotalsOnly: true,
+					Reason: schedule.ReasonOpen})
 			}
 			runs := 0
 			for ; len(w.ledger.keys()) < 13; runs++ {
@@ -243,7 +246,8 @@ func TestPlanAfterAnOutage(t *testing.T) {
 		keys := w.days("prj_a", 6)
 		plan := func() []schedule.Item {
 			aside := func(k analytics.Key) (analytics.Aside, bool) { a, ok := w.ledger.asides()[k]; return a, ok }
-			in := schedule.Input{Now: w.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Known: w.ledger.known, Aside: aside}
+			in := schedule.Input{Now: w.now, Projects: []string{"prj_a"},
+				Specs: []analytics.Spec{{Granularity: analytics.Day}}, Known: w.ledger.known, Aside: aside}
 			items, _, _, err := schedule.Asked(in, keys[5].From, keys[0].To)
 			if err != nil {
 				t.Fatal(err)
@@ -290,7 +294,8 @@ func TestSuspectRows(t *testing.T) {
 	}
 	r := w.clean(w.run(asked(k)...))
 	e, _ := w.ledger.newest(k)
-	if e.rev.Verified || e.prov.MovedRows != 250 || e.prov.RepeatedRows != 1 || r.Unverified != 1 || r.MovedRows != 250 || r.RepeatedRows != 1 {
+	if e.rev.Verified || e.prov.MovedRows != 250 || e.prov.RepeatedRows != 1 || r.Unverified != 1 ||
+		r.MovedRows != 250 || r.RepeatedRows != 1 {
 		t.Errorf("%+v, %+v, %+v", e.rev, e.prov, r)
 	}
 }
@@ -328,8 +333,10 @@ type anyService struct {
 
 func newAnyService(t *rapid.T, dir string) *anyService {
 	s := &anyService{
-		world: newWorld(t, dir), t: t, rows: map[analytics.Key]int{}, bad: map[analytics.Key]error{}, requests: map[analytics.Key]int{},
-		restless: rapid.Bool().Draw(t, "restless"), alike: rapid.Bool().Draw(t, "alike"), limit: rapid.IntRange(4, 30).Draw(t, "limit"),
+		world: newWorld(t, dir), t: t, rows: map[analytics.Key]int{}, bad: map[analytics.Key]error{},
+		requests: map[analytics.Key]int{},
+		restless: rapid.Bool().Draw(t, "restless"), alike: rapid.Bool().Draw(t, "alike"),
+		limit:  rapid.IntRange(4, 30).Draw(t, "limit"),
 		outage: rapid.IntRange(0, 3).Draw(t, "outage"),
 	}
 	s.now = noon(7)
@@ -368,8 +375,10 @@ func (s *anyService) run1(n int, killed bool) {
 	s.service.budget = s.limit
 	s.faults = nil
 	if killed {
-		call := rapid.SampledFrom([]string{callAsk, callRecord, callReplace, callCommitted, string(StepSealed)}).Draw(s.t, "killed at")
-		s.failing(call, rapid.IntRange(1, 5).Draw(s.t, "nth"), rapid.SampledFrom([]fault{killedBefore, killedAfter}).Draw(s.t, "when"))
+		call := rapid.SampledFrom([]string{callAsk, callRecord, callReplace, callCommitted,
+			string(StepSealed)}).Draw(s.t, "killed at")
+		s.failing(call, rapid.IntRange(1, 5).Draw(s.t, "nth"),
+			rapid.SampledFrom([]fault{killedBefore, killedAfter}).Draw(s.t, "when"))
 	}
 	p := s.process()
 	if _, _, err := recovering(s.t.Context(), p, s.ledger.owed()); err != nil && !killed {
@@ -385,7 +394,8 @@ func (s *anyService) run1(n int, killed bool) {
 		work.Sizes.SetPerPage(project, rows)
 	}
 	in := schedule.Input{
-		Now: s.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: day("prj_a", 0).From,
+		Now: s.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}},
+		Since:  day("prj_a", 0).From,
 		Settle: settle, Known: s.ledger.known, Provisional: s.ledger.provisional(), Rotate: n, Sizes: work.Sizes,
 		Aside: func(k analytics.Key) (analytics.Aside, bool) { a, ok := s.ledger.asides()[k]; return a, ok },
 		GaveUp: func(k analytics.Key) bool {

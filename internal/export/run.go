@@ -157,7 +157,8 @@ func (e *Exporter) ledgerNow(ctx context.Context) (coverage.Ledger, error) {
 func (e *Exporter) disbelieve(ctx context.Context) error {
 	n, err := e.app.State.Disbelieve(ctx, e.app.Now().Add(clock.Tolerance))
 	if n > 0 {
-		e.app.Log.Warn("windows were read while the clock was ahead: they are read again when their day has come", "windows", n)
+		e.app.Log.Warn("windows were read while the clock was ahead: they are read again when their day has come",
+			"windows", n)
 	}
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the next run does it
@@ -196,7 +197,7 @@ func (e *Exporter) pass(ctx context.Context, ledger coverage.Ledger, sel coverag
 	}
 	e.progress.Begin(len(p.Due), finish)
 	e.read(ctx, Work{
-		Items: p.Due, Known: p.Ledger.Known, Sizes: p.Ledger.Sizes, Room: e.app.API.Budget.Room,
+		Items: p.Due, Known: p.Ledger.Known, Sizes: p.Ledger.Sizes, Free: e.app.API.Budget.Room,
 		Policy: p.Input.Policy, Learned: p.Ledger.Learned, Asides: p.Ledger.Asides,
 	})
 	e.progress.End()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -37,20 +36,19 @@ type window struct {
 	run  *run
 	item schedule.Item
 	turn int // in the order of requests
-	// previous is the newest revision in the ledger, nil if there is none.
-	previous *analytics.Revision
+	// previous is the newest revision in the ledger; its Number is 0 if there is none.
+	previous analytics.Revision
 	log      *spool.PageLog
 	// resumed: the page log had pages of an earlier run.
 	resumed bool
 	// moved: a reading started over in this run.
 	moved bool
-	// inVain counts the pages that were requested although they do not exist, in all
+	// mispredicted counts the pages that were requested although they do not exist, in all
 	// readings.
-	inVain int
+	mispredicted int
 
 	// This is the state of one reading: pages verifies its pages.
 	pages *pages
-	mu    sync.Mutex
 	// fresh are pages whose totals differ from those of the pages before, which ends the
 	// reading: they belong to the window as it is now. carried are those that the next
 	// reading may use.
@@ -92,12 +90,12 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 			// read, so it gives its place among those that are read to another.
 			// CRASH: the log is complete; the next run requests nothing.
 			if units == 0 {
-				units = min(commitUnits, 1+w.log.Sum().Rows/rowsPerUnit)
+				units = min(commitUnits, 1+w.log.Sum.Rows/rowsPerUnit)
 				if e.commits.Acquire(ctx, units) != nil {
 					units = 0
 					return false, w.leave(context.Cause(ctx))
 				}
-				if len(w.log.Pages()) == 1 {
+				if len(w.log.Pages) == 1 {
 					w.release()
 				}
 			}
@@ -130,7 +128,7 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 		// request the page again after a power cut.
 		// CRASH: recover continues with step 4. If a power cut has taken the log and no sink has
 		// the window, recover forgets the revision, and the window is due again.
-		if len(w.log.Pages()) > 1 {
+		if len(w.log.Pages) > 1 {
 			if err := w.log.Flush(); err != nil {
 				return false, w.leave(err)
 			}
@@ -184,15 +182,18 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 
 // share gives the pages to the windows of the same days that wait for them.
 func (w *window) share(rev analytics.Revision) error {
-	for _, item := range w.run.sharesWith(w.item) {
+	var items []schedule.Item
+	w.run.locked(func() {
+		if s := w.run.sharing[schedule.DaysOf(w.item.Key)]; s != nil {
+			items = s.items
+		}
+	})
+	for _, item := range items {
 		if w.item.TotalsOnly && !item.TotalsOnly {
 			continue
 		}
-		number := int32(1)
-		if known, ok := w.run.work.Known(item.Key); ok {
-			number = known.Number + 1
-		}
-		if err := w.e.app.Spool.Share(w.log, item.Key, number, item.TotalsOnly, rev.Totals); err != nil {
+		known, _ := w.run.work.Known(item.Key)
+		if err := w.e.app.Spool.Share(w.log, item.Key, known.Number+1, item.TotalsOnly, rev.Totals); err != nil {
 			return err
 		}
 		w.run.locked(func() { w.run.given[item.Key] = true })
@@ -250,18 +251,18 @@ func (w *window) open() (err error) {
 	if ripe := w.item.To.Time().Add(w.e.settle()); !now.Before(ripe) && ripe.After(notBefore) {
 		notBefore = ripe
 	}
-	if w.log, err = w.e.app.Spool.Begin(w.item.Key, w.number(), now, notBefore); err != nil {
+	if w.log, err = w.e.app.Spool.Begin(w.item.Key, w.previous.Number+1, now, notBefore); err != nil {
 		return err
 	}
-	logged := w.log.Pages()
+	logged := w.log.Pages
 	w.resumed = len(logged) > 0
 	for offset, page := range logged {
 		if isBeyond(offset, page) {
-			w.inVain++
+			w.mispredicted++
 		}
 	}
 	if w.log.Reading() > 1 { // what earlier readings requested is not known any more
-		w.inVain = math.MaxInt32
+		w.mispredicted = math.MaxInt32
 	}
 	return nil
 }
@@ -270,16 +271,8 @@ func (w *window) open() (err error) {
 // the service sent none, although its totals are not zero. While the reading is not the
 // last, that is drift.
 func (w *window) mustKeepRows() bool {
-	return !w.item.TotalsOnly && w.previous != nil && w.previous.Rows > 0 &&
-		w.log.Sum().Rows == 0 && w.pages.newest != analytics.Totals{}
-}
-
-// number is that of the revision to read.
-func (w *window) number() int32 {
-	if w.previous == nil {
-		return 1
-	}
-	return w.previous.Number + 1
+	return !w.item.TotalsOnly && w.previous.Rows > 0 &&
+		w.log.Sum.Rows == 0 && w.pages.newest != analytics.Totals{}
 }
 
 // maxReadings is how often the window is started at most: the last reading accepts
@@ -290,7 +283,7 @@ func (w *window) maxReadings() int {
 	if w.run.work.Asides[w.item.Key].Reason == analytics.AsideEmpty {
 		return 1
 	}
-	unverified := w.item.Reason == schedule.ReasonUnverified && w.previous != nil
+	unverified := w.item.Reason == schedule.ReasonUnverified && w.previous.Number > 0
 	if unverified && w.run.work.Policy.Ripe(w.item.Window, w.previous.ExportedAt) {
 		return 1
 	}
@@ -316,7 +309,7 @@ func (w *window) seal(ctx context.Context) (err error) {
 // report adds what was read to the summary.
 func (w *window) report(rev analytics.Revision) {
 	from := w.provenance()
-	sum, site := w.log.Sum(), rev.Totals
+	sum, site := w.log.Sum, rev.Totals
 	suspect := sum.Rows > 0 && !sum.Covers(site)
 	if suspect {
 		w.run.log.With(w.item.Key.Attrs()).Warn("window suspect: its pages add up to fewer visitors than the site has",
@@ -339,7 +332,7 @@ func (w *window) report(rev analytics.Revision) {
 // provenance says how the revision was read.
 func (w *window) provenance() analytics.Provenance {
 	from := analytics.Provenance{
-		Requests: w.log.Requests(), RepeatedRows: int64(w.log.Repeated()), Checksum: w.file.Checksum(),
+		Requests: w.log.Requests(), RepeatedRows: int64(w.log.Repeated), Checksum: w.file.Checksum(),
 	}
 	if !w.isUnmoved() {
 		from.MovedRows = w.pages.movedRows()
@@ -353,13 +346,14 @@ func (w *window) isUnmoved() bool { return w.pages.drift == nil || w.item.Totals
 // revision describes the reading. Its totals are those of the page at the highest offset.
 func (w *window) revision(verified bool) analytics.Revision {
 	rev := analytics.Revision{
-		Key: w.item.Key, Number: w.number(), Verified: verified, Totals: w.pages.newest, ExportedAt: w.log.Started(),
+		Key: w.item.Key, Number: w.previous.Number + 1, Verified: verified, Totals: w.pages.newest,
+		ExportedAt: w.log.Started(),
 	}
-	before := w.previous
+	before := w.previous.ExportedAt
 	if w.item.TotalsOnly {
 		rev.Rows = analytics.TotalsOnlyRows
-	} else if before != nil && before.TotalsOnly() {
-		before = nil
+	} else if w.previous.TotalsOnly() {
+		before = time.Time{}
 	}
 	rev.Settled = schedule.Settles(rev.Window, w.e.settle(), rev.ExportedAt, verified, before)
 	return rev
@@ -372,7 +366,8 @@ func (w *window) leave(err error) error {
 		return err
 	}
 	e, ok := errors.AsType[*docsapi.Error](err)
-	outsideSpec := errors.Is(err, errRepeats) || errors.Is(err, errNoRows) || ok && e.Status == http.StatusOK && e.Outcome == docsapi.Permanent
+	outsideSpec := errors.Is(err, errRepeats) || errors.Is(err, errNoRows) || ok && e.Status == http.StatusOK &&
+		e.Outcome == docsapi.Permanent
 	closeLog := w.log.Close
 	if outsideSpec && w.log.Reading() >= w.maxReadings() {
 		closeLog = w.log.Discard

@@ -182,7 +182,8 @@ type mortal struct {
 	on *power
 }
 
-func (m mortal) Charge(ctx context.Context, name string, limit, most int, now func() time.Time, life, span, unanswered time.Duration, answered map[int64]time.Time) (int64, int, time.Time, error) {
+func (m mortal) Charge(ctx context.Context, name string, limit, most int, now func() time.Time, life, span,
+	unanswered time.Duration, answered map[int64]time.Time) (int64, int, time.Time, error) {
 	if err := m.on.check(); err != nil {
 		return 0, 0, time.Time{}, err
 	}
@@ -202,7 +203,8 @@ func (y *year) work(known map[analytics.Key]state.Entry, b *budget.Budget) Work 
 	for k, e := range known {
 		sizes.Learn(k, e.Rows)
 	}
-	return Work{Items: y.due(known), Known: look(known), Sizes: sizes, Policy: schedule.Policy{Limit: y.limit, Settle: settle}}
+	return Work{Items: y.due(known), Known: look(known), Sizes: sizes,
+		Policy: schedule.Policy{Limit: y.limit, Settle: settle}}
 }
 
 func look(entries map[analytics.Key]state.Entry) func(analytics.Key) (analytics.Revision, bool) {
@@ -212,7 +214,8 @@ func look(entries map[analytics.Key]state.Entry) func(analytics.Key) (analytics.
 	}
 }
 
-var specs = []analytics.Spec{{Granularity: analytics.Day}, {Granularity: analytics.Week}, {Granularity: analytics.Month}, {Granularity: "28d", TotalsOnly: true}}
+var specs = []analytics.Spec{{Granularity: analytics.Day}, {Granularity: analytics.Week},
+	{Granularity: analytics.Month}, {Granularity: "28d", TotalsOnly: true}}
 
 func (y *year) due(known map[analytics.Key]state.Entry) []schedule.Item {
 	in := schedule.Input{
