@@ -53,7 +53,7 @@ func Rebuild(
 	}
 	// The unlisted sink may hold everything, and all of it would be requested again.
 	if len(unlisted) > 0 && !some {
-		return done, unknownError(unlisted)
+		return done, unlistedError(unlisted)
 	}
 	for _, err := range unlisted {
 		log.Warn("ledger not rebuilt from sink: what it had stays in the ledger", "error", err)
