@@ -172,7 +172,7 @@ func (e *Exporter) observe(ev Event) {
 	}
 }
 
-// Work is what is to be read.
+// Work lists the windows to read, with the facts that decide about their order.
 type Work struct {
 	// Items are the windows to read, in the order of the plan.
 	Items []schedule.Item
