@@ -65,7 +65,10 @@ func newLoadPlan(
 			p.lacking = append(p.lacking, rev)
 		}
 	}
-	slices.SortFunc(p.lacking, func(a, b analytics.Revision) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	slices.SortFunc(p.lacking, func(a, b analytics.Revision) int {
+		return strings.Compare(a.Key.String(),
+			b.Key.String())
+	})
 	return p, ctx.Err()
 }
 

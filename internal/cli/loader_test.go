@@ -149,14 +149,16 @@ func TestLoadPlan(t *testing.T) {
 	for _, rev := range p.lacking {
 		lacking = append(lacking, rev.From.String())
 	}
-	if diff := cmp.Diff([]string{"2026-10-03", "2026-10-04", "2026-10-05"}, lacking); diff != "" || p.present != 2 || len(p.shown) != 3 {
+	if diff := cmp.Diff([]string{"2026-10-03", "2026-10-04", "2026-10-05"}, lacking); diff != "" || p.present != 2 ||
+		len(p.shown) != 3 {
 		t.Errorf("present %d, lacking (-want +got):\n%s", p.present, diff)
 	}
 }
 
 func TestLoadPlanOfASinkThatIsDown(t *testing.T) {
 	down := errors.New("down")
-	if _, err := newLoadPlan(t.Context(), newShelf(t).Revisions(t.Context()), failing(down), anyWindow); !errors.Is(err, down) {
+	if _, err := newLoadPlan(t.Context(), newShelf(t).Revisions(t.Context()), failing(down),
+		anyWindow); !errors.Is(err, down) {
 		t.Errorf("newLoadPlan = %v", err)
 	}
 }
@@ -223,7 +225,8 @@ func TestLoaderSinkFailsWhileWindowsOpen(t *testing.T) {
 	full := errors.New("full")
 	to.Fault = func(sinktest.Step, analytics.Revision) error { return full }
 	_, err := loaded(t, from, to)
-	if !errors.Is(err, full) || errors.Is(err, context.Canceled) || strings.Count(err.Error(), "full") != 1 || strings.Contains(err.Error(), "\n") {
+	if !errors.Is(err, full) || errors.Is(err, context.Canceled) || strings.Count(err.Error(), "full") != 1 ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("run = %v", err)
 	}
 }
@@ -236,7 +239,8 @@ func TestLoaderStopWhileWindowsOpen(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	to.Fault = func(sinktest.Step, analytics.Revision) error { stop(); return ctx.Err() }
 	err := loads(ctx, t, from, to, func(analytics.Revision) error { return nil })
-	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "\n") || strings.Count(err.Error(), "canceled") != 1 {
+	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "\n") ||
+		strings.Count(err.Error(), "canceled") != 1 {
 		t.Errorf("run = %v", err)
 	}
 }

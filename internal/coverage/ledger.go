@@ -18,7 +18,8 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// Ledger is the state's entries, arranged for planning, and facts about the service. A reading that claims the future was made while the clock was ahead, and is not
+// Ledger is the state's entries, arranged for planning, and facts about the service. A reading
+// that claims the future was made while the clock was ahead, and is not
 // believed: its entry was exported at analytics.Unbelieved, [Ledger.Series] leaves it out,
 // and its window is missing.
 type Ledger struct {

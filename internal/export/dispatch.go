@@ -20,7 +20,7 @@ import (
 // run is one call of read.
 type run struct {
 	e    *Exporter
-	work Work
+	work work
 	log  *slog.Logger
 	// cut ends every request, those in flight and those that wait to be sent.
 	cut   context.CancelCauseFunc
@@ -69,7 +69,7 @@ var errAborted = errors.New("the run has stopped")
 // first window of the plan that can use it, so that when the budget ends at
 // most one window of a project is started and not complete. Otherwise as many windows are
 // read at the same time as Concurrency says.
-func (e *Exporter) read(ctx context.Context, work Work) {
+func (e *Exporter) read(ctx context.Context, work work) {
 	e.count(func(s *Summary) { s.Left, s.BudgetSpent, s.wanted = 0, false, 0 })
 	sending, cut := context.WithCancelCause(ctx)
 	defer cut(nil)

@@ -196,7 +196,7 @@ func (e *Exporter) pass(ctx context.Context, ledger coverage.Ledger, sel coverag
 		finish = time.Time{}
 	}
 	e.progress.Begin(len(p.Due), finish)
-	e.read(ctx, Work{
+	e.read(ctx, work{
 		Items: p.Due, Known: p.Ledger.Known, Sizes: p.Ledger.Sizes, Free: e.app.API.Budget.Room,
 		Policy: p.Input.Policy, Learned: p.Ledger.Learned, Asides: p.Ledger.Asides,
 	})
