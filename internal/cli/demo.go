@@ -151,8 +151,10 @@ func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) 
 		fmt.Fprintf(a.Out, "\nThe Delta Lake tables in DuckDB:\n\n%s", newestWeek(scan("visitors"), scan("totals")))
 	}
 	var servers []string
-	for _, server := range []struct{ sink, name string }{{config.SinkClickHouse, "ClickHouse"},
-		{config.SinkPostgres, "PostgreSQL"}} {
+	for _, server := range []struct{ sink, name string }{
+		{config.SinkClickHouse, "ClickHouse"},
+		{config.SinkPostgres, "PostgreSQL"},
+	} {
 		if slices.Contains(c.Sinks, server.sink) {
 			servers = append(servers, server.name)
 		}

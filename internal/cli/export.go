@@ -40,7 +40,7 @@ continues it, until each of them was read since the first run; it then says so a
 sends nothing. --again starts over.
 
 ` + exitCodes,
-		Example: `  docgauge export           what is due, as far as the budget goes
+		Example: `  docgauge export           windows that are due, as far as the budget goes
   docgauge export --wait    continue across budget pauses until nothing is due
   docgauge export --from 2026-10-01 --to 2026-11-01  read October again
   docgauge export --windows day --project prj_a`,

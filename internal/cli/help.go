@@ -121,7 +121,7 @@ own. Quotes around a value are removed; nothing is expanded or executed; the
 process environment wins. It may have AWS_…, HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE,
 SSL_CERT_DIR and GITHUB_TOKEN, too.
 
-docgauge init writes such a file, and docgauge config shows what is in effect. Base
+docgauge init writes such a file, and docgauge config shows the settings in effect. Base
 URL, key and projects are needed. A secret can also be given as a file, by the same
 name with _FILE.
 ` + variableHelp(),

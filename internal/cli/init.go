@@ -108,8 +108,8 @@ func (a *Program) init(ctx context.Context, o initOptions, in io.Reader) error {
 	return a.printNext(ctx, c, o)
 }
 
-// complete asks for what no flag and no variable says, or names all of it where nobody
-// can be asked.
+// complete asks for settings without a flag or variable, or names all of them if standard input
+// is not a terminal.
 func (a *Program) complete(ctx context.Context, o *initOptions, in io.Reader) error {
 	if o.keyOnStdin && o.keyFile != "" {
 		return usageError{errors.New("--api-key-file, --api-key-stdin: give one of them")}

@@ -185,8 +185,10 @@ func TestJobsEvilService(t *testing.T) {
 	terminal.await("d-raw.md", "in doubt")
 	terminal.press("\x03")
 	terminal.ends() // reports unexpected output
-	for _, args := range [][]string{{"jobs", "list"}, {"jobs", "plan"}, {"jobs", "show", "a-evil.md"},
-		{"jobs", "show", "b-refused.md"}} {
+	for _, args := range [][]string{
+		{"jobs", "list"}, {"jobs", "plan"}, {"jobs", "show", "a-evil.md"},
+		{"jobs", "show", "b-refused.md"},
+	} {
 		terminal := p.onTerminal(t, 120, nil, args...)
 		if code := terminal.ends(); code != exitDone {
 			t.Errorf("%v: exit code %d", args, code)

@@ -72,8 +72,10 @@ func (s *oddService) created() []string {
 }
 
 const (
-	goodJob = `{"id":"job_good","status":"active","source":{"repository":"r","ref":"main"},"model":"m","prLink":null,"createdAt":"2026-11-21T12:00:00Z"}`
-	goodEnd = `{"id":"job_good","status":"completed","prLink":"https://example.com/pr/1","createdAt":"2026-11-21T12:00:00Z"}`
+	goodJob = `{"id":"job_good","status":"active","source":{"repository":"r","ref":"main"},"model":"m",` +
+		`"prLink":null,"createdAt":"2026-11-21T12:00:00Z"}`
+	goodEnd = `{"id":"job_good","status":"completed","prLink":"https://example.com/pr/1",` +
+		`"createdAt":"2026-11-21T12:00:00Z"}`
 )
 
 // queuePlace is a place with prompts that are not new.
@@ -158,8 +160,10 @@ func TestJobsOddAnswers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for _, text := range []string{"the service says: prompt: no thanks (HTTP 400 Bad Request", "no usable id of a job",
-		"HTTP 413", "job_good is the id of job 2 of prompt b-good.md"} {
+	for _, text := range []string{
+		"the service says: prompt: no thanks (HTTP 400 Bad Request", "no usable id of a job",
+		"HTTP 413", "job_good is the id of job 2 of prompt b-good.md",
+	} {
 		if !strings.Contains(reasons, text) {
 			t.Errorf("no reason says %q:\n%s", text, reasons)
 		}
@@ -232,8 +236,10 @@ func TestJobsFolder(t *testing.T) {
 		if err := tc.spoil(filepath.Join(p.dir, "prompts")); err != nil {
 			t.Fatal(err)
 		}
-		for _, command := range []string{"jobs lint", "jobs plan", "jobs run", "jobs run --wait", "jobs add x",
-			"jobs hold a.md", "jobs retry a.md", "serve"} {
+		for _, command := range []string{
+			"jobs lint", "jobs plan", "jobs run", "jobs run --wait", "jobs add x",
+			"jobs hold a.md", "jobs retry a.md", "serve",
+		} {
 			code, _, said := p.try(t, strings.Fields(command)...)
 			if code != exitUsage || !strings.Contains(said, "DOCGAUGE_PROMPTS_DIR: ") ||
 				!strings.Contains(said, tc.want) {

@@ -27,7 +27,7 @@ time to the second, and the text that was sent. Then say one of
 
   --job-id ID   it is there, under that id: it is followed from now on
   --resubmit    it is not there: it is sent again, by the next pass
-  --drop        give it up: it is not followed, though it may go on there
+  --drop        give it up: it is not followed, though it may continue there
 
 If the id was wrong the job is lost after ten minutes, and docgauge jobs retry sends the
 prompt again. A queue that two unknown jobs have paused continues after docgauge jobs release.

@@ -113,16 +113,16 @@ func (a *Program) openQueue() (_ *queueRunner, err error) {
 	return r, nil
 }
 
-// While a slow code host is asked, the queue is held. So beside a pass no pull request is
-// begun to be read after followLimit, and none is read for longer than followTimeout; what is
-// left is read beside a later pass.
+// The queue stays locked while a slow code host is asked. So no reading of a pull request begins
+// later than followLimit after a pass, and none takes longer than followTimeout; later passes
+// read the rest.
 const (
 	followLimit   = 10 * time.Second
 	followTimeout = time.Minute
 )
 
-// follow reads the pull requests that are due. That they cannot be read holds nobody up: the
-// caps and the prompts that wait for a merge then go by what is known.
+// follow reads the pull requests that are due. If they cannot be read, the caps and the prompts
+// that wait for a merge use their last known state.
 func (r *queueRunner) follow(ctx context.Context) {
 	within, cancel := context.WithTimeout(ctx, followTimeout)
 	defer cancel()
@@ -131,8 +131,8 @@ func (r *queueRunner) follow(ctx context.Context) {
 	}
 }
 
-// deliveryTimeout bounds the delivery of notifications after a pass; what is left is
-// delivered after a later one. At a stop, the wait for the answer to a create may have used
+// deliveryTimeout bounds the delivery of notifications after a pass; later passes deliver the
+// rest. At a stop, the wait for the answer to a create may have used
 // 25 of 30 seconds.
 const (
 	deliveryTimeout = 15 * time.Second

@@ -119,8 +119,8 @@ func (l *statusLine) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// statusText says how many prompts are in each state, when more may be sent, and what is
-// used of the caps. It has no text from files or the service.
+// statusText is the number of prompts in each state, the time at which more may be sent, and the
+// use of the caps. It has no text from files or the service.
 func statusText(planned []jobs.Planned, all []journal.Job, queue journal.Queue, c config.Config, now time.Time) string {
 	counts := map[journal.State]int{}
 	newest := journal.Newest(all)

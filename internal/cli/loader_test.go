@@ -149,8 +149,8 @@ func TestLoadPlan(t *testing.T) {
 	for _, rev := range p.lacking {
 		lacking = append(lacking, rev.From.String())
 	}
-	if diff := cmp.Diff([]string{"2026-10-03", "2026-10-04", "2026-10-05"}, lacking); diff != "" || p.present != 2 ||
-		len(p.shown) != 3 {
+	if diff := cmp.Diff([]string{"2026-10-03", "2026-10-04", "2026-10-05"}, lacking); diff != "" ||
+		p.present != 2 || len(p.shown) != 3 {
 		t.Errorf("present %d, lacking (-want +got):\n%s", p.present, diff)
 	}
 }

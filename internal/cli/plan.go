@@ -39,7 +39,7 @@ Pages that are in the spool already are not counted.
 On a terminal a plan of many windows shows them in groups; --all lists each. Into a pipe
 each is listed.
 
-Below the windows stands what was decided about some of them. A window that moves
+Below the windows are the decisions about some of them. A window that moves
 and is larger than the budget is read for its totals now and for its rows once it
 has settled. One with invalid responses is skipped for a while. Neither keeps other windows waiting.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), sel, o) },

@@ -37,7 +37,8 @@ type trendData struct{ Total, Human, AI []*int64 }
 
 func drawings(t *testing.T, page string) (out []trendData) {
 	t.Helper()
-	for _, m := range regexp.MustCompile(`(?s)<script type="application/json">(.*?)</script>`).FindAllStringSubmatch(page, -1) {
+	data := regexp.MustCompile(`(?s)<script type="application/json">(.*?)</script>`)
+	for _, m := range data.FindAllStringSubmatch(page, -1) {
 		var d trendData
 		if err := json.Unmarshal([]byte(m[1]), &d); err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ Try it without an account:
   docgauge demo                a local service, an export from it, and a summary
 
 Use it, as an hourly cron job or as a daemon:
-  docgauge init                asks for what it needs, and writes docgauge.env
+  docgauge init                asks for the settings, and writes docgauge.env
   docgauge --env-file docgauge.env export
   docgauge --env-file docgauge.env serve
 

@@ -44,7 +44,7 @@ flags do (--merge-share). Programs read them below DOCGAUGE_GITHUB_URL as on Git
 With --merge-effect, readers of the pages that a merge changed become more, or fewer,
 from its day on.
 
-With --repo a job edits that git repository: in a worktree of its own, on the
+With --repo a job edits that git repository: in a separate worktree, on the
 branch docgauge/<job>, --agent-cmd runs with the prompt on standard input. Its
 changes are committed and shown as a pull request here, or opened on GitHub
 (--github-repo, with GITHUB_TOKEN_FILE or GITHUB_TOKEN). The checked-out files
@@ -135,7 +135,8 @@ func (o *sandboxOptions) flagGroups() (groups []flagGroup) {
 	f := group("Traffic and keys")
 	f.Uint64Var(&c.Seed, "seed", 1, "seed of the synthetic traffic")
 	f.StringVar((*string)(&c.Scenario), "scenario", string(sandbox.Steady),
-		"development of the traffic: steady, or growth for a site that grows, whose pages rise, fall, appear and vanish")
+		"development of the traffic: steady, or growth for a site that grows, whose pages rise, fall, appear and "+
+			"vanish")
 	f.IntVar(&c.Days, "days", sandbox.DefaultDays, "days of synthetic traffic before today")
 	f.IntVar(&c.Pages, "pages", sandbox.DefaultPages, "pages of the synthetic site")
 	f.StringSliceVar(&c.Projects, "project", []string{sandbox.DefaultProject}, "ids of the projects that are served")
@@ -148,7 +149,8 @@ func (o *sandboxOptions) flagGroups() (groups []flagGroup) {
 	f.StringVar(&jobs.Script, "agent-script", "", "file with further words and their outcomes")
 	f.DurationVar(&jobs.After, "agent-duration", time.Second, "duration of an instruction, unless its words set one")
 	f.IntVar(&jobs.Workers, "agent-workers", sandbox.DefaultWorkers, "instructions worked on at once")
-	f.DurationVar(&jobs.ArchiveAfter, "agent-archive-after", 0, "time from the end of a job until it is archived; 0 = never")
+	f.DurationVar(&jobs.ArchiveAfter, "agent-archive-after", 0,
+		"time from the end of a job until it is archived; 0 = never")
 	f.StringVar(&jobs.PublicURL, "public-url", "",
 		"base URL of links to pull requests on this sandbox (default the address that the API's caller used)")
 
@@ -163,7 +165,8 @@ func (o *sandboxOptions) flagGroups() (groups []flagGroup) {
 	f.StringVar(&o.effect, "merge-effect", "",
 		"change of the synthetic readers of merged pages, such as +30% or human=+30%,ai=-10% (default none)")
 	f.StringVar(&pulls.Token, "github-api-token", "", "token that reading pull requests needs (default none)")
-	f.IntVar(&pulls.Limit, "github-api-limit", codehost.DefaultLimit, "requests about pull requests answered in an hour")
+	f.IntVar(&pulls.Limit, "github-api-limit", codehost.DefaultLimit,
+		"requests about pull requests answered in an hour")
 
 	f = group(repoFlags)
 	f.StringVar(&repo.Path, "repo", "", "git repository that agent jobs edit (default none: jobs only pretend)")
@@ -207,7 +210,8 @@ func (o *sandboxOptions) flagGroups() (groups []flagGroup) {
 	f.IntVar(&posts.BadGatewayEvery, "agent-502-every", 0, "every Nth accepted agent POST gets 502; 0 = none")
 	f.DurationVar(&posts.Latency, "agent-latency", 0, "delay before an agent POST is accepted")
 	f.DurationVar(&posts.Stall, "agent-stall", 0, "delay between accepting an agent POST and the reply")
-	f.IntVar(&posts.StallEvery, "agent-stall-every", 0, "every Nth accepted agent POST is delayed by --agent-stall; 0 = each")
+	f.IntVar(&posts.StallEvery, "agent-stall-every", 0, "every Nth accepted agent POST is delayed by --agent-stall; "+
+		"0 = each")
 	return groups
 }
 

@@ -19,6 +19,9 @@ var serveKills = flag.Int("serve-kills", serveRound, "how often TestServeKilled 
 // more, nothing would be left to do.
 const serveRound = 5
 
+// committedSeries counts the windows that are in the Parquet files.
+const committedSeries = `docgauge_windows_committed_total{project="` + sandbox.DefaultProject + `",sink="parquet"}`
+
 // TestServeKilled kills serve at random moments of an export that is scraped all
 // the time. No counter is ever lower after a restart than it was seen before, and
 // in the end every window is there once, each row equal to the service's.
@@ -75,7 +78,7 @@ func (r killing) heals(t *testing.T, seen testbed.Series) (windows, rows int) {
 	}
 	windows, rows = compareAll(t, r.Sandbox, filepath.Join(r.dir, "data"))
 	// Each window was committed once, whichever process counted it.
-	if got := end[`docgauge_windows_committed_total{project="`+sandbox.DefaultProject+`",sink="parquet"}`]; got != float64(windows) {
+	if got := end[committedSeries]; got != float64(windows) {
 		t.Errorf("%v windows were counted, %d are there", got, windows)
 	}
 	if got := end[`docgauge_rows_written_total{sink="parquet"}`]; got != float64(rows) {

@@ -73,7 +73,7 @@ func TestReloadStorm(t *testing.T) {
 		t.Errorf("%d of %d pages were requested again over %d reloads", again, len(pages), reloads)
 	}
 	windows, rows := compareAll(t, s.Sandbox, filepath.Join(p.dir, "data"))
-	if got := end[`docgauge_windows_committed_total{project="`+sandbox.DefaultProject+`",sink="parquet"}`]; got != float64(windows) || windows != 14 {
+	if got := end[committedSeries]; got != float64(windows) || windows != 14 {
 		t.Errorf("%v windows were counted, %d are there", got, windows)
 	}
 	t.Logf("%d reloads, %d scrapes, %d requests for %d pages, %d windows, %d rows", reloads, scrapes, len(s.Requests()),
@@ -233,7 +233,7 @@ func TestReloadWhileASinkIsDown(t *testing.T) {
 	if _, there := daemon.metrics(t)[waits]; there {
 		t.Error("the sink is still shown")
 	}
-	committed := daemon.metrics(t)[`docgauge_windows_committed_total{project="`+sandbox.DefaultProject+`",sink="parquet"}`]
+	committed := daemon.metrics(t)[committedSeries]
 	if committed != 5 || len(s.Requests()) != 5 {
 		t.Errorf("%v windows, %d requests", committed, len(s.Requests()))
 	}

@@ -15,8 +15,9 @@ import (
 func TestStopIsNotHeldUp(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string][]string{
-		"Pushgateway":   {"DOCGAUGE_PUSHGATEWAY_URL=http://ops:push-secret@ADDRESS"},
-		"notifications": {"DOCGAUGE_API_KEY_EXPIRES=" + testbed.DaysAgo(1).String(), "DOCGAUGE_NOTIFY_URL=http://ADDRESS"},
+		"Pushgateway": {"DOCGAUGE_PUSHGATEWAY_URL=http://ops:push-secret@ADDRESS"},
+		"notifications": {"DOCGAUGE_API_KEY_EXPIRES=" + testbed.DaysAgo(1).String(),
+			"DOCGAUGE_NOTIFY_URL=http://ADDRESS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -68,7 +68,8 @@ func startSidecar(dir, log string, env []string, args ...string) (*sidecar, erro
 	return s, err
 }
 
-var whereItServes = regexp.MustCompile(`msg="serve started" .*url=(https?://[^\s/]+)|"msg":"serve started".*"url":"(https?://[^"/]+)"`)
+var whereItServes = regexp.MustCompile(
+	`msg="serve started" .*url=(https?://[^\s/]+)|"msg":"serve started".*"url":"(https?://[^"/]+)"`)
 
 // where waits for the line that says so, after the first bytes of the log.
 func (s *sidecar) where(after int) (url string, err error) {

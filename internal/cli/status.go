@@ -139,7 +139,8 @@ func (a *Program) printStatus(r coverage.Status, words wording) error {
 		return text.Err()
 	}
 	text.Line(2, "last run: %s at %s, %s, %s", cmp.Or(run.Outcome, "running, or killed"),
-		format.Clock(run.Started, a.now()), format.Plural(run.Windows, "window"), format.Plural(run.Requests, "request"))
+		format.Clock(run.Started, a.now()), format.Plural(run.Windows, "window"),
+		format.Plural(run.Requests, "request"))
 	if run.Message != "" {
 		text.Line(2, "  %s", run.Message)
 	}

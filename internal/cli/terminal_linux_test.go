@@ -30,7 +30,8 @@ func longPlace(t *testing.T) place {
 	}
 	folder := "prompts/" + strings.Repeat("a-folder-with-a-name/", 4)
 	for name, text := range map[string]string{
-		"good.md": "Fix it.", "目次と索引の間違いを直す.md": "Fix it. [sandbox:no-change]", "bad.md": "Fix it. [sandbox:fail]",
+		"good.md": "Fix it.",
+		"目次と索引の間違いを直す.md": "Fix it. [sandbox:no-change]", "bad.md": "Fix it. [sandbox:fail]",
 		"waits.md": "---\nnot_before: 2999-01-01\n---\nText", "wrong.md": "---\ntilte: x\n---\nText",
 	} {
 		if !strings.HasPrefix(text, "---\n") {
@@ -39,8 +40,10 @@ func longPlace(t *testing.T) place {
 			text = strings.Replace(text, "---\n", "---\nproject: prj_b\n", 1)
 		}
 		path, hour := filepath.Join(p.dir, folder, name), time.Now().Add(-time.Hour)
-		for _, err := range []error{os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600),
-			os.Chtimes(path, hour, hour)} {
+		for _, err := range []error{
+			os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600),
+			os.Chtimes(path, hour, hour),
+		} {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,8 +65,8 @@ func TestFitsTheTerminal(t *testing.T) {
 			"load --sink parquet --archive other --dry-run",
 		} {
 			if other := filepath.Join(p.dir, "other"); strings.HasPrefix(command, "load") && width == 80 {
-				if err := os.CopyFS(other, os.DirFS(filepath.Join(p.dir,
-					strings.Repeat("deep/", 30)+"data"))); err != nil {
+				data := filepath.Join(p.dir, strings.Repeat("deep/", 30)+"data")
+				if err := os.CopyFS(other, os.DirFS(data)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -199,8 +199,8 @@ func (r *reader) look(ctx context.Context) {
 	r.looking.Lock()
 	defer r.looking.Unlock()
 	listed := r.read(ctx, "SELECT granularity, window_start, window_end FROM docgauge_totals WHERE page_count > 0")
-	shown := r.read(ctx, `SELECT granularity, window_start, window_end, count(*), count(DISTINCT path), count(DISTINCT revision)
-		FROM docgauge_visitors GROUP BY granularity, window_start, window_end`)
+	shown := r.read(ctx, `SELECT granularity, window_start, window_end, count(*), count(DISTINCT path),
+		count(DISTINCT revision) FROM docgauge_visitors GROUP BY granularity, window_start, window_end`)
 	if ctx.Err() != nil {
 		return
 	}

@@ -327,7 +327,8 @@ func (r verifyReport) print(out, log io.Writer) error {
 		text.Line(2, "the next export delivers %s from the spool", format.Plural(len(r.Repair.Waiting), "window"))
 	}
 	if len(r.Busy) > 0 {
-		text.Line(2, "%s being written during the comparison: verify them again later", format.Plural(len(r.Busy), "window"))
+		text.Line(2, "%s being written during the comparison: verify them again later",
+			format.Plural(len(r.Busy), "window"))
 	}
 	return text.Err()
 }

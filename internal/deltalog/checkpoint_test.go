@@ -120,9 +120,7 @@ func TestExpire(t *testing.T) {
 			files, table := make(t)
 			tc.do(files)
 			before, want := len(files.Names()), read(t, open(files)).paths()
-			if err := table.Expire(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check(t, table.Expire(t.Context()))
 			deleted := tc.oldest
 			if deleted > 0 {
 				deleted += 2 // what other programs keep beside the entries

@@ -93,12 +93,8 @@ func TestWriters(t *testing.T) {
 		return nil
 	}
 	onDisk, err := filestore.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := onDisk.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, onDisk.Prepare(t.Context()))
 	const writers, commits = 5, 30
 	for name, files := range map[string]deltalog.Files{"in memory": inMemory, "lost answers": losing,
 		"in a directory": onDisk} {
@@ -115,9 +111,7 @@ func TestWriters(t *testing.T) {
 					return nil
 				})
 			}
-			if err := g.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, g.Wait())
 			got := read(t, open(files))
 			if got.Version != writers*commits-1 || len(got.Files) != 3 {
 				t.Errorf("version %d with files %q, want %d with 3 files", got.Version, got.paths(), writers*commits-1)

@@ -151,9 +151,7 @@ func TestTolerated(t *testing.T) {
 				err := open(f).Read(t.Context(), func(s *deltalog.Snapshot) error {
 					return s.EncodePart(&out, part, 3)
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				f.Put(fmt.Sprintf("%s%020d.checkpoint.%010d.%010d.parquet", logPath, 104, part+1, 3), out.Bytes())
 			}
 			for v := range 104 {
@@ -164,9 +162,7 @@ func TestTolerated(t *testing.T) {
 		"checkpoint without metaData": func(f *memoryFiles) {
 			var out bytes.Buffer
 			err := open(f).Read(t.Context(), func(s *deltalog.Snapshot) error { return s.EncodePart(&out, 0, 3) })
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			f.Put(checkpointName(104), out.Bytes())
 		},
 		"entries before the checkpoint": func(f *memoryFiles) {

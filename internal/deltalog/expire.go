@@ -29,9 +29,36 @@ func (t *Table) Expire(ctx context.Context) error {
 		strings.EqualFold(t.snap.meta.Configuration["delta.enableExpiredLogCleanup"], "false") {
 		return nil
 	}
-	keep, err := t.oldestNeeded(ctx)
-	if err != nil || keep < 0 {
+	// keep is the version of the newest checkpoint that is older than retention and whole.
+	l, err := t.list(ctx, 0)
+	if err != nil {
 		return err
+	}
+	keep, before := int64(-1), t.options.Now().Add(-retention).UnixMilli()
+	for _, version := range l.versions() {
+		entry, _, err := t.readEntry(ctx, version)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrDamaged) {
+			continue // its age is not known
+		}
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(entry, func(a action) bool {
+			return a.CommitInfo != nil && a.CommitInfo.Timestamp > 0 && a.CommitInfo.Timestamp < before
+		}) {
+			continue
+		}
+		err = t.readCheckpoint(ctx, l.checkpoints[version], func(action) {})
+		if err == nil {
+			keep = version
+			break
+		}
+		if !errors.Is(err, ErrDamaged) {
+			return err
+		}
+	}
+	if keep < 0 {
+		return nil
 	}
 	var names []string
 	end := t.name(fmt.Sprintf("%020d", keep))
@@ -51,38 +78,4 @@ func (t *Table) Expire(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// oldestNeeded returns the version of the newest checkpoint that is older than retention
-// and that can be read, -1 if there is none.
-func (t *Table) oldestNeeded(ctx context.Context) (int64, error) {
-	l, err := t.list(ctx, 0)
-	if err != nil {
-		return -1, err
-	}
-	before := t.options.Now().Add(-retention).UnixMilli()
-	for _, version := range l.versions() {
-		entry, _, err := t.readEntry(ctx, version)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrDamaged) {
-			continue // its age is not known
-		}
-		if err != nil {
-			return -1, err
-		}
-		if !committedBefore(entry, before) {
-			continue
-		}
-		err = t.readCheckpoint(ctx, l.checkpoints[version], func(action) {})
-		if err == nil || !errors.Is(err, ErrDamaged) {
-			return version, err
-		}
-	}
-	return -1, nil
-}
-
-// committedBefore reports whether an entry says that it is older than a time, in milliseconds.
-func committedBefore(entry []action, before int64) bool {
-	return slices.ContainsFunc(entry, func(a action) bool {
-		return a.CommitInfo != nil && a.CommitInfo.Timestamp > 0 && a.CommitInfo.Timestamp < before
-	})
 }

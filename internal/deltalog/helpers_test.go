@@ -63,9 +63,7 @@ func commit(t testing.TB, table *deltalog.Table, adds, removes []string) int64 {
 		}
 		return all, removes, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return version
 }
 
@@ -80,9 +78,7 @@ type contents struct {
 func read(t testing.TB, table *deltalog.Table) contents {
 	t.Helper()
 	c, err := tryRead(t, table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return c
 }
 
@@ -108,12 +104,8 @@ func dump(t testing.TB, files *memoryFiles, dir string) {
 	t.Helper()
 	for _, name := range files.Names() {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, files.Get(name), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check(t, os.WriteFile(path, files.Get(name), 0o644))
 	}
 }
 
@@ -129,9 +121,7 @@ func take(t testing.TB, files *memoryFiles, dir string) {
 		files.Put(filepath.ToSlash(name), data)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 }
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -141,15 +131,18 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-update writes it): %s", path, diff)
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -52,9 +52,7 @@ func TestMemory(t *testing.T) {
 				}
 				return adds, nil, nil
 			})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 	}
 	used := func() int64 {
 		runtime.GC()

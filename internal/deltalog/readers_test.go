@@ -32,9 +32,7 @@ type reading struct {
 func deltalake(t *testing.T, dir, what string) (r reading) {
 	t.Helper()
 	program, err := os.ReadFile("testdata/deltalake.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cmd, err := engines.Deltalake.Script(t.Context(), t.TempDir(), string(program), filepath.Join(dir, tableDir), what)
 	engines.Need(t, err)
 	var stderr strings.Builder
@@ -75,13 +73,9 @@ func window(t *testing.T, files *memoryFiles, i, revision, n int) deltalog.Add {
 		Number: int32(revision), ExportedAt: start,
 	}
 	sealed, err := archive.Encode(rev, rows(n))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	in, err := sealed.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var data bytes.Buffer
 	if _, err := data.ReadFrom(in); err != nil {
 		t.Fatal(err)
@@ -122,9 +116,7 @@ func makeTable(t *testing.T) (files *memoryFiles, table *deltalog.Table) {
 			}
 			return []deltalog.Add{add}, former, nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 	}
 	for i := range windows {
 		put(i, 1, i+1)
@@ -219,9 +211,7 @@ func TestForeignWriter(t *testing.T) {
 	_, err := table.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) {
 		return []deltalog.Add{add}, removes, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	dump(t, after, dir)
 	// deltalake left ten rows at most of each window, and of its copy of one.
 	const left = 9*10/2 + (windows-10)*10 + 10

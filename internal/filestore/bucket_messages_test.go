@@ -90,9 +90,7 @@ func failsAll(t *testing.T, s Store, want string) {
 // cloud does not answer.
 func TestNoCredentials(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer silent.Close()
 	refusing := s3test.NewProxy(t)
 	refusing.Set(s3test.Page(403, "text/plain", "no"))
@@ -161,9 +159,7 @@ func TestServerAway(t *testing.T) {
 // machine has, or lacks.
 func knowNoHost(t *testing.T) {
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	go func() {
 		query := make([]byte, 1500)
@@ -217,9 +213,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 func TestCheckProves(t *testing.T) {
 	for _, method := range []string{"PUT", "GET", "DELETE"} {
 		s, direct, p := behindProxy(t)
-		if err := s.Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.Check(t.Context()))
 		holds(t, direct)
 		p.Set(s3test.When(method, "/"+StagingDir+"/", -1, s3test.Says(403, "AccessDenied", "Access Denied")))
 		if err := s.Check(t.Context()); err == nil ||

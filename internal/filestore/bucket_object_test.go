@@ -33,9 +33,7 @@ var long = func() string {
 func TestObjectTooLarge(t *testing.T) {
 	s, direct, p := behindProxy(t)
 	large := filepath.Join(t.TempDir(), "large"+stagedSuffix)
-	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, maxObject+1)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, maxObject+1)))
 	const name = "visitors/large.parquet"
 	err := s.Publish(t.Context(), large, name)
 	if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "use a directory") {
@@ -68,9 +66,7 @@ func TestClientOptions(t *testing.T) {
 		t.Setenv("AWS_REGION", tc.region)
 		t.Setenv("AWS_ENDPOINT_URL_S3", tc.endpoint)
 		client, err := open(t, tc.url).(*bucket).newClient(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		o, endpoint := client.Options(), "<nil>"
 		if o.BaseEndpoint != nil {
 			endpoint = *o.BaseEndpoint
@@ -200,9 +196,7 @@ func TestTLS(t *testing.T) {
 
 	bundle := filepath.Join(t.TempDir(), "ca.pem")
 	data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
-	if err := os.WriteFile(bundle, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(bundle, data, 0o600))
 	t.Setenv("AWS_CA_BUNDLE", bundle)
 	s := newBucket(t, p.URL)
 	p.Set(s3test.When("PUT", "", -1, s3test.FlipUpload))

@@ -134,8 +134,16 @@ func (b *bucket) newClient(ctx context.Context) (*s3.Client, error) {
 		t.MaxIdleConnsPerHost = bucketReaders
 		t.DisableCompression = true
 	})
+	// Each call is retried on its own: the SDK's quota for all of them together would give up
+	// early where many windows wait for one server. Damaged bodies are sent again, too.
+	retryer := func() aws.Retryer {
+		r := retry.NewStandard(func(o *retry.StandardOptions) {
+			o.MaxAttempts, o.MaxBackoff, o.RateLimiter = requestTries, b.limits.Backoff, ratelimit.None
+		})
+		return retry.AddWithErrorCodes(r, "BadDigest", "XAmzContentSHA256Mismatch", "ConditionalRequestConflict")
+	}
 	c, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(base),
-		config.WithRetryer(b.retryer), config.WithLogger(logging.Nop{}))
+		config.WithRetryer(retryer), config.WithLogger(logging.Nop{}))
 	if err != nil {
 		return nil, credentialsError{err}
 	}
@@ -146,7 +154,9 @@ func (b *bucket) newClient(ctx context.Context) (*s3.Client, error) {
 		base = built
 	}
 	client := s3.NewFromConfig(c, b.options, func(o *s3.Options) {
-		o.HTTPClient = &http.Client{Transport: base.GetTransport(), CheckRedirect: noRedirect}
+		o.HTTPClient = &http.Client{Transport: base.GetTransport(), CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse // signed requests must not go to another server
+		}}
 	})
 	if client.Options().Region == "" {
 		return nil, errNoRegion
@@ -173,25 +183,9 @@ func (b *bucket) options(o *s3.Options) {
 	}
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-	o.APIOptions = append(o.APIOptions, withoutAcceptEncoding)
-}
-
-// retryer retries each call on its own: the SDK's quota for all of them together
-// would give up early where many windows wait for one server. It also retries a body
-// that was damaged on the way.
-func (b *bucket) retryer() aws.Retryer {
-	r := retry.NewStandard(func(o *retry.StandardOptions) {
-		o.MaxAttempts, o.MaxBackoff, o.RateLimiter = requestTries, b.limits.Backoff, ratelimit.None
+	// Some servers (Google's) change this header before they test the signature, which covers it.
+	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+		_, _ = stack.Finalize.Remove("DisableAcceptEncodingGzip") // not every call has it
+		return nil
 	})
-	return retry.AddWithErrorCodes(r, "BadDigest", "XAmzContentSHA256Mismatch", "ConditionalRequestConflict")
 }
-
-// withoutAcceptEncoding leaves out a header that some servers (Google's) change before
-// they test the signature, which covers it.
-func withoutAcceptEncoding(stack *middleware.Stack) error {
-	_, _ = stack.Finalize.Remove("DisableAcceptEncodingGzip") // not every call has it
-	return nil
-}
-
-// noRedirect keeps signed requests from going to another server.
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

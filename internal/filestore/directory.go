@@ -152,7 +152,8 @@ func (d *directory) Create(ctx context.Context, name string, data []byte) error 
 		return err
 	}
 	err := d.link(staged, path)
-	if noLinks(err) {
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EMLINK) {
+		// the file system has no hard links
 		err = claim(staged, path)
 	}
 	// The entry of a name that is taken is flushed too: who took it may have died before
@@ -161,11 +162,6 @@ func (d *directory) Create(ctx context.Context, name string, data []byte) error 
 		err = errors.Join(err, durable.SyncDir(filepath.Dir(path)))
 	}
 	return err
-}
-
-// noLinks reports whether err means that a file system has no hard links.
-func noLinks(err error) bool {
-	return errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EMLINK)
 }
 
 // claim takes the name by an empty file, which only one process can make, and puts the

@@ -188,14 +188,11 @@ func Unavailable(err error) bool {
 	_, local := errors.AsType[*fs.PathError](err)
 	_, remote := errors.AsType[bucketError](err)
 	return (local || remote || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) &&
-		!errors.Is(err, errDamaged) && !isEmptyObject(err)
+		!errors.Is(err, errDamaged) && !hasCode(err, "InvalidRange") // an empty object
 }
 
 // isAbsent reports whether err is of an object that is not there.
 func isAbsent(err error) bool { return hasCode(err, "NoSuchKey") }
-
-// isEmptyObject reports whether err is of an object without a byte.
-func isEmptyObject(err error) bool { return hasCode(err, "InvalidRange") }
 
 func hasCode(err error, code string) bool {
 	api, ok := errors.AsType[smithy.APIError](err)

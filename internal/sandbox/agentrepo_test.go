@@ -83,7 +83,7 @@ func fetch(t testing.TB, url string) (status int, body string) {
 func TestRealRepository(t *testing.T) {
 	repo := newRepository(t)
 	s := newTest(t, Config{Agent: Agent{Repo: &agent.RepoOptions{Path: repo,
-		Command: `cat >> "<script>alert(1)<"/script.md 2>/dev/null || { mkdir "<script>alert(1)<"; cat >> "<script>alert(1)<"/script.md; }`}}})
+		Command: `mkdir -p "<script>alert(1)<"; cat >> "<script>alert(1)<"/script.md`}}})
 	server := start(t, s)
 	s.config.Agent.PublicURL = server.URL + "/"
 
@@ -117,8 +117,8 @@ func TestRealRepository(t *testing.T) {
 		!strings.HasSuffix(*scripted.PRLink, "/sandbox/"+filepath.Base(repo)+"/pull/2") {
 		t.Errorf("by script: %+v, %+v", failed, scripted)
 	}
-	if files := git(t, repo, "diff", "--name-only", "main",
-		agent.BranchPrefix+scripted.ID); files != "agent-jobs/"+scripted.ID+".md" {
+	files := git(t, repo, "diff", "--name-only", "main", agent.BranchPrefix+scripted.ID)
+	if files != "agent-jobs/"+scripted.ID+".md" {
 		t.Errorf("by script: %s", files)
 	}
 }
@@ -208,8 +208,10 @@ func TestHostsOfPages(t *testing.T) {
 }
 
 func TestLinksFollowTheReader(t *testing.T) {
-	for public, want := range map[string]string{"": "http://sandbox:1234/docgauge/sandbox/pull/1",
-		"https://docs.example/": "https://docs.example/docgauge/sandbox/pull/1"} {
+	for public, want := range map[string]string{
+		"":                      "http://sandbox:1234/docgauge/sandbox/pull/1",
+		"https://docs.example/": "https://docs.example/docgauge/sandbox/pull/1",
+	} {
 		s := newTest(t, Config{Agent: Agent{PublicURL: public}})
 		id := createJob(t, s, "x").ID
 		settled(t, s, id)

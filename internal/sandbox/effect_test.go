@@ -73,7 +73,8 @@ func TestMergeEffect(t *testing.T) {
 				// Four standard deviations of a reader's luck, and a half for those of several days.
 				slack := 4 * 1.5 * math.Sqrt(math.Abs(n[2])*(1-math.Abs(n[2]))/n[0])
 				if got := n[1]/n[0] - 1; n[0] < 300 || math.Abs(got-n[2]) > slack {
-					t.Errorf("%s, %s of %s: %+.3f of %.0f, want %+.3f ± %.3f", name, what, kind, got, n[0], n[2], slack)
+					t.Errorf("%s, %s of %s: %+.3f of %.0f, want %+.3f ± %.3f",
+						name, what, kind, got, n[0], n[2], slack)
 				}
 			}
 		}
@@ -157,8 +158,10 @@ func TestParseEffect(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "30", "+30 percent", "robots=+30%", "=+30%", "human=", "NaN%",
-		"+101%", "-101%", "+30%,"} {
+	for _, text := range []string{
+		"", "30", "+30 percent", "robots=+30%", "=+30%", "human=", "NaN%",
+		"+101%", "-101%", "+30%,",
+	} {
 		if got, err := ParseEffect(text); err == nil {
 			t.Errorf("%s: %+v", text, got)
 		}

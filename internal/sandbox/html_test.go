@@ -137,8 +137,10 @@ func made(t *testing.T) map[string]string {
 // places of this machine nor commit hashes are shown.
 func TestEscaped(t *testing.T) {
 	for name, page := range made(t) {
-		for _, bad := range []string{"<script", "<img", "<i>", "<b>", "/home/somebody", strings.Repeat("a", 40),
-			strings.Repeat("b", 40), "0123456789abcdef"} {
+		for _, bad := range []string{
+			"<script", "<img", "<i>", "<b>", "/home/somebody", strings.Repeat("a", 40),
+			strings.Repeat("b", 40), "0123456789abcdef",
+		} {
 			if strings.Contains(page, bad) {
 				t.Errorf("%s has %s", name, bad)
 			}

@@ -194,8 +194,10 @@ func TestGitHubOfTheSandbox(t *testing.T) {
 		!strings.HasSuffix(link, "/docgauge/sandbox/pull/1") {
 		t.Fatalf("%v, %s, %s", err, link, w.Body)
 	}
-	for file, want := range map[string]string{"docs.json": `"quickstart"`, "quickstart.mdx": "# quickstart\n",
-		"guides/none.mdx": "", "../docs.json": ""} {
+	for file, want := range map[string]string{
+		"docs.json": `"quickstart"`, "quickstart.mdx": "# quickstart\n",
+		"guides/none.mdx": "", "../docs.json": "",
+	} {
 		w := browse(t, s, http.MethodGet, codehost.APIPath+"/repos/docgauge/sandbox/contents/"+file+"?ref="+pr.Head.SHA,
 			"127.0.0.1:40000", here)
 		var content struct{ Content []byte }

@@ -361,8 +361,10 @@ func TestBadWindows(t *testing.T) {
 			t.Errorf("a row that can be read: %+v", e)
 		}
 	}
-	for _, good := range []string{"dateFrom=2026-10-12&dateTo=2026-10-14", "dateFrom=2026-10-12&dateTo=2026-10-13",
-		"dateFrom=2026-10-13T00:00:01Z", ""} {
+	for _, good := range []string{
+		"dateFrom=2026-10-12&dateTo=2026-10-14", "dateFrom=2026-10-12&dateTo=2026-10-13",
+		"dateFrom=2026-10-13T00:00:01Z", "",
+	} {
 		if pageOf(t, s, good).Totals.Total == 0 {
 			t.Errorf("%s: no visitors", good)
 		}

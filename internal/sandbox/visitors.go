@@ -180,7 +180,7 @@ const (
 	answerOverhead = 256
 )
 
-// answer counts w as it is at now, or returns what was counted before.
+// answer counts w at now, or returns the former count.
 func (s *Sandbox) answer(p *project, w interval, now time.Time) (answer, error) {
 	var t traffic = p.synthetic
 	var reading uint64

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/sinks"
@@ -27,141 +26,65 @@ func TestCleanArchive(t *testing.T) {
 	}
 }
 
-// damage is done to the second of three windows, which both sinks have.
+// damages are done to the second of three windows, which both sinks have.
 var damages = []struct {
-	name string
-	do   func(w *world, rev analytics.Revision)
+	name  string
+	harms []harm
 	// found is what verify says, left what is still found after a repair.
 	found, left string
 	// due: the window is out of the ledger after a repair.
 	due bool
 }{
-	{"missing in one", func(w *world, rev analytics.Revision) { w.table.Remove(rev.Key) },
-		"02 clickhouse missing copy parquet", "", false},
-	{"missing in both", func(w *world, rev analytics.Revision) {
-		w.table.Remove(rev.Key)
-		w.files.Remove(rev.Key)
-	}, "02 clickhouse missing read; 02 parquet missing read", "", true},
-	{"unreadable", func(w *world, rev analytics.Revision) {
-		w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unreadable, Err: errors.New("bad")})
-	}, "02 parquet unreadable copy clickhouse", "", false},
-	{"unreadable in the one, missing in the other", func(w *world, rev analytics.Revision) {
-		w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unreadable, Err: errors.New("bad")})
-		w.table.Remove(rev.Key)
-	}, "02 clickhouse missing read; 02 parquet unreadable read", "", true},
-	{"unavailable in the one, missing in the other", func(w *world, rev analytics.Revision) {
-		w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unavailable, Err: errors.New("timeout")})
-		w.table.Remove(rev.Key)
-	}, "02 clickhouse missing wait; 02 parquet unavailable wait",
+	{"missing in one", []harm{gone(clickhouse)}, "02 clickhouse missing copy parquet", "", false},
+	{"missing in both", []harm{gone(clickhouse, parquet)},
+		"02 clickhouse missing read; 02 parquet missing read", "", true},
+	{"unreadable", []harm{faulty(parquet, sinks.Unreadable)}, "02 parquet unreadable copy clickhouse", "", false},
+	{"unreadable in the one, missing in the other", []harm{faulty(parquet, sinks.Unreadable), gone(clickhouse)},
+		"02 clickhouse missing read; 02 parquet unreadable read", "", true},
+	{"unavailable in the one, missing in the other", []harm{faulty(parquet, sinks.Unavailable), gone(clickhouse)},
+		"02 clickhouse missing wait; 02 parquet unavailable wait",
 		"02 clickhouse missing wait; 02 parquet unavailable wait", false},
-	{"older revision", func(w *world, rev analytics.Revision) { w.files.Put(w.revision(1, 1), rows(4), nil) },
-		"02 parquet revision copy clickhouse", "", false},
-	{"older revision in both", func(w *world, rev analytics.Revision) {
-		w.files.Put(w.revision(1, 1), rows(4), nil)
-		w.table.Put(w.revision(1, 1), rows(4), nil)
-	}, "02 clickhouse revision read; 02 parquet revision read", "", true},
-	{"newer revision", func(w *world, rev analytics.Revision) {
-		newer := w.revision(1, 3)
-		newer.Rows = 6
-		w.files.Put(newer, rows(6), nil)
-	}, "02 parquet revision adopt parquet", "", false},
-	{"rows lost", func(w *world, rev analytics.Revision) { w.table.Put(rev, rows(4), nil) },
+	{"older revision", []harm{other(parquet, 1, 4)}, "02 parquet revision copy clickhouse", "", false},
+	{"older revision in both", []harm{other(parquet, 1, 4), other(clickhouse, 1, 4)},
+		"02 clickhouse revision read; 02 parquet revision read", "", true},
+	{"newer revision", []harm{other(parquet, 3, 6)}, "02 parquet revision adopt parquet", "", false},
+	{"rows lost", []harm{shows(clickhouse, rows(4))}, "02 clickhouse rows copy parquet", "", false},
+	{"rows lost in both", []harm{shows(clickhouse, rows(4)), shows(parquet, rows(3))},
+		"02 clickhouse rows read; 02 parquet rows read", "", true},
+	{"rows doubled", []harm{shows(clickhouse, append(rows(5), rows(5)...))}, "02 clickhouse rows copy parquet", "", false},
+	{"rows changed", []harm{shows(clickhouse, changedRows())}, "02 clickhouse checksum copy parquet", "", false},
+	{"totals changed", []harm{retold(clickhouse, otherTotal)}, "02 clickhouse totals copy parquet", "", false},
+	{"totals changed in both", []harm{retold(clickhouse, otherTotal), retold(parquet, otherTotal)},
+		"02 clickhouse totals copy parquet; 02 parquet totals copy parquet", "", false},
+	{"announced rows changed", []harm{retold(clickhouse, func(rev *analytics.Revision) { rev.Rows = 9 })},
 		"02 clickhouse rows copy parquet", "", false},
-	{"rows lost in both", func(w *world, rev analytics.Revision) {
-		w.table.Put(rev, rows(4), nil)
-		w.files.Put(rev, rows(3), nil)
-	}, "02 clickhouse rows read; 02 parquet rows read", "", true},
-	{"rows doubled", func(w *world, rev analytics.Revision) { w.table.Put(rev, append(rows(5), rows(5)...), nil) },
-		"02 clickhouse rows copy parquet", "", false},
-	{"rows changed", func(w *world, rev analytics.Revision) {
-		changed := rows(5)
-		changed[3].Human++
-		w.table.Put(rev, changed, nil)
-	}, "02 clickhouse checksum copy parquet", "", false},
-	{"totals changed", func(w *world, rev analytics.Revision) {
-		rev.Totals.Human++
-		w.table.Put(rev, rows(5), nil)
-	}, "02 clickhouse totals copy parquet", "", false},
-	{"totals changed in both", func(w *world, rev analytics.Revision) {
-		rev.Totals.Human++
-		w.table.Put(rev, rows(5), nil)
-		w.files.Put(rev, rows(5), nil)
-	}, "02 clickhouse totals copy parquet; 02 parquet totals copy parquet", "", false},
-	{"announced rows changed", func(w *world, rev analytics.Revision) {
-		rev.Rows = 9
-		w.table.Put(rev, rows(5), nil)
-	}, "02 clickhouse rows copy parquet", "", false},
-	{"extra in one", func(w *world, rev analytics.Revision) {
-		delete(w.ledger.entries,
-			rev.Key)
-		w.table.Remove(rev.Key)
-	},
-		"02 parquet extra adopt parquet", "", false},
-	{"extra that is not whole", func(w *world, rev analytics.Revision) {
-		delete(w.ledger.entries, rev.Key)
-		w.table.Remove(rev.Key)
-		w.files.Put(rev, rows(4), nil)
-	}, "02 parquet extra due", "02 parquet extra due", false},
-	{"stray", func(w *world, rev analytics.Revision) {
+	{"extra in one", []harm{unknown, gone(clickhouse)}, "02 parquet extra adopt parquet", "", false},
+	{"extra that is not whole", []harm{unknown, gone(clickhouse), shows(parquet, rows(4))},
+		"02 parquet extra due", "02 parquet extra due", false},
+	{"stray", []harm{func(w *world, _ analytics.Revision) {
 		w.files.Put(analytics.Revision{}, nil, sinks.Fault{Kind: sinks.Stray, Err: errors.New("copy.parquet")})
-	}, "1970-01-01 parquet stray by_hand", "1970-01-01 parquet stray by_hand", false},
-	{"never delivered", func(w *world, rev analytics.Revision) {
-		w.table.Remove(rev.Key)
-		delete(w.ledger.entries[rev.Key].Sinks, "clickhouse")
-	}, "02 clickhouse missing copy parquet", "", false},
-	{"owed", func(w *world, rev analytics.Revision) {
-		w.table.Remove(rev.Key)
-		w.ledger.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
-	}, "02 clickhouse missing copy parquet", "", false},
-	{"owed, and shown", func(w *world, rev analytics.Revision) {
-		w.ledger.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
-	}, "", "", false},
-	{"owed, an older revision is shown", func(w *world, rev analytics.Revision) {
-		w.table.Put(w.revision(1, 1), rows(4), nil)
-		w.ledger.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
-	}, "02 clickhouse revision copy parquet", "", false},
-	{"owed, and unreadable", func(w *world, rev analytics.Revision) {
-		w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unreadable, Err: errors.New("bad")})
-		w.ledger.entries[rev.Key].Sinks["parquet"] = time.Time{}
-	}, "02 parquet unreadable copy clickhouse", "", false},
-	{"owed to both, and in none", func(w *world, rev analytics.Revision) {
-		w.table.Remove(rev.Key)
-		w.files.Remove(rev.Key)
-		w.ledger.entries[rev.Key].Sinks["clickhouse"], w.ledger.entries[rev.Key].Sinks["parquet"] = time.Time{},
-			time.Time{}
-	}, "02 clickhouse missing read; 02 parquet missing read", "", true},
-	{"owed, and in the spool", func(w *world, rev analytics.Revision) {
-		w.spooled[rev.Key] = true
-		w.table.Remove(rev.Key)
-		w.ledger.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
-	}, "", "", false},
-	{"lost", func(w *world, rev analytics.Revision) {
-		w.table.Remove(rev.Key)
-		w.files.Remove(rev.Key)
-		clear(w.ledger.entries[rev.Key].Sinks)
-	}, "02 clickhouse missing due; 02 parquet missing due", "02 clickhouse missing due; 02 parquet missing due", false},
-	{"lost, and found again", func(w *world, rev analytics.Revision) { clear(w.ledger.entries[rev.Key].Sinks) }, "",
-		"", false},
-	{"checksum not known, rows differ", func(w *world, rev analytics.Revision) {
-		e := w.ledger.entries[rev.Key]
-		e.Checksum = ""
-		w.ledger.entries[rev.Key] = e
-		changed := rows(5)
-		changed[3].Human++
-		w.table.Put(rev, changed, nil)
-	}, "02 clickhouse checksum read; 02 parquet checksum read", "", true},
-	{"checksum not known, rows lost", func(w *world, rev analytics.Revision) {
-		e := w.ledger.entries[rev.Key]
-		e.Checksum = ""
-		w.ledger.entries[rev.Key] = e
-		w.table.Put(rev, rows(4), nil)
-	}, "02 clickhouse rows copy parquet", "", false},
-	{"checksum not known, nothing wrong", func(w *world, rev analytics.Revision) {
-		e := w.ledger.entries[rev.Key]
-		e.Checksum = ""
-		w.ledger.entries[rev.Key] = e
-	}, "", "", false},
+	}}, "1970-01-01 parquet stray by_hand", "1970-01-01 parquet stray by_hand", false},
+	{"never delivered", []harm{gone(clickhouse), undelivered(clickhouse)}, "02 clickhouse missing copy parquet", "", false},
+	{"owed", []harm{gone(clickhouse), owed(clickhouse)}, "02 clickhouse missing copy parquet", "", false},
+	{"owed, and shown", []harm{owed(clickhouse)}, "", "", false},
+	{"owed, an older revision is shown", []harm{other(clickhouse, 1, 4), owed(clickhouse)},
+		"02 clickhouse revision copy parquet", "", false},
+	{"owed, and unreadable", []harm{faulty(parquet, sinks.Unreadable), owed(parquet)},
+		"02 parquet unreadable copy clickhouse", "", false},
+	{"owed to both, and in none", []harm{gone(clickhouse, parquet), owed(clickhouse, parquet)},
+		"02 clickhouse missing read; 02 parquet missing read", "", true},
+	{"owed, and in the spool", []harm{inSpool, gone(clickhouse), owed(clickhouse)}, "", "", false},
+	{"lost", []harm{gone(clickhouse, parquet), undelivered(clickhouse, parquet)},
+		"02 clickhouse missing due; 02 parquet missing due", "02 clickhouse missing due; 02 parquet missing due", false},
+	{"lost, and found again", []harm{undelivered(clickhouse, parquet)}, "", "", false},
+	{"checksum not known, rows differ", []harm{noChecksum, shows(clickhouse, changedRows())},
+		"02 clickhouse checksum read; 02 parquet checksum read", "", true},
+	{"checksum not known, rows lost", []harm{noChecksum, shows(clickhouse, rows(4))},
+		"02 clickhouse rows copy parquet", "", false},
+	{"checksum not known, nothing wrong", []harm{noChecksum}, "", "", false},
 }
+
+func otherTotal(rev *analytics.Revision) { rev.Totals.Human++ }
 
 // TestDamage: each is found by name and mended where it can be.
 func TestDamage(t *testing.T) {
@@ -169,7 +92,9 @@ func TestDamage(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			w := newWorld(t, 3)
 			rev := w.revision(1, 2)
-			d.do(w, rev)
+			for _, do := range d.harms {
+				do(w, rev)
+			}
 			if got := brief(w.verify().Findings); got != d.found {
 				t.Errorf("found %q, want %q", got, d.found)
 			}
@@ -253,7 +178,9 @@ func TestKilled(t *testing.T) {
 				for at := 1; ; at++ {
 					w := newWorld(t, 3)
 					rev := w.revision(1, 2)
-					d.do(w, rev)
+					for _, do := range d.harms {
+						do(w, rev)
+					}
 					*w.on = power{at: at, how: how}
 					run(w)
 					ended := w.on.done >= at

@@ -129,9 +129,7 @@ func TestRights(t *testing.T) {
 	as := func(user, database string) string {
 		return "clickhouse://" + user + ":" + secret + "@" + server.Addr() + "/" + database
 	}
-	if err := open(t, as("full", "done")).Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, open(t, as("full", "done")).Check(t.Context()))
 	for name, tc := range map[string]struct {
 		dsn   string
 		words []string

@@ -64,9 +64,7 @@ func TestClusterReplicaStops(t *testing.T) {
 			t.Logf("after %v: %v", time.Since(begin).Round(time.Millisecond), err)
 			left := c.reader(1 - point.node).shown(keyOf())
 			outcome(t, point.node, point.step, err, left, former)
-			if err := c.Nodes[point.node].Restart(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, c.Nodes[point.node].Restart())
 			begin = time.Now()
 			next := seal(number, 60)
 			replace(t, s, next)
@@ -145,9 +143,7 @@ func TestClusterReplicaBehind(t *testing.T) {
 			go func() { done <- s.Replace(t.Context(), next) }() // waits for its turn
 			time.Sleep(time.Second)
 			fetches("START")
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			check(t, <-done)
 			c.agree(next)
 		})
 	}
@@ -159,17 +155,13 @@ func TestClusterWithoutZooKeeper(t *testing.T) {
 	s := c.impatient(0)
 	former := seal(1, 50)
 	replace(t, s, former)
-	if err := c.ZooKeeper.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.ZooKeeper.Kill())
 	next := seal(2, 80)
 	replace := func() error { return s.Replace(t.Context(), next) }
 	fails(t, soon, replace, keeper)
 	c.agree(former)
 	fails(t, soon, func() error { return c.impatient(1).Check(t.Context()) }, "up to date", keeper)
-	if err := c.ZooKeeper.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.ZooKeeper.Restart())
 	begin := time.Now()
 	sinktest.Eventually(t, "the server", func() bool { return replace() == nil })
 	t.Logf("committed %v after ZooKeeper was back", time.Since(begin).Round(time.Millisecond))

@@ -85,9 +85,7 @@ func TestCollect(t *testing.T) {
 func collects(t *testing.T, e engine) {
 	name := database(t, e)
 	s, r := open(t, e.DSN(name)), newReader(t, e.DSN(name))
-	if err := s.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Check(t.Context()))
 	put(t, e, name, 0, 1, 30, 90, 89) // superseded 50 h ago: due
 	put(t, e, name, 0, 2, 40, 60, -1) // never committed, 60 h old: due
 	put(t, e, name, 0, 3, 50, 51, 50) // superseded 2 h ago

@@ -36,9 +36,7 @@ func TestCrashChild(t *testing.T) {
 		at(step + " " + strconv.Itoa(seen[step]))
 	}
 	for _, err := range replaceTogether(t, s, groupOf(2, twoBlocks)) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 	}
 }
 

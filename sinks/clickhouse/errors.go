@@ -92,13 +92,6 @@ func isRefused(err error) bool {
 	return answered
 }
 
-// isOccupied reports whether another insert into the table is under way, on servers
-// that wait for the replicas of one insert at a time.
-func isOccupied(err error) bool {
-	e, ok := errors.AsType[*clickhouse.Exception](err)
-	return ok && e.Code == unsatisfiedQuorum
-}
-
 func isUnreachable(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
@@ -106,17 +99,15 @@ func isUnreachable(err error) bool {
 
 // errConnect is the error of a connection that never got a first answer. Mostly the
 // DSN is wrong.
-type errConnect struct{ err error }
+type errConnect struct{ error }
 
-func (e errConnect) Error() string { return e.err.Error() }
-func (e errConnect) Unwrap() error { return e.err }
+func (e errConnect) Unwrap() error { return e.error }
 
 // errAbsent is the error of a statement that not every server of the cluster has
 // carried out in time. Each does when it comes back.
-type errAbsent struct{ err error }
+type errAbsent struct{ error }
 
-func (e errAbsent) Error() string { return e.err.Error() }
-func (e errAbsent) Unwrap() error { return e.err }
+func (e errAbsent) Unwrap() error { return e.error }
 
 // explain says where it happened, what it means and what to do about it.
 func (s *Sink) explain(err error) error {
@@ -136,7 +127,7 @@ func (s *Sink) explain(err error) error {
 			hint = hintNoSpace
 		}
 	case connecting:
-		hint = s.hintOfConnect(connect.err)
+		hint = s.hintOfConnect(connect.error)
 	case isUnreachable(err):
 		hint = s.hintOfNoServer()
 	case sinks.IsBroken(err):

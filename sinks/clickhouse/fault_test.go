@@ -8,6 +8,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/faults"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // twoBlocks is the rows of a window that takes two blocks of a sink that
@@ -29,9 +30,7 @@ var (
 func (c commits) lengths(t *testing.T, dsn string) (up, down int64) {
 	t.Helper()
 	p := faults.NewProxy(t, dsn, faults.Never)
-	if err := c.open(t, p.DSN(dsn)).Replace(t.Context(), windowOf(1, 2, c.rows)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.open(t, p.DSN(dsn)).Replace(t.Context(), windowOf(1, 2, c.rows)))
 	return p.Passed()
 }
 
@@ -72,9 +71,7 @@ func TestCut(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))
 		s, r := open(t, dsn), newReader(t, dsn)
-		if err := s.Check(t.Context()); err != nil { // makes the tables
-			t.Fatal(err)
-		}
+		check(t, s.Check(t.Context())) // makes the tables
 		all := cuts(t, dsn)
 		outcomes := make([]string, len(all))
 		t.Run("at", func(t *testing.T) {
@@ -106,21 +103,7 @@ func (c cutting) try(t *testing.T, dsn string, r reader, day int) (outcome strin
 	former, next := windowOf(day, 1, 10), windowOf(day, 2, c.rows)
 	replace(t, c.open(t, dsn), former)
 	p := faults.NewProxy(t, dsn, c.at)
-	s := c.open(t, p.DSN(dsn))
-	err := s.Replace(t.Context(), next)
-	outcome = map[int32]string{1: "former", 2: "new"}[r.shown(next.Rev.Key)]
-	if err == nil && outcome != "new" || outcome == "" {
-		t.Errorf("Replace = %v, readers see the %s revision", err, outcome)
-	}
-	if err != nil {
-		outcome += "+error"
-	}
-	p.Heal()
-	if err := s.Replace(t.Context(), windowOf(day, 3, 20)); err != nil {
-		t.Errorf("the next Replace = %v", err)
-	}
-	sees(t, r, next.Rev.Key, 3)
-	return outcome
+	return sinktest.CutOff(t, c.open(t, p.DSN(dsn)), r, next, func() {}, p.Heal)
 }
 
 // TestCutOnce lets the connection after a cut one work: Replace heals by itself.
@@ -128,9 +111,7 @@ func TestCutOnce(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))
 		s, r := open(t, dsn), newReader(t, dsn)
-		if err := s.Check(t.Context()); err != nil { // makes the tables
-			t.Fatal(err)
-		}
+		check(t, s.Check(t.Context())) // makes the tables
 		up, down := ofSmallBlocks.lengths(t, dsn)
 		t.Run("at", func(t *testing.T) {
 			for i, l := range []faults.Limit{
@@ -173,9 +154,7 @@ func stalls(t *testing.T, dsn string, l faults.Limit, w window) {
 	t.Parallel()
 	former := w
 	former.Rev.Number, former.Rev.Rows = 1, 10
-	if err := open(t, dsn).Replace(t.Context(), former); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, open(t, dsn), former)
 	p := faults.NewProxy(t, dsn, l)
 	s := open(t, p.DSN(dsn)+"?compress=none&dial_timeout=1s&read_timeout=700ms")
 	s.step = func(name string) {
@@ -252,9 +231,7 @@ func lose(t *testing.T, s *Sink, key analytics.Key) {
 func attemptsAreApart(t *testing.T, s *Sink) {
 	t.Helper()
 	ses, err := s.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, query := range []string{
 		"SELECT toUInt64(count()) FROM (SELECT attempt FROM %s GROUP BY attempt HAVING count() > 1)",
 		"SELECT toUInt64(count()) - uniqExact(attempt, path) FROM %s",

@@ -16,30 +16,22 @@ func TestGrants(t *testing.T) {
 	admin, err := engines.StartEngine26(dir)
 	engines.Need(t, err)
 	must(t, admin, "CREATE DATABASE docs")
-	if err := open(t, admin.DSN("docs")).Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := admin.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, open(t, admin.DSN("docs")).Check(t.Context()))
+	check(t, admin.Stop())
 	var flags []string
 	for _, grant := range sinktest.DocumentedGrants(t, "../../docs/clickhouse.md", `(?m)^(GRANT .*) TO docgauge;$`) {
 		flags = append(flags, "--grant="+grant)
 	}
 	least := start26(t, dir, flags...)
 	s := open(t, least.DSN("docs"))
-	if err := s.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Check(t.Context()))
 	for number, rows := range map[int32]int64{1: 30, 2: 10} {
 		replace(t, s, seal(number, rows))
 	}
 	if _, err := s.Collect(t.Context(), false); err != nil {
 		t.Error(err)
 	}
-	if err := least.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, least.Stop())
 	// Without the right to insert nothing can be written.
 	var reading []string
 	for _, f := range flags {

@@ -310,9 +310,7 @@ func TestGroupRefused(t *testing.T) {
 	e := modern(t)
 	dsn := e.DSN(database(t, e))
 	s, r := open(t, dsn+"?max_partitions_per_insert_block=1"), newReader(t, dsn)
-	if err := s.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Check(t.Context()))
 	c := &counted{Conn: s.session.conn}
 	s.session.conn = c
 	group := groupOf(2, 300)
@@ -445,9 +443,7 @@ func TestClusterGroups(t *testing.T) {
 	forms(t, func(t *testing.T, c cluster) {
 		c = c.fresh(t)
 		nodes := []*Sink{c.sink(0), c.sink(1)}
-		if err := nodes[0].Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, nodes[0].Check(t.Context()))
 		var wait sync.WaitGroup
 		var all []window
 		for i := range 16 {

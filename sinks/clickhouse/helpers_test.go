@@ -92,9 +92,7 @@ func database(t *testing.T, e engine) string {
 func must(t *testing.T, e engine, sql string) string {
 	t.Helper()
 	out, err := e.Exec(t.Context(), sql)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return out
 }
 
@@ -108,9 +106,7 @@ func newSink(t *testing.T, e engine) (*Sink, reader) {
 func open(t *testing.T, dsn string) *Sink {
 	t.Helper()
 	s, err := New(Options{DSN: dsn, Version: "test", Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -135,13 +131,9 @@ type reader struct {
 func newReader(t *testing.T, dsn string) reader {
 	t.Helper()
 	o, err := parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	conn, err := clickhouse.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return reader{t, conn}
 }
@@ -227,4 +219,11 @@ func isTrue(n uint8) bool { return n == 1 }
 func (r reader) shown(key analytics.Key) int32 {
 	r.t.Helper()
 	return sinktest.Shown(r.t, r, key)
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -70,9 +70,7 @@ func mutate(t *testing.T, e engine, db, sql string) {
 	must(t, e, sql)
 	for strings.TrimSpace(must(t, e,
 		"SELECT count() FROM system.mutations WHERE NOT is_done AND database = '"+db+"'")) != "0" {
-		if err := clock.Sleep(t.Context(), 10*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
+		check(t, clock.Sleep(t.Context(), 10*time.Millisecond))
 	}
 }
 

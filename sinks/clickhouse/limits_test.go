@@ -16,9 +16,7 @@ func TestServerDiskFull(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data") // where the tables are; the log is elsewhere
-	if err := os.Mkdir(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(data, 0o700))
 	faults.Mount(t, data, "48m")
 	server, err := engines.StartClickHouse(dir)
 	engines.Need(t, err)
@@ -33,9 +31,7 @@ func TestServerDiskFull(t *testing.T) {
 		t.Errorf("Replace = %v", err)
 	}
 	sees(t, r, big.Rev.Key, 1)
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(ballast))
 	if err := s.Replace(t.Context(), windowOf(0, 3, 1000)); err != nil || r.shown(big.Rev.Key) != 3 {
 		t.Errorf("with space again: %v", err)
 	}

@@ -34,9 +34,7 @@ func TestMigrationsAtOnce(t *testing.T) {
 func TestNewerSchemaIsRefused(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		name := database(t, e)
-		if err := open(t, e.DSN(name)).Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, open(t, e.DSN(name)).Check(t.Context()))
 		must(t, e, "INSERT INTO "+name+"."+versionsTable+" (version, views) VALUES (2, 'modern')")
 		refused(t, e.DSN(name), "schema version 2, this program knows 1", "use the release of docgauge that made them")
 	})
@@ -47,9 +45,7 @@ func TestMigratesOnce(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		name := database(t, e)
 		for range 3 {
-			if err := open(t, e.DSN(name)).Check(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check(t, open(t, e.DSN(name)).Check(t.Context()))
 		}
 		if got := must(t, e, "SELECT count() FROM "+name+"."+versionsTable); strings.TrimSpace(got) != "1" {
 			t.Errorf("%s migrations", got)

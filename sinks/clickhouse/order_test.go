@@ -23,9 +23,7 @@ func TestOrderOfReading(t *testing.T) {
 			return s.Replace(t.Context(), sinktest.Seal(t, sinktest.Revision(key, number),
 				sinktest.Pages(sizes[number])))
 		}
-		if err := seal(1); err != nil {
-			t.Fatal(err)
-		}
+		check(t, seal(1))
 		slow, settings := stretched(t, s)
 		number := int32(1)
 		for range 2 {
@@ -58,9 +56,7 @@ func underWay(t *testing.T, e engine, words string) bool {
 func stretched(t *testing.T, s *Sink) (query string, settings clickhouse.Settings) {
 	t.Helper()
 	ses, err := s.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	from := "FROM " + ses.in(windowsTable)
 	query = strings.NewReplacer(
 		" WHERE (", " WHERE (SELECT sleep(0.6)) = 0 AND (",

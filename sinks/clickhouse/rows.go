@@ -68,7 +68,8 @@ type insert struct {
 // window inserts the rows of d. An error is that of the whole group.
 func (in *insert) window(d *delivery) error {
 	rev := d.Revision()
-	in.staged.reset() // what is left of a window that failed must not go under this attempt
+	in.staged.reset() // rows of a window that failed must not go under this attempt
+	in.staged.same = nil
 	if d.err = context.Cause(d.ctx); d.err != nil {
 		return nil
 	}
@@ -165,21 +166,27 @@ type staged struct {
 	paths            []string
 	human, ai, total []int64
 	bytes            int
+	// same are the columns that are the same in all rows, sameRows times.
+	same     []any
+	sameRows int
 }
 
+// reset drops the rows, and keeps their memory.
 func (s *staged) reset() {
 	clear(s.paths)
-	*s = staged{paths: s.paths[:0], human: s.human[:0], ai: s.ai[:0], total: s.total[:0]}
+	s.paths, s.human, s.ai, s.total, s.bytes = s.paths[:0], s.human[:0], s.ai[:0], s.total[:0], 0
 }
 
 // columns returns the rows in the order of rowColumns.
 func (s *staged) columns(rev analytics.Revision, attempt uint64) []any {
-	n := len(s.paths)
-	return []any{
-		slices.Repeat([]string{rev.Project}, n), slices.Repeat([]string{string(rev.Granularity)}, n),
-		slices.Repeat([]time.Time{rev.From.Time()}, n), slices.Repeat([]time.Time{rev.To.Time()}, n),
-		slices.Repeat([]uint64{attempt}, n), s.paths, s.human, s.ai, s.total,
-		slices.Repeat([]int32{rev.Number}, n), slices.Repeat([]uint8{asUInt8(rev.Settled)}, n),
-		slices.Repeat([]uint8{asUInt8(rev.Verified)}, n), slices.Repeat([]int64{rev.ExportedAt.UnixMicro()}, n),
+	if n := len(s.paths); s.same == nil || n != s.sameRows {
+		s.same, s.sameRows = []any{
+			slices.Repeat([]string{rev.Project}, n), slices.Repeat([]string{string(rev.Granularity)}, n),
+			slices.Repeat([]time.Time{rev.From.Time()}, n), slices.Repeat([]time.Time{rev.To.Time()}, n),
+			slices.Repeat([]uint64{attempt}, n),
+			slices.Repeat([]int32{rev.Number}, n), slices.Repeat([]uint8{asUInt8(rev.Settled)}, n),
+			slices.Repeat([]uint8{asUInt8(rev.Verified)}, n), slices.Repeat([]int64{rev.ExportedAt.UnixMicro()}, n),
+		}, n
 	}
+	return slices.Concat(s.same[:5], []any{s.paths, s.human, s.ai, s.total}, s.same[5:])
 }

@@ -87,28 +87,20 @@ func (l layout) onCluster() string {
 	return " ON CLUSTER `" + l.cluster + "`"
 }
 
-// engine is that of a table that holds data; shards of replicated tables differ
-// by the macro shard.
-func (l layout) engine(name string) string {
+// engine is that of a table. In a cluster it is replicated within the shard, by the server's
+// macros, or among all servers.
+func (l layout) engine(name, shard, replica string) string {
 	if l.cluster == "" {
 		return "MergeTree"
 	}
-	return fmt.Sprintf("ReplicatedMergeTree('/clickhouse/tables/{shard}/%s/%s', '{replica}')", l.database, name)
-}
-
-// everywhere is the engine of a table that is the same on every shard.
-func (l layout) everywhere(name string) string {
-	if l.cluster == "" {
-		return "MergeTree"
-	}
-	return fmt.Sprintf("ReplicatedMergeTree('/clickhouse/tables/all/%s/%s', '{shard}-{replica}')", l.database, name)
+	return fmt.Sprintf("ReplicatedMergeTree('/clickhouse/tables/%s/%s/%s', '%s')", shard, l.database, name, replica)
 }
 
 // versions makes the table that records which migrations were done.
 func (l layout) versions() string {
 	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (version UInt32, views String, applied_at DateTime DEFAULT "+
 		"now()) ENGINE = %s ORDER BY version",
-		l.in(versionsTable), l.onCluster(), l.everywhere(versionsTable))
+		l.in(versionsTable), l.onCluster(), l.engine(versionsTable, "all", "{shard}-{replica}"))
 }
 
 // tables makes the two tables. They are plain MergeTrees with the attempt in the
@@ -122,7 +114,7 @@ func (l layout) tables() []string {
 func (l layout) table(name string, columns []column, stamp, order string) []string {
 	out := []string{fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (%s, %s DateTime DEFAULT now()) ENGINE = %s "+
 		"PARTITION BY toYYYYMM(window_start) ORDER BY (%s)",
-		l.in(l.local(name)), l.onCluster(), definitions(columns), stamp, l.engine(name), order)}
+		l.in(l.local(name)), l.onCluster(), definitions(columns), stamp, l.engine(name, "{shard}", "{replica}"), order)}
 	if l.cluster != "" {
 		out = append(out, l.distributed(name, ", cityHash64("+keyColumns+")"))
 	}

@@ -34,9 +34,7 @@ func TestHTTPS(t *testing.T) {
 	e := modern(t)
 	plain := e.DSN(database(t, e))
 	target, err := url.Parse(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	name := target.Path
 	target.Path = ""
 	front := httptest.NewTLSServer(httputil.NewSingleHostReverseProxy(target))
@@ -44,9 +42,7 @@ func TestHTTPS(t *testing.T) {
 	dsn := "https://" + front.Listener.Addr().String() + name
 	refused(t, dsn, "certificate is not trusted", "SSL_CERT_FILE")
 	w := windowOf(0, 1, 100)
-	if err := open(t, dsn+"?skip_verify=true").Replace(t.Context(), w); err != nil {
-		t.Fatal(err)
-	}
+	check(t, open(t, dsn+"?skip_verify=true").Replace(t.Context(), w))
 	if got := newReader(t, plain).shown(w.Rev.Key); got != 1 {
 		t.Errorf("readers see revision %d", got)
 	}

@@ -68,7 +68,10 @@ func openBucket(t *testing.T, endpoint string) (s *Sink, root string) {
 	return open(t, s3test.URL(t, name, endpoint)), filepath.Join(s3test.Dir(name), "docs", "gauge")
 }
 
-func check(t *testing.T, err error) {
+func check(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -139,9 +139,7 @@ func TestNames(t *testing.T) {
 		key.From = analytics.Date(rapid.Int32Range(0, 100_000).Draw(t, "from"))
 		key.To = key.From + analytics.Date(rapid.Int32Range(1, 400).Draw(t, "days"))
 		name, err := newName(analytics.Revision{Key: key, Number: 3}, now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got, published, ours := parseName(name); !ours || got != key || !published.Equal(now) {
 			t.Errorf("%s reads as %v of %s, %t", name, got, published, ours)
 		}

@@ -25,9 +25,7 @@ import (
 func TestDownloadFaults(t *testing.T) {
 	w := seal(t, 1, 40_000)
 	want, err := os.ReadFile(w.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, tc := range map[string]struct {
 		meddle s3test.Meddler
 		want   string
@@ -46,9 +44,7 @@ func TestDownloadFaults(t *testing.T) {
 			if name != "HTML" {
 				p.Set(s3test.When("GET", ".parquet", 2, tc.meddle))
 				got, done, err := s.Window(t.Context(), w.Revision(), dir)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				if data, err := os.ReadFile(got.(*archive.File).Path()); err != nil || !slices.Equal(data, want) {
 					t.Errorf("what is fetched is not what was published: %v", err)
 				}
@@ -128,9 +124,7 @@ func TestEmptyObject(t *testing.T) {
 	w := seal(t, 1, 3)
 	replace(t, s, w)
 	name, _ := place(visitorsTable, w.Revision().Key)
-	if err := put(t, s, name, ""); err != nil {
-		t.Fatal(err)
-	}
+	check(t, put(t, s, name, ""))
 	for _, err := range s.Revisions(t.Context()) {
 		if err == nil {
 			t.Error("Revisions takes an empty object")
@@ -163,9 +157,7 @@ func TestPrefixes(t *testing.T) {
 		replace(t, s, sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", day), 1), sinktest.Pages(2)))
 		for _, foreign := range []string{"mine.parquet", "visitors/v1/README.md",
 			"visitors/v1/p=prj_a/g=day/ym=2026-10/mine.parquet", "_staging/x.tmp"} {
-			if err := put(t, s, foreign, "not ours"); err != nil {
-				t.Fatal(err)
-			}
+			check(t, put(t, s, foreign, "not ours"))
 		}
 	}
 	for prefix, day := range days {
@@ -220,15 +212,11 @@ func stays(t *testing.T, s *Sink) {
 	for _, w := range []*archive.File{seal(t, 1, 50), sealTotals(t, 2)} {
 		replace(t, s, w)
 		got, done, err := s.Window(t.Context(), w.Revision(), dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		replace(t, s, seal(t, 3, 80))
 		n := int64(0)
 		for _, err := range got.Rows() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			n++
 		}
 		if !got.Revision().Same(w.Revision()) || n != max(0, w.Revision().Rows) {

@@ -91,13 +91,9 @@ func survives(t *testing.T, former, next *archive.File, fault func(times int) s3
 func empty(t *testing.T, s *Sink) {
 	t.Helper()
 	var names []string
-	if err := s.store.List(t.Context(), "", "", func(name string) { names = append(names, name) }); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.store.List(t.Context(), "", "", func(name string) { names = append(names, name) }))
 	for _, name := range names {
-		if err := s.store.Remove(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.store.Remove(t.Context(), name))
 	}
 }
 

@@ -28,9 +28,7 @@ func open(t *testing.T, url string) *Sink {
 		Transfer: 3 * s3test.AtOnce, Call: 3 * s3test.AtOnce, Answer: 2 * s3test.AtOnce,
 		Credentials: 2 * s3test.AtOnce, Backoff: time.Millisecond,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s := &Sink{store: store}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {

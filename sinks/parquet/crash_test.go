@@ -54,9 +54,7 @@ func TestCrashChild(t *testing.T) {
 	root, w, at := sinktest.InChild(t)
 	s := newSink(t, root)
 	s.store = stepping{s.store, at}
-	if err := s.Replace(&copying{Context: t.Context(), at: at}, w); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Replace(&copying{Context: t.Context(), at: at}, w))
 }
 
 // killed runs Replace of w in a child process that dies at the step, and

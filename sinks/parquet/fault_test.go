@@ -40,9 +40,7 @@ func fails(t *testing.T, s *Sink, words ...string) {
 
 func TestCheck(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
-	if err := newSink(t, root).Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, newSink(t, root).Check(t.Context()))
 	if left, err := os.ReadDir(filepath.Join(root, filestore.StagingDir)); len(left) > 0 || err != nil {
 		t.Errorf("Check leaves %v, %v", left, err)
 	}
@@ -51,9 +49,7 @@ func TestCheck(t *testing.T) {
 func TestRootIsAFile(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
 	s := newSink(t, root)
-	if err := os.WriteFile(root, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(root, nil, 0o600))
 	if _, err := New(root); err == nil || !strings.Contains(err.Error(), "is a file") {
 		t.Errorf("New = %v", err)
 	}
@@ -77,9 +73,7 @@ func TestRootRemoved(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
 	s := newSink(t, root)
 	replace(t, s, seal(t, 1, 3))
-	if err := os.RemoveAll(root); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.RemoveAll(root))
 	fails(t, s, root, "gone")
 	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the directory came back by itself: %v", err)
@@ -122,9 +116,7 @@ func TestNotPermitted(t *testing.T) {
 		t.Skip("permissions do not bind root; TestReadOnly stands in")
 	}
 	root := t.TempDir()
-	if err := os.Chmod(root, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chmod(root, 0o500))
 	fails(t, newSink(t, root), root, "permission denied")
 }
 

@@ -97,7 +97,10 @@ func damages(t *testing.T) []damage {
 	}
 }
 
-func check(t *testing.T, err error) {
+func check(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -31,9 +31,7 @@ func TestContract(t *testing.T) {
 func newSink(t *testing.T, root string) *Sink {
 	t.Helper()
 	s, err := New(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return s
 }
 
@@ -154,9 +152,7 @@ func TestPlace(t *testing.T) {
 		key.From = analytics.Date(rapid.Int32Range(0, 100_000).Draw(t, "from"))
 		key.To = key.From + analytics.Date(rapid.Int32Range(1, 400).Draw(t, "days"))
 		name, err := place(visitorsTable, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got, ok := keyOf(name); !ok || got != key {
 			t.Errorf("%s reads as %v, %t", name, got, ok)
 		}
@@ -177,9 +173,7 @@ func TestRevisionsAmongForeignAndDamagedFiles(t *testing.T) {
 	}
 	path := func(table string, day int) string {
 		p, err := s.path(table, sinktest.Key("prj_a", day))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return p
 	}
 	foreign := filepath.Join(filepath.Dir(path(visitorsTable, 0)), "mine.parquet")
@@ -190,9 +184,7 @@ func TestRevisionsAmongForeignAndDamagedFiles(t *testing.T) {
 		os.Rename(path(totalsTable, 0), moved),
 		os.Rename(path(visitorsTable, 0), filepath.Join(root, "kept.parquet")),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var errs []string
 	for rev, err := range s.Revisions(t.Context()) {
 		if err == nil {
@@ -227,17 +219,13 @@ func TestHalfWindows(t *testing.T) {
 			s := newSink(t, t.TempDir())
 			if tc.totals != nil {
 				replace(t, s, tc.totals)
-				if err := s.store.Remove(t.Context(), placed(t, visitorsTable, tc.totals.Revision().Key)); err != nil {
-					t.Fatal(err)
-				}
+				check(t, s.store.Remove(t.Context(), placed(t, visitorsTable, tc.totals.Revision().Key)))
 			}
 			if tc.visitors != nil {
 				staged := s.store.StagingFile()
 				err := errors.Join(s.store.Prepare(t.Context()), stage(t.Context(), staged, tc.visitors),
 					s.store.Publish(t.Context(), staged, placed(t, visitorsTable, tc.visitors.Revision().Key)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 			}
 			before := contents(t, s.Location())
 			var listed []analytics.Revision
@@ -321,9 +309,7 @@ func TestSealedFileOfAnotherRevision(t *testing.T) {
 func placed(t *testing.T, table string, key analytics.Key) string {
 	t.Helper()
 	name, err := place(table, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return name
 }
 

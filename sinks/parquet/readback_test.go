@@ -73,17 +73,13 @@ type table struct {
 func duckdb(t *testing.T, queries ...string) (tables []table) {
 	t.Helper()
 	modules, err := filepath.Abs(filepath.Join(repository, ".tools/node/node_modules"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	node, err := exec.LookPath("node")
 	if _, absent := os.Stat(filepath.Join(modules, "@duckdb/node-api")); err != nil || absent != nil {
 		missing(t, "DuckDB")
 	}
 	text, err := json.Marshal(queries)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cmd := exec.Command(node, "testdata/read_duckdb.cjs", string(text))
 	cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
 	script(t, &tables, cmd)
@@ -172,9 +168,7 @@ func TestDuckDBMetadata(t *testing.T) {
 	s := makeTree(t)
 	for day, want := range map[int]string{0: "1500", 1: "0", 2: "-1"} {
 		path, err := s.path(totalsTable, sinktest.Key("prj_a", day))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		got := duckdb(t, "SELECT decode(key), decode(value) FROM parquet_kv_metadata('"+path+"')")
 		kv := map[string]string{}
 		for _, row := range got[0].Rows {
@@ -205,9 +199,7 @@ type description struct {
 func pyarrow(t *testing.T, paths ...string) (files []description) {
 	t.Helper()
 	python, err := filepath.Abs(filepath.Join(repository, ".tools/venv/bin/python"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if exec.Command(python, "-c", "import pyarrow").Run() != nil {
 		missing(t, "pyarrow")
 	}
@@ -219,9 +211,7 @@ func TestPyarrow(t *testing.T) {
 	s := makeTree(t)
 	path := func(table string, day int) string {
 		p, err := s.path(table, sinktest.Key("prj_a", day))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return p
 	}
 	files := pyarrow(t, path(visitorsTable, 0), path(visitorsTable, 1), path(totalsTable, 0), path(totalsTable, 2))

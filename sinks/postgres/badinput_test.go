@@ -98,9 +98,7 @@ func as(user, dsn string) string {
 func TestGrants(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
 		dsn := database(t, e)
-		if err := open(t, dsn).Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, open(t, dsn).Check(t.Context()))
 		r := reader{connect(t, dsn)}
 		r.must("DO $$ BEGIN CREATE USER docgauge PASSWORD 'hunter2'; EXCEPTION WHEN duplicate_object THEN END $$")
 		grants := sinktest.DocumentedGrants(t, "../../docs/postgres.md", `(?m)^(GRANT .*);$`)
@@ -108,9 +106,7 @@ func TestGrants(t *testing.T) {
 			r.must(grant)
 		}
 		s := open(t, as("docgauge", dsn))
-		if err := s.Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.Check(t.Context()))
 		shows(t, s, r, seal(1, 30))
 		shows(t, s, r, seal(2, 10))
 		if _, fault := inspected(t, s, seal(1, 0).Rev.Key); fault != nil {
@@ -131,9 +127,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	e := engines.RunPostgres(t, debian)
 	dsn := e.DSN("postgres")
-	if err := open(t, dsn).Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, open(t, dsn).Check(t.Context()))
 	r := reader{connect(t, dsn)}
 	r.must("CREATE USER reader PASSWORD 'hunter2'; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
 	r.must("CREATE USER limited PASSWORD 'hunter2' CONNECTION LIMIT 0; CREATE USER full PASSWORD 'hunter2' SUPERUSER")

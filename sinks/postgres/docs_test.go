@@ -17,9 +17,7 @@ var documentedBlock = regexp.MustCompile("(?s)<!-- executed: TestDocumentedSetup
 func TestDocumentedSetup(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/postgres.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	blocks := documentedBlock.FindAllStringSubmatch(string(text), -1)
 	if len(blocks) != 4 {
 		t.Fatalf("%d blocks", len(blocks))

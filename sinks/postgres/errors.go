@@ -74,12 +74,6 @@ func isBroken(err error) bool {
 	return !errors.Is(err, context.DeadlineExceeded) && (sinks.IsBroken(err) || errors.Is(err, pgconn.ErrConnClosed))
 }
 
-// isAltered reports whether the server's answer means that a table is not as it was.
-func isAltered(err error) bool {
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (hints[e.Code] == hintTable || e.Code == undefinedTable)
-}
-
 // errAltered is the error of a table that was changed by hand.
 type errAltered struct{ table, how string }
 

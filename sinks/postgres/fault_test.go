@@ -23,9 +23,7 @@ const cutRows = 3000
 func lengths(t *testing.T, dsn string) (up, down int64) {
 	t.Helper()
 	p := faults.NewProxy(t, dsn, faults.Never)
-	if err := open(t, p.DSN(dsn)).Replace(t.Context(), windowOf(1, 2, cutRows)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, open(t, p.DSN(dsn)).Replace(t.Context(), windowOf(1, 2, cutRows)))
 	return p.Passed()
 }
 
@@ -33,9 +31,7 @@ func lengths(t *testing.T, dsn string) (up, down int64) {
 func made(t *testing.T, e *engines.Postgres) (dsn string, r reader) {
 	t.Helper()
 	dsn = place(t, e)
-	if err := open(t, dsn).Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, open(t, dsn).Check(t.Context()))
 	return dsn, readerAt(t, dsn)
 }
 
@@ -74,24 +70,9 @@ func TestCut(t *testing.T) {
 
 // cut replaces a former revision by way of a proxy that fails.
 func cut(t *testing.T, dsn string, r reader, at faults.Limit, day int) (outcome string) {
-	next := windowOf(day, 2, cutRows)
-	if err := open(t, dsn).Replace(t.Context(), windowOf(day, 1, 10)); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, open(t, dsn), windowOf(day, 1, 10))
 	p := faults.NewProxy(t, dsn, at)
-	s := open(t, p.DSN(dsn))
-	err := s.Replace(t.Context(), next)
-	r.settled()
-	outcome = map[int32]string{1: "former", 2: "new"}[r.shown(next.Rev.Key)]
-	if err == nil && outcome != "new" || outcome == "" {
-		t.Errorf("Replace = %v, readers see the %s revision", err, outcome)
-	}
-	if err != nil {
-		outcome += "+error"
-	}
-	p.Heal()
-	shows(t, s, r, windowOf(day, 3, 20))
-	return outcome
+	return sinktest.CutOff(t, open(t, p.DSN(dsn)), r, windowOf(day, 2, cutRows), r.settled, p.Heal)
 }
 
 // settled waits until no transaction is under way whose client is gone.
@@ -141,9 +122,7 @@ func TestStall(t *testing.T) {
 			p := faults.NewProxy(t, dsn, tc.at)
 			s := open(t, p.DSN(dsn))
 			ses, err := s.open(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			ses.patience, ses.committing = 700*time.Millisecond, 700*time.Millisecond
 			if err := s.Replace(t.Context(), tc.w); err == nil || !strings.Contains(err.Error(), "stands still") {
 				t.Errorf("Replace = %v", err)
@@ -206,9 +185,7 @@ func TestTimeouts(t *testing.T) {
 			if err == nil {
 				_, err = tx.Exec(t.Context(), lock)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if err := limited.Replace(t.Context(), seal(2, 20)); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Replace = %v", err)
 			}
@@ -223,9 +200,7 @@ func TestTimeouts(t *testing.T) {
 		dsn, r := made(t, e)
 		s, patient := open(t, dsn+"&idle_in_transaction_session_timeout=1ms"), open(t, dsn)
 		ses, err := patient.open(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		onStep(s, "begun", func() {
 			r.until("SELECT count(*) = 0 FROM pg_stat_activity WHERE " + atPlace + " AND state LIKE 'idle in%'")
 			// A busy machine could take longer than the limit at every try.
@@ -244,17 +219,13 @@ func TestSettings(t *testing.T) {
 	c.must("ALTER DATABASE " + value[string](c, "SELECT current_database()") + " SET synchronous_commit = off")
 	s := open(t, dsn+"&statement_timeout=7s&pool_max_conns=1&options=-c%20lock_timeout%3D3s")
 	ses, err := s.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	conn, err := ses.pool.Acquire(t.Context())
 	if err == nil {
 		defer conn.Release()
 		err = ses.begin(t.Context(), conn, seal(1, 1).Rev)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, want := range map[string]string{
 		"synchronous_commit": "on", "statement_timeout": "7s", "lock_timeout": "3s",
 		"idle_in_transaction_session_timeout": "2min", "application_name": "docgauge",

@@ -93,9 +93,7 @@ type client struct {
 func connect(t testing.TB, dsn string) client {
 	t.Helper()
 	pool, err := pgxpool.New(context.Background(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(pool.Close)
 	return client{pool, t}
 }
@@ -125,9 +123,7 @@ func newSink(t *testing.T, e *engines.Postgres) (*Sink, reader) {
 func open(t testing.TB, dsn string) *Sink {
 	t.Helper()
 	s, err := New(Options{DSN: dsn, Version: "test", Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -193,4 +189,11 @@ func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error)
 func (r reader) shown(key analytics.Key) int32 {
 	r.t.Helper()
 	return sinktest.Shown(r.t, r, key)
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -18,14 +18,10 @@ func TestServerDiskFull(t *testing.T) {
 	t.Parallel()
 	e := engines.RunPostgres(t, debian)
 	disk := filepath.Join(filepath.Dir(e.Data()), "disk")
-	if err := os.Mkdir(disk, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(disk, 0o700))
 	faults.Mount(t, disk, "24m")
 	t.Cleanup(func() { _ = e.Stop() }) // before the disk is unmounted
-	if err := e.Give(disk); err != nil {
-		t.Fatal(err)
-	}
+	check(t, e.Give(disk))
 	connect(t, e.DSN("postgres")).must("CREATE TABLESPACE small LOCATION '" + disk + "'")
 	dsn := e.DSN("postgres") + "&default_tablespace=small"
 	s, r := open(t, dsn), reader{connect(t, dsn)}
@@ -37,9 +33,7 @@ func TestServerDiskFull(t *testing.T) {
 		t.Errorf("Replace = %v", err)
 	}
 	sees(t, r, seal(1, 0).Rev.Key, 1)
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(ballast))
 	shows(t, s, r, seal(3, 1000))
 }
 

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strings"
@@ -58,7 +59,7 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
 		if err != nil && ctx.Err() != nil { // what broke off because of that says it in many ways
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
-		if isAltered(err) {
+		if e, ok := errors.AsType[*pgconn.PgError](err); ok && (hints[e.Code] == hintTable || e.Code == undefinedTable) {
 			s.session.CompareAndSwap(ses, nil) // the next use looks at the tables
 		}
 	}()

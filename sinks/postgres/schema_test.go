@@ -52,9 +52,7 @@ func TestAltered(t *testing.T) {
 			t.Parallel()
 			dsn, r := made(t, e)
 			s := open(t, dsn)
-			if err := s.Check(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check(t, s.Check(t.Context()))
 			r.must(tc.sql)
 			err := s.Replace(t.Context(), seal(1, 3))
 			if (err == nil) != (tc.working == "") || err != nil && !strings.Contains(err.Error(), tc.working) {

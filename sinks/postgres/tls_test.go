@@ -20,9 +20,7 @@ func encrypt(t *testing.T, e *engines.Postgres) (ca string) {
 	for from, to := range map[string]string{ca: "server.crt", key: "server.key"} {
 		data, err := os.ReadFile(from)
 		path := filepath.Join(e.Data(), to)
-		if err := errors.Join(err, os.WriteFile(path, data, 0o600), e.Give(path)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, errors.Join(err, os.WriteFile(path, data, 0o600), e.Give(path)))
 	}
 	c := connect(t, e.DSN("postgres"))
 	c.must("ALTER SYSTEM SET ssl = on")
@@ -40,9 +38,7 @@ func TestTLS(t *testing.T) {
 	refused(t, with("sslmode=require"), "does not speak TLS", "sslmode")
 	ca := encrypt(t, e)
 	other := filepath.Join(t.TempDir(), "other.pem")
-	if err := os.WriteFile(other, []byte("no certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(other, []byte("no certificate"), 0o600))
 	r := reader{connect(t, plain)}
 	for i, tc := range []struct {
 		parameters string

@@ -318,9 +318,7 @@ func testTop(s *suite) {
 		rev := w.Revision()
 		for _, n := range []int{1, 3, 1000} {
 			want, err := analytics.Top(w.Rows(), n)
-			if err != nil {
-				s.Fatal(err)
-			}
+			check(s, err)
 			got, err := sinks.Top(s.Context(), s.sink, rev, n, s.TempDir())
 			if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); err != nil || diff != "" {
 				s.Errorf("Top %d of %s: %v (-want +got):\n%s", n, key, err, diff)

@@ -73,9 +73,7 @@ func (w Window) Rows() iter.Seq2[analytics.Row, error] {
 func Replace(t testing.TB, s sinks.Sink, windows ...sinks.Sealed) {
 	t.Helper()
 	for _, w := range windows {
-		if err := s.Replace(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.Replace(t.Context(), w))
 	}
 }
 
@@ -100,13 +98,9 @@ func Whole(t *testing.T, r Reader, revs ...analytics.Revision) (visitors, totals
 	t.Helper()
 	key := Key("prj_a", 0)
 	rows, carried, err := r.Visitors(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	shown, err := r.Totals(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, all := range [][]analytics.Revision{carried, shown} {
 		if len(all) > 1 || len(all) == 1 && !slices.ContainsFunc(revs, all[0].Same) {
 			t.Errorf("readers see %+v", all)
@@ -223,6 +217,25 @@ func Crashes(t *testing.T, open func(t *testing.T) Crashed, steps []string, with
 	}
 }
 
+// CutOff commits a second revision of a day by a sink whose connection fails, and a third after
+// heal. In between readers must see the first or the second, and the second if Replace said so.
+func CutOff(t *testing.T, s sinks.Sink, r Reader, next Window, settled, heal func()) (outcome string) {
+	t.Helper()
+	err := s.Replace(t.Context(), next)
+	settled()
+	outcome = map[int32]string{1: "former", 2: "new"}[Shown(t, r, next.Rev.Key)]
+	if err == nil && outcome != "new" || outcome == "" {
+		t.Errorf("Replace = %v, readers see the %s revision", err, outcome)
+	}
+	if err != nil {
+		outcome += "+error"
+	}
+	heal()
+	next.Rev.Number, next.Rev.Rows = 3, 20
+	Shows(t, s, r, next)
+	return outcome
+}
+
 // Inspected returns what Inspect yields of one window, rows included.
 func Inspected(t *testing.T, s sinks.Sink, key analytics.Key) (shown sinks.Shown, fault *sinks.Fault) {
 	t.Helper()
@@ -334,9 +347,7 @@ func Locations(t *testing.T, open func(dsn string) (sinks.Sink, error), forms ma
 func DocumentedGrants(t *testing.T, document, pattern string) (grants []string) {
 	t.Helper()
 	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	_, part, _ := strings.Cut(string(text), "<!-- grants to export -->")
 	part, _, _ = strings.Cut(part, "<!-- end -->")
 	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(part, -1) {
@@ -352,30 +363,22 @@ func DocumentedGrants(t *testing.T, document, pattern string) (grants []string) 
 func Certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	about := &x509.Certificate{
 		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true,
 		BasicConstraintsValid: true,
 		NotBefore:             time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	signed, err := x509.CreateCertificate(rand.Reader, about, about, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	secret, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	for path, block := range map[string]*pem.Block{
 		cert: {Type: "CERTIFICATE", Bytes: signed}, key: {Type: "EC PRIVATE KEY", Bytes: secret},
 	} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
 	}
 	return cert, key
 }

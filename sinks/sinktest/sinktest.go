@@ -144,9 +144,7 @@ func collect(t testing.TB, w sinks.Sealed) []analytics.Row {
 	t.Helper()
 	var rows []analytics.Row
 	for r, err := range w.Rows() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		rows = append(rows, r)
 	}
 	return rows
@@ -176,9 +174,7 @@ func Seal(t testing.TB, rev analytics.Revision, rows iter.Seq2[analytics.Row, er
 		t.Fatal(err)
 	}
 	f, err := archive.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return f
 }
 
@@ -232,5 +228,12 @@ func list(rows ...analytics.Row) iter.Seq2[analytics.Row, error] {
 				return
 			}
 		}
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -74,7 +74,7 @@ func (r *Repo) Edit(ctx context.Context, t Task) (c Change, output string, err e
 	return c, output, nil
 }
 
-// begin returns the change of a job as it is before its next instruction. It includes
+// begin returns the change of a job before its next instruction. It includes
 // commits that people have added to its branch since.
 func (r *Repo) begin(ctx context.Context, t Task) (c Change, err error) {
 	c = t.Last

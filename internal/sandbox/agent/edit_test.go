@@ -190,8 +190,10 @@ func TestEnvironment(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	ran := filepath.Join(t.TempDir(), "ran")
-	for _, hook := range []string{"pre-commit", "commit-msg", "post-commit", "post-checkout", "prepare-commit-msg",
-		"reference-transaction"} {
+	for _, hook := range []string{
+		"pre-commit", "commit-msg", "post-commit", "post-checkout", "prepare-commit-msg",
+		"reference-transaction",
+	} {
 		path := filepath.Join(repo, ".git", "hooks", hook)
 		write(t, path, "#!/bin/sh\necho "+hook+" >> "+ran+"\nexit 1\n")
 		if err := os.Chmod(path, 0o755); err != nil {
@@ -297,7 +299,8 @@ func TestCommandRemovesDotGit(t *testing.T) {
 func TestOwnCommitsOfTheCommand(t *testing.T) {
 	repo := newRepository(t)
 	r := openRepo(t, RepoOptions{Path: repo,
-		Command: `echo a > a.md; git add a.md; git -c user.name=Bot -c user.email=bot@x commit -qm "by the bot"; echo b > b.md`})
+		Command: `echo a > a.md; git add a.md
+			git -c user.name=Bot -c user.email=bot@x commit -qm "by the bot"; echo b > b.md`})
 	c := edit(t, r, Task{Job: "job_1", Prompt: "go on"})
 	if diff := cmp.Diff([]string{"by the bot", "go on"}, c.Messages); diff != "" {
 		t.Error(diff)

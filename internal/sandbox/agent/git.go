@@ -81,7 +81,7 @@ func (g git) run(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), err
 }
 
-// stream runs git with stdin and writes what it prints to out.
+// stream runs git with stdin and writes its output to out.
 func (g git) stream(ctx context.Context, out io.Writer, stdin string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()

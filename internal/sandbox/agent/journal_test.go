@@ -135,8 +135,14 @@ func checkEnded(t *testing.T, r Job, before string, shown Change) {
 	}
 }
 
+// createdLine is a line of the journal that creates the job a.
+func createdLine(prompt string) string {
+	return `{"at":"2026-10-14T12:00:30Z","event":"created","job":"a","project":"p","prompt":"` + prompt +
+		`","source":{"repository":"r","ref":"m"}}` + "\n"
+}
+
 func TestJournalsThatAreWrong(t *testing.T) {
-	const good = `{"at":"2026-10-14T12:00:30Z","event":"created","job":"a","project":"p","prompt":"x","source":{"repository":"r","ref":"m"}}` + "\n"
+	good := createdLine("x")
 	for text, want := range map[string]string{
 		"{}\n":           ":1: job",
 		good + "x\n":     ":2: line",
@@ -273,7 +279,7 @@ func TestCloseInTheMiddle(t *testing.T) {
 
 // Half a line is gone as soon as the journal is opened, however long it was.
 func TestHalfALineIsCutOff(t *testing.T) {
-	const good = `{"at":"2026-10-14T12:00:30Z","event":"created","job":"a","project":"p","prompt":"[sandbox:slow=9h]","source":{"repository":"r","ref":"m"}}` + "\n"
+	good := createdLine("[sandbox:slow=9h]")
 	dir := writeJournal(t, good+`{"event":"message","job":"a","prompt":"`+strings.Repeat("x", 100_000))
 	s := open(t, Options{Dir: dir})
 	closeQueue(t, s)

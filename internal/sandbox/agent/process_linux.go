@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Git and the command begin sessions of their own: no terminal to ask for a password on, and
+// Git and the command begin new sessions: no terminal to ask for a password on, and
 // one process group to stop. Both end with us, git with time to remove its locks.
 
 func gitAttributes() *syscall.SysProcAttr {
@@ -52,7 +52,7 @@ func init() { //nolint:gochecknoinits // main functions need not know about it
 	}
 }
 
-// reap runs a program, ends what is left of it, and returns its exit code.
+// reap runs a program, ends the processes that it leaves, and returns its exit code.
 func reap(program string, args []string) int {
 	runtime.LockOSThread() // the program would die with the thread that started it
 	stop := make(chan os.Signal, 1)

@@ -18,16 +18,11 @@ import (
 
 // Options says how jobs are kept and worked on.
 type Options struct {
-	// Dir is the data directory; empty = jobs are only in memory.
-	Dir string
-	// Script is a file of further words and their outcomes; empty = the built-in words alone.
-	Script string
-	// After is the duration of an instruction that has none by script.
-	After time.Duration
-	// Workers is the number of instructions worked on at once, at least 1.
-	Workers int
-	// ArchiveAfter the end of its last instruction a job is archived; 0 = never.
-	ArchiveAfter time.Duration
+	Dir          string        // data directory; empty = jobs are only in memory
+	Script       string        // file of further words and their outcomes; empty = the built-in words alone
+	After        time.Duration // duration of an instruction that has none by script
+	Workers      int           // instructions worked on at once, at least 1
+	ArchiveAfter time.Duration // time from the end of its last instruction until a job is archived; 0 = never
 	Source       Source
 	Model        string
 	Editor       Editor

@@ -98,8 +98,10 @@ func TestTokenStaysWithGit(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() {
-				for path, text := range map[string]string{filepath.Join(repo, ".git", "config"): string(config),
-					filepath.Join(os.Getenv("HOME"), ".gitconfig"): ""} {
+				for path, text := range map[string]string{
+					filepath.Join(repo, ".git", "config"):          string(config),
+					filepath.Join(os.Getenv("HOME"), ".gitconfig"): "",
+				} {
 					write(t, path, text)
 				}
 			}()

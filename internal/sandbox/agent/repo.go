@@ -25,16 +25,14 @@ const (
 
 // RepoOptions says which git repository jobs edit, how, and where its pull requests go.
 type RepoOptions struct {
-	// Path of the repository: the top of a working tree, or a bare repository.
-	Path string
+	Path string // of the repository: the top of a working tree, or a bare repository
 	// Base is the branch that jobs begin at and pull requests are for; empty = the one
 	// checked out when OpenRepo is called. Its newest commit counts for each job.
 	Base string
 	// Command edits files: run by sh -c in the worktree, with the prompt on standard input.
 	// Empty = a built-in edit that adds a line to a file.
 	Command string
-	// Timeout ends the command and all it started; 0 = DefaultTimeout.
-	Timeout time.Duration
+	Timeout time.Duration // ends the command and all it started; 0 = DefaultTimeout
 	// Env names variables of this process that the command gets besides the ordinary ones
 	// (PATH, HOME and the like).
 	Env []string

@@ -62,8 +62,10 @@ func TestBareAndDetachedRepositories(t *testing.T) {
 	detached := newRepository(t)
 	gitIn(t, ".", "clone", "--quiet", "--bare", detached, bare)
 	gitIn(t, detached, "checkout", "--quiet", "--detach")
-	for _, c := range []RepoOptions{{Path: bare}, {Path: detached, Base: "main"},
-		{Path: filepath.Join(detached, ".")}} {
+	for _, c := range []RepoOptions{
+		{Path: bare}, {Path: detached, Base: "main"},
+		{Path: filepath.Join(detached, ".")},
+	} {
 		c.Command, c.Base = "cat > new.md", "main"
 		before := untouched(t, c.Path)
 		edit(t, openRepo(t, c), Task{Job: "job_1", Prompt: "x"})
@@ -128,15 +130,17 @@ func TestDiffIsCut(t *testing.T) {
 		"random.bin"})
 	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
 	diff, err := r.Diff(t.Context(), c)
-	if err != nil || len(diff) > maxDiff+100 || !strings.HasSuffix(diff,
-		"\n\\ The diff is longer than what is shown.\n") {
+	if err != nil || len(diff) > maxDiff+100 ||
+		!strings.HasSuffix(diff, "\n\\ The diff is longer than what is shown.\n") {
 		t.Errorf("%d bytes, %v, ends %q", len(diff), err, diff[max(0, len(diff)-200):])
 	}
 }
 
 func TestTail(t *testing.T) {
-	for _, parts := range [][]string{{"abcdef"}, {"abc", "def"}, {"a", "bcdefg"},
-		{"abcdefgh", "i"}, {"", "ab"}, {"abcd"}} {
+	for _, parts := range [][]string{
+		{"abcdef"}, {"abc", "def"}, {"a", "bcdefg"},
+		{"abcdefgh", "i"}, {"", "ab"}, {"abcd"},
+	} {
 		w := &tail{max: 4}
 		for _, p := range parts {
 			if n, err := w.Write([]byte(p)); n != len(p) || err != nil {

@@ -166,8 +166,10 @@ func TestWhatHappened(t *testing.T) {
 			t.Errorf("%s: %s, want %s", target, got, want)
 		}
 	}
-	for commit, want := range map[string]string{"h7": "1 completed success",
-		"docgauge%2Fjob_7": "1 completed success", "b000": "0"} {
+	for commit, want := range map[string]string{
+		"h7":               "1 completed success",
+		"docgauge%2Fjob_7": "1 completed success", "b000": "0",
+	} {
 		o := decode[struct {
 			Count int      `json:"total_count"`
 			Runs  []object `json:"check_runs"`
@@ -275,8 +277,10 @@ func TestLimit(t *testing.T) {
 
 func TestToken(t *testing.T) {
 	a, _ := server("ghp_x", 0, pull(1))
-	for header, want := range map[string]int{"": 404, "Bearer ghp_x": 200, "token ghp_x": 200,
-		"Bearer ghp_y": 401, "ghp_x": 401} {
+	for header, want := range map[string]int{
+		"": 404, "Bearer ghp_x": 200, "token ghp_x": 200,
+		"Bearer ghp_y": 401, "ghp_x": 401,
+	} {
 		if w := ask(a, repo+"/pulls/1", "Authorization", header); w.Code != want ||
 			strings.Contains(w.Body.String(), "ghp_") {
 			t.Errorf("%q: %d %s, want %d", header, w.Code, w.Body, want)
@@ -333,8 +337,10 @@ func TestNotFound(t *testing.T) {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)
 		}
 	}
-	for _, target := range []string{"/api/v3" + repo + "/pulls/1", repo, "/repos/Team/Docs/pulls/1",
-		repo + "/commits/h1/status"} {
+	for _, target := range []string{
+		"/api/v3" + repo + "/pulls/1", repo, "/repos/Team/Docs/pulls/1",
+		repo + "/commits/h1/status",
+	} {
 		if w := ask(a, target); w.Code != http.StatusOK {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)
 		}
