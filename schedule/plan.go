@@ -57,7 +57,7 @@ type Item struct {
 	Shared bool
 	// NotBefore is when the reading may have begun at the earliest; zero: at any time.
 	NotBefore time.Time
-	// Why explains to people what was decided for a window that is not simply read.
+	// Why explains to people why a window is not simply read.
 	Why string
 }
 
@@ -462,7 +462,7 @@ func (p *planner) rests(a analytics.Aside) bool {
 // failedAt is when a window that rests failed last.
 func (p *planner) failedAt(a analytics.Aside) time.Time { return a.Until.Add(-Rest(a)) }
 
-// aside returns what is known of a window that failed.
+// aside returns the record of a window that failed.
 func (p *planner) aside(k analytics.Key) (a analytics.Aside, failed bool) {
 	if p.in.Aside == nil {
 		return a, false

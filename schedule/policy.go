@@ -11,10 +11,10 @@ import (
 // comes, and is committed unverified.
 const MaxReadings = 3
 
-// Learned is what earlier runs learned about each series of windows.
+// Learned has what earlier runs found out about each series of windows.
 type Learned map[Series]Facts
 
-// Facts are what was learned about one series.
+// Facts are those about one series.
 type Facts struct {
 	// Between, Ripe and Within say how often windows moved: between two runs before they could
 	// settle, between two runs after that, and while one run read them.
@@ -157,8 +157,8 @@ func rowsFrom(w analytics.Window, settle time.Duration) string {
 }
 
 // Defers reports whether a window that needs so many requests should not be begun with so
-// few free: what is read of it now would be lost when it moves, and within the hour it can be
-// read completely. No window is deferred for longer than two hours.
+// few free: its pages would be lost when it moves, and within the hour it can be read
+// completely. No window is deferred for longer than two hours.
 func (p Policy) Defers(k analytics.Key, requests, free int, now time.Time) bool {
 	if p.Limit == 0 || requests <= free || requests > p.Limit {
 		return false

@@ -17,7 +17,7 @@ type URLRules struct {
 	CredentialsIn string
 	// Query allows a query.
 	Query bool
-	// PlainHTTP allows http to other machines. To this one, where nobody else listens, it is
+	// PlainHTTP allows http to other machines. To this one, where no one else listens, it is
 	// always allowed.
 	PlainHTTP bool
 }

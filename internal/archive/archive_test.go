@@ -398,11 +398,13 @@ func TestCRCInAPath(t *testing.T) {
 
 func TestNewerSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "w")
-	err := create(path, totalsSchema(), func(w *file.Writer) error {
-		if err := w.AppendKeyValueMetadata(keyPrefix+"schema_version", "2"); err != nil {
-			return err
-		}
-		return encodeTotals(w, sample())
+	err := create(path, func(out *os.File) error {
+		return write(out, totalsSchema(), func(w *file.Writer) error {
+			if err := w.AppendKeyValueMetadata(keyPrefix+"schema_version", "2"); err != nil {
+				return err
+			}
+			return encodeTotals(w, sample())
+		})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func ReadBounds(r io.ReaderAt, size int64) (foot Footer, b Bounds, err error) {
 	meta := reader.MetaData()
 	foot, err = parseFooter(meta)
 	if err == nil && !foot.Visitors {
-		err = errors.New("is no visitors file")
+		err = errors.New("is not a visitors file")
 	}
 	if err != nil {
 		return foot, b, err

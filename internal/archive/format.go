@@ -177,7 +177,7 @@ func writeMetadata(w *file.Writer, rev analytics.Revision, checksum string) erro
 }
 
 // Metadata returns what the footer says of the revision as keys and values, for
-// whoever keeps them beside the file.
+// programs that keep them beside the file.
 func (f Footer) Metadata() map[string]string {
 	kv := map[string]string{}
 	for _, pair := range pairs(f.Revision, f.Checksum) {

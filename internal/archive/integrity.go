@@ -15,7 +15,7 @@ import (
 
 // A file's own footer holds a CRC-32C of its bytes, as 8 hexadecimal digits; it is
 // computed with these digits 0. So each copy of a file, in the spool or published,
-// shows whether it is what was written.
+// shows whether it is damaged.
 const (
 	crcKey    = keyPrefix + "crc32c"
 	crcDigits = 8

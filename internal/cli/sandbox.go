@@ -39,10 +39,10 @@ with the outcomes pr, no_change, failed, archived and edit (what happens without
 a word). A job that pretends changes a page of the synthetic site, by the word
 [sandbox:page=/guides/errors] that one.
 
-Pull requests live: on their pages people review, merge, close and reopen them, or
-flags do (--merge-share). Programs read them below DOCGAUGE_GITHUB_URL as on GitHub.
-With --merge-effect, readers of the pages that a merge changed become more, or fewer,
-from its day on.
+Pull requests live: on their pages people review, merge, close and reopen them,
+or flags do (--merge-share). Programs read them below DOCGAUGE_GITHUB_URL as on
+GitHub. With --merge-effect, readers of the pages that a merge changed become
+more, or fewer, from its day on.
 
 With --repo a job edits that git repository: in a separate worktree, on the
 branch docgauge/<job>, --agent-cmd runs with the prompt on standard input. Its

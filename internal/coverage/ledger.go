@@ -1,6 +1,6 @@
 // Package coverage answers three questions without sending anything: which windows
 // are there, which are due, and what reading them costs. It arranges the ledger and
-// what was learned of the service for the plan, and fills a lost ledger from the
+// facts about the service for the plan, and fills a lost ledger from the
 // sinks.
 package coverage
 
@@ -18,8 +18,8 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// Ledger is the state's entries, arranged for planning, and what was learned of the
-// service. A reading that claims the future was made while the clock was ahead, and is not
+// Ledger is the state's entries, arranged for planning, and facts about the service. A reading
+// that claims the future was made while the clock was ahead, and is not
 // believed: its entry was exported at analytics.Unbelieved, [Ledger.Series] leaves it out,
 // and its window is missing.
 type Ledger struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// Selection narrows what is planned. The zero value selects what is configured.
+// Selection narrows a plan. The zero value selects everything configured.
 type Selection struct {
 	// From and To, both or neither, select exactly the windows inside [From,To).
 	From, To string
@@ -103,10 +103,10 @@ type Named struct {
 	Left int `json:"windows_left"`
 }
 
-// Plan is what is due, what is not due yet, and what the budget allows.
+// Plan lists the windows that are due and those that are not yet, and the budget.
 type Plan struct {
 	Due, Waiting []schedule.Item
-	// Input is what the plan depends on.
+	// Input has everything the plan depends on.
 	Input  schedule.Input
 	Ledger Ledger
 	Budget Capacity

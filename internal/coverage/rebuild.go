@@ -20,7 +20,8 @@ type Rebuilt struct{ Windows, Forgotten int }
 // what an unlisted sink had stays. If no listed sink shows anything and another one
 // cannot be listed, the ledger stays as it is and the error is [sinks.ErrNotListed].
 func Rebuild(
-	ctx context.Context, db *state.DB, from []sinks.Sink, inSpool func(analytics.Revision) (bool, error), log *slog.Logger,
+	ctx context.Context, db *state.DB, from []sinks.Sink,
+	inSpool func(analytics.Revision) (bool, error), log *slog.Logger,
 ) (done Rebuilt, err error) {
 	r := rebuilding{
 		former: map[analytics.Key]state.Entry{}, shown: map[string]map[analytics.Key]sinks.Shown{},
@@ -53,7 +54,7 @@ func Rebuild(
 	}
 	// The unlisted sink may hold everything, and all of it would be requested again.
 	if len(unlisted) > 0 && !some {
-		return done, unknownError(unlisted)
+		return done, unlistedError(unlisted)
 	}
 	for _, err := range unlisted {
 		log.Warn("ledger not rebuilt from sink: what it had stays in the ledger", "error", err)

@@ -41,6 +41,10 @@ func (l listing) Revisions(context.Context) iter.Seq2[analytics.Revision, error]
 	}
 }
 
+func (l listing) Inspect(context.Context, sinks.Scope) iter.Seq2[sinks.Shown, error] {
+	return func(func(sinks.Shown, error) bool) {}
+}
+
 // TestRestore: a sink that cannot be listed may hold all that was ever read. Where
 // the others hold nothing, one was just added perhaps, that is an error, so that
 // nothing is requested that is there already.
@@ -61,7 +65,7 @@ func TestRestore(t *testing.T) {
 		"all away": {[]sinks.Sink{listing{name: "new", err: away}, listing{name: "old", err: away}}, 0,
 			true, ""},
 		"away, another holds it": {[]sinks.Sink{listing{name: "old", err: away}, listing{name: "new", days: 3}}, 3,
-			false, "ledger not restored from sink"},
+			false, "ledger not rebuilt from sink"},
 		"lost in the middle": {[]sinks.Sink{listing{name: "old", days: 2, err: away}, listing{name: "new"}}, 0,
 			true, ""},
 	} {

@@ -81,7 +81,7 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 		r.Unverified = append(r.Unverified, Unverified{e.Key, e.Rows, e.MovedRows, e.RepeatedRows})
 	}
 	for _, item := range p.Waiting {
-		r.Waiting = append(r.Waiting, Planned(p, item))
+		r.Waiting = append(r.Waiting, plannedWindow(p, item))
 	}
 	open, err := db.OpenWindows(ctx)
 	if err != nil {

@@ -23,5 +23,5 @@ func TryLock(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// isMine: users have temporary directories of their own here.
+// isMine: each user has a separate temporary directory here.
 func isMine(fs.FileInfo) bool { return true }

@@ -21,7 +21,7 @@ type query struct {
 //
 // One after the other, pages further and further ahead are requested. Each that has rows
 // says that all before it exist, which then are requested together. The first that has
-// none bounds the search: from there on the guesses halve what is unknown.
+// none bounds the search: from then on each guess halves the unknown part.
 type ahead struct {
 	pages *pages
 	// size is how many rows a page has as long as no page of the reading tells.

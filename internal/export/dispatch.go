@@ -20,7 +20,7 @@ import (
 // run is one call of read.
 type run struct {
 	e    *Exporter
-	work Work
+	work work
 	log  *slog.Logger
 	// cut ends every request, those in flight and those that wait to be sent.
 	cut   context.CancelCauseFunc
@@ -63,13 +63,13 @@ type cost struct {
 var errAborted = errors.New("the run has stopped")
 
 // read reads the windows of work. It returns when all are done, refused by the budget or
-// failed, or soon after ctx ended; what was fetched by then stays.
+// failed, or soon after ctx ended; pages fetched by then are kept.
 //
 // Unless the budget is certainly enough for everything, each request goes to the
 // first window of the plan that can use it, so that when the budget ends at
 // most one window of a project is started and not complete. Otherwise as many windows are
 // read at the same time as Concurrency says.
-func (e *Exporter) read(ctx context.Context, work Work) {
+func (e *Exporter) read(ctx context.Context, work work) {
 	e.count(func(s *Summary) { s.Left, s.BudgetSpent, s.wanted = 0, false, 0 })
 	sending, cut := context.WithCancelCause(ctx)
 	defer cut(nil)
@@ -290,7 +290,7 @@ func (r *run) endSharing(item schedule.Item) {
 }
 
 // weigh decides, while the budget is scarce, whether the window at place i of r.pending is
-// held back. If it is not, at is the place of the window to start: i, or, unless the
+// deferred. If it is not, at is the place of the window to start: i, or, unless the
 // budget certainly is enough for that one, another window of its project that was begun
 // earlier. If it is, passable says that the windows behind it may use what is free: it would
 // have had room when the run began, and so it will when the next one does.
@@ -453,7 +453,7 @@ func (o *order) set(turn int, open bool) {
 	o.wake()
 }
 
-// wake lets all that wait look again. The caller holds mu.
+// wake lets all that wait check again. The caller holds mu.
 func (o *order) wake() {
 	close(o.changed)
 	o.changed = make(chan struct{})

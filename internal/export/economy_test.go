@@ -296,7 +296,7 @@ func (u *user) run() {
 }
 
 // planOf collects what a plan depends on, as the commands do.
-func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, Work) {
+func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, work) {
 	known := entriesOf(t, db)
 	perPage, err := db.PageRows(t.Context())
 	if err != nil {
@@ -339,7 +339,7 @@ func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, 
 	in.GaveUp = func(k analytics.Key) bool { return known[k].TotalsOnly() && known[k].Requests > 1 }
 	in.Aside = func(k analytics.Key) (analytics.Aside, bool) { a, ok := asides[k]; return a, ok }
 	in.Policy.Learned = func(s schedule.Series) schedule.Facts { return learned[s] }
-	return in, Work{Known: in.Known, Sizes: in.Sizes, Policy: in.Policy, Learned: learned, Asides: asides}
+	return in, work{Known: in.Known, Sizes: in.Sizes, Policy: in.Policy, Learned: learned, Asides: asides}
 }
 
 // newestVerified returns the end of the newest day with verified rows.

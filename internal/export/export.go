@@ -29,14 +29,14 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// Service is the API client, with its retries and the budget below it.
-type Service interface {
+// pageReader is the API client, with its retries and the budget below it.
+type pageReader interface {
 	VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.Page, error)
 }
 
-// Ledger is what the state keeps of the windows: which revisions exist and which sinks have
+// windowLedger is what the state keeps of the windows: which revisions exist and which sinks have
 // them, what the runs learned about the service, and values that are only displayed.
-type Ledger interface {
+type windowLedger interface {
 	// Record enters a revision, owed to sinks; repeating it is harmless.
 	Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error
 	// Committed notes that a sink has the revision; repeating it is harmless.
@@ -82,8 +82,8 @@ type Exporter struct {
 	Committed func()
 
 	app      *app.App
-	service  Service
-	ledger   Ledger
+	service  pageReader
+	ledger   windowLedger
 	metrics  func(context.Context) (view.Snapshot, error)
 	progress Progress
 	observed func(Event)
@@ -172,8 +172,8 @@ func (e *Exporter) observe(ev Event) {
 	}
 }
 
-// Work is what is to be read.
-type Work struct {
+// work lists the windows to read, with the facts that decide about their order.
+type work struct {
 	// Items are the windows to read, in the order of the plan.
 	Items []schedule.Item
 	// Known returns the newest revision of a window in the ledger.

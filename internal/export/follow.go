@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// The names of what is done once a day, in the state.
+	// The names of the daily duties in the state.
 	collectDuty = "collect"
 	compareDuty = "compare"
 	dutyEvery   = 24 * time.Hour
@@ -34,7 +34,7 @@ const (
 
 // Follow does what comes after a run, which is in the state by then: it fills in pages,
 // delivers the metrics, and once a day compares the sinks with the ledger and collects
-// superseded rows. A stop leaves for the next run what is not urgent.
+// superseded rows. After a stop, the next run does the rest.
 func (e *Exporter) Follow(ctx context.Context, s Summary) error {
 	later := func(err error) error {
 		if ctx.Err() != nil {
@@ -79,7 +79,7 @@ func (e *Exporter) deliver(ctx context.Context) error {
 
 // FillPages keeps the pages of newest windows that the state lacks after it was restored
 // or its process killed. The sinks have them, so no request is needed. A sink that
-// cannot tell is no failure: the metrics lack these pages.
+// cannot answer is not a failure: the metrics lack these pages.
 func (e *Exporter) FillPages(ctx context.Context) error {
 	a := e.app
 	l, err := coverage.Read(ctx, a.State, a.Now())
@@ -179,7 +179,7 @@ func (e *Exporter) compareSinks(ctx context.Context) (done verify.Compared, err 
 }
 
 // collect deletes superseded rows and files once a day. Readers do not see them, so a
-// collection that fails is no failure of the export.
+// collection that fails does not fail the export.
 func (e *Exporter) collect(ctx context.Context) error {
 	a := e.app
 	if due, err := e.due(ctx, collectDuty); err != nil || !due {

@@ -57,8 +57,8 @@ type world struct {
 	// step) of a process, from 1. Both may be nil.
 	told func(Event)
 	// source and book replace service and ledger where they are not nil.
-	source Service
-	book   Ledger
+	source pageReader
+	book   windowLedger
 	// on is the newest process.
 	on     *power
 	faults func(call string, nth int) fault
@@ -112,7 +112,7 @@ func (w *world) process() *Exporter {
 	}
 	through := wire{w.ledger, on}
 	if w.book != nil {
-		through.Ledger = w.book
+		through.windowLedger = w.book
 	}
 	e := exporterOf(a, through, through)
 	e.observed = on.observe
@@ -120,7 +120,7 @@ func (w *world) process() *Exporter {
 }
 
 // exporterOf returns an exporter that logs nothing.
-func exporterOf(a *app.App, s Service, l Ledger) *Exporter {
+func exporterOf(a *app.App, s pageReader, l windowLedger) *Exporter {
 	a.Log = slog.New(slog.DiscardHandler)
 	e := New(a, nil, noProgress{}, nil)
 	e.service, e.ledger = s, l
@@ -128,7 +128,7 @@ func exporterOf(a *app.App, s Service, l Ledger) *Exporter {
 }
 
 // reading lets an exporter read once, and recovering lets it recover.
-func reading(ctx context.Context, e *Exporter, work Work) Summary {
+func reading(ctx context.Context, e *Exporter, work work) Summary {
 	e.summary = Summary{}
 	e.read(ctx, work)
 	return e.summary
@@ -150,7 +150,7 @@ func (w *world) time() time.Time {
 }
 
 // work is what a run gets.
-func (w *world) work(items []schedule.Item) Work {
+func (w *world) work(items []schedule.Item) work {
 	sizes := schedule.NewSizes(nil)
 	for _, item := range items {
 		if w.predict > 0 {
@@ -164,7 +164,7 @@ func (w *world) work(items []schedule.Item) Work {
 	for _, u := range underWay {
 		sizes.SetBegun(u.Key, u.Pages)
 	}
-	return Work{Free: w.service.room, Items: items, Known: w.ledger.known, Sizes: sizes,
+	return work{Free: w.service.room, Items: items, Known: w.ledger.known, Sizes: sizes,
 		Policy: schedule.Policy{Settle: settle}, Asides: w.ledger.asides()}
 }
 

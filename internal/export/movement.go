@@ -8,12 +8,12 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// heldStillAfter is how long ago, in another run, a reading must have begun for its
-// window to be said to hold still if it has not moved since.
-const heldStillAfter = 30 * time.Minute
+// steadyAfter is how long ago, in another run, a reading must have begun for its
+// window to count as steady if it has not moved since.
+const steadyAfter = 30 * time.Minute
 
-// startOver drops what was read and begins the next reading. Pages that belong to the
-// window as it is now, which came last, are carried over. The rows of the window are given
+// startOver drops the pages read so far and begins the next reading. The last pages, which
+// belong to the moved window, are carried over. The rows of the window are given
 // up where they are better read when it has settled: its totals are those of a page that
 // came already, and cost no request.
 func (w *window) startOver(ctx context.Context, reason error) error {
@@ -56,8 +56,8 @@ func (w *window) startOver(ctx context.Context, reason error) error {
 	return nil
 }
 
-// learn notes what a reading says about windows to come: how many rows the service puts
-// on a page, that the window held still, and its size.
+// learn notes what a reading shows about windows to come: how many rows the service puts
+// on a page, whether the window moved, and its size.
 func (w *window) learn(ctx context.Context, rev analytics.Revision) {
 	r, project, now := w.run, w.item.Project, w.e.app.Now()
 	if size := w.pages.size; w.isUnmoved() && size > 0 && size != r.work.Sizes.PerPage(project) {
@@ -67,10 +67,10 @@ func (w *window) learn(ctx context.Context, rev analytics.Revision) {
 			r.log.Warn("size of pages not noted", "project", project, "error", err)
 		}
 	}
-	// That it held still means something where it was read over two runs, or where such
+	// That the window did not move is evidence if it was read over two runs, or if such
 	// windows moved while they were read.
 	if !w.moved && rev.Verified && !rev.TotalsOnly() {
-		if w.resumed && now.Sub(w.log.Started()) >= heldStillAfter {
+		if w.resumed && now.Sub(w.log.Started()) >= steadyAfter {
 			w.noteMovement(ctx, r.work.Policy.BetweenRuns(w.item.Window, now), false)
 		}
 		within := r.learned(schedule.SeriesOf(w.item.Key)).Within
@@ -135,8 +135,7 @@ func (r *run) learned(s schedule.Series) schedule.Facts {
 	return r.work.Learned[s]
 }
 
-// setLearned keeps a fact about a series. If that fails, the next run decides with what is
-// known by then.
+// setLearned keeps a fact about a series. If that fails, the next run decides without it.
 func (r *run) setLearned(ctx context.Context, s schedule.Series, f schedule.Fact, n int) {
 	at := r.e.app.Now()
 	r.locked(func() { r.work.Learned.Set(s, f, n, at) })

@@ -16,13 +16,13 @@ var (
 	// errDrift: the window changed while it was read.
 	errDrift = errors.New("the window changed while it was read")
 	// errMoved is drift that shows in other totals: the page that has them belongs to
-	// the window as it is now.
+	// the moved window.
 	errMoved = fmt.Errorf("%w: its totals moved", errDrift)
 	// errNoRows: the last reading brought no rows, under totals that are not zero, of a
 	// window whose rows are known. They are kept.
 	errNoRows = errors.New("the service sends no rows, although the totals are not zero; " +
 		"the rows of the former reading are kept")
-	// errRepeats ends a reading that would go on for ever.
+	// errRepeats ends a reading that would never end.
 	errRepeats = errors.New("the service sends the same rows again at another offset")
 )
 
@@ -31,7 +31,7 @@ var (
 // after the last page. That holds for some of the pages as it does for all. A page is full
 // if it has as many rows as the others, which may be fewer than were requested.
 //
-// An empty page beyond the first is no part of the window: it only says that the window
+// An empty page beyond the first is not part of the window: it only shows that the window
 // ends before it.
 type pages struct {
 	log *spool.PageLog

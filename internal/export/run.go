@@ -27,7 +27,7 @@ type Options struct {
 	Selection coverage.Selection
 	// Wait makes the run continue across budget pauses until nothing is due.
 	Wait bool
-	// KeepEmpty leaves an empty ledger as it is, whatever the sinks hold.
+	// KeepEmpty leaves an empty ledger empty, whatever the sinks hold.
 	KeepEmpty bool
 }
 
@@ -153,7 +153,7 @@ func (e *Exporter) ledgerNow(ctx context.Context) (coverage.Ledger, error) {
 }
 
 // disbelieve makes durable what [coverage.Read] concludes, now that the service agrees with the
-// clock: what was read by a clock that was ahead stays unbelieved when its time has come.
+// clock: a reading made while the clock was ahead stays unbelieved when its time has come.
 func (e *Exporter) disbelieve(ctx context.Context) error {
 	n, err := e.app.State.Disbelieve(ctx, e.app.Now().Add(clock.Tolerance))
 	if n > 0 {
@@ -196,7 +196,7 @@ func (e *Exporter) pass(ctx context.Context, ledger coverage.Ledger, sel coverag
 		finish = time.Time{}
 	}
 	e.progress.Begin(len(p.Due), finish)
-	e.read(ctx, Work{
+	e.read(ctx, work{
 		Items: p.Due, Known: p.Ledger.Known, Sizes: p.Ledger.Sizes, Free: e.app.API.Budget.Room,
 		Policy: p.Input.Policy, Learned: p.Ledger.Learned, Asides: p.Ledger.Asides,
 	})

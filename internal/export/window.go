@@ -50,7 +50,7 @@ type window struct {
 	// This is the state of one reading: pages verifies its pages.
 	pages *pages
 	// fresh are pages whose totals differ from those of the pages before, which ends the
-	// reading: they belong to the window as it is now. carried are those that the next
+	// reading: they belong to the moved window. carried are those that the next
 	// reading may use.
 	fresh, carried []freshPage
 
@@ -306,7 +306,7 @@ func (w *window) seal(ctx context.Context) (err error) {
 	return err
 }
 
-// report adds what was read to the summary.
+// report adds the reading to the summary.
 func (w *window) report(rev analytics.Revision) {
 	from := w.provenance()
 	sum, site := w.log.Sum, rev.Totals
@@ -340,7 +340,7 @@ func (w *window) provenance() analytics.Provenance {
 	return from
 }
 
-// isUnmoved reports whether what was read belongs to one unchanged window. Totals alone do.
+// isUnmoved reports whether all pages belong to one unchanged window. Totals alone always do.
 func (w *window) isUnmoved() bool { return w.pages.drift == nil || w.item.TotalsOnly }
 
 // revision describes the reading. Its totals are those of the page at the highest offset.
@@ -360,7 +360,7 @@ func (w *window) revision(verified bool) analytics.Revision {
 }
 
 // leave keeps the page log for the next run. It discards the log if the last reading,
-// which accepts what comes, met an answer outside the specification.
+// which accepts every page, got an answer outside the specification.
 func (w *window) leave(err error) error {
 	if w.log == nil {
 		return err

@@ -198,12 +198,12 @@ func (m mortal) Cooldown(ctx context.Context, name string, at, until time.Time, 
 }
 
 // work is what a run gets from the state.
-func (y *year) work(known map[analytics.Key]state.Entry, b *budget.Budget) Work {
+func (y *year) work(known map[analytics.Key]state.Entry, b *budget.Budget) work {
 	sizes := schedule.NewSizes(nil)
 	for k, e := range known {
 		sizes.Learn(k, e.Rows)
 	}
-	return Work{Items: y.due(known), Known: look(known), Sizes: sizes,
+	return work{Items: y.due(known), Known: look(known), Sizes: sizes,
 		Policy: schedule.Policy{Limit: y.limit, Settle: settle}}
 }
 

@@ -6,7 +6,7 @@
 //	spool/waiting/<project>.<granularity>.<from>_<to>.r<n>.pages   in the ledger, and a sink lacks it
 //	spool/tmp/                                                     emptied by Open
 //
-// Invariant: what a page log returns is what was appended, checked by CRC each time it is
+// Invariant: a page log returns exactly what was appended, checked by CRC each time it is
 // read. A log may end in the middle of a record, as its process may have died there; what
 // comes before that is sound. Memory does not grow with the number of rows.
 //
