@@ -105,7 +105,7 @@ func rich() view.Snapshot {
 				Buckets: buckets(10*time.Minute, 26*time.Hour, 26*time.Hour), Sum: 187800},
 		},
 		Budgets: []view.Budget{
-			{Name: "visitors", Limit: 90, Remaining: 17},
+			{Name: "visitors", Limit: 90, Available: 17},
 			{Name: "agent"},
 		},
 		Keys: []view.Key{

@@ -86,3 +86,8 @@ func (n numbers) rows(ctx context.Context, e state.Entry) ([]analytics.Row, erro
 	}
 	return nil, fmt.Errorf("pages of %s: %w", e.Key, errors.Join(append(errs, errors.New("no sink has them"))...))
 }
+
+// Rows returns the rows of a window from a sink that has it.
+func (a *App) Rows(ctx context.Context, e state.Entry) ([]analytics.Row, error) {
+	return numbers{a}.rows(ctx, e)
+}

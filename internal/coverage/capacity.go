@@ -8,6 +8,7 @@ import (
 	"github.com/docgauge/docgauge/internal/budget"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // AnalyticsBudget is the name of the budget that all analytics requests share.
@@ -16,23 +17,23 @@ const AnalyticsBudget = "analytics"
 // AgentBudget is the name of the budget of a project's prompts and follow-ups.
 func AgentBudget(project string) string { return "agent:" + project }
 
-// Capacity is what a budget allows from now on; its JSON keys are stable.
+// Capacity is what a budget allows from now on.
 type Capacity struct {
-	Limit     int       `json:"limit"`
-	Available int       `json:"available"`
-	Next      time.Time `json:"next_request_at,omitzero"`
-	usage     state.Usage
-	now       time.Time
+	view.Budget
+	usage state.Usage
+	now   time.Time
 }
 
 // Remaining reads what the named budget of so many requests an hour allows; a request
 // without an answer occupies its slot until its timeout.
-func Remaining(ctx context.Context, db *state.DB, name string, limit int, timeout time.Duration, now time.Time) (Capacity, error) {
+func Remaining(
+	ctx context.Context, db *state.DB, name string, limit int, timeout time.Duration, now time.Time,
+) (Capacity, error) {
 	u, err := db.Usage(ctx, name, limit, now, budget.Span, timeout)
 	if err != nil {
 		return Capacity{}, err
 	}
-	c := Capacity{Limit: limit, Available: max(0, limit-len(u.Slots)), usage: u, now: now}
+	c := Capacity{view.Budget{Name: name, Limit: limit, Available: max(0, limit-len(u.Slots))}, u, now}
 	if c.Next = u.Free(limit, now); !c.Next.IsZero() {
 		c.Available = 0
 	}
@@ -55,7 +56,7 @@ func (c Capacity) Finish(n int) time.Time {
 	return budget.Finish(n, c.Limit, c.now, c.usage.Slots, c.usage.Cooldown)
 }
 
-// String says what is available now.
+// String describes the budget for people.
 func (c Capacity) String() string {
 	until := format.Clock(c.Next, c.now)
 	left := c.Limit - len(c.usage.Slots)

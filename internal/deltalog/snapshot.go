@@ -34,7 +34,8 @@ type gone struct {
 }
 
 func newSnapshot() *Snapshot {
-	return &Snapshot{version: -1, checkpoint: -1, txns: map[string]*txn{}, files: map[string][]byte{}, removed: map[string]gone{}}
+	return &Snapshot{version: -1, checkpoint: -1,
+		txns: map[string]*txn{}, files: map[string][]byte{}, removed: map[string]gone{}}
 }
 
 // Version is the version of the newest entry, -1 if there is no table.
@@ -107,24 +108,24 @@ func (s *Snapshot) get(path string) (*add, bool) {
 func (s *Snapshot) apply(version int64, actions []action) {
 	for _, a := range actions {
 		if a.Remove != nil {
-			s.remove(a.Remove)
+			s.set(a)
 		}
 	}
 	for _, a := range actions {
-		s.set(a)
+		if a.Remove == nil {
+			s.set(a)
+		}
 	}
 	s.version = version
 }
 
-func (s *Snapshot) remove(r *remove) {
-	path := unescape(r.Path)
-	delete(s.files, path)
-	s.removed[path] = gone{unusual(r.Path, path), r.DeletionTimestamp, r.Size}
-}
-
-// set applies any action but a removal.
+// set applies one action.
 func (s *Snapshot) set(a action) {
 	switch {
+	case a.Remove != nil:
+		path := unescape(a.Remove.Path)
+		delete(s.files, path)
+		s.removed[path] = gone{unusual(a.Remove.Path, path), a.Remove.DeletionTimestamp, a.Remove.Size}
 	case a.Add != nil:
 		path := unescape(a.Add.Path)
 		delete(s.removed, path)
@@ -168,7 +169,9 @@ func (s *Snapshot) actions() iter.Seq[action] {
 			if g.escaped == "" {
 				g.escaped = escape(path)
 			}
-			if !yield(action{Remove: &remove{Path: g.escaped, DeletionTimestamp: g.deleted, Size: g.size}}) {
+			if !yield(action{Remove: &remove{
+				Path: g.escaped, DeletionTimestamp: g.deleted, ExtendedFileMetadata: true, Size: g.size,
+			}}) {
 				return
 			}
 		}
@@ -211,7 +214,8 @@ func (p *packer) open() {
 	var err, again error
 	p.zip, err = zstd.NewWriter(nil, zstd.WithEncoderDictRaw(0, dictionary), zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(zstd.MinWindowSize<<4), zstd.WithEncoderCRC(false))
-	p.unzip, again = zstd.NewReader(nil, zstd.WithDecoderDictRaw(0, dictionary), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	p.unzip, again = zstd.NewReader(nil, zstd.WithDecoderDictRaw(0, dictionary),
+		zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
 	if err != nil || again != nil {
 		panic("deltalog: options of zstd") // they are constants
 	}

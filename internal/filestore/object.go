@@ -101,7 +101,7 @@ func (b *bucket) get(ctx context.Context, name, bytes string, etag *string) (p p
 				return errNotS3
 			}
 		}
-		// The metadata can tell of all of an object, and of its end.
+		// The metadata has checksums of the whole object and of its end.
 		sum := sha256.Sum256(p.data)
 		switch {
 		case n == p.size:
@@ -116,13 +116,16 @@ func (b *bucket) get(ctx context.Context, name, bytes string, etag *string) (p p
 
 // untilWhole gives read the answer to a GET, again while bodies break off or are
 // damaged. The SDK retries requests, but not the reading of their answers.
-func (b *bucket) untilWhole(ctx context.Context, name string, bytes, etag *string, read func(*s3.GetObjectOutput) error) error {
+func (b *bucket) untilWhole(
+	ctx context.Context, name string, bytes, etag *string, read func(*s3.GetObjectOutput) error,
+) error {
 	for try := 1; ; try++ {
 		client, err := b.connect(ctx)
 		if err != nil {
 			return err
 		}
-		answer, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.address.bucket, Key: b.key(name), Range: bytes, IfMatch: etag})
+		answer, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.address.bucket, Key: b.key(name),
+			Range: bytes, IfMatch: etag})
 		if err == nil {
 			if err = errNotS3; answer.ETag != nil {
 				err = read(answer)

@@ -49,7 +49,7 @@ type Note struct {
 
 // CardOf returns nil where no window was read.
 func CardOf(g view.Grid, against Comparison) *Card {
-	r := g.Newest()
+	r := g.Newest
 	if r == nil {
 		return nil
 	}

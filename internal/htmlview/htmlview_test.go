@@ -127,7 +127,9 @@ func TestCard(t *testing.T) {
 		{"two ago", analytics.Day, cells(end, 1, 50, 70, 100), "100; ▲ 100% up Sat 3 Oct 2026", Comparison{Windows: 2}},
 		{"the day before, asked for", analytics.Day, cells(end, 1, 50, 70, 100), "100; ▲ 42.9% up Sun 4 Oct 2026", Comparison{Windows: 1}},
 	} {
-		c := CardOf(view.Grid{Granularity: tc.g, Cells: tc.cells}, tc.against)
+		g := view.Grid{Granularity: tc.g, Cells: tc.cells}
+		g.Count()
+		c := CardOf(g, tc.against)
 		got := c.Total
 		for _, change := range c.Changes {
 			got += "; " + change.Text + " " + change.Tone + " " + change.Before

@@ -90,7 +90,7 @@ func JobTableOf(jobs []view.Job, name func(project string) string, now time.Time
 	for _, j := range jobs[:min(len(jobs), n)] {
 		r := JobRow{
 			Name: JobName(j), Reason: format.Cut(j.Reason, MaxMessage), Begun: MomentOf(cmp.Or(j.Created, j.Begun), now),
-			Link: analytics.SafeLink(j.PRLink), LinkText: format.Cut(j.PRLink, MaxName),
+			Link: j.PRLink.Safe(), LinkText: format.Cut(string(j.PRLink), MaxName),
 		}
 		r.State, r.Tone = JobState(j.State, j.Result)
 		if t.Several {

@@ -117,17 +117,9 @@ func newestJobs(all []journal.Job, pulls map[string]journal.PullRequest, now tim
 	slices.SortFunc(kept, func(a, b journal.Job) int { return cmp.Compare(b.Seq, a.Seq) })
 	var out []view.Job
 	for _, j := range kept[:min(len(kept), shownJobs)] {
-		out = append(out, Job(j, pulls, now))
+		out = append(out, view.NewJob(j, pulls, now))
 	}
 	return out
-}
-
-// pullRequest returns a pull request as pages show it.
-func pullRequest(p journal.PullRequest) *view.PullRequest {
-	return &view.PullRequest{
-		State: string(p.State), Problem: p.Problem, Review: p.Review, Checks: p.Checks, Opened: p.Opened(),
-		FirstReview: p.FirstReview, Ended: p.Ended(), Files: p.Files, Additions: p.Additions, Deletions: p.Deletions,
-	}
 }
 
 // reviews counts the pull requests of each project, and says what became of them. All of it
@@ -173,18 +165,4 @@ func (r *Reader) reviews(pulls map[string]journal.PullRequest, out *view.Snapsho
 		merges[project].Sum = took[project].Seconds()
 		out.Histograms = append(out.Histograms, *merges[project])
 	}
-}
-
-// Job returns a job of the journal as metrics and pages show it, with its pull request of
-// those that are known by their links.
-func Job(j journal.Job, pulls map[string]journal.PullRequest, now time.Time) view.Job {
-	job := view.Job{
-		Project: j.Project, Prompt: j.Prompt, Title: j.Title, State: string(j.State), Status: j.Status, ID: j.JobID,
-		Reason: j.Reason, Result: j.Result(), PRLink: j.PRLink, Model: j.Model, Repository: j.Repository, Ref: j.Ref,
-		Begun: j.Begun, Created: j.Created, Ended: j.Ended, Stalled: j.Stalled(now), Cost: j.Cost,
-	}
-	if p, ok := pulls[j.PRLink]; ok {
-		job.Pull = pullRequest(p)
-	}
-	return job
 }

@@ -3,14 +3,12 @@
 package snapshot
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/config"
@@ -63,7 +61,7 @@ func (r *Reader) Read(ctx context.Context) (view.Snapshot, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Projects, out.Asides = Projects(p), p.Ledger.SetAside(p.Input)
+	out.Projects, out.Asides = coverage.Projects(p), p.Ledger.SetAside(p.Input)
 	for i := range out.Projects {
 		out.Projects[i].Name = r.Config.ProjectNames.Of(out.Projects[i].ID)
 	}
@@ -79,51 +77,6 @@ func (r *Reader) Read(ctx context.Context) (view.Snapshot, error) {
 	return out, r.due(ctx, p, &out)
 }
 
-// Projects returns the coverage of each project of a plan: the windows that the ledger
-// has and those it should have.
-func Projects(p coverage.Plan) []view.Project {
-	// A window that is set aside waits for something else than its rows.
-	waits := map[analytics.Key]bool{}
-	for _, item := range p.Waiting {
-		waits[item.Key] = !p.Ledger.Asides[item.Key].Until.After(p.Input.Now)
-	}
-	var out []view.Project
-	for _, id := range p.Input.Projects {
-		project := view.Project{ID: id}
-		for _, spec := range p.Input.Specs {
-			g := grid(p, id, spec)
-			for i, c := range g.Cells {
-				if c.Revision != nil && waits[c.Revision.Key] {
-					g.Cells[i].RowsFrom = c.To.Time().Add(p.Input.Settle)
-				}
-			}
-			project.Grids = append(project.Grids, g)
-		}
-		out = append(out, project)
-	}
-	return out
-}
-
-// grid returns the complete windows of one project and granularity, oldest first: those
-// in the ledger and those that are missing.
-func grid(p coverage.Plan, project string, spec analytics.Spec) view.Grid {
-	g := view.Grid{Granularity: spec.Granularity, TotalsOnly: spec.TotalsOnly}
-	for e := range p.Ledger.Series(project, spec.Granularity) {
-		if e.Complete(p.Input.Now) {
-			g.Cells = append(g.Cells, view.Cell{Window: e.Window, Revision: &e.Revision})
-		}
-	}
-	for _, w := range schedule.Gaps(p.Input, project, spec) {
-		// A gap that lacks only its rows has an entry in the ledger.
-		if _, known := p.Ledger.Known(analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}); !known {
-			g.Cells = append(g.Cells, view.Cell{Window: w})
-		}
-	}
-	slices.SortFunc(g.Cells, func(a, b view.Cell) int { return cmp.Compare(a.From, b.From) })
-	g.Count()
-	return g
-}
-
 // windows returns the newest windows, with their pages where those kept are of
 // the same reading.
 func (r *Reader) windows(ctx context.Context, l coverage.Ledger, projects []view.Project) (out []view.Window, err error) {
@@ -133,7 +86,7 @@ func (r *Reader) windows(ctx context.Context, l coverage.Ledger, projects []view
 	}
 	for _, p := range projects {
 		for _, g := range p.Grids {
-			rev := g.Newest()
+			rev := g.Newest
 			if rev == nil {
 				continue
 			}
@@ -162,7 +115,7 @@ func (r *Reader) open(ctx context.Context, out *view.Snapshot) error {
 	for _, w := range all {
 		wanted := slices.Contains(r.Config.Projects, w.Project) && slices.Contains(r.Config.OpenWindows, w.Granularity)
 		if wanted && !w.Complete(out.At) {
-			out.Open = append(out.Open, view.Open{Key: w.Key, Totals: w.Totals, ReadAt: w.ReadAt})
+			out.Open = append(out.Open, view.Open(w))
 		}
 	}
 	return err
@@ -188,11 +141,7 @@ func (r *Reader) due(ctx context.Context, p coverage.Plan, out *view.Snapshot) e
 	if len(due) > 0 {
 		out.Finish = p.Budget.Finish(p.Ledger.Cost(due))
 	}
-	budget := func(name, project string, left coverage.Capacity) {
-		b := view.Budget{Name: name, Project: project, Limit: left.Limit, Remaining: left.Available, Next: left.Next}
-		out.Budgets = append(out.Budgets, b)
-	}
-	budget(coverage.AnalyticsBudget, "", p.Budget)
+	out.Budgets = []view.Budget{p.Budget.Budget}
 	if r.Config.PromptsDir == "" {
 		return nil
 	}
@@ -202,7 +151,8 @@ func (r *Reader) due(ctx context.Context, p coverage.Plan, out *view.Snapshot) e
 		if err != nil {
 			return err
 		}
-		budget(name, project, left)
+		left.Project = project
+		out.Budgets = append(out.Budgets, left.Budget)
 	}
 	return nil
 }
@@ -277,7 +227,7 @@ func (r *Reader) runs(ctx context.Context, out *view.Snapshot) error {
 		return err
 	}
 	for _, run := range runs {
-		out.Runs = append(out.Runs, Run(run))
+		out.Runs = append(out.Runs, view.Run(run))
 		if clock.IsFuture(run.Started, r.Now()) {
 			continue
 		}
@@ -290,11 +240,4 @@ func (r *Reader) runs(ctx context.Context, out *view.Snapshot) error {
 	}
 	out.LastSuccess, err = r.State.LastSuccess(ctx, r.Now())
 	return err
-}
-
-// Run returns a run of the state as pages show it.
-func Run(r state.Run) view.Run {
-	return view.Run{
-		Started: r.Started, Finished: r.Finished, Outcome: r.Outcome, Message: r.Message, Windows: r.Windows, Requests: r.Requests,
-	}
 }

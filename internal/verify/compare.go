@@ -111,7 +111,8 @@ func (l *listing) refuse(entries []state.Entry) error {
 	if claimed < many || 2*lost <= claimed {
 		return nil
 	}
-	return fmt.Errorf("%s sink: it has lost %d of the %d windows that the ledger says it has: is it the right place, and mounted? "+
+	return fmt.Errorf("%s sink: it has lost %d of the %d windows that the ledger says it has: is it the right "+
+		"place, and mounted? "+
 		"Nothing is read again because of it. %s", l.sink, lost, claimed, adviceEmptied)
 }
 
@@ -184,7 +185,8 @@ func (v *Verifier) supply(
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			done.Errors = append(done.Errors, fmt.Errorf("%s sink: %s: not filled from another sink: %w", s.Name(), e.Key, err))
+			done.Errors = append(done.Errors, fmt.Errorf("%s sink: %s: not filled from another sink: %w",
+				s.Name(), e.Key, err))
 			continue
 		}
 		done.Filled++

@@ -6,7 +6,6 @@ package view
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -134,45 +133,6 @@ type Review struct {
 	OldestOpen time.Time
 }
 
-// PullRequest is the pull request of a job, as its host last said.
-type PullRequest struct {
-	// State is unknown, draft, open, merged or closed. Problem is why it is unknown or old.
-	State, Problem string
-	// Review is approved, changes_requested, review_required or empty; Checks is success,
-	// failure, pending or empty.
-	Review, Checks string
-	// Opened is since when it waits for people, or did until Ended; FirstReview is the first
-	// of somebody else than its author. Each is zero before it comes.
-	Opened, FirstReview, Ended  time.Time
-	Files, Additions, Deletions int
-}
-
-// Results are how an agent job can end.
-var Results = []string{"pr", "no_pr", "failed", "archived", "lost"}
-
-// Job is an agent job.
-type Job struct {
-	Project, Prompt, Title string
-	// State is the queue's word, Status the service's; ID is the service's, empty before it
-	// is known.
-	State, Status, ID string
-	// Reason is why it waits or how it ended; it may be empty.
-	Reason string
-	// Result is one of Results for an ended job of the service, else empty.
-	Result string
-	// PRLink is what the service gave: analytics.SafeLink says whether it may be followed.
-	PRLink                 string
-	Model, Repository, Ref string
-	// Begun is when the job was wanted. It, Created and Ended are zero before they come.
-	Begun, Created, Ended time.Time
-	// Stalled: it has been active for a very long time.
-	Stalled bool
-	// Pull is what is known of the pull request; nil: it has none.
-	Pull *PullRequest
-	// Cost is what it costs; 0: that is not counted.
-	Cost float64
-}
-
 // Window is a complete window as it was last read.
 type Window struct {
 	analytics.Revision
@@ -190,8 +150,8 @@ type Window struct {
 // Open is the newest reading of a running window, so far.
 type Open struct {
 	analytics.Key
-	Totals analytics.Totals
-	ReadAt time.Time
+	Totals analytics.Totals `json:"totals"`
+	ReadAt time.Time        `json:"read_at"`
 }
 
 // Due is how many windows are due for one reason: missing, settle or unverified.
@@ -233,13 +193,14 @@ type Histogram struct {
 
 // Budget is a request budget of the API.
 type Budget struct {
-	Name string
-	// Project is whose agent jobs it is for; empty: it is for reading, of all projects.
-	Project string
-	// Limit is requests per hour, 0 is unlimited; Remaining is what is left of it.
-	Limit, Remaining int
+	Name string `json:"-"`
+	// Project is the one whose agent jobs it is for. It is empty for reading, of all projects.
+	Project string `json:"project,omitempty"`
+	// Limit is requests per hour, 0 is unlimited; Available is what is left of it.
+	Limit     int `json:"limit"`
+	Available int `json:"available"`
 	// Next is when a request may be sent again; zero: now.
-	Next time.Time
+	Next time.Time `json:"next_request_at,omitzero"`
 }
 
 // Key is an API key: its name, never its value.
@@ -266,12 +227,14 @@ type Sink struct {
 
 // Run is one export run.
 type Run struct {
-	Started time.Time
+	ID      int64     `json:"id"`
+	Started time.Time `json:"started_at"`
 	// Finished is zero, and Outcome empty, while it runs or if it was killed.
-	Finished          time.Time
-	Outcome           string // success, deferred, failed, interrupted
-	Message           string // what went wrong
-	Windows, Requests int
+	Finished time.Time `json:"finished_at,omitzero"`
+	Outcome  string    `json:"outcome,omitempty"` // success, deferred, failed, interrupted
+	Message  string    `json:"message,omitempty"` // what went wrong
+	Windows  int       `json:"windows"`
+	Requests int       `json:"requests"`
 }
 
 // Project is what the ledger should have of a project.
@@ -285,23 +248,34 @@ type Project struct {
 
 // Grid is the coverage of one project and granularity.
 type Grid struct {
-	Granularity analytics.Granularity
-	TotalsOnly  bool
-	// Cells are its windows, oldest first, those that are missing included.
-	Cells []Cell
+	Project     string                `json:"project"`
+	Granularity analytics.Granularity `json:"window"`
+	TotalsOnly  bool                  `json:"totals_only"`
+	// Newest is its newest reading; nil: nothing was read.
+	Newest *analytics.Revision `json:"newest"`
 	// Each window counts as Known or Missing. A known one can also count as Provisional,
 	// Unverified, or Rowless: only its totals are known, though rows are wanted.
-	Known, Missing, Provisional, Unverified, Rowless int
+	Known       int `json:"windows_known"`
+	Missing     int `json:"windows_missing"`
+	Provisional int `json:"windows_provisional"`
+	Unverified  int `json:"windows_unverified"`
+	Rowless     int `json:"windows_without_rows"`
+	// Gaps are the windows that the next runs read because they, or their rows, are missing;
+	// newest first. Only a status has them.
+	Gaps []analytics.Window `json:"gaps"`
+	// Cells are its windows, oldest first, those that are missing included.
+	Cells []Cell `json:"-"`
 }
 
-// Count sets the counts of g to those of its cells.
+// Count sets Newest and the counts of g by its cells.
 func (g *Grid) Count() {
-	g.Known, g.Missing, g.Provisional, g.Unverified, g.Rowless = 0, 0, 0, 0, 0
+	g.Newest, g.Known, g.Missing, g.Provisional, g.Unverified, g.Rowless = nil, 0, 0, 0, 0, 0
 	for _, c := range g.Cells {
 		if c.Revision == nil {
 			g.Missing++
 			continue
 		}
+		g.Newest = c.Revision
 		g.Known++
 		if !c.Revision.Settled {
 			g.Provisional++
@@ -313,16 +287,6 @@ func (g *Grid) Count() {
 			g.Rowless++
 		}
 	}
-}
-
-// Newest returns the newest reading in g, nil if nothing was read.
-func (g Grid) Newest() *analytics.Revision {
-	for _, c := range slices.Backward(g.Cells) {
-		if c.Revision != nil {
-			return c.Revision
-		}
-	}
-	return nil
 }
 
 // EndingAt returns the reading of the window that ends at d, nil if it was not read. The

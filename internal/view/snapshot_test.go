@@ -31,7 +31,7 @@ func TestGrid(t *testing.T) {
 			t.Errorf("the window that ends at %d begins at %d, want %d", to, got, want)
 		}
 	}
-	if r := g.Newest(); r == nil || r.From != 4 {
+	if r := g.Newest; r == nil || r.From != 4 {
 		t.Errorf("newest: %+v", r)
 	}
 	g.Count()
@@ -41,7 +41,7 @@ func TestGrid(t *testing.T) {
 	}
 	g.TotalsOnly = true
 	g.Count()
-	if g.Rowless != 0 || (view.Grid{}).Newest() != nil {
+	if g.Rowless != 0 || (view.Grid{}).Newest != nil {
 		t.Errorf("rows that are not wanted are missed: %d", g.Rowless)
 	}
 }

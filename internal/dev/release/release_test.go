@@ -374,7 +374,7 @@ func TestWindowsCompiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles for another system")
 	}
-	cmd := exec.Command("go", "build", "./internal/durable", "./internal/secretfile", "./internal/sandbox/worktree")
+	cmd := exec.Command("go", "build", "./internal/durable", "./internal/secretfile", "./internal/sandbox/agent")
 	cmd.Dir, cmd.Env = "../../..", append(os.Environ(), "GOOS=windows", "CGO_ENABLED=0")
 	run(t, cmd)
 }

@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"mime"
 	"net/http"
@@ -38,19 +37,21 @@ const (
 // there is none.
 func New(current func() *view.Snapshot) map[string]http.Handler {
 	return map[string]http.Handler{
-		"/api/v1/windows": handler(current, endpoint[Window]{"windows", []string{"project", "window"}, 30, windows}),
-		"/api/v1/pages":   handler(current, endpoint[Page]{"pages", []string{"project", "window"}, 20, pages}),
-		"/api/v1/jobs":    handler(current, endpoint[Job]{"jobs", []string{"project", "state"}, 100, jobs}),
+		"/api/v1/windows": handler(current, endpoint{"windows", []string{"project", "window"}, 30, window{}, windows}),
+		"/api/v1/pages":   handler(current, endpoint{"pages", []string{"project", "window"}, 20, page{}, pages}),
+		"/api/v1/jobs":    handler(current, endpoint{"jobs", []string{"project", "state"}, 100, view.Job{}, jobs}),
 	}
 }
 
-// endpoint is a list that can be asked for. Its rows are flat structs.
-type endpoint[Row any] struct {
+// endpoint is a list that can be requested.
+type endpoint struct {
 	name string
 	// filters are the parameters beside limit and format; limit is the default of that.
 	filters []string
 	limit   int
-	find    func(*view.Snapshot, question) []Row
+	// empty is a row without values; find returns rows of its type.
+	empty any
+	find  func(*view.Snapshot, question) []any
 }
 
 // question is what a request asks for. What is empty was not asked for.
@@ -62,7 +63,7 @@ type question struct {
 	csv     bool
 }
 
-func handler[Row any](current func() *view.Snapshot, e endpoint[Row]) http.Handler {
+func handler(current func() *view.Snapshot, e endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := current()
 		if s == nil {
@@ -80,9 +81,9 @@ func handler[Row any](current func() *view.Snapshot, e endpoint[Row]) http.Handl
 		w.Header().Set("Content-Type", jsonType)
 		if q.csv {
 			w.Header().Set("Content-Type", csvType+"; charset=utf-8; header=present")
-			err = encodeCSV(&body, rows)
+			err = encodeCSV(&body, e.empty, rows)
 		} else {
-			err = encodeJSON(&body, map[string][]Row{e.name: rows})
+			err = encodeJSON(&body, e.name, rows)
 		}
 		if err != nil {
 			refuse(w, http.StatusInternalServerError, "encode: "+err.Error())
@@ -99,7 +100,7 @@ func handler[Row any](current func() *view.Snapshot, e endpoint[Row]) http.Handl
 
 // read reads the question, and refuses what is not understood: a misspelt filter must
 // not be answered with everything.
-func (e endpoint[Row]) read(s *view.Snapshot, r *http.Request) (q question, err error) {
+func (e endpoint) read(s *view.Snapshot, r *http.Request) (q question, err error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return q, fmt.Errorf("query: %.200q cannot be read", r.URL.RawQuery)
@@ -153,17 +154,11 @@ func prefersCSV(h http.Header) bool {
 	return quality[csvType] > quality[jsonType]
 }
 
-func encodeJSON(body *bytes.Buffer, v any) error {
-	enc := json.NewEncoder(body)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
-}
-
 // refuse answers with an error.
 func refuse(w http.ResponseWriter, code int, message string) {
 	w.Header().Set("Content-Type", jsonType)
 	w.WriteHeader(code)
 	var body bytes.Buffer
-	_ = encodeJSON(&body, map[string]string{"error": message}) // strings can be encoded
+	_ = encodeValue(&body, map[string]string{"error": message}) // strings can be encoded
 	_, _ = w.Write(body.Bytes())
 }

@@ -51,7 +51,7 @@ func TestBrowserPicture(t *testing.T) {
 	s.Runs, s.Projects[1].Name = s.Runs[1:3], "Developer hub"
 	for i := range s.Projects {
 		for _, g := range s.Projects[i].Grids[:2] {
-			if newest := g.Newest(); newest != nil {
+			if newest := g.Newest; newest != nil {
 				newest.Verified = true
 			}
 		}

@@ -18,8 +18,8 @@ func demo() *view.Snapshot {
 		At: now, NextRun: now.Add(46 * time.Minute),
 		LastStart: now.Add(-14 * time.Minute), LastCompletion: now.Add(-13 * time.Minute), LastSuccess: now.Add(-74 * time.Minute),
 		Budgets: []view.Budget{
-			{Name: "analytics", Limit: 90, Remaining: 12, Next: now.Add(9 * time.Minute)},
-			{Name: "agent:prj_docs_main", Project: "prj_docs_main", Limit: 90, Remaining: 88}, {Name: "agent:developer-hub", Project: "developer-hub", Limit: 90, Remaining: 90},
+			{Name: "analytics", Limit: 90, Available: 12, Next: now.Add(9 * time.Minute)},
+			{Name: "agent:prj_docs_main", Project: "prj_docs_main", Limit: 90, Available: 88}, {Name: "agent:developer-hub", Project: "developer-hub", Limit: 90, Available: 90},
 		},
 		Keys: []view.Key{
 			{Name: "read", Expires: now.Add(5*24*time.Hour + time.Hour)},
@@ -60,13 +60,13 @@ func demo() *view.Snapshot {
 		days.Cells[i].RowsFrom = (days.Cells[i].To + 3).Time()
 	}
 	// Rows of the newest week of the first are suspect.
-	s.Projects[0].Grids[1].Newest().Verified = false
+	s.Projects[0].Grids[1].Newest.Verified = false
 	for i := range s.Projects {
 		p := &s.Projects[i]
 		for j := range p.Grids {
 			g := &p.Grids[j]
 			g.Count()
-			newest := g.Newest()
+			newest := g.Newest
 			if newest == nil {
 				continue
 			}
@@ -79,7 +79,7 @@ func demo() *view.Snapshot {
 			}
 			s.Windows = append(s.Windows, w)
 		}
-		size := p.Grids[0].Newest().Totals.Total
+		size := p.Grids[0].Newest.Totals.Total
 		s.Open = append(s.Open, view.Open{
 			Key:    analytics.Key{Project: p.ID, Granularity: analytics.Day, Window: analytics.Window{From: webtest.Today, To: webtest.Today + 1}},
 			Totals: analytics.Totals{Human: size * 3 / 10, AI: size / 8, Total: size * 2 / 5}, ReadAt: now.Add(-13 * time.Minute),
@@ -115,7 +115,7 @@ func good() *view.Snapshot {
 	s.Queue = nil
 	s.Due, s.Asides, s.Finish, s.Keys, s.Sinks = nil, nil, time.Time{}, s.Keys[1:], s.Sinks[:1]
 	s.Budgets = s.Budgets[:1]
-	s.Budgets[0].Remaining, s.Budgets[0].Next = 71, time.Time{}
+	s.Budgets[0].Available, s.Budgets[0].Next = 71, time.Time{}
 	return s
 }
 

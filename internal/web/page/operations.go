@@ -76,7 +76,7 @@ type budget struct {
 func budgets(s *view.Snapshot) (out []budget) {
 	for _, b := range s.Budgets {
 		v := budget{
-			Name: "Reading", Remaining: format.Commas(b.Remaining), Limit: format.Commas(b.Limit),
+			Name: "Reading", Remaining: format.Commas(b.Available), Limit: format.Commas(b.Limit),
 			Reading: b.Project == "", Unlimited: b.Limit <= 0,
 		}
 		switch {
@@ -87,7 +87,7 @@ func budgets(s *view.Snapshot) (out []budget) {
 			v.Name = "Agent jobs"
 		}
 		if !v.Unlimited {
-			v.Bar = min(max(b.Remaining*100/b.Limit, 0), 100)
+			v.Bar = min(max(b.Available*100/b.Limit, 0), 100)
 		}
 		if b.Next.After(s.At) {
 			v.Next = htmlview.MomentOf(b.Next, s.At)

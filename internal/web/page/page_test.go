@@ -220,7 +220,7 @@ func TestNothingYet(t *testing.T) {
 
 func TestBacklogAndBudget(t *testing.T) {
 	s := demo()
-	s.Budgets = []view.Budget{{Name: "analytics", Remaining: 5}, {Name: "agent:prj_docs_main", Project: "prj_docs_main", Limit: 90, Remaining: 90, Next: now.Add(-time.Second)}}
+	s.Budgets = []view.Budget{{Name: "analytics", Available: 5}, {Name: "agent:prj_docs_main", Project: "prj_docs_main", Limit: 90, Available: 90, Next: now.Add(-time.Second)}}
 	_, body := get(t, s, "")
 	got := webtest.Text(body)
 	webtest.Wants(t, got, "Reading unlimited", "Agent jobs, Product docs 90 of 90 requests left this hour")

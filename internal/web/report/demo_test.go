@@ -33,7 +33,7 @@ func demoProject(id string, size float64) report.Project {
 	for _, g := range webtest.Project(id, analytics.NewDate(2026, 4, 1), size).Grids {
 		s := report.Series{Grid: g}
 		if !g.TotalsOnly {
-			newest := g.Newest()
+			newest := g.Newest
 			before := g.EndingAt(newest.From)
 			earlier, later := webtest.Pages(*before, "/old/launch-notes"), webtest.Pages(*newest, "/docs/agents/mcp-server")
 			m, err := analytics.FindMovers(analytics.ByPath(earlier), analytics.ByPath(later), analytics.Everyone, 50)

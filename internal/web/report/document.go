@@ -134,7 +134,7 @@ func projectOf(r Report, p Project, at int, jobs []view.Job) project {
 			Card: htmlview.CardOf(s.Grid, r.Against), Chart: chartOf(s.Grid, jobs), Coverage: htmlview.CoverageOf(s.Grid), Pages: pagesOf(s, r.Against),
 		}
 		n.Pageless = "Only the totals of the site are read for this granularity, so there are no pages here."
-		if newest := s.Grid.Newest(); newest != nil {
+		if newest := s.Grid.Newest; newest != nil {
 			if !newest.TotalsOnly() {
 				n.Pageless = "The pages of this window have not been read from a sink yet."
 			}
@@ -159,7 +159,7 @@ func leadingOf(all []Series) int {
 		return slices.Index([]analytics.Granularity{analytics.Day, analytics.Week}, s.Grid.Granularity)
 	}
 	for i, s := range all {
-		if s.Grid.Newest() != nil && (first < 0 || rank(s) > rank(all[first])) {
+		if s.Grid.Newest != nil && (first < 0 || rank(s) > rank(all[first])) {
 			first = i
 		}
 	}
@@ -193,7 +193,7 @@ type movers struct {
 }
 
 func pagesOf(s Series, against htmlview.Comparison) *pages {
-	newest := s.Grid.Newest()
+	newest := s.Grid.Newest
 	if newest == nil || s.Pages == nil {
 		return nil
 	}

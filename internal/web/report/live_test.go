@@ -43,7 +43,7 @@ func liveSnapshot() (*view.Snapshot, *sinktest.Memory) {
 	sink := sinktest.NewMemory()
 	for _, p := range s.Projects {
 		for _, g := range p.Grids {
-			if newest := g.Newest(); newest != nil && !g.TotalsOnly {
+			if newest := g.Newest; newest != nil && !g.TotalsOnly {
 				sink.Put(*newest, rows(*newest, "/new"), nil)
 				if before := g.EndingAt(newest.From); before != nil {
 					sink.Put(*before, rows(*before, "/old"), nil)
@@ -87,7 +87,7 @@ func TestLive(t *testing.T) {
 		t.Errorf("%d, and pages that nobody read", code)
 	}
 	webtest.Wants(t, text, "Documentation readers of Product docs", "Status page developer-hub", "later.md pending", "#431",
-		webtest.Commas(s.Projects[0].Grids[1].Newest().Totals.Total)+" readers during 28 Sep – 4 Oct 2026", "The newest export started just now and succeeded .")
+		webtest.Commas(s.Projects[0].Grids[1].Newest.Totals.Total)+" readers during 28 Sep – 4 Oct 2026", "The newest export started just now and succeeded .")
 
 	sink := &counting{Sink: memory}
 	refresh := func() error {
@@ -114,9 +114,10 @@ func TestLive(t *testing.T) {
 	}
 
 	// The week is read again: the former pages are not shown beside the new numbers.
-	next := *s.Projects[0].Grids[1].Newest()
+	next := *s.Projects[0].Grids[1].Newest
 	next.Number++
 	s.Projects[0].Grids[1].Cells[len(s.Projects[0].Grids[1].Cells)-1].Revision = &next
+	s.Projects[0].Grids[1].Count()
 	webtest.Must(t, refresh())
 	if _, body = visit(t, l, "/report"); strings.Contains(webtest.Text(body), "compared with 21–27 Sep 2026") {
 		t.Error("pages of one reading beside the numbers of another")

@@ -58,12 +58,12 @@ func Read(ctx context.Context, from sinks.Sink, o Options) (Report, error) {
 			if s.Older = max(0, len(s.Grid.Cells)-maxCells); s.Older > 0 {
 				s.Grid.Cells = s.Grid.Cells[s.Older:]
 			}
+			s.Grid.Count()
 			if newest, before := compared(s.Grid, o.Against); newest != nil {
 				if s.Pages, err = readPages(ctx, from, newest, before, o.Pages); err != nil {
 					return r, err
 				}
 			}
-			s.Grid.Count()
 			p.Series = append(p.Series, s)
 		}
 		r.Projects = append(r.Projects, p)
@@ -174,7 +174,7 @@ func cellsOf(g analytics.Granularity, known windows, o Options) []view.Cell {
 // compared returns the newest window of a grid, nil where its pages are not known, and
 // the one that it is compared with, nil where those are not known.
 func compared(g view.Grid, against htmlview.Comparison) (newest, before *analytics.Revision) {
-	newest = g.Newest()
+	newest = g.Newest
 	if newest == nil || newest.TotalsOnly() {
 		return nil, nil
 	}
