@@ -42,7 +42,7 @@ type Sink interface {
 	Location() string
 	// Check proves that a window could be committed now, without leaving anything
 	// that readers see. It may create tables or directories. Its error names the
-	// place and what is missing.
+	// place and the missing right or file.
 	Check(ctx context.Context) error
 	// Replace commits w. After nil, readers see exactly this revision of the
 	// window; after an error they see the former one or this one, whole.
@@ -192,7 +192,7 @@ type Fault struct {
 	Sink string
 	Key  analytics.Key
 	Kind FaultKind
-	// Err says what is wrong, and names the file if it is one.
+	// Err describes the damage, and names the file if it is one.
 	Err error
 }
 

@@ -32,13 +32,14 @@ func (a *Program) checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "try the configuration, the state, each sink and the API",
 		Long: `check validates the configuration and then tries everything an export needs: the
-state directory, each sink (a file is written and removed), where metrics go, and the
-API with one request for each project, which counts against the budget. Every finding
-is reported in one run: ok, FAIL, or skip for what cannot be asked now because the
-hour's budget is used up or the service has throttled us. A skip does not count
-as a failure.
+state directory, each sink (a file is written and removed), where metrics go,
+and the API with one request for each project, which counts against the budget.
+Every finding is reported in one run: ok, FAIL, or skip for what cannot be asked
+now because the hour's budget is used up or the service has throttled us. A skip
+does not count as a failure.
 
-What the API answers tells docgauge plan how large a day is, before the first export.
+What the API answers tells docgauge plan how large a day is, before the first
+export.
 
 ` + exitCodes,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.check(cmd.Context(), asJSON) },

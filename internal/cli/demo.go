@@ -39,14 +39,14 @@ func (a *Program) demoCommand() *cobra.Command {
 		Short: "export three months from a sandbox, and show the result",
 		Long: `demo starts the sandbox on a free port of this machine, exports the last 90 days
 from it over HTTP into Parquet files, and prints a summary. Nothing else is
-needed. Without --dir the files are written to a new temporary directory, which is
-not removed.
-With DOCGAUGE_SINKS=parquet,delta it also writes Delta Lake tables there, and with
-clickhouse or postgres among them to the server of DOCGAUGE_CLICKHOUSE_DSN or
-DOCGAUGE_POSTGRES_DSN, as project prj_sandbox.
+needed. Without --dir the files are written to a new temporary directory, which
+is not removed. With DOCGAUGE_SINKS=parquet,delta it also writes Delta Lake
+tables there, and with clickhouse or postgres among them to the server of
+DOCGAUGE_CLICKHOUSE_DSN or DOCGAUGE_POSTGRES_DSN, as project prj_sandbox.
 
-With --serve it keeps running: status page and metrics on DOCGAUGE_LISTEN_ADDRESS, or
-on a free port if that is taken, and an export every minute.`,
+With --serve it keeps running: status page and metrics on
+DOCGAUGE_LISTEN_ADDRESS, or on a free port if that is taken, and an export every
+minute.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir, stay) },
 	}
 	cmd.Flags().BoolVar(&stay, "serve", false, "keep running, with status page and metrics")

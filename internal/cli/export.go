@@ -29,15 +29,16 @@ func (a *Program) exportCommand() *cobra.Command {
 		Short: "read the windows that are due, and write them to the sinks",
 		Long: `export is one batch run: it plans, reads due windows within the request budget,
 commits each whole window to every sink, and exits. Run it every hour from cron:
-whatever does not fit in this hour's budget is read by the next runs, newest first.
+whatever does not fit in this hour's budget is read by the next runs, newest
+first.
 
-A run that is killed at any moment loses nothing: the next one continues with the
-pages that were read and delivers the windows that were sealed.
+A run that is killed at any moment loses nothing: the next one continues with
+the pages that were read and delivers the windows that were sealed.
 
-With --from and --to exactly the windows inside [from,to) are read, again if they
-were read before, and nothing else. Where the budget ends this, the same command
-continues it, until each of them was read since the first run; it then says so and
-sends nothing. --again starts over.
+With --from and --to exactly the windows inside [from,to) are read, again if
+they were read before, and nothing else. Where the budget ends this, the same
+command continues it, until each of them was read since the first run; it then
+says so and sends nothing. --again starts over.
 
 ` + exitCodes,
 		Example: `  docgauge export           windows that are due, as far as the budget goes

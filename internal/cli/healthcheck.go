@@ -37,15 +37,16 @@ func (a *Program) healthcheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "healthcheck",
 		Short: "ask serve on this host whether it is alive, for containers",
-		Long: `healthcheck asks the serve of this host, at the first DOCGAUGE_LISTEN_ADDRESS, for
-/healthz, or with --ready for /readyz, and prints one line. An address of every interface is asked
-on 127.0.0.1. It is the health check of images without a shell.
+		Long: `healthcheck asks the serve of this host, at the first DOCGAUGE_LISTEN_ADDRESS,
+for /healthz, or with --ready for /readyz, and prints one line. An address of
+every interface is asked on 127.0.0.1. It is the health check of images without
+a shell.
 
-With DOCGAUGE_WEB_CONFIG_FILE it speaks TLS where serve does. The certificate is not
-verified: it is of a public name, and this is the same host. Where the configuration
-asks for a user, --credentials names a file with user:password; without it, 401
-still says that the process is alive, but not whether it is ready. The same goes for
-client certificates.
+With DOCGAUGE_WEB_CONFIG_FILE it speaks TLS where serve does. The certificate is
+not verified: it is of a public name, and this is the same host. Where the
+configuration asks for a user, --credentials names a file with user:password;
+without it, 401 still says that the process is alive, but not whether it is
+ready. The same goes for client certificates.
 
 Exit codes: 0 alive, or ready; 1 not; 2 bad usage or configuration.`,
 		Example: `  docgauge healthcheck

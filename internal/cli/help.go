@@ -2,9 +2,7 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -12,8 +10,8 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 )
 
-// helpTexts gives the commands that cobra adds our language and exit codes, and wraps
-// the texts and flags of all.
+// helpTexts gives the commands that cobra adds our language and exit codes, and wraps the flags
+// of all commands.
 func helpTexts(root *cobra.Command) {
 	template := root.UsageTemplate()
 	for _, set := range []string{"Local", "Inherited"} {
@@ -45,29 +43,6 @@ func helpTexts(root *cobra.Command) {
 			completionTexts(c)
 		}
 	}
-	walk(root, func(cmd *cobra.Command) { cmd.Long = filled(cmd.Long) })
-}
-
-// filled wraps paragraphs with lines that are too long. Indented lines are a list or an example,
-// and stay.
-func filled(text string) string {
-	var out, paragraph []string
-	end := func() {
-		if slices.ContainsFunc(paragraph, func(line string) bool { return utf8.RuneCountInString(line) > helpWidth }) {
-			paragraph = render.Wrap(strings.Join(paragraph, " "), helpWidth, 0)
-		}
-		out, paragraph = append(out, paragraph...), nil
-	}
-	for line := range strings.SplitSeq(text, "\n") {
-		if line == "" || line[0] == ' ' {
-			end()
-			out = append(out, line)
-			continue
-		}
-		paragraph = append(paragraph, line)
-	}
-	end()
-	return strings.Join(out, "\n")
 }
 
 // completeCommand completes the name of a command to explain.
@@ -104,7 +79,7 @@ func completionTexts(completion *cobra.Command) {
 	}
 	for _, c := range completion.Commands() {
 		c.Short, c.Args = "write the script for "+c.Name(), noArgs
-		c.Long = c.Name() + " writes the completion script for that shell to standard output. Load it with\n\n  " +
+		c.Long = c.Name() + " writes the completion script for that shell to standard output.\nLoad it with\n\n  " +
 			strings.ReplaceAll(load[c.Name()], "\n", "\n  ")
 	}
 }
@@ -114,16 +89,16 @@ func configurationTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "configuration",
 		Short: "every environment variable, by subject",
-		Long: `docgauge is configured by environment variables. --env-file FILE, or the variable
-DOCGAUGE_ENV_FILE, names a file of them: KEY=VALUE lines, as systemd's
-EnvironmentFile and docker --env-file take them, with # comments on lines of their
-own. Quotes around a value are removed; nothing is expanded or executed; the
-process environment wins. It may have AWS_…, HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE,
-SSL_CERT_DIR and GITHUB_TOKEN, too.
+		Long: `docgauge is configured by environment variables. --env-file FILE, or the
+variable DOCGAUGE_ENV_FILE, names a file of them: KEY=VALUE lines, as systemd's
+EnvironmentFile and docker --env-file take them, with # comments on lines of
+their own. Quotes around a value are removed; nothing is expanded or executed;
+the process environment wins. It may have AWS_…, HTTPS_PROXY, NO_PROXY,
+SSL_CERT_FILE, SSL_CERT_DIR and GITHUB_TOKEN, too.
 
-docgauge init writes such a file, and docgauge config shows the settings in effect. Base
-URL, key and projects are needed. A secret can also be given as a file, by the same
-name with _FILE.
+docgauge init writes such a file, and docgauge config shows the settings in
+effect. Base URL, key and projects are needed. A secret can also be given as a
+file, by the same name with _FILE.
 ` + variableHelp(),
 	}
 }

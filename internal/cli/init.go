@@ -36,14 +36,14 @@ func (a *Program) initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "write a file of settings: asks for URL, key and projects",
-		Long: `init writes the file of settings that --env-file names (default docgauge.env), with
-mode 0600, and never over a file that exists. It asks for settings without a flag: the base
-URL, the admin key (which is not shown), and the projects. If standard input is not
-a terminal, all flags are needed.
+		Long: `init writes the file of settings that --env-file names (default docgauge.env),
+with mode 0600, and never over a file that exists. It asks for settings without
+a flag: the base URL, the admin key (which is not shown), and the projects. If
+standard input is not a terminal, all flags are needed.
 
-Each project is then tried with one request, which counts against the budget. If one
-fails, nothing is written. At the end init prints the lines for cron and systemd that
-use the file, and the extent of the first export.`,
+Each project is then tried with one request, which counts against the budget. If
+one fails, nothing is written. At the end init prints the lines for cron and
+systemd that use the file, and the extent of the first export.`,
 		Example: `  docgauge init
   docgauge init --base-url https://api.example.com --projects prj_a,prj_b \
     --api-key-file /etc/docgauge/key --env-file /etc/docgauge/docgauge.env`,

@@ -21,19 +21,21 @@ type decision func(o *jobs.Operator, ctx context.Context, ref string, found prom
 func (a *Program) operatorCommands() []*cobra.Command {
 	var answer jobs.Answer
 	resolve := a.operatorCommand("resolve SEQ|PROMPT", "settle the outcome of an unknown job, or of a renamed prompt",
-		`A job is unknown if it is unclear whether the service accepted it. Look for it at the
-service, which shows its jobs and pull requests to people: docgauge jobs show prints the
-time to the second, and the text that was sent. Then say one of
+		`A job is unknown if it is unclear whether the service accepted it. Look for it
+at the service, which shows its jobs and pull requests to people: docgauge jobs
+show prints the time to the second, and the text that was sent. Then say one of
 
   --job-id ID   it is there, under that id: it is followed from now on
   --resubmit    it is not there: it is sent again, by the next pass
   --drop        give it up: it is not followed, though it may continue there
 
-If the id was wrong the job is lost after ten minutes, and docgauge jobs retry sends the
-prompt again. A queue that two unknown jobs have paused continues after docgauge jobs release.
+If the id was wrong the job is lost after ten minutes, and docgauge jobs retry
+sends the prompt again. A queue that two unknown jobs have paused continues
+after docgauge jobs release.
 
-A prompt that is held because it looks renamed was sent under its former name: --drop
-says that it counts as done, also for those that depend on it; --resubmit sends it.`, config.NeedNothing,
+A prompt that is held because it looks renamed was sent under its former name:
+--drop says that it counts as done, also for those that depend on it; --resubmit
+sends it.`, config.NeedNothing,
 		func(o *jobs.Operator, ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
 			return o.Resolve(ctx, ref, answer, found)
 		}, nil)
@@ -54,17 +56,17 @@ says that it counts as done, also for those that depend on it; --resubmit sends 
 		return nil
 	}
 	hold := a.operatorCommand("hold [SEQ|PROMPT]", "keep a prompt from being sent, or without an argument all",
-		`hold keeps a prompt from being sent until docgauge jobs release PROMPT. Without an
-argument it pauses the whole queue: nothing more is sent, also by a running serve, until
-docgauge jobs release; jobs at work are still followed.`, config.NeedProjects|config.NeedPrompts,
+		`hold keeps a prompt from being sent until docgauge jobs release PROMPT. Without
+an argument it pauses the whole queue: nothing more is sent, also by a running
+serve, until docgauge jobs release; jobs at work are still followed.`, config.NeedProjects|config.NeedPrompts,
 		(*jobs.Operator).Hold, func(ctx context.Context, o *jobs.Operator) (string, error) {
 			_, err := o.PauseQueue(ctx)
 			return "the queue is paused; docgauge jobs release continues it", err
 		})
 	release := a.operatorCommand("release [SEQ|PROMPT]", "release a held prompt, or without an argument the queue",
-		`release releases a prompt that was held, even if it looks renamed; a prompt that waits
-for its next try is sent at once. Without an argument a paused queue continues: after
-two prompts in doubt in a row, as soon as the service answers.`, config.NeedNothing,
+		`release releases a prompt that was held, even if it looks renamed; a prompt that
+waits for its next try is sent at once. Without an argument a paused queue
+continues: after two prompts in doubt in a row, as soon as the service answers.`, config.NeedNothing,
 		(*jobs.Operator).Release, func(ctx context.Context, o *jobs.Operator) (string, error) {
 			queue, err := o.ReleaseQueue(ctx)
 			if queue.Paused != "" {
@@ -76,7 +78,7 @@ two prompts in doubt in a row, as soon as the service answers.`, config.NeedNoth
 		"The service continues a job that it has; docgauge only no longer follows it.",
 		config.NeedProjects|config.NeedPrompts, (*jobs.Operator).Cancel, nil)
 	retry := a.operatorCommand("retry SEQ|PROMPT", "send a prompt once more, as its file is now",
-		"retry sends a prompt once more whose job has ended: one that failed, or one whose file\nwas edited since.",
+		"retry sends a prompt once more whose job has ended: one that failed, or one\nwhose file was edited since.",
 		config.NeedProjects|config.NeedPrompts, (*jobs.Operator).Retry, nil)
 	return []*cobra.Command{resolve, hold, release, cancel, retry}
 }

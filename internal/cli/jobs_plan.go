@@ -22,9 +22,9 @@ func (a *Program) jobsPlanCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "show what would be sent, in which order, and why each prompt waits",
-		Long: `plan shows every prompt file and its newest job: what would be sent next, and what each
-of the others waits for. --text shows the text that would be sent, with templates
-rendered as of their next firing, or why that cannot be done yet.
+		Long: `plan shows every prompt file and its newest job: what would be sent next, and
+what each of the others waits for. --text shows the text that would be sent,
+with templates rendered as of their next firing, or why that cannot be done yet.
 It sends nothing, changes nothing and works while the queue runs.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.jobsPlan(cmd.Context(), text, asJSON) },
 	}
@@ -106,9 +106,10 @@ func (a *Program) jobsLintCommand() *cobra.Command {
 		Use:   "lint",
 		Short: "check every prompt file, and report everything that is wrong",
 		Long: `lint reads DOCGAUGE_PROMPTS_DIR and checks every prompt file: front matter, ids,
-dependencies, schedules and templates. It prints each finding as file:line: text,
-and exits 1 if there is any. Nothing is sent and no state is needed: use it in CI.
-With a state, a prompt may depend on one that was sent and whose file is gone.`,
+dependencies, schedules and templates. It prints each finding as file:line:
+text, and exits 1 if there is any. Nothing is sent and no state is needed: use
+it in CI. With a state, a prompt may depend on one that was sent and whose file
+is gone.`,
 		RunE: func(*cobra.Command, []string) error { return a.jobsLint(asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")

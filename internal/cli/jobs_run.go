@@ -24,16 +24,17 @@ func (a *Program) jobsRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "one pass: send what may be sent, and follow the jobs at work",
-		Long: `run does one pass: it reads the jobs that are due, sends the follow-ups of those that
-are completed, and sends the prompts that may be sent, within the caps
-DOCGAUGE_MAX_JOBS_PER_DAY, DOCGAUGE_MAX_ACTIVE_JOBS, DOCGAUGE_MAX_OPEN_PULL_REQUESTS and
-DOCGAUGE_MAX_REVIEW_AGE. Before and after it, the pull requests that are due are read. With --wait it makes further
-passes until every job has ended and nothing more happens by itself; then it exits 1 if
-a job failed, was rejected or lost, or is in doubt. Each change is logged, and
-a line at the bottom of a terminal shows the number of prompts in each state, how far
-the caps are used, and when more may be sent. Ctrl-C ends it once a pending request is
-answered, or after 25 seconds, and then that job is unknown; the next run continues
-from there.
+		Long: `run does one pass: it reads the jobs that are due, sends the follow-ups of those
+that are completed, and sends the prompts that may be sent, within the caps
+DOCGAUGE_MAX_JOBS_PER_DAY, DOCGAUGE_MAX_ACTIVE_JOBS,
+DOCGAUGE_MAX_OPEN_PULL_REQUESTS and DOCGAUGE_MAX_REVIEW_AGE. Before and after
+it, the pull requests that are due are read. With --wait it makes further passes
+until every job has ended and nothing more happens by itself; then it exits 1 if
+a job failed, was rejected or lost, or is in doubt. Each change is logged, and a
+line at the bottom of a terminal shows the number of prompts in each state, how
+far the caps are used, and when more may be sent. Ctrl-C ends it once a pending
+request is answered, or after 25 seconds, and then that job is unknown; the next
+run continues from there.
 
 One process runs the queue at a time: while docgauge serve runs, it exits 3.
 

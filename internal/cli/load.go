@@ -32,9 +32,10 @@ func (a *Program) loadCommand() *cobra.Command {
 		Short: "fill a sink from the Parquet archive, without a request",
 		Long: `load copies windows from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive,
 into a sink: Delta Lake tables, a new ClickHouse or PostgreSQL server, or with
---sink parquet another directory or bucket. No request is sent to the service. Windows
-that the sink has, in this or a later reading, are skipped: load can be run again at
-any time, and continues where it was interrupted. Each window is committed whole.
+--sink parquet another directory or bucket. No request is sent to the service.
+Windows that the sink has, in this or a later reading, are skipped: load can be
+run again at any time, and continues where it was interrupted. Each window is
+committed whole.
 
   docgauge load --sink clickhouse
   docgauge load --sink clickhouse --from 2026-01-01 --to 2026-07-01

@@ -41,19 +41,19 @@ func (a *Program) openmetricsCommand() *cobra.Command {
 		Short: "write history for Prometheus, as text or by remote write",
 		Long: `openmetrics writes what the gauges of visitors would have shown in the past, as
 OpenMetrics text for promtool, to standard output. It is made from the Parquet
-archive, DOCGAUGE_PARQUET_URL or --archive: no request is sent to the service, and
-it can run while an export does. At each time the newest complete window is shown,
-with the numbers of its newest reading.
+archive, DOCGAUGE_PARQUET_URL or --archive: no request is sent to the service,
+and it can run while an export does. At each time the newest complete window is
+shown, with the numbers of its newest reading.
 
-A sample is repeated every --step, so that queries find it. If anything goes wrong
-the text does not end in # EOF, and promtool refuses it.
+A sample is repeated every --step, so that queries find it. If anything goes
+wrong the text does not end in # EOF, and promtool refuses it.
 
-With --remote-write the same samples go to a receiver of Prometheus' remote write
-protocol instead, in order of time: Prometheus, Mimir, Thanos, VictoriaMetrics.
-Doing it again does no harm. Credentials and TLS settings are in a file with the
-fields of remote_write in prometheus.yml. Samples that the receiver refuses
-because they are too old are counted, and the exit code is 1: Prometheus takes
-them with storage.tsdb.out_of_order_time_window.
+With --remote-write the same samples go to a receiver of Prometheus' remote
+write protocol instead, in order of time: Prometheus, Mimir, Thanos,
+VictoriaMetrics. Doing it again does no harm. Credentials and TLS settings are
+in a file with the fields of remote_write in prometheus.yml. Samples that the
+receiver refuses because they are too old are counted, and the exit code is 1:
+Prometheus takes them with storage.tsdb.out_of_order_time_window.
 
 ` + exitCodes,
 		Example: `  docgauge openmetrics --from 2026-10-01 --to 2026-11-01 >history.om

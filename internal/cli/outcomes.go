@@ -38,10 +38,9 @@ that it touched have more or fewer readers since, people and AI apart.
 
 "effect" compares the mean of daily visitors after the merge ("after") with what
 untouched pages let expect: on a growing site every page grows, which is not an
-effect. Of ten such intervals, nine have the true change: read
-the interval, not the effect. "no clear change" does not mean that nothing
-happened, only that the data are inconclusive. "not enough data" names the missing
-data.
+effect. Of ten such intervals, nine have the true change: read the interval, not
+the effect. "no clear change" does not mean that nothing happened, only that the
+data are inconclusive. "not enough data" names the missing data.
 
 It needs day windows: 14 before the merge, 7 after it, and 20 visitors a day; up
 to 28 are used of each. With fewer than 28 after the merge the numbers still

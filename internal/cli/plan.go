@@ -32,16 +32,17 @@ Reasons: missing (not in the ledger yet), settle (read while it could still
 change, and now it cannot), unverified (it changed while it was read), asked
 (--from, --to), open (the running window, totals only, for gauges).
 
-Requests: a plain number comes from the window's own last reading; ~ is estimated from
-its neighbours or the newest day; + is the least it can be, before anything was read.
-Pages that are in the spool already are not counted.
+Requests: a plain number comes from the window's own last reading; ~ is
+estimated from its neighbours or the newest day; + is the least it can be,
+before anything was read. Pages that are in the spool already are not counted.
 
-On a terminal a plan of many windows shows them in groups; --all lists each. Into a pipe
-each is listed.
+On a terminal a plan of many windows shows them in groups; --all lists each.
+Into a pipe each is listed.
 
-Below the windows are the decisions about some of them. A window that moves
-and is larger than the budget is read for its totals now and for its rows once it
-has settled. One with invalid responses is skipped for a while. Neither keeps other windows waiting.`,
+Below the windows are the decisions about some of them. A window that moves and
+is larger than the budget is read for its totals now and for its rows once it
+has settled. One with invalid responses is skipped for a while. Neither keeps
+other windows waiting.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), sel, o) },
 	}
 	selectionFlags(cmd, &sel, true)

@@ -14,10 +14,10 @@ import (
 
 const about = `docgauge exports unique-visitor analytics of a documentation platform: it reads
 half-open date windows page by page, verifies them, and writes each complete
-window to Parquet, Delta Lake, ClickHouse or PostgreSQL, inside an hourly request
-budget, and shows the newest numbers as Prometheus metrics. Nothing is lost, nothing
-is written twice, no request is wasted. It also runs prompt files as agent jobs, each
-exactly once.
+window to Parquet, Delta Lake, ClickHouse or PostgreSQL, inside an hourly
+request budget, and shows the newest numbers as Prometheus metrics. Nothing is
+lost, nothing is written twice, no request is wasted. It also runs prompt files
+as agent jobs, each exactly once.
 
 Try it without an account:
   docgauge demo                a local service, an export from it, and a summary

@@ -39,10 +39,10 @@ with the outcomes pr, no_change, failed, archived and edit (what happens without
 a word). A job that pretends changes a page of the synthetic site, by the word
 [sandbox:page=/guides/errors] that one.
 
-Pull requests live: on their pages people review, merge, close and reopen them, or
-flags do (--merge-share). Programs read them below DOCGAUGE_GITHUB_URL as on GitHub.
-With --merge-effect, readers of the pages that a merge changed become more, or fewer,
-from its day on.
+Pull requests live: on their pages people review, merge, close and reopen them,
+or flags do (--merge-share). Programs read them below DOCGAUGE_GITHUB_URL as on
+GitHub. With --merge-effect, readers of the pages that a merge changed become
+more, or fewer, from its day on.
 
 With --repo a job edits that git repository: in a separate worktree, on the
 branch docgauge/<job>, --agent-cmd runs with the prompt on standard input. Its
@@ -180,8 +180,12 @@ func (o *sandboxOptions) flagGroups() (groups []flagGroup) {
 	f.StringVar(&repo.GitHubURL, "github-url", agent.DefaultGitHub, "URL of GitHub's REST API")
 	f.StringVar(&repo.Remote, "repo-remote", "origin", "git remote that branches are pushed to with --github-repo")
 
-	f = group("Faults of analytics")
-	faults := &c.Faults
+	faultFlags(group("Faults of analytics"), group("Faults of agent jobs"), o)
+	return groups
+}
+
+func faultFlags(f, ofJobs *pflag.FlagSet, o *sandboxOptions) {
+	faults, posts := &o.config.Faults, &o.config.Agent.Faults
 	f.DurationVar(&faults.Latency, "latency", 0, "delay before every answer")
 	f.IntVar(&faults.RateLimit, "rate-limit", 0, "analytics requests answered in a sliding hour; 0 = no limit")
 	f.DurationVar(&faults.RetryAfter, "retry-after", 0, "duration in the Retry-After header of a 429; 0 = no header")
@@ -200,8 +204,7 @@ func (o *sandboxOptions) flagGroups() (groups []flagGroup) {
 		"maximum number of rows on a page, whatever limit is requested; 0 = no maximum")
 	f.StringSliceVar(&o.badWindows, "bad-window", nil, "first dates (YYYY-MM-DD) of windows whose rows are malformed")
 
-	f = group("Faults of agent jobs")
-	posts := &jobs.Faults
+	f = ofJobs
 	f.IntVar(&posts.RateLimit, "agent-rate-limit", 0,
 		"agent POSTs per project in a sliding hour (100 on the live service); 0 = no limit")
 	f.IntVar(&posts.ThrottleEvery, "agent-429-every", 0, "every Nth agent POST gets 429; 0 = none")
@@ -212,7 +215,6 @@ func (o *sandboxOptions) flagGroups() (groups []flagGroup) {
 	f.DurationVar(&posts.Stall, "agent-stall", 0, "delay between accepting an agent POST and the reply")
 	f.IntVar(&posts.StallEvery, "agent-stall-every", 0, "every Nth accepted agent POST is delayed by --agent-stall; "+
 		"0 = each")
-	return groups
 }
 
 // complete reads the flags that need more than their type, and lists every problem.

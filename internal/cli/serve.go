@@ -19,8 +19,8 @@ func (a *Program) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "export on a schedule and serve metrics and a status page",
-		Long: `serve stays up: it exports on DOCGAUGE_SCHEDULE (cron, UTC) as docgauge export does,
-and serves on DOCGAUGE_LISTEN_ADDRESS
+		Long: `serve stays up: it exports on DOCGAUGE_SCHEDULE (cron, UTC) as docgauge export
+does, and serves on DOCGAUGE_LISTEN_ADDRESS
 
   /            a status page: newest windows, coverage, budget, runs, sinks
   /metrics     for Prometheus; OpenMetrics where it is asked for
@@ -33,21 +33,23 @@ and serves on DOCGAUGE_LISTEN_ADDRESS
                /readyz too
   /-/reload    POST or PUT: reloads the settings, with --web.enable-lifecycle
 
-Metrics are served from memory and rebuilt from the state after each commit: a scrape
-never sends a request to the service, and after a restart everything is there again
-at once. Unique visitors are not additive: do not sum them over days or pages.
+Metrics are served from memory and rebuilt from the state after each commit: a
+scrape never sends a request to the service, and after a restart everything is
+there again at once. Unique visitors are not additive: do not sum them over days
+or pages.
 
 A firing is skipped while a run is under way; a run that takes longer than
-DOCGAUGE_RUN_TIMEOUT is ended and the next one continues. SIGTERM ends the run under
-way, finishes the current commit, and returns within 30 seconds.
+DOCGAUGE_RUN_TIMEOUT is ended and the next one continues. SIGTERM ends the run
+under way, finishes the current commit, and returns within 30 seconds.
 
-SIGHUP reloads the settings: the file that --env-file names, files of secrets, and
-everything that depends on them. Commits and requests in progress are finished, and a
-run under way continues with the new settings. If one of them is wrong, or cannot change while serve
-runs (state directory, addresses, web configuration file, log format, proxies), the
-former ones all stay, and the log and docgauge_config_last_reload_successful say so.
-The environment of the process and its flags stay as they are. A key in a file
-(DOCGAUGE_API_KEY_FILE, DOCGAUGE_WRITE_API_KEY_FILE) is read again by itself.
+SIGHUP reloads the settings: the file that --env-file names, files of secrets,
+and everything that depends on them. Commits and requests in progress are
+finished, and a run under way continues with the new settings. If one of them is
+wrong, or cannot change while serve runs (state directory, addresses, web
+configuration file, log format, proxies), the former ones all stay, and the log
+and docgauge_config_last_reload_successful say so. The environment of the
+process and its flags stay as they are. A key in a file (DOCGAUGE_API_KEY_FILE,
+DOCGAUGE_WRITE_API_KEY_FILE) is read again by itself.
 
 ` + exitCodes,
 		Example: `  docgauge serve

@@ -29,12 +29,12 @@ func (a *Program) gcCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "delete superseded readings from ClickHouse and Delta Lake",
-		Long: `gc deletes what no reader sees any more, of readings that a later one took the place
-of, and of attempts that were never committed: rows of ClickHouse after 24 hours,
-longer than any query runs; data files of Delta Lake after 7 days, for which older
-versions of the tables can be read, and log entries after 30 days if a checkpoint
-has what they said. What readers see is never touched. docgauge export does the same
-once a day.`,
+		Long: `gc deletes what no reader sees any more, of readings that a later one took the
+place of, and of attempts that were never committed: rows of ClickHouse after 24
+hours, longer than any query runs; data files of Delta Lake after 7 days, for
+which older versions of the tables can be read, and log entries after 30 days if
+a checkpoint has what they said. What readers see is never touched. docgauge
+export does the same once a day.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gc(cmd.Context(), dryRun, asJSON) },
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only list what would be deleted")

@@ -32,9 +32,9 @@ provisional (will be read once more) and unverified, then the running windows,
 the budget, and the last run. It sends nothing and works while an export runs.
 
 --rebuild makes the ledger match the sinks. Use it when the state directory was
-lost or its database is damaged: exported windows are then not read again. Windows in
-the spool stay; windows that no sink holds are forgotten, and due again. A damaged
-database is renamed, not deleted.
+lost or its database is damaged: exported windows are then not read again.
+Windows in the spool stay; windows that no sink holds are forgotten, and due
+again. A damaged database is renamed, not deleted.
 
 Unique visitors are not additive: do not sum days to weeks, or pages to a site.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

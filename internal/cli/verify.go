@@ -36,27 +36,30 @@ func (a *Program) verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "compare the ledger with what readers of each sink see",
-		Long: `verify compares the ledger with every configured sink, window by window, without a
-request to the service: windows that are missing or extra, another revision, the
-number of rows, the site totals, a checksum over the rows, files that cannot be
-read, and the two files of a window that disagree. It also compares verified counts
-with each other: max(human, ai) <= total <= human + ai, no page above its site, no
-day above its week or month. A service that counts approximately may break these
-rules by itself; such findings are called implausible, and nothing is damaged.
+		Long: `verify compares the ledger with every configured sink, window by window, without
+a request to the service: windows that are missing or extra, another revision,
+the number of rows, the site totals, a checksum over the rows, files that cannot
+be read, and the two files of a window that disagree. It also compares verified
+counts with each other: max(human, ai) <= total <= human + ai, no page above its
+site, no day above its week or month. A service that counts approximately may
+break these rules by itself; such findings are called implausible, and nothing
+is damaged.
 
 It reads everything that the sinks hold (ClickHouse adds it up on the server),
-changes nothing, and can run beside docgauge serve. A window that waits for a sink in
-the spool is not a finding. Verified pages that add up to less than their site are a
-remark, not a finding: a service that counts approximately causes them, too.
+changes nothing, and can run beside docgauge serve. A window that waits for a
+sink in the spool is not a finding. Verified pages that add up to less than
+their site are a remark, not a finding: a service that counts approximately
+causes them, too.
 
---repair repairs what it can: a sink is filled from another one that holds the window
-whole, or from the archive at DOCGAUGE_PARQUET_URL, and a window that a sink shows but
-the ledger lacks enters the ledger. A window that no sink holds whole is due again;
-verify says how many requests that takes. It can be interrupted and run again. --repair
-needs the state for itself.
+--repair repairs what it can: a sink is filled from another one that holds the
+window whole, or from the archive at DOCGAUGE_PARQUET_URL, and a window that a
+sink shows but the ledger lacks enters the ledger. A window that no sink holds
+whole is due again; verify says how many requests that takes. It can be
+interrupted and run again. --repair needs the state for itself.
 
 Exit codes: 0 no findings; 1 findings, some are left after --repair, or there is
-nothing to compare; 2 bad usage or configuration; 3 another process holds the state (--repair only).`,
+nothing to compare; 2 bad usage or configuration; 3 another process holds the
+state (--repair only).`,
 		Example: `  docgauge verify
   docgauge verify --sink clickhouse --from 2026-10-01 --to 2026-11-01
   docgauge verify --repair`,

@@ -123,7 +123,7 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-// replaceSlot replaces the file of a slot, whoever wrote it.
+// replaceSlot replaces the file of a slot, whatever its writer.
 func replaceSlot(t *testing.T, table *deltalog.Table, slot int, name string) error {
 	dir := fmt.Sprintf("slot%d/", slot)
 	_, err := table.Commit(t.Context(), "WRITE", func(s *deltalog.Snapshot) ([]deltalog.Add, []string, error) {
@@ -312,7 +312,7 @@ func TestPlanRefused(t *testing.T) {
 	}
 }
 
-// TestEntry: the entry that makes the table, and the next, as they are in the log.
+// TestEntry: the entry that makes the table, and the next one.
 func TestEntry(t *testing.T) {
 	files := newFiles(t)
 	table := open(files)

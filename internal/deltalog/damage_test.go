@@ -59,7 +59,8 @@ func TestRefused(t *testing.T) {
 		"no protocol": {0, put(0, `{"add":{"path":"a"}}`), deltalog.ErrDamaged, "no protocol"},
 		"checkpoint and entries damaged": {101, both(func(f *memoryFiles) { cut(f, checkpointName(100), 900) },
 			func(f *memoryFiles) { f.Put(entryName(3), nil) }), deltalog.ErrDamaged, "100.checkpoint.parquet"},
-		"newer reader": {5, put(5, `{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["deletionVectors"],"writerFeatures":["deletionVectors"]}}`), deltalog.ErrProtocol, "deletionVectors"},
+		"newer reader": {5, put(5, `{"protocol":{"minReaderVersion":3,"minWriterVersion":7,`+
+			`"readerFeatures":["deletionVectors"],"writerFeatures":["deletionVectors"]}}`), deltalog.ErrProtocol, "deletionVectors"},
 		"newer writer": {5, put(5, `{"protocol":{"minReaderVersion":1,"minWriterVersion":4}}`),
 			deltalog.ErrProtocol, "writer version 4"},
 		"column missing": {5,
@@ -197,13 +198,14 @@ func TestTolerated(t *testing.T) {
 	}
 }
 
-// TestForeignPath: a path that another program escapes its own way stays as it is in the
-// log, in removals and in checkpoints, since programs compare paths as they are.
+// TestForeignPath: a path that another program escapes differently is not changed in the
+// log, in removals and in checkpoints, since programs compare escaped paths.
 func TestForeignPath(t *testing.T) {
 	const escaped, path = "a%2Eb.parquet", "a.b.parquet"
 	for _, after := range []int{0, 100} {
 		files := grown(t, 3)
-		put(3, `{"add":{"path":"`+escaped+`","partitionValues":{},"size":7,"modificationTime":1,"dataChange":true}}`+"\n")(files)
+		put(3, `{"add":{"path":"`+escaped+`","partitionValues":{},"size":7,"modificationTime":1,"dataChange":true}}`+
+			"\n")(files)
 		table := open(files)
 		for v := range after {
 			commit(t, table, []string{fmt.Sprint("g", v)}, nil)

@@ -21,7 +21,7 @@ import (
 )
 
 // Errors of a log that this program must leave alone. The text of the error that wraps one
-// says what is wrong, where, and the remedy.
+// names the problem, the place and the remedy.
 var (
 	// ErrProtocol: the table needs a reader or a writer that knows more of Delta.
 	ErrProtocol = errors.New("the table needs a newer Delta protocol")
@@ -128,7 +128,7 @@ func (t *Table) Read(ctx context.Context, use func(*Snapshot) error) error {
 		return err
 	}
 	defer done()
-	if err := t.refresh(ctx); err != nil && !errors.Is(err, ErrGone) { // what is there now has been read
+	if err := t.refresh(ctx); err != nil && !errors.Is(err, ErrGone) { // the new log has been read
 		return err
 	}
 	return use(t.snap)

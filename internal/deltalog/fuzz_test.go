@@ -15,7 +15,7 @@ const entrySeed = `{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}
 {"add":{"path":"a%20b","size":-1,"modificationTime":9,"stats":"{\"numRecords\":3}","tags":{"a":null,"":"b"}}}
 `
 
-// FuzzEntry: any entry is read, or refused with an error; what is read survives packing
+// FuzzEntry: any entry is read, or refused with an error; its actions survive packing
 // and a checkpoint.
 func FuzzEntry(f *testing.F) {
 	f.Add([]byte(entrySeed))
@@ -45,7 +45,7 @@ func FuzzEntry(f *testing.F) {
 func state(s *Snapshot) (all []action) {
 	for a := range s.actions() {
 		if a.Txn != nil && a.Txn.AppID == "" || a.MetaData != nil && a.MetaData.ID == "" {
-			continue // nobody writes these
+			continue // not written by any program
 		}
 		if a.MetaData != nil {
 			m := *a.MetaData

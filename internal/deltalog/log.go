@@ -64,7 +64,7 @@ func markIn(f File) (mark, error) {
 }
 
 // refresh brings the snapshot up to date. The error is ErrGone if the log has lost entries
-// that this process has read: then the snapshot is that of what is there.
+// that this process has read: then the snapshot is that of the new log.
 //
 // The newest entry known is looked at each time, since a directory can be emptied by hand
 // under a running program, and a next entry without those before it would be no table.
@@ -199,7 +199,7 @@ func (s *source) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// listing is what is in a log.
+// listing is the contents of a log.
 type listing struct {
 	newest      int64              // version of the newest entry, -1 if there is none
 	checkpoints map[int64][]string // names of the parts of those that are complete

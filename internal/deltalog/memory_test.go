@@ -14,7 +14,8 @@ func realistic(i int) deltalog.Add {
 	sum := sha256.Sum256(fmt.Append(nil, i))
 	project, day := fmt.Sprintf("prj_%x", sum[20:26]), fmt.Sprintf("2026-%02d-%02d", i/28%12+1, i%28+1)
 	values := func(path, n int) string {
-		return fmt.Sprintf(`{"project":"%s","granularity":"day","window_start":"%s","window_end":"%s","path":"/docs/page-%07d",`+
+		return fmt.Sprintf(`{"project":"%s","granularity":"day","window_start":"%s","window_end":"%s",`+
+			`"path":"/docs/page-%07d",`+
 			`"human":%d,"ai":%d,"total":%d,"revision":1,"exported_at":"2026-11-01T00:%02d:03.%03dZ"}`,
 			project, day, day, path%20000, n%10000, n*31%10000, n*17%10000, i%60, i%1000)
 	}
@@ -29,7 +30,8 @@ func realistic(i int) deltalog.Add {
 	a := deltalog.Add{
 		Path: fmt.Sprintf("%s/day/%s_%s_r1_20261101T000003_%x.parquet", project, day, day, sum[16:20]), Size: int64(i),
 		Modified: start, Tags: map[string]string{},
-		Stats: fmt.Sprintf(`{"numRecords":%d,"minValues":%s,"maxValues":%s,"nullCount":{"project":0,"granularity":0,"window_start":0,"window_end":0,`+
+		Stats: fmt.Sprintf(`{"numRecords":%d,"minValues":%s,"maxValues":%s,`+
+			`"nullCount":{"project":0,"granularity":0,"window_start":0,"window_end":0,`+
 			`"path":0,"human":0,"ai":0,"total":0,"revision":0,"settled":0,"verified":0,"exported_at":0}}`, i*7%20000,
 			values(i, 0), values(i*13, i*97)),
 	}

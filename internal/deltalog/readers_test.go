@@ -85,8 +85,9 @@ func window(t *testing.T, files *memoryFiles, i, revision, n int) deltalog.Add {
 	values := fmt.Sprintf(`{"project":"prj_a","window_start":"%s"}`, day)
 	return deltalog.Add{
 		Path: path, Size: int64(data.Len()), Modified: start,
-		Tags:  map[string]string{"docgauge.window_start": day.String()},
-		Stats: fmt.Sprintf(`{"numRecords":%d,"minValues":%s,"maxValues":%s,"nullCount":{"project":0,"window_start":0}}`, n, values, values),
+		Tags: map[string]string{"docgauge.window_start": day.String()},
+		Stats: fmt.Sprintf(`{"numRecords":%d,"minValues":%s,"maxValues":%s,`+
+			`"nullCount":{"project":0,"window_start":0}}`, n, values, values),
 	}
 }
 

@@ -104,7 +104,7 @@ func (s *Snapshot) get(path string) (*add, bool) {
 }
 
 // apply makes the snapshot that of version. Removals come first whatever the order in the
-// entry is: a program that changes what is said of a file may list them last.
+// entry is: a program that changes the description of a file may list them last.
 func (s *Snapshot) apply(version int64, actions []action) {
 	for _, a := range actions {
 		if a.Remove != nil {
@@ -184,8 +184,8 @@ func (s *Snapshot) actions() iter.Seq[action] {
 	}
 }
 
-// packer keeps what the log says of a file in a sixth of the space: what it says of two
-// files differs little, so the first one is the dictionary of all others.
+// packer keeps the description of a file in a sixth of the space: the descriptions of two
+// files differ little, so the first one is the dictionary of all others.
 type packer struct {
 	zip           *zstd.Encoder
 	unzip         *zstd.Decoder

@@ -80,7 +80,7 @@ func openRegular(path string) (plainFile, error) {
 	return plainFile{f, info.Size()}, nil
 }
 
-// irregular returns what is wrong with the kind of the file at path; err if nothing is.
+// irregular returns the error of a file at path that is not regular; else err.
 func irregular(path string, err error) error {
 	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() {
 		return notRegular(path, info.Mode())

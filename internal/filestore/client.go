@@ -154,9 +154,9 @@ func (b *bucket) newClient(ctx context.Context) (*s3.Client, error) {
 		base = built
 	}
 	client := s3.NewFromConfig(c, b.options, func(o *s3.Options) {
-		o.HTTPClient = &http.Client{Transport: base.GetTransport(), CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse // signed requests must not go to another server
-		}}
+		stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		// Signed requests must not be sent to another server.
+		o.HTTPClient = &http.Client{Transport: base.GetTransport(), CheckRedirect: stay}
 	})
 	if client.Options().Region == "" {
 		return nil, errNoRegion

@@ -22,7 +22,7 @@ import (
 
 const childRoot = "FILESTORE_TEST_ROOT"
 
-// TestCreate: one of many has the name, and what is there stays.
+// TestCreate: one of many gets the name, and keeps it.
 func TestCreate(t *testing.T) {
 	each(t, created)
 	t.Run("without hard links", func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestCreateFaults(t *testing.T) {
 	}
 }
 
-// TestCheckCreateOfAServerThatIgnoresTheCondition tells of it, and leaves nothing.
+// TestCheckCreateOfAServerThatIgnoresTheCondition reports it, and leaves nothing.
 func TestCheckCreateOfAServerThatIgnoresTheCondition(t *testing.T) {
 	s, direct, p := behindProxy(t)
 	p.Set(s3test.When("PUT", "", -1, func(_ *s3test.Proxy, _ http.ResponseWriter, r *http.Request) bool {

@@ -27,7 +27,7 @@ func open(t *testing.T, root string) Store {
 	return s
 }
 
-// newBucket returns a store on a bucket of its own, reached at the endpoint.
+// newBucket returns a store on a new bucket, reached at the endpoint.
 func newBucket(t *testing.T, endpoint string) *bucket {
 	t.Helper()
 	return open(t, s3test.URL(t, s3test.NewBucket(t), endpoint)).(*bucket)

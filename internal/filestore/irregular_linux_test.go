@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestIrregular: what has a file's name but is none is refused at once, by what it is.
+// TestIrregular: a pipe, directory, socket or device is refused at once, by its kind.
 func TestIrregular(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root)

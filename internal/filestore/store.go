@@ -44,7 +44,7 @@ type Store interface {
 	Publish(ctx context.Context, staged, name string) error
 	// Create makes a file of data, whole and durable, under a name that is free: if
 	// it is taken, even since a moment, the error is fs.ErrExist. In a bucket that can
-	// be because an answer was lost: what is there may be data. After any other error
+	// be because an answer was lost: the file may hold data. After any other error
 	// the file may be there too.
 	Create(ctx context.Context, name string, data []byte) error
 	// Remove takes a file away for good; one that is not there is no error.
@@ -142,7 +142,7 @@ func resolve(path string) string {
 }
 
 // Stage copies what open opens to a new file at path, durably, and has check read it:
-// what is published is what was written.
+// the published bytes are the written ones.
 func Stage(
 	ctx context.Context, path string, open func() (io.ReadCloser, error), check func(r io.ReaderAt, size int64) error,
 ) error {

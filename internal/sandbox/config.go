@@ -207,33 +207,24 @@ func (c Config) validate() error {
 	if a.Repo != nil {
 		timeout = a.Repo.Timeout
 	}
-	notNegative := func(name string, n int64) {
-		if n < 0 {
-			add("%s: must not be negative; 0 switches it off", name)
-		}
-	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"latency", f.Latency}, {"retry after", f.RetryAfter}, {"agent duration", a.After},
-		{"agent archive after", a.ArchiveAfter}, {"agent timeout", timeout}, {"agent latency", a.Faults.Latency},
-		{"agent stall", a.Faults.Stall}, {"merge delay", p.EndAfter}, {"draft delay", p.DraftFor},
-		{"review delay", p.ReviewAfter},
-	} {
-		notNegative(d.name, int64(d.value))
-	}
 	for _, n := range []struct {
 		name  string
-		value int
+		value int64
 	}{
-		{"rate limit", f.RateLimit}, {"throttle after", f.ThrottleAfter}, {"error every", f.ErrorEvery},
-		{"cut every", f.CutEvery}, {"drift every", f.DriftEvery}, {"page rows", f.PageRows},
-		{"agent rate limit", a.Faults.RateLimit}, {"agent 429 every", a.Faults.ThrottleEvery},
-		{"agent drop every", a.Faults.DropEvery}, {"agent 502 every", a.Faults.BadGatewayEvery},
-		{"agent stall every", a.Faults.StallEvery}, {"GitHub API limit", p.Limit},
+		{"latency", int64(f.Latency)}, {"retry after", int64(f.RetryAfter)}, {"rate limit", int64(f.RateLimit)},
+		{"throttle after", int64(f.ThrottleAfter)}, {"error every", int64(f.ErrorEvery)},
+		{"cut every", int64(f.CutEvery)}, {"drift every", int64(f.DriftEvery)}, {"page rows", int64(f.PageRows)},
+		{"agent duration", int64(a.After)}, {"agent archive after", int64(a.ArchiveAfter)},
+		{"agent timeout", int64(timeout)}, {"agent latency", int64(a.Faults.Latency)},
+		{"agent rate limit", int64(a.Faults.RateLimit)}, {"agent 429 every", int64(a.Faults.ThrottleEvery)},
+		{"agent drop every", int64(a.Faults.DropEvery)}, {"agent 502 every", int64(a.Faults.BadGatewayEvery)},
+		{"agent stall", int64(a.Faults.Stall)}, {"agent stall every", int64(a.Faults.StallEvery)},
+		{"merge delay", int64(p.EndAfter)}, {"draft delay", int64(p.DraftFor)},
+		{"review delay", int64(p.ReviewAfter)}, {"GitHub API limit", int64(p.Limit)},
 	} {
-		notNegative(n.name, int64(n.value))
+		if n.value < 0 {
+			add("%s: must not be negative; 0 switches it off", n.name)
+		}
 	}
 	switch days := time.Duration(f.MovingDays) * 24 * time.Hour; {
 	case f.Moving == 0:

@@ -27,11 +27,12 @@ func TestCompare(t *testing.T) {
 			owed: "clickhouse parquet"},
 		{name: "damaged", harms: []harm{faulty(parquet, sinks.Unreadable)}, lost: 1, filled: 1},
 		{name: "unavailable", harms: []harm{faulty(parquet, sinks.Unavailable)}},
-		{name: "lost in one, the other unavailable", harms: []harm{faulty(parquet, sinks.Unavailable), gone(clickhouse)},
-			lost: 1, owed: "clickhouse"},
+		{name: "lost in one, the other unavailable",
+			harms: []harm{faulty(parquet, sinks.Unavailable), gone(clickhouse)},
+			lost:  1, owed: "clickhouse"},
 		{name: "older revision", harms: []harm{other(parquet, 1, 4)}, lost: 1, filled: 1},
 		{name: "newer revision", harms: []harm{other(parquet, 3, 4)}},
-		{name: "lost in one, the other cannot be listed", harms: []harm{gone(clickhouse), func(w *world, _ analytics.Revision) {
+		{name: "lost in one, the other not listed", harms: []harm{gone(clickhouse), func(w *world, _ analytics.Revision) {
 			w.files.away = fmt.Errorf("%w: down", sinks.ErrNotListed)
 		}}, lost: 1, owed: "clickhouse", errors: 1},
 		{name: "lost in one, which takes nothing", harms: []harm{gone(clickhouse), func(w *world, _ analytics.Revision) {
@@ -79,7 +80,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareRefuses: a sink that has lost most of what it had is another one, or
+// TestCompareRefuses: a sink that has lost most of its windows is another one, or
 // is not mounted. Nothing is owed, and nothing read again.
 func TestCompareRefuses(t *testing.T) {
 	for left, refused := range map[int]bool{0: true, 5: true, 6: false, 11: false} {

@@ -12,7 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 )
 
-// Kind says what is wrong with a window. Faults have the kinds of [sinks.FaultKind].
+// Kind is the kind of a finding. Faults have the kinds of [sinks.FaultKind].
 type Kind string
 
 const (
@@ -40,11 +40,11 @@ type Finding struct {
 	From string
 	// Rows is how many rows the window has, for Remedy Read.
 	Rows int64
-	// emptied: the sink shows nothing of what it had.
+	// emptied: the sink shows none of its windows.
 	emptied bool
 }
 
-// Report is what was found.
+// Report lists the findings.
 type Report struct {
 	// Windows counts those that the ledger has in scope, Shown those that each sink shows.
 	Windows int
@@ -110,7 +110,7 @@ func (w *survey) findings() (out []Finding) {
 	return out
 }
 
-// compare returns what is wrong with a window in a sink.
+// compare returns the findings of a window in a sink.
 func (w *survey) compare(key analytics.Key, sink string) (out []Finding) {
 	e, known := w.ledger[key]
 	shown, there := w.shown[sink][key]

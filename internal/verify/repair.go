@@ -19,7 +19,7 @@ import (
 // copyTimeout bounds the copying of one window.
 const copyTimeout = 10 * time.Minute
 
-// plan is what is to be done about a window.
+// plan is how a window is repaired.
 type plan struct {
 	remedy Remedy
 	// entry is what the ledger will say of it; where it must be read, the former entry.
@@ -37,7 +37,7 @@ func (p plan) from() string {
 	return p.sources[0]
 }
 
-// plan decides what is to be done about a window. If a sink cannot be inspected, it
+// plan decides how a window is repaired. If a sink cannot be inspected, it
 // concludes nothing from what the others lack.
 func (w *survey) plan(key analytics.Key) plan {
 	e, known := w.ledger[key]
@@ -139,7 +139,7 @@ func (w *survey) holds(shown sinks.Shown, e state.Entry) bool {
 
 // Repaired is the result of a repair.
 type Repaired struct {
-	// Found is what was found before.
+	// Found is the report before the repair.
 	Found Report
 	// Mended counts windows that were copied to a sink or entered in the ledger.
 	Mended int
@@ -147,7 +147,7 @@ type Repaired struct {
 	// which the next export delivers.
 	Due   []analytics.Revision
 	Again []analytics.Revision
-	// Left is what is still found.
+	// Left is the report after it.
 	Left Report
 	// Errors are of windows that could not be repaired.
 	Errors []error

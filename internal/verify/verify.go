@@ -25,7 +25,7 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Ledger knows what was committed. It is package state, or a test's.
+// Ledger is the record of commits: *state.DB, or a test's.
 type Ledger interface {
 	// Entries returns the newest revision of every window.
 	Entries(ctx context.Context) ([]state.Entry, error)

@@ -51,7 +51,8 @@ var damages = []struct {
 	{"rows lost", []harm{shows(clickhouse, rows(4))}, "02 clickhouse rows copy parquet", "", false},
 	{"rows lost in both", []harm{shows(clickhouse, rows(4)), shows(parquet, rows(3))},
 		"02 clickhouse rows read; 02 parquet rows read", "", true},
-	{"rows doubled", []harm{shows(clickhouse, append(rows(5), rows(5)...))}, "02 clickhouse rows copy parquet", "", false},
+	{"rows doubled", []harm{shows(clickhouse, append(rows(5), rows(5)...))},
+		"02 clickhouse rows copy parquet", "", false},
 	{"rows changed", []harm{shows(clickhouse, changedRows())}, "02 clickhouse checksum copy parquet", "", false},
 	{"totals changed", []harm{retold(clickhouse, otherTotal)}, "02 clickhouse totals copy parquet", "", false},
 	{"totals changed in both", []harm{retold(clickhouse, otherTotal), retold(parquet, otherTotal)},
@@ -64,7 +65,8 @@ var damages = []struct {
 	{"stray", []harm{func(w *world, _ analytics.Revision) {
 		w.files.Put(analytics.Revision{}, nil, sinks.Fault{Kind: sinks.Stray, Err: errors.New("copy.parquet")})
 	}}, "1970-01-01 parquet stray by_hand", "1970-01-01 parquet stray by_hand", false},
-	{"never delivered", []harm{gone(clickhouse), undelivered(clickhouse)}, "02 clickhouse missing copy parquet", "", false},
+	{"never delivered", []harm{gone(clickhouse), undelivered(clickhouse)},
+		"02 clickhouse missing copy parquet", "", false},
 	{"owed", []harm{gone(clickhouse), owed(clickhouse)}, "02 clickhouse missing copy parquet", "", false},
 	{"owed, and shown", []harm{owed(clickhouse)}, "", "", false},
 	{"owed, an older revision is shown", []harm{other(clickhouse, 1, 4), owed(clickhouse)},
@@ -75,7 +77,8 @@ var damages = []struct {
 		"02 clickhouse missing read; 02 parquet missing read", "", true},
 	{"owed, and in the spool", []harm{inSpool, gone(clickhouse), owed(clickhouse)}, "", "", false},
 	{"lost", []harm{gone(clickhouse, parquet), undelivered(clickhouse, parquet)},
-		"02 clickhouse missing due; 02 parquet missing due", "02 clickhouse missing due; 02 parquet missing due", false},
+		"02 clickhouse missing due; 02 parquet missing due",
+		"02 clickhouse missing due; 02 parquet missing due", false},
 	{"lost, and found again", []harm{undelivered(clickhouse, parquet)}, "", "", false},
 	{"checksum not known, rows differ", []harm{noChecksum, shows(clickhouse, changedRows())},
 		"02 clickhouse checksum read; 02 parquet checksum read", "", true},
@@ -224,7 +227,7 @@ func TestDamageHeld(t *testing.T) {
 	}
 }
 
-// TestImplausible: counts that contradict each other, which nobody can mend.
+// TestImplausible: counts that contradict each other, which cannot be mended.
 func TestImplausible(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(rev *analytics.Revision, rows []analytics.Row)
@@ -315,7 +318,7 @@ func TestSuspect(t *testing.T) {
 	}
 }
 
-// TestArchive: a Parquet archive that is no sink gives what the sinks have lost, and nothing
+// TestArchive: an archive beside the sinks supplies what the sinks have lost, and nothing
 // else: it is not verified, and what it alone knows does not enter the ledger.
 func TestArchive(t *testing.T) {
 	w := newWorld(t, 3)
@@ -340,7 +343,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestCommittedWhileLooking: what was committed meanwhile is looked at again.
+// TestCommittedWhileLooking: what was committed in between is inspected again.
 func TestCommittedWhileLooking(t *testing.T) {
 	w := newWorld(t, 3)
 	n := 0

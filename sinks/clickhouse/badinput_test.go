@@ -58,7 +58,8 @@ func TestWrongDSN(t *testing.T) {
 		"http://h/db?secure=true":                            "leave the parameter secure out",
 		"https://h/db?secure=false":                          "leave the parameter secure out",
 	})
-	if _, err := New(Options{DSN: "clickhouse://h/db", Cluster: "a`b", Now: time.Now}); err == nil || !strings.Contains(err.Error(), "cluster") {
+	_, err := New(Options{DSN: "clickhouse://h/db", Cluster: "a`b", Now: time.Now})
+	if err == nil || !strings.Contains(err.Error(), "cluster") {
 		t.Errorf("a wrong cluster name: %v", err)
 	}
 }

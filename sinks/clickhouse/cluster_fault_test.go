@@ -89,7 +89,7 @@ func interrupt(t *testing.T, s *Sink, name string, end func() error) {
 	t.Cleanup(func() { s.step = nil })
 }
 
-// outcome checks the error of a Replace in which a node ended, and what is left to see.
+// outcome checks the error of a Replace in which a node ended, and what readers see.
 func outcome(t *testing.T, node int, step string, err error, left, former int32) {
 	t.Helper()
 	after := step == "marker inserted"

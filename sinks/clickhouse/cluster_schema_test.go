@@ -62,7 +62,7 @@ func TestClusterMigrations(t *testing.T) {
 	})
 }
 
-// TestClusterMigrationsLackAServer find one that is down, and go on when it is back.
+// TestClusterMigrationsLackAServer find one that is down, and continue when it is back.
 func TestClusterMigrationsLackAServer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, 2)
@@ -98,7 +98,8 @@ func TestClusterCollect(t *testing.T) {
 			if left != "0\n" {
 				t.Errorf("node %d still holds %s collected rows", i+1, strings.TrimSpace(left))
 			}
-			if got := must(t, node, "SELECT sum(human) FROM "+c.database+"."+visitorsView+" WHERE project != 'prj_a'"); got != "9\n" {
+			others := "SELECT sum(human) FROM " + c.database + "." + visitorsView + " WHERE project != 'prj_a'"
+			if got := must(t, node, others); got != "9\n" {
 				t.Errorf("readers of node %d see %s of attempt 3, want 9", i+1, got)
 			}
 		}

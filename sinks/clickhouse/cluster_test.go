@@ -204,7 +204,7 @@ func TestClusterWriters(t *testing.T) {
 }
 
 // TestClusterDeduplication shows that a server drops a block it has seen, and
-// that the rows of a window written again are none.
+// that the rows of a window written again are not superseded.
 func TestClusterDeduplication(t *testing.T) {
 	t.Parallel()
 	c := sharedCluster(t, twoReplicas)

@@ -113,7 +113,8 @@ func collects(t *testing.T, e engine) {
 	if err != nil || cmp.Diff(dry, done) != "" {
 		t.Errorf("Collect = %v, %v; dry run said %v", done, err, dry)
 	}
-	left := must(t, e, "SELECT groupArray(a) FROM (SELECT DISTINCT attempt AS a FROM "+name+"."+rowsTable+" ORDER BY a)")
+	left := must(t, e, "SELECT groupArray(a) FROM (SELECT DISTINCT attempt AS a FROM "+name+"."+rowsTable+
+		" ORDER BY a)")
 	if strings.TrimSpace(left) != "[3,4,5,6]" {
 		t.Errorf("rows are left of %s", left)
 	}

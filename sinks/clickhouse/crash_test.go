@@ -25,7 +25,7 @@ var steps = []struct {
 // onStep calls f once, when a commit of s comes to a step for the nth time.
 func onStep(s *Sink, name string, nth int, f func()) { s.step = sinktest.OnStep(name, nth, f) }
 
-// TestCrashChild is not a test of its own: TestCrash runs it as a process that
+// TestCrashChild is not a test itself: TestCrash runs it as a process that
 // kills itself while it commits a group.
 func TestCrashChild(t *testing.T) {
 	dsn, _, at := sinktest.InChild(t)

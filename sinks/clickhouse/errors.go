@@ -79,7 +79,7 @@ func isTransient(err error) bool {
 	return short || errors.Is(err, errOvertaken) || sinks.IsBroken(err)
 }
 
-// isRefused reports whether the server did not take what it was sent, and may take a
+// isRefused reports whether the server refused an insert, and may take a
 // smaller insert, or one without another window.
 func isRefused(err error) bool {
 	if _, outside := errors.AsType[errConnect](err); outside {
@@ -109,7 +109,7 @@ type errAbsent struct{ error }
 
 func (e errAbsent) Unwrap() error { return e.error }
 
-// explain says where it happened, what it means and what to do about it.
+// explain adds the place, the meaning and the remedy.
 func (s *Sink) explain(err error) error {
 	if err == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// groupRows and groupWindows bound what is committed together; a window of more rows
+	// groupRows and groupWindows bound a group; a window of more rows
 	// is committed alone.
 	groupRows    = 500_000
 	groupWindows = keysAtOnce

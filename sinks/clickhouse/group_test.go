@@ -30,7 +30,7 @@ func groupOf(number int32, rows int64) (all []window) {
 // replaceTogether has the windows committed as one group.
 func replaceTogether[W sinks.Sealed](t *testing.T, s *Sink, all []W) []error {
 	t.Helper()
-	s.queue.turn <- struct{}{} // nobody's turn before all have come
+	s.queue.turn <- struct{}{} // no turn before all have come
 	var wait sync.WaitGroup
 	errs := make([]error, len(all))
 	for i, w := range all {
@@ -239,8 +239,8 @@ func TestGroupWithOneGone(t *testing.T) {
 	})
 }
 
-// TestGroupWithAllGone: a group that nobody waits for ends although the server stands
-// still, and the next one goes on.
+// TestGroupWithAllGone: a group without callers ends although the server stands
+// still, and the next one is committed.
 func TestGroupWithAllGone(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))

@@ -38,7 +38,7 @@ var (
 )
 
 // sharing returns what returns a shared server, started at the first call. Each test has
-// databases of its own there.
+// its own databases there.
 func sharing[S interface {
 	Kill() error
 	Tail() string

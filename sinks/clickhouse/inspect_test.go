@@ -13,7 +13,7 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// TestInspectDamage: what was done to the tables is seen in what readers see.
+// TestInspectDamage: Inspect shows damage done to the tables.
 func TestInspectDamage(t *testing.T) {
 	const (
 		rows    = "DB.docgauge_visitors_rows"

@@ -46,7 +46,7 @@ func TestMemory(t *testing.T) {
 
 // spares replaces windows whose paths alone are 200 MB.
 func spares(t *testing.T, e engine) {
-	defer debug.SetGCPercent(debug.SetGCPercent(20)) // what is held counts, not what may go
+	defer debug.SetGCPercent(debug.SetGCPercent(20)) // only live memory counts
 	s, _ := newSink(t, e)
 	for name, w := range map[string]window{
 		"400,000 rows": {Rev: windowOf(0, 1, 400_000).Rev, Size: 500},

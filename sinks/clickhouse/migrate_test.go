@@ -69,7 +69,8 @@ func TestViewsAfterUpgrade(t *testing.T) {
 		t.Errorf("Replace = %v", err)
 	}
 	for _, view := range []string{visitorsView, totalsView} {
-		if got := must(t, e, "SELECT toTypeName(settled), toTypeName(exported_at) FROM "+name+"."+view+" LIMIT 1"); !strings.HasPrefix(got, "Bool\tDateTime64(6") {
+		got := must(t, e, "SELECT toTypeName(settled), toTypeName(exported_at) FROM "+name+"."+view+" LIMIT 1")
+		if !strings.HasPrefix(got, "Bool\tDateTime64(6") {
 			t.Errorf("%s has the types %s", view, got)
 		}
 	}

@@ -32,7 +32,7 @@ func TestOrderOfReading(t *testing.T) {
 			sinktest.Eventually(t, "the server", func() bool {
 				return len(counted) > 0 || underWay(t, e, "sleep(0.6)")
 			})
-			time.Sleep(200 * time.Millisecond) // from its begin into the stretch, which no table tells of
+			time.Sleep(200 * time.Millisecond) // from its begin into the stretch, which no table shows
 			number = 3 - number
 			if err := seal(number); err != nil {
 				t.Error(err)

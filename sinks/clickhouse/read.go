@@ -197,7 +197,7 @@ func (ses *session) rows(ctx context.Context, rev analytics.Revision) iter.Seq2[
 	}
 }
 
-// summed is what the rows of a window add up to, and what they say of the revision.
+// summed is the sum of the rows of a window, and the range of their revision columns.
 type summed struct {
 	analytics.Sum
 	least, most columns

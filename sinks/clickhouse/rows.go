@@ -27,7 +27,7 @@ const (
 // blocks are one INSERT; over HTTP, where the driver cannot stream, each block is one.
 //
 // A window that cannot be read to its end, or whose caller has gone, is left where it
-// stopped, with the reason in its err: no marker will name what was inserted of it.
+// stopped, with the reason in its err: no marker will name its rows.
 //
 // sent is called when all rows are on their way: another group may then be read while
 // the server works.

@@ -51,7 +51,7 @@
 // replica that is added or rebuilt fetches both tables in no order: it must not
 // be queried before its queue is empty.
 //
-// The package does not decide what is written when, and it never deletes what a
+// The package does not decide when a window is written, and it never deletes rows that a
 // view shows (see Collect).
 package clickhouse
 

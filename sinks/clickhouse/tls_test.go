@@ -11,12 +11,14 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// TestNativeTLS has a server whose certificate nobody signed.
+// TestNativeTLS has a server with a self-signed certificate.
 func TestNativeTLS(t *testing.T) {
 	t.Parallel()
 	cert, key := sinktest.Certificate(t)
 	port := engines.FreePort(t)
-	server := engines.RunClickHouse(t, engines.WithConfig(fmt.Sprintf("<tcp_port_secure>%d</tcp_port_secure><openSSL><server><certificateFile>%s</certificateFile><privateKeyFile>%s</privateKeyFile><verificationMode>none</verificationMode></server></openSSL>", port, cert, key)))
+	server := engines.RunClickHouse(t, engines.WithConfig(fmt.Sprintf("<tcp_port_secure>%d</tcp_port_secure>"+
+		"<openSSL><server><certificateFile>%s</certificateFile><privateKeyFile>%s</privateKeyFile>"+
+		"<verificationMode>none</verificationMode></server></openSSL>", port, cert, key)))
 	dsn := fmt.Sprintf("clickhouse://default@127.0.0.1:%d/%s?secure=true", port, database(t, server))
 	refused(t, dsn, "certificate is not trusted", "SSL_CERT_FILE")
 	w := windowOf(0, 1, twoBlocks)
@@ -28,7 +30,7 @@ func TestNativeTLS(t *testing.T) {
 	refused(t, fmt.Sprintf("clickhouse://127.0.0.1:%d/x?dial_timeout=1s", port), "it may want TLS")
 }
 
-// TestHTTPS has the engine behind a proxy whose certificate nobody signed.
+// TestHTTPS has the engine behind a proxy with a self-signed certificate.
 func TestHTTPS(t *testing.T) {
 	t.Parallel()
 	e := modern(t)

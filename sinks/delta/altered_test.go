@@ -54,7 +54,7 @@ func removeLine(path string) string {
 	return fmt.Sprintf(`{"remove":{"path":%q,"deletionTimestamp":1,"dataChange":true}}`, path)
 }
 
-// TestOtherWriter: after OPTIMIZE nothing can be told by window. Replace refuses and
+// TestOtherWriter: after OPTIMIZE files cannot be assigned to windows. Replace refuses and
 // publishes nothing, listings say so, and RESTORE makes all good.
 func TestOtherWriter(t *testing.T) {
 	for _, table := range []string{visitorsTable, totalsTable} {
@@ -149,7 +149,8 @@ func TestAltered(t *testing.T) {
 		line, says string
 		is         error
 	}{
-		"protocol": {`{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["deletionVectors"],"writerFeatures":["deletionVectors"]}}`, "deletionVectors", deltalog.ErrProtocol},
+		"protocol": {`{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["deletionVectors"],` +
+			`"writerFeatures":["deletionVectors"]}}`, "deletionVectors", deltalog.ErrProtocol},
 		"column dropped": {metaLine(t, func(columns []column) []column { return columns[:5] }), "human",
 			deltalog.ErrSchema},
 		"not NULL column": {metaLine(t, func(columns []column) []column {
@@ -230,7 +231,7 @@ func TestForeignFilesInTheLog(t *testing.T) {
 	}
 }
 
-// TestWindowTwice: a former file that somebody adds again doubles the rows of a window,
+// TestWindowTwice: a former file that is added again doubles the rows of a window,
 // which Revisions or Replace heals.
 func TestWindowTwice(t *testing.T) {
 	for _, table := range []string{visitorsTable, totalsTable} {
@@ -257,7 +258,7 @@ func TestWindowTwice(t *testing.T) {
 	}
 }
 
-// TestDamagedData: what is wrong with a data file is found where rows are read, and
+// TestDamagedData: damage to a data file is found where rows are read, and
 // Replace of the same revision repairs it.
 func TestDamagedData(t *testing.T) {
 	for name, harm := range map[string]func(t *testing.T, path string){

@@ -22,8 +22,8 @@ const fewTries = 4
 
 // TestBucketFaults does each harm to each request of Replace, a few times and for ever.
 // A few faults are survived; if they stay, each table shows one whole revision, and
-// Revisions and the next Replace heal what was left. A lost answer to the PUT of an entry
-// is none to the log, which looks what is there.
+// Revisions and the next Replace heal the rest. A lost answer to the PUT of an entry
+// is not an error of the log, which reads what is there.
 func TestBucketFaults(t *testing.T) {
 	windows := map[string]struct{ former, next *archive.File }{
 		"first":                 {nil, seal(t, 2, 80)},

@@ -12,7 +12,7 @@ import (
 )
 
 // TestCollect: files go 7 days after readers stopped seeing them or after they were
-// published in vain, never sooner; others stay.
+// published for nothing, never sooner; others stay.
 func TestCollect(t *testing.T) {
 	for where, at := range map[string]func(t *testing.T) (url, root string){
 		"directory": func(t *testing.T) (string, string) {

@@ -12,7 +12,7 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// TestCrashChild is not a test of its own: TestCrash runs it as a process that kills
+// TestCrashChild is not a test itself: TestCrash runs it as a process that kills
 // itself in Replace.
 func TestCrashChild(t *testing.T) {
 	root, w, at := sinktest.InChild(t)

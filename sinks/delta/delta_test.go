@@ -60,8 +60,8 @@ func openWith(t *testing.T, c Options) *Sink {
 	return s
 }
 
-// openBucket returns a sink on a bucket of its own, reached at the endpoint, and the
-// directory in which the server keeps what is below the prefix.
+// openBucket returns a sink on a new bucket, reached at the endpoint, and the
+// directory in which the server keeps the objects below the prefix.
 func openBucket(t *testing.T, endpoint string) (s *Sink, root string) {
 	t.Helper()
 	name := s3test.NewBucket(t)
@@ -95,7 +95,7 @@ type action struct {
 }
 
 // replay reads the log of a table as any reader would, and returns the newest version,
-// and what was said last of each file.
+// and the last action of each file.
 func replay(root, table string) (version int, files map[string]action, err error) {
 	names, err := filepath.Glob(filepath.Join(root, table, "_delta_log", "*.json"))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// mount returns a small file system of its own.
+// mount returns a small new file system.
 func mount(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -104,7 +104,7 @@ func TestTableEmptied(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses what is no directory.
+// TestOpenRefuses anything but a directory.
 func TestOpenRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data")
 	check(t, os.WriteFile(file, nil, 0o600))

@@ -59,7 +59,7 @@ type twice struct{ error }
 
 func (twice) Unwrap() error { return sinks.ErrDisagree }
 
-// disagreement says what is wrong with the window; nil if nothing is.
+// disagreement returns how the files of the window differ; nil if they agree.
 func (w *window) disagreement() error {
 	for table, n := range map[string]int{visitorsTable: w.manyVisitors, totalsTable: w.manyTotals} {
 		if n > 1 {
@@ -166,7 +166,7 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 	}
 }
 
-// inspectEach yields what is shown of each window.
+// inspectEach yields each window.
 func (s *Sink) inspectEach(ctx context.Context, c contents, rows bool, yield func(sinks.Shown, error) bool) bool {
 	return sinks.Each(ctx, sinkName, maps.Keys(c.windows), s.store.Readers(),
 		func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
@@ -219,39 +219,39 @@ func kindOf(err error) sinks.FaultKind {
 	return sinks.Unreadable // readers of the table fail on a file that is gone
 }
 
-// find returns the file that shows rev's window, and its name.
-func (s *Sink) find(ctx context.Context, rev analytics.Revision) (newest *dataFile, name string, err error) {
-	for _, t := range []*table{s.visitors, s.totals} {
-		if t == s.visitors && rev.TotalsOnly() {
-			continue
-		}
+// Window returns the data file of rev's window as a sealed one. It refuses a file whose
+// bytes are not those that were written.
+func (s *Sink) Window(
+	ctx context.Context, rev analytics.Revision, dir string,
+) (w sinks.Sealed, done func() error, err error) {
+	tables := []*table{s.visitors, s.totals}
+	if rev.TotalsOnly() {
+		tables = tables[1:]
+	}
+	var newest *dataFile
+	name := ""
+	for _, t := range tables {
 		err := t.log.Read(ctx, func(snap *deltalog.Snapshot) error {
 			for path := range snap.Paths() {
 				if !strings.HasPrefix(path, prefixOf(rev.Key)) {
 					continue
 				}
 				add, _ := snap.File(path)
-				if h, err := dataFileOf(add); err == nil && h.newer(newest) {
-					newest, name = h, t.name+"/"+path
+				if f, err := dataFileOf(add); err == nil && f.newer(newest) {
+					newest, name = f, t.name+"/"+path
 				}
 			}
 			return nil
 		})
-		if err != nil || newest != nil {
-			return newest, name, err
+		if err != nil {
+			return nil, nil, err
+		}
+		if newest != nil {
+			break
 		}
 	}
-	return nil, "", fmt.Errorf("%s: the window is not there: %w", s.Location(), fs.ErrNotExist)
-}
-
-// Window returns the data file of rev's window as a sealed one. It refuses a file whose
-// bytes are not those that were written.
-func (s *Sink) Window(
-	ctx context.Context, rev analytics.Revision, dir string,
-) (w sinks.Sealed, done func() error, err error) {
-	_, name, err := s.find(ctx, rev)
-	if err != nil {
-		return nil, nil, err
+	if newest == nil {
+		return nil, nil, fmt.Errorf("%s: the window is not there: %w", s.Location(), fs.ErrNotExist)
 	}
 	path, done, err := s.store.Fetch(ctx, name, dir)
 	if err != nil {

@@ -108,7 +108,7 @@ func (s *Sink) link(published, staged string, rev analytics.Revision, visitors b
 }
 
 // freshen touches a link to a file that was written long ago: VACUUM of other engines
-// goes by that time. A symbolic link is refused: what it names can be replaced.
+// goes by that time. A symbolic link is refused: its target can be replaced.
 func (s *Sink) freshen(staged string) error {
 	info, err := os.Lstat(staged)
 	now := s.options.Now()

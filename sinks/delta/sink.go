@@ -20,7 +20,7 @@
 // tables, which no entry changes at once: readers
 // who join both can tell by the column revision.
 //
-// Every crash can be finished from what is in the logs, since the tags of a visitors
+// Every crash can be completed from the logs, since the tags of a visitors
 // file carry the totals:
 //
 //	died after     readers see                              what heals it
@@ -29,7 +29,7 @@
 //	step 3         totals only beside former visitors       step 4
 //
 // Replace heals by doing everything again; Revisions heals before it yields a revision.
-// A lost answer to the PUT of an entry is decided by deltalog, which reads what is there.
+// A lost answer to the PUT of an entry is resolved by deltalog, which reads the entry.
 // A Replace that fails may have taken effect; to repeat it is safe, since each entry says
 // which one file the window has from then on. It is never skipped, though the log already
 // has the revision: that is how a damaged file is repaired.
@@ -115,9 +115,10 @@ func New(c Options) (*Sink, error) {
 
 func newSink(c Options, store filestore.Store) *Sink {
 	return &Sink{
-		options: c, store: store, publishing: make(chan struct{}, publishAtOnce), unfinished: map[analytics.Key]*change{},
-		visitors: newTable(c, store, visitorsTable, "unique visitors of each page by window"),
-		totals:   newTable(c, store, totalsTable, "unique visitors of the site by window"),
+		options: c, store: store, publishing: make(chan struct{}, publishAtOnce),
+		unfinished: map[analytics.Key]*change{},
+		visitors:   newTable(c, store, visitorsTable, "unique visitors of each page by window"),
+		totals:     newTable(c, store, totalsTable, "unique visitors of the site by window"),
 	}
 }
 
@@ -202,7 +203,7 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 }
 
 // resume returns a change of rev with the files that an earlier try has published, if its
-// entries failed: what is tried again and again must not fill the disk.
+// entries failed: repeated tries must not fill the disk.
 func (s *Sink) resume(ctx context.Context, rev analytics.Revision) *change {
 	s.mu.Lock()
 	former := s.unfinished[rev.Key]

@@ -45,7 +45,7 @@ func visitorsStats(rev analytics.Revision, b archive.Bounds) string {
 	return s.text()
 }
 
-// newStatistics has what is the same in every row. A file without a row has no values,
+// newStatistics has the columns that are the same in every row. A file without a row has no values,
 // and no column has NULL. Delta has no bounds for booleans.
 func newStatistics(rev analytics.Revision, table string, rows int64) *statistics {
 	s := &statistics{Records: rows, Min: map[string]any{}, Max: map[string]any{}, NullCount: map[string]int64{}}

@@ -135,7 +135,7 @@ func (t *table) set(ctx context.Context, want files) error {
 			return add, remove, nil
 		})
 	if err != nil {
-		t.files = nil // what is there will be read
+		t.files = nil // the table will be read again
 		return err
 	}
 	for key := range want {

@@ -37,7 +37,7 @@ func bubble(t *testing.T, f func(*testing.T)) {
 }
 
 // holding returns a sink in root whose first entry waits: held is closed then, and free
-// lets it go on.
+// releases it.
 func holding(t *testing.T, root string) (s *Sink, held <-chan struct{}, free func()) {
 	holds, goes := make(chan struct{}), make(chan struct{})
 	hold := sync.OnceFunc(func() { close(holds); <-goes })

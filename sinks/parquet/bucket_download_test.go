@@ -21,7 +21,7 @@ import (
 )
 
 // TestDownloadFaults survives one and reports those that stay; no file is left,
-// and what is given is what was published.
+// and the bytes are the published ones.
 func TestDownloadFaults(t *testing.T) {
 	w := seal(t, 1, 40_000)
 	want, err := os.ReadFile(w.Path())
@@ -118,7 +118,7 @@ func TestDamagedTotals(t *testing.T) {
 	}
 }
 
-// TestEmptyObject is an object of ours that somebody emptied.
+// TestEmptyObject is an object of ours that was emptied.
 func TestEmptyObject(t *testing.T) {
 	s, _, _ := behindProxy(t)
 	w := seal(t, 1, 3)
@@ -135,7 +135,7 @@ func TestEmptyObject(t *testing.T) {
 	}
 }
 
-// put puts an object, whoever its name belongs to.
+// put puts an object under any name.
 func put(t *testing.T, s *Sink, name, text string) error {
 	t.Helper()
 	staged := filepath.Join(t.TempDir(), "staged")

@@ -17,7 +17,7 @@ import (
 
 // TestBucketFaults does each harm to each request of Replace, once and for
 // ever. One fault is survived; if it stays, readers see whole files, and
-// Revisions and the next Replace heal what was left.
+// Revisions and the next Replace heal the rest.
 func TestBucketFaults(t *testing.T) {
 	windows := map[string]struct{ former, next *archive.File }{
 		"first":                 {nil, seal(t, 2, 80)},

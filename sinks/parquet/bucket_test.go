@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(s3test.Main(m, os.Getenv(sinktest.ChildPlace) != "")) }
 
-// newBucketSink returns a sink on a bucket of its own, reached at the endpoint, and the
+// newBucketSink returns a sink on a new bucket, reached at the endpoint, and the
 // bucket's name.
 func newBucketSink(t *testing.T, endpoint string) (s *Sink, name string) {
 	t.Helper()

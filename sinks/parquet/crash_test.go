@@ -48,7 +48,7 @@ func (c *copying) Err() error {
 	return c.Context.Err()
 }
 
-// TestCrashChild is not a test of its own: others run it as a process that kills itself in
+// TestCrashChild is not a test itself: others run it as a process that kills itself in
 // Replace.
 func TestCrashChild(t *testing.T) {
 	root, w, at := sinktest.InChild(t)

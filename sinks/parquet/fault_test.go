@@ -135,7 +135,7 @@ func TestDiskFull(t *testing.T) {
 	agreed(t, s, revOf(big))
 }
 
-// mount returns a small file system of its own.
+// mount returns a small new file system.
 func mount(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

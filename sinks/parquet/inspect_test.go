@@ -204,7 +204,7 @@ func TestInspectUnavailable(t *testing.T) {
 	}
 }
 
-// TestWindowOfADamagedFile: what is damaged is not copied.
+// TestWindowOfADamagedFile: a damaged file is not copied.
 func TestWindowOfADamagedFile(t *testing.T) {
 	s := newSink(t, t.TempDir())
 	w := seal(t, 1, 2000)

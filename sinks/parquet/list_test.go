@@ -26,7 +26,7 @@ func (b *busy) Open(ctx context.Context, name string) (filestore.File, error) {
 	return b.Store.Open(ctx, name)
 }
 
-// TestListWhileAnotherWrites: what is seen is one reading or the other.
+// TestListWhileAnotherWrites: List shows one reading or the other.
 func TestListWhileAnotherWrites(t *testing.T) {
 	for name, tc := range map[string]struct{ former, next *archive.File }{
 		"rows over rows":        {seal(t, 1, 3), seal(t, 2, 4)},

@@ -93,7 +93,8 @@ func TestDuckDB(t *testing.T) {
 	got := duckdb(t,
 		"SELECT * FROM read_parquet("+all("visitors")+", hive_partitioning = false)"+order,
 		"SELECT * FROM read_parquet("+all("visitors")+", hive_partitioning = true)"+order,
-		"SELECT project, window_start, count(*), min(path), max(path), sum(human), max(revision) FROM "+all("visitors")+" GROUP BY ALL ORDER BY ALL",
+		"SELECT project, window_start, count(*), min(path), max(path), sum(human), max(revision) FROM "+
+			all("visitors")+" GROUP BY ALL ORDER BY ALL",
 		"SELECT * FROM read_parquet("+all("totals")+", hive_partitioning = false) ORDER BY window_start",
 		"SELECT count(*) FROM read_parquet('"+s.Location()+"/**/*.parquet', union_by_name = true) WHERE ym = '2026-10'",
 		"SELECT name, type, repetition_type, logical_type FROM parquet_schema("+all("visitors")+") WHERE name <> "+

@@ -15,7 +15,7 @@
 //	totals only: stage totals; publish totals; remove visitors, if there is one
 //
 // The last step commits. Readers who join both tables between the steps can tell by
-// the column revision. The order lets every crash be finished from what is on disk,
+// the column revision. The order lets every crash be completed from the files,
 // since a visitors file carries the totals in its footer:
 //
 //	visitors            totals                 what happened, and what heals it
@@ -162,7 +162,7 @@ func (s *Sink) Published(rev analytics.Revision) (visitors, totals string) {
 }
 
 // stage copies the sealed file of w to path, durably, and reads its footer back:
-// what is published is a whole window file of this revision.
+// only a whole window file of this revision is published.
 func stage(ctx context.Context, path string, w sinks.Sealed) error {
 	err := filestore.Stage(ctx, path, w.Open, func(r io.ReaderAt, size int64) error {
 		return archive.Holds(r, size, w.Revision())

@@ -16,7 +16,7 @@ var steps = []struct {
 	sees int32
 }{{"begun", 1}, {"rows sent", 1}, {"committed", 2}}
 
-// TestCrashChild is not a test of its own: TestCrash runs it as a process that kills
+// TestCrashChild is not a test itself: TestCrash runs it as a process that kills
 // itself while it commits a window, TestMigrationsAtOnce as one that makes the tables.
 func TestCrashChild(t *testing.T) {
 	dsn, _, at := sinktest.InChild(t)

@@ -11,7 +11,7 @@ import (
 
 var documentedBlock = regexp.MustCompile("(?s)<!-- executed: TestDocumentedSetup -->\n```sql\n(.*?)```")
 
-// TestDocumentedSetup runs the blocks of docs/postgres.md that are no recipes and no
+// TestDocumentedSetup runs the blocks of docs/postgres.md except recipes and
 // grants to export, in their order: the first as a superuser, the others as the user that
 // it makes, or as the superuser where only that one may.
 func TestDocumentedSetup(t *testing.T) {

@@ -77,7 +77,7 @@ func parse(dsn string) (config *pgxpool.Config, place string, err error) {
 	return config, location(config.ConnConfig.Config), nil
 }
 
-// withoutValues says what is wrong without the driver's words, which may quote a value:
+// withoutValues names the error without the driver's words, which may quote a value:
 // it looks for the parameter that is refused.
 func withoutValues(err error, parameters url.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {

@@ -79,7 +79,7 @@ type errAltered struct{ table, how string }
 
 func (e errAltered) Error() string { return e.table + " " + e.how }
 
-// explain says where it happened, what it means and what to do about it.
+// explain adds the place, the meaning and the remedy.
 func (s *Sink) explain(err error) error {
 	if err == nil {
 		return nil
@@ -106,8 +106,8 @@ func (s *Sink) explain(err error) error {
 	return sinks.Explain("PostgreSQL at "+s.place, hint, said, err)
 }
 
-// ofConnect says what an error means that is not an answer of PostgreSQL, and what was
-// said last: the driver tries each address, with TLS and without.
+// ofConnect explains an error that is not an answer of PostgreSQL, and returns the last
+// message: the driver tries each address, with TLS and without.
 func ofConnect(err error) (said, hint string) {
 	lines := strings.Split(err.Error(), "\n")
 	said = lines[len(lines)-1]

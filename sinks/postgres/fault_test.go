@@ -35,7 +35,7 @@ func made(t *testing.T, e *engines.Postgres) (dsn string, r reader) {
 	return dsn, readerAt(t, dsn)
 }
 
-// TestCut cuts the connection at many points of a commit and lets nobody in again.
+// TestCut cuts the connection at many points of a commit and refuses new ones.
 // Readers must see the former revision or the new one, and the next Replace must heal.
 func TestCut(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
@@ -254,7 +254,7 @@ func TestRowsMissing(t *testing.T) {
 	sees(t, r, w.Rev.Key, 1)
 }
 
-// TestTransient: what is tried again, and what is left to the next run.
+// TestTransient: which errors are retried, and which are left to the next run.
 func TestTransient(t *testing.T) {
 	for err, want := range map[error]bool{
 		&pgconn.PgError{Code: "40P01"}: true, &pgconn.PgError{Code: "57P03"}: true,

@@ -18,7 +18,7 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// servers serve every test that stops none, by version. Each test has schemas of its own there.
+// servers serve every test that stops none, by version. Each test has its own schemas there.
 var servers = map[string]func() (*engines.Postgres, error){}
 
 func TestMain(m *testing.M) {

@@ -9,7 +9,7 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// TestInspectDamage: what was done to the tables is seen in what readers see.
+// TestInspectDamage: Inspect shows damage done to the tables.
 func TestInspectDamage(t *testing.T) {
 	const aRow = " WHERE path LIKE '%00003%'"
 	for name, d := range map[string]struct {
@@ -48,7 +48,8 @@ func TestManyPages(t *testing.T) {
 	t.Parallel()
 	s, r := newSink(t, serverOf(t, debian))
 	shows(t, s, r, seal(1, 0))
-	r.must(`INSERT INTO docgauge_totals SELECT 'p' || n / 1000, 'day', DATE '2020-01-01' + n, DATE '2020-01-02' + n, 1, 1, 1, 0, 1, true, true, now() FROM generate_series(1, 3 * 1000 + 7) n`)
+	r.must(`INSERT INTO docgauge_totals SELECT 'p' || n / 1000, 'day', DATE '2020-01-01' + n, DATE '2020-01-02' + n,
+		1, 1, 1, 0, 1, true, true, now() FROM generate_series(1, 3 * 1000 + 7) n`)
 	seen := map[analytics.Key]bool{}
 	for rev, err := range s.Revisions(t.Context()) {
 		if err != nil || seen[rev.Key] {

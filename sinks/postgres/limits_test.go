@@ -40,7 +40,7 @@ func TestServerDiskFull(t *testing.T) {
 // TestMemory holds the heap down for windows whose paths alone are 100 MB. It runs beside no other test,
 // whose heap would count.
 func TestMemory(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(20)) // what is held counts, not what may go
+	defer debug.SetGCPercent(debug.SetGCPercent(20)) // only live memory counts
 	s, _ := newSink(t, serverOf(t, debian))
 	for name, w := range map[string]window{
 		"200,000 rows": {Rev: windowOf(0, 1, 200_000).Rev, Size: 500},

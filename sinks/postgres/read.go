@@ -191,7 +191,7 @@ func (ses *session) window(ctx context.Context, key analytics.Key, order string,
 	})
 }
 
-// shownRow is a row with what it says of its revision.
+// shownRow is a row with its revision columns.
 type shownRow struct {
 	analytics.Row
 	whole             []byte // path_bytes
@@ -242,7 +242,8 @@ func (ses *session) withoutTotals(ctx context.Context, scope sinks.Scope, yield 
 			(SELECT %[1]s FROM %[2]s ORDER BY %[1]s LIMIT 1)
 			UNION ALL
 			SELECT n.* FROM k CROSS JOIN LATERAL (SELECT %[1]s FROM %[2]s v
-				WHERE (v.project, v.granularity, v.window_start, v.window_end) > (k.project, k.granularity, k.window_start, k.window_end)
+				WHERE (v.project, v.granularity, v.window_start, v.window_end)
+					> (k.project, k.granularity, k.window_start, k.window_end)
 				ORDER BY %[1]s LIMIT 1) n
 		) SELECT %[1]s FROM k WHERE (%[1]s) NOT IN (SELECT %[1]s FROM %[3]s) LIMIT %[4]d`,
 		keyColumns, ses.in(visitorsTable), ses.in(totalsTable), windowsAtOnce))

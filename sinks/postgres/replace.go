@@ -59,7 +59,8 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
 		if err != nil && ctx.Err() != nil { // what broke off because of that says it in many ways
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
-		if e, ok := errors.AsType[*pgconn.PgError](err); ok && (hints[e.Code] == hintTable || e.Code == undefinedTable) {
+		e, ok := errors.AsType[*pgconn.PgError](err)
+		if ok && (hints[e.Code] == hintTable || e.Code == undefinedTable) {
 			s.session.CompareAndSwap(ses, nil) // the next use looks at the tables
 		}
 	}()
@@ -95,7 +96,7 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
 }
 
 // begin does what one round trip can do. The isolation is named, since each statement
-// must see what was committed while the lock was awaited; and so is the safety of the
+// must see commits made while the lock was awaited; and so is the safety of the
 // COMMIT, as the ledger will rely on it.
 func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics.Revision) error {
 	var b pgx.Batch
@@ -106,7 +107,7 @@ func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics
 		lockClass, ses.lockOf(rev.Key))
 	ofWindow := fmt.Sprintf(" FROM %s WHERE (%s) = ($1, $2, $3::date, $4::date)", ses.in(visitorsTable), keyColumns)
 	b.Queue("DELETE"+ofWindow, key...)
-	// A rule or trigger may keep the server from doing what it says it did.
+	// A rule or trigger may keep the server from doing what it reports.
 	b.Queue("SELECT count(*)"+ofWindow, key...).QueryRow(func(row pgx.Row) error {
 		var left int64
 		if err := row.Scan(&left); err != nil || left == 0 {

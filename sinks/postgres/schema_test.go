@@ -10,7 +10,7 @@ import (
 )
 
 // TestAltered: tables that were changed by hand, before the first use and while a sink
-// is at work, are one clear error; what does no harm is none.
+// is at work, are one clear error; harmless changes are accepted.
 func TestAltered(t *testing.T) {
 	t.Parallel()
 	e := serverOf(t, debian)

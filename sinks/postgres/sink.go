@@ -16,7 +16,7 @@
 // The key of a row ends with a hash of its path, as an index holds no long ones. Paths
 // with a NUL, which text cannot hold, are in path_bytes, and readable in path.
 //
-// The package does not decide what is written when, keeps nothing superseded, and leaves
+// The package does not decide when a window is written, keeps nothing superseded, and leaves
 // the rest to autovacuum.
 package postgres
 
@@ -159,7 +159,7 @@ func (s *Sink) prepare(ctx context.Context, writing bool) (*session, error) {
 	return ses, ses.verify(ctx)
 }
 
-// preparing bounds what is done at the first use.
+// preparing bounds the first use.
 const preparing = 2 * time.Minute
 
 // Check connects, brings the schema up to date, and proves that the user may do what

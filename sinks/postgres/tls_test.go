@@ -29,7 +29,7 @@ func encrypt(t *testing.T, e *engines.Postgres) (ca string) {
 	return ca
 }
 
-// TestTLS has a server whose certificate nobody signed.
+// TestTLS has a server with a self-signed certificate.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	e := engines.RunPostgres(t, debian)

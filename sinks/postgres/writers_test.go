@@ -71,7 +71,7 @@ func count(row pgx.Row) (c counted, err error) {
 	return c, row.Scan(&c.rows, &c.low, &c.high)
 }
 
-// eachAlone reads each table by a statement of its own, at READ COMMITTED.
+// eachAlone reads each table by a separate statement, at READ COMMITTED.
 func (r reader) eachAlone() error {
 	for _, query := range []string{countVisitors, countTotals} {
 		c, err := count(r.QueryRow(context.Background(), query))

@@ -254,11 +254,13 @@ func testInspectScope(s *suite) {
 	committed := slices.Collect(maps.Keys(s.variety()))
 	two := map[analytics.Key]bool{Key("prj_a", 1): true, Key("prj_b", 31): true, Key("prj_c", 1): true}
 	for name, scope := range map[string]sinks.Scope{
-		"project":       {Projects: []string{"prj_b"}},
-		"two projects":  {Projects: []string{"prj_b", "prj_a"}},
-		"no such":       {Projects: []string{"prj_'"}},
-		"granularity":   {Granularities: []analytics.Granularity{analytics.Week}},
-		"days of one":   {Granularities: []analytics.Granularity{analytics.Day, analytics.Month}, Projects: []string{"prj_a"}},
+		"project":      {Projects: []string{"prj_b"}},
+		"two projects": {Projects: []string{"prj_b", "prj_a"}},
+		"no such":      {Projects: []string{"prj_'"}},
+		"granularity":  {Granularities: []analytics.Granularity{analytics.Week}},
+		"days of one": {
+			Granularities: []analytics.Granularity{analytics.Day, analytics.Month}, Projects: []string{"prj_a"},
+		},
 		"dates":         {Within: analytics.Window{From: Key("", 2).From, To: Key("", 3).To}},
 		"keys":          {Keys: two},
 		"keys and more": {Keys: two, Projects: []string{"prj_a"}},
