@@ -73,8 +73,7 @@ func (a *Program) jobsAdd(o addOptions, args []string, in io.Reader) error {
 		ID: o.id, Title: o.title, Project: o.project, ConcurrencyKey: o.key,
 		FollowUps: o.followUps, DependsOn: o.dependsOn, Template: o.template, Body: strings.TrimSpace(text),
 	})
-	_, ofName := errors.AsType[prompts.NameError](err)
-	if _, ofRules := errors.AsType[prompts.Error](err); ofName || ofRules {
+	if _, wrong := errors.AsType[prompts.Error](err); wrong {
 		return usageError{err}
 	}
 	if err != nil {
