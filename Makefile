@@ -27,7 +27,7 @@ GOTEST      := TEST_DOCGAUGE_BINARY=$(CURDIR)/$(TEST_BINARY) $(GO) test -timeout
 SLOWEST     := ./sinks/clickhouse ./sinks/postgres ./internal/cli ./internal/export ./internal/dev/stack ./sinks/parquet
 # The tests of these packages run under the race detector.
 RACED       := ./exporter ./internal/web/api ./internal/web/page ./exporter/remotewrite ./internal/web/server ./internal/app ./internal/archive ./internal/budget ./internal/daemon ./internal/docsapi ./internal/events \
-  ./internal/export ./internal/jobs/... ./internal/load ./internal/mcp ./internal/pulls/codehost ./internal/sandbox/... ./internal/spool ./schedule ./sinks/sinktest
+  ./internal/export ./internal/jobs/... ./internal/mcp ./internal/pulls/codehost ./internal/sandbox/... ./internal/spool ./schedule ./sinks/sinktest
 
 .PHONY: help demo stack build test check lint bench torture fuzz engines docs dashboards clean $(TEST_BINARY) $(BINARY)
 

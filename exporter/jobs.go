@@ -47,7 +47,7 @@ var jobFamilies = []family{
 			}
 		}),
 	define(groupJobs, AgentJobInfo, typeGauge,
-		"The newest agent job of each prompt, with what the service says of it; its value is always 1. Gone 30 days after the end."+cached,
+		"The newest agent job of each prompt, with the service's status; always 1. Removed 30 days after its end."+cached,
 		[]string{LabelProject, LabelPrompt, LabelJobID, LabelStatus, LabelPRLink, LabelModel, LabelRepository, LabelRef},
 		ofJobs(func(j view.Job, emit emit) {
 			emit(1, j.Status, j.PRLink.Safe(), j.Model, j.Repository, j.Ref)
@@ -57,7 +57,7 @@ var jobFamilies = []family{
 		[]string{LabelProject, LabelPrompt, LabelJobID},
 		ofJobs(func(j view.Job, emit emit) { emit.at(j.Created) })),
 	define(groupJobs, AgentJobFinished, typeGauge,
-		"When the agent job was seen to have ended; absent before;"+epoch,
+		"When docgauge noticed the end of the agent job; absent before;"+epoch,
 		[]string{LabelProject, LabelPrompt, LabelJobID},
 		ofJobs(func(j view.Job, emit emit) { emit.at(j.Ended) })),
 	define(groupJobs, AgentJobsFinished, typeCounter,
@@ -69,7 +69,7 @@ var jobFamilies = []family{
 			}
 		})),
 	define(groupJobs, AgentOldestActive, typeGauge,
-		"When the oldest agent job that has not ended was created; absent where there is none;"+epoch,
+		"When the oldest unfinished agent job was created; absent without one;"+epoch,
 		[]string{LabelProject},
 		ofProjects(func(s *view.Snapshot, p view.Project, emit emit) {
 			var oldest time.Time
@@ -81,7 +81,7 @@ var jobFamilies = []family{
 			emit.at(oldest)
 		})),
 	define(groupJobs, AgentQueuePaused, typeGauge,
-		"1 for the reason for which no prompt is submitted, else 0."+cached,
+		"1 for the reason why no prompt is submitted, else 0."+cached,
 		[]string{LabelReason},
 		func(s *view.Snapshot, emit emit) {
 			for _, reason := range pauseReasons {
@@ -89,7 +89,7 @@ var jobFamilies = []family{
 			}
 		}),
 	define(groupJobs, AgentCapLimit, typeGauge,
-		"Most agent jobs there may be, by cap: day (begun within 24 hours) or active (at work), or most pull requests: open_pull_requests; all projects together; 0 is unlimited."+cached,
+		"Maximum number of agent jobs, by cap: day (begun within 24 hours) or active, or of pull requests: open_pull_requests; all projects together; 0 is unlimited."+cached,
 		[]string{LabelCap},
 		func(s *view.Snapshot, emit emit) {
 			for _, c := range s.Queue.Caps {
@@ -105,7 +105,7 @@ var jobFamilies = []family{
 			}
 		}),
 	define(groupJobs, AgentJobCost, typeCounter,
-		"What the agent jobs cost that were created, in the unit of DOCGAUGE_JOB_COST; absent where that is not set."+kept,
+		"Cost of the agent jobs created, in the unit of DOCGAUGE_JOB_COST; absent if that is not set."+kept,
 		[]string{LabelProject},
 		ofProjects(func(s *view.Snapshot, _ view.Project, emit emit) {
 			if s.Queue.Costs {
@@ -125,7 +125,7 @@ var jobFamilies = []family{
 		[]string{LabelProject},
 		ofReviews(func(r view.Review, emit emit) { emit(float64(r.Merged)) })),
 	define(groupJobs, AgentPullsClosed, typeCounter,
-		"Pull requests of agent jobs that were closed without a merge, counted a day later, once it is clear that they stay closed."+kept,
+		"Pull requests of agent jobs that were closed without a merge, counted a day later, because they may be reopened."+kept,
 		[]string{LabelProject},
 		ofReviews(func(r view.Review, emit emit) { emit(float64(r.Closed)) })),
 	define(groupJobs, AgentMergeSeconds, TypeHistogram,
@@ -133,11 +133,11 @@ var jobFamilies = []family{
 		[]string{LabelProject},
 		ofProjects(func(_ *view.Snapshot, _ view.Project, emit emit) { emit(0) })),
 	define(groupJobs, AgentOldestOpen, typeGauge,
-		"Since when the pull request waits that has waited longest, drafts included; absent where none waits or none is known;"+epoch,
+		"Since when the pull request that has waited longest waits, drafts included; absent if none waits or none is known;"+epoch,
 		[]string{LabelProject},
 		ofReviews(func(r view.Review, emit emit) { emit.at(r.OldestOpen) })),
 	define(groupJobs, AgentOutcome, typeGauge,
-		"Change of the daily readers of a page after a merge, relative to what untouched pages let expect: 0.3 is 30 % more; by bound: estimate, or low and high of its 90 % interval. Absent without enough data; the newest merges."+cached,
+		"Change of the daily readers of a page after a merge, relative to the number expected from untouched pages: 0.3 is 30 % more; by bound: estimate, or low and high of its 90 % interval. Only the newest merges; absent without enough data."+cached,
 		[]string{LabelProject, LabelPRLink, LabelPath, LabelAudience, LabelBound},
 		func(s *view.Snapshot, emit emit) {
 			shown := 0

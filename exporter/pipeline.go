@@ -91,7 +91,7 @@ var pipelineFamilies = []family{
 			}
 		}),
 	define(groupPipeline, WindowsSetAside, typeGauge,
-		"Complete windows with invalid responses, which are skipped for a while, by reason: malformed, repeats, empty, refused or failing."+cached,
+		"Complete windows that are skipped for a while because of invalid responses, by reason: malformed, repeats, empty, refused or failing."+cached,
 		[]string{LabelProject, LabelReason},
 		ofProjects(func(s *view.Snapshot, p view.Project, emit emit) {
 			for _, reason := range asideReasons {
@@ -105,7 +105,7 @@ var pipelineFamilies = []family{
 			}
 		})),
 	define(groupPipeline, BacklogFinish, typeGauge,
-		"When the request budget lets the last due window be read; absent where nothing is due;"+epoch,
+		"When the request budget will allow reading the last due window; absent if none is due;"+epoch,
 		nil,
 		func(s *view.Snapshot, emit emit) { emit.at(s.Finish) }),
 	define(groupPipeline, WindowsCommitted, typeCounter,
@@ -117,11 +117,11 @@ var pipelineFamilies = []family{
 			}
 		})),
 	define(groupPipeline, WindowDrift, typeCounter,
-		"Readings of a window that were given up because its numbers changed meanwhile."+kept,
+		"Readings of a window that were restarted because its numbers changed."+kept,
 		[]string{LabelProject},
 		ofProjects(func(_ *view.Snapshot, _ view.Project, emit emit) { emit(0) })),
 	define(groupPipeline, PagesMispredicted, typeCounter,
-		"Pages that the API was asked for although they do not exist: a window was shorter than predicted or, without a budget, guessed."+kept,
+		"Requested pages that do not exist: a window was shorter than predicted or, without a budget, guessed."+kept,
 		[]string{LabelProject},
 		ofProjects(func(_ *view.Snapshot, _ view.Project, emit emit) { emit(0) })),
 	define(groupPipeline, RowsWritten, typeCounter,
@@ -133,7 +133,7 @@ var pipelineFamilies = []family{
 		[]string{LabelSink},
 		ofSinks(func(_ view.Sink, emit emit) { emit(0) })),
 	define(groupPipeline, SinkWindowsLost, typeCounter,
-		"Windows that the sink had and no longer has, as the daily comparison with the ledger finds."+kept,
+		"Windows that the sink has lost, according to the daily comparison with the ledger."+kept,
 		[]string{LabelSink},
 		ofSinks(func(_ view.Sink, emit emit) { emit(0) })),
 	define(groupPipeline, SinkLastCommit, typeGauge,
@@ -164,7 +164,7 @@ var apiFamilies = []family{
 		[]string{LabelBudget},
 		ofBudgets(func(b view.Budget, emit emit) { emit(float64(b.Limit)) })),
 	define(groupAPI, APIBudgetRemaining, typeGauge,
-		"Requests that the budget had left when the snapshot was made; absent where it is unlimited."+cached,
+		"Requests that the budget had left when the snapshot was made; absent if it is unlimited."+cached,
 		[]string{LabelBudget},
 		ofBudgets(func(b view.Budget, emit emit) {
 			if b.Limit > 0 {
@@ -172,11 +172,11 @@ var apiFamilies = []family{
 			}
 		})),
 	define(groupAPI, APIForeignThrottles, typeCounter,
-		"Answers 429 while our own requests had room in the budget: somebody else uses the same quota."+kept,
+		"429 answers although the budget had room: something else uses the same quota."+kept,
 		nil,
 		func(_ *view.Snapshot, emit emit) { emit(0) }),
 	define(groupAPI, APIKeyExpiry, typeGauge,
-		"When the API key expires, where that was configured,"+epoch,
+		"When the API key expires, if configured,"+epoch,
 		[]string{LabelKey},
 		ofKeys(func(k view.Key, emit emit) { emit.at(k.Expires) })),
 	define(groupAPI, APIKeyRejected, typeGauge,
@@ -187,17 +187,17 @@ var apiFamilies = []family{
 
 var buildFamilies = []family{
 	define(groupBuild, BuildInfo, typeGauge,
-		"The program that made the values, by version, revision, branch, Go version, target and build tags; its value is always 1.",
+		"The running program, by version, revision, branch, Go version, target and build tags; always 1.",
 		[]string{LabelVersion, LabelRevision, LabelBranch, LabelGoVersion, LabelGoOS, LabelGoArch, LabelTags},
 		func(s *view.Snapshot, emit emit) {
 			emit(1, s.Version, s.Revision, version.Branch, version.GoVersion, version.GoOS, version.GoArch, version.GetTags())
 		}),
 	define(groupBuild, ConfigReloadSuccessful, typeGauge,
-		"1 if serve took the settings at its start or at the last reload, 0 if it refused them and the former ones stay; of serve only.",
+		"1 if serve accepted the settings at its start or at the last reload, 0 if it refused them and keeps the former ones; serve only.",
 		nil,
 		ofReloads(func(r view.Reload, emit emit) { emit.flag(r.Successful) })),
 	define(groupBuild, ConfigReloadSuccessTime, typeGauge,
-		"When serve last took its settings,"+epoch,
+		"When serve last accepted its settings,"+epoch,
 		nil,
 		ofReloads(func(r view.Reload, emit emit) { emit.at(r.LastSuccess) })),
 }

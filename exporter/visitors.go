@@ -38,15 +38,15 @@ var visitorFamilies = []family{
 		[]string{LabelProject, LabelWindow},
 		ofWindows(func(w view.Window, emit emit) { emit(float64(w.Totals.Total)) })),
 	define(groupVisitors, PageVisitors, typeGauge,
-		"Unique visitors of a page in the newest complete window, for the pages with the most."+nonAdded+cached,
+		"Unique visitors of a page in the newest complete window, for the most visited pages."+nonAdded+cached,
 		[]string{LabelProject, LabelWindow, LabelPath, LabelAudience},
 		ofPages(func(r analytics.Row, emit emit) { audiences(emit, r.Totals()) })),
 	define(groupVisitors, PageVisitorsDeduplicated, typeGauge,
-		"Unique visitors of a page in the newest complete window, human and AI together, each counted once, for the pages with the most."+nonAdded+cached,
+		"Unique visitors of a page in the newest complete window, human and AI together, each counted once, for the most visited pages."+nonAdded+cached,
 		[]string{LabelProject, LabelWindow, LabelPath},
 		ofPages(func(r analytics.Row, emit emit) { emit(float64(r.Total)) })),
 	define(groupVisitors, Pages, typeGauge,
-		"Pages with visitors in the newest complete window; absent where only site totals are read."+cached,
+		"Pages with visitors in the newest complete window; absent if only site totals are read."+cached,
 		[]string{LabelProject, LabelWindow},
 		ofWindows(func(w view.Window, emit emit) {
 			if !w.TotalsOnly() {
@@ -54,7 +54,7 @@ var visitorFamilies = []family{
 			}
 		})),
 	define(groupVisitors, PreviousSiteVisitors, typeGauge,
-		"Unique visitors of the site in the window that ends where the newest complete one begins; absent where that was not read."+nonAdded+cached,
+		"Unique visitors of the site in the window that ends where the newest complete one begins; absent if that was not read."+nonAdded+cached,
 		[]string{LabelProject, LabelWindow, LabelAudience},
 		ofWindows(func(w view.Window, emit emit) {
 			if w.Previous != nil {
@@ -62,7 +62,7 @@ var visitorFamilies = []family{
 			}
 		})),
 	define(groupVisitors, PreviousSiteVisitorsDeduplicated, typeGauge,
-		"Unique visitors of the site in the window that ends where the newest complete one begins, human and AI together, each counted once; absent where that was not read."+nonAdded+cached,
+		"Unique visitors of the site in the window that ends where the newest complete one begins, human and AI together, each counted once; absent if that was not read."+nonAdded+cached,
 		[]string{LabelProject, LabelWindow},
 		ofWindows(func(w view.Window, emit emit) {
 			if w.Previous != nil {

@@ -49,7 +49,8 @@ func ExampleSink() {
 func seal(dir string, number int32, rows []analytics.Row) *archive.File {
 	from := analytics.NewDate(2026, 10, 1)
 	rev := analytics.Revision{
-		Key:    analytics.Key{Project: "prj_docs", Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}},
+		Key: analytics.Key{Project: "prj_docs", Granularity: analytics.Day,
+			Window: analytics.Window{From: from, To: from + 1}},
 		Number: number, Verified: true, ExportedAt: time.Date(2026, 10, 2, 6, 0, int(number), 0, time.UTC),
 	}
 	path := filepath.Join(dir, fmt.Sprint(number))

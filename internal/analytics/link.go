@@ -28,14 +28,14 @@ var (
 	// pullPath is the path of a pull request at GitHub, GitLab, Gitea or Bitbucket: up to its
 	// number, and what names a part of it.
 	pullPath = regexp.MustCompile(`^(/.+?/(?:pulls?|pull-requests|merge_requests)/[1-9][0-9]*)(/.*)?$`)
-	// userInfo is what stands before the host of what is no URL.
+	// userInfo matches credentials before the host in a text that is not a URL.
 	userInfo = regexp.MustCompile(`//\S*@`)
 )
 
 // PullLink returns the form in which the link of a pull request is kept and shown. Links that
 // differ only in their spelling get the same form, except for the case of the path, which
 // [PullKey] ignores. User info is redacted, and SafeLink still refuses such a link. Text that
-// is no web address gets a prefix that says so. Empty stays empty.
+// is not a web address gets a prefix that says so. Empty stays empty.
 func PullLink(link string) string {
 	if link == "" {
 		return ""

@@ -17,7 +17,7 @@ type URLRules struct {
 	CredentialsIn string
 	// Query allows a query.
 	Query bool
-	// PlainHTTP allows http to other machines. To this one, where nobody else listens, it is
+	// PlainHTTP allows http to other machines. To this one, where no one else listens, it is
 	// always allowed.
 	PlainHTTP bool
 }
@@ -28,7 +28,8 @@ func ParseServiceURL(raw string, rules URLRules) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || u.Hostname() == "":
-		return nil, fmt.Errorf("want a URL with scheme and host, like %s; write %% as %%25, @ in a password as %%40", rules.Example)
+		return nil, fmt.Errorf("want a URL with scheme and host, like %s; write %% as %%25, @ in a password as %%40",
+			rules.Example)
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("want https:// or http://, like %s", rules.Example)
 	case u.User != nil && rules.CredentialsIn != "":

@@ -165,16 +165,16 @@ func NewSink(c config.Config, name string) (sinks.Sink, error) {
 	case config.SinkDelta:
 		// Where both are chosen, a data file is a link to the file that the Parquet sink has
 		// published for the window.
-		d := delta.Config{URL: c.DeltaURL, Version: c.Build.Version, Now: time.Now}
+		d := delta.Options{URL: c.DeltaURL, Version: c.Build.Version, Now: time.Now}
 		if files, err := parquet.New(c.ParquetURL); err == nil {
 			d.Published = files.Published
 		}
 		s, err := delta.New(d)
 		return of("DOCGAUGE_DELTA_URL", s, err)
 	case config.SinkPostgres:
-		return postgres.New(postgres.Config{DSN: string(c.PostgresDSN), Version: c.Build.Version, Now: time.Now})
+		return postgres.New(postgres.Options{DSN: string(c.PostgresDSN), Version: c.Build.Version, Now: time.Now})
 	case config.SinkClickHouse:
-		return clickhouse.New(clickhouse.Config{
+		return clickhouse.New(clickhouse.Options{
 			DSN: string(c.ClickHouseDSN), Cluster: c.ClickHouseCluster, Version: c.Build.Version, Now: time.Now,
 		})
 	}

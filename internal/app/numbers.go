@@ -21,23 +21,22 @@ const maxPages = 100_000
 type numbers struct{ app *App }
 
 // Site returns the totals of the newest settled window and the one before it.
-func (n numbers) Site(ctx context.Context, project string, g analytics.Granularity) (out prompts.Site, err error) {
+func (n numbers) Site(ctx context.Context, project string, g analytics.Granularity) (prompts.Adjacent, error) {
 	now, former, err := n.pair(ctx, project, g)
-	if err != nil {
-		return out, err
-	}
-	return prompts.Site{Window: now.Window, FormerWindow: former.Window, Totals: now.Totals, Former: former.Totals}, nil
+	return prompts.Adjacent{
+		Window: now.Window, FormerWindow: former.Window, Totals: now.Totals, FormerTotals: former.Totals,
+	}, err
 }
 
 // Pages returns the rows of the newest settled window and the one before it.
-func (n numbers) Pages(ctx context.Context, project string, g analytics.Granularity) (out prompts.Pages, err error) {
+func (n numbers) Pages(ctx context.Context, project string, g analytics.Granularity) (out prompts.Adjacent, err error) {
 	now, former, err := n.pair(ctx, project, g)
 	if err != nil {
 		return out, err
 	}
-	out = prompts.Pages{Window: now.Window, FormerWindow: former.Window}
+	out = prompts.Adjacent{Window: now.Window, FormerWindow: former.Window}
 	if out.Rows, err = n.rows(ctx, now); err == nil {
-		out.Former, err = n.rows(ctx, former)
+		out.FormerRows, err = n.rows(ctx, former)
 	}
 	return out, err
 }

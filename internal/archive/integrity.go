@@ -15,7 +15,7 @@ import (
 
 // A file's own footer holds a CRC-32C of its bytes, as 8 hexadecimal digits; it is
 // computed with these digits 0. So each copy of a file, in the spool or published,
-// shows whether it is what was written.
+// shows whether it is damaged.
 const (
 	crcKey    = keyPrefix + "crc32c"
 	crcDigits = 8
@@ -43,7 +43,7 @@ func crcOffset(footer []byte) (int, error) {
 }
 
 // Intact reads the whole file and returns [ErrDamaged] if its bytes are not those
-// that were written. For a file by a version that wrote no CRC it returns nil.
+// that were written.
 func (f *File) Intact() error { return f.read(intact) }
 
 func intact(r *io.SectionReader) error {
@@ -55,11 +55,6 @@ func intact(r *io.SectionReader) error {
 	begin := r.Size() - footerEnd - length
 	if _, err := r.ReadAt(footer, begin); err != nil {
 		return err
-	}
-	if bytes.Contains(footer, []byte(createdByFormer)) {
-		if former, err := hasNoCRC(r); former || err != nil {
-			return err
-		}
 	}
 	i, err := crcOffset(footer)
 	if err != nil {
@@ -77,17 +72,6 @@ func intact(r *io.SectionReader) error {
 		return ErrDamaged
 	}
 	return nil
-}
-
-// hasNoCRC reports whether the file is by a version that wrote no CRC.
-func hasNoCRC(r *io.SectionReader) (former bool, err error) {
-	defer caught(&err)
-	reader, err := newReader(r)
-	if err != nil {
-		return false, err
-	}
-	meta := reader.MetaData()
-	return meta.GetCreatedBy() == createdByFormer && meta.KeyValueMetadata().FindValue(crcKey) == nil, nil
 }
 
 // ReadIntact is [ReadFooter] for a file whose bytes are those that were written, else

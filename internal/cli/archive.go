@@ -38,7 +38,7 @@ func (o *archiveOptions) flags(cmd *cobra.Command, window string) {
 	f.BoolVar(&o.asCSV, "csv", false, "print CSV, with paths exactly as they are")
 }
 
-// openedArchive is an archive, and what is asked of it.
+// openedArchive is an archive and a selection from it.
 type openedArchive struct {
 	sinks.Sink
 	config    config.Config
@@ -64,15 +64,15 @@ func (a *Program) openArchive(o archiveOptions) (out openedArchive, err error) {
 	return out, nil
 }
 
-// others is an archive from which unreadable windows are left out, with a warning, whose
-// projects are neither asked for nor configured: nothing that is exported mends them.
-type others struct {
+// neededArchive is an archive without the unreadable windows of projects that are neither
+// selected nor configured: no export repairs them. Each causes a warning.
+type neededArchive struct {
 	sinks.Sink
 	needed []string
 	warn   func(format string, args ...any)
 }
 
-// withoutOthers returns from as [others], where projects are asked for or configured.
+// withoutOthers returns from as [neededArchive], if projects are selected or configured.
 func (a *Program) withoutOthers(from sinks.Sink, c config.Config, project string) sinks.Sink {
 	needed := coverage.List(project)
 	if len(needed) == 0 {
@@ -81,14 +81,15 @@ func (a *Program) withoutOthers(from sinks.Sink, c config.Config, project string
 	if len(needed) == 0 {
 		return from
 	}
-	return others{from, needed, a.note}
+	return neededArchive{from, needed, a.note}
 }
 
-func (o others) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
+func (o neededArchive) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	return func(yield func(sinks.Shown, error) bool) {
 		for shown, err := range o.Sink.Inspect(ctx, scope) {
 			fault, ok := errors.AsType[sinks.Fault](err)
-			if ok && fault.Kind == sinks.Unreadable && fault.Key.Project != "" && !slices.Contains(o.needed, fault.Key.Project) {
+			if ok && fault.Kind == sinks.Unreadable && fault.Key.Project != "" &&
+				!slices.Contains(o.needed, fault.Key.Project) {
 				o.warn("left out: %v (`docgauge verify` says how to mend it)", err)
 				continue
 			}
@@ -126,10 +127,10 @@ func show[Report any](w io.Writer, o archiveOptions, reports []Report, err error
 // archiveProjects are the projects of --project, all of which the archive has.
 func archiveProjects(ctx context.Context, flag string, from sinks.Sink) ([]string, error) {
 	ids := coverage.List(flag)
-	return ids, asked(query.CheckProjects(ctx, from, ids))
+	return ids, asUsageError(query.CheckProjects(ctx, from, ids))
 }
 
-// noWindows says that nothing of an archive lies inside dates, or that it is empty.
+// noWindows is the error that an archive is empty, or has no window inside dates.
 func noWindows(from sinks.Sink, within analytics.Window) error {
 	if within == (analytics.Window{}) {
 		return fmt.Errorf("the archive %s has no window: run `docgauge export` first, "+
@@ -138,8 +139,8 @@ func noWindows(from sinks.Sink, within analytics.Window) error {
 	return usageError{fmt.Errorf("--from, --to: the archive %s has no window inside %s", from.Location(), within)}
 }
 
-// asked makes a mistake in the question one of usage.
-func asked(err error) error {
+// asUsageError makes an unknown project a usage error.
+func asUsageError(err error) error {
 	if unknown, is := errors.AsType[query.UnknownProjectError](err); is {
 		return usageError{fmt.Errorf("--%w", unknown)}
 	}

@@ -42,7 +42,6 @@ someone who comes on two days is one reader of the week.
 		Example: `  docgauge history
   docgauge history --window week --page /quickstart
   docgauge history --last 365 --csv >days.csv`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.history(cmd.Context(), o) },
 	}
 	o.archive.flags(cmd, string(analytics.Day))
@@ -63,7 +62,7 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q := query.HistoryOptions{Selection: from.selection, Page: o.page, Last: o.last, Today: analytics.DateOf(a.now())}
 	all, err := query.Histories(ctx, from, q)
-	return show(a.Out, o.archive, all, asked(err), historyCSV,
+	return show(a.Out, o.archive, all, asUsageError(err), historyCSV,
 		func(h query.HistoryReport) error { return printHistory(a.Out, h, a.wording(from.config)) })
 }
 
@@ -75,8 +74,10 @@ func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
 	}
 	text.Line(2, "%s, %s", words.names.Of(h.Project), of)
 	text.Line(2, "")
-	table := render.NewTable(render.Column{Name: string(h.Granularity)}, render.Number("total"), render.Number("change"),
-		render.Number("%"), render.Number("human"), render.Number("ai"), render.Column{Name: "state", Cut: render.CutEnd})
+	table := render.NewTable(render.Column{Name: string(h.Granularity)}, render.Number("total"),
+		render.Number("change"),
+		render.Number("%"), render.Number("human"), render.Number("ai"),
+		render.Column{Name: "state", Cut: render.CutEnd})
 	for _, step := range h.Windows {
 		cells := []string{"-", "-", "-", "-", "-"}
 		if v := step.Visitors; v != nil {
@@ -96,7 +97,7 @@ func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
 	return errors.Join(err, text.Err())
 }
 
-// windowState says what is known of a window, or why nothing is.
+// windowState is the state of a window, or the reason that it has no numbers.
 func windowState(w query.HistoryWindow) string {
 	switch {
 	case w.State == query.Missing:
@@ -112,10 +113,12 @@ func windowState(w query.HistoryWindow) string {
 }
 
 func historyCSV(w io.Writer, all []query.HistoryReport) error {
-	rows := [][]string{{"project", "granularity", "path", "from", "to", "state", "verified", "revision", "absent", "human", "ai", "total", "change", "change_percent"}}
+	rows := [][]string{{"project", "granularity", "path", "from", "to", "state", "verified", "revision", "absent",
+		"human", "ai", "total", "change", "change_percent"}}
 	for _, r := range all {
 		for _, s := range r.Windows {
-			row := []string{r.Project, string(r.Granularity), r.Path, s.From.String(), s.To.String(), s.State, "", "", strconv.FormatBool(s.Absent)}
+			row := []string{r.Project, string(r.Granularity), r.Path, s.From.String(), s.To.String(), s.State, "", "",
+				strconv.FormatBool(s.Absent)}
 			if s.Revision != nil {
 				row[6], row[7] = strconv.FormatBool(*s.Verified), strconv.Itoa(int(*s.Revision))
 			}

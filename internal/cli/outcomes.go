@@ -37,11 +37,10 @@ func (a *Program) outcomesCommand() *cobra.Command {
 that it touched have more or fewer readers since, people and AI apart.
 
 "effect" compares the mean of daily visitors after the merge ("after") with what
-pages that nobody touched let expect: a site that grows lets every page grow,
-and that is no effect. Of ten such intervals, nine have the true change: read
-the interval, not the effect. "no clear change" does not mean that nothing
-happened, only that the data are inconclusive. "not enough data" says what is
-missing.
+untouched pages let expect: on a growing site every page grows, which is not an
+effect. Of ten such intervals, nine have the true change: read the interval, not
+the effect. "no clear change" does not mean that nothing happened, only that the
+data are inconclusive. "not enough data" names the missing data.
 
 It needs day windows: 14 before the merge, 7 after it, and 20 visitors a day; up
 to 28 are used of each. With fewer than 28 after the merge the numbers still
@@ -56,7 +55,6 @@ there is none. It sends no request, changes nothing, and can run beside serve.
   docgauge outcomes --project prj_a
   docgauge outcomes --json   with each day, for a chart of your own
   docgauge outcomes --csv >outcomes.csv`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.outcomes(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
@@ -160,8 +158,10 @@ func outcomeTitle(o view.Outcome, several bool, words wording, now time.Time) st
 }
 
 func outcomeTable(effects []view.Effect) *render.Table {
-	table := render.NewTable(render.Column{Name: "page", Cut: render.CutMiddle}, render.Column{Name: "readers"}, render.Number("before"), render.Number("after"),
-		render.Number("effect"), render.Number("90% interval"), render.Column{Name: "verdict"}, render.Column{Name: "", Below: true, Optional: true})
+	table := render.NewTable(render.Column{Name: "page", Cut: render.CutMiddle}, render.Column{Name: "readers"},
+		render.Number("before"), render.Number("after"),
+		render.Number("effect"), render.Number("90% interval"), render.Column{Name: "verdict"},
+		render.Column{Name: "", Below: true, Optional: true})
 	for _, e := range effects {
 		v := htmlview.EffectOf(e)
 		cells := []string{e.Path, v.Readers, v.Before, v.After, v.Change, v.Interval, string(e.Verdict), e.Reason}
@@ -175,7 +175,8 @@ func outcomeTable(effects []view.Effect) *render.Table {
 
 func outcomesCSV(w io.Writer, all []view.Outcome) error {
 	rows := [][]string{{
-		"project", "link", "merged_at", "problem", "path", "audience", "verdict", "reason", "method", "days_before", "days_after",
+		"project", "link", "merged_at", "problem", "path", "audience", "verdict", "reason", "method",
+		"days_before", "days_after",
 		"before", "after", "expected", "change", "low", "high", "p", "placebos", "final",
 	}}
 	for _, o := range all {
@@ -194,9 +195,10 @@ func outcomesCSV(w io.Writer, all []view.Outcome) error {
 	return render.CSV(w, rows)
 }
 
-// effectCells are an effect; what is not known is empty.
+// effectCells are the cells of an effect; unknown values are empty.
 func effectCells(e view.Effect, final bool) []string {
-	cells := []string{e.Path, string(e.Audience), string(e.Verdict), e.Reason, string(e.Method), strconv.Itoa(e.DaysBefore), strconv.Itoa(e.DaysAfter)}
+	cells := []string{e.Path, string(e.Audience), string(e.Verdict), e.Reason, string(e.Method),
+		strconv.Itoa(e.DaysBefore), strconv.Itoa(e.DaysAfter)}
 	numbers := []float64{e.Before, e.Actual, e.Expected, e.Change, e.Low, e.High, e.P}
 	for i, n := range numbers {
 		cell := ""

@@ -50,7 +50,6 @@ spreadsheet as text.
   docgauge top --window month --by ai -n 50
   docgauge top --by change --prefix /guides/
   docgauge top --project prj_a --at 2026-11-02 --csv >pages.csv`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.top(cmd.Context(), o) },
 	}
 	o.archive.flags(cmd, string(analytics.Week))
@@ -81,20 +80,17 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
 	reports, err := query.Top(ctx, from, q)
-	return show(a.Out, o.archive, reports, asked(err), topCSV,
-		func(r query.TopReport) error { return printTop(a.Out, r, a.wording(from.config)) })
+	return show(a.Out, o.archive, reports, asUsageError(err), topCSV,
+		func(r query.TopReport) error {
+			if err := printPages(a.Out, r, a.wording(from.config)); err != nil || r.Changes == nil {
+				return err
+			}
+			return changeTable(r).Print(a.Out)
+		})
 }
 
 // shownChanges is how many pages top lists of each kind of change; --json has -n.
 const shownChanges = 5
-
-// printTop prints the pages of one project, and what changed.
-func printTop(w io.Writer, r query.TopReport, words wording) error {
-	if err := printPages(w, r, words); err != nil || r.Changes == nil {
-		return err
-	}
-	return changeTable(r).Print(w)
-}
 
 // printPages prints the pages of one project, and how many changed.
 func printPages(w io.Writer, r query.TopReport, words wording) error {
@@ -132,7 +128,8 @@ func printHeading(text *render.Text, r query.TopReport, words wording) {
 		if r.Previous == nil {
 			return format.Commas(now) + " " + noun
 		}
-		return fmt.Sprintf("%s %s (%s)", format.Commas(now), noun, percentText(query.Percent(r.Previous.Totals.Of(a), now)))
+		return fmt.Sprintf("%s %s (%s)", format.Commas(now), noun,
+			percentText(query.Percent(r.Previous.Totals.Of(a), now)))
 	}
 	line("%s", title)
 	line("%s: %s, %s", site(analytics.Everyone, "readers"), site(analytics.Human, "human"), site(analytics.AI, "AI"))
@@ -154,7 +151,8 @@ func printHeading(text *render.Text, r query.TopReport, words wording) {
 func topTable(r query.TopReport) *render.Table {
 	by := r.Audience()
 	columns := []render.Column{
-		render.Number("#"), {Name: "path", Cut: render.CutMiddle}, render.Number(string(by)), render.Number("change"), render.Number("%"),
+		render.Number("#"), {Name: "path", Cut: render.CutMiddle}, render.Number(string(by)),
+		render.Number("change"), render.Number("%"),
 	}
 	var others []analytics.Audience
 	for _, a := range []analytics.Audience{analytics.Everyone, analytics.Human, analytics.AI} {
@@ -214,10 +212,12 @@ func changeTable(r query.TopReport) *render.Table {
 }
 
 func topCSV(w io.Writer, all []query.TopReport) error {
-	rows := [][]string{{"project", "granularity", "from", "to", "rank", "path", "human", "ai", "total", "previous_human", "previous_ai", "previous_total", "change", "change_percent"}}
+	rows := [][]string{{"project", "granularity", "from", "to", "rank", "path", "human", "ai", "total",
+		"previous_human", "previous_ai", "previous_total", "change", "change_percent"}}
 	for _, r := range all {
 		for _, p := range r.Pages {
-			row := []string{r.Project, string(r.Granularity), r.From.String(), r.To.String(), strconv.Itoa(p.Rank), p.Path}
+			row := []string{r.Project, string(r.Granularity), r.From.String(), r.To.String(),
+				strconv.Itoa(p.Rank), p.Path}
 			row = append(append(row, countCells(p.Visitors)...), countCells(p.Previous)...)
 			rows = append(rows, append(row, changeCells(p.Change, p.Percent)...))
 		}

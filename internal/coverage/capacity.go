@@ -54,7 +54,7 @@ func (c Capacity) Finish(n int) time.Time {
 	return budget.Finish(n, c.Limit, c.now, c.usage.Slots(c.Limit), c.usage.Cooldown)
 }
 
-// String says what is available now.
+// String describes the budget for people.
 func (c Capacity) String() string {
 	until := format.Clock(c.Next, c.now)
 	left := c.Limit - c.usage.Taken

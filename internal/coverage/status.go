@@ -81,7 +81,7 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 		r.Unverified = append(r.Unverified, Unverified{e.Key, e.Rows, e.MovedRows, e.RepeatedRows})
 	}
 	for _, item := range p.Waiting {
-		r.Waiting = append(r.Waiting, Planned(p, item))
+		r.Waiting = append(r.Waiting, plannedWindow(p, item))
 	}
 	open, err := db.OpenWindows(ctx)
 	if err != nil {
@@ -135,7 +135,8 @@ func grid(p Plan, project string, spec analytics.Spec) view.Grid {
 	}
 	for _, w := range schedule.Gaps(p.Input, project, spec) {
 		// A gap that lacks only its rows has an entry in the ledger.
-		if _, known := p.Ledger.Known(analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}); !known {
+		if _, known := p.Ledger.Known(analytics.Key{Project: project, Granularity: spec.Granularity,
+			Window: w}); !known {
 			g.Cells = append(g.Cells, view.Cell{Window: w})
 		}
 	}

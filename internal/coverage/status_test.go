@@ -30,8 +30,9 @@ func TestGrid(t *testing.T) {
 		{Key: dayOf("a", today-3)},
 		{Key: dayOf("a", today-4), Settled: true, Verified: true, Rows: analytics.TotalsOnlyRows}, // rows are wanted
 		{Key: dayOf("a", today-40), Settled: true, Verified: true},                                // from before Since
-		{Key: dayOf("a", today), Settled: true, Verified: true},                                   // from a clock ahead of ours
-		{Key: dayOf("b", today-1), Settled: true, Verified: true},                                 // of another project
+		{Key: dayOf("a", today), Settled: true, Verified: true},
+		// from a clock ahead of ours
+		{Key: dayOf("b", today-1), Settled: true, Verified: true}, // of another project
 	} {
 		r.Number = 1
 		revs = append(revs, r)
@@ -39,7 +40,8 @@ func TestGrid(t *testing.T) {
 	if err := db.Restore(t.Context(), "parquet", revs); err != nil {
 		t.Fatal(err)
 	}
-	c := config.Config{Projects: config.Projects{"a"}, Windows: config.Windows{{Granularity: analytics.Day}}, Since: config.OptionalDate{Date: today - 5, Set: true}, StateDir: t.TempDir()}
+	c := config.Config{Projects: config.Projects{"a"}, Windows: config.Windows{{Granularity: analytics.Day}},
+		Since: config.OptionalDate{Date: today - 5, Set: true}, StateDir: t.TempDir()}
 	p, err := Selection{}.Plan(t.Context(), db, c, today.Time().Add(time.Hour), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +60,8 @@ func TestGrid(t *testing.T) {
 		t.Error(diff)
 	}
 	g.Cells = nil
-	if diff := cmp.Diff(view.Grid{Project: "a", Granularity: analytics.Day, Newest: g.Newest, Known: 4, Missing: 2, Provisional: 2, Unverified: 1, Rowless: 1}, g); diff != "" {
+	if diff := cmp.Diff(view.Grid{Project: "a", Granularity: analytics.Day, Newest: g.Newest, Known: 4, Missing: 2,
+		Provisional: 2, Unverified: 1, Rowless: 1}, g); diff != "" {
 		t.Error(diff)
 	}
 }

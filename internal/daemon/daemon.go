@@ -42,7 +42,7 @@ const (
 // Daemon is what docgauge serve does with one set of settings.
 type Daemon struct {
 	app      *app.App
-	runner   *export.Runner
+	runner   *export.Exporter
 	snapshot *snapshot.Reader
 	values   *exporter.Values
 	started  time.Time
@@ -70,7 +70,7 @@ func New(a *app.App, values *exporter.Values, live *report.Live, p export.Progre
 		changed: make(chan struct{}, 1), recheck: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
 	}
 	d.outcomes.stale = make(chan struct{}, 1)
-	d.runner = export.NewRunner(a, d.snapshot.Read, p, observe)
+	d.runner = export.New(a, d.snapshot.Read, p, observe)
 	d.runner.Committed = func() { requestOnce(d.changed) }
 	return d
 }

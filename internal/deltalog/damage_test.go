@@ -22,7 +22,7 @@ func checkpointName(v int) string { return fmt.Sprintf("%s%020d.checkpoint.parqu
 // before the last.
 func grown(t testing.TB, entries int) *memoryFiles {
 	files := newFiles(t)
-	table := open(t, files)
+	table := open(files)
 	for v := range entries {
 		var removes []string
 		if v > 1 {
@@ -42,38 +42,59 @@ func TestRefused(t *testing.T) {
 		want    error
 		says    string
 	}{
-		"hole":                           {5, func(f *memoryFiles) { f.Put(entryName(2), nil) }, deltalog.ErrDamaged, "02.json"},
-		"first entry missing":            {5, func(f *memoryFiles) { f.Put(entryName(0), nil) }, deltalog.ErrDamaged, "00.json"},
-		"hole after a checkpoint":        {105, func(f *memoryFiles) { f.Put(entryName(102), nil) }, deltalog.ErrDamaged, "0102.json"},
-		"cut off":                        {5, func(f *memoryFiles) { cut(f, entryName(4), 100) }, deltalog.ErrDamaged, "04.json"},
-		"empty entry":                    {5, func(f *memoryFiles) { f.Put(entryName(4), []byte{}) }, deltalog.ErrDamaged, "is empty"},
-		"no JSON":                        {5, func(f *memoryFiles) { f.Put(entryName(4), []byte("PAR1")) }, deltalog.ErrDamaged, "04.json"},
-		"wrong types":                    {5, put(5, `{"add":{"path":7}}`), deltalog.ErrDamaged, "05.json"},
-		"no path":                        {5, put(5, `{"add":{"size":7}}`), deltalog.ErrDamaged, "without a path"},
-		"no protocol":                    {0, put(0, `{"add":{"path":"a"}}`), deltalog.ErrDamaged, "no protocol"},
-		"checkpoint and entries damaged": {101, both(func(f *memoryFiles) { cut(f, checkpointName(100), 900) }, func(f *memoryFiles) { f.Put(entryName(3), nil) }), deltalog.ErrDamaged, "100.checkpoint.parquet"},
-		"newer reader":                   {5, put(5, `{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["deletionVectors"],"writerFeatures":["deletionVectors"]}}`), deltalog.ErrProtocol, "deletionVectors"},
-		"newer writer":                   {5, put(5, `{"protocol":{"minReaderVersion":1,"minWriterVersion":4}}`), deltalog.ErrProtocol, "writer version 4"},
-		"column missing":                 {5, alter(`{\"name\":\"ai\",\"type\":\"long\",\"nullable\":false,\"metadata\":{}},`, ""), deltalog.ErrSchema, "column ai is missing"},
-		"column of another type":         {5, alter(`\"ai\",\"type\":\"long\"`, `\"ai\",\"type\":\"integer\"`), deltalog.ErrSchema, "column ai"},
-		"nested column":                  {5, alter(`\"ai\",\"type\":\"long\"`, `\"ai\",\"type\":{\"type\":\"array\"}`), deltalog.ErrSchema, "column ai"},
-		"column NOT NULL":                {5, alter(`\"timestamp\",\"nullable\":true`, `\"timestamp\",\"nullable\":false`), deltalog.ErrSchema, "exported_at is NOT NULL"},
-		"new column NOT NULL":            {5, alter(`\"fields\":[`, `\"fields\":[{\"name\":\"x\",\"type\":\"long\",\"nullable\":false,\"metadata\":{}},`), deltalog.ErrSchema, "column x"},
-		"invariant":                      {5, alter(`\"nullable\":true,\"metadata\":{}`, `\"nullable\":true,\"metadata\":{\"delta.invariants\":\"x\"}`), deltalog.ErrSchema, "invariant"},
-		"partitions":                     {5, alter(`"partitionColumns":[]`, `"partitionColumns":["project"]`), deltalog.ErrSchema, "project"},
-		"append only":                    {5, alter(`"configuration":{}`, `"configuration":{"delta.appendOnly":"true"}`), deltalog.ErrSchema, "appendOnly"},
-		"other files":                    {5, alter(`"provider":"parquet"`, `"provider":"csv"`), deltalog.ErrSchema, "csv"},
-		"schema is no JSON":              {5, alter(`"schemaString":"{`, `"schemaString":"`), deltalog.ErrSchema, "schema"},
+		"hole": {5, func(f *memoryFiles) { f.Put(entryName(2), nil) }, deltalog.ErrDamaged,
+			"02.json"},
+		"first entry missing": {5, func(f *memoryFiles) { f.Put(entryName(0), nil) }, deltalog.ErrDamaged,
+			"00.json"},
+		"hole after a checkpoint": {105, func(f *memoryFiles) { f.Put(entryName(102), nil) },
+			deltalog.ErrDamaged, "0102.json"},
+		"cut off": {5, func(f *memoryFiles) { cut(f, entryName(4), 100) }, deltalog.ErrDamaged,
+			"04.json"},
+		"empty entry": {5, func(f *memoryFiles) { f.Put(entryName(4), []byte{}) },
+			deltalog.ErrDamaged, "is empty"},
+		"no JSON": {5, func(f *memoryFiles) { f.Put(entryName(4), []byte("PAR1")) },
+			deltalog.ErrDamaged, "04.json"},
+		"wrong types": {5, put(5, `{"add":{"path":7}}`), deltalog.ErrDamaged, "05.json"},
+		"no path":     {5, put(5, `{"add":{"size":7}}`), deltalog.ErrDamaged, "without a path"},
+		"no protocol": {0, put(0, `{"add":{"path":"a"}}`), deltalog.ErrDamaged, "no protocol"},
+		"checkpoint and entries damaged": {101, both(func(f *memoryFiles) { cut(f, checkpointName(100), 900) },
+			func(f *memoryFiles) { f.Put(entryName(3), nil) }), deltalog.ErrDamaged, "100.checkpoint.parquet"},
+		"newer reader": {5, put(5, `{"protocol":{"minReaderVersion":3,"minWriterVersion":7,`+
+			`"readerFeatures":["deletionVectors"],"writerFeatures":["deletionVectors"]}}`), deltalog.ErrProtocol, "deletionVectors"},
+		"newer writer": {5, put(5, `{"protocol":{"minReaderVersion":1,"minWriterVersion":4}}`),
+			deltalog.ErrProtocol, "writer version 4"},
+		"column missing": {5,
+			alter(`{\"name\":\"ai\",\"type\":\"long\",\"nullable\":false,\"metadata\":{}},`, ""), deltalog.ErrSchema,
+			"column ai is missing"},
+		"column of another type": {5, alter(`\"ai\",\"type\":\"long\"`, `\"ai\",\"type\":\"integer\"`),
+			deltalog.ErrSchema, "column ai"},
+		"nested column": {5, alter(`\"ai\",\"type\":\"long\"`,
+			`\"ai\",\"type\":{\"type\":\"array\"}`), deltalog.ErrSchema, "column ai"},
+		"column NOT NULL": {5, alter(`\"timestamp\",\"nullable\":true`,
+			`\"timestamp\",\"nullable\":false`), deltalog.ErrSchema, "exported_at is NOT NULL"},
+		"new column NOT NULL": {5, alter(`\"fields\":[`,
+			`\"fields\":[{\"name\":\"x\",\"type\":\"long\",\"nullable\":false,\"metadata\":{}},`), deltalog.ErrSchema,
+			"column x"},
+		"invariant": {5, alter(`\"nullable\":true,\"metadata\":{}`,
+			`\"nullable\":true,\"metadata\":{\"delta.invariants\":\"x\"}`), deltalog.ErrSchema, "invariant"},
+		"partitions": {5, alter(`"partitionColumns":[]`, `"partitionColumns":["project"]`),
+			deltalog.ErrSchema, "project"},
+		"append only": {5, alter(`"configuration":{}`,
+			`"configuration":{"delta.appendOnly":"true"}`), deltalog.ErrSchema, "appendOnly"},
+		"other files": {5, alter(`"provider":"parquet"`, `"provider":"csv"`), deltalog.ErrSchema,
+			"csv"},
+		"schema is no JSON": {5, alter(`"schemaString":"{`, `"schemaString":"`), deltalog.ErrSchema,
+			"schema"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := grown(t, tc.entries)
-			known := open(t, files)
+			known := open(files)
 			if tc.entries > 0 {
 				read(t, known)
 			}
 			tc.do(files)
 			before := strings.Join(files.Names(), "\n")
-			tables := []*deltalog.Table{open(t, files)}
+			tables := []*deltalog.Table{open(files)}
 			if strings.HasPrefix(tc.says, "column") || errors.Is(tc.want, deltalog.ErrProtocol) {
 				tables = append(tables, known)
 			}
@@ -105,8 +126,10 @@ func TestTolerated(t *testing.T) {
 	for name, do := range map[string]func(*memoryFiles){
 		"nothing": func(*memoryFiles) {},
 		"foreign files": func(f *memoryFiles) {
-			for _, name := range []string{"00000000000000000099.crc", "00000000000000000001.00000000000000000009.compacted.json", ".tmp", "x.json",
-				"_sidecars/a.parquet", "00000000000000000200.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json", "0102.json"} {
+			for _, name := range []string{"00000000000000000099.crc",
+				"00000000000000000001.00000000000000000009.compacted.json", ".tmp", "x.json",
+				"_sidecars/a.parquet", "00000000000000000200.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json",
+				"0102.json"} {
 				f.Put(logPath+name, []byte("foreign"))
 			}
 		},
@@ -126,10 +149,10 @@ func TestTolerated(t *testing.T) {
 		"multi-part": func(f *memoryFiles) {
 			for part := range 3 {
 				var out bytes.Buffer
-				err := open(t, f).Read(t.Context(), func(s *deltalog.Snapshot) error { return s.EncodePart(&out, part, 3) })
-				if err != nil {
-					t.Fatal(err)
-				}
+				err := open(f).Read(t.Context(), func(s *deltalog.Snapshot) error {
+					return s.EncodePart(&out, part, 3)
+				})
+				check(t, err)
 				f.Put(fmt.Sprintf("%s%020d.checkpoint.%010d.%010d.parquet", logPath, 104, part+1, 3), out.Bytes())
 			}
 			for v := range 104 {
@@ -139,10 +162,8 @@ func TestTolerated(t *testing.T) {
 		},
 		"checkpoint without metaData": func(f *memoryFiles) {
 			var out bytes.Buffer
-			err := open(t, f).Read(t.Context(), func(s *deltalog.Snapshot) error { return s.EncodePart(&out, 0, 3) })
-			if err != nil {
-				t.Fatal(err)
-			}
+			err := open(f).Read(t.Context(), func(s *deltalog.Snapshot) error { return s.EncodePart(&out, 0, 3) })
+			check(t, err)
 			f.Put(checkpointName(104), out.Bytes())
 		},
 		"entries before the checkpoint": func(f *memoryFiles) {
@@ -155,42 +176,45 @@ func TestTolerated(t *testing.T) {
 			alter(`"partitionColumns":[]`, `"partitionColumns":["project"]`)(f)
 			f.Put(entryName(106), []byte(metaLine(f)+"\n"))
 		},
-		"another column": alter(`\"fields\":[`, `\"fields\":[{\"name\":\"x\",\"type\":{\"type\":\"array\"},\"nullable\":true,\"metadata\":{}},`),
+		"another column": alter(`\"fields\":[`,
+			`\"fields\":[{\"name\":\"x\",\"type\":{\"type\":\"array\"},\"nullable\":true,\"metadata\":{}},`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := grown(t, 105)
-			want := read(t, open(t, files)).paths()
+			want := read(t, open(files)).paths()
 			do(files)
-			got := read(t, open(t, files))
+			got := read(t, open(files))
 			if strings.Join(got.paths(), " ") != strings.Join(want, " ") {
 				t.Errorf("files %q, want %q", got.paths(), want)
 			}
-			table := open(t, files)
+			table := open(files)
 			if version, err := commitOnce(t, table); err != nil || version != got.Version+1 {
 				t.Errorf("the next commit is %d, %v; want %d", version, err, got.Version+1)
 			}
-			if again := read(t, open(t, files)); len(again.Files) != len(want)+1 {
+			if again := read(t, open(files)); len(again.Files) != len(want)+1 {
 				t.Errorf("then files %q", again.paths())
 			}
 		})
 	}
 }
 
-// TestForeignPath: a path that another program escapes its own way stays as it is in the
-// log, in removals and in checkpoints, since programs compare paths as they are.
+// TestForeignPath: a path that another program escapes differently is not changed in the
+// log, in removals and in checkpoints, since programs compare escaped paths.
 func TestForeignPath(t *testing.T) {
 	const escaped, path = "a%2Eb.parquet", "a.b.parquet"
 	for _, after := range []int{0, 100} {
 		files := grown(t, 3)
-		put(3, `{"add":{"path":"`+escaped+`","partitionValues":{},"size":7,"modificationTime":1,"dataChange":true}}`+"\n")(files)
-		table := open(t, files)
+		put(3, `{"add":{"path":"`+escaped+`","partitionValues":{},"size":7,"modificationTime":1,"dataChange":true}}`+
+			"\n")(files)
+		table := open(files)
 		for v := range after {
 			commit(t, table, []string{fmt.Sprint("g", v)}, nil)
 		}
 		for v := range after {
 			files.Put(entryName(v), nil) // so that the checkpoint is used
 		}
-		if version := commit(t, open(t, files), nil, []string{path}); !strings.Contains(string(files.Get(entryName(int(version)))), `"`+escaped+`"`) {
+		if version := commit(t, open(files), nil,
+			[]string{path}); !strings.Contains(string(files.Get(entryName(int(version)))), `"`+escaped+`"`) {
 			t.Errorf("%s is removed by another name: %s", escaped, files.Get(entryName(int(version))))
 		}
 	}
@@ -200,11 +224,12 @@ func TestForeignPath(t *testing.T) {
 // table now, gets no entry that continues the former one. The next commit begins anew.
 func TestEmptied(t *testing.T) {
 	for name, now := range map[string]*memoryFiles{
-		"empty": newFiles(t), "restored from a copy": grown(t, 3), "another table": grown(t, 5), "a longer one": grown(t, 9),
+		"empty": newFiles(t), "restored from a copy": grown(t, 3), "another table": grown(t, 5),
+		"a longer one": grown(t, 9),
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := newFiles(t)
-			table := open(t, files)
+			table := open(files)
 			for v := range 5 {
 				commit(t, table, []string{fmt.Sprint("f", v)}, nil)
 			}
@@ -235,7 +260,7 @@ func TestEmptied(t *testing.T) {
 			if version, err := commitOnce(t, table); err != nil || version != int64(entries) {
 				t.Errorf("then version %d, %v; want %d", version, err, entries)
 			}
-			if got := read(t, open(t, files)); got.Version != int64(entries) {
+			if got := read(t, open(files)); got.Version != int64(entries) {
 				t.Errorf("version %d, want %d", got.Version, entries)
 			}
 		})

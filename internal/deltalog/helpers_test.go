@@ -29,8 +29,8 @@ var (
 	start = time.Now().UTC().Truncate(time.Millisecond) // other programs go by the real time
 )
 
-func config(files deltalog.Files) deltalog.Config {
-	return deltalog.Config{
+func config(files deltalog.Files) deltalog.Options {
+	return deltalog.Options{
 		Files: files, Dir: tableDir, Columns: columns, Description: "visitors by path", Engine: "docgauge/test",
 		Now: func() time.Time { return start },
 	}
@@ -41,16 +41,8 @@ func newFiles(t testing.TB) *memoryFiles {
 	return newMemoryFiles(t.TempDir())
 }
 
-// open returns a table that knows nothing yet, and fails the test if a checkpoint fails.
-func open(t testing.TB, files deltalog.Files) *deltalog.Table {
-	c := config(files)
-	c.Checkpointed = func(version int64, err error) {
-		if err != nil {
-			t.Errorf("checkpoint of version %d: %v", version, err)
-		}
-	}
-	return deltalog.New(c)
-}
+// open returns a table that knows nothing yet.
+func open(files deltalog.Files) *deltalog.Table { return deltalog.New(config(files)) }
 
 // file is a data file named by path, with all fields.
 func file(path string) deltalog.Add {
@@ -71,9 +63,7 @@ func commit(t testing.TB, table *deltalog.Table, adds, removes []string) int64 {
 		}
 		return all, removes, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return version
 }
 
@@ -88,9 +78,7 @@ type contents struct {
 func read(t testing.TB, table *deltalog.Table) contents {
 	t.Helper()
 	c, err := tryRead(t, table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return c
 }
 
@@ -116,12 +104,8 @@ func dump(t testing.TB, files *memoryFiles, dir string) {
 	t.Helper()
 	for _, name := range files.Names() {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, files.Get(name), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check(t, os.WriteFile(path, files.Get(name), 0o644))
 	}
 }
 
@@ -137,9 +121,7 @@ func take(t testing.TB, files *memoryFiles, dir string) {
 		files.Put(filepath.ToSlash(name), data)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 }
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -149,15 +131,18 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-update writes it): %s", path, diff)
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

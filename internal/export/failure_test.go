@@ -210,7 +210,8 @@ func TestBadService(t *testing.T) {
 					return c.err
 				})
 				r := w.run(asked(w.days("prj_a", 30)...)...)
-				if n := w.service.requests(); n > c.most || c.concurrency == 1 && n < c.most || len(r.Errors) != c.reported || r.Left != 30 {
+				if n := w.service.requests(); n > c.most || c.concurrency == 1 && n < c.most ||
+					len(r.Errors) != c.reported || r.Left != 30 {
 					t.Errorf("%d requests, %+v", n, r)
 				}
 				if said := fmt.Sprint(r.Errors); strings.Count(said, c.err.Error()) != 1 {
@@ -223,7 +224,7 @@ func TestBadService(t *testing.T) {
 }
 
 // setAside fails unless so many windows rest, and the result says so.
-func (w *world) setAside(r Result, want int) {
+func (w *world) setAside(r Summary, want int) {
 	w.Helper()
 	resting := 0
 	for _, a := range w.ledger.asides() {
@@ -251,18 +252,21 @@ func TestRefusedInMidRun(t *testing.T) {
 			a, b := w.days("prj_a", 30), w.days("prj_b", 30)
 			bad := a[good : good+refused]
 			w.answers(func(_ int, q docsapi.VisitorsQuery) error {
-				return when(q.Project == "prj_a" && slices.ContainsFunc(bad, func(k analytics.Key) bool { return k.Window == q.Window }), refusedError())
+				return when(q.Project == "prj_a" && slices.ContainsFunc(bad,
+					func(k analytics.Key) bool { return k.Window == q.Window }), refusedError())
 			})
 			items := turns(a, b)
 			r := w.run(items...)
-			if got := w.service.requests(); got != c.requests || r.Left != c.left || (len(r.Errors) > 0) != (c.aside == 0) {
+			if got := w.service.requests(); got != c.requests || r.Left != c.left ||
+				(len(r.Errors) > 0) != (c.aside == 0) {
 				t.Errorf("%d requests, want %d; %+v", got, c.requests, r)
 			}
 			w.setAside(r, c.aside)
 			// All is well again: nothing was lost, and no window rests that was not at fault.
 			w.service.answer = nil
 			w.service.again()
-			due := slices.DeleteFunc(asked(w.lacking(items)...), func(i schedule.Item) bool { return w.ledger.asides()[i.Key].Until.After(w.now) })
+			due := slices.DeleteFunc(asked(w.lacking(items)...),
+				func(i schedule.Item) bool { return w.ledger.asides()[i.Key].Until.After(w.now) })
 			if w.clean(w.run(due...)); w.service.requests() != 3*(c.left-c.aside) {
 				t.Errorf("%d requests in the next run", w.service.requests())
 			}
@@ -277,16 +281,17 @@ func TestFullSpool(t *testing.T) {
 	down := &sinktest.Memory{Fault: func(sinktest.Step, analytics.Revision) error { return errors.New("is down") }}
 	w.more = []sinks.Sink{other{down}}
 	r := w.run(items...)
-	if len(r.Errors) != 2 || r.Waiting != 1 || r.Left != 3 || !strings.Contains(fmt.Sprint(r.Errors), "DOCGAUGE_SPOOL_MAX") {
+	if len(r.Errors) != 2 || r.Waiting != 1 || r.Left != 3 ||
+		!strings.Contains(fmt.Sprint(r.Errors), "DOCGAUGE_SPOOL_MAX") {
 		t.Errorf("result %+v", r)
 	}
 	// With nothing delivered, the next run sends nothing at all.
 	w.service.again()
 	p := w.process()
-	if n, failures, err := p.Recover(t.Context(), w.ledger.owed()); n != 0 || len(failures) != 1 || err != nil {
+	if n, failures, err := recovering(t.Context(), p, w.ledger.owed()); n != 0 || len(failures) != 1 || err != nil {
 		t.Fatalf("Recover: %d, %v, %v", n, failures, err)
 	}
-	if r := p.Run(t.Context(), w.work(items[1:])); len(r.Errors) != 1 || r.Left != 3 || w.service.requests() != 0 {
+	if r := reading(t.Context(), p, w.work(items[1:])); len(r.Errors) != 1 || r.Left != 3 || w.service.requests() != 0 {
 		t.Errorf("%d requests, %+v", w.service.requests(), r)
 	}
 }
@@ -308,7 +313,8 @@ func TestSinkDown(t *testing.T) {
 	}}
 	w.more = []sinks.Sink{other{second}}
 	r := w.run(asked(keys...)...)
-	if len(r.Errors) != 1 || tried != 1 || r.Waiting != 3 || r.Committed != 0 || r.Left != 0 || w.ledger.counters["sink_failures_total sink other"] != 1 {
+	if len(r.Errors) != 1 || tried != 1 || r.Waiting != 3 || r.Committed != 0 || r.Left != 0 ||
+		w.ledger.counters["sink_failures_total sink other"] != 1 {
 		t.Errorf("tried %d times, %+v", tried, r)
 	}
 	for _, k := range keys {
@@ -340,14 +346,17 @@ func TestSinkIsTriedAgain(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	keys := w.days("prj_a", 2)
 	isDown := true
-	w.sink = &sinktest.Memory{Fault: func(sinktest.Step, analytics.Revision) error { return when(isDown, errors.New("is down")) }}
+	w.sink = &sinktest.Memory{Fault: func(sinktest.Step, analytics.Revision) error {
+		return when(isDown,
+			errors.New("is down"))
+	}}
 	p := w.process()
-	p.Run(t.Context(), w.work(asked(keys[0])))
+	reading(t.Context(), p, w.work(asked(keys[0])))
 	isDown = false
-	if r := w.clean(p.Run(t.Context(), w.work(asked(keys[1])))); r.Waiting != 1 {
+	if r := w.clean(reading(t.Context(), p, w.work(asked(keys[1])))); r.Waiting != 1 {
 		t.Errorf("result %+v", r)
 	}
-	if n, failures, err := p.Recover(t.Context(), w.ledger.owed()); n != 2 || len(failures) > 0 || err != nil {
+	if n, failures, err := recovering(t.Context(), p, w.ledger.owed()); n != 2 || len(failures) > 0 || err != nil {
 		t.Errorf("Recover: %d, %v, %v", n, failures, err)
 	}
 	w.emptySpool()
@@ -377,7 +386,7 @@ func TestNewerRevisionSupersedes(t *testing.T) {
 		w.service.again()
 		p, n := w.recovered()
 		if f != noFault {
-			w.clean(p.Run(t.Context(), w.work(asked(k))))
+			w.clean(reading(t.Context(), p, w.work(asked(k))))
 		}
 		if n != 1 || !slices.Equal(numbers, want) || w.service.requests() != 0 {
 			t.Errorf("%q: %d windows delivered, revisions %v, %d requests", f, n, numbers, w.service.requests())
@@ -393,7 +402,8 @@ func TestNewerRevisionSupersedes(t *testing.T) {
 // window, the pages that are missing are requested again; otherwise it is left to a repair.
 func TestDamagedLog(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
-		"removed": os.Remove, "cut": func(path string) error { return os.Truncate(path, 100) }, "one bit flipped": flipBit,
+		"removed": os.Remove, "cut": func(path string) error { return os.Truncate(path, 100) },
+		"one bit flipped": flipBit,
 	} {
 		for call, waiting := range map[string]bool{string(StepRecorded): false, callReplace: true} {
 			for _, elsewhere := range []bool{false, true} {
@@ -460,7 +470,8 @@ func TestDamagedBeforeSealing(t *testing.T) {
 			}
 		}
 	}
-	if r := w.run(asked(k)...); len(r.Errors) != 1 || !errors.Is(r.Errors[0], spool.ErrDamaged) || w.shown(k).Number != 0 {
+	if r := w.run(asked(k)...); len(r.Errors) != 1 || !errors.Is(r.Errors[0], spool.ErrDamaged) ||
+		w.shown(k).Number != 0 {
 		t.Errorf("result %+v", r)
 	}
 	w.told = nil
@@ -490,21 +501,6 @@ func TestLostRevisionAfterWaitingOne(t *testing.T) {
 	w.emptySpool()
 }
 
-// A revision that one sink has is never forgotten, even if another lacks it for good.
-func TestLostFileThatASinkHas(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	k := day("prj_a", 0)
-	w.service.put(k, 300, 1)
-	w.clean(w.run(asked(k)...))
-	w.more = []sinks.Sink{other{sinktest.NewMemory()}}
-	if _, n := w.recovered(); n != 0 {
-		t.Errorf("%d windows delivered", n)
-	}
-	if rev, ok := w.ledger.known(k); !ok || rev.Number != 1 {
-		t.Errorf("the ledger has %+v", rev)
-	}
-}
-
 // TestLedgerFails: an error of the ledger is not a failure of the sink, and ends the run.
 func TestLedgerFails(t *testing.T) {
 	for _, call := range []string{callRecord, callCommitted} {
@@ -512,7 +508,8 @@ func TestLedgerFails(t *testing.T) {
 			w := newWorld(t, t.TempDir())
 			w.failing(call, 1, requestLost)
 			r := w.run(asked(w.days("prj_a", 3)...)...)
-			if len(r.Errors) != 1 || strings.Contains(r.Errors[0].Error(), "sink") || w.service.requests() != 3 || r.Left != 3 {
+			if len(r.Errors) != 1 || strings.Contains(r.Errors[0].Error(), "sink") || w.service.requests() != 3 ||
+				r.Left != 3 {
 				t.Errorf("%d requests, %+v", w.service.requests(), r)
 			}
 			if n := w.ledger.counters["sink_failures_total sink memory"]; n != 0 {
@@ -525,7 +522,8 @@ func TestLedgerFails(t *testing.T) {
 // TestCancelled cancels the run at each step: it returns soon, nothing is
 // half done, and the next run requests no page that was kept.
 func TestCancelled(t *testing.T) {
-	for i, step := range []Step{StepStarted, StepPage, StepFetched, StepSealed, StepRecorded, StepReplaced, StepCommitted, StepDone} {
+	for i, step := range []Step{StepStarted, StepPage, StepFetched, StepSealed, StepRecorded, StepReplaced,
+		StepCommitted, StepDone} {
 		committed := 0
 		if i >= 3 {
 			committed = 1 // sealed by then
@@ -543,7 +541,7 @@ func TestCancelled(t *testing.T) {
 					cancel()
 				}
 			}
-			r := w.process().Run(ctx, w.work(asked(keys...)))
+			r := reading(ctx, w.process(), w.work(asked(keys...)))
 			w.told = nil
 			kept := pages
 			if len(r.Errors) != 0 || r.Left != 3-committed || r.Committed != committed {
@@ -556,7 +554,7 @@ func TestCancelled(t *testing.T) {
 			}
 			w.service.again()
 			p, n := w.recovered()
-			w.clean(p.Run(t.Context(), w.work(asked(w.lacking(asked(keys...))...))))
+			w.clean(reading(t.Context(), p, w.work(asked(w.lacking(asked(keys...))...))))
 			if got := w.service.requests(); got != 9-kept || n != 0 {
 				t.Errorf("%d more requests after %d pages, %d windows in the spool", got, kept, n)
 			}
@@ -585,7 +583,7 @@ func TestCancelledCommit(t *testing.T) {
 					}
 				}
 				start := time.Now()
-				r := w.process().Run(ctx, w.work(asked(w.days("prj_a", 2)...)))
+				r := reading(ctx, w.process(), w.work(asked(w.days("prj_a", 2)...)))
 				if took := time.Since(start); took > grace {
 					t.Errorf("the run went on for %v", took)
 				}
@@ -621,7 +619,7 @@ func TestRecoverCancelled(t *testing.T) {
 	w.faults = nil
 	ctx, cancel := context.WithCancel(t.Context())
 	w.told = func(ev Event) { cancel() }
-	n, failures, err := w.process().Recover(ctx, w.ledger.owed())
+	n, failures, err := recovering(ctx, w.process(), w.ledger.owed())
 	if n != 1 || len(failures) != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("Recover: %d, %v, %v", n, failures, err)
 	}

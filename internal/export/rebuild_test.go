@@ -43,10 +43,12 @@ func TestRebuild(t *testing.T) {
 		first, second bool // has it
 		requests      int
 	}{
-		0: {2, true, true, 3}, 1: {2, false, true, 3}, 3: {2, false, false, 3}, 4: {2, false, true, 3}, 5: {3, false, true, 0}, 6: {2, true, true, 3},
+		0: {2, true, true, 3}, 1: {2, false, true, 3}, 3: {2, false, false, 3}, 4: {2, false, true, 3},
+		5: {3, false, true, 0}, 6: {2, true, true, 3},
 	} {
 		e, known := entries[key(day)]
-		if !known || e.Number != want.number || e.Sinks[first.Name()].IsZero() == want.first || e.Sinks[second.Name()].IsZero() == want.second || e.Requests != want.requests {
+		if !known || e.Number != want.number || e.Sinks[first.Name()].IsZero() == want.first ||
+			e.Sinks[second.Name()].IsZero() == want.second || e.Requests != want.requests {
 			t.Errorf("day %d: %+v, want %+v", day, e, want)
 		}
 		if len(e.Checksum) != 16 {

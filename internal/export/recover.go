@@ -3,38 +3,30 @@ package export
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/spool"
+	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Owed is a revision in the ledger that some sinks do not have yet.
-type Owed struct {
-	analytics.Revision
-	// Has lists the sinks that committed it.
-	Has []string
-}
-
-// Recover takes up what earlier runs left in the spool, without a request: windows that a
+// recover takes up what earlier runs left in the spool, without a request: windows that a
 // sink lacks are delivered from their page logs, and revisions of which neither the spool nor a
-// sink has anything are forgotten, so that their windows are due again. It returns how many
-// windows it delivered to all sinks that lacked them, and the failures of single sinks; other
-// errors end it. Sinks that were down in an earlier run are tried again.
+// sink has anything are forgotten, so that their windows are due again. Sinks that were down in
+// an earlier run are tried again; their failures are in the summary, other errors end recover.
 //
-// ledger calls do with the newest revision of each window in the ledger, of which there can
-// be millions: only those that a sink lacks, or that the spool has, are kept.
-func (p *Pipeline) Recover(ctx context.Context, ledger func(do func(Owed)) error) (
-	delivered int, failures []error, err error,
-) {
-	p.down.Clear()
-	for sink := range p.withheld {
-		p.down.Store(sink, true)
+// entries are the newest revisions of all windows in the ledger, of which there can be millions.
+// changed says that the ledger has others now.
+func (e *Exporter) recover(ctx context.Context, entries iter.Seq[*state.Entry]) (changed bool, err error) {
+	e.down.Clear()
+	for sink := range e.misplaced {
+		e.down.Store(sink, true)
 	}
-	logs, err := p.spool.Logs()
+	logs, err := e.app.Spool.Logs()
 	if err != nil {
-		return 0, nil, err
+		return changed, err
 	}
 	inSpool := map[analytics.Key]int32{} // the newest revision
 	for _, u := range logs {
@@ -42,19 +34,33 @@ func (p *Pipeline) Recover(ctx context.Context, ledger func(do func(Owed)) error
 			inSpool[u.Key] = max(inSpool[u.Key], u.Revision)
 		}
 	}
-	owed := map[analytics.Key]Owed{}
-	err = ledger(func(o Owed) {
-		if len(p.lacking(o)) > 0 || inSpool[o.Key] > 0 {
+	owed := map[analytics.Key]*state.Entry{}
+	for o := range entries {
+		// A lost window is owed to no sink, and one that is not believed is read again.
+		counts := !o.Lost() && o.ExportedAt != analytics.Unbelieved
+		if counts && (inSpool[o.Key] > 0 || len(e.lacking(o)) > 0) {
 			owed[o.Key] = o
 		}
-	})
-	if err != nil {
-		return 0, nil, err
 	}
-	lost := losses{p: p, forgotten: map[analytics.Key]bool{}, elsewhere: map[string]int{}}
+	forgotten, elsewhere := map[analytics.Key]bool{}, map[string]int{}
+	// lost takes in that the spool does not have what is owed. Where a sink has it, the others can
+	// be filled from there; otherwise the revision is forgotten, so that its window is due again.
+	lost := func(o *state.Entry) error {
+		for _, at := range o.Sinks {
+			if !at.IsZero() {
+				for _, sink := range e.lacking(o) {
+					elsewhere[sink.Name()]++
+				}
+				return nil
+			}
+		}
+		changed, forgotten[o.Key] = true, true
+		e.app.Log.With(o.Key.Attrs()).Warn("window is in no sink and no longer in the spool: it will be read again")
+		return e.ledger.Forget(ctx, o.Revision)
+	}
 	for _, o := range owed {
-		if len(p.lacking(o)) > 0 && inSpool[o.Key] < o.Number {
-			err = errors.Join(err, lost.add(ctx, o))
+		if inSpool[o.Key] < o.Number && len(e.lacking(o)) > 0 {
+			err = errors.Join(err, lost(o))
 		}
 	}
 	done := map[analytics.Key]bool{}
@@ -63,25 +69,28 @@ func (p *Pipeline) Recover(ctx context.Context, ledger func(do func(Owed)) error
 			err = context.Cause(ctx)
 		}
 		if err != nil {
-			return delivered, failures, err
+			return changed, err
 		}
 		o, known := owed[u.Key]
 		recorded := known && u.Revision <= o.Number
+		w := &window{e: e}
+		if recorded {
+			w.lacking = e.lacking(o)
+		}
 		switch {
 		case u.Pages == 0:
-			err = p.spool.Remove(u)
-		case lost.forgotten[u.Key]: // the ledger may owe the revision before: the next run delivers that
+			err = e.app.Spool.Remove(u)
+		case forgotten[u.Key]: // the ledger may owe the revision before: the next run delivers that
 		case !recorded && u.Waiting: // the ledger is from an older backup
-			err = p.spool.Return(u)
-		case !recorded && u.IsStale(p.cfg.Now()):
-			err = p.spool.Remove(u)
+			err = e.app.Spool.Return(u)
+		case !recorded && u.IsStale(e.app.Now()):
+			err = e.app.Spool.Remove(u)
 		case !recorded: // a reading that is not complete
-		case u.Revision < o.Number || len(p.lacking(o)) == 0 || done[u.Key]:
-			err = p.spool.Remove(u)
-		case u.Waiting && p.areDown(p.lacking(o)):
+		case u.Revision < o.Number || len(w.lacking) == 0 || done[u.Key]:
+			err = e.app.Spool.Remove(u)
+		case u.Waiting && e.areDown(w.lacking):
 		default:
-			w := &window{p: p, lacking: p.lacking(o)}
-			if w.log, err = p.spool.Resume(u); err != nil {
+			if w.log, err = e.app.Spool.Resume(u); err != nil {
 				break
 			}
 			w.file, err = w.log.Seal(ctx, o.Revision)
@@ -90,59 +99,37 @@ func (p *Pipeline) Recover(ctx context.Context, ledger func(do func(Owed)) error
 				if err = w.log.Discard(); w.file != nil {
 					err = errors.Join(err, w.file.Remove())
 				}
-				err = errors.Join(err, lost.add(ctx, o))
+				err = errors.Join(err, lost(o))
 				break
 			}
 			if err != nil {
 				err = w.leave(err)
 				break
 			}
-			var result Result
-			result, err = w.commit(ctx, ctx)
-			failures = append(failures, result.Errors...)
-			if done[u.Key] = true; result.Committed > 0 {
-				delivered++
-				p.cfg.Logger.With(o.Key.Attrs()).Info("window delivered from the spool", "revision", o.Number)
+			complete := false
+			complete, err = w.commit(ctx, ctx)
+			if changed, done[u.Key] = true, true; complete {
+				e.count(func(s *Summary) { s.Recovered++ })
+				e.app.Log.With(o.Key.Attrs()).Info("window delivered from the spool", "revision", o.Number)
 			}
 		}
 	}
-	for sink, n := range lost.elsewhere {
-		p.cfg.Logger.Warn("sink lacks windows that are no longer in the spool: another sink has them",
+	for sink, n := range elsewhere {
+		e.app.Log.Warn("sink lacks windows that are no longer in the spool: another sink has them",
 			"sink", sink, "windows", n, "remedy", "docgauge verify --repair")
 	}
-	return delivered, failures, err
-}
-
-// losses are revisions that a sink lacks and that are not in the spool.
-type losses struct {
-	p         *Pipeline
-	forgotten map[analytics.Key]bool
-	elsewhere map[string]int // by sink, the windows that another sink has
-}
-
-// add forgets a revision that no sink has, so that its window is due again. Where a sink has it,
-// the others can be filled from there.
-func (l losses) add(ctx context.Context, o Owed) error {
-	if len(o.Has) > 0 {
-		for _, sink := range l.p.lacking(o) {
-			l.elsewhere[sink.Name()]++
-		}
-		return nil
-	}
-	l.forgotten[o.Key] = true
-	l.p.cfg.Logger.With(o.Key.Attrs()).Warn("window is in no sink and no longer in the spool: it will be read again")
-	return l.p.ledger.Forget(ctx, o.Revision)
+	return changed, err
 }
 
 // lacking returns the sinks that do not have the revision, as far as the ledger knows.
-func (p *Pipeline) lacking(o Owed) []sinks.Sink {
-	return slices.DeleteFunc(slices.Clone(p.sinks), func(s sinks.Sink) bool { return slices.Contains(o.Has, s.Name()) })
+func (e *Exporter) lacking(o *state.Entry) []sinks.Sink {
+	return slices.DeleteFunc(slices.Clone(e.app.Sinks), func(s sinks.Sink) bool { return !o.Sinks[s.Name()].IsZero() })
 }
 
 // areDown reports whether all of these sinks have failed in this run.
-func (p *Pipeline) areDown(all []sinks.Sink) bool {
+func (e *Exporter) areDown(all []sinks.Sink) bool {
 	return !slices.ContainsFunc(all, func(s sinks.Sink) bool {
-		_, down := p.down.Load(s.Name())
+		_, down := e.down.Load(s.Name())
 		return !down
 	})
 }

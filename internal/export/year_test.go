@@ -152,12 +152,12 @@ func (y *year) process1(killed bool) (busy bool) {
 	p := y.process()
 	b := y.connect()
 	known := entriesOf(y.t, y.db)
-	if _, _, err := p.Recover(y.t.Context(), each(owedOf(known))); err != nil {
+	if _, _, err := recovering(y.t.Context(), p, each(known)); err != nil {
 		return true
 	}
 	known = entriesOf(y.t, y.db)
 	work := y.work(known, b)
-	r := p.Run(y.t.Context(), work)
+	r := reading(y.t.Context(), p, work)
 	if y.on.check() == nil {
 		if err := b.Flush(y.t.Context()); err != nil {
 			y.t.Fatal(err)
@@ -203,12 +203,13 @@ func (m mortal) Cooldown(ctx context.Context, until time.Time, step int) error {
 }
 
 // work is what a run gets from the state.
-func (y *year) work(known map[analytics.Key]state.Entry, b *budget.Budget) Work {
+func (y *year) work(known map[analytics.Key]state.Entry, b *budget.Budget) work {
 	sizes := schedule.NewSizes(nil)
 	for k, e := range known {
 		sizes.Learn(k, e.Rows)
 	}
-	return Work{Items: y.due(known), Known: look(known), Sizes: sizes, Policy: schedule.Policy{Limit: y.limit, Settle: settle}}
+	return work{Items: y.due(known), Known: look(known), Sizes: sizes,
+		Policy: schedule.Policy{Limit: y.limit, Settle: settle}}
 }
 
 func look(entries map[analytics.Key]state.Entry) func(analytics.Key) (analytics.Revision, bool) {
@@ -218,21 +219,8 @@ func look(entries map[analytics.Key]state.Entry) func(analytics.Key) (analytics.
 	}
 }
 
-func owedOf(entries map[analytics.Key]state.Entry) map[analytics.Key]Owed {
-	out := map[analytics.Key]Owed{}
-	for k, e := range entries {
-		o := Owed{Revision: e.Revision}
-		for sink, at := range e.Sinks {
-			if !at.IsZero() {
-				o.Has = append(o.Has, sink)
-			}
-		}
-		out[k] = o
-	}
-	return out
-}
-
-var specs = []analytics.Spec{{Granularity: analytics.Day}, {Granularity: analytics.Week}, {Granularity: analytics.Month}, {Granularity: "28d", TotalsOnly: true}}
+var specs = []analytics.Spec{{Granularity: analytics.Day}, {Granularity: analytics.Week},
+	{Granularity: analytics.Month}, {Granularity: "28d", TotalsOnly: true}}
 
 func (y *year) due(known map[analytics.Key]state.Entry) []schedule.Item {
 	in := schedule.Input{

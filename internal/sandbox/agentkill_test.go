@@ -38,7 +38,8 @@ func child(text string) {
 	err := json.Unmarshal([]byte(text), &r)
 	var s *Sandbox
 	if err == nil {
-		s, err = New(Config{DataDir: r.Data, Agent: Agent{Workers: 2, Repo: &agent.RepoOptions{Path: r.Path, Command: r.Command}}})
+		s, err = New(Config{DataDir: r.Data, Agent: Agent{Workers: 2,
+			Repo: &agent.RepoOptions{Path: r.Path, Command: r.Command}}})
 	}
 	ln, lnErr := Listen("127.0.0.1:0", false)
 	if err != nil || lnErr != nil {
@@ -49,7 +50,7 @@ func child(text string) {
 	_ = s.Server().Serve(ln)
 }
 
-// startChild starts a sandbox in a process of its own.
+// startChild starts a sandbox in another process.
 func startChild(t *testing.T, r childRepo) (base string, process *os.Process) {
 	t.Helper()
 	text, err := json.Marshal(r)
@@ -70,7 +71,7 @@ func startChild(t *testing.T, r childRepo) (base string, process *os.Process) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		home := os.Getenv("HOME")
-		waitFor(t, "what it started to end", func() bool { return goneFrom(home) })
+		waitFor(t, "its processes to end", func() bool { return goneFrom(home) })
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, "http://") {

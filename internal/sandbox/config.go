@@ -45,22 +45,16 @@ const (
 type Config struct {
 	// Seed of the synthetic traffic: the events of a day depend on Seed, Scenario, Pages, the
 	// project and the date, and on nothing else but the faults that add some.
-	Seed uint64
-	// Scenario of the synthetic traffic; empty = Steady.
-	Scenario Scenario
-	// Days of synthetic traffic before the day of New; 0 = DefaultDays.
-	Days int
-	// Pages of the synthetic site; 0 = DefaultPages.
-	Pages int
-	// Projects served, each with different traffic; none = DefaultProject.
-	Projects []string
-	// APIKey may do everything, "<prefix>_<secret>"; empty = DefaultAPIKey.
-	APIKey string
+	Seed     uint64
+	Scenario Scenario // of the synthetic traffic; empty = Steady
+	Days     int      // of synthetic traffic before the day of New; 0 = DefaultDays
+	Pages    int      // of the synthetic site; 0 = DefaultPages
+	Projects []string // served, each with different traffic; none = DefaultProject
+	APIKey   string   // may do everything, "<prefix>_<secret>"; empty = DefaultAPIKey
 	// Keys that are refused: ExpiredKey with 401, the other two with 403 if they lack the
 	// scope (GET needs read). Empty = no such key.
 	ExpiredKey, ReadOnlyKey, WriteOnlyKey string
-	// Now is the clock of the service; nil = time.Now.
-	Now func() time.Time
+	Now                                   func() time.Time // clock of the service; nil = time.Now
 	// DataDir, if set, is a directory that may hold an event log, eventLogName. The agent half
 	// keeps its jobs and pull requests there, beginning with the first job.
 	DataDir string
@@ -70,8 +64,7 @@ type Config struct {
 	// with the names of a Request's JSON, and the duration in seconds and the bytes of the
 	// answer. nil = none.
 	RequestLog slog.Handler
-	// Logger gets an error line for an unreadable event log; nil = silent.
-	Logger *slog.Logger
+	Logger     *slog.Logger // gets an error line for an unreadable event log; nil = silent
 }
 
 // Faults are injected into the answers; the zero value injects none. All but Latency and
@@ -79,19 +72,12 @@ type Config struct {
 // authentication, all projects together; "every Nth" and "after N" use that number. If several
 // apply, a 429 takes precedence over a 500.
 type Faults struct {
-	// Latency before every answer.
-	Latency time.Duration
-	// RateLimit is the number of analytics requests answered per sliding hour, all projects
-	// together; one more gets 429 and is not counted. 0 = no limit.
-	RateLimit int
-	// RetryAfter is the Retry-After header of a 429, in seconds rounded up; 0 = none.
-	RetryAfter time.Duration
-	// ThrottleAfter N requests, every further one gets 429; 0 = never.
-	ThrottleAfter int
-	// ErrorEvery Nth request gets 500; 0 = none.
-	ErrorEvery int
-	// CutEvery Nth answer ends in the middle of its body; 0 = none.
-	CutEvery int
+	Latency       time.Duration // before every answer
+	RateLimit     int           // requests answered per sliding hour, others get 429 and do not count; 0 = no limit
+	RetryAfter    time.Duration // Retry-After header of a 429, in seconds rounded up; 0 = none
+	ThrottleAfter int           // after N requests, every further one gets 429; 0 = never
+	ErrorEvery    int           // every Nth request gets 500; 0 = none
+	CutEvery      int           // every Nth answer ends in the middle of its body; 0 = none
 	// DriftEvery Nth analytics request that is answered finds one more event of a new visitor
 	// in the UTC day before and one in the running one; 0 = none.
 	DriftEvery int
@@ -103,9 +89,8 @@ type Faults struct {
 	// multiple of Moving (counted from 1970), one more visitor of that day arrives, with up to
 	// eight pages read, so that the totals of every window with that day grow. The latecomers
 	// depend on Seed, the project and the date.
-	Moving time.Duration
-	// MovingDays is 1 to 365; 0 = DefaultMovingDays.
-	MovingDays int
+	Moving     time.Duration
+	MovingDays int // 1 to 365; 0 = DefaultMovingDays
 	// PageRows is the maximum number of rows of one page, whatever limit is requested;
 	// hasMore is true while rows remain. 0 = no maximum.
 	PageRows int
@@ -117,31 +102,24 @@ type Faults struct {
 // Agent describes the agent half of the service. The zero value pretends: a job is completed
 // at once, with a pull request of the sandbox that adds one line.
 type Agent struct {
-	// Script, After, ArchiveAfter: see agent.Options.
-	Script              string
+	Script              string // see agent.Options, as are the next two
 	After, ArchiveAfter time.Duration
-	// Workers is the number of instructions worked on at once; 0 = DefaultWorkers.
-	Workers int
+	Workers             int // number of instructions worked on at once; 0 = DefaultWorkers
 	// PublicURL begins the links to pull requests on this sandbox; empty = the host in the
 	// request that reads the job.
 	PublicURL string
-	// Pulls are the pull requests on this sandbox.
-	Pulls Pulls
-	// Repo is a local git repository that jobs really edit; nil = they pretend.
-	Repo   *agent.RepoOptions
-	Faults AgentFaults
+	Pulls     Pulls              // the pull requests on this sandbox
+	Repo      *agent.RepoOptions // a local git repository that jobs really edit; nil = they pretend
+	Faults    AgentFaults
 }
 
 // Pulls describes the pull requests on this sandbox. The zero value leaves them open and their
 // readers unchanged. Plan.Seed is Config.Seed.
 type Pulls struct {
 	codehost.Plan
-	// Effect of a merge on the synthetic readers of the pages that it changed.
-	Effect Effect
-	// Token, if set, is the one that the API at codehost.APIPath needs; otherwise it needs none.
-	// Limit is how many requests it answers in an hour, 0 = codehost.DefaultLimit.
-	Token string
-	Limit int
+	Effect Effect // of a merge on the synthetic readers of the pages that it changed
+	Token  string // needed by the API at codehost.APIPath; empty = none is needed
+	Limit  int    // requests that it answers in an hour; 0 = codehost.DefaultLimit
 }
 
 // AgentFaults are injected into agent POSTs, creates and messages alike; the zero value
@@ -149,20 +127,15 @@ type Pulls struct {
 // authentication for Latency and ThrottleEvery, those that were accepted for the faults after
 // accepting.
 type AgentFaults struct {
-	// Latency before a POST is accepted, also if the client has gone.
-	Latency time.Duration
+	Latency time.Duration // before a POST is accepted, also if the client has gone
 	// RateLimit is how many POSTs pass in a sliding hour, for each project; one more gets 429
 	// and is not counted. 0 = no limit; the live service has 100.
-	RateLimit int
-	// ThrottleEvery Nth POST gets 429; 0 = none. Retry-After is Faults.RetryAfter.
-	ThrottleEvery int
-	// DropEvery Nth accepted POST has its connection closed instead of a reply.
-	DropEvery int
-	// BadGatewayEvery Nth accepted POST gets 502.
-	BadGatewayEvery int
-	// StallEvery Nth accepted POST waits for Stall with its reply; 0 = each.
-	Stall      time.Duration
-	StallEvery int
+	RateLimit       int
+	ThrottleEvery   int // every Nth POST gets 429; 0 = none. Retry-After is Faults.RetryAfter
+	DropEvery       int // every Nth accepted POST has its connection closed instead of a reply
+	BadGatewayEvery int // every Nth accepted POST gets 502
+	StallEvery      int // every Nth accepted POST waits for Stall with its reply; 0 = each
+	Stall           time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -207,7 +180,8 @@ func (c Config) validate() error {
 	}
 	keys := map[string]string{}
 	for _, k := range [][2]string{
-		{"API key", c.APIKey}, {"expired key", c.ExpiredKey}, {"read-only key", c.ReadOnlyKey}, {"write-only key", c.WriteOnlyKey},
+		{"API key", c.APIKey}, {"expired key", c.ExpiredKey}, {"read-only key", c.ReadOnlyKey},
+		{"write-only key", c.WriteOnlyKey},
 	} {
 		name, value := k[0], k[1]
 		if value == "" {
@@ -233,32 +207,24 @@ func (c Config) validate() error {
 	if a.Repo != nil {
 		timeout = a.Repo.Timeout
 	}
-	notNegative := func(name string, n int64) {
-		if n < 0 {
-			add("%s: must not be negative; 0 switches it off", name)
-		}
-	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"latency", f.Latency}, {"retry after", f.RetryAfter}, {"agent duration", a.After},
-		{"agent archive after", a.ArchiveAfter}, {"agent timeout", timeout}, {"agent latency", a.Faults.Latency},
-		{"agent stall", a.Faults.Stall}, {"merge delay", p.EndAfter}, {"draft delay", p.DraftFor}, {"review delay", p.ReviewAfter},
-	} {
-		notNegative(d.name, int64(d.value))
-	}
 	for _, n := range []struct {
 		name  string
-		value int
+		value int64
 	}{
-		{"rate limit", f.RateLimit}, {"throttle after", f.ThrottleAfter}, {"error every", f.ErrorEvery},
-		{"cut every", f.CutEvery}, {"drift every", f.DriftEvery}, {"page rows", f.PageRows},
-		{"agent rate limit", a.Faults.RateLimit}, {"agent 429 every", a.Faults.ThrottleEvery},
-		{"agent drop every", a.Faults.DropEvery}, {"agent 502 every", a.Faults.BadGatewayEvery},
-		{"agent stall every", a.Faults.StallEvery}, {"GitHub API limit", p.Limit},
+		{"latency", int64(f.Latency)}, {"retry after", int64(f.RetryAfter)}, {"rate limit", int64(f.RateLimit)},
+		{"throttle after", int64(f.ThrottleAfter)}, {"error every", int64(f.ErrorEvery)},
+		{"cut every", int64(f.CutEvery)}, {"drift every", int64(f.DriftEvery)}, {"page rows", int64(f.PageRows)},
+		{"agent duration", int64(a.After)}, {"agent archive after", int64(a.ArchiveAfter)},
+		{"agent timeout", int64(timeout)}, {"agent latency", int64(a.Faults.Latency)},
+		{"agent rate limit", int64(a.Faults.RateLimit)}, {"agent 429 every", int64(a.Faults.ThrottleEvery)},
+		{"agent drop every", int64(a.Faults.DropEvery)}, {"agent 502 every", int64(a.Faults.BadGatewayEvery)},
+		{"agent stall", int64(a.Faults.Stall)}, {"agent stall every", int64(a.Faults.StallEvery)},
+		{"merge delay", int64(p.EndAfter)}, {"draft delay", int64(p.DraftFor)},
+		{"review delay", int64(p.ReviewAfter)}, {"GitHub API limit", int64(p.Limit)},
 	} {
-		notNegative(n.name, int64(n.value))
+		if n.value < 0 {
+			add("%s: must not be negative; 0 switches it off", n.name)
+		}
 	}
 	switch days := time.Duration(f.MovingDays) * 24 * time.Hour; {
 	case f.Moving == 0:

@@ -122,7 +122,8 @@ func TestRewrittenLogIsReadAgain(t *testing.T) {
 
 func TestLogHasProjectsAndArrivals(t *testing.T) {
 	inB := strings.Replace(line(first, "b", "human", "/x"), "{", `{"project":"b",`, 1)
-	future := line("2026-10-14T12:00:01Z", "later", "human", "/x") + line("2026-10-14T08:59:59-03:00", "now", "human", "/x")
+	future := line("2026-10-14T12:00:01Z", "later", "human", "/x") +
+		line("2026-10-14T08:59:59-03:00", "now", "human", "/x")
 	s := newLogFile(t, line(first, "a", "human", "/x")+inB+inB+future).sandbox(DefaultProject, "b")
 	if got := totals(t, s); got.Total != 2 {
 		t.Errorf("first project: %+v", got)
@@ -197,7 +198,8 @@ func TestABadLineInARunningSandbox(t *testing.T) {
 		}
 	}
 	f.write(os.O_APPEND, line(first, "c", "human", "/x"))
-	if w := get(s, path); w.Code != http.StatusInternalServerError || !strings.Contains(message(t, w), eventLogName+":2: kind") {
+	if w := get(s, path); w.Code != http.StatusInternalServerError ||
+		!strings.Contains(message(t, w), eventLogName+":2: kind") {
 		t.Errorf("one more line: %d %s", w.Code, w.Body)
 	}
 	f.write(os.O_TRUNC, line(first, "a", "human", "/x")+line(first, "b", "human", "/x")+line(first, "c", "human", "/x"))

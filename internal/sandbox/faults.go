@@ -35,7 +35,8 @@ func (s *Sandbox) refusePost(c *call) error {
 	f, p := s.config.Agent.Faults, s.projects[c.PathValue("project")]
 	switch {
 	case every(f.ThrottleEvery, s.admittedPosts.Add(1)):
-		return s.config.Faults.tooMany("too many requests: every agent request divisible by %d is refused", f.ThrottleEvery)
+		return s.config.Faults.tooMany("too many requests: every agent request divisible by %d is refused",
+			f.ThrottleEvery)
 	case p != nil && !p.postHour.take(c.now):
 		return s.config.Faults.tooMany("too many requests: want at most %d agent requests of a project in an hour",
 			f.RateLimit)

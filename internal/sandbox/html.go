@@ -66,7 +66,8 @@ func fileNote(f codehost.File) string {
 		return "binary"
 	}
 	words := map[string]string{
-		"added": "new", "removed": "deleted", "renamed": "renamed from ", "copied": "copied from ", "changed": "mode changed",
+		"added": "new", "removed": "deleted", "renamed": "renamed from ", "copied": "copied from ",
+		"changed": "mode changed",
 	}
 	return words[f.Status] + f.Former
 }

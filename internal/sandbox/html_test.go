@@ -58,8 +58,10 @@ Binary files a/p.png and b/p.png differ
 func pull(number int) codehost.PullRequest {
 	return codehost.PullRequest{
 		Number: number, Repository: "/home/somebody/docs", Base: "main", Branch: "docgauge/job_1",
-		BaseCommit: strings.Repeat("b", 40), Head: strings.Repeat("a", 40), Title: "<script>t</script> " + strings.Repeat("long", 20),
-		Messages: []string{"<script>t</script>", "<i>second</i>"}, Diff: hostile, OpenedAt: noon.Add(-time.Hour), UpdatedAt: noon,
+		BaseCommit: strings.Repeat("b", 40), Head: strings.Repeat("a", 40), Title: "<script>t</script> " +
+			strings.Repeat("long", 20),
+		Messages: []string{"<script>t</script>", "<i>second</i>"}, Diff: hostile,
+		OpenedAt: noon.Add(-time.Hour), UpdatedAt: noon,
 	}
 }
 
@@ -80,7 +82,8 @@ func fullIndex() index {
 		pulls = append(pulls, pull(i+1))
 		jobs = append(jobs, agent.Job{
 			ID: fmt.Sprint("job_", i+1), Status: agent.Completed, PRLink: &link,
-			CreatedAt: noon.Add(-time.Duration(100-i) * time.Hour), Prompts: []string{"<script>p</script> " + strings.Repeat("w", 90)},
+			CreatedAt: noon.Add(-time.Duration(100-i) * time.Hour),
+			Prompts:   []string{"<script>p</script> " + strings.Repeat("w", 90)},
 		})
 	}
 	pulls[12] = after(13, codehost.PassChecks, codehost.Approve)
@@ -91,7 +94,8 @@ func fullIndex() index {
 	x := index{
 		Traffic: "Its visitors are made up.",
 		Exports: []string{
-			"export DOCGAUGE_BASE_URL=http://127.0.0.1:8787", "export DOCGAUGE_PROJECTS=" + strings.Repeat("prj_long,", 30),
+			"export DOCGAUGE_BASE_URL=http://127.0.0.1:8787", "export DOCGAUGE_PROJECTS=" +
+				strings.Repeat("prj_long,", 30),
 		},
 		KeyNote: "The key is elsewhere.",
 		Uses: []use{
@@ -108,7 +112,8 @@ func fullIndex() index {
 // made are the pages by name, full and empty.
 func made(t *testing.T) map[string]string {
 	t.Helper()
-	nothing := codehost.PullRequest{Number: 8, Title: "nothing", Messages: []string{"one"}, OpenedAt: noon, UpdatedAt: noon}
+	nothing := codehost.PullRequest{Number: 8, Title: "nothing", Messages: []string{"one"},
+		OpenedAt: noon, UpdatedAt: noon}
 	hidden := fullIndex()
 	hidden.Prompts = false
 	pages := map[string]string{}
@@ -132,7 +137,10 @@ func made(t *testing.T) map[string]string {
 // places of this machine nor commit hashes are shown.
 func TestEscaped(t *testing.T) {
 	for name, page := range made(t) {
-		for _, bad := range []string{"<script", "<img", "<i>", "<b>", "/home/somebody", strings.Repeat("a", 40), strings.Repeat("b", 40), "0123456789abcdef"} {
+		for _, bad := range []string{
+			"<script", "<img", "<i>", "<b>", "/home/somebody", strings.Repeat("a", 40),
+			strings.Repeat("b", 40), "0123456789abcdef",
+		} {
 			if strings.Contains(page, bad) {
 				t.Errorf("%s has %s", name, bad)
 			}
@@ -144,7 +152,8 @@ func TestEscaped(t *testing.T) {
 	w := httptest.NewRecorder()
 	writePage(w, []byte(made(t)["pull"]))
 	policy := w.Header().Get("Content-Security-Policy")
-	if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "style-src 'sha256-") || strings.Contains(policy, "unsafe") {
+	if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "style-src 'sha256-") ||
+		strings.Contains(policy, "unsafe") {
 		t.Errorf("policy %s", policy)
 	}
 }
@@ -152,23 +161,29 @@ func TestEscaped(t *testing.T) {
 func TestPagesSayWhatIsThere(t *testing.T) {
 	pages := made(t)
 	webtest.Wants(t, webtest.Text(pages["index"]),
-		"Visitor analytics 128 41 of 90", "7 no limit", "failed", "3 older jobs are not shown", "3 older pull requests", "The key is elsewhere.",
+		"Visitor analytics 128 41 of 90", "7 no limit", "failed", "3 older jobs are not shown", "3 older pull requests",
+		"The key is elsewhere.",
 		"<script>p</script>", "job_13")
 	if strings.Contains(pages["index"], "job_3<") {
 		t.Error("the oldest jobs are shown")
 	}
-	webtest.Wants(t, webtest.Text(pages["index-empty"]), "No job has been created yet.", "No job has opened a pull request here yet.")
+	webtest.Wants(t, webtest.Text(pages["index-empty"]), "No job has been created yet.",
+		"No job has opened a pull request here yet.")
 	webtest.Wants(t, webtest.Text(pages["pulls"]), "#13", "+3 −4 in 6 files", "1 h ago")
 	webtest.Wants(t, webtest.Text(pages["pull"]),
-		"2 commits from docgauge/job_1 into main of docs", "14 Oct 2026, 11:00 UTC (1 h ago)", "just now", "<script>alert(1)</script>.md +2 −2",
-		"x mode changed", `naïve "name".md new +1 −0`, "docs/new.md renamed from old.md", "gone with space.md deleted +0 −2", "p.png binary",
+		"2 commits from docgauge/job_1 into main of docs", "14 Oct 2026, 11:00 UTC (1 h ago)", "just now",
+		"<script>alert(1)</script>.md +2 −2",
+		"x mode changed", `naïve "name".md new +1 −0`, "docs/new.md renamed from old.md",
+		"gone with space.md deleted +0 −2", "p.png binary",
 		"-<img src=x onerror=alert(3)>", "The diff is longer than what is shown.")
 	webtest.Wants(t, webtest.Text(pages["pull-empty"]), "1 commit", "Nothing was changed.")
 	webtest.Wants(t, webtest.Text(pages["pulls"]),
 		"open , approved, checks passed", "draft , checks failed", "merged , approved", "closed , changes requested")
 	webtest.Wants(t, webtest.Text(pages["pull-open"]),
-		"Request changes Fail checks Convert to draft Merge Close", "History Checks passed 14 Oct 2026, 11:00 UTC", "Ready for review 14 Oct")
-	webtest.Wants(t, pages["pull-open"], `<form method="post" action="/sandbox/docs/pull/9"`, `name="action" value="merge" class="primary"`)
+		"Request changes Fail checks Convert to draft Merge Close", "History Checks passed 14 Oct 2026, 11:00 UTC",
+		"Ready for review 14 Oct")
+	webtest.Wants(t, pages["pull-open"], `<form method="post" action="/sandbox/docs/pull/9"`,
+		`name="action" value="merge" class="primary"`)
 	if strings.Contains(pages["pull-merged"], "<form") || strings.Contains(pages["pull-empty"], "History") {
 		t.Error("there is a form or a history that says nothing")
 	}
@@ -201,16 +216,21 @@ func TestDiffLines(t *testing.T) {
 func TestBrowser(t *testing.T) {
 	browser := engines.RunChromium(t)
 	for name, page := range made(t) {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writePage(w, []byte(page)) }))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request) {
+			writePage(w, []byte(page))
+		}))
 		defer server.Close()
 		views := []engines.View{{Width: 1400, Height: 900, Scheme: "light"}, {Width: 400, Height: 800, Scheme: "dark"}}
 		if !strings.HasSuffix(name, "-empty") {
-			views = append(views, engines.View{Width: 1400, Height: 900, Scheme: "dark"}, engines.View{Width: 400, Height: 800, Scheme: "light"})
+			views = append(views, engines.View{Width: 1400, Height: 900, Scheme: "dark"},
+				engines.View{Width: 400, Height: 800, Scheme: "light"})
 		}
 		for _, view := range views {
 			tab := webtest.Page(t, browser, server.URL+"/", view)
 			name := fmt.Sprintf("%s-%d-%s", name, view.Width, view.Scheme)
-			webtest.None(t, tab, name+": wider than its place", engines.TooWide(".heard, pre *, svg", "body, .sheet, .file, li, td, th"))
+			webtest.None(t, tab, name+": wider than its place",
+				engines.TooWide(".heard, pre *, svg", "body, .sheet, .file, li, td, th"))
 			webtest.None(t, tab, name+": hard to read", engines.HardToRead)
 			webtest.None(t, tab, name+": texts that overlap", engines.OnEachOther("main, .masthead, li, tr"))
 			webtest.Keep(t, tab, name)

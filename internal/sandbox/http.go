@@ -78,7 +78,8 @@ func (s *Sandbox) Serve(ctx context.Context, ln net.Listener) error {
 		defer cancel()
 		err := server.Shutdown(grace)
 		if err != nil {
-			err = errors.Join(fmt.Errorf("stop: requests still in flight after %s: %w", stopTimeout, err), server.Close())
+			err = errors.Join(fmt.Errorf("stop: requests still in flight after %s: %w", stopTimeout, err),
+				server.Close())
 		}
 		stopped <- err
 	})
@@ -128,7 +129,8 @@ func (s *Sandbox) Handler() http.Handler {
 		// 4.3
 		"/v1/analytics/{project}/visitors": {http.MethodGet, read, s.refuseAnalytics, http.StatusOK, s.visitors},
 		// 4.4; method and path are those of the live service
-		"/v2/agent/{project}/job/{id}": {http.MethodGet, read, func(*call) error { return nil }, http.StatusOK, s.readJob},
+		"/v2/agent/{project}/job/{id}": {http.MethodGet, read, func(*call) error { return nil },
+			http.StatusOK, s.readJob},
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, &o) })
 	}
@@ -171,7 +173,8 @@ func (s *Sandbox) serve(w http.ResponseWriter, r *http.Request, o *operation) {
 // dispatch checks a request in the service's order and runs the operation.
 func (s *Sandbox) dispatch(c *call, o *operation) (any, error) {
 	if c.Method != o.method {
-		return nil, fail(http.StatusMethodNotAllowed, "method %.20q: want %s", c.Method, o.method).with("Allow", o.method)
+		return nil, fail(http.StatusMethodNotAllowed, "method %.20q: want %s", c.Method,
+			o.method).with("Allow", o.method)
 	}
 	if err := s.keys.check(c.Header.Values("Authorization"), o.scope); err != nil {
 		return nil, err

@@ -91,7 +91,8 @@ func (s *Sandbox) checkHost(c *call) error {
 	if plainHost.MatchString(c.Host) && (err == nil || !strings.Contains(name, ".") || s.isPublic(c.Host)) {
 		return nil
 	}
-	return fail(http.StatusMisdirectedRequest, "host: want an IP address, a name without a dot, or the host of the public URL")
+	return fail(http.StatusMisdirectedRequest, "host: want an IP address, a name without a dot, or the host of the "+
+		"public URL")
 }
 
 func (s *Sandbox) isPublic(host string) bool {
@@ -155,7 +156,8 @@ func (s *Sandbox) act(c *call) (page string, err error) {
 // key or token that the operator chose is never shown.
 func (s *Sandbox) index(c *call) index {
 	x := index{
-		Traffic: s.describeTraffic(), Prompts: isLocal(c.Request), KeyNote: "The key is the one that was given with --api-key.",
+		Traffic: s.describeTraffic(), Prompts: isLocal(c.Request),
+		KeyNote: "The key is the one that was given with --api-key.",
 	}
 	key, token := "", ""
 	if s.config.APIKey == DefaultAPIKey {

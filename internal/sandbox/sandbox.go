@@ -97,15 +97,12 @@ func New(c Config) (*Sandbox, error) {
 		Now: c.Now, Logger: c.Logger,
 	}
 	if r := c.Agent.Repo; r != nil {
-		if jobs.Source.Repository, err = filepath.Abs(r.Path); err != nil {
-			return nil, err
-		}
 		if s.repo, err = agent.OpenRepo(context.Background(), *r, inData("worktrees")); err != nil {
 			return nil, err
 		}
-		jobs.Editor, jobs.Source.Ref = s.repo, s.repo.Base()
+		jobs.Editor, jobs.Source = s.repo, s.repo.Source()
 		if r.GitHub != "" {
-			jobs.Host, jobs.Source.Repository = s.repo, r.GitHub
+			jobs.Host = s.repo
 		}
 	}
 	if s.jobs, err = agent.Open(jobs); err != nil {

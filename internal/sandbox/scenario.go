@@ -134,10 +134,11 @@ func (growth) newcomers(d analytics.Date) float64 {
 	const full = (growthLimit - growthBase) / growthPerDay // days until growthLimit
 	days := float64(d - scenarioStart)
 	growing := min(max(days, 0), full)
-	return newcomersPerSession * (growthBase*min(days, full) + growthPerDay*growing*growing/2 + growthLimit*max(days-full, 0))
+	return newcomersPerSession * (growthBase*min(days, full) + growthPerDay*growing*growing/2 +
+		growthLimit*max(days-full, 0))
 }
 
-// aiShare lets people become users of agents, and agents more: nobody goes back.
+// aiShare grows with time: people become users of agents and stay so.
 func (growth) aiShare(visitor uint32, d analytics.Date) float64 {
 	const steps = 1000
 	agents := min(max(0.08+0.0004*float64(d-scenarioStart), 0.05), 0.4)

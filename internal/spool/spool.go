@@ -6,7 +6,7 @@
 //	spool/waiting/<project>.<granularity>.<from>_<to>.r<n>.pages   in the ledger, and a sink lacks it
 //	spool/tmp/                                                     emptied by Open
 //
-// Invariant: what a page log returns is what was appended, checked by CRC each time it is
+// Invariant: a page log returns exactly what was appended, checked by CRC each time it is
 // read. A log may end in the middle of a record, as its process may have died there; what
 // comes before that is sound. Memory does not grow with the number of rows.
 //
@@ -51,7 +51,8 @@ type Spool struct {
 func Open(stateDir string) (*Spool, error) {
 	root := filepath.Join(stateDir, "spool")
 	s := &Spool{
-		fetching: filepath.Join(root, "fetching"), waiting: filepath.Join(root, "waiting"), tmp: filepath.Join(root, "tmp"),
+		fetching: filepath.Join(root, "fetching"), waiting: filepath.Join(root, "waiting"),
+		tmp:       filepath.Join(root, "tmp"),
 		partBytes: partBytes,
 	}
 	if err := os.RemoveAll(s.tmp); err != nil {
@@ -240,10 +241,8 @@ func Holds(stateDir string, rev analytics.Revision) (bool, error) {
 
 // Has reports whether the log has all rows of a revision.
 func (l *PageLog) Has(rev analytics.Revision) (bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.head.Key != rev.Key.String() || l.head.Revision != rev.Number || !l.head.Started.Equal(rev.ExportedAt) ||
-		len(l.pages) == 0 {
+		len(l.Pages) == 0 {
 		return false, nil
 	}
 	if rev.TotalsOnly() {

@@ -41,7 +41,8 @@ func TestWait(t *testing.T) {
 	}
 	logs, err := s.Logs()
 	check(t, err)
-	if len(logs) != 2 || !logs[0].Waiting || logs[0].Revision != 1 || logs[1].Waiting || logs[1].Revision != 2 || logs[1].Key != key {
+	if len(logs) != 2 || !logs[0].Waiting || logs[0].Revision != 1 || logs[1].Waiting || logs[1].Revision != 2 ||
+		logs[1].Key != key {
 		t.Fatalf("logs: %+v", logs)
 	}
 	for range 2 { // after a crash, and when the sink is still down
@@ -87,7 +88,8 @@ func TestHolds(t *testing.T) {
 	holds(true, "waiting")
 	other := rev
 	for change, do := range map[string]func(){
-		"another number": func() { rev.Number = 2 }, "another reading": func() { rev.ExportedAt = now.Add(time.Second) },
+		"another number":  func() { rev.Number = 2 },
+		"another reading": func() { rev.ExportedAt = now.Add(time.Second) },
 	} {
 		do()
 		holds(false, change)
@@ -144,7 +146,8 @@ func TestOpenClearsAway(t *testing.T) {
 func TestOpenWhereItCannot(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	check(t, os.WriteFile(file, nil, 0o600))
-	if _, err := Open(file); err == nil || !strings.Contains(err.Error(), "spool: ") || !strings.Contains(err.Error(), file) {
+	if _, err := Open(file); err == nil || !strings.Contains(err.Error(), "spool: ") ||
+		!strings.Contains(err.Error(), file) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -175,7 +178,8 @@ func TestListUnderWay(t *testing.T) {
 	for _, tc := range []struct{ cut, pages int }{{0, 3}, {1, 2}, {len(whole) / 2, 1}} {
 		check(t, os.WriteFile(f.path, whole[:len(whole)-tc.cut], 0o600))
 		u := lists(1, "cut")[0]
-		if u.Key != key || u.Revision != 3 || u.Reading != 2 || u.Pages != tc.pages || !u.Started.Equal(now.Truncate(time.Microsecond)) {
+		if u.Key != key || u.Revision != 3 || u.Reading != 2 || u.Pages != tc.pages ||
+			!u.Started.Equal(now.Truncate(time.Microsecond)) {
 			t.Errorf("%d bytes cut off: %+v", tc.cut, u)
 		}
 	}
@@ -235,7 +239,10 @@ func FuzzRecords(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 0xff, 0x01, 1, 2, 3, 4, 5})
 	decode := func(payload []byte) (analytics.Page, error) {
 		rows := []analytics.Row{}
-		page, n, err := decodePage(payload, func(path []byte, counts analytics.Totals) { rows = append(rows, rowOf(string(path), counts)) })
+		page, n, err := decodePage(payload, func(path []byte,
+			counts analytics.Totals) {
+			rows = append(rows, rowOf(string(path), counts))
+		})
 		page.Rows = rows
 		if n-len(rows) > 1 || err == nil && n != len(rows) {
 			f.Fatalf("%d rows of %d", len(rows), n)

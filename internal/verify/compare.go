@@ -37,7 +37,7 @@ type listing struct {
 // Compare compares the ledger with what the sinks list. A window that a sink no longer has is
 // owed to it again and copied from another sink; if none has it, it is lost, and so due again.
 // Only the rows of windows that are copied are read. The error is that of the ledger, or the
-// end of ctx; what is wrong with a sink is in Compared.
+// end of ctx; problems of a sink are in Compared.
 func (v *Verifier) Compare(ctx context.Context) (Compared, error) {
 	done := Compared{Lost: map[string]int{}}
 	entries, err := v.Ledger.Entries(ctx)
@@ -77,7 +77,7 @@ func (v *Verifier) Compare(ctx context.Context) (Compared, error) {
 	return done, nil
 }
 
-// list asks a sink what it has.
+// list lists the windows of a sink.
 func list(ctx context.Context, s sinks.Sink) (*listing, error) {
 	l := &listing{s.Name(), map[analytics.Key]analytics.Revision{}, map[analytics.Key]bool{}, map[analytics.Key]bool{}}
 	for rev, err := range s.Revisions(ctx) {
@@ -111,7 +111,8 @@ func (l *listing) refuse(entries []state.Entry) error {
 	if claimed < many || 2*lost <= claimed {
 		return nil
 	}
-	return fmt.Errorf("%s sink: it has lost %d of the %d windows that the ledger says it has: is it the right place, and mounted? "+
+	return fmt.Errorf("%s sink: it has lost %d of the %d windows that the ledger says it has: is it the right "+
+		"place, and mounted? "+
 		"Nothing is read again because of it. %s", l.sink, lost, claimed, adviceEmptied)
 }
 
@@ -184,7 +185,8 @@ func (v *Verifier) supply(
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			done.Errors = append(done.Errors, fmt.Errorf("%s sink: %s: not filled from another sink: %w", s.Name(), e.Key, err))
+			done.Errors = append(done.Errors, fmt.Errorf("%s sink: %s: not filled from another sink: %w",
+				s.Name(), e.Key, err))
 			continue
 		}
 		done.Filled++

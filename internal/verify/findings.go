@@ -12,7 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 )
 
-// Kind says what is wrong with a window. Faults have the kinds of [sinks.FaultKind].
+// Kind is the kind of a finding. Faults have the kinds of [sinks.FaultKind].
 type Kind string
 
 const (
@@ -40,11 +40,11 @@ type Finding struct {
 	From string
 	// Rows is how many rows the window has, for Remedy Read.
 	Rows int64
-	// emptied: the sink shows nothing of what it had.
+	// emptied: the sink shows none of its windows.
 	emptied bool
 }
 
-// Report is what was found.
+// Report lists the findings.
 type Report struct {
 	// Windows counts those that the ledger has in scope, Shown those that each sink shows.
 	Windows int
@@ -110,7 +110,7 @@ func (w *survey) findings() (out []Finding) {
 	return out
 }
 
-// compare returns what is wrong with a window in a sink.
+// compare returns the findings of a window in a sink.
 func (w *survey) compare(key analytics.Key, sink string) (out []Finding) {
 	e, known := w.ledger[key]
 	shown, there := w.shown[sink][key]
@@ -210,7 +210,8 @@ func sameReading(a, b analytics.Revision) bool {
 
 func describe(r analytics.Revision) string {
 	if r.ExportedAt.Equal(analytics.Unbelieved) {
-		return fmt.Sprintf("revision %d, read while the clock was ahead: it is read again when its day has come", r.Number)
+		return fmt.Sprintf("revision %d, read while the clock was ahead: it is read again when its day has come",
+			r.Number)
 	}
 	return fmt.Sprintf("revision %d of %s (%s)", r.Number, clock(r.ExportedAt), r.StateText())
 }
@@ -246,20 +247,24 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 			continue
 		}
 		if !shown.Totals.Plausible() {
-			found(key, "the site's %s: total must lie between the larger of human and ai and their sum", totals(shown.Totals))
+			found(key, "the site's %s: total must lie between the larger of human and ai and their sum",
+				totals(shown.Totals))
 		}
 		if n := shown.Sum.Implausible; n > 0 {
-			found(key, "the counts of %s contradict each other, such as those of %.200q", format.Plural(n, "page"), shown.Sum.Example)
+			found(key, "the counts of %s contradict each other, such as those of %.200q",
+				format.Plural(n, "page"), shown.Sum.Example)
 		}
 		if !shown.Totals.AtLeast(shown.Sum.Largest) {
-			found(key, "a page has more visitors than the site: %s at most, of the site %s", totals(shown.Sum.Largest), totals(shown.Totals))
+			found(key, "a page has more visitors than the site: %s at most, of the site %s", totals(shown.Sum.Largest),
+				totals(shown.Totals))
 		}
 		switch {
 		case shown.LacksRows():
 			found(key, "no page has a visitor, and the site has %s", totals(shown.Totals))
 		case shown.Rows > 0 && !shown.Sum.Covers(shown.Totals):
 			remarks = append(remarks, Finding{Key: key, Kind: suspect, Remedy: none, Detail: fmt.Sprintf(
-				"the pages add up to less than the site, %s: %s; pages may be missing", totals(shown.Totals), totals(shown.Sum.Added))})
+				"the pages add up to less than the site, %s: %s; pages may be missing", totals(shown.Totals),
+				totals(shown.Sum.Added))})
 		}
 		if key.Granularity == analytics.Day {
 			days[key.Project] = append(days[key.Project], shown.Revision)
@@ -269,7 +274,8 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 	}
 	for _, long := range longer {
 		for _, day := range inside(days[long.Project], long) {
-			found(long.Key, "it has fewer visitors than its day %s: %s; the day %s", day.From, totals(long.Totals), totals(day.Totals))
+			found(long.Key, "it has fewer visitors than its day %s: %s; the day %s", day.From,
+				totals(long.Totals), totals(day.Totals))
 		}
 	}
 	return out, remarks
@@ -290,7 +296,9 @@ func (w *survey) holder(key analytics.Key) (string, bool) {
 // inside returns the days within a longer window that have more visitors than it,
 // unless it was read before them. Days are in the order of their dates.
 func inside(days []analytics.Revision, long analytics.Revision) (out []analytics.Revision) {
-	begin, _ := slices.BinarySearchFunc(days, long.From, func(r analytics.Revision, d analytics.Date) int { return cmp.Compare(r.From, d) })
+	begin, _ := slices.BinarySearchFunc(days, long.From, func(r analytics.Revision, d analytics.Date) int {
+		return cmp.Compare(r.From, d)
+	})
 	for _, day := range days[begin:] {
 		if day.To > long.To {
 			break

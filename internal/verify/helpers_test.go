@@ -145,8 +145,10 @@ var now = time.Date(2026, 11, 20, 13, 37, 11, 0, time.UTC)
 func newWorld(t *testing.T, windows int) *world {
 	on := &power{}
 	w := &world{
-		T: t, ledger: &ledger{entries: map[analytics.Key]state.Entry{}, on: on}, spooled: map[analytics.Key]bool{}, on: on, known: map[analytics.Key]bool{},
-		files: &sink{Memory: sinktest.NewMemory(), name: "parquet", on: on}, table: &sink{Memory: sinktest.NewMemory(), name: "clickhouse", on: on},
+		T: t, ledger: &ledger{entries: map[analytics.Key]state.Entry{}, on: on}, spooled: map[analytics.Key]bool{},
+		on: on, known: map[analytics.Key]bool{},
+		files: &sink{Memory: sinktest.NewMemory(), name: "parquet", on: on},
+		table: &sink{Memory: sinktest.NewMemory(), name: "clickhouse", on: on},
 	}
 	for day := range windows {
 		w.commit(w.revision(day, 2))
@@ -226,7 +228,93 @@ func (w *world) verifier() *Verifier {
 func brief(findings []Finding) string {
 	var out []string
 	for _, f := range findings {
-		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s", strings.TrimPrefix(f.Key.From.String(), "2026-10-"), f.Sink, f.Kind, f.Remedy, f.From)))
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s",
+			strings.TrimPrefix(f.Key.From.String(), "2026-10-"), f.Sink, f.Kind, f.Remedy, f.From)))
 	}
 	return strings.Join(out, "; ")
+}
+
+// harm is done to a window that both sinks have, as to the sink named parquet or clickhouse.
+type harm func(w *world, rev analytics.Revision)
+
+const parquet, clickhouse = "parquet", "clickhouse"
+
+func (w *world) sink(name string) *sink {
+	if name == parquet {
+		return w.files
+	}
+	return w.table
+}
+
+// gone: the sinks do not show the window.
+func gone(names ...string) harm {
+	return func(w *world, rev analytics.Revision) {
+		for _, name := range names {
+			w.sink(name).Remove(rev.Key)
+		}
+	}
+}
+
+// faulty: the sink shows a fault instead of the window.
+func faulty(name string, kind sinks.FaultKind) harm {
+	return func(w *world, rev analytics.Revision) {
+		w.sink(name).Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: kind, Err: errors.New("bad")})
+	}
+}
+
+// shows: the sink shows these rows.
+func shows(name string, pages []analytics.Row) harm {
+	return func(w *world, rev analytics.Revision) { w.sink(name).Put(rev, pages, nil) }
+}
+
+// other: the sink shows another revision, of n rows.
+func other(name string, number int32, n int) harm {
+	return func(w *world, _ analytics.Revision) {
+		rev := w.revision(1, number)
+		rev.Rows = int64(n)
+		w.sink(name).Put(rev, rows(n), nil)
+	}
+}
+
+// retold: the sink says something else of the rows.
+func retold(name string, change func(*analytics.Revision)) harm {
+	return func(w *world, rev analytics.Revision) {
+		change(&rev)
+		w.sink(name).Put(rev, rows(5), nil)
+	}
+}
+
+// owed: the ledger owes the window to the sinks.
+func owed(names ...string) harm {
+	return func(w *world, rev analytics.Revision) {
+		for _, name := range names {
+			w.ledger.entries[rev.Key].Sinks[name] = time.Time{}
+		}
+	}
+}
+
+// undelivered: the ledger does not say that the sinks will have the window.
+func undelivered(names ...string) harm {
+	return func(w *world, rev analytics.Revision) {
+		for _, name := range names {
+			delete(w.ledger.entries[rev.Key].Sinks, name)
+		}
+	}
+}
+
+func unknown(w *world, rev analytics.Revision) { delete(w.ledger.entries, rev.Key) }
+
+func inSpool(w *world, rev analytics.Revision) { w.spooled[rev.Key] = true }
+
+func noChecksum(w *world, rev analytics.Revision) {
+	e := w.ledger.entries[rev.Key]
+	e.Checksum = ""
+	w.ledger.entries[rev.Key] = e
+}
+
+// changedRows are five rows, one of which has another count.
+func changedRows() []analytics.Row {
+	pages := rows(5)
+	pages[3].Human++
+	return pages
 }

@@ -30,7 +30,7 @@ var advice = map[Remedy]string{
 	none: "none: the service counted so, and nothing is damaged",
 }
 
-// adviceEmptied is for a sink that shows nothing of what it had.
+// adviceEmptied is for a sink that shows none of its windows.
 const adviceEmptied = "If it is really gone: `docgauge verify --repair` copies what another sink has, " +
 	"and `docgauge status --rebuild` forgets the rest, so that what DOCGAUGE_SINCE allows is due again"
 

@@ -19,7 +19,7 @@ import (
 // copyTimeout bounds the copying of one window.
 const copyTimeout = 10 * time.Minute
 
-// plan is what is to be done about a window.
+// plan is how a window is repaired.
 type plan struct {
 	remedy Remedy
 	// entry is what the ledger will say of it; where it must be read, the former entry.
@@ -37,7 +37,7 @@ func (p plan) from() string {
 	return p.sources[0]
 }
 
-// plan decides what is to be done about a window. If a sink cannot be inspected, it
+// plan decides how a window is repaired. If a sink cannot be inspected, it
 // concludes nothing from what the others lack.
 func (w *survey) plan(key analytics.Key) plan {
 	e, known := w.ledger[key]
@@ -45,7 +45,8 @@ func (w *survey) plan(key analytics.Key) plan {
 	if newest := w.newest(key); newest != nil {
 		p.remedy = adopt
 		p.entry = state.Entry{
-			Revision: newest.Revision, Provenance: analytics.Provenance{Requests: e.Requests}, Sinks: map[string]time.Time{},
+			Revision: newest.Revision, Provenance: analytics.Provenance{Requests: e.Requests},
+			Sinks: map[string]time.Time{},
 		}
 		if !newest.TotalsOnly() {
 			p.entry.Checksum = newest.Sum.Checksum.String()
@@ -138,7 +139,7 @@ func (w *survey) holds(shown sinks.Shown, e state.Entry) bool {
 
 // Repaired is the result of a repair.
 type Repaired struct {
-	// Found is what was found before.
+	// Found is the report before the repair.
 	Found Report
 	// Mended counts windows that were copied to a sink or entered in the ledger.
 	Mended int
@@ -146,7 +147,7 @@ type Repaired struct {
 	// which the next export delivers.
 	Due   []analytics.Revision
 	Again []analytics.Revision
-	// Left is what is still found.
+	// Left is the report after it.
 	Left Report
 	// Errors are of windows that could not be repaired.
 	Errors []error
@@ -250,7 +251,9 @@ func (w *survey) repair(ctx context.Context, key analytics.Key, done *Repaired) 
 	if err := w.Ledger.Amend(ctx, p.entry); err != nil {
 		return err
 	}
-	sources := slices.DeleteFunc(slices.Clone(w.sources()), func(s sinks.Sink) bool { return !slices.Contains(p.sources, s.Name()) })
+	sources := slices.DeleteFunc(slices.Clone(w.sources()), func(s sinks.Sink) bool {
+		return !slices.Contains(p.sources, s.Name())
+	})
 	for _, s := range targets {
 		if _, err := w.copy(ctx, p.entry, sources, s); err != nil {
 			return fmt.Errorf("%s sink: %w", s.Name(), err)
@@ -262,7 +265,9 @@ func (w *survey) repair(ctx context.Context, key analytics.Key, done *Repaired) 
 
 // copy copies the window of e from the first source that has it to a sink, and records that in
 // the ledger. refused: the sink did not take it.
-func (v *Verifier) copy(ctx context.Context, e state.Entry, sources []sinks.Sink, to sinks.Sink) (refused bool, err error) {
+func (v *Verifier) copy(
+	ctx context.Context, e state.Entry, sources []sinks.Sink, to sinks.Sink,
+) (refused bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
 	var errs []error
@@ -282,7 +287,9 @@ func (v *Verifier) copy(ctx context.Context, e state.Entry, sources []sinks.Sink
 }
 
 // fetch returns the window of e, with its rows tested and described as in the ledger.
-func (v *Verifier) fetch(ctx context.Context, e state.Entry, from sinks.Sink) (_ sinks.Sealed, _ func() error, err error) {
+func (v *Verifier) fetch(
+	ctx context.Context, e state.Entry, from sinks.Sink,
+) (_ sinks.Sealed, _ func() error, err error) {
 	w, done, err := from.Window(ctx, e.Revision, v.Dir)
 	if err != nil {
 		return nil, nil, err

@@ -25,7 +25,7 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Ledger knows what was committed. It is package state, or a test's.
+// Ledger is the record of commits: *state.DB, or a test's.
 type Ledger interface {
 	// Entries returns the newest revision of every window.
 	Entries(ctx context.Context) ([]state.Entry, error)
@@ -82,7 +82,8 @@ func (v *Verifier) Verify(ctx context.Context) (Report, error) {
 		for _, err := range s.Inspect(ctx, others) {
 			if fault, ok := errors.AsType[sinks.Fault](err); ok && fault.Kind == sinks.Unreadable {
 				report.Findings = append(report.Findings, Finding{
-					Key: fault.Key, Sink: s.Name(), Kind: Kind(fault.Kind), Detail: fault.Err.Error(), Remedy: configure,
+					Key: fault.Key, Sink: s.Name(), Kind: Kind(fault.Kind), Detail: fault.Err.Error(),
+					Remedy: configure,
 				})
 			}
 		}
@@ -236,7 +237,8 @@ func (w *survey) inspect(ctx context.Context, s sinks.Sink, scope sinks.Scope) e
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case ofWindow && fault.Kind == sinks.Stray:
-			w.strays = append(w.strays, Finding{Sink: name, Kind: Kind(fault.Kind), Detail: fault.Err.Error(), Remedy: byHand})
+			w.strays = append(w.strays, Finding{Sink: name, Kind: Kind(fault.Kind),
+				Detail: fault.Err.Error(), Remedy: byHand})
 		case err != nil && !ofWindow:
 			w.unlisted[name] = err
 		default:

@@ -102,7 +102,7 @@ func (s *Memory) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, er
 	return sinks.List(ctx, s)
 }
 
-// Inspect yields what is shown of each window in scope.
+// Inspect yields each window in scope.
 func (s *Memory) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	return func(yield func(sinks.Shown, error) bool) {
 		s.mu.Lock()

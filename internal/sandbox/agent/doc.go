@@ -4,7 +4,7 @@
 //
 // Invariant: an instruction whose call returned nil is in the journal, and is worked on until
 // its end is in the journal too, however often the process is killed in between. The journal
-// is the truth about what was accepted.
+// is the truth about the accepted instructions.
 //
 // # States
 //

@@ -63,7 +63,8 @@ func (r *Repo) Edit(ctx context.Context, t Task) (c Change, output string, err e
 	}
 	c.Messages = nil
 	if !c.Empty() {
-		subjects, err := r.git.run(ctx, "log", "--reverse", "--no-show-signature", "--format=%s", c.Base+".."+c.Head, "--")
+		subjects, err := r.git.run(ctx, "log", "--reverse", "--no-show-signature", "--format=%s",
+			c.Base+".."+c.Head, "--")
 		if err != nil {
 			return c, output, err
 		}
@@ -73,8 +74,8 @@ func (r *Repo) Edit(ctx context.Context, t Task) (c Change, output string, err e
 	return c, output, nil
 }
 
-// begin returns the change of a job as it is before its next instruction. It includes what
-// people have committed to its branch since.
+// begin returns the change of a job before its next instruction. It includes
+// commits that people have added to its branch since.
 func (r *Repo) begin(ctx context.Context, t Task) (c Change, err error) {
 	c = t.Last
 	if c.Base == "" {
@@ -223,6 +224,7 @@ func addLine(dir string, t Task) (err error) {
 func (r *Repo) Diff(ctx context.Context, c Change) (string, error) {
 	out := &head{max: maxDiff}
 	err := r.git.stream(ctx, out, "", "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative",
-		"--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--end-of-options", c.Base, c.Head, "--")
+		"--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--submodule=short",
+		"--end-of-options", c.Base, c.Head, "--")
 	return out.String(), err
 }

@@ -47,11 +47,13 @@ func TestEditAndFollowUp(t *testing.T) {
 		t.Errorf("notes.md: %q %v", text, err)
 	}
 	log := gitIn(t, clone, "log", "--format=%an <%ae> %cn|%B", "-1")
-	if log != "docgauge sandbox <sandbox@docgauge.invalid> docgauge sandbox|-n --amend $(touch /tmp/x)\n\nDocgauge-Job: job_1" {
+	if log != "docgauge sandbox <sandbox@docgauge.invalid> docgauge sandbox|-n --amend $(touch "+
+		"/tmp/x)\n\nDocgauge-Job: job_1" {
 		t.Errorf("log: %s", log)
 	}
 	diff, err := r.Diff(t.Context(), second)
-	if err != nil || !strings.Contains(diff, "+Bye.\n+Bye.\n") || !strings.Contains(diff, "+++ b/notes.md") || strings.Contains(diff, "half written") {
+	if err != nil || !strings.Contains(diff, "+Bye.\n+Bye.\n") || !strings.Contains(diff, "+++ b/notes.md") ||
+		strings.Contains(diff, "half written") {
 		t.Errorf("diff %v: %s", err, diff)
 	}
 }
@@ -64,12 +66,13 @@ func TestCommandsThatDoNotWork(t *testing.T) {
 		"not found":     {"no-such-command-here", "exit status 127", "no-such-command-here"},
 		"hangs":         {"echo x > new.md; sleep 1000", "took longer than 300ms and was killed", ""},
 		"children hang": {"sleep 1000 & sleep 1000 | cat; wait", "took longer than 300ms and was killed", ""},
-		"floods":        {"head -c 3000000 /dev/zero | tr '\\0' x; echo the end; exit 1", "exit status 1", "xxxthe end\n"},
-		"leaves":        {"git checkout -q -b other && echo x > new.md", "left the branch", ""},
-		"detaches":      {"git checkout -q --detach && echo x > new.md", "left the branch", ""},
-		"rewrites":      {"git -c user.name=x -c user.email=x@x commit -q --amend -m other", "rewrote the branch", ""},
-		"is gone":       {`rm -rf "$PWD"`, "left no worktree", ""},
-		"bad file":      {"git init -q inner && echo x > new.md", "git add", ""},
+		"floods": {"head -c 3000000 /dev/zero | tr '\\0' x; echo the end; exit 1",
+			"exit status 1", "xxxthe end\n"},
+		"leaves":   {"git checkout -q -b other && echo x > new.md", "left the branch", ""},
+		"detaches": {"git checkout -q --detach && echo x > new.md", "left the branch", ""},
+		"rewrites": {"git -c user.name=x -c user.email=x@x commit -q --amend -m other", "rewrote the branch", ""},
+		"is gone":  {`rm -rf "$PWD"`, "left no worktree", ""},
+		"bad file": {"git init -q inner && echo x > new.md", "git add", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := openRepo(t, RepoOptions{Path: repo, Command: tc.command, Timeout: 300 * time.Millisecond})
@@ -164,7 +167,8 @@ func TestManyJobsAtOnce(t *testing.T) {
 				}
 				last = c
 			}
-			if got := gitIn(t, repo, "show", "docgauge/job_"+id+":new.md"); got != "three"+id || len(last.Messages) != 3 {
+			if got := gitIn(t, repo, "show", "docgauge/job_"+id+":new.md"); got != "three"+id ||
+				len(last.Messages) != 3 {
 				t.Errorf("%s: %q %v", id, got, last.Messages)
 			}
 		})
@@ -180,12 +184,16 @@ func TestManyJobsAtOnce(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	repo := newRepository(t)
 	for name, value := range map[string]string{
-		"DOCGAUGE_API_KEY": "leak", "GITHUB_TOKEN": "leak", "GIT_DIR": "/nowhere", "GIT_AUTHOR_NAME": "leak", "AWS_SECRET_ACCESS_KEY": "leak", "MODEL_KEY": "wanted",
+		"DOCGAUGE_API_KEY": "leak", "GITHUB_TOKEN": "leak", "GIT_DIR": "/nowhere", "GIT_AUTHOR_NAME": "leak",
+		"AWS_SECRET_ACCESS_KEY": "leak", "MODEL_KEY": "wanted",
 	} {
 		t.Setenv(name, value)
 	}
 	ran := filepath.Join(t.TempDir(), "ran")
-	for _, hook := range []string{"pre-commit", "commit-msg", "post-commit", "post-checkout", "prepare-commit-msg", "reference-transaction"} {
+	for _, hook := range []string{
+		"pre-commit", "commit-msg", "post-commit", "post-checkout", "prepare-commit-msg",
+		"reference-transaction",
+	} {
 		path := filepath.Join(repo, ".git", "hooks", hook)
 		write(t, path, "#!/bin/sh\necho "+hook+" >> "+ran+"\nexit 1\n")
 		if err := os.Chmod(path, 0o755); err != nil {
@@ -195,7 +203,8 @@ func TestEnvironment(t *testing.T) {
 	gitIn(t, repo, "config", "commit.gpgSign", "true")
 	gitIn(t, repo, "config", "core.fsmonitor", "touch "+ran)
 	gitIn(t, repo, "config", "commit.cleanup", "no such way")
-	r := openRepo(t, RepoOptions{Path: repo, Command: `env > env.txt; pwd; cat > prompt.txt`, Env: []string{"MODEL_KEY"}})
+	r := openRepo(t, RepoOptions{Path: repo, Command: `env > env.txt; pwd; cat > prompt.txt`,
+		Env: []string{"MODEL_KEY"}})
 	c, output, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +215,8 @@ func TestEnvironment(t *testing.T) {
 			t.Errorf("%s in the environment:\n%s", secret, env)
 		}
 	}
-	if !strings.Contains(env, "MODEL_KEY=wanted") || !strings.Contains(env, "PATH=") || !strings.HasPrefix(output, r.dir) {
+	if !strings.Contains(env, "MODEL_KEY=wanted") || !strings.Contains(env, "PATH=") ||
+		!strings.HasPrefix(output, r.dir) {
 		t.Errorf("directory %s, environment:\n%s", output, env)
 	}
 	if text, err := os.ReadFile(ran); err == nil {
@@ -242,7 +252,8 @@ func testNothingIsLeft(t *testing.T, starts string) {
 			_, readErr := io.Copy(io.Discard, f) // ends when no process has it open
 			gone <- errors.Join(err, readErr)
 		}()
-		command := "echo x > new.md; export FIFO=" + fifo + "; " + starts + " until [ -e " + begun + " ]; do sleep 0.01; done"
+		command := "echo x > new.md; export FIFO=" + fifo + "; " + starts + " until [ -e " + begun +
+			" ]; do sleep 0.01; done"
 		r := openRepo(t, RepoOptions{Path: newRepository(t), Command: command + rest})
 		ctx, cancel := context.WithCancel(t.Context())
 		if rest != "" {
@@ -287,7 +298,9 @@ func TestCommandRemovesDotGit(t *testing.T) {
 
 func TestOwnCommitsOfTheCommand(t *testing.T) {
 	repo := newRepository(t)
-	r := openRepo(t, RepoOptions{Path: repo, Command: `echo a > a.md; git add a.md; git -c user.name=Bot -c user.email=bot@x commit -qm "by the bot"; echo b > b.md`})
+	r := openRepo(t, RepoOptions{Path: repo,
+		Command: `echo a > a.md; git add a.md
+			git -c user.name=Bot -c user.email=bot@x commit -qm "by the bot"; echo b > b.md`})
 	c := edit(t, r, Task{Job: "job_1", Prompt: "go on"})
 	if diff := cmp.Diff([]string{"by the bot", "go on"}, c.Messages); diff != "" {
 		t.Error(diff)

@@ -11,7 +11,7 @@ import (
 )
 
 // On a full disk nothing is accepted, and nothing of it is left in the journal:
-// it goes on as soon as there is room.
+// it continues as soon as there is space.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
@@ -38,7 +38,8 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("no end of room: %v", full)
 	}
 	if text := journalText(t, dir); strings.Count(text, prompt) != len(s.All())-1 || !strings.HasSuffix(text, "}\n") {
-		t.Errorf("%d jobs, %d in the journal, which ends %q", len(s.All()), strings.Count(text, prompt), text[len(text)-20:])
+		t.Errorf("%d jobs, %d in the journal, which ends %q", len(s.All()),
+			strings.Count(text, prompt), text[len(text)-20:])
 	}
 	if err := os.Remove(room); err != nil {
 		t.Fatal(err)

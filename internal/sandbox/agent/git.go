@@ -43,7 +43,8 @@ var settings = []string{
 // ordinary are the variables without secrets that every program may need;
 // network are those that git also needs to reach a remote.
 var (
-	ordinary = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "TMPDIR",
+	ordinary = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL",
+		"LC_CTYPE", "TZ", "TERM", "TMPDIR",
 		"XDG_CONFIG_HOME", "XDG_CACHE_HOME"}
 	network = []string{"SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy", "HTTPS_PROXY",
 		"no_proxy", "NO_PROXY"}
@@ -80,7 +81,7 @@ func (g git) run(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), err
 }
 
-// stream runs git with stdin and writes what it prints to out.
+// stream runs git with stdin and writes its output to out.
 func (g git) stream(ctx context.Context, out io.Writer, stdin string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()

@@ -107,7 +107,8 @@ func TestGitHubResponses(t *testing.T) {
 		create func(http.ResponseWriter)
 		want   string
 	}{
-		"422":        {answer(422, noCommits), "status 422 Unprocessable Entity: Validation Failed; No commits between"},
+		"422": {answer(422, noCommits), "status 422 Unprocessable Entity: Validation Failed; No commits " +
+			"between"},
 		"403":        {answer(403, `{"message":"Resource not accessible, ghp_secret"}`), "not accessible, [redacted]"},
 		"500":        {answer(500, `x`), "status 500 Internal Server Error: without a message"},
 		"long":       {answer(400, `{"message":"`+strings.Repeat("ü", 1000)+`"}`), "ü…"},
@@ -151,7 +152,8 @@ func TestGitHubDoesNotBegin(t *testing.T) {
 		"no file":    func() (string, error) { return "", errors.New("no file") },
 	} {
 		g.token = token
-		if _, err := g.propose(t.Context(), proposed, "a"); err == nil || !strings.Contains(err.Error(), want) || len(f.asked) > 0 {
+		if _, err := g.propose(t.Context(), proposed, "a"); err == nil ||
+			!strings.Contains(err.Error(), want) || len(f.asked) > 0 {
 			t.Errorf("%v, asked %v", err, f.asked)
 		}
 		if _, _, _, err := g.login(); err == nil {
@@ -162,7 +164,8 @@ func TestGitHubDoesNotBegin(t *testing.T) {
 
 func TestGitHubOptions(t *testing.T) {
 	for _, c := range [][2]string{
-		{"docs", DefaultGitHub}, {"a/b/c", DefaultGitHub}, {"a/..", DefaultGitHub}, {"-a/b", DefaultGitHub}, {"", DefaultGitHub},
+		{"docs", DefaultGitHub}, {"a/b/c", DefaultGitHub}, {"a/..", DefaultGitHub},
+		{"-a/b", DefaultGitHub}, {"", DefaultGitHub},
 		{"a/b", "http://api.github.com"}, {"a/b", "https://u:p@h"}, {"a/b", "h"}, {"a/b", "https://h?x"},
 	} {
 		if _, err := newGitHub(c[0], c[1], nil); err == nil {

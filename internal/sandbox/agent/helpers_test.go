@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2026, 10, 14, 12, 0, 30, 0, time.UTC)
 
-// host is a code host in memory: one link for each branch, and what was shown last.
+// host is a code host in memory: one link for each branch, and its last change.
 type host struct {
 	mu    sync.Mutex
 	links map[string]string
@@ -116,7 +116,8 @@ func journalText(t testing.TB, dir string) string {
 // untilStarted waits until work on a job has begun, and is in the journal.
 func untilStarted(t testing.TB, dir string) {
 	t.Helper()
-	for text := ""; !strings.Contains(text, eventStarted) || !strings.HasSuffix(text, "\n"); text = journalText(t, dir) {
+	for text := ""; !strings.Contains(text, eventStarted) ||
+		!strings.HasSuffix(text, "\n"); text = journalText(t, dir) {
 		time.Sleep(time.Millisecond)
 	}
 }

@@ -121,21 +121,21 @@ func (j *journal) cut() error {
 	return nil
 }
 
-// ErrLocked: another process works on the same data directory.
-var ErrLocked = errors.New("another sandbox works on it; want a data directory for each")
+// errLocked: another process works on the same data directory.
+var errLocked = errors.New("another sandbox works on it; want a data directory for each")
 
 // lockPatience is how long lock waits: a process that was killed while it started a program
 // leaves its locks to that child until the program runs.
 const lockPatience = 3 * time.Second
 
-// lock locks file until it is closed, or returns ErrLocked.
+// lock locks file until it is closed, or returns errLocked.
 func lock(file *os.File) error {
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
 		if locked, err := durable.TryLock(file); locked || err != nil {
 			return err
 		}
 		if !time.Now().Before(deadline) {
-			return ErrLocked
+			return errLocked
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // TestCrashAnywhere ends the journal of a few jobs after each line, and in the
-// middle of each, and goes on from there: nothing accepted is lost, nothing is
+// middle of each, and continues from there: nothing accepted is lost, nothing is
 // done twice, nothing is proposed twice.
 func TestCrashAnywhere(t *testing.T) {
 	lines := strings.SplitAfter(aJournal(t), "\n")
@@ -38,7 +38,8 @@ func aJournal(t *testing.T) (text string) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		now := noon
-		s := open(t, Options{Dir: dir, Workers: 2, After: time.Minute, ArchiveAfter: time.Hour, Now: func() time.Time { return now }})
+		s := open(t, Options{Dir: dir, Workers: 2, After: time.Minute, ArchiveAfter: time.Hour,
+			Now: func() time.Time { return now }})
 		first := create(t, s, "one")
 		send(t, s, first, "two")
 		second := create(t, s, "three [sandbox:fail]")
@@ -134,8 +135,14 @@ func checkEnded(t *testing.T, r Job, before string, shown Change) {
 	}
 }
 
+// createdLine is a line of the journal that creates the job a.
+func createdLine(prompt string) string {
+	return `{"at":"2026-10-14T12:00:30Z","event":"created","job":"a","project":"p","prompt":"` + prompt +
+		`","source":{"repository":"r","ref":"m"}}` + "\n"
+}
+
 func TestJournalsThatAreWrong(t *testing.T) {
-	const good = `{"at":"2026-10-14T12:00:30Z","event":"created","job":"a","project":"p","prompt":"x","source":{"repository":"r","ref":"m"}}` + "\n"
+	good := createdLine("x")
 	for text, want := range map[string]string{
 		"{}\n":           ":1: job",
 		good + "x\n":     ":2: line",
@@ -143,10 +150,16 @@ func TestJournalsThatAreWrong(t *testing.T) {
 		good + "\n":      ":2: line",
 		good + "null\n":  ":2: job \"\"",
 		good + "[1]\n\n": ":2: line",
-		good + `{"event":"message","job":"b","prompt":"x"}` + "\n":                                                             ":2: job \"b\": has an event before",
-		good + `{"event":"committed","job":"a"}` + "\n":                                                                        ":2: job \"a\": event committed lacks",
-		good + `{"event":"moved","job":"a"}` + "\n":                                                                            ":2: event \"moved\": unknown",
-		good + `{"event":"ended","job":"a","status":"failed"}` + "\n" + `{"event":"ended","job":"a","status":"failed"}` + "\n": ":3: job \"a\": ended more often",
+		good + `{"event":"message","job":"b","prompt":"x"}` +
+			"\n": ":2: job \"b\": has an event before",
+		good + `{"event":"committed","job":"a"}` +
+			"\n": ":2: job \"a\": event " +
+			"committed lacks",
+		good + `{"event":"moved","job":"a"}` +
+			"\n": ":2: event \"moved\": " +
+			"unknown",
+		good + `{"event":"ended","job":"a","status":"failed"}` + "\n" +
+			`{"event":"ended","job":"a","status":"failed"}` + "\n": ":3: job \"a\": ended more often",
 	} {
 		s, err := Open(config(Options{Dir: writeJournal(t, text)}))
 		if err == nil {
@@ -171,7 +184,8 @@ func TestOneProcessForADirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) { // it waits a moment
-		if _, err := Open(config(Options{Dir: dir})); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), dir) {
+		if _, err := Open(config(Options{Dir: dir})); !errors.Is(err, errLocked) ||
+			!strings.Contains(err.Error(), dir) {
 			t.Errorf("second: %v", err)
 		}
 	})
@@ -265,12 +279,13 @@ func TestCloseInTheMiddle(t *testing.T) {
 
 // Half a line is gone as soon as the journal is opened, however long it was.
 func TestHalfALineIsCutOff(t *testing.T) {
-	const good = `{"at":"2026-10-14T12:00:30Z","event":"created","job":"a","project":"p","prompt":"[sandbox:slow=9h]","source":{"repository":"r","ref":"m"}}` + "\n"
+	good := createdLine("[sandbox:slow=9h]")
 	dir := writeJournal(t, good+`{"event":"message","job":"a","prompt":"`+strings.Repeat("x", 100_000))
 	s := open(t, Options{Dir: dir})
 	closeQueue(t, s)
 	text := journalText(t, dir)
-	if !strings.HasPrefix(text, good) || !strings.HasSuffix(text, "}\n") && text != good || strings.Contains(text, "xx") {
+	if !strings.HasPrefix(text, good) || !strings.HasSuffix(text, "}\n") && text != good ||
+		strings.Contains(text, "xx") {
 		t.Errorf("%.300s", text)
 	}
 }
@@ -279,7 +294,7 @@ func TestHalfALineIsCutOff(t *testing.T) {
 // a process at work is not.
 func TestLockOfAChild(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	for held, want := range map[time.Duration]error{lockPatience / 2: nil, 2 * lockPatience: ErrLocked} {
+	for held, want := range map[time.Duration]error{lockPatience / 2: nil, 2 * lockPatience: errLocked} {
 		synctest.Test(t, func(t *testing.T) {
 			theirs, ours := create1(t, path), create1(t, path)
 			defer ours.Close()

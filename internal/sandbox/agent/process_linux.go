@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Git and the command begin sessions of their own: no terminal to ask for a password on, and
+// Git and the command begin new sessions: no terminal to ask for a password on, and
 // one process group to stop. Both end with us, git with time to remove its locks.
 
 func gitAttributes() *syscall.SysProcAttr {
@@ -23,9 +23,9 @@ func gitAttributes() *syscall.SysProcAttr {
 }
 
 const (
-	// reaper is the name under which this program, started once more, runs a command. It is
-	// the parent of what the command's processes leave behind, in whatever session: when the
-	// command ends, when it is told to end, and when we die, it kills all of that.
+	// reaper is the name under which this program, started once more, runs a command. It
+	// becomes the parent of processes that the command leaves behind, in any session, and
+	// kills them when the command ends, when it is asked to end, and when we die.
 	reaper = "docgauge-reaper"
 	self   = "/proc/self/exe"
 	// reapTime is how long it tries: a process of another user cannot be killed.
@@ -33,7 +33,7 @@ const (
 )
 
 // supervise lets a command that was not started yet run below a reaper. Where /proc is not
-// mounted it runs by itself, and processes that leave its session go on after it.
+// mounted it runs by itself, and processes that leave its session outlive it.
 func supervise(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if _, err := os.Stat(self); err != nil {
@@ -46,13 +46,13 @@ func supervise(cmd *exec.Cmd) {
 
 // init makes a reaper of each program that links this package, tests included, before its main
 // function begins.
-func init() { //nolint:gochecknoinits // no main function of ours has to know of it
+func init() { //nolint:gochecknoinits // main functions need not know about it
 	if len(os.Args) > 2 && os.Args[0] == reaper {
 		os.Exit(reap(os.Args[1], os.Args[2:]))
 	}
 }
 
-// reap runs a program, ends what is left of it, and returns its exit code.
+// reap runs a program, ends the processes that it leaves, and returns its exit code.
 func reap(program string, args []string) int {
 	runtime.LockOSThread() // the program would die with the thread that started it
 	stop := make(chan os.Signal, 1)

@@ -7,9 +7,10 @@ import (
 	"syscall"
 )
 
-// Git and the command begin sessions of their own: no terminal to ask for a password on, and
+// Git and the command begin new sessions: no terminal to ask for a password on, and
 // one process group to stop. There is no parent-death signal: they outlive us if we are
-// killed. Nor is there a way to find what a command started in another session: that goes on.
+// killed. Nor is there a way to find processes that a command started in another session: they
+// are left running.
 
 func gitAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 

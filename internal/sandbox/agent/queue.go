@@ -18,16 +18,11 @@ import (
 
 // Options says how jobs are kept and worked on.
 type Options struct {
-	// Dir is the data directory; empty = jobs are only in memory.
-	Dir string
-	// Script is a file of further words and their outcomes; empty = the built-in words alone.
-	Script string
-	// After is the duration of an instruction that has none by script.
-	After time.Duration
-	// Workers is the number of instructions worked on at once, at least 1.
-	Workers int
-	// ArchiveAfter the end of its last instruction a job is archived; 0 = never.
-	ArchiveAfter time.Duration
+	Dir          string        // data directory; empty = jobs are only in memory
+	Script       string        // file of further words and their outcomes; empty = the built-in words alone
+	After        time.Duration // duration of an instruction that has none by script
+	Workers      int           // instructions worked on at once, at least 1
+	ArchiveAfter time.Duration // time from the end of its last instruction until a job is archived; 0 = never
 	Source       Source
 	Model        string
 	Editor       Editor
@@ -53,7 +48,7 @@ type Queue struct {
 }
 
 // Open returns the jobs of o.Dir and continues the active ones. The journal is created with
-// the first job. The error names a bad line of the journal or the script, or is ErrLocked.
+// the first job. The error names a bad line of the journal or the script, or is errLocked.
 func Open(o Options) (*Queue, error) {
 	words, err := readScript(o.Script)
 	if err != nil {
@@ -206,7 +201,8 @@ func (q *Queue) apply(e event) error {
 	switch e.Kind {
 	case eventCreated:
 		j = &Job{
-			ID: e.Job, Project: e.Project, Source: *e.Source, Model: e.Model, CreatedAt: e.At, Prompts: []string{e.Prompt},
+			ID: e.Job, Project: e.Project, Source: *e.Source, Model: e.Model, CreatedAt: e.At,
+			Prompts: []string{e.Prompt},
 		}
 		q.jobs[e.Job], q.order = j, append(q.order, j)
 	case eventMessage:

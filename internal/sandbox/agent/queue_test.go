@@ -48,7 +48,8 @@ func TestFailuresAndWhatFollows(t *testing.T) {
 		}
 		e.err = errors.New("editor broken")
 		create(t, s, "one")
-		if got := atRest(s)[0]; got.Status != Failed || got.Failure != "editor broken" || got.Output != "output of one" || link(got) != "" {
+		if got := atRest(s)[0]; got.Status != Failed || got.Failure != "editor broken" ||
+			got.Output != "output of one" || link(got) != "" {
 			t.Errorf("editor: %+v", got)
 		}
 		e.err, h.err = nil, errors.New("host broken")
@@ -121,7 +122,8 @@ func TestJobsTakeTurns(t *testing.T) {
 		for want := range 6 {
 			synctest.Wait()
 			all := s.All()
-			if got := all[0].Worked + all[1].Worked; got != want || all[0].Worked-all[1].Worked > 1 || all[1].Worked > all[0].Worked {
+			if got := all[0].Worked + all[1].Worked; got != want || all[0].Worked-all[1].Worked > 1 ||
+				all[1].Worked > all[0].Worked {
 				t.Errorf("after %d minutes: %d and %d", want, all[0].Worked, all[1].Worked)
 			}
 			time.Sleep(time.Minute)
@@ -131,7 +133,8 @@ func TestJobsTakeTurns(t *testing.T) {
 }
 
 func TestMatch(t *testing.T) {
-	words := script{{"[sandbox:fail]", outcomePR, 0}, {"later", "", time.Hour}, {"nothing", outcomeNoChange, time.Second}}
+	words := script{{"[sandbox:fail]", outcomePR, 0}, {"later", "", time.Hour},
+		{"nothing", outcomeNoChange, time.Second}}
 	for prompt, want := range map[string]rule{
 		"x":                                {"", outcomeEdit, time.Minute},
 		"[sandbox:archive] [sandbox:fail]": {"", outcomeArchived, time.Minute},
@@ -163,12 +166,16 @@ func TestReadScript(t *testing.T) {
 		t.Error(got, err)
 	}
 	for text, want := range map[string]string{
-		``: "one JSON object", `[]`: "one JSON object", `{"a":`: "a", `{"a": {"outcome": "pr"}`: "EOF", `{} {}`: "more after it", `{"a": 1}`: `word "a"`,
-		`{"a": {"outcome": "won"}}`: "want edit, pr", `{"a": {"after": "-1s"}}`: "above 0", `{"a": {"after": "soon"}}`: "duration", `{"a": {}}`: "an outcome, an after",
-		`{"": {"outcome": "pr"}}`: "not empty", `{"a": {"outcome": "pr"}, "a": {"outcome": "pr"}}`: "twice", `{"a": {"then": "pr"}}`: "then",
+		``: "one JSON object", `[]`: "one JSON object", `{"a":`: "a", `{"a": {"outcome": "pr"}`: "EOF",
+		`{} {}`: "more after it", `{"a": 1}`: `word "a"`,
+		`{"a": {"outcome": "won"}}`: "want edit, pr", `{"a": {"after": "-1s"}}`: "above 0",
+		`{"a": {"after": "soon"}}`: "duration", `{"a": {}}`: "an outcome, an after",
+		`{"": {"outcome": "pr"}}`: "not empty", `{"a": {"outcome": "pr"}, "a": {"outcome": "pr"}}`: "twice",
+		`{"a": {"then": "pr"}}`: "then",
 		`{"a": {"outcome": "pr"}, ` + strings.Repeat(" ", maxScript) + `}`: "at most",
 	} {
-		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%.60s: %v, want %q", text, err, want)
 		}
 	}
@@ -179,8 +186,10 @@ func TestReadScript(t *testing.T) {
 
 func TestSubject(t *testing.T) {
 	for prompt, want := range map[string]string{
-		"x": "x", "\n\n  # Fix  the\ttypos \nmore": "Fix the typos", "---\n": "Agent job", "\x1b[31mred\x00\u202e": "[31mred", "###\nb": "b",
-		strings.Repeat("ü", 72): strings.Repeat("ü", 72), strings.Repeat("ü", 73): strings.Repeat("ü", 71) + "…", "--amend": "--amend",
+		"x": "x", "\n\n  # Fix  the\ttypos \nmore": "Fix the typos", "---\n": "Agent job",
+		"\x1b[31mred\x00\u202e": "[31mred", "###\nb": "b",
+		strings.Repeat("ü", 72): strings.Repeat("ü", 72), strings.Repeat("ü", 73): strings.Repeat("ü", 71) +
+			"…", "--amend": "--amend",
 	} {
 		if got := Subject(prompt); got != want {
 			t.Errorf("%q: %q, want %q", prompt, got, want)

@@ -51,7 +51,8 @@ func (r *Repo) catchUp(ctx context.Context, t *tree) error {
 	var fetched string
 	ref := "refs/heads/" + t.branch
 	err := r.atRemote(ctx, ref, t.start, func(g git) (err error) {
-		if _, err = g.run(ctx, "fetch", "--quiet", "--no-tags", "--recurse-submodules=no", "--", r.remote, ref); err == nil {
+		_, err = g.run(ctx, "fetch", "--quiet", "--no-tags", "--recurse-submodules=no", "--", r.remote, ref)
+		if err == nil {
 			fetched, err = g.run(ctx, "rev-parse", "--verify", "FETCH_HEAD")
 		}
 		return err

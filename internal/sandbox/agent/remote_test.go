@@ -21,7 +21,8 @@ func gitServer(t *testing.T, root, authorization string) *httptest.Server {
 		t.Fatal(err)
 	}
 	backend := &cgi.Handler{Path: program, Args: []string{"http-backend"}, Env: []string{
-		"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=agent", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull,
+		"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=agent", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_GLOBAL=" + os.DevNull,
 	}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != authorization {
@@ -60,7 +61,8 @@ func TestTokenStaysWithGit(t *testing.T) {
 
 	seen := filepath.Join(t.TempDir(), "seen")
 	spy := filepath.Join(t.TempDir(), "spy")
-	write(t, spy, "#!/bin/sh\n{ env; echo; cat /proc/$PPID/environ 2>/dev/null | tr '\\0' '\\n'; } >> "+seen+"\nexit 1\n")
+	write(t, spy, "#!/bin/sh\n{ env; echo; cat /proc/$PPID/environ 2>/dev/null | tr '\\0' '\\n'; } >> "+seen+"\nexit "+
+		"1\n")
 	if err := os.Chmod(spy, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +70,10 @@ func TestTokenStaysWithGit(t *testing.T) {
 	hostile := map[string]string{
 		"pushurl": "git config remote.origin.pushurl 'ext::" + spy + " %S'; git config protocol.ext.allow always",
 		"url":     "git config remote.origin.url 'ext::" + spy + " %S'; git config protocol.ext.allow always",
-		"instead": "git config url.'ext::" + spy + " '.insteadOf " + server.URL + "; git config protocol.ext.allow always",
-		"push instead": "git config url." + elsewhere + "/.pushInsteadOf " + server.URL + "/; git config http." + elsewhere +
+		"instead": "git config url.'ext::" + spy + " '.insteadOf " + server.URL +
+			"; git config protocol.ext.allow always",
+		"push instead": "git config url." + elsewhere + "/.pushInsteadOf " + server.URL +
+			"/; git config http." + elsewhere +
 			"/.proxy " + proxy.URL + "; git config http.extraHeader 'X: y'",
 		"proxy":        "git config http.proxy " + proxy.URL,
 		"remote proxy": "git config remote.origin.proxy " + proxy.URL,
@@ -78,10 +82,14 @@ func TestTokenStaysWithGit(t *testing.T) {
 		"ssh":          "git config core.sshCommand " + spy + "; git config remote.origin.pushurl ssh://localhost/x",
 		"receive-pack": "git config remote.origin.receivepack " + spy + "; git config remote.origin.uploadpack " + spy,
 		"helper":       "git config remote.origin.vcs spy; git config alias.remote-spy '!" + spy + "'",
-		"hooks":        "mkdir -p ../hooks; for h in pre-push post-merge reference-transaction; do cp " + spy + " ../hooks/$h; cp " + spy + " $(git rev-parse --git-common-dir)/hooks/$h; done; git config core.hooksPath $PWD/../hooks",
-		"user":         "git config --global http.proxy " + proxy.URL + "; git config --global credential.helper '!" + spy + "'",
-		"filter":       "echo '* filter=spy' > .gitattributes; git config filter.spy.clean " + spy + "; git config filter.spy.smudge " + spy,
-		"signature":    "git config gpg.program " + spy + "; git config push.gpgSign true",
+		"hooks": "mkdir -p ../hooks; for h in pre-push post-merge reference-transaction; do cp " + spy +
+			" ../hooks/$h; cp " + spy + " $(git rev-parse --git-common-dir)/hooks/$h; done; git config " +
+			"core.hooksPath $PWD/../hooks",
+		"user": "git config --global http.proxy " + proxy.URL +
+			"; git config --global credential.helper '!" + spy + "'",
+		"filter": "echo '* filter=spy' > .gitattributes; git config filter.spy.clean " + spy +
+			"; git config filter.spy.smudge " + spy,
+		"signature": "git config gpg.program " + spy + "; git config push.gpgSign true",
 	}
 	for name, command := range hostile {
 		t.Run(name, func(t *testing.T) {
@@ -90,13 +98,20 @@ func TestTokenStaysWithGit(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() {
-				for path, text := range map[string]string{filepath.Join(repo, ".git", "config"): string(config), filepath.Join(os.Getenv("HOME"), ".gitconfig"): ""} {
+				for path, text := range map[string]string{
+					filepath.Join(repo, ".git", "config"):          string(config),
+					filepath.Join(os.Getenv("HOME"), ".gitconfig"): "",
+				} {
 					write(t, path, text)
 				}
 			}()
-			r := openRepo(t, RepoOptions{Path: repo, Remote: "origin", Command: "cat >> new.md; " + command}, func(r *Repo) {
-				r.login = func() (string, string, string, error) { return server.URL + "/", "x-access-token", token, nil }
-			})
+			r := openRepo(t, RepoOptions{Path: repo, Remote: "origin", Command: "cat >> new.md; " + command},
+				func(r *Repo) {
+					r.login = func() (string, string, string, error) {
+						return server.URL + "/",
+							"x-access-token", token, nil
+					}
+				})
 			job := "job_" + strings.ReplaceAll(name, " ", "_")
 			first := edit(t, r, Task{Job: job, Prompt: "one\n"})
 			if err := r.push(t.Context(), first.Branch); err != nil {
@@ -109,7 +124,8 @@ func TestTokenStaysWithGit(t *testing.T) {
 			if at := gitIn(t, bare, "rev-parse", second.Branch); at != second.Head || at == first.Head {
 				t.Errorf("the remote is at %s, want %s", at, second.Head)
 			}
-			if text, _ := os.ReadFile(seen); strings.Contains(string(text), basic) || strings.Contains(string(text), token) {
+			if text, _ := os.ReadFile(seen); strings.Contains(string(text), basic) ||
+				strings.Contains(string(text), token) {
 				t.Errorf("the token was seen:\n%s", text)
 			}
 		})

@@ -25,16 +25,14 @@ const (
 
 // RepoOptions says which git repository jobs edit, how, and where its pull requests go.
 type RepoOptions struct {
-	// Path of the repository: the top of a working tree, or a bare repository.
-	Path string
+	Path string // of the repository: the top of a working tree, or a bare repository
 	// Base is the branch that jobs begin at and pull requests are for; empty = the one
 	// checked out when OpenRepo is called. Its newest commit counts for each job.
 	Base string
 	// Command edits files: run by sh -c in the worktree, with the prompt on standard input.
 	// Empty = a built-in edit that adds a line to a file.
 	Command string
-	// Timeout ends the command and all it started; 0 = DefaultTimeout.
-	Timeout time.Duration
+	Timeout time.Duration // ends the command and all it started; 0 = DefaultTimeout
 	// Env names variables of this process that the command gets besides the ordinary ones
 	// (PATH, HOME and the like).
 	Env []string
@@ -123,7 +121,7 @@ func (r *Repo) check(ctx context.Context) (err error) {
 			return fmt.Errorf("want the top of a working tree: %w", err)
 		}
 		if info, err := os.Stat(top); err != nil || !os.SameFile(info, repository) {
-			return fmt.Errorf("is inside the repository %s; want its top, or a repository of its own", top)
+			return fmt.Errorf("is inside the repository %s; want its top, or a separate repository", top)
 		}
 	}
 	if r.options.Base == "" {
@@ -183,8 +181,8 @@ func (r *Repo) Close() error {
 	return os.RemoveAll(r.dir)
 }
 
-// discard removes a worktree, from git's list too. What is left, or never was a worktree, is
-// removed as files.
+// discard removes a worktree, from git's list too. Leftovers, and files that
+// never were a worktree, are removed as files.
 func (r *Repo) discard(ctx context.Context, path string) error {
 	_, _ = r.git.run(ctx, "worktree", "remove", "--force", "--force", "--", path)
 	err := os.RemoveAll(path)
@@ -206,8 +204,11 @@ func (r *Repo) discard(ctx context.Context, path string) error {
 	return nil
 }
 
-// Base returns the branch that pull requests are for.
-func (r *Repo) Base() string { return r.options.Base }
+// Source returns the repository, on GitHub or this machine, and the branch that pull requests
+// are for.
+func (r *Repo) Source() Source {
+	return Source{cmp.Or(r.options.GitHub, r.git.dir), r.options.Base}
+}
 
 // Propose pushes the branch and opens its pull request on GitHub, unless one is open.
 func (r *Repo) Propose(ctx context.Context, j Job, c Change, _ string) (link string, err error) {
@@ -221,7 +222,8 @@ func (r *Repo) Propose(ctx context.Context, j Job, c Change, _ string) (link str
 func (r *Repo) baseCommit(ctx context.Context) (string, error) {
 	commit, err := r.branchCommit(ctx, r.options.Base)
 	if err == nil && commit == "" {
-		err = fmt.Errorf("branch %q: does not exist or has no commit; want one to base pull requests on", r.options.Base)
+		err = fmt.Errorf("branch %q: does not exist or has no commit; want one to base pull requests on",
+			r.options.Base)
 	}
 	return commit, err
 }

@@ -24,7 +24,8 @@ func needGit(t testing.TB) {
 // neither the machine's nor that of a hook that runs the tests.
 func gitIn(t testing.TB, dir string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("git", append([]string{"-c", "user.name=Person", "-c", "user.email=person@example.com", "-c", "init.defaultBranch=main"}, args...)...)
+	cmd := exec.Command("git", append([]string{"-c", "user.name=Person", "-c", "user.email=person@example.com", "-c",
+		"init.defaultBranch=main"}, args...)...)
 	cmd.Dir = dir
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 	cmd.Env = append(cmd.Env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
@@ -100,9 +101,11 @@ func untouched(t testing.TB, dir string) string {
 			refs = append(refs, line)
 		}
 	}
-	state := []string{gitIn(t, dir, "worktree", "list"), strings.TrimSpace(strings.Join(refs, "")), gitIn(t, dir, "config", "--local", "--list")}
+	state := []string{gitIn(t, dir, "worktree", "list"), strings.TrimSpace(strings.Join(refs, "")),
+		gitIn(t, dir, "config", "--local", "--list")}
 	if gitIn(t, dir, "rev-parse", "--is-bare-repository") == "false" {
-		state = append(state, gitIn(t, dir, "rev-parse", "--abbrev-ref", "HEAD"), gitIn(t, dir, "status", "--porcelain"), gitIn(t, dir, "diff"), gitIn(t, dir, "diff", "--cached"))
+		state = append(state, gitIn(t, dir, "rev-parse", "--abbrev-ref", "HEAD"),
+			gitIn(t, dir, "status", "--porcelain"), gitIn(t, dir, "diff"), gitIn(t, dir, "diff", "--cached"))
 	}
 	return strings.Join(state, "\n--\n")
 }

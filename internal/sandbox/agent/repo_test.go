@@ -51,7 +51,8 @@ func TestOpenRefuses(t *testing.T) {
 		})
 	}
 	t.Setenv("PATH", t.TempDir())
-	if _, err := OpenRepo(t.Context(), RepoOptions{Path: repo}, ""); err == nil || !strings.Contains(err.Error(), "install it") {
+	if _, err := OpenRepo(t.Context(), RepoOptions{Path: repo}, ""); err == nil ||
+		!strings.Contains(err.Error(), "install it") {
 		t.Errorf("without git: %v", err)
 	}
 }
@@ -61,7 +62,10 @@ func TestBareAndDetachedRepositories(t *testing.T) {
 	detached := newRepository(t)
 	gitIn(t, ".", "clone", "--quiet", "--bare", detached, bare)
 	gitIn(t, detached, "checkout", "--quiet", "--detach")
-	for _, c := range []RepoOptions{{Path: bare}, {Path: detached, Base: "main"}, {Path: filepath.Join(detached, ".")}} {
+	for _, c := range []RepoOptions{
+		{Path: bare}, {Path: detached, Base: "main"},
+		{Path: filepath.Join(detached, ".")},
+	} {
 		c.Command, c.Base = "cat > new.md", "main"
 		before := untouched(t, c.Path)
 		edit(t, openRepo(t, c), Task{Job: "job_1", Prompt: "x"})
@@ -80,8 +84,8 @@ func TestBaseIsReadForEachJob(t *testing.T) {
 	gitIn(t, repo, "add", ".")
 	gitIn(t, repo, "commit", "--quiet", "-m", "second")
 	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
-	if c.Base != gitIn(t, repo, "rev-parse", "main") || r.Base() != "main" {
-		t.Errorf("base %s of %s", c.Base, r.Base())
+	if c.Base != gitIn(t, repo, "rev-parse", "main") || r.Source().Ref != "main" {
+		t.Errorf("base %s of %s", c.Base, r.Source().Ref)
 	}
 }
 
@@ -103,7 +107,8 @@ func TestOpenSweeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) { // it waits a moment
-		if _, err := OpenRepo(t.Context(), RepoOptions{Path: repo}, dir); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), dir) {
+		if _, err := OpenRepo(t.Context(), RepoOptions{Path: repo}, dir); !errors.Is(err, errLocked) ||
+			!strings.Contains(err.Error(), dir) {
 			t.Errorf("two at once: %v", err)
 		}
 	})
@@ -121,16 +126,21 @@ func TestOpenSweeps(t *testing.T) {
 
 func TestDiffIsCut(t *testing.T) {
 	repo := newRepository(t)
-	r := openRepo(t, RepoOptions{Path: repo, Command: "seq 400000 > numbers.txt; head -c 5000 /dev/urandom > random.bin"})
+	r := openRepo(t, RepoOptions{Path: repo, Command: "seq 400000 > numbers.txt; head -c 5000 /dev/urandom > " +
+		"random.bin"})
 	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
 	diff, err := r.Diff(t.Context(), c)
-	if err != nil || len(diff) > maxDiff+100 || !strings.HasSuffix(diff, "\n\\ The diff is longer than what is shown.\n") {
+	if err != nil || len(diff) > maxDiff+100 ||
+		!strings.HasSuffix(diff, "\n\\ The diff is longer than what is shown.\n") {
 		t.Errorf("%d bytes, %v, ends %q", len(diff), err, diff[max(0, len(diff)-200):])
 	}
 }
 
 func TestTail(t *testing.T) {
-	for _, parts := range [][]string{{"abcdef"}, {"abc", "def"}, {"a", "bcdefg"}, {"abcdefgh", "i"}, {"", "ab"}, {"abcd"}} {
+	for _, parts := range [][]string{
+		{"abcdef"}, {"abc", "def"}, {"a", "bcdefg"},
+		{"abcdefgh", "i"}, {"", "ab"}, {"abcd"},
+	} {
 		w := &tail{max: 4}
 		for _, p := range parts {
 			if n, err := w.Write([]byte(p)); n != len(p) || err != nil {
@@ -150,8 +160,9 @@ func TestTail(t *testing.T) {
 
 func TestPasswordsAreRedacted(t *testing.T) {
 	for said, want := range map[string]string{
-		"fatal: 'https://me:pass@host/x' and http://t@h:1/": "fatal: 'https://[redacted]@host/x' and http://[redacted]@h:1/",
-		"git@github.com:a/b https://host/a@b":               "git@github.com:a/b https://host/a@b",
+		"fatal: 'https://me:pass@host/x' and http://t@h:1/": "fatal: 'https://[redacted]@host/x' and " +
+			"http://[redacted]@h:1/",
+		"git@github.com:a/b https://host/a@b": "git@github.com:a/b https://host/a@b",
 	} {
 		if got := redact(said); got != want {
 			t.Errorf("%s, want %s", got, want)
@@ -193,7 +204,8 @@ func TestPushAndCatchUp(t *testing.T) {
 
 	gitIn(t, reviewer, "commit", "--quiet", "--amend", "--allow-empty", "-m", "rewritten")
 	gitIn(t, reviewer, "push", "--quiet", "--force")
-	if _, _, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "four\n", Last: second}); err == nil || !strings.Contains(err.Error(), "rewritten on the remote") {
+	if _, _, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "four\n", Last: second}); err == nil ||
+		!strings.Contains(err.Error(), "rewritten on the remote") {
 		t.Errorf("rewritten: %v", err)
 	}
 	if err := r.push(t.Context(), first.Branch); err == nil || !strings.Contains(err.Error(), "git push") {
@@ -211,7 +223,8 @@ func TestLogin(t *testing.T) {
 		http.NotFound(w, r)
 	}))
 	defer server.Close()
-	r := openRepo(t, RepoOptions{Path: repo, Remote: "http://user:hidden@" + strings.TrimPrefix(server.URL, "http://") + "/x/y"})
+	r := openRepo(t, RepoOptions{Path: repo, Remote: "http://user:hidden@" +
+		strings.TrimPrefix(server.URL, "http://") + "/x/y"})
 	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
 	for _, prefix := range []string{server.URL + "/", "https://elsewhere.example/"} {
 		r.login = func() (string, string, string, error) { return prefix, "x-access-token", "s3cret", nil }
@@ -239,8 +252,10 @@ func TestFile(t *testing.T) {
 	gitIn(t, repo, "commit", "--quiet", "-m", "second")
 	for name, want := range map[[2]string]string{
 		{c.Base, "readme.md"}: "# Docs\n\nHello.\n", {c.Head, "readme.md"}: "# Docs\n\nHello.\nmore\n",
-		{"main", "readme.md"}: "# Docs\n\nHello.\n", {c.Branch, "readme.md"}: "# Docs\n\nHello.\nmore\n", {"main", "sub/a b.md"}: "\xff no newline",
-		{"main", "none.md"}: "", {"main", "sub"}: "", {"main", "large"}: "", {"main", "../docs/readme.md"}: "", {"main", "/etc/passwd"}: "", {"main", ""}: "",
+		{"main", "readme.md"}: "# Docs\n\nHello.\n", {c.Branch, "readme.md"}: "# Docs\n\nHello.\nmore\n",
+		{"main", "sub/a b.md"}: "\xff no newline",
+		{"main", "none.md"}:    "", {"main", "sub"}: "", {"main", "large"}: "", {"main", "../docs/readme.md"}: "",
+		{"main", "/etc/passwd"}: "", {"main", ""}: "",
 		{strings.Repeat("0", 40), "readme.md"}: "", {"none", "readme.md"}: "",
 	} {
 		text, found, err := r.File(t.Context(), name[0], name[1])

@@ -37,7 +37,7 @@ const DefaultLimit = 5000
 type API struct {
 	pulls func() []PullRequest
 	now   func() time.Time
-	file  FileReader
+	file  fileReader
 	token string
 	limit int
 	mux   *http.ServeMux
@@ -47,15 +47,18 @@ type API struct {
 	reset time.Time // when used becomes 0
 }
 
-// FileReader returns a file of the repository of pr at a commit; false if there is none.
-type FileReader func(ctx context.Context, commit, path string) ([]byte, bool, error)
+// fileReader returns a file of the repository at a commit; false if there is none.
+type fileReader = func(ctx context.Context, commit, path string) ([]byte, bool, error)
 
 // API returns the API about the pull requests. Clients need token unless it is empty; limit is
 // the number of requests in an hour, 0 = DefaultLimit.
-func (l *Local) API(file FileReader, token string, limit int) *API {
+func (l *Local) API(file fileReader, token string, limit int) *API {
 	a := &API{
-		pulls: l.Pulls, now: l.now, file: file, token: token, limit: cmp.Or(limit, DefaultLimit), mux: http.NewServeMux(),
+		pulls: l.Pulls, now: l.now, file: file, token: token, limit: cmp.Or(limit, DefaultLimit),
+		mux: http.NewServeMux(),
 	}
+	events := func(q *request) (any, error) { return q.history(false) }
+	timeline := func(q *request) (any, error) { return q.history(true) }
 	for pattern, respond := range map[string]func(*request) (any, error){
 		"GET /rate_limit":                                       a.rateLimit,
 		"GET /repos/{owner}/{repo}":                             (*request).repository,
@@ -63,8 +66,8 @@ func (l *Local) API(file FileReader, token string, limit int) *API {
 		"GET /repos/{owner}/{repo}/pulls/{number}":              (*request).pull,
 		"GET /repos/{owner}/{repo}/pulls/{number}/reviews":      (*request).reviews,
 		"GET /repos/{owner}/{repo}/pulls/{number}/files":        (*request).files,
-		"GET /repos/{owner}/{repo}/issues/{number}/events":      func(q *request) (any, error) { return q.history(false) },
-		"GET /repos/{owner}/{repo}/issues/{number}/timeline":    func(q *request) (any, error) { return q.history(true) },
+		"GET /repos/{owner}/{repo}/issues/{number}/events":      events,
+		"GET /repos/{owner}/{repo}/issues/{number}/timeline":    timeline,
 		"GET /repos/{owner}/{repo}/commits/{commit}/status":     (*request).status,
 		"GET /repos/{owner}/{repo}/commits/{commit}/check-runs": (*request).checkRuns,
 		"GET /repos/{owner}/{repo}/contents/{path...}":          a.contents,
@@ -273,7 +276,8 @@ func page[T any](q *request, list []T) []T {
 	var links []string
 	link := func(rel string, number int) {
 		query.Set("page", strconv.Itoa(number))
-		links = append(links, fmt.Sprintf(`<%s%s%s?%s>; rel=%q`, q.web, APIPath, q.URL.EscapedPath(), query.Encode(), rel))
+		links = append(links, fmt.Sprintf(`<%s%s%s?%s>; rel=%q`, q.web, APIPath,
+			q.URL.EscapedPath(), query.Encode(), rel))
 	}
 	if number > 1 {
 		link("prev", min(number-1, last))

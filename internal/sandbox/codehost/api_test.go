@@ -53,8 +53,9 @@ func history(actions ...Action) (events []Event) {
 
 func pull(number int, actions ...Action) PullRequest {
 	return PullRequest{
-		Number: number, Project: "prj_a", Repository: "team/docs", Base: "main", BaseCommit: "b000", Branch: fmt.Sprint("docgauge/job_", number),
-		Head: fmt.Sprint("h", number), Title: "Fix it", Messages: []string{"Fix it", "More"}, Diff: diff,
+		Number: number, Project: "prj_a", Repository: "team/docs", Base: "main", BaseCommit: "b000",
+		Branch: fmt.Sprint("docgauge/job_", number),
+		Head:   fmt.Sprint("h", number), Title: "Fix it", Messages: []string{"Fix it", "More"}, Diff: diff,
 		OpenedAt: afterNoon, UpdatedAt: afterNoon, History: history(actions...),
 	}
 }
@@ -105,13 +106,17 @@ func TestPullRequestByState(t *testing.T) {
 		actions []Action
 		want    map[string]any
 	}{
-		"open":     {nil, map[string]any{"state": "open", "draft": false, "merged": false, "closed_at": nil, "merged_at": nil, "merge_commit_sha": nil}},
-		"draft":    {[]Action{Draft}, map[string]any{"state": "open", "draft": true, "merged": false, "closed_at": nil}},
-		"closed":   {[]Action{Close}, map[string]any{"state": "closed", "merged": false, "closed_at": at(1), "merged_at": nil}},
+		"open": {nil, map[string]any{"state": "open", "draft": false, "merged": false, "closed_at": nil,
+			"merged_at": nil, "merge_commit_sha": nil}},
+		"draft": {[]Action{Draft}, map[string]any{"state": "open", "draft": true,
+			"merged": false, "closed_at": nil}},
+		"closed": {[]Action{Close}, map[string]any{"state": "closed", "merged": false,
+			"closed_at": at(1), "merged_at": nil}},
 		"reopened": {[]Action{Close, Reopen}, map[string]any{"state": "open", "merged": false, "closed_at": nil}},
 		"merged": {
 			[]Action{Approve, Merge},
-			map[string]any{"state": "closed", "merged": true, "closed_at": at(2), "merged_at": at(2), "merge_commit_sha": "h7", "mergeable": nil},
+			map[string]any{"state": "closed", "merged": true, "closed_at": at(2), "merged_at": at(2),
+				"merge_commit_sha": "h7", "mergeable": nil},
 		},
 	} {
 		a, _ := server("", 0, pull(7, tc.actions...))
@@ -125,7 +130,8 @@ func TestPullRequestByState(t *testing.T) {
 			}
 		}
 		for field, want := range map[string]any{
-			"number": 7.0, "html_url": "http://127.0.0.1:8787/team/docs/pull/7", "created_at": at(0), "additions": 3.0, "deletions": 2.0,
+			"number": 7.0, "html_url": "http://127.0.0.1:8787/team/docs/pull/7", "created_at": at(0),
+			"additions": 3.0, "deletions": 2.0,
 			"changed_files": 4.0, "commits": 2.0, "url": "http://127.0.0.1:8787/github/repos/team/docs/pulls/7",
 		} {
 			if o[field] != want {
@@ -143,7 +149,8 @@ func TestWhatHappened(t *testing.T) {
 	kinds := func(target, field string) (list []string) {
 		for _, o := range decode[[]map[string]any](t, ask(a, repo+target)) {
 			list = append(list, fmt.Sprint(o[field]))
-			if at := fmt.Sprint(o["created_at"], o["submitted_at"]); !strings.Contains(at, "2026-10-14T12:") || strings.Contains(at, ".25") {
+			if at := fmt.Sprint(o["created_at"], o["submitted_at"]); !strings.Contains(at, "2026-10-14T12:") ||
+				strings.Contains(at, ".25") {
 				t.Errorf("%s: %v", target, o)
 			}
 		}
@@ -159,7 +166,10 @@ func TestWhatHappened(t *testing.T) {
 			t.Errorf("%s: %s, want %s", target, got, want)
 		}
 	}
-	for commit, want := range map[string]string{"h7": "1 completed success", "docgauge%2Fjob_7": "1 completed success", "b000": "0"} {
+	for commit, want := range map[string]string{
+		"h7":               "1 completed success",
+		"docgauge%2Fjob_7": "1 completed success", "b000": "0",
+	} {
 		o := decode[struct {
 			Count int      `json:"total_count"`
 			Runs  []object `json:"check_runs"`
@@ -175,7 +185,8 @@ func TestWhatHappened(t *testing.T) {
 	var files []string
 	for _, f := range decode[[]object](t, ask(a, repo+"/pulls/7/files")) {
 		patch, _ := f["patch"].(string)
-		files = append(files, fmt.Sprint(f["status"], " ", f["previous_filename"], " ", f["filename"], " ", f["additions"], " ",
+		files = append(files, fmt.Sprint(f["status"], " ", f["previous_filename"], " ", f["filename"],
+			" ", f["additions"], " ",
 			f["deletions"], " ", strings.Count(patch, "\n")))
 	}
 	want := []string{
@@ -196,7 +207,8 @@ func TestNotModified(t *testing.T) {
 	tag := first.Header().Get("ETag")
 	for _, header := range []string{tag, `"x", ` + tag, strings.TrimPrefix(tag, "W/"), "*"} {
 		w := ask(a, repo+"/pulls/1", "If-None-Match", header)
-		if w.Code != http.StatusNotModified || w.Body.Len() > 0 || w.Header().Get("X-RateLimit-Remaining") != "4999" || w.Header().Get("ETag") != tag {
+		if w.Code != http.StatusNotModified || w.Body.Len() > 0 || w.Header().Get("X-RateLimit-Remaining") != "4999" ||
+			w.Header().Get("ETag") != tag {
 			t.Errorf("%s: %d %s %v", header, w.Code, w.Body, w.Header())
 		}
 	}
@@ -221,8 +233,10 @@ func TestPages(t *testing.T) {
 	}
 	a, _ := server("", 0, all...)
 	for query, want := range map[string][2]int{ // pages, pull requests
-		"": {5, 125}, "?state=all": {9, 250}, "?state=all&per_page=100": {3, 250}, "?state=closed&per_page=1000": {2, 125}, "?state=open&per_page=125": {2, 125},
-		"?state=all&page=9": {1, 10}, "?state=all&page=99": {1, 0}, "?state=none": {1, 0}, "?state=all&per_page=-1&page=x": {9, 250}, "?head=team:docgauge/job_3": {1, 1},
+		"": {5, 125}, "?state=all": {9, 250}, "?state=all&per_page=100": {3, 250},
+		"?state=closed&per_page=1000": {2, 125}, "?state=open&per_page=125": {2, 125},
+		"?state=all&page=9": {1, 10}, "?state=all&page=99": {1, 0}, "?state=none": {1, 0},
+		"?state=all&per_page=-1&page=x": {9, 250}, "?head=team:docgauge/job_3": {1, 1},
 	} {
 		pages, seen, target := 0, map[int]bool{}, repo+"/pulls"+query
 		for target != "" {
@@ -249,7 +263,8 @@ func TestLimit(t *testing.T) {
 	for _, minutes := range []int{0, 30, 59, 59, 60, 61} {
 		*now = afterNoon.Add(time.Duration(minutes) * time.Minute)
 		w := ask(a, repo+"/pulls/1")
-		got = append(got, fmt.Sprint(w.Code, " ", w.Header().Get("X-RateLimit-Remaining"), " ", w.Header().Get("X-RateLimit-Reset") == fmt.Sprint(afterNoon.Add(time.Hour).Unix())))
+		got = append(got, fmt.Sprint(w.Code, " ", w.Header().Get("X-RateLimit-Remaining"), " ",
+			w.Header().Get("X-RateLimit-Reset") == fmt.Sprint(afterNoon.Add(time.Hour).Unix())))
 	}
 	want := []string{"200 1 true", "200 0 true", "403 0 true", "403 0 true", "200 1 false", "200 0 false"}
 	if d := cmp.Diff(want, got); d != "" {
@@ -262,8 +277,12 @@ func TestLimit(t *testing.T) {
 
 func TestToken(t *testing.T) {
 	a, _ := server("ghp_x", 0, pull(1))
-	for header, want := range map[string]int{"": 404, "Bearer ghp_x": 200, "token ghp_x": 200, "Bearer ghp_y": 401, "ghp_x": 401} {
-		if w := ask(a, repo+"/pulls/1", "Authorization", header); w.Code != want || strings.Contains(w.Body.String(), "ghp_") {
+	for header, want := range map[string]int{
+		"": 404, "Bearer ghp_x": 200, "token ghp_x": 200,
+		"Bearer ghp_y": 401, "ghp_x": 401,
+	} {
+		if w := ask(a, repo+"/pulls/1", "Authorization", header); w.Code != want ||
+			strings.Contains(w.Body.String(), "ghp_") {
 			t.Errorf("%q: %d %s, want %d", header, w.Code, w.Body, want)
 		}
 	}
@@ -298,7 +317,8 @@ func TestContents(t *testing.T) {
 			t.Errorf("%s: %s", target, o.Content)
 		}
 	}
-	if w := ask(a, repo+"/contents/broken"); w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "somebody") {
+	if w := ask(a, repo+"/contents/broken"); w.Code != http.StatusInternalServerError ||
+		strings.Contains(w.Body.String(), "somebody") {
 		t.Errorf("broken: %d %s", w.Code, w.Body)
 	}
 }
@@ -306,21 +326,28 @@ func TestContents(t *testing.T) {
 func TestNotFound(t *testing.T) {
 	a, _ := server("", 0, pull(1))
 	for _, target := range []string{
-		"", "/", "/user", "/repos/team/other", "/repos/team/other/pulls", "/repos/team/other/pulls/1", repo + "/pulls/2", repo + "/pulls/01", repo + "/pulls/1/",
-		repo + "/pulls/x/reviews", repo + "/pulls/1/comments", repo + "//pulls/1", repo + "/../docs/pulls/1", repo + "/commits/h2/check-runs",
+		"", "/", "/user", "/repos/team/other", "/repos/team/other/pulls", "/repos/team/other/pulls/1", repo +
+			"/pulls/2", repo + "/pulls/01", repo + "/pulls/1/",
+		repo + "/pulls/x/reviews", repo + "/pulls/1/comments", repo + "//pulls/1", repo + "/../docs/pulls/1", repo +
+			"/commits/h2/check-runs",
 	} {
 		w := ask(a, target)
-		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), `"message":"Not Found"`) || w.Header().Get("Location") != "" {
+		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), `"message":"Not Found"`) ||
+			w.Header().Get("Location") != "" {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)
 		}
 	}
-	for _, target := range []string{"/api/v3" + repo + "/pulls/1", repo, "/repos/Team/Docs/pulls/1", repo + "/commits/h1/status"} {
+	for _, target := range []string{
+		"/api/v3" + repo + "/pulls/1", repo, "/repos/Team/Docs/pulls/1",
+		repo + "/commits/h1/status",
+	} {
 		if w := ask(a, target); w.Code != http.StatusOK {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)
 		}
 	}
 	w := httptest.NewRecorder()
-	if a.Serve(w, httptest.NewRequest(http.MethodPut, APIPath+repo+"/pulls/1/merge", nil), ""); w.Code != http.StatusNotFound {
+	if a.Serve(w, httptest.NewRequest(http.MethodPut, APIPath+repo+"/pulls/1/merge", nil),
+		""); w.Code != http.StatusNotFound {
 		t.Errorf("PUT: %d", w.Code)
 	}
 }

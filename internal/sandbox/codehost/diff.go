@@ -44,7 +44,8 @@ func (pr PullRequest) Changes() (c Changes) {
 		if head, ok := strings.CutPrefix(text, "diff --git "); ok && !inHunk {
 			name := head
 			// A file that was renamed has its name in further lines.
-			if half := len(head) / 2; len(head)%2 == 1 && head[half] == ' ' && fileName(head[:half]) == fileName(head[half+1:]) {
+			if half := len(head) / 2; len(head)%2 == 1 && head[half] == ' ' &&
+				fileName(head[:half]) == fileName(head[half+1:]) {
 				name = fileName(head[:half])
 			}
 			c.Files = append(c.Files, File{Name: name, Status: "modified"})

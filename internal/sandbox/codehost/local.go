@@ -139,7 +139,7 @@ func (l *Local) write(pr PullRequest) error {
 	return nil
 }
 
-// Pull returns a pull request by its number as it is in a path: "12".
+// Pull returns a pull request by its number in a path: "12".
 func (l *Local) Pull(number string) (PullRequest, bool) {
 	n, err := strconv.Atoi(number)
 	l.mu.Lock()
@@ -150,7 +150,7 @@ func (l *Local) Pull(number string) (PullRequest, bool) {
 	return l.pulls[n-1].at(l.now()), true
 }
 
-// Pulls returns all pull requests as they are now, by number.
+// Pulls returns the current pull requests by number.
 func (l *Local) Pulls() []PullRequest {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -35,7 +35,8 @@ func (l *Local) propose(t *testing.T, p proposal) (link string) {
 		p.head = "h" + p.job
 	}
 	link, err := l.Propose(t.Context(),
-		agent.Job{ID: p.job, Project: "prj_a", Prompts: p.messages[:1], Source: agent.Source{Repository: "docs", Ref: "main"}},
+		agent.Job{ID: p.job, Project: "prj_a", Prompts: p.messages[:1],
+			Source: agent.Source{Repository: "docs", Ref: "main"}},
 		agent.Change{Branch: "docgauge/" + p.job, Base: "b000", Head: p.head, Messages: p.messages}, p.diff)
 	if err != nil {
 		t.Fatal(err)
@@ -84,24 +85,10 @@ func TestLocalFilesAreChecked(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "1.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenLocal(dir, Plan{}, time.Now); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "1.json") {
+		if _, err := OpenLocal(dir, Plan{}, time.Now); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "1.json") {
 			t.Errorf("%s: %v", text, err)
 		}
-	}
-}
-
-// A pull request that could not be written is not there.
-func TestLocalFullDisk(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "pulls")
-	l := local(t, dir)
-	if err := os.WriteFile(dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Propose(t.Context(), agent.Job{Prompts: one}, agent.Change{}, ""); err == nil {
-		t.Error("no error")
-	}
-	if _, ok := l.Pull("1"); ok {
-		t.Error("there all the same")
 	}
 }
 
@@ -109,7 +96,8 @@ func TestPullsThatAreNotThere(t *testing.T) {
 	l := local(t, "")
 	l.propose(t, proposal{job: "a", messages: one})
 	for number, want := range map[string]bool{
-		"1": true, "": false, "0": false, "2": false, "01": false, "-1": false, "+1": false, "1/": false, "99999999999999999999": false,
+		"1": true, "": false, "0": false, "2": false, "01": false, "-1": false, "+1": false, "1/": false,
+		"99999999999999999999": false,
 	} {
 		if _, ok := l.Pull(number); ok != want {
 			t.Errorf("%q: %t, want %t", number, ok, want)

@@ -43,7 +43,8 @@ func (q *request) object(pr PullRequest) object {
 		owner := q.owner()
 		repository, _ := q.repository()
 		return object{
-			"label": fmt.Sprint(owner["login"], ":", name), "ref": name, "sha": commit, "user": owner, "repo": repository,
+			"label": fmt.Sprint(owner["login"], ":", name), "ref": name, "sha": commit,
+			"user": owner, "repo": repository,
 		}
 	}
 	o := object{
@@ -164,7 +165,8 @@ func (q *request) history(reviews bool) (any, error) {
 		}
 		add := func(name string, commit any) {
 			list = append(list, object{
-				"id": pr.Number*1000 + i, "event": name, "actor": reviewer, "commit_id": commit, "created_at": second(e.At),
+				"id": pr.Number*1000 + i, "event": name, "actor": reviewer, "commit_id": commit,
+				"created_at": second(e.At),
 			})
 		}
 		state := reviewStates[e.Action]
@@ -196,7 +198,8 @@ func (q *request) checkRuns() (any, error) {
 	runs := []object{}
 	if e := pr.Last(PassChecks, FailChecks); e.Action != "" && (commit == pr.Head || commit == pr.Branch) {
 		runs = append(runs, object{
-			"id": pr.Number, "name": "docs", "head_sha": pr.Head, "status": "completed", "conclusion": conclusions[e.Action],
+			"id": pr.Number, "name": "docs", "head_sha": pr.Head, "status": "completed",
+			"conclusion": conclusions[e.Action],
 			"started_at": second(e.At), "completed_at": second(e.At), "html_url": q.web + pr.WebPath(),
 		})
 	}

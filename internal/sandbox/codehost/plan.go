@@ -19,13 +19,11 @@ type Plan struct {
 	// merged and closed, EndAfter they are ready for review or reviewed, whichever is later.
 	MergeShare, CloseShare float64
 	EndAfter               time.Duration
-	// DraftFor is how long pull requests are drafts.
-	DraftFor time.Duration
+	DraftFor               time.Duration // time that pull requests are drafts
 	// ReviewAfter is the time from ready to reviewed: those that will be merged are approved,
 	// changes are requested of the rest. 0 = no reviews.
 	ReviewAfter time.Duration
-	// DaysAgo is the number of days by which merges, also by hand, are dated back.
-	DaysAgo int
+	DaysAgo     int // days by which merges, also by hand, are dated back
 }
 
 // Check lists the problems of the shares and DaysAgo. Durations must not be negative either.

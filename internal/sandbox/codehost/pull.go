@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// PullRequest is a pull request as Local keeps it, and as it is at a moment.
+// PullRequest is a pull request as Local keeps it, and its state at a moment.
 type PullRequest struct {
 	Number     int       `json:"number"` // from 1
 	Project    string    `json:"project,omitempty"`
@@ -118,7 +118,7 @@ func (pr PullRequest) Allows() (actions []Action) {
 	return append(actions, Draft, Merge, Close)
 }
 
-// at returns pr as it is at a moment: without planned events, and dated back if its merge is.
+// at returns pr at a moment: without planned events, and dated back if its merge is.
 func (pr PullRequest) at(now time.Time) PullRequest {
 	pr.History = slices.Clone(pr.happened(now))
 	for _, e := range pr.History {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
 // planned returns pull requests with a plan, and what moves their clock.
@@ -48,13 +50,16 @@ func TestActions(t *testing.T) {
 		{Ready, "open approve pass_checks", "ready approve pass_checks reopen"},
 		{FailChecks, "open approve fail_checks", "ready approve fail_checks reopen"},
 		{RequestChanges, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
-		{Close, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks merge close"},
+		{Close, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
+			"merge close"},
 		{Reopen, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
 		{Draft, "draft request_changes fail_checks", "draft request_changes fail_checks merge reopen"},
-		{Close, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks merge close"},
+		{Close, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
+			"merge close"},
 		{Reopen, "draft request_changes fail_checks", "draft request_changes fail_checks merge reopen"},
 		{Ready, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
-		{Merge, "merged request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks merge close reopen"},
+		{Merge, "merged request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
+			"merge close reopen"},
 	} {
 		if step.do != "" {
 			if err := l.Act(1, step.do); err != nil {
@@ -88,7 +93,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// TestPlan: what was planned happens when its time comes, whoever runs then, and
+// TestPlan: planned events happen at their time, even if no sandbox runs then, and
 // nothing is written for it.
 func TestPlan(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pulls")
@@ -105,7 +110,8 @@ func TestPlan(t *testing.T) {
 		want  string
 	}{
 		{0, "draft pass_checks"}, {10*time.Minute - 1, "draft pass_checks"}, {10 * time.Minute, "open pass_checks"},
-		{30 * time.Minute, "open approve pass_checks"}, {70*time.Minute - 1, "open approve pass_checks"}, {70 * time.Minute, "merged approve pass_checks"},
+		{30 * time.Minute, "open approve pass_checks"}, {70*time.Minute - 1, "open approve pass_checks"},
+		{70 * time.Minute, "merged approve pass_checks"},
 	} {
 		at(step.after)
 		if got := stands(l, "1"); got != step.want {
@@ -113,7 +119,8 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	pr, _ := l.Pull("1")
-	if merged := pr.Last(Merge).At; !merged.Equal(noon.Add(70*time.Minute)) || !pr.UpdatedAt.Equal(merged) || !pr.OpenedAt.Equal(noon) {
+	if merged := pr.Last(Merge).At; !merged.Equal(noon.Add(70*time.Minute)) || !pr.UpdatedAt.Equal(merged) ||
+		!pr.OpenedAt.Equal(noon) {
 		t.Errorf("merged %s, updated %s", merged, pr.UpdatedAt)
 	}
 	if after, err := os.ReadFile(filepath.Join(dir, "1.json")); err != nil || string(after) != string(before) {
@@ -124,7 +131,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestHandsEndAPlan: what was planned does not happen after somebody decided.
+// TestHandsEndAPlan: planned events do not happen after an action by hand.
 func TestHandsEndAPlan(t *testing.T) {
 	l, at := planned(t, "", Plan{MergeShare: 1, EndAfter: time.Hour, ReviewAfter: time.Minute})
 	l.propose(t, proposal{job: "a", messages: one})
@@ -183,10 +190,12 @@ func TestDatedBack(t *testing.T) {
 	back := noon.AddDate(0, 0, -20)
 	pr, _ := l.Pull("1")
 	want := []Event{{back, PassChecks, 0}, {back.Add(time.Minute), Approve, 0}, {back.Add(time.Hour), Merge, 20}}
-	if diff := cmp.Diff(want, pr.History); diff != "" || !pr.OpenedAt.Equal(back) || !pr.UpdatedAt.Equal(back.Add(time.Hour)) {
+	if diff := cmp.Diff(want, pr.History); diff != "" || !pr.OpenedAt.Equal(back) ||
+		!pr.UpdatedAt.Equal(back.Add(time.Hour)) {
 		t.Errorf("opened %s, updated %s, %s", pr.OpenedAt, pr.UpdatedAt, diff)
 	}
-	if l, _ = planned(t, "", Plan{DaysAgo: 3}); l.propose(t, proposal{job: "a", messages: one}) == "" || l.Act(1, Merge) != nil {
+	if l, _ = planned(t, "", Plan{DaysAgo: 3}); l.propose(t, proposal{job: "a", messages: one}) == "" ||
+		l.Act(1, Merge) != nil {
 		t.Fatal("not merged")
 	}
 	if pr, _ := l.Pull("1"); !pr.Last(Merge).At.Equal(noon.AddDate(0, 0, -3)) {
@@ -205,7 +214,8 @@ func TestPushes(t *testing.T) {
 		act     Action
 		want    string
 	}{
-		{false, "", "/pr/1"}, {false, FailChecks, "/pr/1"}, {true, "", "/pr/1"}, {true, Merge, "/pr/1"}, {true, "", "/pr/1"}, {false, "", "/pr/2"},
+		{false, "", "/pr/1"}, {false, FailChecks, "/pr/1"}, {true, "", "/pr/1"}, {true, Merge, "/pr/1"},
+		{true, "", "/pr/1"}, {false, "", "/pr/2"},
 	} {
 		p := first
 		if step.propose {
@@ -225,8 +235,8 @@ func TestPushes(t *testing.T) {
 	}
 }
 
-// TestActFullDisk: what could not be written did not happen.
-func TestActFullDisk(t *testing.T) {
+// TestFullDisk: an event, and a pull request, that could not be written did not happen.
+func TestFullDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pulls")
 	l := local(t, dir)
 	l.propose(t, proposal{job: "a", messages: one})
@@ -235,6 +245,10 @@ func TestActFullDisk(t *testing.T) {
 	}
 	if err := l.Act(1, Merge); err == nil || stands(l, "1") != "open pass_checks" {
 		t.Errorf("%v, %s", err, stands(l, "1"))
+	}
+	_, err := l.Propose(t.Context(), agent.Job{Prompts: one}, agent.Change{Branch: "b"}, "")
+	if _, ok := l.Pull("2"); err == nil || ok {
+		t.Errorf("second: %t, %v", ok, err)
 	}
 }
 

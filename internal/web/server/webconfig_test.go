@@ -95,7 +95,7 @@ func TestBadWebConfig(t *testing.T) {
 	})
 	// The toolkit would read all of it.
 	for name, tc := range map[string]struct{ file, want string }{
-		"a folder":  {t.TempDir(), "is a folder"},
+		"a folder":  {t.TempDir(), "is a directory"},
 		"too large": {webConfig(t, "#"+strings.Repeat("hunter2", 10<<10)), "larger than 64 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {

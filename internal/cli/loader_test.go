@@ -1,4 +1,4 @@
-package load
+package cli
 
 import (
 	"context"
@@ -63,50 +63,58 @@ func (s *shelf) Window(_ context.Context, rev analytics.Revision) (sinks.Sealed,
 	}, nil
 }
 
-func days(n int) (out []analytics.Revision) {
+func firstDays(n int) (out []analytics.Revision) {
 	for day := range n {
 		out = append(out, sinktest.Revision(sinktest.Key("prj_a", day), 1))
 	}
 	return out
 }
 
-// atOnce is how many windows the tests load at the same time.
-const atOnce = 12
+// testedAtOnce is how many windows the tests load at the same time.
+const testedAtOnce = 12
 
-func every(analytics.Key) bool { return true }
+func anyWindow(analytics.Key) bool { return true }
 
-// listed is an archive that can be listed.
-type listed interface {
-	Archive
+// source is an archive that can be listed.
+type source interface {
 	Revisions(context.Context) iter.Seq2[analytics.Revision, error]
+	Window(context.Context, analytics.Revision) (sinks.Sealed, func() error, error)
 }
 
-func plan(t *testing.T, from listed, to sinks.Sink, want func(analytics.Key) bool) Plan {
+func planned(t *testing.T, from source, to sinks.Sink, wanted func(analytics.Key) bool) loadPlan {
 	t.Helper()
-	p, err := NewPlan(t.Context(), from.Revisions(t.Context()), to.Revisions(t.Context()), want)
+	p, err := newLoadPlan(t.Context(), from.Revisions(t.Context()), to.Revisions(t.Context()), wanted)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-func run(t *testing.T, from listed, to sinks.Sink) (loaded []analytics.Key, err error) {
+// loads loads what the sink lacks.
+func loads(
+	ctx context.Context, t *testing.T, from source, to sinks.Sink, committed func(analytics.Revision) error,
+) error {
 	t.Helper()
-	var mu sync.Mutex
-	err = Run(t.Context(), from, to, plan(t, from, to, every), atOnce, func(rev analytics.Revision) error {
-		mu.Lock()
-		defer mu.Unlock()
-		loaded = append(loaded, rev.Key)
-		return nil
-	})
-	return loaded, err
+	return loader{from.Window, to, committed}.run(ctx, planned(t, from, to, anyWindow).lacking, testedAtOnce)
 }
 
-func TestLoad(t *testing.T) {
-	from, to := newShelf(t, days(20)...), sinktest.NewMemory()
-	loaded, err := run(t, from, to)
-	if err != nil || len(loaded) != 20 {
-		t.Fatalf("loaded %v, %v", loaded, err)
+func loaded(t *testing.T, from source, to sinks.Sink) (keys []analytics.Key, err error) {
+	t.Helper()
+	var mu sync.Mutex
+	err = loads(t.Context(), t, from, to, func(rev analytics.Revision) error {
+		mu.Lock()
+		defer mu.Unlock()
+		keys = append(keys, rev.Key)
+		return nil
+	})
+	return keys, err
+}
+
+func TestLoader(t *testing.T) {
+	from, to := newShelf(t, firstDays(20)...), sinktest.NewMemory()
+	keys, err := loaded(t, from, to)
+	if err != nil || len(keys) != 20 {
+		t.Fatalf("loaded %v, %v", keys, err)
 	}
 	for key, w := range from.windows {
 		rows, revs, err := to.Visitors(key)
@@ -117,13 +125,13 @@ func TestLoad(t *testing.T) {
 	if from.open != 0 {
 		t.Errorf("windows of %d rows are still in use", from.open)
 	}
-	if again, err := run(t, from, to); err != nil || len(again) != 0 || from.fetched != 20 {
+	if again, err := loaded(t, from, to); err != nil || len(again) != 0 || from.fetched != 20 {
 		t.Errorf("loading again loads %v, %v; %d windows fetched", again, err, from.fetched)
 	}
 }
 
-func TestPlan(t *testing.T) {
-	from := newShelf(t, days(6)...)
+func TestLoadPlan(t *testing.T) {
+	from := newShelf(t, firstDays(6)...)
 	to := sinktest.NewMemory()
 	put := func(day int, number int32, at time.Time) {
 		rev := sinktest.Revision(sinktest.Key("prj_a", day), number)
@@ -132,24 +140,26 @@ func TestPlan(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	at := days(1)[0].ExportedAt
+	at := firstDays(1)[0].ExportedAt
 	put(0, 1, at)                  // the same reading
 	put(1, 1, at.Add(time.Second)) // a later one, counted anew after a lost ledger
 	put(2, 7, at.Add(-time.Hour))  // an earlier one with a greater number
-	p := plan(t, from, to, func(k analytics.Key) bool { return k.From < sinktest.Key("", 5).From })
+	p := planned(t, from, to, func(k analytics.Key) bool { return k.From < sinktest.Key("", 5).From })
 	var lacking []string
-	for _, rev := range p.Lacking {
+	for _, rev := range p.lacking {
 		lacking = append(lacking, rev.From.String())
 	}
-	if diff := cmp.Diff([]string{"2026-10-03", "2026-10-04", "2026-10-05"}, lacking); diff != "" || p.Present != 2 || len(p.Shown) != 3 || p.Rows() != 30 {
-		t.Errorf("present %d, rows %d, lacking (-want +got):\n%s", p.Present, p.Rows(), diff)
+	if diff := cmp.Diff([]string{"2026-10-03", "2026-10-04", "2026-10-05"}, lacking); diff != "" ||
+		p.present != 2 || len(p.shown) != 3 {
+		t.Errorf("present %d, lacking (-want +got):\n%s", p.present, diff)
 	}
 }
 
-func TestPlanOfASinkThatIsDown(t *testing.T) {
+func TestLoadPlanOfASinkThatIsDown(t *testing.T) {
 	down := errors.New("down")
-	if _, err := NewPlan(t.Context(), newShelf(t).Revisions(t.Context()), failing(down), every); !errors.Is(err, down) {
-		t.Errorf("NewPlan = %v", err)
+	if _, err := newLoadPlan(t.Context(), newShelf(t).Revisions(t.Context()), failing(down),
+		anyWindow); !errors.Is(err, down) {
+		t.Errorf("newLoadPlan = %v", err)
 	}
 }
 
@@ -158,9 +168,9 @@ func failing(err error) iter.Seq2[analytics.Revision, error] {
 	return func(yield func(analytics.Revision, error) bool) { yield(analytics.Revision{}, err) }
 }
 
-// TestSinkFails: the first failure ends the run, and the next run goes on.
-func TestSinkFails(t *testing.T) {
-	from, to := newShelf(t, days(70)...), sinktest.NewMemory()
+// TestLoaderSinkFails: the first failure ends the run, and the next run goes on.
+func TestLoaderSinkFails(t *testing.T) {
+	from, to := newShelf(t, firstDays(70)...), sinktest.NewMemory()
 	full := errors.New("full")
 	var mu sync.Mutex
 	left := 20
@@ -174,17 +184,17 @@ func TestSinkFails(t *testing.T) {
 		}
 		return nil
 	}
-	loaded, err := run(t, from, to)
-	if !errors.Is(err, full) || !strings.Contains(err.Error(), "memory sink: prj_a day") || len(loaded) > 20 {
-		t.Fatalf("loaded %d, %v", len(loaded), err)
+	keys, err := loaded(t, from, to)
+	if !errors.Is(err, full) || !strings.Contains(err.Error(), "memory sink: prj_a day") || len(keys) > 20 {
+		t.Fatalf("loaded %d, %v", len(keys), err)
 	}
-	if from.fetched > 20+atOnce+1 {
+	if from.fetched > 20+testedAtOnce+1 {
 		t.Errorf("%d windows were fetched after the sink had failed", from.fetched-20)
 	}
 	left = 1000
-	again, err := run(t, from, to)
-	if err != nil || len(again)+len(loaded) != 70 {
-		t.Errorf("the next run loads %d after %d, %v", len(again), len(loaded), err)
+	again, err := loaded(t, from, to)
+	if err != nil || len(again)+len(keys) != 70 {
+		t.Errorf("the next run loads %d after %d, %v", len(again), len(keys), err)
 	}
 }
 
@@ -206,67 +216,68 @@ func (f *far) Window(ctx context.Context, rev analytics.Revision) (sinks.Sealed,
 	return nil, nil, fmt.Errorf("get %s: %w", rev.Key, ctx.Err())
 }
 
-// TestSinkFailsWhileWindowsOpen: the error is that of the sink, once; windows whose
+// TestLoaderSinkFailsWhileWindowsOpen: the error is that of the sink, once; windows whose
 // opening it cut short are not errors of their own.
-func TestSinkFailsWhileWindowsOpen(t *testing.T) {
+func TestLoaderSinkFailsWhileWindowsOpen(t *testing.T) {
 	const opening = 5
-	from, to := &far{shelf: newShelf(t, days(1+opening)...), first: days(1)[0].Key}, sinktest.NewMemory()
+	from, to := &far{shelf: newShelf(t, firstDays(1+opening)...), first: firstDays(1)[0].Key}, sinktest.NewMemory()
 	from.opening.Add(opening)
 	full := errors.New("full")
 	to.Fault = func(sinktest.Step, analytics.Revision) error { return full }
-	_, err := run(t, from, to)
-	if !errors.Is(err, full) || errors.Is(err, context.Canceled) || strings.Count(err.Error(), "full") != 1 || strings.Contains(err.Error(), "\n") {
-		t.Errorf("Run = %v", err)
+	_, err := loaded(t, from, to)
+	if !errors.Is(err, full) || errors.Is(err, context.Canceled) || strings.Count(err.Error(), "full") != 1 ||
+		strings.Contains(err.Error(), "\n") {
+		t.Errorf("run = %v", err)
 	}
 }
 
-// TestStopWhileWindowsOpen: a stop is told once.
-func TestStopWhileWindowsOpen(t *testing.T) {
+// TestLoaderStopWhileWindowsOpen: a stop is told once.
+func TestLoaderStopWhileWindowsOpen(t *testing.T) {
 	const opening = 5
-	from, to := &far{shelf: newShelf(t, days(1+opening)...), first: days(1)[0].Key}, sinktest.NewMemory()
+	from, to := &far{shelf: newShelf(t, firstDays(1+opening)...), first: firstDays(1)[0].Key}, sinktest.NewMemory()
 	from.opening.Add(opening)
 	ctx, stop := context.WithCancel(t.Context())
 	to.Fault = func(sinktest.Step, analytics.Revision) error { stop(); return ctx.Err() }
-	err := Run(ctx, from, to, plan(t, from, to, every), atOnce, func(analytics.Revision) error { return nil })
-	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "\n") || strings.Count(err.Error(), "canceled") != 1 {
-		t.Errorf("Run = %v", err)
+	err := loads(ctx, t, from, to, func(analytics.Revision) error { return nil })
+	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "\n") ||
+		strings.Count(err.Error(), "canceled") != 1 {
+		t.Errorf("run = %v", err)
 	}
 }
 
-// TestDamagedWindows are passed over and named.
-func TestDamagedWindows(t *testing.T) {
-	from, to := newShelf(t, days(10)...), sinktest.NewMemory()
+// TestLoaderDamagedWindows are passed over and named.
+func TestLoaderDamagedWindows(t *testing.T) {
+	from, to := newShelf(t, firstDays(10)...), sinktest.NewMemory()
 	cut := errors.New("cut short")
 	from.damaged[sinktest.Key("prj_a", 3)] = cut
-	loaded, err := run(t, from, to)
-	if len(loaded) != 9 || !errors.Is(err, cut) || !strings.Contains(err.Error(), "2026-10-04") {
-		t.Errorf("loaded %d, %v", len(loaded), err)
+	keys, err := loaded(t, from, to)
+	if len(keys) != 9 || !errors.Is(err, cut) || !strings.Contains(err.Error(), "2026-10-04") {
+		t.Errorf("loaded %d, %v", len(keys), err)
 	}
 }
 
-func TestLedgerFails(t *testing.T) {
-	from, to := newShelf(t, days(50)...), sinktest.NewMemory()
+func TestLoaderLedgerFails(t *testing.T) {
+	from, to := newShelf(t, firstDays(50)...), sinktest.NewMemory()
 	lost := errors.New("ledger lost")
 	var n atomic.Int64
-	err := Run(t.Context(), from, to, plan(t, from, to, every), atOnce, func(analytics.Revision) error { n.Add(1); return lost })
-	if !errors.Is(err, lost) || n.Load() > atOnce {
-		t.Errorf("Run = %v after %d windows", err, n.Load())
+	err := loads(t.Context(), t, from, to, func(analytics.Revision) error { n.Add(1); return lost })
+	if !errors.Is(err, lost) || n.Load() > testedAtOnce {
+		t.Errorf("run = %v after %d windows", err, n.Load())
 	}
 }
 
-func TestCancelled(t *testing.T) {
-	from, to := newShelf(t, days(50)...), sinktest.NewMemory()
+func TestLoaderCancelled(t *testing.T) {
+	from, to := newShelf(t, firstDays(50)...), sinktest.NewMemory()
 	ctx, cancel := context.WithCancel(t.Context())
-	p := plan(t, from, to, every)
-	err := Run(ctx, from, to, p, atOnce, func(analytics.Revision) error { cancel(); return nil })
+	err := loads(ctx, t, from, to, func(analytics.Revision) error { cancel(); return nil })
 	if !errors.Is(err, context.Canceled) || from.fetched == 50 {
-		t.Errorf("Run = %v, %d windows fetched", err, from.fetched)
+		t.Errorf("run = %v, %d windows fetched", err, from.fetched)
 	}
 }
 
-// TestRoom: the rows of the windows in use stay below the bound, and one window
+// TestLoaderRoom: the rows of the windows in use stay below the bound, and one window
 // larger than it is loaded alone.
-func TestRoom(t *testing.T) {
+func TestLoaderRoom(t *testing.T) {
 	from, to := newShelf(t), sinktest.NewMemory()
 	const most = rowsAtOnce / 10
 	for day, rows := range []int64{rowsAtOnce * 3, 4 * most, 4 * most, 4 * most, 4 * most, 9 * most, 5, 5, 5} {
@@ -275,16 +286,16 @@ func TestRoom(t *testing.T) {
 		rev.Rows = rows // said, not held: it is the weight that counts
 		from.windows[rev.Key] = heavy{w, rev}
 	}
-	loaded, err := run(t, from, to)
-	if err != nil || len(loaded) != 9 {
-		t.Fatalf("loaded %v, %v", loaded, err)
+	keys, err := loaded(t, from, to)
+	if err != nil || len(keys) != 9 {
+		t.Fatalf("loaded %v, %v", keys, err)
 	}
 	if from.most > rowsAtOnce*3 {
 		t.Errorf("%d rows were in use at once", from.most)
 	}
 	delete(from.windows, sinktest.Key("prj_a", 0))
 	from.most, to = 0, sinktest.NewMemory()
-	if _, err := run(t, from, to); err != nil || from.most > rowsAtOnce {
+	if _, err := loaded(t, from, to); err != nil || from.most > rowsAtOnce {
 		t.Errorf("%d rows were in use at once, %v", from.most, err)
 	}
 }
